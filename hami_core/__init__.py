@@ -1,0 +1,1 @@
+"""HAMi in Python: share one accelerator safely between many pods."""
