@@ -1,0 +1,1 @@
+"""The kubelet's gRPC interfaces, generated from the .proto files here; README.md says how."""
