@@ -5,401 +5,495 @@ The kubelet's device-plugin API, v1beta1: the messages and services as the kubel
 (field numbers from k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1). The package name is part of the wire.
 """
 
-import builtins
-import collections.abc
-import google.protobuf.descriptor
-import google.protobuf.internal.containers
-import google.protobuf.message
-import typing
+from collections import abc as _abc
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
+import builtins as _builtins
+import sys
+import typing as _typing
 
-DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
+else:
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
-@typing.final
-class Empty(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+DESCRIPTOR: _descriptor.FileDescriptor
+
+@_typing.final
+class Empty(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
         self,
     ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___Empty = Empty
+Global___Empty: _TypeAlias = Empty  # noqa: Y015
 
-@typing.final
-class DevicePluginOptions(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class DevicePluginOptions(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    PRE_START_REQUIRED_FIELD_NUMBER: builtins.int
-    GET_PREFERRED_ALLOCATION_AVAILABLE_FIELD_NUMBER: builtins.int
-    pre_start_required: builtins.bool
-    get_preferred_allocation_available: builtins.bool
-    def __init__(
-        self,
-        *,
-        pre_start_required: builtins.bool = ...,
-        get_preferred_allocation_available: builtins.bool = ...,
-    ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["get_preferred_allocation_available", b"get_preferred_allocation_available", "pre_start_required", b"pre_start_required"]) -> None: ...
-
-global___DevicePluginOptions = DevicePluginOptions
-
-@typing.final
-class RegisterRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    VERSION_FIELD_NUMBER: builtins.int
-    ENDPOINT_FIELD_NUMBER: builtins.int
-    RESOURCE_NAME_FIELD_NUMBER: builtins.int
-    OPTIONS_FIELD_NUMBER: builtins.int
-    version: builtins.str
-    endpoint: builtins.str
-    resource_name: builtins.str
-    @property
-    def options(self) -> global___DevicePluginOptions: ...
+    PRE_START_REQUIRED_FIELD_NUMBER: _builtins.int
+    GET_PREFERRED_ALLOCATION_AVAILABLE_FIELD_NUMBER: _builtins.int
+    pre_start_required: _builtins.bool
+    get_preferred_allocation_available: _builtins.bool
     def __init__(
         self,
         *,
-        version: builtins.str = ...,
-        endpoint: builtins.str = ...,
-        resource_name: builtins.str = ...,
-        options: global___DevicePluginOptions | None = ...,
+        pre_start_required: _builtins.bool = ...,
+        get_preferred_allocation_available: _builtins.bool = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["options", b"options"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["endpoint", b"endpoint", "options", b"options", "resource_name", b"resource_name", "version", b"version"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["get_preferred_allocation_available", b"get_preferred_allocation_available", "pre_start_required", b"pre_start_required"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___RegisterRequest = RegisterRequest
+Global___DevicePluginOptions: _TypeAlias = DevicePluginOptions  # noqa: Y015
 
-@typing.final
-class NUMANode(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class RegisterRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    ID: builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    ENDPOINT_FIELD_NUMBER: _builtins.int
+    RESOURCE_NAME_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    version: _builtins.str
+    endpoint: _builtins.str
+    resource_name: _builtins.str
+    @_builtins.property
+    def options(self) -> Global___DevicePluginOptions: ...
     def __init__(
         self,
         *,
-        ID: builtins.int = ...,
+        version: _builtins.str = ...,
+        endpoint: _builtins.str = ...,
+        resource_name: _builtins.str = ...,
+        options: Global___DevicePluginOptions | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["ID", b"ID"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["endpoint", b"endpoint", "options", b"options", "resource_name", b"resource_name", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___NUMANode = NUMANode
+Global___RegisterRequest: _TypeAlias = RegisterRequest  # noqa: Y015
 
-@typing.final
-class TopologyInfo(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class NUMANode(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NODES_FIELD_NUMBER: builtins.int
-    @property
-    def nodes(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___NUMANode]: ...
+    ID_FIELD_NUMBER: _builtins.int
+    ID: _builtins.int
     def __init__(
         self,
         *,
-        nodes: collections.abc.Iterable[global___NUMANode] | None = ...,
+        ID: _builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["nodes", b"nodes"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ID", b"ID"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___TopologyInfo = TopologyInfo
+Global___NUMANode: _TypeAlias = NUMANode  # noqa: Y015
 
-@typing.final
-class Device(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class TopologyInfo(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    HEALTH_FIELD_NUMBER: builtins.int
-    TOPOLOGY_FIELD_NUMBER: builtins.int
-    ID: builtins.str
-    health: builtins.str
-    @property
-    def topology(self) -> global___TopologyInfo: ...
+    NODES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NUMANode]: ...
     def __init__(
         self,
         *,
-        ID: builtins.str = ...,
-        health: builtins.str = ...,
-        topology: global___TopologyInfo | None = ...,
+        nodes: _abc.Iterable[Global___NUMANode] | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["topology", b"topology"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["ID", b"ID", "health", b"health", "topology", b"topology"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___Device = Device
+Global___TopologyInfo: _TypeAlias = TopologyInfo  # noqa: Y015
 
-@typing.final
-class ListAndWatchResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Device(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    DEVICES_FIELD_NUMBER: builtins.int
-    @property
-    def devices(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Device]: ...
+    ID_FIELD_NUMBER: _builtins.int
+    HEALTH_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_FIELD_NUMBER: _builtins.int
+    ID: _builtins.str
+    health: _builtins.str
+    @_builtins.property
+    def topology(self) -> Global___TopologyInfo: ...
     def __init__(
         self,
         *,
-        devices: collections.abc.Iterable[global___Device] | None = ...,
+        ID: _builtins.str = ...,
+        health: _builtins.str = ...,
+        topology: Global___TopologyInfo | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["devices", b"devices"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["topology", b"topology"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ID", b"ID", "health", b"health", "topology", b"topology"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___ListAndWatchResponse = ListAndWatchResponse
+Global___Device: _TypeAlias = Device  # noqa: Y015
 
-@typing.final
-class ContainerPreferredAllocationRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListAndWatchResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    AVAILABLE_DEVICEIDS_FIELD_NUMBER: builtins.int
-    MUST_INCLUDE_DEVICEIDS_FIELD_NUMBER: builtins.int
-    ALLOCATION_SIZE_FIELD_NUMBER: builtins.int
-    allocation_size: builtins.int
-    @property
-    def available_deviceIDs(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
-    @property
-    def must_include_deviceIDs(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    DEVICES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Device]: ...
     def __init__(
         self,
         *,
-        available_deviceIDs: collections.abc.Iterable[builtins.str] | None = ...,
-        must_include_deviceIDs: collections.abc.Iterable[builtins.str] | None = ...,
-        allocation_size: builtins.int = ...,
+        devices: _abc.Iterable[Global___Device] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["allocation_size", b"allocation_size", "available_deviceIDs", b"available_deviceIDs", "must_include_deviceIDs", b"must_include_deviceIDs"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___ContainerPreferredAllocationRequest = ContainerPreferredAllocationRequest
+Global___ListAndWatchResponse: _TypeAlias = ListAndWatchResponse  # noqa: Y015
 
-@typing.final
-class PreferredAllocationRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ContainerPreferredAllocationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CONTAINER_REQUESTS_FIELD_NUMBER: builtins.int
-    @property
-    def container_requests(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ContainerPreferredAllocationRequest]: ...
+    AVAILABLE_DEVICEIDS_FIELD_NUMBER: _builtins.int
+    MUST_INCLUDE_DEVICEIDS_FIELD_NUMBER: _builtins.int
+    ALLOCATION_SIZE_FIELD_NUMBER: _builtins.int
+    allocation_size: _builtins.int
+    @_builtins.property
+    def available_deviceIDs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def must_include_deviceIDs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
-        container_requests: collections.abc.Iterable[global___ContainerPreferredAllocationRequest] | None = ...,
+        available_deviceIDs: _abc.Iterable[_builtins.str] | None = ...,
+        must_include_deviceIDs: _abc.Iterable[_builtins.str] | None = ...,
+        allocation_size: _builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["container_requests", b"container_requests"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_size", b"allocation_size", "available_deviceIDs", b"available_deviceIDs", "must_include_deviceIDs", b"must_include_deviceIDs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___PreferredAllocationRequest = PreferredAllocationRequest
+Global___ContainerPreferredAllocationRequest: _TypeAlias = ContainerPreferredAllocationRequest  # noqa: Y015
 
-@typing.final
-class ContainerPreferredAllocationResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class PreferredAllocationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    DEVICEIDS_FIELD_NUMBER: builtins.int
-    @property
-    def deviceIDs(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    CONTAINER_REQUESTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def container_requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerPreferredAllocationRequest]: ...
     def __init__(
         self,
         *,
-        deviceIDs: collections.abc.Iterable[builtins.str] | None = ...,
+        container_requests: _abc.Iterable[Global___ContainerPreferredAllocationRequest] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["deviceIDs", b"deviceIDs"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_requests", b"container_requests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___ContainerPreferredAllocationResponse = ContainerPreferredAllocationResponse
+Global___PreferredAllocationRequest: _TypeAlias = PreferredAllocationRequest  # noqa: Y015
 
-@typing.final
-class PreferredAllocationResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ContainerPreferredAllocationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CONTAINER_RESPONSES_FIELD_NUMBER: builtins.int
-    @property
-    def container_responses(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ContainerPreferredAllocationResponse]: ...
+    DEVICEIDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def deviceIDs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
-        container_responses: collections.abc.Iterable[global___ContainerPreferredAllocationResponse] | None = ...,
+        deviceIDs: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["container_responses", b"container_responses"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deviceIDs", b"deviceIDs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___PreferredAllocationResponse = PreferredAllocationResponse
+Global___ContainerPreferredAllocationResponse: _TypeAlias = ContainerPreferredAllocationResponse  # noqa: Y015
 
-@typing.final
-class ContainerAllocateRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class PreferredAllocationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    DEVICES_IDS_FIELD_NUMBER: builtins.int
-    @property
-    def devices_ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    CONTAINER_RESPONSES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def container_responses(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerPreferredAllocationResponse]: ...
     def __init__(
         self,
         *,
-        devices_ids: collections.abc.Iterable[builtins.str] | None = ...,
+        container_responses: _abc.Iterable[Global___ContainerPreferredAllocationResponse] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["devices_ids", b"devices_ids"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_responses", b"container_responses"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___ContainerAllocateRequest = ContainerAllocateRequest
+Global___PreferredAllocationResponse: _TypeAlias = PreferredAllocationResponse  # noqa: Y015
 
-@typing.final
-class AllocateRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ContainerAllocateRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CONTAINER_REQUESTS_FIELD_NUMBER: builtins.int
-    @property
-    def container_requests(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ContainerAllocateRequest]: ...
+    DEVICES_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def devices_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
-        container_requests: collections.abc.Iterable[global___ContainerAllocateRequest] | None = ...,
+        devices_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["container_requests", b"container_requests"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices_ids", b"devices_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___AllocateRequest = AllocateRequest
+Global___ContainerAllocateRequest: _TypeAlias = ContainerAllocateRequest  # noqa: Y015
 
-@typing.final
-class Mount(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class AllocateRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CONTAINER_PATH_FIELD_NUMBER: builtins.int
-    HOST_PATH_FIELD_NUMBER: builtins.int
-    READ_ONLY_FIELD_NUMBER: builtins.int
-    container_path: builtins.str
-    host_path: builtins.str
-    read_only: builtins.bool
+    CONTAINER_REQUESTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def container_requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerAllocateRequest]: ...
     def __init__(
         self,
         *,
-        container_path: builtins.str = ...,
-        host_path: builtins.str = ...,
-        read_only: builtins.bool = ...,
+        container_requests: _abc.Iterable[Global___ContainerAllocateRequest] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["container_path", b"container_path", "host_path", b"host_path", "read_only", b"read_only"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_requests", b"container_requests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___Mount = Mount
+Global___AllocateRequest: _TypeAlias = AllocateRequest  # noqa: Y015
 
-@typing.final
-class DeviceSpec(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Mount(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CONTAINER_PATH_FIELD_NUMBER: builtins.int
-    HOST_PATH_FIELD_NUMBER: builtins.int
-    PERMISSIONS_FIELD_NUMBER: builtins.int
-    container_path: builtins.str
-    host_path: builtins.str
-    permissions: builtins.str
+    CONTAINER_PATH_FIELD_NUMBER: _builtins.int
+    HOST_PATH_FIELD_NUMBER: _builtins.int
+    READ_ONLY_FIELD_NUMBER: _builtins.int
+    container_path: _builtins.str
+    host_path: _builtins.str
+    read_only: _builtins.bool
     def __init__(
         self,
         *,
-        container_path: builtins.str = ...,
-        host_path: builtins.str = ...,
-        permissions: builtins.str = ...,
+        container_path: _builtins.str = ...,
+        host_path: _builtins.str = ...,
+        read_only: _builtins.bool = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["container_path", b"container_path", "host_path", b"host_path", "permissions", b"permissions"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_path", b"container_path", "host_path", b"host_path", "read_only", b"read_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___DeviceSpec = DeviceSpec
+Global___Mount: _TypeAlias = Mount  # noqa: Y015
 
-@typing.final
-class CDIDevice(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class DeviceSpec(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: builtins.int
-    name: builtins.str
+    CONTAINER_PATH_FIELD_NUMBER: _builtins.int
+    HOST_PATH_FIELD_NUMBER: _builtins.int
+    PERMISSIONS_FIELD_NUMBER: _builtins.int
+    container_path: _builtins.str
+    host_path: _builtins.str
+    permissions: _builtins.str
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
+        container_path: _builtins.str = ...,
+        host_path: _builtins.str = ...,
+        permissions: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["name", b"name"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_path", b"container_path", "host_path", b"host_path", "permissions", b"permissions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___CDIDevice = CDIDevice
+Global___DeviceSpec: _TypeAlias = DeviceSpec  # noqa: Y015
 
-@typing.final
-class ContainerAllocateResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CDIDevice(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    @typing.final
-    class EnvsEntry(google.protobuf.message.Message):
-        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-        KEY_FIELD_NUMBER: builtins.int
-        VALUE_FIELD_NUMBER: builtins.int
-        key: builtins.str
-        value: builtins.str
+Global___CDIDevice: _TypeAlias = CDIDevice  # noqa: Y015
+
+@_typing.final
+class ContainerAllocateResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class EnvsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
         def __init__(
             self,
             *,
-            key: builtins.str = ...,
-            value: builtins.str = ...,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
         ) -> None: ...
-        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    @typing.final
-    class AnnotationsEntry(google.protobuf.message.Message):
-        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    @_typing.final
+    class AnnotationsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
 
-        KEY_FIELD_NUMBER: builtins.int
-        VALUE_FIELD_NUMBER: builtins.int
-        key: builtins.str
-        value: builtins.str
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
         def __init__(
             self,
             *,
-            key: builtins.str = ...,
-            value: builtins.str = ...,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
         ) -> None: ...
-        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    ENVS_FIELD_NUMBER: builtins.int
-    MOUNTS_FIELD_NUMBER: builtins.int
-    DEVICES_FIELD_NUMBER: builtins.int
-    ANNOTATIONS_FIELD_NUMBER: builtins.int
-    CDI_DEVICES_FIELD_NUMBER: builtins.int
-    @property
-    def envs(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]: ...
-    @property
-    def mounts(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Mount]: ...
-    @property
-    def devices(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___DeviceSpec]: ...
-    @property
-    def annotations(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]: ...
-    @property
-    def cdi_devices(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___CDIDevice]: ...
+    ENVS_FIELD_NUMBER: _builtins.int
+    MOUNTS_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    ANNOTATIONS_FIELD_NUMBER: _builtins.int
+    CDI_DEVICES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def envs(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def mounts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Mount]: ...
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceSpec]: ...
+    @_builtins.property
+    def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def cdi_devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___CDIDevice]: ...
     def __init__(
         self,
         *,
-        envs: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
-        mounts: collections.abc.Iterable[global___Mount] | None = ...,
-        devices: collections.abc.Iterable[global___DeviceSpec] | None = ...,
-        annotations: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
-        cdi_devices: collections.abc.Iterable[global___CDIDevice] | None = ...,
+        envs: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        mounts: _abc.Iterable[Global___Mount] | None = ...,
+        devices: _abc.Iterable[Global___DeviceSpec] | None = ...,
+        annotations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        cdi_devices: _abc.Iterable[Global___CDIDevice] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["annotations", b"annotations", "cdi_devices", b"cdi_devices", "devices", b"devices", "envs", b"envs", "mounts", b"mounts"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "cdi_devices", b"cdi_devices", "devices", b"devices", "envs", b"envs", "mounts", b"mounts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___ContainerAllocateResponse = ContainerAllocateResponse
+Global___ContainerAllocateResponse: _TypeAlias = ContainerAllocateResponse  # noqa: Y015
 
-@typing.final
-class AllocateResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class AllocateResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CONTAINER_RESPONSES_FIELD_NUMBER: builtins.int
-    @property
-    def container_responses(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ContainerAllocateResponse]: ...
+    CONTAINER_RESPONSES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def container_responses(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerAllocateResponse]: ...
     def __init__(
         self,
         *,
-        container_responses: collections.abc.Iterable[global___ContainerAllocateResponse] | None = ...,
+        container_responses: _abc.Iterable[Global___ContainerAllocateResponse] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["container_responses", b"container_responses"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_responses", b"container_responses"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___AllocateResponse = AllocateResponse
+Global___AllocateResponse: _TypeAlias = AllocateResponse  # noqa: Y015
 
-@typing.final
-class PreStartContainerRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class PreStartContainerRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    DEVICES_IDS_FIELD_NUMBER: builtins.int
-    @property
-    def devices_ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    DEVICES_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def devices_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
-        devices_ids: collections.abc.Iterable[builtins.str] | None = ...,
+        devices_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["devices_ids", b"devices_ids"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices_ids", b"devices_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___PreStartContainerRequest = PreStartContainerRequest
+Global___PreStartContainerRequest: _TypeAlias = PreStartContainerRequest  # noqa: Y015
 
-@typing.final
-class PreStartContainerResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class PreStartContainerResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
         self,
     ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___PreStartContainerResponse = PreStartContainerResponse
+Global___PreStartContainerResponse: _TypeAlias = PreStartContainerResponse  # noqa: Y015

@@ -5,142 +5,117 @@ The kubelet's device-plugin API, v1beta1: the messages and services as the kubel
 (field numbers from k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1). The package name is part of the wire.
 """
 
-import abc
-import collections.abc
-import grpc
-import grpc.aio
-import hami_core.agent.proto.deviceplugin_pb2
-import typing
+from collections import abc as _abc
+from grpc import aio as _aio
+from hami_core.agent.proto import deviceplugin_pb2 as _deviceplugin_pb2
+import abc as _abc_1
+import grpc as _grpc
+import sys
+import typing as _typing
 
-_T = typing.TypeVar("_T")
+if sys.version_info >= (3, 11):
+    from typing import Self as _Self
+else:
+    from typing_extensions import Self as _Self
 
-class _MaybeAsyncIterator(collections.abc.AsyncIterator[_T], collections.abc.Iterator[_T], metaclass=abc.ABCMeta): ...
+_T = _typing.TypeVar("_T")
 
-class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type: ignore[misc, type-arg]
+class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
+
+class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
     ...
+
+GRPC_GENERATED_VERSION: str
+GRPC_VERSION: str
 
 class RegistrationStub:
     """Served by the kubelet on kubelet.sock."""
 
-    def __init__(self, channel: typing.Union[grpc.Channel, grpc.aio.Channel]) -> None: ...
-    Register: grpc.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.deviceplugin_pb2.RegisterRequest,
-        hami_core.agent.proto.deviceplugin_pb2.Empty,
-    ]
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> RegistrationAsyncStub: ...
+    Register: _grpc.UnaryUnaryMultiCallable[_deviceplugin_pb2.RegisterRequest, _deviceplugin_pb2.Empty]
 
-class RegistrationAsyncStub:
+@_typing.type_check_only
+class RegistrationAsyncStub(RegistrationStub):
     """Served by the kubelet on kubelet.sock."""
 
-    Register: grpc.aio.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.deviceplugin_pb2.RegisterRequest,
-        hami_core.agent.proto.deviceplugin_pb2.Empty,
-    ]
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    Register: _aio.UnaryUnaryMultiCallable[_deviceplugin_pb2.RegisterRequest, _deviceplugin_pb2.Empty]  # type: ignore[assignment]
 
-class RegistrationServicer(metaclass=abc.ABCMeta):
+class RegistrationServicer(metaclass=_abc_1.ABCMeta):
     """Served by the kubelet on kubelet.sock."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def Register(
         self,
-        request: hami_core.agent.proto.deviceplugin_pb2.RegisterRequest,
+        request: _deviceplugin_pb2.RegisterRequest,
         context: _ServicerContext,
-    ) -> typing.Union[hami_core.agent.proto.deviceplugin_pb2.Empty, collections.abc.Awaitable[hami_core.agent.proto.deviceplugin_pb2.Empty]]: ...
+    ) -> _typing.Union[_deviceplugin_pb2.Empty, _abc.Awaitable[_deviceplugin_pb2.Empty]]: ...
 
-def add_RegistrationServicer_to_server(servicer: RegistrationServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_RegistrationServicer_to_server(servicer: RegistrationServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class DevicePluginStub:
     """Served by the plugin on its own socket beside kubelet.sock."""
 
-    def __init__(self, channel: typing.Union[grpc.Channel, grpc.aio.Channel]) -> None: ...
-    GetDevicePluginOptions: grpc.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.deviceplugin_pb2.Empty,
-        hami_core.agent.proto.deviceplugin_pb2.DevicePluginOptions,
-    ]
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> DevicePluginAsyncStub: ...
+    GetDevicePluginOptions: _grpc.UnaryUnaryMultiCallable[_deviceplugin_pb2.Empty, _deviceplugin_pb2.DevicePluginOptions]
+    ListAndWatch: _grpc.UnaryStreamMultiCallable[_deviceplugin_pb2.Empty, _deviceplugin_pb2.ListAndWatchResponse]
+    GetPreferredAllocation: _grpc.UnaryUnaryMultiCallable[_deviceplugin_pb2.PreferredAllocationRequest, _deviceplugin_pb2.PreferredAllocationResponse]
+    Allocate: _grpc.UnaryUnaryMultiCallable[_deviceplugin_pb2.AllocateRequest, _deviceplugin_pb2.AllocateResponse]
+    PreStartContainer: _grpc.UnaryUnaryMultiCallable[_deviceplugin_pb2.PreStartContainerRequest, _deviceplugin_pb2.PreStartContainerResponse]
 
-    ListAndWatch: grpc.UnaryStreamMultiCallable[
-        hami_core.agent.proto.deviceplugin_pb2.Empty,
-        hami_core.agent.proto.deviceplugin_pb2.ListAndWatchResponse,
-    ]
-
-    GetPreferredAllocation: grpc.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.deviceplugin_pb2.PreferredAllocationRequest,
-        hami_core.agent.proto.deviceplugin_pb2.PreferredAllocationResponse,
-    ]
-
-    Allocate: grpc.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.deviceplugin_pb2.AllocateRequest,
-        hami_core.agent.proto.deviceplugin_pb2.AllocateResponse,
-    ]
-
-    PreStartContainer: grpc.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.deviceplugin_pb2.PreStartContainerRequest,
-        hami_core.agent.proto.deviceplugin_pb2.PreStartContainerResponse,
-    ]
-
-class DevicePluginAsyncStub:
+@_typing.type_check_only
+class DevicePluginAsyncStub(DevicePluginStub):
     """Served by the plugin on its own socket beside kubelet.sock."""
 
-    GetDevicePluginOptions: grpc.aio.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.deviceplugin_pb2.Empty,
-        hami_core.agent.proto.deviceplugin_pb2.DevicePluginOptions,
-    ]
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    GetDevicePluginOptions: _aio.UnaryUnaryMultiCallable[_deviceplugin_pb2.Empty, _deviceplugin_pb2.DevicePluginOptions]  # type: ignore[assignment]
+    ListAndWatch: _aio.UnaryStreamMultiCallable[_deviceplugin_pb2.Empty, _deviceplugin_pb2.ListAndWatchResponse]  # type: ignore[assignment]
+    GetPreferredAllocation: _aio.UnaryUnaryMultiCallable[_deviceplugin_pb2.PreferredAllocationRequest, _deviceplugin_pb2.PreferredAllocationResponse]  # type: ignore[assignment]
+    Allocate: _aio.UnaryUnaryMultiCallable[_deviceplugin_pb2.AllocateRequest, _deviceplugin_pb2.AllocateResponse]  # type: ignore[assignment]
+    PreStartContainer: _aio.UnaryUnaryMultiCallable[_deviceplugin_pb2.PreStartContainerRequest, _deviceplugin_pb2.PreStartContainerResponse]  # type: ignore[assignment]
 
-    ListAndWatch: grpc.aio.UnaryStreamMultiCallable[
-        hami_core.agent.proto.deviceplugin_pb2.Empty,
-        hami_core.agent.proto.deviceplugin_pb2.ListAndWatchResponse,
-    ]
-
-    GetPreferredAllocation: grpc.aio.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.deviceplugin_pb2.PreferredAllocationRequest,
-        hami_core.agent.proto.deviceplugin_pb2.PreferredAllocationResponse,
-    ]
-
-    Allocate: grpc.aio.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.deviceplugin_pb2.AllocateRequest,
-        hami_core.agent.proto.deviceplugin_pb2.AllocateResponse,
-    ]
-
-    PreStartContainer: grpc.aio.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.deviceplugin_pb2.PreStartContainerRequest,
-        hami_core.agent.proto.deviceplugin_pb2.PreStartContainerResponse,
-    ]
-
-class DevicePluginServicer(metaclass=abc.ABCMeta):
+class DevicePluginServicer(metaclass=_abc_1.ABCMeta):
     """Served by the plugin on its own socket beside kubelet.sock."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetDevicePluginOptions(
         self,
-        request: hami_core.agent.proto.deviceplugin_pb2.Empty,
+        request: _deviceplugin_pb2.Empty,
         context: _ServicerContext,
-    ) -> typing.Union[hami_core.agent.proto.deviceplugin_pb2.DevicePluginOptions, collections.abc.Awaitable[hami_core.agent.proto.deviceplugin_pb2.DevicePluginOptions]]: ...
+    ) -> _typing.Union[_deviceplugin_pb2.DevicePluginOptions, _abc.Awaitable[_deviceplugin_pb2.DevicePluginOptions]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListAndWatch(
         self,
-        request: hami_core.agent.proto.deviceplugin_pb2.Empty,
+        request: _deviceplugin_pb2.Empty,
         context: _ServicerContext,
-    ) -> typing.Union[collections.abc.Iterator[hami_core.agent.proto.deviceplugin_pb2.ListAndWatchResponse], collections.abc.AsyncIterator[hami_core.agent.proto.deviceplugin_pb2.ListAndWatchResponse]]: ...
+    ) -> _typing.Union[_abc.Iterator[_deviceplugin_pb2.ListAndWatchResponse], _abc.AsyncIterator[_deviceplugin_pb2.ListAndWatchResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetPreferredAllocation(
         self,
-        request: hami_core.agent.proto.deviceplugin_pb2.PreferredAllocationRequest,
+        request: _deviceplugin_pb2.PreferredAllocationRequest,
         context: _ServicerContext,
-    ) -> typing.Union[hami_core.agent.proto.deviceplugin_pb2.PreferredAllocationResponse, collections.abc.Awaitable[hami_core.agent.proto.deviceplugin_pb2.PreferredAllocationResponse]]: ...
+    ) -> _typing.Union[_deviceplugin_pb2.PreferredAllocationResponse, _abc.Awaitable[_deviceplugin_pb2.PreferredAllocationResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def Allocate(
         self,
-        request: hami_core.agent.proto.deviceplugin_pb2.AllocateRequest,
+        request: _deviceplugin_pb2.AllocateRequest,
         context: _ServicerContext,
-    ) -> typing.Union[hami_core.agent.proto.deviceplugin_pb2.AllocateResponse, collections.abc.Awaitable[hami_core.agent.proto.deviceplugin_pb2.AllocateResponse]]: ...
+    ) -> _typing.Union[_deviceplugin_pb2.AllocateResponse, _abc.Awaitable[_deviceplugin_pb2.AllocateResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def PreStartContainer(
         self,
-        request: hami_core.agent.proto.deviceplugin_pb2.PreStartContainerRequest,
+        request: _deviceplugin_pb2.PreStartContainerRequest,
         context: _ServicerContext,
-    ) -> typing.Union[hami_core.agent.proto.deviceplugin_pb2.PreStartContainerResponse, collections.abc.Awaitable[hami_core.agent.proto.deviceplugin_pb2.PreStartContainerResponse]]: ...
+    ) -> _typing.Union[_deviceplugin_pb2.PreStartContainerResponse, _abc.Awaitable[_deviceplugin_pb2.PreStartContainerResponse]]: ...
 
-def add_DevicePluginServicer_to_server(servicer: DevicePluginServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_DevicePluginServicer_to_server(servicer: DevicePluginServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -5,73 +5,65 @@ The kubelet's PodResources API, v1 (field numbers from k8s.io/kubelet/pkg/apis/p
 The package name is part of the wire.
 """
 
-import abc
-import collections.abc
-import grpc
-import grpc.aio
-import hami_core.agent.proto.podresources_pb2
-import typing
+from collections import abc as _abc
+from grpc import aio as _aio
+from hami_core.agent.proto import podresources_pb2 as _podresources_pb2
+import abc as _abc_1
+import grpc as _grpc
+import sys
+import typing as _typing
 
-_T = typing.TypeVar("_T")
+if sys.version_info >= (3, 11):
+    from typing import Self as _Self
+else:
+    from typing_extensions import Self as _Self
 
-class _MaybeAsyncIterator(collections.abc.AsyncIterator[_T], collections.abc.Iterator[_T], metaclass=abc.ABCMeta): ...
+_T = _typing.TypeVar("_T")
 
-class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type: ignore[misc, type-arg]
+class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
+
+class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
     ...
 
+GRPC_GENERATED_VERSION: str
+GRPC_VERSION: str
+
 class PodResourcesListerStub:
-    def __init__(self, channel: typing.Union[grpc.Channel, grpc.aio.Channel]) -> None: ...
-    List: grpc.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.podresources_pb2.ListPodResourcesRequest,
-        hami_core.agent.proto.podresources_pb2.ListPodResourcesResponse,
-    ]
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> PodResourcesListerAsyncStub: ...
+    List: _grpc.UnaryUnaryMultiCallable[_podresources_pb2.ListPodResourcesRequest, _podresources_pb2.ListPodResourcesResponse]
+    GetAllocatableResources: _grpc.UnaryUnaryMultiCallable[_podresources_pb2.AllocatableResourcesRequest, _podresources_pb2.AllocatableResourcesResponse]
+    Get: _grpc.UnaryUnaryMultiCallable[_podresources_pb2.GetPodResourcesRequest, _podresources_pb2.GetPodResourcesResponse]
 
-    GetAllocatableResources: grpc.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.podresources_pb2.AllocatableResourcesRequest,
-        hami_core.agent.proto.podresources_pb2.AllocatableResourcesResponse,
-    ]
+@_typing.type_check_only
+class PodResourcesListerAsyncStub(PodResourcesListerStub):
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    List: _aio.UnaryUnaryMultiCallable[_podresources_pb2.ListPodResourcesRequest, _podresources_pb2.ListPodResourcesResponse]  # type: ignore[assignment]
+    GetAllocatableResources: _aio.UnaryUnaryMultiCallable[_podresources_pb2.AllocatableResourcesRequest, _podresources_pb2.AllocatableResourcesResponse]  # type: ignore[assignment]
+    Get: _aio.UnaryUnaryMultiCallable[_podresources_pb2.GetPodResourcesRequest, _podresources_pb2.GetPodResourcesResponse]  # type: ignore[assignment]
 
-    Get: grpc.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.podresources_pb2.GetPodResourcesRequest,
-        hami_core.agent.proto.podresources_pb2.GetPodResourcesResponse,
-    ]
-
-class PodResourcesListerAsyncStub:
-    List: grpc.aio.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.podresources_pb2.ListPodResourcesRequest,
-        hami_core.agent.proto.podresources_pb2.ListPodResourcesResponse,
-    ]
-
-    GetAllocatableResources: grpc.aio.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.podresources_pb2.AllocatableResourcesRequest,
-        hami_core.agent.proto.podresources_pb2.AllocatableResourcesResponse,
-    ]
-
-    Get: grpc.aio.UnaryUnaryMultiCallable[
-        hami_core.agent.proto.podresources_pb2.GetPodResourcesRequest,
-        hami_core.agent.proto.podresources_pb2.GetPodResourcesResponse,
-    ]
-
-class PodResourcesListerServicer(metaclass=abc.ABCMeta):
-    @abc.abstractmethod
+class PodResourcesListerServicer(metaclass=_abc_1.ABCMeta):
+    @_abc_1.abstractmethod
     def List(
         self,
-        request: hami_core.agent.proto.podresources_pb2.ListPodResourcesRequest,
+        request: _podresources_pb2.ListPodResourcesRequest,
         context: _ServicerContext,
-    ) -> typing.Union[hami_core.agent.proto.podresources_pb2.ListPodResourcesResponse, collections.abc.Awaitable[hami_core.agent.proto.podresources_pb2.ListPodResourcesResponse]]: ...
+    ) -> _typing.Union[_podresources_pb2.ListPodResourcesResponse, _abc.Awaitable[_podresources_pb2.ListPodResourcesResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetAllocatableResources(
         self,
-        request: hami_core.agent.proto.podresources_pb2.AllocatableResourcesRequest,
+        request: _podresources_pb2.AllocatableResourcesRequest,
         context: _ServicerContext,
-    ) -> typing.Union[hami_core.agent.proto.podresources_pb2.AllocatableResourcesResponse, collections.abc.Awaitable[hami_core.agent.proto.podresources_pb2.AllocatableResourcesResponse]]: ...
+    ) -> _typing.Union[_podresources_pb2.AllocatableResourcesResponse, _abc.Awaitable[_podresources_pb2.AllocatableResourcesResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def Get(
         self,
-        request: hami_core.agent.proto.podresources_pb2.GetPodResourcesRequest,
+        request: _podresources_pb2.GetPodResourcesRequest,
         context: _ServicerContext,
-    ) -> typing.Union[hami_core.agent.proto.podresources_pb2.GetPodResourcesResponse, collections.abc.Awaitable[hami_core.agent.proto.podresources_pb2.GetPodResourcesResponse]]: ...
+    ) -> _typing.Union[_podresources_pb2.GetPodResourcesResponse, _abc.Awaitable[_podresources_pb2.GetPodResourcesResponse]]: ...
 
-def add_PodResourcesListerServicer_to_server(servicer: PodResourcesListerServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_PodResourcesListerServicer_to_server(servicer: PodResourcesListerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
