@@ -1,0 +1,532 @@
+"""The vocabulary: frozen, typed values every part speaks in. No behaviour beyond what follows from the fields.
+
+Units are in the names: memory is MiB, cores are percent of one device (100 = a whole one; a vendor may advertise
+more where the administrator scales cores). Counts are plain integers. Every number that came from outside was
+bounded before it got here (see `hami_core.wire.quantity`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+
+    from hami_core.capability import Capability, Grade
+
+EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+"""An immutable empty mapping, for defaults."""
+
+
+def _empty() -> Any:  # noqa: ANN401 - any immutable mapping
+    return EMPTY
+
+
+INT32_MAX: Final = 2**31 - 1
+"""Upper bound of every amount on the wire (HAMi keeps them in int32)."""
+
+
+# --- what a vendor serves -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Extended-resource names of one family; an empty string means the family has none of that kind."""
+
+    count: str
+    memory: str = ""
+    memory_percentage: str = ""
+    cores: str = ""
+    priority: str = ""
+
+    def names(self) -> tuple[str, ...]:
+        """All names that are set, count first."""
+        every = (self.count, self.memory, self.memory_percentage, self.cores, self.priority)
+        return tuple(name for name in every if name)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorKeys:
+    """One pair of pod annotations by which a pod names or refuses devices; empty string: not supported."""
+
+    use: str
+    nouse: str
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One kind of device a vendor serves. Most vendors have one, Ascend has one per configured chip.
+
+    Attributes:
+        word: HAMi's common word (``NVIDIA``, ``Ascend910B``): the key of allocations and of the registry.
+        resources: Extended-resource names.
+        allocated_key: Pod annotation of the durable allocation.
+        to_allocate_key: Pod annotation a node plugin consumes; empty where the family has none.
+        register_key: Node annotation that lists devices; empty where they follow from capacity.
+        handshake_key: Node annotation for HAMi's liveness handshake; empty where there is none.
+        pod_keys: Pod annotations the family's hooks may read; nothing else of the pod is shown to them.
+        uuid_selectors: Annotation pairs that choose devices by id; all pairs must pass.
+        type_selectors: Annotation pairs that choose devices by model.
+        memory_factor: MiB per unit of the memory resource (Cambricon 256, most 1).
+        depends_on_chosen: Whether `custom_filter` depends on the devices already chosen for the container.
+        checks_quota_in_fit: Whether namespace quota is checked while devices are chosen (NVIDIA, Cambricon).
+        full_card_rule: Whether the rules on exclusive and fully booked cores apply (HAMi's generic Fit).
+        device_type_on_wire: Allocation entries carry the device's registered type in place of the word (AMD).
+        capabilities: What the family supports.
+    """
+
+    word: str
+    resources: Resources
+    allocated_key: str
+    to_allocate_key: str = ""
+    register_key: str = ""
+    handshake_key: str = ""
+    pod_keys: tuple[str, ...] = ()
+    uuid_selectors: tuple[SelectorKeys, ...] = ()
+    type_selectors: tuple[SelectorKeys, ...] = ()
+    memory_factor: int = 1
+    depends_on_chosen: bool = False
+    checks_quota_in_fit: bool = False
+    full_card_rule: bool = True
+    device_type_on_wire: bool = False
+    capabilities: Mapping[Capability, Grade] = field(default_factory=_empty)
+
+
+# --- devices -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MigPlacement:
+    """Where a MIG instance lies on its card, in memory slices: ``[start, start + size)``."""
+
+    start: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class MigProfile:
+    """One MIG profile a card offers."""
+
+    name: str
+    memory_mib: int
+    cores: int
+    slice_count: int
+    placements: tuple[MigPlacement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKind:
+    """What `check_type` is asked about: everything devices have in common that a request may select by."""
+
+    family: str
+    type: str
+    mode: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One physical device as its node advertises it (HAMi's DeviceInfo).
+
+    Attributes:
+        id: Unique on its node, normally the vendor's UUID.
+        index: Ordinal on the node, ≥ 0.
+        slots: How many containers may share it (HAMi's ``count``).
+        memory_mib: Memory offered, scaling included.
+        cores: Percent offered, 100 = one device's compute.
+        type: Model string, such as ``NVIDIA-A100-SXM4-40GB``.
+        numa: NUMA node, 0 when unknown.
+        mode: Sharing mode as the node says, NVIDIA: ``hami-core``, ``mig``, ``mps``.
+        healthy: False: no new containers.
+        cordoned: An operator took it out of service for new containers.
+        family: The family it belongs to.
+        mig_profiles: Profiles on offer when the mode is ``mig``.
+        pair_scores: Link score to other devices of the node by id (topology).
+        custom: The vendor's own data as published.
+    """
+
+    id: str
+    index: int
+    slots: int
+    memory_mib: int
+    cores: int
+    type: str
+    family: str
+    numa: int = 0
+    mode: str = ""
+    healthy: bool = True
+    cordoned: bool = False
+    mig_profiles: tuple[MigProfile, ...] = ()
+    pair_scores: Mapping[str, int] = field(default_factory=_empty)
+    custom: Mapping[str, Any] = field(default_factory=_empty)
+
+    @property
+    def kind(self) -> DeviceKind:
+        """The device's kind."""
+        return DeviceKind(self.family, self.type, self.mode)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUsage:
+    """A device and what is booked on it (sums; bookings and holds alike)."""
+
+    device: Device
+    used_slots: int = 0
+    used_memory_mib: int = 0
+    used_cores: int = 0
+    pods: tuple[str, ...] = ()
+
+
+# --- what is asked for -------------------------------------------------------------------------------------------
+
+
+class ContainerKind(StrEnum):
+    """The three lifetimes a container of a pod can have (ephemeral containers never hold devices)."""
+
+    INIT = "init"
+    SIDECAR = "sidecar"
+    APP = "app"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """What hooks see of a container: name, kind, its resource maps and the environment it already has.
+
+    ``limits`` and ``requests`` hold quantities as the API server keeps them (strings).
+    """
+
+    name: str
+    kind: ContainerKind
+    limits: Mapping[str, str] = field(default_factory=_empty)
+    requests: Mapping[str, str] = field(default_factory=_empty)
+    env_names: frozenset[str] = frozenset()
+    privileged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """What hooks see of a pod. ``annotations`` holds only the keys the family declared."""
+
+    namespace: str
+    name: str
+    uid: str
+    annotations: Mapping[str, str] = field(default_factory=_empty)
+    runtime_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one container asks of one family, resolved to numbers.
+
+    Attributes:
+        family: Common word.
+        count: Devices, ≥ 1.
+        memory_mib: MiB on each device; 0: see ``memory_percent``.
+        memory_percent: Percent of each device's memory when ``memory_mib`` is 0; None: not given (then no memory
+            is booked, as in HAMi's value 101).
+        cores: Percent of each device's compute, 0: no share asked for.
+        annotations: The pod annotations the family declared.
+        numa_bind: All devices on one NUMA node.
+        custom: The vendor's own data, opaque to the core.
+    """
+
+    family: str
+    count: int
+    memory_mib: int = 0
+    memory_percent: int | None = None
+    cores: int = 0
+    annotations: Mapping[str, str] = field(default_factory=_empty)
+    numa_bind: bool = False
+    custom: Mapping[str, Any] = field(default_factory=_empty)
+
+    def memory_on(self, device_memory_mib: int) -> int:
+        """MiB this request takes on a device of the given size (HAMi: absolute wins, percentage truncates)."""
+        if self.memory_mib > 0:
+            return self.memory_mib
+        if self.memory_percent is None:
+            return 0
+        return device_memory_mib * self.memory_percent // 100
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRequest:
+    """All requests of one container, at most one a family."""
+
+    name: str
+    kind: ContainerKind
+    requests: tuple[Request, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Device-score weights of `hami.io/device-scoring-weights`, whole numbers ≥ 0, not all zero."""
+
+    slot: int = 1
+    core: int = 1
+    memory: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequest:
+    """The effective request of a pod: every container in HAMi's order, init containers first, then app.
+
+    Sidecars stand at their place among the init containers; their kind tells them apart.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    containers: tuple[ContainerRequest, ...]
+    node_policy: str = ""
+    device_policy: str = ""
+    weights: Weights = Weights()
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Common words asked for, in order of first use."""
+        return tuple(dict.fromkeys(r.family for c in self.containers for r in c.requests))
+
+
+# --- what is given -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What one container gets of one device.
+
+    Attributes:
+        device_id: The device.
+        family: Common word.
+        memory_mib: Limit, 0: none.
+        cores: Percent, 0: no limit.
+        type: What stands in the allocation's type field (normally the word).
+        mode: Sharing mode of the device when booked.
+        slots: Slots booked, normally 1.
+        index: The device's ordinal; -1 when not known (it is not on the wire).
+        mig_profile: MIG instance reserved, if any.
+        mig_placement: Where.
+    """
+
+    device_id: str
+    family: str
+    memory_mib: int
+    cores: int
+    type: str = ""
+    mode: str = ""
+    slots: int = 1
+    index: int = -1
+    mig_profile: str = ""
+    mig_placement: MigPlacement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSlices:
+    """The slices of one container, empty for one that asked for nothing."""
+
+    name: str
+    kind: ContainerKind
+    slices: tuple[Slice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The slices of one pod on one node: one entry per container in HAMi's order (init first), none left out."""
+
+    node: str
+    containers: tuple[ContainerSlices, ...]
+
+    def of(self, family: str) -> tuple[tuple[Slice, ...], ...]:
+        """Per container, the slices of one family."""
+        return tuple(tuple(s for s in c.slices if s.family == family) for c in self.containers)
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Common words with at least one slice, in order of first use."""
+        return tuple(dict.fromkeys(s.family for c in self.containers for s in c.slices))
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """An allocation of a pod as the scheduler keeps it."""
+
+    uid: str
+    namespace: str
+    name: str
+    allocation: Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something was refused: a value, rendered later as extender reason, event or long explanation.
+
+    Attributes:
+        code: HAMi's word where there is one (``CardInsufficientMemory``), else the vendor's own in the same style.
+        device: Device id, empty when it is about a node or a pod.
+        needed: Amount asked for, in the unit the code implies.
+        available: Amount there is.
+        detail: Further words for people.
+    """
+
+    code: str
+    device: str = ""
+    needed: int | None = None
+    available: int | None = None
+    detail: str = ""
+
+
+# --- nodes, admission, node side ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What `register` sees of a node object. Quantities are strings as the API server keeps them."""
+
+    name: str
+    annotations: Mapping[str, str] = field(default_factory=_empty)
+    labels: Mapping[str, str] = field(default_factory=_empty)
+    capacity: Mapping[str, str] = field(default_factory=_empty)
+    allocatable: Mapping[str, str] = field(default_factory=_empty)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """What a vendor wants changed on one container (and its pod) at admission.
+
+    Attributes:
+        uses_devices: The container asks for this vendor's devices.
+        limits: Resource limits to set or replace.
+        requests: Resource requests to set or replace.
+        env: Environment variables to append, in order; one already present by name is left alone.
+        pod_annotations: Annotations to set on the pod.
+        runtime_class: runtimeClassName for a pod that has none; empty: leave.
+    """
+
+    uses_devices: bool
+    limits: Mapping[str, str] = field(default_factory=_empty)
+    requests: Mapping[str, str] = field(default_factory=_empty)
+    env: tuple[tuple[str, str], ...] = ()
+    pod_annotations: Mapping[str, str] = field(default_factory=_empty)
+    runtime_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A bind mount from node to container."""
+
+    host_path: str
+    container_path: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """A device node to make visible in the container; ``host_path`` empty: same as ``path``."""
+
+    path: str
+    host_path: str = ""
+    permissions: str = "rw"
+
+
+@dataclass(frozen=True, slots=True)
+class OciHook:
+    """An OCI hook as CDI writes it: ``name`` is createRuntime, createContainer, startContainer and so on."""
+
+    name: str
+    path: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEdits:
+    """What a container needs to see its slices: the answer of `allocate`.
+
+    ``limits`` and ``region`` are files (name → content) the agent puts into the container's record folder: the
+    first mounted read-only at ``limits_path``, the second read-write at ``region_path`` (files there are made
+    once, with mode 0666, and never rewritten while the record lives). Empty path: no such folder.
+    """
+
+    env: Mapping[str, str] = field(default_factory=_empty)
+    mounts: tuple[Mount, ...] = ()
+    device_nodes: tuple[DeviceNode, ...] = ()
+    hooks: tuple[OciHook, ...] = ()
+    limits: Mapping[str, bytes] = field(default_factory=_empty)
+    limits_path: str = ""
+    region: Mapping[str, bytes] = field(default_factory=_empty)
+    region_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRef:
+    """Which container `allocate` is called for, and what of its pod the node side may know."""
+
+    pod_uid: str
+    namespace: str
+    pod: str
+    container: str
+    kind: ContainerKind
+    limits: Mapping[str, str] = field(default_factory=_empty)
+    annotations: Mapping[str, str] = field(default_factory=_empty)
+    whole_devices: bool = False
+    """Every slice is a whole device (all memory, cores 0 or 100, no scaling, nobody else on it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advertisement:
+    """What a node says of one vendor's devices: annotations and labels for the node object, slots for the kubelet.
+
+    ``slots`` maps resource name to slot id → (healthy, NUMA node). Slot ids keep HAMi's form ``<uuid>-<k>``.
+    """
+
+    annotations: Mapping[str, str] = field(default_factory=_empty)
+    labels: Mapping[str, str] = field(default_factory=_empty)
+    slots: Mapping[str, Mapping[str, tuple[bool, int]]] = field(default_factory=_empty)
+
+
+@dataclass(frozen=True, slots=True)
+class HealthChange:
+    """A device's health as its driver tells it now."""
+
+    device_id: str
+    healthy: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One metric sample of the node side: name with HAMi's spelling, labels, value in the unit of the name."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+    help: str = ""
+
+
+# --- vendor rules, as placement gets them ------------------------------------------------------------------------
+
+
+def _no_reason(*_: object) -> Reason | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class VendorRules:
+    """One family's scheduler-side rules as plain callables: placement knows no plugin manager.
+
+    Each callable has the meaning of the hook of the same name (`hami_core.hookspecs`) and never raises: whoever
+    builds the rules turns failures into refusals.
+    """
+
+    family: Family
+    check_type: Callable[[Request, DeviceKind], Reason | None] = _no_reason
+    check_uuid: Callable[[Request, str], Reason | None] = _no_reason
+    custom_filter: Callable[[Request, DeviceUsage, tuple[DeviceUsage, ...]], Reason | None] = _no_reason
+    fit_mask: Callable[[Request, Mapping[str, np.ndarray]], np.ndarray] | None = None
+    choose: Callable[[Request, tuple[DeviceUsage, ...], str], tuple[int, ...] | None] | None = None
+    account: Callable[[Request, DeviceUsage, Slice, tuple[DeviceUsage, ...]], Slice | Reason] | None = None
+    score_node: Callable[[NodeFacts, Allocation, str], float] | None = None
+    custom: Mapping[str, Any] = field(default_factory=_empty)
