@@ -1,0 +1,146 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["nox>=2025.5"]
+# ///
+"""Every job of this repository, each in an environment of its own.
+
+``nox -l`` lists them; ``nox -s demo`` and ``nox -s tests`` are the two a newcomer needs. What follows ``--`` goes to
+the program a session runs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.sessions = ["lint", "tests"]
+nox.options.reuse_existing_virtualenvs = True
+
+ROOT = Path(__file__).parent
+VENDORS = sorted(path.parent.name for path in ROOT.glob("vendors/*/pyproject.toml"))
+PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
+
+# Pure Python distributions are installed editable: tests then measure the code that is edited.
+LOCAL = ["-e", ".", *(part for vendor in VENDORS for part in ("-e", f"./vendors/{vendor}")), "./interpose"]
+
+
+def group(*names: str) -> list[str]:
+    """Requirements of the dependency groups."""
+    return list(nox.project.dependency_groups(PROJECT, *names))
+
+
+def install(session: nox.Session, *groups: str) -> None:
+    """Install all local distributions and dependency groups in one call, so that they satisfy each other."""
+    session.install(*LOCAL, *group(*groups))
+
+
+def posargs(session: nox.Session, *default: str) -> list[str]:
+    """What follows ``--``, or the default."""
+    return list(session.posargs or default)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, types, import direction, C format."""
+    install(session, "lint", "test")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy", "--version", silent=True)
+    session.run("mypy", "hami_core", *(f"vendors/{v}/src" for v in VENDORS), "interpose/python")
+    session.run("lint-imports", "--no-cache")
+    sources = sorted(str(p) for pattern in ("src", "sim", "include") for p in (ROOT / "interpose" / pattern).rglob("*.[ch]"))
+    session.run("clang-format", "--dry-run", "--Werror", *sources, silent=True)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Everything that needs no cluster: core, vendors, interposer, vectors, integration on simulated GPUs."""
+    install(session, "test")
+    session.run(
+        "pytest", "-m", "not soak and not gpu", *posargs(session, "hami_core", "vendors", "interpose/tests", "tests", "contrib")
+    )
+
+
+@nox.session
+def core(session: nox.Session) -> None:
+    """Tests of hami-core alone."""
+    install(session, "test")
+    session.run("pytest", "-m", "not soak and not gpu", "hami_core", *session.posargs)
+
+
+@nox.session(tags=["vendors"])
+@nox.parametrize("vendor", [nox.param(name, id=name, tags=[name]) for name in VENDORS])
+def vendor(session: nox.Session, vendor: str) -> None:
+    """Unit and conformance tests of one vendor distribution."""
+    install(session, "test")
+    session.run("pytest", "-m", "not soak and not gpu", f"vendors/{vendor}", *session.posargs)
+
+
+@nox.session
+def vectors(session: nox.Session) -> None:
+    """The conformance vectors alone, from tests/vectors or the folder named by HAMI_VECTORS."""
+    install(session, "test")
+    session.run("pytest", "-m", "vectors", "tests/vectors", "vendors", *session.posargs)
+
+
+@nox.session
+def interpose(session: nox.Session) -> None:
+    """The interposer and the simulated driver: every test of theirs, sanitizers included."""
+    install(session, "test")
+    session.run("pytest", "interpose/tests", *session.posargs, env={"HAMI_INTERPOSE_SANITIZE": "1"})
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """The main job: a whole cluster on simulated GPUs, from manifest to enforced limit."""
+    install(session, "demo")
+    session.run("hami", "demo", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure; prints tables and stores JSON under .bench/."""
+    install(session, "test", "bench")
+    session.run("python", "-m", "tests.bench", *session.posargs)
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """The long forms of the random tests."""
+    install(session, "test")
+    session.run(
+        "pytest", "-m", "soak", "--timeout", "7200", *posargs(session, "hami_core", "vendors", "interpose/tests", "tests")
+    )
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation; a warning is an error."""
+    session.install("-e", ".", *group("docs"))
+    session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html", *session.posargs)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Build wheels and sdists, install the wheels into an empty environment, import each."""
+    out = ROOT / "dist"
+    shutil.rmtree(out, ignore_errors=True)
+    session.install("build")
+    for folder in (".", "interpose", *(f"vendors/{v}" for v in VENDORS)):
+        session.run("python", "-m", "build", "--outdir", str(out), folder, silent=True)
+    fresh = Path(session.create_tmp()) / "empty"
+    session.run(sys.executable, "-m", "venv", "--clear", str(fresh), external=True)
+    wheels = [str(path) for path in sorted(out.glob("*.whl"))]
+    python = str(fresh / "bin" / "python")
+    session.run(python, "-m", "pip", "install", "-q", *wheels, external=True)
+    names = ["hami_core", "hami_interpose", *(f"hami_{v}" for v in VENDORS)]
+    script = "; ".join(f"import {name}" for name in names) + "; print('imported', " + ", ".join(map(repr, names)) + ")"
+    with session.chdir(str(fresh)):
+        session.run(python, "-c", script, external=True)
+        session.run(str(fresh / "bin" / "hami"), "plugins", external=True, env={"PATH": os.environ["PATH"]})
