@@ -1,0 +1,86 @@
+/* Fill every visible device to its last block through the CUDA driver API and say what happened.
+ *
+ * A plain C program, linked with libcuda.so.1 as any other: cc probe.c -l:libcuda.so.1. Prints one JSON line of the
+ * same form as its Python sibling; the argument is how many seconds to keep the memory. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef void *CUcontext;
+typedef unsigned long long CUdeviceptr;
+typedef struct { unsigned char bytes[16]; } CUuuid;
+
+extern CUresult cuInit(unsigned int flags);
+extern CUresult cuDeviceGetCount(int *count);
+extern CUresult cuDeviceGet(CUdevice *device, int ordinal);
+extern CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device);
+extern CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device);
+extern CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+extern CUresult cuCtxSetCurrent(CUcontext context);
+extern CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
+extern CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes);
+extern CUresult cuMemFree_v2(CUdeviceptr pointer);
+
+enum { MIB = 1 << 20 };
+
+static void must(CUresult result, const char *call)
+{
+    if (result != 0) {
+        fprintf(stderr, "%s failed: %d\n", call, result);
+        exit(1);
+    }
+}
+
+static int fill(int index, int *again)
+{
+    static const size_t steps[] = {1024, 256, 64, 16, 4, 2};
+    CUdevice device;
+    CUcontext context;
+    CUuuid uuid;
+    size_t total, free_before, ignored, taken = 0;
+    CUdeviceptr pointer, last = 0;
+    CUresult result = 0;
+
+    must(cuDeviceGet(&device, index), "cuDeviceGet");
+    must(cuDeviceGetUuid_v2(&uuid, device), "cuDeviceGetUuid");
+    must(cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
+    must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+    must(cuDeviceTotalMem_v2(&total, device), "cuDeviceTotalMem");
+    must(cuMemGetInfo_v2(&free_before, &ignored), "cuMemGetInfo");
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        for (;;) {
+            result = cuMemAlloc_v2(&pointer, steps[i] * MIB);
+            if (result != 0)
+                break;
+            taken += steps[i] * MIB;
+            last = pointer;
+        }
+    if (last != 0) { /* one block given back must fit again */
+        must(cuMemFree_v2(last), "cuMemFree");
+        *again = *again && cuMemAlloc_v2(&last, 2 * MIB) == 0;
+    }
+    printf("%s{\"index\": %d, \"uuid\": \"GPU-", index ? ", " : "", index);
+    for (int i = 0; i < 16; i++)
+        printf("%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid.bytes[i]);
+    printf("\", \"total_bytes\": %zu, \"free_before_bytes\": %zu, \"allocated_bytes\": %zu, \"refusal\": %d}", total,
+           free_before, taken, result);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int count = 0, again = 1;
+
+    must(cuInit(0), "cuInit");
+    must(cuDeviceGetCount(&count), "cuDeviceGetCount");
+    printf("{\"program\": \"driver-api-c\", \"pid\": %d, \"devices\": [", (int)getpid());
+    for (int index = 0; index < count; index++)
+        fill(index, &again);
+    printf("], \"again\": %s}\n", again ? "true" : "false");
+    fflush(stdout);
+    sleep(argc > 1 ? (unsigned int)atoi(argv[1]) : 0);
+    return 0;
+}
