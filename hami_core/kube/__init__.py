@@ -1,0 +1,1 @@
+"""The Kubernetes edge: one Protocol (`port`), partial objects (`objects`), an informer, leases, patches, events."""

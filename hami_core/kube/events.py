@@ -1,0 +1,188 @@
+"""Events: best effort, aggregated, bounded. Recording never blocks, never fails and never floods the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Literal
+
+import structlog
+
+from hami_core.kube.objects import Event, EventSource, KubeObject, ObjectMeta, ObjectReference
+from hami_core.kube.patch import merge_patch
+from hami_core.kube.port import EVENTS, ApiError, KubeApi
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = structlog.get_logger(__name__)
+
+MESSAGE_LIMIT: Final = 1024
+"""Longest message the API server takes."""
+BURST: Final = 25
+"""Events an object may have at once; one more every ``REFILL_S``."""
+REFILL_S: Final = 30.0
+AGGREGATE_S: Final = 600.0
+"""The same words within this time count up one event."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    target: ObjectReference
+    type: str
+    reason: str
+    message: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        target = self.target
+        return (target.kind, target.namespace, target.name, target.uid, self.type, self.reason, self.message)
+
+
+@dataclass(slots=True)
+class _Sent:
+    name: str
+    namespace: str
+    count: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+def reference(kind: str, item: KubeObject) -> ObjectReference:
+    """A reference to an object, as events want it."""
+    meta = item.metadata
+    return ObjectReference(kind=kind, name=meta.name, namespace=meta.namespace, uid=meta.uid, api_version="v1")
+
+
+class EventRecorder:
+    """Writes events in the background.
+
+    Args:
+        api: Where.
+        component: Source component: for HAMi's readers the scheduler's name.
+        instance: Which replica.
+        bound: Notes waiting at most; beyond that they are dropped and counted.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        component: str,
+        *,
+        instance: str = "",
+        bound: int = 1000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.dropped = 0
+        self._api = api
+        self._component = component
+        self._instance = instance
+        self._clock = clock
+        self._bound = bound
+        self._waiting: asyncio.Queue[_Note] = asyncio.Queue(bound)
+        self._sent: OrderedDict[tuple[str, ...], _Sent] = OrderedDict()
+        self._buckets: OrderedDict[tuple[str, str, str], _Bucket] = OrderedDict()
+
+    def record(
+        self,
+        target: ObjectReference,
+        type: Literal["Normal", "Warning"],  # noqa: A002 - the API calls it that
+        reason: str,
+        message: str,
+    ) -> None:
+        """Note an event about an object. Returns at once."""
+        if len(message) > MESSAGE_LIMIT:
+            message = message[: MESSAGE_LIMIT - 1] + "…"
+        note = _Note(target, type, reason, message)
+        if not self._admit(target):
+            self.dropped += 1
+            return
+        try:
+            self._waiting.put_nowait(note)
+        except asyncio.QueueFull:
+            self.dropped += 1
+
+    async def run(self) -> None:
+        """Write until cancelled; then write what is waiting, for two seconds at most."""
+        try:
+            while True:
+                await self._write(await self._waiting.get())
+        finally:
+            try:
+                async with asyncio.timeout(2):
+                    while not self._waiting.empty():
+                        await self._write(self._waiting.get_nowait())
+            except TimeoutError:
+                self.dropped += self._waiting.qsize()
+
+    async def _write(self, note: _Note) -> None:
+        try:
+            if not await self._count_up(note):
+                await self._create(note)
+        except ApiError as error:
+            self.dropped += 1
+            log.debug("event lost", reason=note.reason, object=note.target.name, error=str(error))
+
+    async def _count_up(self, note: _Note) -> bool:
+        sent = self._sent.get(note.key)
+        if sent is None or self._clock() - sent.at > AGGREGATE_S:
+            return False
+        patch = merge_patch({"count": sent.count + 1, "lastTimestamp": _now()})
+        try:
+            await self._api.patch(EVENTS, sent.name, patch, sent.namespace)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return False
+        sent.count += 1
+        sent.at = self._clock()
+        self._sent.move_to_end(note.key)
+        return True
+
+    async def _create(self, note: _Note) -> None:
+        namespace = note.target.namespace or "default"
+        name = f"{note.target.name[:230]}.{secrets.token_hex(8)}"
+        now = _now()
+        event = Event(
+            metadata=ObjectMeta(name=name, namespace=namespace),
+            involved_object=note.target,
+            reason=note.reason,
+            message=note.message,
+            type=note.type,
+            count=1,
+            first_timestamp=now,
+            last_timestamp=now,
+            source=EventSource(component=self._component),
+            reporting_component=self._component,
+            reporting_instance=self._instance,
+        )
+        await self._api.create(EVENTS, event, namespace)
+        self._sent[note.key] = _Sent(name, namespace, 1, self._clock())
+        while len(self._sent) > self._bound:
+            self._sent.popitem(last=False)
+
+    def _admit(self, target: ObjectReference) -> bool:
+        """A token bucket for each object, so that one failing pod can't use up the server's patience."""
+        key, now = (target.kind, target.namespace, target.name), self._clock()
+        bucket = self._buckets.get(key, _Bucket(BURST, now))
+        tokens = min(BURST, bucket.tokens + (now - bucket.at) / REFILL_S)
+        admitted = tokens >= 1
+        self._buckets[key] = replace(bucket, tokens=tokens - admitted, at=now)
+        self._buckets.move_to_end(key)
+        while len(self._buckets) > self._bound:
+            self._buckets.popitem(last=False)
+        return admitted
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,234 @@
+"""A local copy of one kind of object, kept by list and watch.
+
+The copy is usable once `synced` is set. A watch that drops resumes at the last version seen (bookmarks keep that
+fresh); a version the server has forgotten (410) means listing again, whose difference to the copy is told to the
+handlers as ordinary changes. Failures back off with jitter. Memory is bounded by the partial structs kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+import structlog
+
+from hami_core.kube.objects import KubeObject
+from hami_core.kube.port import ApiError, KubeApi, Resource
+
+if TYPE_CHECKING:
+    from hami_core.kube.port import WatchEvent
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T", bound=KubeObject)
+Handler = Callable[[T | None, T | None], None]
+"""Called as ``handler(old, new)``: ``old`` None: it appeared; ``new`` None: it is gone. Must not block.
+An object deleted and made again under its name is two calls."""
+
+PAGE: Final = 500
+"""Objects a list asks for at once."""
+
+
+class Backoff:
+    """Growing waits with jitter: half to all of ``first * 2**n``, at most ``most`` seconds."""
+
+    def __init__(self, first: float = 0.2, most: float = 30.0) -> None:
+        self._first = first
+        self._most = most
+        self._failures = 0
+
+    def next(self) -> float:
+        """Seconds to wait after one more failure."""
+        wait = min(self._most, self._first * 2.0 ** min(self._failures, 16))
+        self._failures += 1
+        return wait * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+
+    def reset(self) -> None:
+        """The last try succeeded."""
+        self._failures = 0
+
+
+class Informer(Generic[T]):
+    """List and watch one resource.
+
+    Args:
+        api: Where.
+        resource: What.
+        namespace: One namespace, or all.
+        label_selector: Only objects with these labels.
+        field_selector: Only objects with these fields, such as ``spec.nodeName=n1``.
+        trim: Applied to each object before it is kept; drop what is not needed.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        resource: Resource[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        trim: Callable[[T], T] | None = None,
+    ) -> None:
+        self.resource = resource
+        self.synced = asyncio.Event()
+        self._api = api
+        self._selection = {
+            "namespace": namespace,
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+        }
+        self._trim = trim
+        self._store: dict[str, T] = {}
+        self._version = ""
+        self._handlers: list[Handler[T]] = []
+        self._backoff = Backoff()
+        self._refresh_waiters: list[asyncio.Future[None]] = []
+        self._refresh_wanted = asyncio.Event()
+
+    @property
+    def store(self) -> Mapping[str, T]:
+        """The objects by ``namespace/name`` (or name). A live read-only view."""
+        return MappingProxyType(self._store)
+
+    @property
+    def version(self) -> str:
+        """The resourceVersion the copy has reached."""
+        return self._version
+
+    def on_change(self, handler: Handler[T]) -> None:
+        """Call ``handler(old, new)`` on each change, and now for everything there is already."""
+        self._handlers.append(handler)
+        for item in list(self._store.values()):
+            self._call(handler, None, item)
+
+    async def run(self) -> None:
+        """Keep the copy until cancelled."""
+        while True:
+            try:
+                if not self._version or self._refresh_wanted.is_set():
+                    await self._list()
+                await self._watch()
+            except ApiError as error:
+                await self._after(error)
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                log.exception("informer failed, lists again", resource=self.resource.plural)
+                self._version = ""
+                await asyncio.sleep(self._backoff.next())
+
+    async def refresh(self) -> None:
+        """Return once the copy holds everything written before this call (a consistent list)."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._refresh_waiters.append(waiter)
+        self._refresh_wanted.set()
+        await waiter
+
+    async def _after(self, error: ApiError) -> None:
+        if error.status == 410:
+            log.info("watch version is too old, lists again", resource=self.resource.plural)
+            self._version = ""
+            self._backoff.reset()
+            return
+        wait = max(self._backoff.next(), error.retry_after_s)
+        log.warning("list or watch failed", resource=self.resource.plural, error=str(error), retry_s=round(wait, 2))
+        await asyncio.sleep(wait)
+
+    async def _list(self) -> None:
+        waiters, self._refresh_waiters = self._refresh_waiters, []
+        self._refresh_wanted.clear()
+        try:
+            found, version = await self._list_pages()
+        except BaseException:
+            self._refresh_waiters += waiters
+            if waiters:
+                self._refresh_wanted.set()
+            raise
+        self._replace(found)
+        self._version = version
+        self._backoff.reset()
+        self.synced.set()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _list_pages(self) -> tuple[dict[str, T], str]:
+        found: dict[str, T] = {}
+        token = ""
+        while True:
+            page = await self._api.list(self.resource, limit=PAGE, continue_token=token, **self._selection)
+            for item in page.items:
+                found[item.key] = self._trim(item) if self._trim else item
+            token = page.continue_token
+            if not token:
+                return found, page.resource_version
+
+    def _replace(self, found: dict[str, T]) -> None:
+        for key in [key for key in self._store if key not in found]:
+            self._put(key, None)
+        for key, item in found.items():
+            old = self._store.get(key)
+            if old is None or old.metadata.resource_version != item.metadata.resource_version:
+                self._put(key, item)
+
+    async def _watch(self) -> None:
+        timeout_s = random.randint(240, 360)  # noqa: S311 - jitter
+        stream = self._api.watch(self.resource, resource_version=self._version, timeout_s=timeout_s, **self._selection)
+        wanted = asyncio.ensure_future(self._refresh_wanted.wait())
+        consuming = asyncio.ensure_future(self._consume(stream))
+        try:
+            await asyncio.wait({wanted, consuming}, return_when=asyncio.FIRST_COMPLETED)
+            if consuming.done():
+                consuming.result()
+        finally:
+            for task in (wanted, consuming):
+                task.cancel()
+            await asyncio.gather(wanted, consuming, return_exceptions=True)
+
+    async def _consume(self, stream: AsyncGenerator[WatchEvent[T], None]) -> None:
+        events = 0
+        try:
+            async for event in stream:
+                events += 1
+                self._backoff.reset()
+                self._apply(event)
+        finally:
+            await stream.aclose()
+        if not events:
+            # A server that ends watches at once must not be asked in a tight loop.
+            await asyncio.sleep(self._backoff.next())
+
+    def _apply(self, event: WatchEvent[T]) -> None:
+        item = event.object
+        if item is not None:
+            new = None if event.type == "DELETED" else item
+            if new is not None and self._trim:
+                new = self._trim(new)
+            self._put(item.key, new)
+        if event.resource_version:
+            self._version = event.resource_version
+
+    def _put(self, key: str, new: T | None) -> None:
+        old = self._store.pop(key, None) if new is None else self._store.get(key)
+        if new is not None:
+            self._store[key] = new
+        if old is None and new is None:
+            return
+        recreated = old is not None and new is not None and old.metadata.uid != new.metadata.uid
+        for handler in self._handlers:
+            if recreated:
+                self._call(handler, old, None)
+                self._call(handler, None, new)
+            else:
+                self._call(handler, old, new)
+
+    def _call(self, handler: Handler[T], old: T | None, new: T | None) -> None:
+        try:
+            handler(old, new)
+        except Exception:
+            item = new or old
+            log.exception("change handler failed", resource=self.resource.plural, object=item and item.key)

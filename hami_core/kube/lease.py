@@ -1,0 +1,293 @@
+"""Leases, two ways: following the one kube-scheduler holds, and holding one ourselves.
+
+Both judge time by a monotonic clock, from the moment a renewal was *seen* here: the clocks of two machines are never
+compared. Whoever can't reach the API server stops being leader when the lease runs out, without being told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from hami_core.kube.informer import Informer
+from hami_core.kube.patch import merge_patch
+from hami_core.kube.port import LEASES, ApiError, KubeApi
+
+if TYPE_CHECKING:
+    from hami_core.kube.objects import Lease
+
+log = structlog.get_logger(__name__)
+
+Clock = Callable[[], float]
+
+DEFAULT_DURATION_S: Final = 15
+
+
+@dataclass(slots=True)
+class Observed:
+    """A Lease as last seen, with the local time its holder or renewal last changed.
+
+    Attributes:
+        holder: ``holderIdentity``; empty: free.
+        duration_s: How long a renewal lasts.
+        transitions: ``leaseTransitions``: how often it changed hands.
+        seen_at: Monotonic time of the last change seen.
+    """
+
+    holder: str = ""
+    duration_s: int = DEFAULT_DURATION_S
+    transitions: int = 0
+    seen_at: float = float("-inf")
+    _renewal: str | None = field(default=None, repr=False)
+
+    def see(self, lease: Lease | None, now: float) -> bool:
+        """Take in a Lease (None: deleted). Returns whether the holder changed."""
+        if lease is None:
+            changed, self.holder, self._renewal = bool(self.holder), "", None
+            return changed
+        spec = lease.spec
+        holder = spec.holder_identity or ""
+        changed = holder != self.holder
+        if changed or spec.renew_time != self._renewal:
+            self.seen_at = now
+        self.holder, self._renewal = holder, spec.renew_time
+        self.duration_s = spec.lease_duration_seconds or DEFAULT_DURATION_S
+        self.transitions = spec.lease_transitions or 0
+        return changed
+
+    @property
+    def expires_at(self) -> float:
+        """Monotonic time at which it runs out unless renewed."""
+        return self.seen_at + self.duration_s
+
+
+class LeaseFollower:
+    """Leader while another process of this pod holds a Lease.
+
+    That process is kube-scheduler: its identity is ``<hostname>_<uuid>``, and containers of a pod share the hostname.
+
+    Args:
+        api: Where the Lease is.
+        namespace: Its namespace, ``kube-system`` for kube-scheduler's own.
+        name: Its name.
+        hostname: Our hostname.
+        clock: Monotonic seconds.
+        on_change: Called with True or False whenever the holder begins or ceases to be ours.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        namespace: str,
+        name: str,
+        hostname: str,
+        *,
+        clock: Clock = time.monotonic,
+        on_change: Callable[[bool], None] | None = None,
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._name = name
+        self._prefix = hostname + "_"
+        self._clock = clock
+        self._on_change = on_change
+        self._observed = Observed()
+        self._informer = Informer(api, LEASES, namespace=namespace, field_selector=f"metadata.name={name}")
+        self._informer.on_change(lambda _, new: self._see(new))
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether the Lease is held beside us and has not run out as seen from here."""
+        return self._holds() and self._clock() < self._observed.expires_at
+
+    @property
+    def epoch(self) -> int:
+        """``leaseTransitions``: grows with every change of leader."""
+        return self._observed.transitions
+
+    @property
+    def expires_at(self) -> float:
+        """Monotonic time until which the Lease is valid as seen from here."""
+        return self._observed.expires_at
+
+    async def confirm(self) -> bool:
+        """Read the Lease now: the watch may be behind. An unreachable API server confirms nothing."""
+        try:
+            lease = await self._api.get(LEASES, self._name, self._namespace)
+        except ApiError as error:
+            log.warning("the lease can't be read", lease=self._name, error=str(error))
+            return False
+        self._see(lease)
+        return self.is_leader
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        await self._informer.run()
+
+    def _holds(self) -> bool:
+        return self._observed.holder.startswith(self._prefix)
+
+    def _see(self, lease: Lease | None) -> None:
+        before = self._holds()
+        self._observed.see(lease, self._clock())
+        after = self._holds()
+        if after != before:
+            log.info("leadership changed", lease=self._name, holder=self._observed.holder, leader=after)
+            if self._on_change:
+                self._on_change(after)
+
+
+class LeaseElector:
+    """Campaign for a Lease of our own, where the extender stands behind a Service.
+
+    Args:
+        api: Where the Lease is.
+        namespace: Its namespace.
+        name: Its name; made when missing.
+        identity: Who we are, unique among the replicas.
+        duration_s: How long others respect a renewal.
+        retry_s: Seconds between tries; at most a third of the duration.
+        clock: Monotonic seconds.
+        on_change: Called with True when leadership begins, False when it ends.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        duration_s: int = DEFAULT_DURATION_S,
+        retry_s: float = 2.0,
+        clock: Clock = time.monotonic,
+        on_change: Callable[[bool], None] | None = None,
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._duration_s = duration_s
+        self._retry_s = min(retry_s, duration_s / 3)
+        self._clock = clock
+        self._on_change = on_change
+        self._observed = Observed()
+        self._renewed_at = float("-inf")
+        self._was_leader = False
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether we hold it: the last renewal the server took is younger than the duration."""
+        return self._clock() < self.expires_at
+
+    @property
+    def epoch(self) -> int:
+        """``leaseTransitions`` of the Lease as last seen."""
+        return self._observed.transitions
+
+    @property
+    def expires_at(self) -> float:
+        """Monotonic time until which nobody else may take it, counted from before the last renewal was sent."""
+        return self._renewed_at + self._duration_s
+
+    async def confirm(self) -> bool:
+        """Try to take or renew it now."""
+        await self._try()
+        return self.is_leader
+
+    async def run(self) -> None:
+        """Campaign and renew until cancelled, then release."""
+        try:
+            while True:
+                await self._try()
+                self._tell()
+                await asyncio.sleep(self._retry_s * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
+        finally:
+            await self._release()
+
+    async def _try(self) -> None:
+        started = self._clock()
+        try:
+            async with asyncio.timeout(self._duration_s * 2 / 3):
+                await self._acquire_or_renew(started)
+        except (ApiError, TimeoutError) as error:
+            # Whatever went wrong, it was not renewed; leadership ends by itself when the duration is over.
+            log.warning("the lease was not renewed", lease=self._name, error=str(error) or "timed out")
+
+    async def _acquire_or_renew(self, started: float) -> None:
+        try:
+            lease = await self._api.get(LEASES, self._name, self._namespace)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            made = await self._api.create(LEASES, self._fresh(), self._namespace)
+            self._taken(made, started)
+            return
+        self._observed.see(lease, self._clock())
+        ours = self._observed.holder == self._identity
+        if not ours and self._observed.holder and self._clock() < self._observed.expires_at:
+            self._renewed_at = float("-inf")
+            return
+        patch = merge_patch(
+            {
+                "metadata": {"resourceVersion": lease.metadata.resource_version},
+                "spec": self._spec(self._observed.transitions + (not ours), acquired=not ours),
+            }
+        )
+        self._taken(await self._api.patch(LEASES, self._name, patch, self._namespace), started)
+
+    def _taken(self, lease: Lease, started: float) -> None:
+        self._observed.see(lease, self._clock())
+        if self._observed.holder == self._identity:
+            self._renewed_at = started
+
+    def _fresh(self) -> dict[str, object]:
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": self._spec(0, acquired=True),
+        }
+
+    def _spec(self, transitions: int, *, acquired: bool) -> dict[str, object]:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec: dict[str, object] = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": self._duration_s,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }
+        return spec | ({"acquireTime": now} if acquired else {})
+
+    def _tell(self) -> None:
+        leads = self.is_leader
+        if leads != self._was_leader:
+            self._was_leader = leads
+            log.info("leadership changed", lease=self._name, holder=self._observed.holder, leader=leads)
+            if self._on_change:
+                self._on_change(leads)
+
+    async def _release(self) -> None:
+        """Give it back so that another replica need not wait for it to run out."""
+        held = self.is_leader
+        self._renewed_at = float("-inf")
+        self._tell()
+        if not held:
+            return
+        try:
+            async with asyncio.timeout(2):
+                lease = await self._api.get(LEASES, self._name, self._namespace)
+                if lease.spec.holder_identity == self._identity:
+                    free = {"holderIdentity": "", "leaseDurationSeconds": 1}
+                    version = {"resourceVersion": lease.metadata.resource_version}
+                    patch = merge_patch({"metadata": version, "spec": free})
+                    await self._api.patch(LEASES, self._name, patch, self._namespace)
+        except (ApiError, TimeoutError) as error:
+            log.warning("the lease was not released, others wait for it to run out", error=str(error))

@@ -1,0 +1,413 @@
+"""The official Kubernetes client behind our Protocol: its configuration, authentication and TLS, raw bodies.
+
+``kubernetes.aio`` reads kubeconfig or the pod's service account and keeps tokens fresh; requests go over one aiohttp
+session made from what it says, since its own transport dumps every body through models and has no deadline per read.
+Bodies are decoded by msgspec into `hami_core.kube.objects`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import aiohttp
+import msgspec
+import structlog
+
+from hami_core.errors import ConfigError
+from hami_core.kube.objects import Binding, ListMeta, ObjectList, Status
+from hami_core.kube.port import PODS, ApiError, Page, Resource, WatchEvent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+
+    from hami_core.kube.patch import Patch
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+REQUEST_TIMEOUT_S: Final = 10.0
+"""Deadline of a call that does not say otherwise; lists get three times as much."""
+MAX_WATCH_LINE: Final = 16 * 2**20
+"""Longest event of a watch (an object in etcd has at most 1.5 MiB)."""
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    name: str = ""
+
+
+class _Versioned(msgspec.Struct):
+    metadata: _Meta = _Meta()
+
+
+class _RawEvent(msgspec.Struct):
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - any struct or generic alias
+    return msgspec.json.Decoder(kind)
+
+
+class OfficialKubeApi:
+    """`hami_core.kube.port.KubeApi` over HTTP. Make one with `connect`."""
+
+    def __init__(self, configuration: Any, session: aiohttp.ClientSession, refresher: Any = None) -> None:  # noqa: ANN401 - untyped library
+        self._configuration = configuration
+        self._session = session
+        self._base = str(configuration.host).rstrip("/")
+        self._refresher = refresher
+
+    async def list(
+        self,
+        resource: Resource[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> Page[T]:
+        """One page; objects that can't be decoded are left out, counted and logged."""
+        query = _query(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            limit=str(limit) if limit else "",
+            resourceVersion=resource_version,
+            **{"continue": continue_token},
+        )
+        path = resource.path(namespace=namespace)
+        body = await self._call("list", "GET", path, query=query, timeout_s=3 * REQUEST_TIMEOUT_S)
+        return _page(resource, body)
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        *,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_s: int = 300,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Changes after ``resource_version``; the generator must be closed or run to its end."""
+        query = _query(
+            watch="1",
+            allowWatchBookmarks="true",
+            resourceVersion=resource_version,
+            timeoutSeconds=str(timeout_s),
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+        )
+        path = resource.path(namespace=namespace)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT_S, sock_read=timeout_s + 15)
+        verb = f"watch {path}"
+        async with self._request(verb, "GET", path, query=query, limits=timeout) as response:
+            await _raise_for_status(verb, response)
+            with _transport_errors(verb):
+                async for line in _lines(response.content, verb):
+                    event = _watch_event(resource, line, verb)
+                    if event is not None:
+                        yield event
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        """One object."""
+        body = await self._call("get", "GET", resource.path(name, namespace))
+        decoded: T = _decode(resource.type, body, f"get {resource.plural} {name}")
+        return decoded
+
+    async def create(self, resource: Resource[T], body: object, namespace: str = "") -> T:
+        """A new object."""
+        answer = await self._call("create", "POST", resource.path(namespace=namespace), body=_encode(body))
+        decoded: T = _decode(resource.type, answer, f"create {resource.plural}")
+        return decoded
+
+    async def patch(
+        self, resource: Resource[T], name: str, patch: Patch, namespace: str = "", *, subresource: str = ""
+    ) -> T:
+        """Change an object."""
+        path = resource.path(name, namespace, subresource)
+        answer = await self._call("patch", "PATCH", path, body=_encode(patch.body), content_type=patch.content_type)
+        decoded: T = _decode(resource.type, answer, f"patch {resource.plural} {name}")
+        return decoded
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_period_s: int | None = None,
+    ) -> None:
+        """Delete an object."""
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace_period_s is not None:
+            options["gracePeriodSeconds"] = grace_period_s
+        await self._call("delete", "DELETE", resource.path(name, namespace), body=_encode(options))
+
+    async def bind(self, binding: Binding) -> None:
+        """POST ``pods/binding``."""
+        meta = binding.metadata
+        path = PODS.path(meta.name, meta.namespace, "binding")
+        # Defaults are left out when a struct is encoded; the API server wants these two.
+        body = {**msgspec.to_builtins(binding), "apiVersion": "v1", "kind": "Binding"}
+        await self._call("bind", "POST", path, body=_encode(body))
+
+    async def server_version(self) -> Mapping[str, str]:
+        """``/version``."""
+        body = await self._call("get", "GET", "/version")
+        answer = _decode(dict[str, Any], body, "get /version")
+        return {key: str(value) for key, value in answer.items() if isinstance(value, str)}
+
+    async def close(self) -> None:
+        """Close connections; calls under way fail."""
+        if self._refresher is not None:
+            self._refresher.cancel()
+            await asyncio.gather(self._refresher, return_exceptions=True)
+        await self._session.close()
+
+    async def _call(
+        self,
+        action: str,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> bytes:
+        verb = f"{action} {path}"
+        timeout = aiohttp.ClientTimeout(total=timeout_s)
+        async with self._request(
+            verb, method, path, query=query, body=body, content_type=content_type, limits=timeout
+        ) as response:
+            await _raise_for_status(verb, response)
+            with _transport_errors(verb):
+                return await response.read()
+
+    @asynccontextmanager
+    async def _request(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        *,
+        limits: aiohttp.ClientTimeout,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        with _transport_errors(verb):
+            headers.update(await self._authorization())
+            response = await self._session.request(
+                method,
+                self._base + path,
+                params=query,
+                data=body,
+                headers=headers,
+                timeout=limits,
+                proxy=self._configuration.proxy or None,
+                server_hostname=self._configuration.tls_server_name or None,
+            )
+        try:
+            yield response
+        finally:
+            response.close() if not response.content.at_eof() else response.release()
+
+    async def _authorization(self) -> dict[str, str]:
+        """The bearer token as it is now (the library re-reads a rotated one), or nothing for certificates."""
+        settings = await self._configuration.auth_settings()
+        return {entry["key"]: entry["value"] for entry in settings.values() if entry["value"]}
+
+
+async def connect(
+    kubeconfig: Path | str | None = None,
+    *,
+    context: str | None = None,
+    user_agent: str = "hami",
+    connections: int = 64,
+) -> OfficialKubeApi:
+    """Connect as ``kubectl`` would.
+
+    Args:
+        kubeconfig: The file; None: ``$KUBECONFIG``, else the pod's service account, else ``~/.kube/config``.
+        context: Context of the file; None: its current one.
+        user_agent: What the API server's audit log shows.
+        connections: Most connections at once.
+
+    Raises:
+        ConfigError: No usable configuration.
+    """
+    from kubernetes.aio import client, config  # noqa: PLC0415 - a second of import, and only daemons come here
+
+    configuration = client.Configuration()
+    source = _configuration_source(kubeconfig)
+    refresher = None
+    try:
+        if source is None:
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        else:
+            loader = await config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=str(source), context=context, client_configuration=configuration, persist_config=False
+            )
+            refreshing = config.refresh_token(loader, configuration)  # type: ignore[no-untyped-call]
+            refresher = asyncio.create_task(refreshing, name="kube-token")
+        tls = client.rest.RESTClientObject(configuration).ssl_context
+    except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
+        where = str(source) if source is not None else "service account"
+        fix = "set KUBECONFIG or --kubeconfig to a readable kubeconfig file"
+        raise ConfigError(where, f"no usable Kubernetes configuration: {error}", fix) from error
+    connector = aiohttp.TCPConnector(limit=connections, ssl=tls, socket_factory=_socket)
+    session = aiohttp.ClientSession(
+        connector=connector, headers={"User-Agent": user_agent}, trust_env=True, read_bufsize=2**20
+    )
+    return OfficialKubeApi(configuration, session, refresher)
+
+
+def _configuration_source(kubeconfig: Path | str | None) -> Path | None:
+    """The kubeconfig file to read, or None for the pod's service account."""
+    named = str(kubeconfig or os.environ.get("KUBECONFIG", ""))
+    if named:
+        return Path(named).expanduser()
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return None
+    return Path.home() / ".kube" / "config"
+
+
+def _socket(address: tuple[Any, ...]) -> socket.socket:
+    """A socket that notices a dead peer within half a minute: a watch may otherwise wait for ever on nothing."""
+    family, kind, proto, _, _ = address
+    made = socket.socket(family, kind, proto)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    return made
+
+
+def _query(**values: str) -> dict[str, str]:
+    return {key: value for key, value in values.items() if value}
+
+
+class _transport_errors:  # noqa: N801 - used as a with-statement only
+    """Turns what the transport raises into `ApiError` with status 0."""
+
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, TimeoutError):
+            raise ApiError(self._verb, 0, "timed out", reason="Timeout") from error
+        if isinstance(error, (aiohttp.ClientError, OSError)):
+            raise ApiError(self._verb, 0, str(error) or type(error).__name__, reason="Unreachable") from error
+
+
+async def _raise_for_status(verb: str, response: aiohttp.ClientResponse) -> None:
+    if response.status < 400:
+        return
+    with _transport_errors(verb):
+        body = await response.read()
+    try:
+        status = _decoder(Status).decode(body)
+    except msgspec.MsgspecError:
+        status = Status(message=body[:512].decode("utf-8", "replace").strip())
+    problem = status.message or response.reason or "refused"
+    retry_after = _seconds(response.headers.get("Retry-After", ""))
+    raise ApiError(verb, response.status, problem, reason=status.reason, retry_after_s=retry_after)
+
+
+def _seconds(text: str) -> float:
+    """A Retry-After in seconds, at most a minute; its date form is answered by a random second."""
+    if not text:
+        return 0.0
+    return min(float(text), 60.0) if text.isdigit() else random.uniform(0.5, 1.5)  # noqa: S311 - jitter
+
+
+def _kind(resource: Resource[T]) -> Any:  # noqa: ANN401 - mypy does not take a type for hashable
+    return resource.type
+
+
+def _decode(kind: Any, body: bytes, verb: str) -> Any:  # noqa: ANN401 - decodes whatever it is asked for
+    try:
+        return _decoder(kind).decode(body)
+    except msgspec.MsgspecError as error:
+        raise ApiError(verb, 0, f"the answer can't be decoded: {error}", reason="Undecodable") from error
+
+
+def _page(resource: Resource[T], body: bytes) -> Page[T]:
+    """Decode a list at once; only when that fails, object by object, so that one bad object hides no other."""
+    try:
+        whole = _decoder(ObjectList[resource.type]).decode(body)  # type: ignore[name-defined]
+        items, meta, bad = tuple(whole.items or ()), whole.metadata, 0
+    except msgspec.ValidationError:
+        items, meta, bad = _salvage(resource, body)
+    return Page(items, meta.resource_version, meta.continue_, bad)
+
+
+def _salvage(resource: Resource[T], body: bytes) -> tuple[tuple[T, ...], ListMeta, int]:
+    whole = _decode(ObjectList[msgspec.Raw], body, f"list {resource.plural}")
+    good: list[T] = []
+    bad = 0
+    for raw in whole.items or ():
+        try:
+            good.append(_decoder(_kind(resource)).decode(raw))
+        except msgspec.MsgspecError as error:
+            bad += 1
+            log.warning("object left out: it can't be decoded", resource=resource.plural, error=str(error))
+    return tuple(good), whole.metadata, bad
+
+
+async def _lines(content: aiohttp.StreamReader, verb: str) -> AsyncIterator[bytes]:
+    """Lines of a watch stream; aiohttp's own reader refuses long ones."""
+    buffer = bytearray()
+    async for chunk in content.iter_any():
+        buffer += chunk
+        if b"\n" in chunk:
+            *lines, rest = bytes(buffer).split(b"\n")
+            buffer = bytearray(rest)
+            for line in lines:
+                if line.strip():
+                    yield line
+        if len(buffer) > MAX_WATCH_LINE:
+            raise ApiError(verb, 0, f"an event is longer than {MAX_WATCH_LINE} bytes", reason="TooLarge")
+
+
+def _watch_event(resource: Resource[T], line: bytes, verb: str) -> WatchEvent[T] | None:
+    raw: _RawEvent = _decode(_RawEvent, line, verb)
+    if raw.type == "ERROR":
+        status: Status = _decode(Status, bytes(raw.object), verb)
+        raise ApiError(verb, status.code, status.message or "watch error", reason=status.reason)
+    if raw.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
+        log.warning("unknown kind of watch event skipped", resource=resource.plural, type=raw.type)
+        return None
+    meta: _Versioned = _decode(_Versioned, bytes(raw.object), verb)
+    if raw.type == "BOOKMARK":
+        return WatchEvent("BOOKMARK", None, meta.metadata.resource_version)
+    try:
+        decoded = _decoder(_kind(resource)).decode(raw.object)
+    except msgspec.MsgspecError as error:
+        log.warning("event skipped: its object can't be decoded", resource=resource.plural, error=str(error))
+        return WatchEvent("BOOKMARK", None, meta.metadata.resource_version)
+    return WatchEvent(raw.type, decoded, meta.metadata.resource_version)

@@ -1,0 +1,163 @@
+"""The Kubernetes API as the rest of the project sees it: one Protocol, typed by the resource it is asked for.
+
+Every method raises `ApiError` when the server refuses or can't be reached, and nothing else. Every call ends within
+its deadline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+from hami_core.errors import KubeError
+from hami_core.kube.objects import Event, Lease, Node, Pod, ResourceQuota
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from hami_core.kube.objects import Binding
+    from hami_core.kube.patch import Patch
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """One kind of object: where it lives in the API and which struct its bodies become.
+
+    Attributes:
+        group_version: ``v1``, ``coordination.k8s.io/v1``, …
+        plural: ``pods``, ``leases``, …
+        type: Struct to decode into.
+        namespaced: Whether it lives in namespaces.
+    """
+
+    group_version: str
+    plural: str
+    type: type[T]
+    namespaced: bool = True
+
+    def path(self, name: str = "", namespace: str = "", subresource: str = "") -> str:
+        """The URL path of the collection, of one object or of a subresource of it."""
+        root = "/api/" if "/" not in self.group_version else "/apis/"
+        parts = [root + self.group_version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/".join(parts)
+
+
+PODS: Final = Resource("v1", "pods", Pod)
+NODES: Final = Resource("v1", "nodes", Node, namespaced=False)
+EVENTS: Final = Resource("v1", "events", Event)
+RESOURCE_QUOTAS: Final = Resource("v1", "resourcequotas", ResourceQuota)
+LEASES: Final = Resource("coordination.k8s.io/v1", "leases", Lease)
+
+
+class ApiError(KubeError):
+    """The API server refused a call or could not be reached.
+
+    Attributes:
+        reason: The server's machine-readable word, such as ``NotFound``; for transport faults ``Timeout`` or
+            ``Unreachable``.
+        retry_after_s: Seconds the server asks to wait; 0 when it does not say.
+    """
+
+    def __init__(self, verb: str, status: int, problem: str, *, reason: str = "", retry_after_s: float = 0.0) -> None:
+        super().__init__(verb, status, problem, retryable=status in {0, 429} or status >= 500)
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+
+    @property
+    def is_unknown_outcome(self) -> bool:
+        """Whether a write may have happened all the same (time-out, lost connection, 5xx)."""
+        return self.status == 0 or self.status >= 500
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T_co]):
+    """One page of a list. ``undecodable`` counts objects left out because their body made no sense."""
+
+    items: tuple[T_co, ...]
+    resource_version: str
+    continue_token: str = ""
+    undecodable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T_co]):
+    """``ADDED``, ``MODIFIED``, ``DELETED`` with the object, or ``BOOKMARK`` with only its version."""
+
+    type: str
+    object: T_co | None
+    resource_version: str
+
+
+class KubeApi(Protocol):
+    """What a Kubernetes client must offer us."""
+
+    async def list(
+        self,
+        resource: Resource[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> Page[T]:
+        """One page. Without a version the answer is consistent: nothing written before the call is missing."""
+        ...
+
+    def watch(
+        self,
+        resource: Resource[T],
+        *,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_s: int = 300,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Changes after a version, bookmarks included; ends when the server ends it.
+
+        A version that is too old raises `ApiError` with status 410.
+        """
+        ...
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        """One object; status 404 when there is none."""
+        ...
+
+    async def create(self, resource: Resource[T], body: object, namespace: str = "") -> T:
+        """A new object; status 409 when it exists."""
+        ...
+
+    async def patch(
+        self, resource: Resource[T], name: str, patch: Patch, namespace: str = "", *, subresource: str = ""
+    ) -> T:
+        """Change an object; a precondition that does not hold is status 409 or 422."""
+        ...
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_period_s: int | None = None,
+    ) -> None:
+        """Delete an object, with ``uid`` only that very one (else status 409)."""
+        ...
+
+    async def bind(self, binding: Binding) -> None:
+        """POST ``pods/binding``; status 409 when the pod is bound already or has another UID."""
+        ...
+
+    async def server_version(self) -> Mapping[str, str]:
+        """``/version`` of the API server: ``major``, ``minor``, ``gitVersion``."""
+        ...
