@@ -77,6 +77,10 @@ class Family:
         checks_quota_in_fit: Whether namespace quota is checked while devices are chosen (NVIDIA, Cambricon).
         full_card_rule: Whether the rules on exclusive and fully booked cores apply (HAMi's generic Fit).
         device_type_on_wire: Allocation entries carry the device's registered type in place of the word (AMD).
+        exact_uuid_selectors: Selector lists name ids exactly, so all ids that stand in no list get one answer and
+            `check_uuid` is asked for one of them only. False: every device is asked.
+        account_modes: Device modes `account` must be asked about; None: all. Nodes without such devices are placed
+            by vector code.
         capabilities: What the family supports.
     """
 
@@ -94,6 +98,8 @@ class Family:
     checks_quota_in_fit: bool = False
     full_card_rule: bool = True
     device_type_on_wire: bool = False
+    exact_uuid_selectors: bool = True
+    account_modes: frozenset[str] | None = None
     capabilities: Mapping[Capability, Grade] = field(default_factory=_empty)
 
 
@@ -172,13 +178,17 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class DeviceUsage:
-    """A device and what is booked on it (sums; bookings and holds alike)."""
+    """A device and what is booked on it (sums; bookings and holds alike).
+
+    ``pods`` are ``namespace/name``; ``mig_in_use`` the placements of the MIG instances booked.
+    """
 
     device: Device
     used_slots: int = 0
     used_memory_mib: int = 0
     used_cores: int = 0
     pods: tuple[str, ...] = ()
+    mig_in_use: tuple[MigPlacement, ...] = ()
 
 
 # --- what is asked for -------------------------------------------------------------------------------------------
