@@ -68,13 +68,15 @@ def main() -> None:
     # One block given back must fit again: the account is right in both directions.
     again = True
     for result, blocks in filled:
-        check(driver.cuCtxSetCurrent(check(driver.cuDevicePrimaryCtxRetain(check(driver.cuDeviceGet(result["index"]))))))
+        check(
+            driver.cuCtxSetCurrent(check(driver.cuDevicePrimaryCtxRetain(check(driver.cuDeviceGet(result["index"])))))
+        )
         if blocks:
             check(driver.cuMemFree(blocks.pop()))
             code, _ = driver.cuMemAlloc(2 * MIB)
             again = again and int(code) == 0
     report = {"program": "cuda-bindings", "pid": os.getpid(), "again": again, "devices": [r for r, _ in filled]}
-    print(json.dumps(report), flush=True)  # noqa: T201 - its output
+    print(json.dumps(report), flush=True)
     time.sleep(options.hold)
 
 

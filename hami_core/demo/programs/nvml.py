@@ -10,7 +10,7 @@ import json
 import os
 import time
 
-import pynvml  # type: ignore[import-untyped]
+import pynvml
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
                 "used_bytes": int(memory.used),
             }
         )
-    print(json.dumps({"program": "nvidia-ml-py", "pid": os.getpid(), "devices": devices}), flush=True)  # noqa: T201
+    print(json.dumps({"program": "nvidia-ml-py", "pid": os.getpid(), "devices": devices}), flush=True)
     time.sleep(options.hold)
 
 

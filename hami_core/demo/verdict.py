@@ -1,0 +1,139 @@
+"""Compare what was asked for with what the programs inside the containers measured. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hami_core.demo.manifests import Ask
+
+MIB: Final = 1 << 20
+SMALLEST_BLOCK: Final = 2 * MIB
+OUT_OF_MEMORY: Final = 2
+"""CUDA_ERROR_OUT_OF_MEMORY, the one answer to an allocation beyond the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceVerdict:
+    """One device as one container saw it; bytes throughout.
+
+    ``driver_used`` is what the driver itself says the process holds, allocations and context together.
+    """
+
+    uuid: str
+    asked: int
+    seen: int
+    allocated: int | None
+    driver_used: int | None
+    overshoot: int
+    refusal: int | None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerVerdict:
+    """One container: what its program measured, and whether it is what was asked for."""
+
+    container: str
+    program: str
+    devices: tuple[DeviceVerdict, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is as asked."""
+        return not self.problems and not any(device.problems for device in self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class PodVerdict:
+    """One pod."""
+
+    name: str
+    phase: str
+    node: str = ""
+    reason: str = ""
+    containers: tuple[ContainerVerdict, ...] = ()
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is as asked."""
+        return not self.problems and all(container.ok for container in self.containers)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data, with ``ok`` at each level."""
+        plain = asdict(self)
+        plain["ok"] = self.ok
+        for container, entry in zip(self.containers, plain["containers"], strict=True):
+            entry["ok"] = container.ok
+        return plain
+
+
+def judge_container(
+    ask: Ask,
+    report: Mapping[str, Any] | None,
+    card_bytes: Mapping[str, int],
+    driver_used: Mapping[str, int],
+) -> ContainerVerdict:
+    """Judge one container.
+
+    Args:
+        ask: What its manifest says.
+        report: The JSON line its program printed; None when there is none.
+        card_bytes: Size of each card by UUID.
+        driver_used: What the driver says this program's process holds, by UUID; empty when it has ended.
+    """
+    if report is None:
+        return ContainerVerdict(ask.container, "", (), ("its program printed no report",))
+    devices = tuple(_judge_device(ask, device, card_bytes, driver_used) for device in report["devices"])
+    problems = []
+    if len(devices) != ask.count:
+        problems.append(f"asked for {ask.count} cards, saw {len(devices)}")
+    if report.get("again") is False:
+        problems.append("a block given back could not be taken again")
+    return ContainerVerdict(ask.container, str(report["program"]), devices, tuple(problems))
+
+
+def _judge_device(
+    ask: Ask, device: Mapping[str, Any], card_bytes: Mapping[str, int], driver_used: Mapping[str, int]
+) -> DeviceVerdict:
+    uuid = str(device["uuid"])
+    card = card_bytes.get(uuid, 0)
+    asked = card if ask.memory_mib is None else ask.memory_mib * MIB
+    seen = int(device["total_bytes"])
+    allocated = device.get("allocated_bytes")
+    refusal = device.get("refusal")
+    used = driver_used.get(uuid)
+    problems = []
+    if not card:
+        problems.append("is no card of this node")
+    if seen != asked:
+        problems.append(f"asked for {asked // MIB} MiB, saw {seen // MIB} MiB")
+    if refusal is not None and refusal != OUT_OF_MEMORY:
+        problems.append(f"the block that did not fit was answered with {refusal}, not CUDA_ERROR_OUT_OF_MEMORY")
+    held = max(used or 0, int(allocated or 0))
+    overshoot = max(0, held - asked)
+    if overshoot:
+        problems.append(f"holds {overshoot} bytes more than its limit")
+    if allocated is not None and used is not None and asked - used >= SMALLEST_BLOCK:
+        problems.append(f"was refused with {(asked - used) // MIB} MiB left")
+    return DeviceVerdict(uuid, asked, seen, allocated, used, overshoot, refusal, tuple(problems))
+
+
+def judge_refused(name: str, phase: str, reason: str) -> PodVerdict:
+    """Judge a pod that no card can hold: it must be pending, and say why."""
+    problems = []
+    if phase != "Pending":
+        problems.append(f"is {phase}, though no card can hold it")
+    if not reason:
+        problems.append("is refused without a reason")
+    return PodVerdict(name, phase, "", reason, (), tuple(problems))
+
+
+def fits_nowhere(asks: Sequence[Ask], card_bytes: Sequence[int]) -> bool:
+    """Whether a pod asks more memory of one card than the largest card has."""
+    return any(ask.memory_mib is not None and ask.memory_mib * MIB > max(card_bytes, default=0) for ask in asks)

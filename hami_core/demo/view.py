@@ -1,0 +1,140 @@
+"""What the demo shows: nodes with their cards as bars, pods, events; and the final table. Rich, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hami_core.demo.verdict import PodVerdict
+
+MIB: Final = 1 << 20
+BAR_WIDTH: Final = 40
+COLOURS: Final = ("cyan", "magenta", "green", "yellow", "blue", "red", "bright_cyan", "bright_magenta")
+PHASES: Final = {"Running": "green", "Succeeded": "green", "Pending": "yellow", "Failed": "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card: its size and who has how much of it, in bytes (``held`` by pod name)."""
+
+    name: str
+    uuid: str
+    total: int
+    held: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PodRow:
+    """One pod as the API server has it."""
+
+    name: str
+    asked: str
+    phase: str
+    node: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything on the screen at one moment."""
+
+    step: str
+    seconds: float
+    nodes: Mapping[str, Sequence[Card]]
+    pods: Sequence[PodRow]
+    events: Sequence[str]
+
+
+def colour_of(pod: str, pods: Sequence[str]) -> str:
+    """A colour for each pod, steady while the list keeps its order."""
+    return COLOURS[pods.index(pod) % len(COLOURS)] if pod in pods else "white"
+
+
+def bar(card: Card, pods: Sequence[str]) -> Text:
+    """A card as a bar: one colour a pod, at least one cell for anybody who holds something."""
+    text, used = Text(), 0
+    for pod, size in card.held.items():
+        cells = min(BAR_WIDTH - used, max(1, round(size / card.total * BAR_WIDTH)))
+        text.append("█" * cells, style=colour_of(pod, pods))
+        used += cells
+    text.append("░" * (BAR_WIDTH - used), style="dim")
+    return text
+
+
+def live(snapshot: Snapshot) -> RenderableType:
+    """The running picture."""
+    names = [row.name for row in snapshot.pods]
+    cards = Table(box=None, show_header=False, padding=(0, 1))
+    for node, row in snapshot.nodes.items():
+        for position, card in enumerate(row):
+            holders = Text(", ").join(
+                Text(f"{pod} {size // MIB:,}", style=colour_of(pod, names)) for pod, size in card.held.items()
+            )
+            label = Text(node if position == 0 else "", style="bold")
+            cards.add_row(label, card.name, bar(card, names), f"{card.total // MIB:,} MiB", holders)
+    pods = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    for column in ("pod", "asks for", "phase", "node", ""):
+        pods.add_column(column, overflow="fold")
+    for entry in snapshot.pods:
+        phase = Text(entry.phase, style=PHASES.get(entry.phase, "white"))
+        pods.add_row(Text(entry.name, style=colour_of(entry.name, names)), entry.asked, phase, entry.node, entry.note)
+    events = Text("\n".join(snapshot.events[-5:]), style="dim", overflow="ellipsis", no_wrap=True)
+    title = f"{snapshot.step}  [dim]{snapshot.seconds:4.1f} s[/]"
+    return Group(Panel(cards, title=title, title_align="left"), pods, events)
+
+
+def final(verdicts: Sequence[PodVerdict]) -> RenderableType:
+    """The final table: asked, seen, taken, refused; per container and card."""
+    table = Table(box=box.ROUNDED, title="What each container asked for, and what it got", title_style="bold")
+    for column, right in (
+        ("pod", False), ("container", False), ("program", False), ("card", False), ("asked MiB", True),
+        ("sees MiB", True), ("took MiB", True), ("driver says", True), ("next block", False), ("", False),
+    ):  # fmt: skip
+        table.add_column(column, justify="right" if right else "left", overflow="fold")
+    for pod in verdicts:
+        if not pod.containers:
+            table.add_row(pod.name, "", "", "", "", "", "", "", pod.reason, _mark(pod.ok))
+        for container in pod.containers:
+            for device in container.devices:
+                table.add_row(
+                    pod.name,
+                    container.container,
+                    container.program,
+                    device.uuid[:12],
+                    f"{device.asked // MIB:,}",
+                    f"{device.seen // MIB:,}",
+                    _mib(device.allocated),
+                    _mib(device.driver_used),
+                    "" if device.refusal is None else "out of memory" if device.refusal == 2 else str(device.refusal),
+                    _mark(container.ok),
+                )
+        for problem in _problems(pod):
+            table.add_row(pod.name, "", Text(problem, style="red"), *[""] * 7)
+    return table
+
+
+def _mib(size: int | None) -> str:
+    return "" if size is None else f"{size // MIB:,}"
+
+
+def _mark(ok: bool) -> Text:
+    return Text("✓", style="green") if ok else Text("✗", style="red")
+
+
+def _problems(pod: PodVerdict) -> list[str]:
+    found = list(pod.problems)
+    for container in pod.containers:
+        found += [f"{container.container}: {problem}" for problem in container.problems]
+        found += [
+            f"{container.container}: {d.uuid[:12]} {problem}" for d in container.devices for problem in d.problems
+        ]
+    return found
