@@ -1,0 +1,109 @@
+"""Processes of ours that a stage starts, kills and starts again, each with a log of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+
+from hami_core.errors import HamiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+START_LIMIT_S: Final = 30.0
+STOP_LIMIT_S: Final = 10.0
+
+
+class PartError(HamiError):
+    """A process of the stage did not start, with the end of its log."""
+
+
+def free_port() -> int:
+    """A TCP port on the loopback nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class Part:
+    """One process: how it is started, and how to tell that it is ready.
+
+    Attributes:
+        name: For people and for `restart`.
+        argv: Command line.
+        env: Its whole environment.
+        log: File its output goes to.
+        ready_url: Answers 200 once the part serves.
+    """
+
+    name: str
+    argv: list[str]
+    env: Mapping[str, str]
+    log: Path
+    ready_url: str
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        """Start the process; does not wait until it serves."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.argv,
+                env=dict(self.env),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    async def ready(self, limit_s: float = START_LIMIT_S) -> None:
+        """Wait until it serves.
+
+        Raises:
+            PartError: It ended, or did not serve in time.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + limit_s
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as session:
+            while loop.time() < deadline:
+                if self.process is None or self.process.poll() is not None:
+                    raise PartError(f"{self.name} ended while starting:\n{self.tail()}")
+                with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                    async with session.get(self.ready_url) as answer:
+                        if answer.status == 200:
+                            return
+                await asyncio.sleep(0.02)
+        raise PartError(f"{self.name} did not serve {self.ready_url} within {limit_s:.0f} s:\n{self.tail()}")
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Send a signal to the process and wait for its end."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
+        try:
+            self.process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def stop(self) -> None:
+        """End the process as an administrator would."""
+        self.kill(signal.SIGTERM)
+
+    def tail(self, lines: int = 30) -> str:
+        """The end of its log."""
+        try:
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        except OSError as error:
+            return f"(no log: {error})"

@@ -1,0 +1,64 @@
+"""``python -m tests.bench [NAME …]``: run benchmarks, print a table, store JSON under ``.bench/``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from tests.bench.figures import Figure
+
+BENCHES = {
+    "filter": "Filter in process: 100, 1,000 and 5,000 nodes of 8 cards, empty and filled, unseen requests",
+    "http": "Filter and webhook over HTTP through the whole scheduler process",
+    "codecs": "encode and decode throughput of the wire formats",
+    "interposer": "cost of alloc/free and of a launch over the bare simulated driver",
+    "hooks": "cost of a call through the plugin layer",
+}
+
+
+def main() -> int:
+    """Run."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(BENCHES)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--out", type=Path, default=Path(".bench"), help="folder for the JSON files")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in BENCHES]
+    if unknown:
+        parser.error(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHES)}")
+    console = Console()
+    figures: list[Figure] = []
+    for name in options.names or BENCHES:
+        with console.status(f"{name}: {BENCHES[name]}"):
+            figures += import_module(f"tests.bench.{name}").run(quick=options.quick)
+    table = Table()
+    for column in ("bench", "case", "figure", "unit", "budget", ""):
+        table.add_column(column, justify="right" if column in {"figure", "budget"} else "left")
+    for figure in figures:
+        mark = {None: "", True: "[green]kept[/]", False: "[red]missed[/]"}[figure.within]
+        budget = "" if figure.budget is None else f"{figure.budget:g}"
+        table.add_row(figure.bench, figure.case, f"{figure.value:,.3f}", figure.unit, budget, mark)
+    console.print(table)
+    options.out.mkdir(parents=True, exist_ok=True)
+    now = datetime.now(UTC)
+    file = options.out / f"{now:%Y%m%dT%H%M%SZ}.json"
+    machine = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+    document = {"taken": now.isoformat(), "on": machine, "figures": [asdict(f) | {"within": f.within} for f in figures]}
+    file.write_text(json.dumps(document, indent=1) + "\n")
+    console.print(f"stored in {file}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

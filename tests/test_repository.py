@@ -1,0 +1,58 @@
+"""Promises about the repository itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import hami_core
+
+ROOT = Path(__file__).parent.parent
+DISTRIBUTIONS = ["hami-core", "hami-interpose", "hami-nvidia", "hami-ascend", "hami-cambricon"]
+HEAVY = {"aiohttp", "grpc", "kubernetes", "numpy", "pydantic_settings", "structlog", "rich", "pluggy"}
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_all_distributions_carry_one_version(distribution):
+    assert version(distribution) == hami_core.__version__
+
+
+def test_extras_pin_the_same_version():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    ours = {line for lines in extras.values() for line in lines if line.startswith("hami-")}
+    assert ours == {f"hami-{vendor}=={hami_core.__version__}" for vendor in ("nvidia", "ascend", "cambricon")}
+    assert set(extras["all"]) == ours
+
+
+def test_the_readme_holds_the_two_commands_and_ci_runs_the_second():
+    readme = (ROOT / "README.md").read_text()
+    setup = "python3 -m venv .venv && .venv/bin/pip install -q nox && .venv/bin/nox -s "
+    assert f"\n{setup}demo\n" in readme
+    assert f"\n{setup}tests\n" in readme
+    assert "nox -s tests" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_help_imports_nothing_heavy():
+    script = (
+        "import sys; from hami_core.cli.main import root; "
+        "root.main(['--help'], standalone_mode=False); "
+        "print('\\n'.join(sorted(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(done.stderr.split())
+    assert "scheduler" in done.stdout
+
+
+def test_every_file_the_documents_name_exists():
+    missing = []
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for name in re.findall(r"`((?:docs|contrib|hami_core|interpose|vendors|tests)/[\w./-]+)`", page.read_text()):
+            if not (ROOT / name).exists():
+                missing.append(f"{page.relative_to(ROOT)}: {name}")
+    assert not missing
