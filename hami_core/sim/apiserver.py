@@ -1,0 +1,461 @@
+"""The API server: HTTP in front of the store.
+
+Paths, verbs, status codes and texts are Kubernetes'; `strategy` holds what happens to objects on the way in.
+Under ``/sim/`` it takes faults and tells what was asked of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+from aiohttp import web
+
+from hami_core.sim import admission, discovery, patch, selection, strategy, tables
+from hami_core.sim.faults import Fault, Faults
+from hami_core.sim.resources import BY_PATH, NAMESPACES, NODES, PODS, ApiError, Object, Resource, bad_request, not_found
+from hami_core.sim.store import Event, Store
+
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_PATCHES = {
+    "application/merge-patch+json": patch.merge,
+    "application/json-patch+json": patch.json_patch,
+    "application/strategic-merge-patch+json": patch.strategic,
+}
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What one request is about."""
+
+    verb: str
+    resource: Resource
+    namespace: str
+    name: str
+    sub: str
+
+    @property
+    def what(self) -> str:
+        """``pods`` or ``pods/binding``."""
+        return f"{self.resource.plural}/{self.sub}" if self.sub else self.resource.plural
+
+
+def parse(request: web.Request) -> Call:
+    """Reads verb and object out of method and path.
+
+    Raises:
+        ApiError: 404 for a path that is not served, 405 for a method.
+    """
+    parts = [p for p in request.path.split("/") if p]
+    missing = ApiError(404, "NotFound", "the server could not find the requested resource")
+    if parts[:2] == ["api", "v1"]:
+        group, version, rest = "", "v1", parts[2:]
+    elif parts[:1] == ["apis"] and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        raise missing
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
+        namespace, rest = rest[1], rest[2:]
+    plural, name, sub = (*rest, "", "", "")[:3]
+    if plural == "bindings" and not group:
+        plural, sub = "pods", "binding"
+    resource = BY_PATH.get((group, version, plural))
+    if resource is None or len(rest) > 3:
+        raise missing
+    verb = _VERBS.get(request.method)
+    if verb is None:
+        raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    if not name and verb in {"get", "delete"}:
+        watching = request.query.get("watch") in {"true", "1"}
+        verb = {"get": "watch" if watching else "list", "delete": "deletecollection"}[verb]
+    return Call(verb, resource, namespace, name, sub)
+
+
+class ApiServer:
+    """The server's state and its handlers.
+
+    Args:
+        store: Objects and history.
+        copy_binding_labels: Whether a Binding's labels go to the pod, as from Kubernetes 1.35 on.
+        bookmark_seconds: Time between bookmarks on a watch that asked for them.
+    """
+
+    def __init__(self, store: Store, *, copy_binding_labels: bool = True, bookmark_seconds: float = 5.0) -> None:
+        self._store = store
+        self._copy_binding_labels = copy_binding_labels
+        self._bookmark_seconds = bookmark_seconds
+        self._faults = Faults()
+        self._asked: Counter[str] = Counter()
+        self._documents = discovery.documents()
+        self._session: aiohttp.ClientSession
+        self._watches: set[web.Request] = set()
+        for name in _NAMESPACES:
+            if store.get(NAMESPACES, "", name) is None:
+                store.write(
+                    NAMESPACES, "ADDED", strategy.prepare_create(NAMESPACES, "", {"metadata": {"name": name}}), None
+                )
+
+    def app(self) -> web.Application:
+        """The aiohttp application."""
+        app = web.Application(client_max_size=8 << 20)
+        app.router.add_route("*", "/sim/{what}", self._sim)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        app.cleanup_ctx.append(self._client)
+        return app
+
+    async def _client(self, _: web.Application) -> AsyncIterator[None]:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as self._session:
+            yield
+
+    # ---- the way in
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if request.path in {"/healthz", "/livez", "/readyz"}:
+            return web.Response(text="ok")
+        if (document := self._documents.get(request.path.rstrip("/"))) is not None:
+            return _json(document)
+        try:
+            call = parse(request)
+            agent = request.headers.get("User-Agent", "")
+            self._asked[f"{call.verb} {call.what} {agent.split('/')[0]}"] += 1
+            fault = self._faults.hit(call.verb, call.what, call.name, agent)
+            if fault:
+                await self._break_before(request, fault)
+            response = await self._dispatch(request, call, fault)
+            if fault and fault.action == "commit_then_timeout":
+                await asyncio.sleep(fault.seconds)
+                _cut(request)
+        except ApiError as error:
+            headers = {"Retry-After": "1"} if error.code == 429 else None
+            return _json(error.status(), error.code, headers)
+        return response
+
+    async def _break_before(self, request: web.Request, fault: Fault) -> None:
+        if fault.action == "latency":
+            await asyncio.sleep(fault.seconds)
+        elif fault.action == "status":
+            raise ApiError(fault.code, fault.reason, f"injected fault: {fault.code} {fault.reason}")
+        elif fault.action == "reset":
+            _cut(request)
+
+    async def _sim(self, request: web.Request) -> web.Response:
+        """The test's own door: faults, compaction, watches, counts of what was asked."""
+        what, method = request.match_info["what"], request.method
+        if what == "faults" and method == "POST":
+            try:
+                self._faults.add(orjson.loads(await request.read()))
+            except ValueError as error:
+                return _json({"error": str(error)}, 400)
+        elif what == "faults" and method == "DELETE":
+            self._faults.clear()
+        elif what == "faults":
+            return _json(self._faults.listing())
+        elif what == "requests":
+            return _json(dict(self._asked))
+        elif what == "compact" and method == "POST":
+            self._store.forget()
+        elif what == "drop-watches" and method == "POST":
+            for watch in self._watches:
+                if watch.transport is not None:
+                    watch.transport.abort()
+        else:
+            return _json({"error": f"{method} /sim/{what}: there is no such thing"}, 404)
+        return _json({"ok": True})
+
+    async def _dispatch(self, request: web.Request, call: Call, fault: Fault | None) -> web.StreamResponse:
+        if call.verb == "watch":
+            return await self._watch(request, call, fault)
+        if call.verb == "list":
+            return self._list(request, call)
+        if call.verb == "create":
+            return await self._create(request, call)
+        if call.verb == "deletecollection":
+            return await self._delete_collection(request, call)
+        if call.verb in {"update", "patch"} and (not call.sub or (call.sub == "status" and call.resource.status)):
+            return await self._change(request, call)
+        obj = self._existing(call)
+        if call.sub == "log" and call.verb == "get":
+            return await self._log(request, obj)
+        if call.verb == "get" and (not call.sub or (call.sub == "status" and call.resource.status)):
+            return self._answer(request, call.resource, obj)
+        if call.verb == "delete" and not call.sub:
+            options = await _body(request, optional=True)
+            return _json(self._delete(call.resource, self._existing(call), options, request))
+        raise ApiError(404, "NotFound", "the server could not find the requested resource")
+
+    # ---- reading
+
+    def _selected(self, request: web.Request, call: Call) -> selection.Test:
+        by_label = selection.labels(request.query.get("labelSelector", ""))
+        by_field = selection.fields(request.query.get("fieldSelector", ""), call.resource)
+        return lambda obj: by_label(obj) and by_field(obj)
+
+    def _list(self, request: web.Request, call: Call) -> web.Response:
+        test, resource = self._selected(request, call), call.resource
+        found = [o for o in self._store.list(resource, call.namespace) if test(o)]
+        meta: Object = {"resourceVersion": str(self._store.version)}
+        limit = int(request.query.get("limit") or 0)
+        if token := request.query.get("continue"):
+            after = tuple(orjson.loads(base64.urlsafe_b64decode(token)))
+            found = [o for o in found if (o["metadata"].get("namespace", ""), o["metadata"]["name"]) > after]
+        if limit and len(found) > limit:
+            last = found[limit - 1]["metadata"]
+            token = base64.urlsafe_b64encode(orjson.dumps([last.get("namespace", ""), last["name"]])).decode()
+            meta |= {"continue": token, "remainingItemCount": len(found) - limit}
+            found = found[:limit]
+        if _wants_table(request):
+            return _json(tables.table(resource, found, meta))
+        return _json(
+            {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": meta, "items": found}
+        )
+
+    def _answer(self, request: web.Request, resource: Resource, obj: Object) -> web.Response:
+        if _wants_table(request):
+            return _json(tables.table(resource, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]}))
+        return _json(obj)
+
+    async def _log(self, request: web.Request, pod: Object) -> web.StreamResponse:
+        """Passes a container's log on from its kubelet."""
+        meta, spec = pod["metadata"], pod["spec"]
+        node = self._store.get(NODES, "", spec.get("nodeName", ""))
+        if node is None:
+            raise bad_request(f"pod {meta['name']} does not have a host assigned")
+        names = [c["name"] for c in [*(spec.get("initContainers") or []), *spec["containers"]]]
+        container = request.query.get("container") or (
+            spec["containers"][0]["name"] if len(spec["containers"]) == 1 else ""
+        )
+        if container not in names:
+            raise bad_request(f"a container name must be specified for pod {meta['name']}, choose one of: {names}")
+        port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+        url = f"http://127.0.0.1:{port}/containerLogs/{meta['namespace']}/{meta['name']}/{container}"
+        try:
+            async with self._session.get(url, params=request.query) as answer:
+                response = web.StreamResponse(status=answer.status, headers={"Content-Type": "text/plain"})
+                await response.prepare(request)
+                async for chunk in answer.content.iter_any():
+                    await response.write(chunk)
+        except aiohttp.ClientError as error:
+            raise ApiError(500, "InternalError", f"Get {url!r}: {error}") from error
+        return response
+
+    # ---- watching
+
+    async def _watch(self, request: web.Request, call: Call, fault: Fault | None) -> web.StreamResponse:
+        test = self._selected(request, call)
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        self._watches.add(request)
+        try:
+            async with asyncio.timeout(float(request.query.get("timeoutSeconds") or 3600)):
+                await self._feed(request, response, call, test, once=bool(fault and fault.action == "drop_watch"))
+        except ApiError as error:
+            await response.write(orjson.dumps({"type": "ERROR", "object": error.status()}) + b"\n")
+        except (TimeoutError, ConnectionError):
+            pass
+        finally:
+            self._watches.discard(request)
+        return response
+
+    async def _feed(
+        self, request: web.Request, response: web.StreamResponse, call: Call, test: selection.Test, *, once: bool
+    ) -> None:
+        """Writes events until the client goes; ``once`` cuts the connection after the first."""
+        query, store, resource = request.query, self._store, call.resource
+        initial = query.get("sendInitialEvents") == "true"
+        version = int(query.get("resourceVersion") or 0)
+        as_table, bookmarks = _wants_table(request), query.get("allowWatchBookmarks") in {"true", "1"}
+
+        async def send(kind: str, obj: Object) -> None:
+            if as_table and kind != "BOOKMARK":
+                obj = tables.table(resource, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]})
+            await response.write(orjson.dumps({"type": kind, "object": obj}) + b"\n")
+
+        def bookmark(**annotations: str) -> Object:
+            meta: Object = {"resourceVersion": str(version), "creationTimestamp": None}
+            meta |= {"annotations": annotations} if annotations else {}
+            return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
+
+        if version == 0 or initial:
+            version = store.version
+            for obj in store.list(resource, call.namespace):
+                if test(obj):
+                    await send("ADDED", obj)
+            if initial:
+                await send("BOOKMARK", bookmark(**{"k8s.io/initial-events-end": "true"}))
+        while request.transport is not None and not request.transport.is_closing():
+            for event in store.since(version):
+                if event.resource is resource and (shown := _seen(event, call, test)):
+                    await send(shown, event.obj)
+                    if once:
+                        _cut(request)
+                version = event.version
+            try:
+                async with asyncio.timeout(self._bookmark_seconds):
+                    await store.changed(version)
+            except TimeoutError:
+                if bookmarks:
+                    await send("BOOKMARK", bookmark())
+
+    # ---- writing
+
+    def _commit(
+        self, request: web.Request, resource: Resource, kind: str, obj: Object, before: Object | None
+    ) -> Object:
+        if "dryRun" in request.query or obj == before:
+            return obj
+        return self._store.write(resource, kind, obj, before)
+
+    async def _create(self, request: web.Request, call: Call) -> web.Response:
+        body, resource = await _body(request), call.resource
+        if call.sub == "binding":
+            return self._bind(request, call, body)
+        if call.sub == "eviction":
+            self._delete(PODS, self._existing(call), body.get("deleteOptions") or {}, request)
+            return _json({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
+        if call.name or call.sub:
+            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        namespace = call.namespace or (body.get("metadata") or {}).get("namespace", "")
+        if resource.namespaced and self._store.get(NAMESPACES, "", namespace) is None:
+            raise not_found(NAMESPACES, namespace)
+        obj, warnings = strategy.prepare_create(resource, namespace, body), list[str]()
+        if resource is PODS:
+            obj, warnings = await admission.admit(self._session, self._store, resource, "CREATE", obj)
+            status = obj["status"]
+            strategy.default_pod(obj)
+            obj["status"] = status
+        elif resource.status and not strategy.keeps_status(resource) and resource is not NAMESPACES:
+            obj.pop("status", None)
+        name = obj["metadata"]["name"]
+        if self._store.get(resource, namespace, name) is not None:
+            details = {"name": name, "group": resource.group, "kind": resource.plural}
+            raise ApiError(409, "AlreadyExists", f'{resource.qualified} "{name}" already exists', **details)
+        obj = self._commit(request, resource, "ADDED", obj, None)
+        headers = {"Warning": ", ".join(f'299 - "{w}"' for w in warnings)} if warnings else None
+        return _json(obj, 201, headers)
+
+    def _bind(self, request: web.Request, call: Call, binding: Object) -> web.Response:
+        name = call.name or (binding.get("metadata") or {}).get("name", "")
+        pod = self._store.get(PODS, call.namespace, name)
+        if pod is None:
+            raise not_found(PODS, name)
+        bound = strategy.bind(pod, binding, copy_labels=self._copy_binding_labels)
+        self._commit(request, PODS, "MODIFIED", bound, pod)
+        return _json({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+
+    async def _change(self, request: web.Request, call: Call) -> web.Response:
+        apply = _PATCHES.get(request.content_type) if call.verb == "patch" else None
+        if call.verb == "patch" and apply is None:
+            text = f"the body of the request was in an unknown format - accepted media types include: {', '.join(_PATCHES)}"
+            raise ApiError(415, "UnsupportedMediaType", text)
+        body = await _body(request, of=(dict, list) if apply else (dict,))
+        old = self._existing(call)  # read after the body: from here to the commit nothing is awaited
+        new = apply(old, body) if apply else body
+        if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
+            raise ApiError(422, "Invalid", "what the request leaves is no object with metadata")
+        return self._store_changed(
+            request, call.resource, strategy.prepare_update(call.resource, old, new, call.sub), old
+        )
+
+    def _existing(self, call: Call) -> Object:
+        obj = self._store.get(call.resource, call.namespace, call.name)
+        if obj is None:
+            raise not_found(call.resource, call.name)
+        return obj
+
+    def _store_changed(self, request: web.Request, resource: Resource, obj: Object, old: Object) -> web.Response:
+        meta = obj["metadata"]
+        if meta.get("deletionTimestamp") and not meta.get("deletionGracePeriodSeconds") and not meta.get("finalizers"):
+            return _json(self._commit(request, resource, "DELETED", obj, old))
+        meta["resourceVersion"] = old["metadata"]["resourceVersion"]
+        return self._answer(request, resource, self._commit(request, resource, "MODIFIED", obj, old))
+
+    def _delete(self, resource: Resource, obj: Object, options: Object, request: web.Request) -> Object:
+        if "gracePeriodSeconds" in request.query:
+            options = {**options, "gracePeriodSeconds": int(request.query["gracePeriodSeconds"])}
+        left = strategy.delete(resource, obj, options)
+        if left is not None:
+            return self._commit(request, resource, "MODIFIED", left, obj)
+        if resource is NAMESPACES:
+            for other in {r for r in BY_PATH.values() if r.namespaced}:
+                for inner in self._store.list(other, obj["metadata"]["name"]):
+                    self._store.write(other, "DELETED", inner, inner)
+        gone = self._store.write(resource, "DELETED", obj, obj) if "dryRun" not in request.query else obj
+        if resource is PODS:
+            return gone
+        details = {
+            "name": obj["metadata"]["name"],
+            "group": resource.group,
+            "kind": resource.plural,
+            "uid": obj["metadata"]["uid"],
+        }
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+    async def _delete_collection(self, request: web.Request, call: Call) -> web.Response:
+        test, options = self._selected(request, call), await _body(request, optional=True)
+        found = [o for o in self._store.list(call.resource, call.namespace) if test(o)]
+        for obj in found:
+            self._delete(call.resource, obj, options, request)
+        kind, version = f"{call.resource.kind}List", {"resourceVersion": str(self._store.version)}
+        return _json({"kind": kind, "apiVersion": call.resource.api_version, "metadata": version, "items": found})
+
+
+def _seen(event: Event, call: Call, test: selection.Test) -> str:
+    """What a watcher with this selector sees of an event; empty for nothing."""
+    if call.namespace and event.obj["metadata"].get("namespace") != call.namespace:
+        return ""
+    after = event.type != "DELETED" and test(event.obj)
+    before = event.before is not None and test(event.before)
+    if after:
+        return "MODIFIED" if before else "ADDED"
+    return "DELETED" if before else ""
+
+
+def _wants_table(request: web.Request) -> bool:
+    return "as=Table" in request.headers.get("Accept", "")
+
+
+def _json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:  # noqa: ANN401 - JSON
+    return web.Response(body=orjson.dumps(body), status=status, headers=headers, content_type="application/json")
+
+
+async def _body(request: web.Request, *, optional: bool = False, of: tuple[type, ...] = (dict,)) -> Any:  # noqa: ANN401 - JSON
+    data = await request.read()
+    if optional and not data:
+        return {}
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise bad_request(f"the object provided is not JSON: {error}") from error
+    if not isinstance(body, of):
+        raise bad_request(f"the object provided is a {type(body).__name__}")
+    return body
+
+
+def _cut(request: web.Request) -> None:
+    """Ends the connection without an answer."""
+    if request.transport is not None:
+        request.transport.abort()
+    raise ConnectionResetError("cut on demand")
+
+
+async def serve(directory: Path, host: str, port: int, **options: Any) -> tuple[web.AppRunner, str]:  # noqa: ANN401
+    """Starts serving the state kept in a directory; returns the runner, to be cleaned up, and the URL."""
+    directory.mkdir(parents=True, exist_ok=True)
+    server = ApiServer(Store(directory / "journal"), **options)
+    runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=0.5)
+    await runner.setup()
+    site = web.TCPSite(runner, host, port, backlog=1024)
+    await site.start()
+    with contextlib.suppress(AttributeError):
+        port = runner.addresses[0][1]
+    return runner, f"http://{host}:{port}"

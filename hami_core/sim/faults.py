@@ -1,0 +1,100 @@
+"""Faults on demand: rules that match requests by verb, resource and caller, each for a number of times.
+
+Set over HTTP at the API server's ``/sim/faults`` (POST adds, GET lists with hits, DELETE clears).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Action = Literal["latency", "status", "drop_watch", "commit_then_timeout", "reset"]
+"""latency: wait first. status: answer `code` and do nothing. drop_watch: end a watch after its next event.
+commit_then_timeout: do it, then answer nothing for `seconds` and cut the connection. reset: cut it, do nothing."""
+
+_REASONS = {
+    409: "Conflict",
+    410: "Expired",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+@dataclass
+class Fault:
+    """One rule.
+
+    Args:
+        action: What happens, see `Action`.
+        verb: ``get``, ``list``, ``watch``, ``create``, ``update``, ``patch``, ``delete``, ``deletecollection``; empty for any.
+        resource: Plural, with the subresource behind a slash where there is one (``pods/binding``); empty for any.
+        name: Object's name; empty for any.
+        agent: Part of the caller's User-Agent; empty for any.
+        count: Number of requests it hits; None for no end.
+        seconds: Length of a latency or of the silence before a cut.
+        code: HTTP status of ``status``.
+    """
+
+    action: Action
+    verb: str = ""
+    resource: str = ""
+    name: str = ""
+    agent: str = ""
+    count: int | None = 1
+    seconds: float = 0.0
+    code: int = 500
+    hits: int = 0
+
+    def matches(self, verb: str, resource: str, name: str, agent: str) -> bool:
+        """Whether this rule hits the request."""
+        wanted = ((self.verb, verb), (self.resource, resource), (self.name, name))
+        return (
+            (self.count is None or self.hits < self.count)
+            and (self.action != "drop_watch" or verb == "watch")
+            and all(not rule or rule == found for rule, found in wanted)
+            and self.agent in agent
+        )
+
+    @property
+    def reason(self) -> str:
+        """`Status.reason` that goes with the code."""
+        return _REASONS.get(self.code, "InternalError")
+
+
+class Faults:
+    """The rules in force, in the order they were set."""
+
+    def __init__(self) -> None:
+        self._rules: list[Fault] = []
+
+    def add(self, fields: dict[str, Any]) -> None:
+        """Adds a rule.
+
+        Raises:
+            ValueError: A field is unknown or the action is.
+        """
+        try:
+            fault = Fault(**fields)
+        except TypeError as error:
+            raise ValueError(f"fault: {error}") from error
+        if fault.action not in Action.__args__:  # type: ignore[attr-defined]
+            raise ValueError(f"fault: action: {fault.action!r} is none of {', '.join(Action.__args__)}")  # type: ignore[attr-defined]
+        self._rules.append(fault)
+
+    def clear(self) -> None:
+        """Removes all rules."""
+        self._rules.clear()
+
+    def listing(self) -> list[dict[str, Any]]:
+        """The rules with their hits."""
+        return [asdict(rule) for rule in self._rules]
+
+    def hit(self, verb: str, resource: str, name: str, agent: str) -> Fault | None:
+        """The first rule that matches, counted; None when the request is left alone."""
+        for rule in self._rules:
+            if rule.matches(verb, resource, name, agent):
+                rule.hits += 1
+                return rule
+        return None

@@ -1,0 +1,157 @@
+"""JSON merge patch (RFC 7386), JSON patch (RFC 6902), and strategic merge read as a merge.
+
+Strategic merge is what kubectl sends for built-in kinds. Here lists whose elements have an obvious key
+(conditions by type, containers and environment by name, taints by key) merge by it; other lists are replaced.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hami_core.sim.resources import ApiError, bad_request
+
+Json = Any
+"""Any JSON value."""
+
+_LIST_KEYS = {
+    "conditions": "type",
+    "containers": "name",
+    "initContainers": "name",
+    "env": "name",
+    "volumes": "name",
+    "addresses": "type",
+    "ownerReferences": "uid",
+}
+
+
+def merge(target: Json, patch: Json) -> Json:
+    """RFC 7386: null removes, objects merge, everything else replaces."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge(result.get(key), value)
+    return result
+
+
+def strategic(target: Json, patch: Json, key: str = "") -> Json:
+    """A merge in which lists with a known key merge element by element; `$setElementOrder` is ignored."""
+    if isinstance(patch, list):
+        merge_key = _LIST_KEYS.get(key)
+        if not merge_key or not isinstance(target, list):
+            return [e for e in copy.deepcopy(patch) if not (isinstance(e, dict) and e.get("$patch") == "delete")]
+        return _merge_list(target, patch, merge_key)
+    if not isinstance(patch, dict):
+        return patch
+    if patch.get("$patch") == "replace":
+        return {k: v for k, v in patch.items() if k != "$patch"}
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if name.startswith(("$setElementOrder/", "$retainKeys", "$deleteFromPrimitiveList/")):
+            continue
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = strategic(result.get(name), value, name)
+    return result
+
+
+def _merge_list(target: list[Json], patch: list[Json], merge_key: str) -> list[Json]:
+    result = list(target)
+    for element in patch:
+        if not isinstance(element, dict) or merge_key not in element:
+            raise bad_request(f"strategic merge patch: list element {element!r} lacks its merge key {merge_key!r}")
+        same = [i for i, old in enumerate(result) if isinstance(old, dict) and old.get(merge_key) == element[merge_key]]
+        if element.get("$patch") == "delete":
+            result = [old for i, old in enumerate(result) if i not in same]
+        elif same:
+            result[same[0]] = strategic(result[same[0]], element)
+        else:
+            result.append(copy.deepcopy(element))
+    return result
+
+
+def json_patch(target: Json, operations: Json) -> Json:
+    """RFC 6902.
+
+    Raises:
+        ApiError: 422 when an operation cannot be applied or a test fails, 400 when it is malformed.
+    """
+    if not isinstance(operations, list):
+        raise bad_request("a JSON patch is a list of operations")
+    document = copy.deepcopy(target)
+    for number, operation in enumerate(operations):
+        try:
+            document = _apply(document, operation)
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            text = f"the server rejected our request due to an error in our request: operation {number} of the JSON patch: "
+            raise ApiError(422, "Invalid", f"{text}{type(error).__name__}: {error}") from error
+    return document
+
+
+def _tokens(pointer: str) -> list[str]:
+    if pointer and not pointer.startswith("/"):
+        raise ValueError(f"pointer {pointer!r} does not begin with '/'")
+    return [t.replace("~1", "/").replace("~0", "~") for t in pointer.split("/")[1:]]
+
+
+def _get(document: Json, tokens: list[str]) -> Json:
+    for token in tokens:
+        document = document[_index(document, token)] if isinstance(document, list) else document[token]
+    return document
+
+
+def _index(array: list[Json], token: str, *, end: bool = False) -> int:
+    if token == "-" and end:
+        return len(array)
+    if not token.isascii() or not token.isdigit() or int(token) > len(array) - (0 if end else 1):
+        raise IndexError(f"no element {token!r} in a list of {len(array)}")
+    return int(token)
+
+
+def _add(document: Json, pointer: str, value: Json) -> Json:
+    tokens = _tokens(pointer)
+    if not tokens:
+        return value
+    parent = _get(document, tokens[:-1])
+    if isinstance(parent, list):
+        parent.insert(_index(parent, tokens[-1], end=True), value)
+    elif isinstance(parent, dict):
+        parent[tokens[-1]] = value
+    else:
+        raise TypeError(f"{pointer!r} lies in neither an object nor a list")
+    return document
+
+
+def _remove(document: Json, pointer: str) -> Json:
+    tokens = _tokens(pointer)
+    parent = _get(document, tokens[:-1])
+    return parent.pop(_index(parent, tokens[-1]) if isinstance(parent, list) else tokens[-1])
+
+
+def _apply(document: Json, operation: Json) -> Json:
+    name, pointer = operation["op"], operation["path"]
+    if name == "add":
+        return _add(document, pointer, copy.deepcopy(operation["value"]))
+    if name == "remove":
+        _remove(document, pointer)
+        return document
+    if name == "replace":
+        if not pointer:
+            return copy.deepcopy(operation["value"])
+        _get(document, _tokens(pointer))
+        _remove(document, pointer)
+        return _add(document, pointer, copy.deepcopy(operation["value"]))
+    if name == "test":
+        if _get(document, _tokens(pointer)) != operation["value"]:
+            raise ValueError(f"testing path {pointer} failed")
+        return document
+    if name == "move":
+        return _add(document, pointer, _remove(document, operation["from"]))
+    if name == "copy":
+        return _add(document, pointer, copy.deepcopy(_get(document, _tokens(operation["from"]))))
+    raise ValueError(f"unknown operation {name!r}")

@@ -1,0 +1,151 @@
+"""All objects, their history, and the journal that survives the process.
+
+Objects are never changed in place: each write replaces one and appends an event. The journal is a file of JSON lines
+written before the write is answered, so a killed process loses nothing that anybody was told of. (The page cache
+outlives a process; nothing is synced for the sake of a power cut.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from bisect import bisect_right
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+
+from hami_core.sim.resources import BY_PATH, ApiError, Object, Resource
+
+Key = tuple[str, str]
+"""Namespace (empty for cluster-wide objects) and name."""
+
+_COMPACT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One write: ``ADDED``, ``MODIFIED`` or ``DELETED``, with the object before it."""
+
+    version: int
+    type: str
+    resource: Resource
+    obj: Object
+    before: Object | None
+
+
+class Store:
+    """Objects by resource and key.
+
+    Args:
+        path: Journal file; made if absent.
+        window: Number of events kept for watches; whoever asks for older ones gets 410.
+    """
+
+    def __init__(self, path: Path, window: int = 20_000) -> None:
+        self._path = path
+        self._window = window
+        self._objects: dict[Resource, dict[Key, Object]] = {r: {} for r in BY_PATH.values()}
+        self._events: list[Event] = []
+        self._changed = asyncio.Event()
+        self.version = 1
+        self.floor = 1
+        """Watches from a version below this one get 410."""
+        self._load()
+        self._journal: BinaryIO = path.open("ab", buffering=0)
+
+    def _load(self) -> None:
+        """Replays the journal: a snapshot up to the line that holds a version alone, events from there on."""
+        good = 0
+        for line in self._path.read_bytes().splitlines(keepends=True) if self._path.exists() else ():
+            if not line.endswith(b"\n"):
+                os.truncate(self._path, good)  # the process died while writing: nobody was answered
+                break
+            good += len(line)
+            record = orjson.loads(line)
+            self.version = max(self.version, record["version"])
+            if "object" not in record:
+                self.floor = self.version
+                self._events.clear()
+                continue
+            resource, obj = BY_PATH[tuple(record["resource"])], record["object"]  # type: ignore[index]
+            meta = obj["metadata"]
+            before = self.get(resource, meta.get("namespace", ""), meta["name"])
+            self._put(resource, record["type"], obj)
+            self._events.append(Event(record["version"], record["type"], resource, obj, before))
+
+    def _compact(self) -> BinaryIO:
+        """Rewrites the journal as the objects alone, and opens it for appending."""
+        fresh = self._path.with_suffix(".new")
+        with fresh.open("wb") as out:
+            for resource, objects in self._objects.items():
+                for obj in objects.values():
+                    out.write(self._line(int(obj["metadata"]["resourceVersion"]), "ADDED", resource, obj))
+            out.write(orjson.dumps({"version": self.version}) + b"\n")
+        fresh.replace(self._path)
+        return self._path.open("ab", buffering=0)
+
+    @staticmethod
+    def _line(version: int, kind: str, resource: Resource, obj: Object) -> bytes:
+        path = (resource.group, resource.version, resource.plural)
+        return orjson.dumps({"version": version, "type": kind, "resource": path, "object": obj}) + b"\n"
+
+    def _put(self, resource: Resource, kind: str, obj: Object) -> None:
+        key = (obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        if kind == "DELETED":
+            self._objects[resource].pop(key, None)
+        else:
+            self._objects[resource][key] = obj
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """The object, not to be changed by the caller."""
+        return self._objects[resource].get((namespace if resource.namespaced else "", name))
+
+    def list(self, resource: Resource, namespace: str = "") -> list[Object]:
+        """Objects in order of namespace and name; all namespaces when none is given."""
+        objects = self._objects[resource]
+        return [objects[key] for key in sorted(objects) if not namespace or key[0] == namespace]
+
+    def write(self, resource: Resource, kind: str, obj: Object, before: Object | None) -> Object:
+        """Commits one write and returns the object with its new version."""
+        self.version += 1
+        obj = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
+        self._journal.write(self._line(self.version, kind, resource, obj))
+        self._put(resource, kind, obj)
+        self._events.append(Event(self.version, kind, resource, obj, before))
+        if len(self._events) > 2 * self._window:
+            self.forget(keep=self._window)
+        if self._journal.tell() > _COMPACT_BYTES:
+            self._journal.close()
+            self._journal = self._compact()
+        self._changed.set()
+        self._changed = asyncio.Event()
+        return obj
+
+    def forget(self, keep: int = 0) -> None:
+        """Drops the history but for the last events, as etcd's compaction does."""
+        drop = len(self._events) - keep
+        if drop > 0:
+            self.floor = self._events[drop - 1].version
+            del self._events[:drop]
+        self.floor = max(self.floor, self.version if keep == 0 else self.floor)
+
+    def since(self, version: int) -> list[Event]:
+        """Events after a version.
+
+        Raises:
+            ApiError: 410 when they are no longer all there.
+        """
+        if version < self.floor:
+            raise ApiError(410, "Expired", f"too old resource version: {version} ({self.floor})")
+        return self._events[bisect_right(self._events, version, key=lambda e: e.version) :]
+
+    async def changed(self, after: int) -> None:
+        """Returns once there is a version above the given one."""
+        while self.version <= after:
+            await self._changed.wait()
+
+    def close(self) -> None:
+        """Closes the journal."""
+        self._journal.close()
