@@ -1,0 +1,200 @@
+"""The server adapter: ``(request) -> response`` over aiohttp, which nothing else of the project sees.
+
+A `Server` has several `Listener`s, on TCP or on a unix socket, each with its routes, body limit and TLS. Stopping is
+graceful: no new connections, answers under way get `Server.stop`'s time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from aiohttp import web
+
+from hami_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    import ssl
+
+log = structlog.get_logger(__name__)
+
+BODY_LIMIT: Final = 64 * 2**20
+"""Bytes a request may have: 50,000 node objects' worth of names, and some thousand whole nodes."""
+READ_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a handler gets. Header names are lower case."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a handler answers."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "application/json"
+
+
+def text(status: int, message: str) -> Response:
+    """A plain-text answer."""
+    return Response(status, message.encode(), "text/plain; charset=utf-8")
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A handler for one method and one exact path."""
+
+    method: str
+    path: str
+    handler: Handler
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One address to listen on.
+
+    Attributes:
+        address: ``host:port`` (port 0: any free one; host empty: all), ``[v6]:port`` or ``unix:/path``.
+        routes: What is served there.
+        tls: Server context (`hami_core.http.tls`), or None for plain HTTP.
+        body_limit: Longest request body; a longer one is answered with 413.
+    """
+
+    address: str
+    routes: Sequence[Route]
+    tls: ssl.SSLContext | None = None
+    body_limit: int = BODY_LIMIT
+
+
+class Server:
+    """Serves its listeners between `start` and `stop`."""
+
+    def __init__(self, listeners: Sequence[Listener]) -> None:
+        self._listeners = tuple(listeners)
+        self._runners: list[web.AppRunner] = []
+        self.addresses: tuple[str, ...] = ()
+        """Where it listens, with the ports it was given; in the listeners' order."""
+
+    async def start(self) -> None:
+        """Open every listener, or none.
+
+        Raises:
+            ConfigError: An address is malformed or can't be bound.
+        """
+        try:
+            self.addresses = tuple([await self._open(listener) for listener in self._listeners])
+        except BaseException:
+            await self.stop(0)
+            raise
+
+    async def stop(self, drain_s: float = 10.0) -> None:
+        """Take no more connections; give answers under way ``drain_s`` seconds, then cut them off."""
+        runners, self._runners = self._runners, []
+        for runner in runners:
+            for site in list(runner.sites):
+                await site.stop()
+        await asyncio.gather(*(_drain(runner, drain_s) for runner in runners))
+
+    async def _open(self, listener: Listener) -> str:
+        app = web.Application(client_max_size=listener.body_limit)
+        app.router.add_route("*", "/{path:.*}", _dispatcher(listener.routes))
+        # shutdown_timeout is set before clean-up, by `_drain`.
+        runner = web.AppRunner(app, handle_signals=False, access_log=None, keepalive_timeout=90)
+        await runner.setup()
+        self._runners.append(runner)
+        try:
+            site = _site(runner, listener)
+            await site.start()
+        except OSError as error:
+            raise ConfigError(
+                f"listen address {listener.address}", str(error), "choose a free address of this machine"
+            ) from error
+        if isinstance(site, web.UnixSite):
+            return listener.address
+        host, port = runner.addresses[0][:2]
+        return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+
+
+def parse_address(address: str) -> tuple[str | None, int] | Path:
+    """``host:port`` as a pair (host None: all addresses), ``unix:/path`` as a path.
+
+    Raises:
+        ConfigError: Neither.
+    """
+    if address.startswith("unix:"):
+        return Path(address.removeprefix("unix:"))
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError("listen address", f"{address!r} has no port", "write host:port, :port or unix:/path")
+    return host.removeprefix("[").removesuffix("]") or None, int(port)
+
+
+def _site(runner: web.AppRunner, listener: Listener) -> web.BaseSite:
+    where = parse_address(listener.address)
+    if isinstance(where, Path):
+        with contextlib.suppress(FileNotFoundError):
+            if where.is_socket():
+                where.unlink()
+        return web.UnixSite(runner, str(where), ssl_context=listener.tls)
+    host, port = where
+    return web.TCPSite(runner, host, port, ssl_context=listener.tls, reuse_address=True, backlog=1024)
+
+
+async def _drain(runner: web.AppRunner, drain_s: float) -> None:
+    runner._shutdown_timeout = drain_s  # noqa: SLF001 - the public way is to know it at construction
+    await runner.cleanup()
+
+
+def _dispatcher(routes: Sequence[Route]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    table: dict[str, dict[str, Handler]] = {}
+    for route in routes:
+        table.setdefault(route.path, {})[route.method] = route.handler
+
+    async def dispatch(raw: web.Request) -> web.StreamResponse:
+        methods = table.get(raw.path)
+        if methods is None:
+            return _answer(text(404, f"no such path: {raw.path}\n"))
+        handler = methods.get("GET" if raw.method == "HEAD" else raw.method)
+        if handler is None:
+            return _answer(text(405, f"{raw.method} is not served here\n"), allow=", ".join(sorted(methods)))
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                body = await raw.read()
+        except TimeoutError:
+            return _answer(text(408, f"the body did not arrive within {READ_TIMEOUT_S:.0f} s\n"))
+        headers = {key.lower(): value for key, value in raw.headers.items()}
+        request = Request(raw.method, raw.path, body, dict(raw.query), headers)
+        return _answer(await _guarded(handler, request))
+
+    return dispatch
+
+
+async def _guarded(handler: Handler, request: Request) -> Response:
+    try:
+        return await handler(request)
+    except Exception:
+        log.exception("request failed", method=request.method, path=request.path)
+        return text(500, "internal error; the log has the details\n")
+
+
+def _answer(response: Response, *, allow: str = "") -> web.Response:
+    headers = {"Content-Type": response.content_type}
+    if allow:
+        headers["Allow"] = allow
+    return web.Response(status=response.status, body=response.body, headers=headers)

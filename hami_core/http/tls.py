@@ -1,0 +1,142 @@
+"""TLS for our listeners: load, reload while serving, and a self-signed pair for a first start.
+
+A context that serves stays the same object: a new certificate is loaded into it and the next handshake has it. A new
+pair that doesn't load is reported, and the old one stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import os
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from watchfiles import awatch
+
+from hami_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+log = structlog.get_logger(__name__)
+
+RECHECK_S: Final = 60.0
+"""Files are compared this often even when no change was notified (some mounts notify nothing)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Certificate chain and key, PEM; with ``client_ca`` only clients it signed are served (mTLS)."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+    def digest(self) -> bytes:
+        """A fingerprint of the files' content."""
+        paths = [self.certificate, self.key, *([self.client_ca] if self.client_ca else [])]
+        return hashlib.sha256(b"\0".join(path.read_bytes() for path in paths)).digest()
+
+
+def context(files: TlsFiles) -> ssl.SSLContext:
+    """A server context, TLS 1.2 and later.
+
+    Raises:
+        ConfigError: A file is missing, or key and certificate don't belong together.
+    """
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load(made, files)
+    return made
+
+
+async def reload_on_change(
+    live: ssl.SSLContext, files: TlsFiles, *, recheck_s: float = RECHECK_S, loaded: Callable[[], None] | None = None
+) -> None:
+    """Keep ``live`` up to date with its files until cancelled. ``loaded`` is called after each reload."""
+    current = files.digest()
+    folders = {files.certificate.parent, files.key.parent}
+    timeout_ms = int(recheck_s * 1000)
+    async for _ in awatch(*folders, watch_filter=None, rust_timeout=timeout_ms, yield_on_timeout=True, recursive=False):
+        try:
+            digest = files.digest()
+            if digest == current:
+                continue
+            context(files)  # a pair that does not load must not touch the live context
+            _load(live, files)
+        except (ConfigError, OSError) as error:
+            log.warning("new TLS files don't load, the old ones stay", error=str(error))
+            continue
+        current = digest
+        log.info("TLS files reloaded", certificate=str(files.certificate))
+        if loaded:
+            loaded()
+
+
+def _load(target: ssl.SSLContext, files: TlsFiles) -> None:
+    where = f"TLS certificate {files.certificate} with key {files.key}"
+    try:
+        target.load_cert_chain(files.certificate, files.key)
+        if files.client_ca is not None:
+            where = f"TLS client CA {files.client_ca}"
+            target.load_verify_locations(files.client_ca)
+            target.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(where, str(error), "give PEM files that exist and belong together") from error
+
+
+def self_sign(names: Sequence[str], *, days: int = 3650) -> tuple[bytes, bytes]:
+    """A new self-signed certificate for these DNS names and addresses. Returns certificate and key, PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, names[0][:64])])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    encoded = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), encoded
+
+
+def ensure_self_signed(folder: Path, names: Sequence[str]) -> TlsFiles:
+    """The pair ``tls.crt`` and ``tls.key`` in ``folder``, made when either is missing."""
+    files = TlsFiles(folder / "tls.crt", folder / "tls.key")
+    if not (files.certificate.exists() and files.key.exists()):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        certificate, key = self_sign(names)
+        _write(files.key, key, 0o600)
+        _write(files.certificate, certificate, 0o644)
+    return files
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    temporary.replace(path)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
