@@ -1,0 +1,138 @@
+"""The allocation of a pod, there and back; what is refused and where."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hami_core.errors import RequestError, WireError
+from hami_core.model import (
+    Allocation,
+    ContainerKind,
+    ContainerSlices,
+    Family,
+    MigPlacement,
+    Resources,
+    Slice,
+    Weights,
+)
+from hami_core.wire import keys, mig, pod
+
+NVIDIA = Family("NVIDIA", Resources("nvidia.com/gpu"), keys.NVIDIA_ALLOCATED, keys.NVIDIA_TO_ALLOCATE)
+ACME = Family("Acme", Resources("acme.io/x"), "hami.io/acme-devices-allocated")
+FAMILIES = {f.word: f for f in (NVIDIA, ACME)}
+
+ids = st.text(
+    st.characters(exclude_characters=",:;", codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=40
+)
+amounts = st.integers(0, 2**31 - 1)
+
+
+def slices(word: str) -> st.SearchStrategy[Slice]:
+    return st.builds(lambda i, m, c: Slice(i, word, m, c, type=word), ids, amounts, amounts)
+
+
+containers = st.builds(
+    lambda kind, nv, ac, name: ContainerSlices(name, kind, tuple(nv + ac)),
+    st.sampled_from(ContainerKind),
+    st.lists(slices("NVIDIA"), max_size=3),
+    st.lists(slices("Acme"), max_size=3),
+    st.text(max_size=8),
+)
+
+
+@given(st.lists(containers, max_size=6))
+def test_allocation_comes_back_as_written(parts):
+    allocation = Allocation("n1", tuple(parts))
+    written = pod.allocation_annotations(allocation, FAMILIES, 1_700_000_000, keys.PHASE_SUCCESS)
+    read = pod.decode_allocation(written, FAMILIES, [(c.name, c.kind) for c in parts])
+    assert (read is None) == (not allocation.families)
+    if read is not None:
+        assert read == allocation
+
+
+def test_every_container_has_its_entry_under_the_common_word():
+    parts = (
+        ContainerSlices("init", ContainerKind.INIT),
+        ContainerSlices("a", ContainerKind.APP),
+        ContainerSlices("b", ContainerKind.APP, (Slice("GPU-a", "NVIDIA", 1000, 30),)),
+    )
+    written = pod.allocation_annotations(Allocation("n1", parts), FAMILIES, 7, keys.PHASE_ALLOCATING)
+    assert written == {
+        "hami.io/vgpu-node": "n1",
+        "hami.io/vgpu-time": "7",
+        "hami.io/bind-time": "7",
+        "hami.io/bind-phase": "allocating",
+        "hami.io/vgpu-devices-allocated": ";;GPU-a,NVIDIA,1000,30:;",
+        "hami.io/vgpu-devices-to-allocate": ";;GPU-a,NVIDIA,1000,30:;",
+    }
+
+
+def test_a_list_of_another_length_than_the_pod_is_refused():
+    annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: "GPU-a,NVIDIA,1,1:;"}
+    two = [("a", ContainerKind.APP), ("b", ContainerKind.APP)]
+    with pytest.raises(WireError, match="1 containers in the list, the pod has 2"):
+        pod.decode_allocation(annotations, FAMILIES, two)
+    lenient = pod.decode_allocation(annotations, FAMILIES, two, strict=False)
+    assert lenient is not None
+    assert [len(c.slices) for c in lenient.containers] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("GPU-a,NVIDIA,1,1:", "does not end in ';'"),
+        ("GPU-a,NVIDIA,1,1;", "does not end in ':'"),
+        ("GPU-a,NVIDIA,1,1,9:;", "malformed device"),
+        ("x:GPU-a,NVIDIA,1,1:;", "malformed device"),
+        (",NVIDIA,1,1:;", "malformed device"),
+        ("GPU-a,NVIDIA,-1,1:;", "invalid memory field"),
+        ("GPU-a,NVIDIA,1,2147483648:;", "invalid core field"),
+        ("GPU-a,NVIDIA,1_0,1:;", "invalid memory field"),
+        ("GPU-a,NVIDIA,\uff11,1:;", "invalid memory field"),
+    ],
+)
+def test_strict_reading_names_what_is_wrong(text, problem):
+    with pytest.raises(WireError, match=problem):
+        pod.decode_pod_devices(text, key="k", family="NVIDIA", strict=True)
+
+
+def test_ids_that_would_break_the_format_are_not_written():
+    for bad in ("a,b", "a:b", "a;b", ""):
+        with pytest.raises(WireError, match="cannot be written"):
+            pod.encode_pod_devices([[Slice(bad, "NVIDIA", 1, 1)]])
+
+
+def test_mig_reservations_travel_with_the_slices():
+    piece = Slice("GPU-a", "NVIDIA", 4864, 15, "NVIDIA", "mig", mig_profile="1g.5gb", mig_placement=MigPlacement(6, 1))
+    allocation = Allocation("n1", (ContainerSlices("a", ContainerKind.APP, (piece,)),))
+    written = pod.allocation_annotations(allocation, FAMILIES, 7, keys.PHASE_SUCCESS)
+    assert pod.decode_allocation(written, FAMILIES, [("a", ContainerKind.APP)]) == allocation
+    written[keys.MIG_ALLOCATIONS] = written[keys.MIG_ALLOCATIONS].replace("GPU-a", "GPU-b")
+    with pytest.raises(WireError, match="no slice of 'GPU-b'"):
+        pod.decode_allocation(written, FAMILIES, [("a", ContainerKind.APP)])
+
+
+@given(st.text(max_size=60) | st.text("GPU-a,N0129:;", max_size=60), st.booleans())
+def test_reading_anything_raises_wire_errors_only(text, strict):
+    for read in (
+        lambda: pod.decode_pod_devices(text, key="k", family="F", strict=strict),
+        lambda: mig.decode_reservations(text),
+    ):
+        with contextlib.suppress(WireError):
+            read()
+
+
+@given(st.text(max_size=40) | st.from_regex(r"slot=\d{1,30},core=-?\d,memory=\w", fullmatch=True))
+def test_weights_raise_request_errors_only(text):
+    with contextlib.suppress(RequestError):
+        weights = pod.parse_weights(text)
+        assert max(weights.slot, weights.core, weights.memory) > 0
+
+
+def test_weights_in_any_order():
+    assert pod.parse_weights(" memory = 3, slot = 1, core = 0 ") == Weights(1, 0, 3)
+    assert pod.parse_weights(None) == Weights()

@@ -1,0 +1,62 @@
+"""Every annotation and label key the framework itself reads or writes. Vendors name their own in their families."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- pod: written by the scheduler ---------------------------------------------------------------------------------
+
+NODE: Final = "hami.io/vgpu-node"
+"""Chosen node; annotation and label (a label value has at most 63 characters)."""
+ASSIGNED_TIME: Final = "hami.io/vgpu-time"
+"""Unix seconds of the decision."""
+BIND_TIME: Final = "hami.io/bind-time"
+"""Unix seconds of the Bind."""
+BIND_PHASE: Final = "hami.io/bind-phase"
+"""One of the ``PHASE_`` words."""
+MIG_ALLOCATIONS: Final = "hami.io/vgpu-mig-allocations"
+"""JSON list of planned and realised MIG instances."""
+SIGNATURE: Final = "hami.io/allocation-signature"
+"""Ours: signature over the allocation, see `hami_core.wire.signature`."""
+
+PHASE_ALLOCATING: Final = "allocating"
+PHASE_SUCCESS: Final = "success"
+PHASE_FAILED: Final = "failed"
+PHASES: Final = frozenset({PHASE_ALLOCATING, PHASE_SUCCESS, PHASE_FAILED})
+
+# --- pod: written by users -----------------------------------------------------------------------------------------
+
+NODE_POLICY: Final = "hami.io/node-scheduler-policy"
+DEVICE_POLICY: Final = "hami.io/gpu-scheduler-policy"
+SCORING_WEIGHTS: Final = "hami.io/device-scoring-weights"
+POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+WEBHOOK_LABEL: Final = "hami.io/webhook"
+"""Label; the value ``ignore`` keeps a pod or namespace out of the webhook."""
+
+# --- node ----------------------------------------------------------------------------------------------------------
+
+NODE_LOCK: Final = "hami.io/mutex.lock"
+DEVICE_CORDON: Final = "hami.io/device-cordon"
+"""Comma list of device ids that get no new containers."""
+
+# --- NVIDIA, whose keys HAMi keeps without a vendor part -------------------------------------------------------------
+
+NVIDIA_REGISTER: Final = "hami.io/node-nvidia-register"
+NVIDIA_PAIR_SCORES: Final = "hami.io/node-nvidia-score"
+NVIDIA_HANDSHAKE: Final = "hami.io/node-handshake"
+NVIDIA_ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
+NVIDIA_TO_ALLOCATE: Final = "hami.io/vgpu-devices-to-allocate"
+
+# --- scheduler pods --------------------------------------------------------------------------------------------------
+
+SCHEDULER_ROLE_LABEL: Final = "hami.io/scheduler-role"
+ROLE_LEADER: Final = "leader"
+ROLE_FOLLOWER: Final = "follower"
+
+SYSTEM_POD_KEYS: Final = frozenset({NODE, ASSIGNED_TIME, BIND_TIME, BIND_PHASE, MIG_ALLOCATIONS, SIGNATURE})
+"""Pod keys that only the system may set, besides the families' allocation keys."""
+
+
+def is_allocated_key(key: str) -> bool:
+    """Whether a pod annotation key holds a durable allocation by HAMi's naming (``hami.io/…-allocated``)."""
+    return key.startswith("hami.io/") and key.endswith("-allocated")

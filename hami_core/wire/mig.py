@@ -1,0 +1,178 @@
+"""MIG instances on the wire: planned by the scheduler, completed by the node agent with what it made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from hami_core.errors import WireError
+from hami_core.model import MigPlacement
+from hami_core.wire import jsontext, keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hami_core.model import Allocation, Slice
+
+_Index = Annotated[int, msgspec.Meta(ge=0, le=4096)]
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+_Slot = Annotated[int, msgspec.Meta(ge=0, le=1024)]
+
+
+@dataclass(frozen=True, slots=True)
+class MigReservation:
+    """One MIG instance of one device entry of one container.
+
+    Attributes:
+        container_index: Position of the container, init containers first.
+        device_index: Position of the device in the container's list of the family.
+        gpu_uuid: The physical card.
+        profile: Such as ``1g.5gb``.
+        placement: Where on the card.
+        mig_uuid: The instance the node agent made; empty: not made yet.
+        gpu_instance_id: Driver's id; None: not made yet. 0 is a valid id.
+        compute_instance_id: Driver's id; None: not made yet.
+    """
+
+    container_index: int
+    device_index: int
+    gpu_uuid: str
+    profile: str
+    placement: MigPlacement
+    mig_uuid: str = ""
+    gpu_instance_id: int | None = None
+    compute_instance_id: int | None = None
+
+    @property
+    def made(self) -> bool:
+        """Whether the node agent has made the instance."""
+        return bool(self.mig_uuid) and self.gpu_instance_id is not None and self.compute_instance_id is not None
+
+    @property
+    def planned(self) -> MigReservation:
+        """The reservation as the scheduler wrote it."""
+        return replace(self, mig_uuid="", gpu_instance_id=None, compute_instance_id=None)
+
+
+class _Placement(msgspec.Struct, kw_only=True):
+    start: _Slot = 0
+    size: Annotated[int, msgspec.Meta(ge=1, le=1024)]
+
+
+class _Entry(msgspec.Struct, omit_defaults=True):
+    containerIndex: _Index  # noqa: N815 - the wire's spelling
+    deviceIndex: _Index  # noqa: N815
+    gpuUUID: _Name  # noqa: N815
+    profile: _Name
+    placement: _Placement
+    migUUID: Annotated[str, msgspec.Meta(max_length=253)] = ""  # noqa: N815
+    gpuInstanceID: _Index | None = None  # noqa: N815
+    computeInstanceID: _Index | None = None  # noqa: N815
+
+
+_ENTRIES = msgspec.json.Decoder(list[_Entry] | None)
+
+
+def encode_reservations(reservations: Iterable[MigReservation]) -> str:
+    """Encode reservations in HAMi's JSON form."""
+    return jsontext.encode(
+        [
+            _Entry(
+                r.container_index,
+                r.device_index,
+                r.gpu_uuid,
+                r.profile,
+                _Placement(start=r.placement.start, size=r.placement.size),
+                r.mig_uuid,
+                r.gpu_instance_id,
+                r.compute_instance_id,
+            )
+            for r in reservations
+        ]
+    )
+
+
+def decode_reservations(text: str, *, key: str = keys.MIG_ALLOCATIONS) -> tuple[MigReservation, ...]:
+    """Decode reservations; an empty text holds none.
+
+    Raises:
+        WireError: Malformed, out of bounds, one (container, device) twice, or only some of the three fields the node
+            agent adds together. The whole value is then void.
+    """
+    if not text:
+        return ()
+    reservations: list[MigReservation] = []
+    seen: set[tuple[int, int]] = set()
+    for position, entry in enumerate(jsontext.decode(_ENTRIES, text, key=key) or []):
+        made = (bool(entry.migUUID), entry.gpuInstanceID is not None, entry.computeInstanceID is not None)
+        if any(made) and not all(made):
+            raise WireError(key, position, "migUUID, gpuInstanceID and computeInstanceID stand together or not at all")
+        where = (entry.containerIndex, entry.deviceIndex)
+        if where in seen:
+            raise WireError(key, position, f"container {where[0]}, device {where[1]} is reserved twice")
+        seen.add(where)
+        reservations.append(
+            MigReservation(
+                *where,
+                entry.gpuUUID,
+                entry.profile,
+                MigPlacement(entry.placement.start, entry.placement.size),
+                entry.migUUID,
+                entry.gpuInstanceID,
+                entry.computeInstanceID,
+            )
+        )
+    return tuple(reservations)
+
+
+def reservations(allocation: Allocation) -> tuple[MigReservation, ...]:
+    """The reservations an allocation's slices stand for, as the scheduler writes them."""
+    found: list[MigReservation] = []
+    for position, container in enumerate(allocation.containers):
+        index: dict[str, int] = {}
+        for piece in container.slices:
+            ordinal = index.get(piece.family, 0)
+            index[piece.family] = ordinal + 1
+            if piece.mig_profile and piece.mig_placement is not None:
+                found.append(MigReservation(position, ordinal, piece.device_id, piece.mig_profile, piece.mig_placement))
+    return tuple(found)
+
+
+def apply_reservations(
+    slices: Sequence[list[Slice]], reserved: Iterable[MigReservation], *, strict: bool = True
+) -> None:
+    """Put reservations onto the slices they are for, in place.
+
+    Args:
+        slices: Per container, its slices in the order of their lists.
+        reserved: Decoded reservations.
+        strict: A reservation without its slice is an error; otherwise it is passed over.
+
+    Raises:
+        WireError: A reservation names a container, device or card the slices do not have.
+    """
+    for number, reservation in enumerate(reserved):
+        position = _position(slices, reservation)
+        if position is None:
+            if strict:
+                problem = f"no slice of {reservation.gpu_uuid!r} for container {reservation.container_index}"
+                raise WireError(keys.MIG_ALLOCATIONS, number, problem)
+            continue
+        container = slices[reservation.container_index]
+        container[position] = replace(
+            container[position], mig_profile=reservation.profile, mig_placement=reservation.placement, mode="mig"
+        )
+
+
+def _position(slices: Sequence[list[Slice]], reservation: MigReservation) -> int | None:
+    if reservation.container_index >= len(slices):
+        return None
+    ordinals: dict[str, int] = {}
+    for position, piece in enumerate(slices[reservation.container_index]):
+        ordinal = ordinals.get(piece.family, 0)
+        ordinals[piece.family] = ordinal + 1
+        if ordinal == reservation.device_index and piece.device_id == reservation.gpu_uuid:
+            return position
+    return None

@@ -1,0 +1,252 @@
+"""What a pod's annotations say: its allocation, container by container and device by device, and the user's wishes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from hami_core.errors import RequestError, WireError
+from hami_core.model import Allocation, ContainerKind, ContainerSlices, Slice, Weights
+from hami_core.wire import jsontext, keys, mig
+from hami_core.wire.quantity import parse_int_go
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hami_core.model import Family
+
+MAX_CONTAINERS: Final = 1024
+"""Most containers one value may speak of."""
+
+MISSING_FIELDS: Final = "pod annotation format error, missing fields, do not use nodeName in task spec"
+"""HAMi's words for an entry with fewer than four fields."""
+
+_UNSAFE = re.compile(r"[,:;]")
+_MAX_WEIGHT: Final = 1_000_000
+_WEIGHT_WORDS: Final = ("slot", "core", "memory")
+
+
+# --- pod devices -----------------------------------------------------------------------------------------------------
+
+
+def encode_pod_devices(per_container: Iterable[Sequence[Slice]]) -> str:
+    """Encode one family's slices: ``uuid,type,mem,cores:`` a device, ``;`` after each container, none left out.
+
+    Args:
+        per_container: One entry per container of the pod, init containers first, empty ones included.
+
+    Raises:
+        WireError: A device id or type holds a separator of the format, or is empty; position is the container.
+    """
+    parts: list[str] = []
+    for position, slices in enumerate(per_container):
+        for piece in slices:
+            word = piece.type or piece.family
+            if not piece.device_id or _UNSAFE.search(piece.device_id) or _UNSAFE.search(word):
+                raise WireError("device", position, f"{piece.device_id!r} ({word!r}) cannot be written to the pod")
+            parts.append(f"{piece.device_id},{word},{piece.memory_mib},{piece.cores}:")
+        parts.append(";")
+    return "".join(parts)
+
+
+def decode_pod_devices(text: str, *, key: str, family: str, strict: bool = False) -> tuple[tuple[Slice, ...], ...]:
+    """Decode one family's slices; every well-formed value gives one empty container more than was written.
+
+    Args:
+        text: The annotation.
+        key: Its key, for errors.
+        family: Common word of the family.
+        strict: Refuse what HAMi passes over: pieces without a comma, further fields, empty ids, a missing ``;``.
+
+    Raises:
+        WireError: HAMi's words; position is the offset of the piece.
+    """
+    if len(text) > jsontext.MAX_BYTES:
+        raise WireError(key, jsontext.MAX_BYTES, f"text of {len(text)} characters is too long")
+    containers = text.split(";")
+    if len(containers) > MAX_CONTAINERS + 1:
+        raise WireError(key, len(text), f"{len(containers) - 1} containers, at most {MAX_CONTAINERS} are accepted")
+    if strict and containers[-1]:
+        raise WireError(key, len(text), "the last container does not end in ';'")
+    decoded: list[tuple[Slice, ...]] = []
+    offset = 0
+    for container in containers:
+        decoded.append(tuple(_slices(container, key, offset, family, strict=strict)))
+        offset += len(container) + 1
+    return tuple(decoded)
+
+
+def _slices(container: str, key: str, offset: int, family: str, *, strict: bool) -> Iterable[Slice]:
+    pieces = container.split(":")
+    if strict and pieces[-1]:
+        raise WireError(key, offset + len(container), "the last device does not end in ':'")
+    for number, piece in enumerate(pieces):
+        if "," in piece:
+            yield _slice(piece, key, offset, family, strict=strict)
+        elif strict and (piece or number < len(pieces) - 1):
+            raise WireError(key, offset, f"malformed device {piece!r}")
+        offset += len(piece) + 1
+
+
+def _slice(piece: str, key: str, offset: int, family: str, *, strict: bool) -> Slice:
+    fields = piece.split(",")
+    if len(fields) < 4:
+        raise WireError(key, offset, MISSING_FIELDS)
+    if strict and (len(fields) > 4 or not fields[0]):
+        raise WireError(key, offset, f"malformed device {piece!r}")
+    amounts: list[int] = []
+    for name, text in zip(("memory", "core"), fields[2:4], strict=True):
+        try:
+            amounts.append(parse_int_go(text, minimum=0))
+        except ValueError as error:
+            raise WireError(key, offset, f"invalid {name} field: {error}") from None
+    return Slice(fields[0], family, amounts[0], amounts[1], fields[1])
+
+
+# --- a pod's whole allocation ----------------------------------------------------------------------------------------
+
+
+def allocation_annotations(
+    allocation: Allocation, families: Mapping[str, Family], now: int, phase: str
+) -> dict[str, str]:
+    """Write an allocation as the annotations of one Binding.
+
+    Every family's list has one entry per container of the pod, init containers first, whether it uses the family or
+    not: readers map position to container.
+
+    Args:
+        allocation: Node and slices; one `ContainerSlices` per container of the pod.
+        families: Families by common word; each family used must be there.
+        now: Unix seconds.
+        phase: One of `keys.PHASES`.
+
+    Raises:
+        WireError: A slice cannot be written, or its family is unknown.
+    """
+    annotations = {
+        keys.NODE: allocation.node,
+        keys.ASSIGNED_TIME: str(now),
+        keys.BIND_TIME: str(now),
+        keys.BIND_PHASE: phase,
+    }
+    for word in allocation.families:
+        family = families.get(word)
+        if family is None:
+            raise WireError("allocation", -1, f"no vendor serves {word!r}")
+        text = encode_pod_devices(allocation.of(word))
+        annotations[family.allocated_key] = text
+        if family.to_allocate_key:
+            annotations[family.to_allocate_key] = text
+    reservations = mig.reservations(allocation)
+    if reservations:
+        annotations[keys.MIG_ALLOCATIONS] = mig.encode_reservations(reservations)
+    return annotations
+
+
+def decode_allocation(
+    annotations: Mapping[str, str],
+    families: Mapping[str, Family],
+    containers: Sequence[tuple[str, ContainerKind]],
+    *,
+    strict: bool = True,
+) -> Allocation | None:
+    """Read a pod's allocation back.
+
+    Args:
+        annotations: The pod's.
+        families: Families by common word.
+        containers: Name and kind of the pod's containers, init containers (sidecars at their place) first.
+        strict: Each list must have exactly one entry per container and name its node; otherwise HAMi's reading:
+            positions count from the first container, entries too many must be empty, missing ones are empty.
+
+    Returns:
+        The allocation, or None: the pod carries none for any of the families.
+
+    Raises:
+        WireError: A list, the MIG reservations or their agreement is broken.
+    """
+    present = {w: f for w, f in families.items() if f.allocated_key and f.allocated_key in annotations}
+    if not present:
+        return None
+    node = annotations.get(keys.NODE, "")
+    if strict and not node:
+        raise WireError(keys.NODE, -1, "missing on a pod with an allocation")
+    slices: list[list[Slice]] = [[] for _ in containers]
+    for word, family in present.items():
+        key = family.allocated_key
+        decoded = decode_pod_devices(annotations[key], key=key, family=word, strict=strict)
+        for position, found in enumerate(_matched(decoded, len(containers), key, strict=strict)):
+            slices[position].extend(found)
+    reserved = mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, ""))
+    mig.apply_reservations(slices, reserved, strict=strict)
+    return Allocation(
+        node, tuple(ContainerSlices(n, k, tuple(s)) for (n, k), s in zip(containers, slices, strict=True))
+    )
+
+
+def _matched(
+    decoded: tuple[tuple[Slice, ...], ...], expected: int, key: str, *, strict: bool
+) -> tuple[tuple[Slice, ...], ...]:
+    """Drop the trailing empty container and hold the rest against the pod's containers."""
+    written = decoded[:-1] if not decoded[-1] else decoded
+    if strict and len(written) != expected:
+        raise WireError(key, -1, f"{len(written)} containers in the list, the pod has {expected}")
+    if any(written[expected:]):
+        raise WireError(key, expected, f"devices for container {expected + 1}, the pod has {expected}")
+    return written[:expected]
+
+
+# --- what users write ------------------------------------------------------------------------------------------------
+
+
+def policy_contains(policy: str, token: str) -> bool:
+    """Whether a policy string (one word or a comma chain) holds a word."""
+    return token in (part.strip() for part in policy.split(","))
+
+
+def parse_weights(text: str | None) -> Weights:
+    """Read `hami.io/device-scoring-weights` (``slot=1,core=1,memory=3``); None: the default weights.
+
+    Raises:
+        RequestError: HAMi's words.
+    """
+    if text is None:
+        return Weights()
+    parts = text.split(",")
+    if len(parts) != 3:
+        raise _bad_weights(text, "expected slot, core, and memory weights")
+    weights: dict[str, int] = {}
+    for part in parts:
+        word, separator, value = (piece.strip() for piece in part.partition("="))
+        if not separator:
+            raise _bad_weights(text, "expected key=value entries")
+        if word in weights:
+            raise _bad_weights(text, f'duplicate "{word}" weight')
+        weights[word] = _weight(text, word, value)
+    if not any(weights.values()):
+        raise _bad_weights(text, "at least one weight must be positive")
+    return Weights(**weights)
+
+
+def _weight(text: str, word: str, value: str) -> int:
+    if word not in _WEIGHT_WORDS:
+        raise _bad_weights(text, f'unknown weight "{word}"')
+    try:
+        weight = parse_int_go(value)
+    except ValueError:
+        raise _bad_weights(text, f'"{word}" weight must be an integer') from None
+    if weight < 0:
+        raise _bad_weights(text, f'"{word}" weight must not be negative')
+    if weight > _MAX_WEIGHT:
+        raise _bad_weights(text, f'"{word}" weight must not exceed {_MAX_WEIGHT}')
+    return weight
+
+
+def _bad_weights(text: str, problem: str) -> RequestError:
+    shown = text if len(text) <= 128 else text[:128] + "…"
+    return RequestError(
+        "pod",
+        "annotation",
+        f'invalid {keys.SCORING_WEIGHTS} annotation "{shown}": {problem}',
+        'write for example "slot=1,core=1,memory=3"',
+    )

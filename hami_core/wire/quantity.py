@@ -1,0 +1,126 @@
+"""Kubernetes quantities and the plain numbers HAMi builds on them. Exact: integers and fractions, never floats."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+from hami_core.errors import RequestError, WireError
+from hami_core.model import INT32_MAX
+
+MIB: Final = 1 << 20
+"""Bytes in a MiB."""
+
+MAX_TEXT: Final = 64
+"""Longest quantity accepted; the API server writes at most about 25 characters."""
+
+_QUANTITY = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([eE])([+-]?[0-9]{1,3})|([A-Za-z]{0,2}))", re.ASCII)
+_BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_MAX_EXPONENT: Final = 64
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+def parse_quantity(text: str) -> int | Fraction:
+    """Read a Kubernetes quantity (``2``, ``1k``, ``16Gi``, ``500m``, ``1e3``) exactly.
+
+    Returns:
+        An integer where the value is whole, else a fraction.
+
+    Raises:
+        WireError: The text is no quantity, or its exponent is beyond any amount that can exist.
+    """
+    match = _QUANTITY.fullmatch(text) if len(text) <= MAX_TEXT else None
+    if match is None:
+        raise WireError("quantity", 0, f"{text[:MAX_TEXT]!r} is not a Kubernetes quantity")
+    sign, digits, exponential, exponent, suffix = match.groups()
+    value = Fraction(digits)
+    if exponential:
+        if abs(int(exponent)) > _MAX_EXPONENT:
+            raise WireError("quantity", match.start(4), f"{text!r}: exponent beyond {_MAX_EXPONENT}")
+        value *= Fraction(10) ** int(exponent)
+    elif suffix in _BINARY:
+        value *= 1 << (10 * _BINARY[suffix])
+    elif suffix in _DECIMAL:
+        value *= Fraction(10) ** _DECIMAL[suffix]
+    else:
+        raise WireError("quantity", match.start(5), f"{text!r}: unknown suffix {suffix!r}")
+    if sign == "-":
+        value = -value
+    return value.numerator if value.denominator == 1 else value
+
+
+def parse_whole(text: str, *, where: str, field: str) -> int:
+    """Read a quantity that has to be a whole number, of either sign and any size.
+
+    ``1k`` is a whole number: the API server rewrites ``1000`` to it. A binary suffix from ``Mi`` up is refused: HAMi
+    takes such amounts for multiples of the resource's own unit, which nobody who writes ``16Gi`` means.
+
+    Raises:
+        RequestError: Names the object, the field and what to write.
+    """
+    try:
+        value = parse_quantity(text)
+    except WireError as error:
+        raise RequestError(where, field, error.problem, "write a plain whole number") from None
+    if text[-2:] in _BINARY and text[-2:] != "Ki":
+        raise RequestError(where, field, f"{text!r} has a unit", f"write a plain whole number{_in_mib(value)}")
+    if isinstance(value, Fraction):
+        raise RequestError(where, field, f"{text!r} is not a whole number", f"write {value.__ceil__()}")
+    return value
+
+
+def parse_amount(text: str, *, where: str, field: str, maximum: int = INT32_MAX) -> int:
+    """Read the plain non-negative whole number HAMi wants for counts, memory and cores.
+
+    Args:
+        text: The quantity as the API server keeps it.
+        where: The object, such as ``container trainer``.
+        field: The resource name.
+        maximum: Largest amount allowed.
+
+    Raises:
+        RequestError: Names the object, the field, the value and what to write.
+    """
+    value = parse_whole(text, where=where, field=field)
+    if value < 0:
+        raise RequestError(where, field, f"{text} is negative", "write a whole number from 0 up")
+    if value > maximum:
+        raise RequestError(where, field, f"{text} is above the largest amount {maximum}", "ask for less")
+    return value
+
+
+def parse_int_go(text: str, *, minimum: int = -INT32_MAX - 1, maximum: int = INT32_MAX) -> int:
+    """Read a decimal integer as Go's ``strconv.ParseInt`` does: ASCII digits, optional sign, nothing around.
+
+    Raises:
+        ValueError: With Go's words, which the callers put behind HAMi's own.
+    """
+    if _INTEGER.fullmatch(text) is None:
+        too_long = re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII) is not None
+        why = "value out of range" if too_long else "invalid syntax"
+        raise ValueError(f"strconv.ParseInt: parsing {_quoted(text)}: {why}")
+    value = int(text)
+    if not minimum <= value <= maximum:
+        raise ValueError(f"strconv.ParseInt: parsing {_quoted(text)}: value out of range")
+    return value
+
+
+def parse_bool_go(text: str) -> bool | None:
+    """Read a boolean in any of Go's spellings (1, t, T, TRUE, true, True and their opposites); None: none of them."""
+    if text in _TRUE:
+        return True
+    return False if text in _FALSE else None
+
+
+def _in_mib(value: int | Fraction) -> str:
+    mib = value / MIB if value > 0 else 0
+    return f" in the resource's own unit, in MiB that is {int(mib)}" if 0 < mib <= INT32_MAX and mib == int(mib) else ""
+
+
+def _quoted(text: str) -> str:
+    shown = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
+    return '"' + shown.encode("unicode_escape").decode().replace('"', '\\"') + '"'

@@ -1,0 +1,199 @@
+"""The signature over a pod's allocation: the scheduler signs at Bind, the node agent verifies before it acts.
+
+Signed are pod UID, node, leader epoch, the value of every ``…-allocated`` annotation and the planned MIG placements.
+What node plugins write at run time (to-allocate, phase, MIG runtime ids) stays outside.
+The text is ``v1:<epoch>:<key id>:<base64url>``; the signed bytes are length-prefixed, so that no two statements share
+them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from hami_core.errors import ConfigError, WireError
+from hami_core.wire import keys, mig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hami_core.model import Family
+
+_CONTEXT: Final = b"hami.io/allocation-signature v1"
+_TEXT = re.compile(r"v1:(0|[1-9][0-9]{0,18}):([0-9a-f]{16}):([A-Za-z0-9_-]{86})", re.ASCII)
+_PUBLIC_PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----\n?", re.DOTALL)
+MAX_EPOCH: Final = 2**63 - 1
+
+PrivateKey = Ed25519PrivateKey
+PublicKey = Ed25519PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class SignedStatement:
+    """What is signed.
+
+    Attributes:
+        pod_uid: The pod's UID.
+        node: The node it is bound to.
+        values: Allocation annotations by key.
+        mig: Planned MIG reservations in canonical form; empty: none.
+        epoch: The leader's; `verify` takes it from the text instead.
+    """
+
+    pod_uid: str
+    node: str
+    values: Mapping[str, str] = field(default_factory=dict)
+    mig: str = ""
+    epoch: int = 0
+
+    def canonical(self) -> bytes:
+        """The bytes that are signed."""
+        parts: list[bytes | str] = [_CONTEXT, self.pod_uid, self.node, str(self.epoch), self.mig, str(len(self.values))]
+        for key in sorted(self.values):
+            parts += (key, self.values[key])
+        return b"".join(_prefixed(part) for part in parts)
+
+
+def statement_of(
+    pod_uid: str, annotations: Mapping[str, str], families: Iterable[Family] = (), *, epoch: int = 0
+) -> SignedStatement:
+    """Build the statement a pod's annotations stand for; signer and verifier both come this way.
+
+    Covered is every annotation with HAMi's form of an allocation key (``hami.io/…-allocated``) and, beyond that, the
+    ``allocated_key`` of the families given: a verifier needs to know only those of other vendors that keep an
+    allocation under a key of another form.
+
+    Raises:
+        WireError: The MIG reservations are malformed.
+    """
+    own = {family.allocated_key for family in families if family.allocated_key}
+    values = {k: v for k, v in annotations.items() if k in own or keys.is_allocated_key(k)}
+    reserved = mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, ""))
+    planned = sorted((r.planned for r in reserved), key=lambda r: (r.container_index, r.device_index))
+    text = mig.encode_reservations(planned) if planned else ""
+    return SignedStatement(pod_uid, annotations.get(keys.NODE, ""), values, text, epoch)
+
+
+def sign(private_key: PrivateKey, statement: SignedStatement) -> str:
+    """Sign a statement; the answer is the value of `keys.SIGNATURE`."""
+    if not 0 <= statement.epoch <= MAX_EPOCH:
+        raise WireError(keys.SIGNATURE, -1, f"epoch {statement.epoch} is out of range")
+    signature = base64.urlsafe_b64encode(private_key.sign(statement.canonical())).rstrip(b"=").decode()
+    return f"v1:{statement.epoch}:{key_id(private_key.public_key())}:{signature}"
+
+
+def verify(public_keys: Sequence[PublicKey], text: str, statement: SignedStatement) -> int:
+    """Verify a signature text against a statement.
+
+    Args:
+        public_keys: Keys that are valid now (two during rotation).
+        text: The annotation.
+        statement: As read from the pod; its epoch does not count.
+
+    Returns:
+        The epoch that was signed.
+
+    Raises:
+        WireError: Malformed, made with a key that is not valid, or not the signature of this statement.
+    """
+    match = _TEXT.fullmatch(text)
+    epoch = int(match[1]) if match else -1
+    if match is None or epoch > MAX_EPOCH:
+        raise WireError(keys.SIGNATURE, 0, "malformed, expected v1:<epoch>:<key id>:<signature>")
+    chosen = [key for key in public_keys if key_id(key) == match[2]]
+    if not chosen:
+        known = ", ".join(key_id(key) for key in public_keys) or "none"
+        raise WireError(keys.SIGNATURE, match.start(2), f"signed with key {match[2]}, valid keys: {known}")
+    try:
+        signature = base64.b64decode(match[3] + "==", altchars=b"-_", validate=True)
+        chosen[0].verify(signature, replace(statement, epoch=epoch).canonical())
+    except (InvalidSignature, binascii.Error):
+        problem = f"does not belong to this allocation (pod UID {statement.pod_uid}, node {statement.node})"
+        raise WireError(keys.SIGNATURE, match.start(3), problem) from None
+    return epoch
+
+
+def epoch_of(text: str) -> int:
+    """The epoch a signature text claims, unverified; -1: malformed."""
+    match = _TEXT.fullmatch(text)
+    return int(match[1]) if match and int(match[1]) <= MAX_EPOCH else -1
+
+
+def key_id(key: PublicKey) -> str:
+    """Short name of a public key: 16 hexadecimal digits of its SHA-256."""
+    return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
+
+
+def generate_private_key() -> PrivateKey:
+    """Make a new signing key."""
+    return Ed25519PrivateKey.generate()
+
+
+def private_key_pem(key: PrivateKey) -> bytes:
+    """Encode a signing key as unencrypted PKCS #8 PEM."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def public_key_pem(key: PublicKey) -> bytes:
+    """Encode a public key as PEM."""
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def load_private_key(pem: bytes, *, where: str) -> PrivateKey:
+    """Read a signing key from PEM.
+
+    Args:
+        pem: Content of the file.
+        where: Setting or file name, for errors.
+
+    Raises:
+        ConfigError: Not PEM, or not an Ed25519 private key.
+    """
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ConfigError(where, f"not a private key in PEM form: {error}", "generate an Ed25519 key") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigError(where, f"a {type(key).__name__}, not an Ed25519 key", "generate an Ed25519 key")
+    return key
+
+
+def load_public_keys(pem: bytes, *, where: str) -> tuple[PublicKey, ...]:
+    """Read every public key of a PEM file (several during rotation); a private key counts as its public half.
+
+    Args:
+        pem: Content of the file.
+        where: Setting or file name, for errors.
+
+    Raises:
+        ConfigError: None there, or one that is not Ed25519.
+    """
+    if b"PRIVATE KEY-----" in pem:
+        return (load_private_key(pem, where=where).public_key(),)
+    found: list[PublicKey] = []
+    for block in _PUBLIC_PEM.findall(pem):
+        try:
+            key = serialization.load_pem_public_key(block)
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise ConfigError(where, f"not a public key in PEM form: {error}") from None
+        if not isinstance(key, Ed25519PublicKey):
+            raise ConfigError(where, f"a {type(key).__name__}, not an Ed25519 key")
+        found.append(key)
+    if not found:
+        raise ConfigError(where, "holds no PEM public key", "write '-----BEGIN PUBLIC KEY-----' blocks")
+    return tuple(found)
+
+
+def _prefixed(part: bytes | str) -> bytes:
+    raw = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+    return len(raw).to_bytes(8, "big") + raw
