@@ -519,7 +519,8 @@ class Sample:
 # --- vendor rules, as placement gets them ------------------------------------------------------------------------
 
 
-def _no_reason(*_: object) -> Reason | None:
+def no_reason(*_: object) -> Reason | None:
+    """The rule of a vendor that has none: accepts. Placement knows it by identity and does not call it."""
     return None
 
 
@@ -532,9 +533,9 @@ class VendorRules:
     """
 
     family: Family
-    check_type: Callable[[Request, DeviceKind], Reason | None] = _no_reason
-    check_uuid: Callable[[Request, str], Reason | None] = _no_reason
-    custom_filter: Callable[[Request, DeviceUsage, tuple[DeviceUsage, ...]], Reason | None] = _no_reason
+    check_type: Callable[[Request, DeviceKind], Reason | None] = no_reason
+    check_uuid: Callable[[Request, str], Reason | None] = no_reason
+    custom_filter: Callable[[Request, DeviceUsage, tuple[DeviceUsage, ...]], Reason | None] = no_reason
     fit_mask: Callable[[Request, Mapping[str, np.ndarray]], np.ndarray] | None = None
     choose: Callable[[Request, tuple[DeviceUsage, ...], str], tuple[int, ...] | None] | None = None
     account: Callable[[Request, DeviceUsage, Slice, tuple[DeviceUsage, ...]], Slice | Reason] | None = None
