@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections import OrderedDict
@@ -113,17 +114,19 @@ class EventRecorder:
             self.dropped += 1
 
     async def run(self) -> None:
-        """Write until cancelled; then write what is waiting, for two seconds at most."""
-        try:
-            while True:
-                await self._write(await self._waiting.get())
-        finally:
+        """Write until cancelled."""
+        while True:
+            note = await self._waiting.get()
             try:
-                async with asyncio.timeout(2):
-                    while not self._waiting.empty():
-                        await self._write(self._waiting.get_nowait())
-            except TimeoutError:
-                self.dropped += self._waiting.qsize()
+                await self._write(note)
+            finally:
+                self._waiting.task_done()
+
+    async def flush(self, timeout_s: float = 2.0) -> None:
+        """Return once what was recorded is written (`run` being under way), or after ``timeout_s``."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._waiting.join()
 
     async def _write(self, note: _Note) -> None:
         try:

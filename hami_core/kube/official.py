@@ -40,7 +40,7 @@ MAX_WATCH_LINE: Final = 16 * 2**20
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str = ""
     name: str = ""
 

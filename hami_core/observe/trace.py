@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import importlib
-from collections.abc import Iterator
+    from collections.abc import Iterator
 
 
 @cache

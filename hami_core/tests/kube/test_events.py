@@ -1,0 +1,75 @@
+"""Events: aggregated, bounded, never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+from hami_core.kube.events import BURST, MESSAGE_LIMIT, EventRecorder
+from hami_core.kube.objects import ObjectReference
+from hami_core.tests.kube.apiserver import Fault
+
+TARGET = ObjectReference(kind="Pod", name="a", namespace="default", uid="uid-a", api_version="v1")
+
+
+@asynccontextmanager
+async def running(api, **more):
+    recorder = EventRecorder(api, "hami-scheduler", **more)
+    task = asyncio.create_task(recorder.run())
+    try:
+        yield recorder
+        await recorder.flush()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_same_words_count_up_one_event(api, server):
+    async with running(api) as recorder:
+        for _ in range(3):
+            recorder.record(TARGET, "Warning", "FilteringFailed", "no available node")
+        recorder.record(TARGET, "Normal", "BindingSucceed", "bound")
+    events = {e["reason"]: e for e in server.objects["events"].values()}
+    assert events["FilteringFailed"]["count"] == 3
+    assert events["FilteringFailed"]["involvedObject"]["uid"] == "uid-a"
+    assert events["FilteringFailed"]["source"] == {"component": "hami-scheduler"}
+    assert events["BindingSucceed"]["count"] == 1
+
+
+async def test_one_object_can_not_flood(api, server):
+    async with running(api) as recorder:
+        for n in range(BURST + 10):
+            recorder.record(TARGET, "Warning", "R", f"message {n}")
+    assert len(server.objects["events"]) == BURST
+    assert recorder.dropped == 10
+
+
+async def test_a_failing_server_costs_events_not_the_caller(api, server):
+    server.faults.append(lambda *_: Fault(status=500))
+    async with running(api) as recorder:
+        recorder.record(TARGET, "Warning", "R", "m")
+    assert recorder.dropped == 1
+
+
+async def test_a_full_queue_drops(api):
+    recorder = EventRecorder(api, "x", bound=2)
+    for n in range(5):
+        recorder.record(ObjectReference(kind="Pod", name=str(n), namespace="d"), "Normal", "R", "m")
+    assert recorder.dropped == 3
+
+
+async def test_an_event_deleted_meanwhile_is_made_again(api, server):
+    async with running(api) as recorder:
+        recorder.record(TARGET, "Normal", "R", "m")
+        while not server.objects.get("events"):
+            await asyncio.sleep(0.005)
+        server.objects["events"].clear()
+        recorder.record(TARGET, "Normal", "R", "m")
+    assert [e["count"] for e in server.objects["events"].values()] == [1]
+
+
+async def test_long_messages_are_cut(api, server):
+    async with running(api) as recorder:
+        recorder.record(TARGET, "Normal", "R", "x" * 5000)
+    (event,) = server.objects["events"].values()
+    assert len(event["message"]) == MESSAGE_LIMIT

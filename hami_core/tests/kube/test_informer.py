@@ -1,0 +1,163 @@
+"""The informer against a server that drops, forgets and refuses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from hami_core.kube.informer import Informer
+from hami_core.kube.objects import Pod
+from hami_core.kube.port import PODS
+from hami_core.tests.kube.apiserver import Fault, pod
+
+
+@pytest.fixture
+async def running(api) -> AsyncIterator[Callable[..., Informer[Pod]]]:
+    tasks: list[asyncio.Task[None]] = []
+
+    def start(**selection: str) -> Informer[Pod]:
+        informer = Informer(api, PODS, **selection)
+        tasks.append(asyncio.create_task(informer.run()))
+        return informer
+
+    yield start
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+async def test_list_then_changes(server, running):
+    await server.put("pods", pod("a"))
+    informer = running()
+    await informer.synced.wait()
+    assert list(informer.store) == ["default/a"]
+    seen: list[tuple[str | None, str | None]] = []
+    informer.on_change(lambda old, new: seen.append((old and old.key, new and new.key)))
+    assert seen == [(None, "default/a")], "a handler is told what there is already"
+    await server.put("pods", pod("b"))
+    await server.put("pods", pod("a", metadata={"annotations": {"k": "v"}}))
+    await server.remove("pods", "default/b")
+    await until(lambda: len(seen) == 4)
+    assert seen[1:] == [(None, "default/b"), ("default/a", "default/a"), ("default/b", None)]
+    assert informer.store["default/a"].metadata.annotations == {"k": "v"}
+
+
+async def test_more_than_a_page(server, running):
+    for n in range(1201):
+        await server.put("pods", pod(f"p{n}"))
+    informer = running()
+    await informer.synced.wait()
+    assert len(informer.store) == 1201
+
+
+async def test_a_dropped_watch_resumes_without_listing(server, running):
+    informer = running()
+    await informer.synced.wait()
+    await server.end_watches()
+    await server.put("pods", pod("a"))
+    await until(lambda: "default/a" in informer.store)
+    lists = [r for r in server.requests if r[1].endswith("/pods")]
+    assert len(lists) >= 2
+    assert informer.version == str(server.version)
+
+
+async def test_a_forgotten_version_means_listing_and_telling_the_difference(server, running):
+    await server.put("pods", pod("gone"))
+    await server.put("pods", pod("same"))
+    informer = running()
+    await informer.synced.wait()
+    seen: list[tuple[str | None, str | None]] = []
+    informer.on_change(lambda old, new: seen.append((old and old.key, new and new.key)))
+    del seen[:]
+    server.objects["pods"].pop("default/gone")
+    server.objects["pods"]["default/new"] = pod("new", metadata={"resourceVersion": "99"})
+    server.compact()
+    await server.end_watches()
+    await until(lambda: len(seen) == 2)
+    assert seen == [("default/gone", None), (None, "default/new")]
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault(status=500), Fault(status=429, headers={"Retry-After": "0"}), Fault(drop=True)]
+)
+async def test_failures_are_retried(server, running, fault):
+    left = [2]
+
+    def twice(method: str, _: str) -> Fault | None:
+        left[0] -= 1
+        return fault if left[0] >= 0 else None
+
+    server.faults.append(twice)
+    await server.put("pods", pod("a"))
+    informer = running()
+    await informer.synced.wait()
+    assert list(informer.store) == ["default/a"]
+
+
+async def test_a_pod_made_again_under_its_name_is_two_calls(server, running):
+    await server.put("pods", pod("a", uid="one"))
+    informer = running()
+    await informer.synced.wait()
+    seen: list[tuple[str | None, str | None]] = []
+    informer.on_change(lambda old, new: seen.append((old and old.uid, new and new.uid)))
+    server.objects["pods"]["default/a"] = pod("a", uid="two", metadata={"resourceVersion": "99"})
+    await informer.refresh()
+    assert seen == [(None, "one"), ("one", None), (None, "two")]
+
+
+async def test_refresh_holds_everything_written_before_it(server, running):
+    informer = running()
+    await informer.synced.wait()
+    # Written behind the watch's back: only a list can show it.
+    server.objects.setdefault("pods", {})["default/a"] = pod("a", metadata={"resourceVersion": "5"})
+    await informer.refresh()
+    assert "default/a" in informer.store
+
+
+async def test_refresh_waits_out_a_failing_server(server, running):
+    informer = running()
+    await informer.synced.wait()
+    server.faults.append(lambda *_: Fault(status=500))
+    waiting = asyncio.create_task(informer.refresh())
+    await asyncio.sleep(0.3)
+    assert not waiting.done()
+    server.faults.clear()
+    await waiting
+
+
+async def test_a_handler_that_raises_disturbs_nobody(server, running):
+    informer = running()
+    await informer.synced.wait()
+    seen: list[str] = []
+
+    def broken(old: Pod | None, new: Pod | None) -> None:
+        raise RuntimeError("broken")
+
+    informer.on_change(broken)
+    informer.on_change(lambda _, new: seen.append(new.key if new else ""))
+    await server.put("pods", pod("a"))
+    await until(lambda: seen == ["default/a"])
+
+
+async def test_field_selector_reaches_the_server(server, running):
+    await server.put("pods", pod("here", spec={"nodeName": "n1"}))
+    await server.put("pods", pod("there", spec={"nodeName": "n2"}))
+    informer = running(field_selector="spec.nodeName=n1")
+    await informer.synced.wait()
+    assert list(informer.store) == ["default/here"]
+
+
+async def test_an_undecodable_event_is_skipped_and_the_next_one_is_not(server, running):
+    informer = running()
+    await informer.synced.wait()
+    await server.put("pods", pod("bad", spec={"nodeName": {"not": "text"}}))
+    await server.put("pods", pod("good"))
+    await until(lambda: "default/good" in informer.store)
+    assert "default/bad" not in informer.store
