@@ -538,6 +538,6 @@ class VendorRules:
     custom_filter: Callable[[Request, DeviceUsage, tuple[DeviceUsage, ...]], Reason | None] = no_reason
     fit_mask: Callable[[Request, Mapping[str, np.ndarray]], np.ndarray] | None = None
     choose: Callable[[Request, tuple[DeviceUsage, ...], str], tuple[int, ...] | None] | None = None
-    account: Callable[[Request, DeviceUsage, Slice, tuple[DeviceUsage, ...]], Slice | Reason] | None = None
+    account: Callable[[Request, DeviceUsage, Slice, tuple[DeviceUsage, ...]], Slice | Reason | None] | None = None
     score_node: Callable[[NodeFacts, Allocation, str], float] | None = None
     custom: Mapping[str, Any] = field(default_factory=_empty)
