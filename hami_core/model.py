@@ -490,11 +490,14 @@ class Advertisement:
     """What a node says of one vendor's devices: annotations and labels for the node object, slots for the kubelet.
 
     ``slots`` maps resource name to slot id → (healthy, NUMA node). Slot ids keep HAMi's form ``<uuid>-<k>``.
+    ``env`` is what every container with a slot gets unless its pod says otherwise, before it is known which one it
+    is: it must show no device.
     """
 
     annotations: Mapping[str, str] = field(default_factory=_empty)
     labels: Mapping[str, str] = field(default_factory=_empty)
     slots: Mapping[str, Mapping[str, tuple[bool, int]]] = field(default_factory=_empty)
+    env: Mapping[str, str] = field(default_factory=_empty)
 
 
 @dataclass(frozen=True, slots=True)
