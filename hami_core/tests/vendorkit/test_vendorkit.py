@@ -1,0 +1,156 @@
+"""The shared rules at their public functions."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hami_core.errors import RequestError, WireError
+from hami_core.model import (
+    ContainerKind,
+    ContainerSpec,
+    DeviceKind,
+    Family,
+    NodeFacts,
+    PodFacts,
+    Request,
+    Resources,
+    SelectorKeys,
+)
+from hami_core.vendorkit import (
+    LockVerdict,
+    Template,
+    capacity,
+    default_check_type,
+    default_check_uuid,
+    default_parse_request,
+    format_lock,
+    judge_lock,
+    may_release,
+    parse_lock,
+    read_json_register,
+    smallest_template,
+)
+
+FAMILY = Family(
+    "X",
+    Resources("x.io/n", "x.io/mem", "x.io/pct", "x.io/cores"),
+    "hami.io/x-allocated",
+    register_key="x.io/register",
+    uuid_selectors=(SelectorKeys("x.io/use", "x.io/nouse"), SelectorKeys("y.io/use", "y.io/nouse")),
+    type_selectors=(SelectorKeys("x.io/use-type", "x.io/nouse-type"),),
+    memory_factor=256,
+)
+POD = PodFacts("ns", "p", "uid")
+
+
+def ask(**limits: str) -> Request | None:
+    names = {"n": "x.io/n", "mem": "x.io/mem", "pct": "x.io/pct", "cores": "x.io/cores"}
+    spec = ContainerSpec("trainer", ContainerKind.APP, {names[k]: v for k, v in limits.items()})
+    return default_parse_request(spec, POD, FAMILY)
+
+
+def test_amounts_as_the_api_server_rewrites_them():
+    assert ask(n="1", mem="1k") == Request("X", 1, 256_000)
+    assert ask(n="1", mem="32Ki") == Request("X", 1, 32 * 1024 * 256)
+    assert ask(n="2000m") == Request("X", 2, 0, 100)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"n": "1", "mem": "16Gi"}, "container trainer: x.io/mem: '16Gi' has a unit .* in MiB that is 16384"),
+        ({"n": "1", "mem": "-5"}, "-5 is negative"),
+        ({"n": "1", "mem": "1500m"}, "not a whole number .write 2"),
+        ({"n": "4294967296"}, "container trainer: x.io/n: 4294967296 is above the largest amount 2147483647"),
+        ({"n": "1", "mem": "8388608"}, "above the largest amount 8388607"),
+        ({"n": "many"}, "'many' is not a Kubernetes quantity"),
+        ({"n": "1e99"}, "exponent beyond"),
+        ({"n": "1", "pct": "0.5"}, "not a whole number"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(limits, words):
+    with pytest.raises(RequestError, match=words):
+        ask(**limits)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["n", "mem", "pct", "cores"]),
+        st.text(max_size=12) | st.from_regex(r"-?\d{1,12}[A-Za-z.]{0,2}\d?", fullmatch=True),
+    )
+)
+def test_any_text_gives_a_bounded_request_or_a_request_error(limits):
+    with contextlib.suppress(RequestError):
+        request = ask(**limits)
+        if request is not None:
+            assert 1 <= request.count < 2**31
+            assert 0 <= request.memory_mib < 2**31
+            assert 0 <= request.cores < 2**31
+            assert request.memory_percent is None or 1 <= request.memory_percent <= 100
+
+
+def test_all_pairs_of_id_selectors_must_pass():
+    def verdict(**annotations: str) -> bool:
+        keys = {"x_use": "x.io/use", "x_nouse": "x.io/nouse", "y_use": "y.io/use", "y_nouse": "y.io/nouse"}
+        request = Request("X", 1, annotations={keys[k]: v for k, v in annotations.items()})
+        return default_check_uuid(request, "d1", FAMILY) is None
+
+    assert verdict(x_use="d1", y_use="d1, d2")
+    assert not verdict(x_use="d1", y_use="d2")
+    assert not verdict(x_use="d1", y_nouse="d1")
+    assert not verdict(x_use="d", x_nouse="")
+    assert not verdict(x_use="D1")
+
+
+def test_model_selectors_ignore_case_and_blank_entries():
+    def verdict(use: str = "", nouse: str = "") -> bool:
+        request = Request("X", 1, annotations={"x.io/use-type": use, "x.io/nouse-type": nouse})
+        return default_check_type(request, DeviceKind("X", "NVIDIA-A100"), FAMILY) is None
+
+    assert verdict(use="a100")
+    assert not verdict(use="V100,")
+    assert verdict(nouse=",V100")
+    assert not verdict(nouse=",A1")
+    assert default_check_type(Request("X", 1), DeviceKind("Y", "NVIDIA-A100"), FAMILY) is not None
+
+
+def test_capacity_and_register_errors_are_wire_errors():
+    with pytest.raises(WireError, match=r"capacity x.io/n: -1 is negative"):
+        capacity(NodeFacts("n1", capacity={"x.io/n": "-1"}), "x.io/n")
+    assert capacity(NodeFacts("n1"), "x.io/n") == 0
+    assert read_json_register(NodeFacts("n1"), FAMILY) is None
+    with pytest.raises(WireError, match=r"x.io/register at 1: .*`\$\[1\].count`"):
+        read_json_register(NodeFacts("n1", {"x.io/register": '[{"id":"a"},{"id":"b","count":-1}]'}), FAMILY)
+
+
+def test_the_smallest_template_that_holds_it():
+    sizes = (Template("big", 16), Template("small", 4), Template("mid", 8))
+    assert smallest_template(sizes, 5) == Template("mid", 8)
+    assert smallest_template(sizes, 17) is None
+
+
+NOW = datetime(2026, 7, 3, 15, 35, 10, tzinfo=UTC)
+
+
+def test_a_lock_reads_back_and_expires():
+    text = format_lock(NOW, "ns", "p")
+    assert text == "2026-07-03T15:35:10Z,ns,p"
+    assert parse_lock(text).held_by("ns", "p")
+    later = NOW + timedelta(minutes=5)
+    assert judge_lock(text, namespace="a", pod="b", now=later) is LockVerdict.CONTENDED
+    assert judge_lock(text, namespace="a", pod="b", now=later + timedelta(seconds=1)) is LockVerdict.TAKE_OVER
+    assert judge_lock(text, namespace="ns", pod="p", now=later) is LockVerdict.OURS
+    assert may_release(text, namespace="ns", pod="p")
+    assert not may_release(text, namespace="ns", pod="pp")
+    assert not may_release(None, namespace="ns", pod="p")
+
+
+@given(st.text(max_size=50) | st.from_regex(r"2026-\d\d-\d\dT\d\d:\d\d:\d\d(Z|\+\d\d:\d\d)(,\w*){0,3}", fullmatch=True))
+def test_reading_any_lock_raises_wire_errors_only(text):
+    with contextlib.suppress(WireError):
+        assert parse_lock(text).taken.tzinfo is not None

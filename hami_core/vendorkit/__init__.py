@@ -1,0 +1,51 @@
+"""What vendors share: reading requests, selecting devices, rounding, templates, registers, locks. Public and pure.
+
+Every function here is HAMi's rule for "most vendors"; a vendor with another rule writes its own hook and still uses
+the pieces.
+"""
+
+from __future__ import annotations
+
+from hami_core.vendorkit.locks import (
+    CAMBRICON_LOCK_TIMEOUT,
+    NODE_LOCK_TIMEOUT,
+    LockVerdict,
+    NodeLock,
+    format_lock,
+    format_time_lock,
+    judge_lock,
+    may_release,
+    parse_lock,
+)
+from hami_core.vendorkit.registers import capacity, read_csv_register, read_json_register
+from hami_core.vendorkit.request import RequestDefaults, amount_of, default_parse_request, quantity_of
+from hami_core.vendorkit.rounding import ceil_div, round_up_to
+from hami_core.vendorkit.selectors import default_check_type, default_check_uuid, mode_accepted
+from hami_core.vendorkit.templates import Template, smallest_template, template_named_for
+
+__all__ = [
+    "CAMBRICON_LOCK_TIMEOUT",
+    "NODE_LOCK_TIMEOUT",
+    "LockVerdict",
+    "NodeLock",
+    "RequestDefaults",
+    "Template",
+    "amount_of",
+    "capacity",
+    "ceil_div",
+    "default_check_type",
+    "default_check_uuid",
+    "default_parse_request",
+    "format_lock",
+    "format_time_lock",
+    "judge_lock",
+    "may_release",
+    "mode_accepted",
+    "parse_lock",
+    "quantity_of",
+    "read_csv_register",
+    "read_json_register",
+    "round_up_to",
+    "smallest_template",
+    "template_named_for",
+]

@@ -1,0 +1,127 @@
+"""Node locks that vendors' own node plugins expect: the format and every decision, without the writing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from hami_core.errors import WireError
+from hami_core.wire import keys
+
+NODE_LOCK_TIMEOUT: Final = timedelta(minutes=5)
+"""After this a lock of `keys.NODE_LOCK` may be taken over."""
+CAMBRICON_LOCK_TIMEOUT: Final = timedelta(minutes=2)
+"""The same for a lock of the bare-time form."""
+
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLock:
+    """A lock as it stands on a node.
+
+    Attributes:
+        taken: When, with zone.
+        namespace: Of the pod that holds it; empty in the older form.
+        pod: Its name; empty in the older form.
+        legacy: A bare time: nobody can be said to hold it.
+    """
+
+    taken: datetime
+    namespace: str = ""
+    pod: str = ""
+    legacy: bool = False
+
+    def held_by(self, namespace: str, pod: str) -> bool:
+        """Whether this very pod holds it."""
+        return not self.legacy and (self.namespace, self.pod) == (namespace, pod)
+
+
+class LockVerdict(StrEnum):
+    """What to do about a node's lock."""
+
+    TAKE = "take"
+    """Free: write ours on the condition that nothing changed."""
+    OURS = "ours"
+    """Held by this pod already."""
+    TAKE_OVER = "take-over"
+    """Expired, or its holder is gone: write ours in its place on the condition that nothing changed."""
+    CONTENDED = "contended"
+    """Held by another pod: try again later."""
+
+
+def parse_lock(text: str, *, key: str = keys.NODE_LOCK) -> NodeLock:
+    """Read ``<RFC 3339>,<namespace>,<pod>`` or the older bare time.
+
+    Raises:
+        WireError: HAMi's words.
+    """
+    parts = text.split(",")
+    if len(parts) == 1:
+        return NodeLock(_time(text, key), legacy=True)
+    if len(parts) != 3:
+        raise WireError(key, 0, f"malformed lock annotation: expected 3 parts, got {len(parts)} from {text[:256]}")
+    return NodeLock(_time(parts[0], key), parts[1], parts[2])
+
+
+def format_lock(now: datetime, namespace: str, pod: str) -> str:
+    """Write HAMi's lock value; ``now`` with zone."""
+    return f"{format_time_lock(now)},{namespace},{pod}"
+
+
+def format_time_lock(now: datetime) -> str:
+    """Write a lock of the bare-time form (Cambricon); ``now`` with zone."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def judge_lock(
+    text: str | None,
+    *,
+    namespace: str,
+    pod: str,
+    now: datetime,
+    holder_exists: bool = True,
+    timeout: timedelta = NODE_LOCK_TIMEOUT,
+    key: str = keys.NODE_LOCK,
+) -> LockVerdict:
+    """Decide what a pod that wants a node's lock may do.
+
+    Args:
+        text: The lock annotation; None: absent.
+        namespace: Of the pod that wants it.
+        pod: Its name.
+        now: With zone.
+        holder_exists: Whether the pod named in the lock exists and still runs or may run.
+        timeout: Age from which a lock counts no more.
+        key: The annotation, for errors.
+
+    Raises:
+        WireError: The annotation is malformed; it is never taken over.
+    """
+    if text is None:
+        return LockVerdict.TAKE
+    lock = parse_lock(text, key=key)
+    if now - lock.taken > timeout:
+        return LockVerdict.TAKE_OVER
+    if lock.held_by(namespace, pod):
+        return LockVerdict.OURS
+    if not lock.legacy and not holder_exists:
+        return LockVerdict.TAKE_OVER
+    return LockVerdict.CONTENDED
+
+
+def may_release(text: str | None, *, namespace: str, pod: str) -> bool:
+    """Whether a pod's lock may be removed on its behalf: it holds it, or the lock is of the bare-time form."""
+    return text is not None and ("," not in text or text.endswith(f",{namespace},{pod}"))
+
+
+def _time(text: str, key: str) -> datetime:
+    if _RFC3339.fullmatch(text):
+        try:
+            return datetime.fromisoformat(text.upper())
+        except ValueError:
+            pass
+    raise WireError(key, 0, f"{text[:64]!r} is not a time in RFC 3339 form")

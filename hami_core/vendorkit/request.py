@@ -1,0 +1,92 @@
+"""From container limits to numbers: HAMi's template for count, memory, percentage and cores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hami_core.model import INT32_MAX, Request
+from hami_core.wire.quantity import parse_amount, parse_whole
+
+if TYPE_CHECKING:
+    from hami_core.model import ContainerSpec, Family, PodFacts
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDefaults:
+    """What holds where a container says nothing.
+
+    Attributes:
+        memory_mib: Memory on each device; 0: the whole device.
+        cores: Percent of each device's compute.
+    """
+
+    memory_mib: int = 0
+    cores: int = 0
+
+
+_NONE = RequestDefaults()
+
+
+def quantity_of(container: ContainerSpec, resource: str) -> str | None:
+    """A container's amount of a resource as written: its limit, else its request; None: neither names it."""
+    if not resource:
+        return None
+    found = container.limits.get(resource)
+    return container.requests.get(resource) if found is None else found
+
+
+def amount_of(container: ContainerSpec, resource: str, *, maximum: int = INT32_MAX) -> int | None:
+    """A container's amount of a resource as a whole number from 0 to ``maximum``; None: it names none.
+
+    Raises:
+        RequestError: Negative, fractional, too large or no quantity.
+    """
+    text = quantity_of(container, resource)
+    if text is None:
+        return None
+    return parse_amount(text, where=f"container {container.name}", field=resource, maximum=maximum)
+
+
+def default_parse_request(
+    container: ContainerSpec, pod: PodFacts, family: Family, defaults: RequestDefaults = _NONE
+) -> Request | None:
+    """Read count, memory, percentage and cores of one container for one family.
+
+    The rules are HAMi's: limits before requests; memory counts in units of ``memory_factor`` MiB; an absolute amount
+    above 0 outranks a percentage; a percentage above 100 is 100, one of 0 or below is none; with neither, the default
+    memory or the whole device. Only what HAMi would take for "asks for nothing" is refused instead.
+
+    Returns:
+        The request, or None: no count, or a count of 0.
+
+    Raises:
+        RequestError: An amount that is negative, fractional, too large or no quantity.
+    """
+    names = family.resources
+    count = amount_of(container, names.count)
+    if not count:
+        return None
+    factor = max(family.memory_factor, 1)
+    memory = (amount_of(container, names.memory, maximum=INT32_MAX // factor) or 0) * factor
+    percent = _percentage(container, names.memory_percentage)
+    if not memory and percent is None:
+        memory = defaults.memory_mib
+        percent = None if memory else 100
+    cores = amount_of(container, names.cores)
+    return Request(
+        family=family.word,
+        count=count,
+        memory_mib=memory,
+        memory_percent=percent,
+        cores=defaults.cores if cores is None else cores,
+        annotations=pod.annotations,
+    )
+
+
+def _percentage(container: ContainerSpec, resource: str) -> int | None:
+    text = quantity_of(container, resource)
+    if text is None:
+        return None
+    value = parse_whole(text, where=f"container {container.name}", field=resource)
+    return min(value, 100) if value > 0 else None

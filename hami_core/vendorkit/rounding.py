@@ -1,0 +1,18 @@
+"""Whole-number rounding; nothing here goes through floats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def ceil_div(amount: int, unit: int) -> int:
+    """How many units hold an amount; ``unit`` ≥ 1."""
+    return -(-amount // unit)
+
+
+def round_up_to(amount: int, steps: Iterable[int]) -> int | None:
+    """The smallest of the steps that holds an amount, or None: none does."""
+    return min((step for step in steps if step >= amount), default=None)

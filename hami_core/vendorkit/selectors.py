@@ -1,0 +1,71 @@
+"""How a pod chooses or refuses devices by annotation: HAMi's rules for ids, models and modes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hami_core.model import Reason
+from hami_core.wire import reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hami_core.model import DeviceKind, Family, Request, SelectorKeys
+
+
+def default_check_uuid(request: Request, device_id: str, family: Family) -> Reason | None:
+    """Hold a device id against every pair of the family's ``uuid_selectors``.
+
+    The rule: comma list, blanks around entries do not count, exact match; a blank value sets no rule; the id must be
+    in the "use" list and must not be in the "nouse" list.
+
+    Returns:
+        None to accept, else ``CardUuidMismatch``.
+    """
+    accepted = all(_uuid_accepted(request.annotations, pair, device_id) for pair in family.uuid_selectors)
+    return None if accepted else Reason(reasons.CARD_UUID_MISMATCH, device_id)
+
+
+def default_check_type(request: Request, kind: DeviceKind, family: Family) -> Reason | None:
+    """Hold a device's model against the family and every pair of its ``type_selectors``.
+
+    The rule: comma list, each entry matches as a part of the model without regard to case; blank entries match
+    nothing; a blank value sets no rule; some "use" entry must match and no "nouse" entry may.
+
+    Returns:
+        None to accept, else ``CardTypeMismatch``.
+    """
+    accepted = kind.family == request.family and all(
+        _type_accepted(request.annotations, pair, kind.type) for pair in family.type_selectors
+    )
+    return None if accepted else Reason(reasons.CARD_TYPE_MISMATCH, detail=kind.type)
+
+
+def mode_accepted(wanted: str | None, mode: str) -> bool:
+    """Whether a mode annotation (``nvidia.com/vgpu-mode``) admits a device's mode.
+
+    HAMi's rule: the annotation contains the mode, so that ``hami-core,mig`` admits both and a device without a mode is
+    always admitted; an annotation that is absent or empty sets no rule.
+    """
+    return not wanted or mode in wanted
+
+
+def _uuid_accepted(annotations: Mapping[str, str], pair: SelectorKeys, device_id: str) -> bool:
+    use, nouse = _rule(annotations, pair.use), _rule(annotations, pair.nouse)
+    return (not use or device_id in use) and device_id not in nouse
+
+
+def _type_accepted(annotations: Mapping[str, str], pair: SelectorKeys, model: str) -> bool:
+    use, nouse = _rule(annotations, pair.use), _rule(annotations, pair.nouse)
+    return (not use or _matches(use, model)) and not _matches(nouse, model)
+
+
+def _rule(annotations: Mapping[str, str], key: str) -> list[str]:
+    """The entries of a list annotation, trimmed; no entries at all where the value is blank."""
+    text = annotations.get(key, "") if key else ""
+    return [entry.strip() for entry in text.split(",")] if text.strip() else []
+
+
+def _matches(entries: Sequence[str], model: str) -> bool:
+    upper = model.upper()
+    return any(entry and entry.upper() in upper for entry in entries)
