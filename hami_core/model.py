@@ -539,7 +539,7 @@ class VendorRules:
     check_type: Callable[[Request, DeviceKind], Reason | None] = no_reason
     check_uuid: Callable[[Request, str], Reason | None] = no_reason
     custom_filter: Callable[[Request, DeviceUsage, tuple[DeviceUsage, ...]], Reason | None] = no_reason
-    fit_mask: Callable[[Request, Mapping[str, np.ndarray]], np.ndarray] | None = None
+    fit_mask: Callable[[Request, Mapping[str, np.ndarray]], np.ndarray | None] | None = None
     choose: Callable[[Request, tuple[DeviceUsage, ...], str], tuple[int, ...] | None] | None = None
     account: Callable[[Request, DeviceUsage, Slice, tuple[DeviceUsage, ...]], Slice | Reason | None] | None = None
     score_node: Callable[[NodeFacts, Allocation, str], float] | None = None
