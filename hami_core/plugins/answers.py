@@ -1,0 +1,161 @@
+"""Type checks of what hooks answer. Each returns the answer in its final form or raises `Unusable` saying why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hami_core.model import (
+    INT32_MAX,
+    Device,
+    DeviceUsage,
+    Mutation,
+    Reason,
+    Request,
+    Slice,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+T = TypeVar("T")
+
+
+class Unusable(Exception):  # noqa: N818 - a finding, turned into a report at once
+    """The answer has the wrong type or is out of range."""
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__
+
+
+def instance(answer: object, kind: type[T]) -> T:
+    """The answer itself, of the one type allowed."""
+    if not isinstance(answer, kind):
+        raise Unusable(f"answered {_kind(answer)}, expected {kind.__name__}")
+    return answer
+
+
+def sequence(answer: object, kind: type[T]) -> tuple[T, ...]:
+    """A sequence of one type as a tuple; strings and generators are none."""
+    if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
+        raise Unusable(f"answered {_kind(answer)}, expected a sequence of {kind.__name__}")
+    for position, item in enumerate(answer):
+        if not isinstance(item, kind):
+            raise Unusable(f"answered {_kind(item)} at position {position}, expected {kind.__name__}")
+    return tuple(answer)
+
+
+def strings(answer: object) -> dict[str, str]:
+    """A mapping from str to str, as annotations are."""
+    if not isinstance(answer, Mapping):
+        raise Unusable(f"answered {_kind(answer)}, expected a mapping of str to str")
+    for key, value in answer.items():
+        if not isinstance(key, str) or not isinstance(value, str) or not key:
+            raise Unusable(f"answered {key!r}: {value!r}, expected str to str")
+    return dict(answer)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _bounded(thing: object, name: str, low: int = 0) -> None:
+    value: object = getattr(thing, name)
+    if type(value) is not int or not low <= value <= INT32_MAX:
+        who = f"device {thing.id!r}: " if isinstance(thing, Device) else ""
+        raise Unusable(f"{who}{name} is {value!r}, expected a whole number from {low} to {INT32_MAX}")
+
+
+def devices(answer: object, words: Collection[str]) -> tuple[Device, ...]:
+    """Devices with unique ids, known families and bounded amounts."""
+    found = sequence(answer, Device)
+    seen: set[tuple[str, str]] = set()
+    for device in found:
+        if not _is_text(device.id):
+            raise Unusable(f"a device of type {device.type!r} has the id {device.id!r}, expected a non-empty str")
+        if device.family not in words:
+            raise Unusable(
+                f"device {device.id!r} is of family {device.family!r}, expected one of {', '.join(sorted(words))}"
+            )
+        if (device.family, device.id) in seen:
+            raise Unusable(f"device {device.id!r} is listed twice")
+        seen.add((device.family, device.id))
+        for name in ("index", "slots", "memory_mib", "cores", "numa"):
+            _bounded(device, name)
+    return found
+
+
+def request(answer: object, word: str) -> Request:
+    """A request of the family asked about with every amount in range."""
+    got = instance(answer, Request)
+    if got.family != word:
+        raise Unusable(f"answered a request for family {got.family!r}, asked about {word!r}")
+    for name, low in (("count", 1), ("memory_mib", 0), ("cores", 0)):
+        _bounded(got, name, low)
+    percent: object = got.memory_percent
+    if percent is not None and (type(percent) is not int or not 0 <= percent <= 100):
+        raise Unusable(f"memory_percent is {percent!r}, expected None or a whole number from 0 to 100")
+    return got
+
+
+def mutation(answer: object) -> Mutation:
+    """A mutation whose parts are strings."""
+    got = instance(answer, Mutation)
+    for part in (got.limits, got.requests, got.pod_annotations):
+        strings(part)
+    for pair in got.env:
+        if len(sequence(pair, str)) != 2:
+            raise Unusable(f"env holds {pair!r}, expected (name, value)")
+    instance(got.runtime_class, str)
+    return got
+
+
+def reason(answer: object) -> Reason | None:
+    """One refusal out of one answer or a list of answers; any refusal wins."""
+    if answer is None or type(answer) is Reason:
+        return answer
+    if isinstance(answer, list):
+        for item in answer:
+            found = reason(item)
+            if found is not None:
+                return found
+        return None
+    raise Unusable(f"answered {_kind(answer)}, expected Reason or None")
+
+
+def mask(answer: Any, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a numpy array
+    """A boolean array of the columns' shape."""
+    shape = next(iter(columns.values())).shape
+    if str(getattr(answer, "dtype", "")) != "bool" or answer.shape != shape:
+        got = f"{getattr(answer, 'dtype', _kind(answer))} of shape {getattr(answer, 'shape', ())}"
+        raise Unusable(f"answered {got}, expected bool of shape {shape}")
+    return answer
+
+
+def positions(answer: object, wanted: int, candidates: Sequence[DeviceUsage]) -> tuple[int, ...]:
+    """Distinct positions among the candidates, as many as were wanted."""
+    got = sequence(answer, int)
+    if len(got) != wanted or len(set(got)) != wanted or any(not 0 <= item < len(candidates) for item in got):
+        raise Unusable(f"answered {got!r}, expected {wanted} different positions from 0 to {len(candidates) - 1}")
+    return got
+
+
+def piece(answer: object, plain: Slice) -> Slice | Reason:
+    """The slice to book, on the device asked about, or a refusal."""
+    if isinstance(answer, Reason):
+        return answer
+    got = instance(answer, Slice)
+    if (got.device_id, got.family) != (plain.device_id, plain.family):
+        raise Unusable(f"answered a slice of {got.family} {got.device_id!r}, asked about {plain.device_id!r}")
+    for name in ("memory_mib", "cores", "slots"):
+        _bounded(got, name)
+    return got
+
+
+def number(answer: object) -> float:
+    """A finite number."""
+    if isinstance(answer, bool) or not isinstance(answer, int | float) or not isfinite(answer):
+        raise Unusable(f"answered {answer!r}, expected a finite number")
+    return float(answer)

@@ -1,0 +1,178 @@
+"""`load`: discovery, one manager per vendor, and the checks that need all vendors at once."""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Literal
+
+from hami_core.errors import ConfigError, HamiError, VendorError
+from hami_core.hookspecs import API_VERSION
+from hami_core.model import EMPTY
+from hami_core.plugins import discovery
+from hami_core.plugins.config import HAMI_SECTIONS
+from hami_core.plugins.discovery import Found, Selection, Source
+from hami_core.plugins.loaded import Loaded
+from hami_core.plugins.manager import NODE_REQUIRED, api_version, build_vendor, check_hooks, instantiate
+from hami_core.plugins.problem import Problem, Reporter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from hami_core.plugins.vendor import LoadedVendor
+
+Side = Literal["scheduler", "node"]
+
+
+def load(
+    config: Mapping[str, Any] = EMPTY,
+    *,
+    side: Side = "scheduler",
+    only: Sequence[str] | None = None,
+    blocked: Sequence[str] = (),
+    observer: Callable[[Problem], None] | None = None,
+) -> Loaded:
+    """Load the installed vendors and wrapper plugins.
+
+    Args:
+        config: The device-config: section name → raw content (`hami_core.settings.DeviceConfig` is one).
+        side: ``scheduler`` loads ``hami.vendors``; ``node`` loads ``hami.node`` and the vendors of the same names.
+        only: Names to load and nothing else, None: all. The environment variable ``HAMI_PLUGINS`` narrows it further.
+        blocked: Names to leave out.
+        observer: Called with each problem when it first occurs, at loading and later.
+
+    Returns:
+        What could be loaded; `Loaded.problems` says what could not and why. Nothing is raised for a plugin's fault.
+    """
+    selection = Selection.from_environment(only, blocked)
+    vendors = discovery.discover(discovery.VENDORS, selection)
+    nodes: list[Found] = []
+    if side == "node":
+        nodes = discovery.discover(discovery.NODE, selection)
+        names = {found.source.name for found in nodes}
+        vendors = [found for found in vendors if found.source.name in names]
+    wrappers = discovery.discover(discovery.PLUGINS, selection)
+    return assemble(vendors, nodes, wrappers, config=config, side=side, observer=observer)
+
+
+def assemble(
+    vendors: Sequence[Found],
+    nodes: Sequence[Found] = (),
+    plugins: Sequence[Found] = (),
+    *,
+    config: Mapping[str, Any] = EMPTY,
+    side: Side = "scheduler",
+    observer: Callable[[Problem], None] | None = None,
+) -> Loaded:
+    """`load` without discovery: for the conformance kit and for tests of vendors that are not installed."""
+    reporter = Reporter(observer)
+    refused: list[Source] = []
+    wrappers = _wrappers(plugins, reporter, refused)
+    built: list[LoadedVendor] = []
+    for group in _by_name(vendors, nodes):
+        owner = group[-1].source
+        try:
+            vendor = build_vendor(_objects(group), wrappers, config, reporter)
+            _check_node_side(vendor, side)
+        except HamiError as error:
+            refused.append(owner)
+            reporter.found(_as_problem(owner, error))
+            continue
+        if vendor.api_version > API_VERSION:
+            stated = ".".join(map(str, vendor.api_version))
+            reporter.warn(owner, f"is built for hook API {stated}; hooks newer than ours are not called")
+        built.append(vendor)
+    kept = _without_conflicts(built, reporter, refused)
+    _unclaimed_sections(config, kept, reporter)
+    return Loaded(side, tuple(kept), tuple(source for _, source in wrappers), tuple(refused), reporter)
+
+
+def _by_name(vendors: Iterable[Found], nodes: Iterable[Found]) -> list[list[Found]]:
+    """The parts of each vendor, scheduler side first; several claims on one name stay apart."""
+    parts: dict[str, list[Found]] = defaultdict(list)
+    for found in (*vendors, *nodes):
+        name = found.source.name
+        twice = any(other.source.group == found.source.group for other in parts[name])
+        parts[f"{name} {found.source.label}" if twice else name].append(found)
+    return [group for _, group in sorted(parts.items()) if group]
+
+
+def _objects(group: Sequence[Found]) -> list[tuple[object, Source]]:
+    """Instances of a vendor's classes; a node class that is, or extends, the vendor class stands for both."""
+    classes: list[tuple[type[Any], Source]] = []
+    for found in group:
+        if found.error is not None:
+            raise found.error
+        if found.plugin is None:
+            raise VendorError(found.source.name, found.source.label, "", "has no class")
+        classes = [pair for pair in classes if not issubclass(found.plugin, pair[0])]
+        classes.append((found.plugin, found.source))
+    return [(instantiate(plugin, source), source) for plugin, source in classes]
+
+
+def _check_node_side(vendor: LoadedVendor, side: Side) -> None:
+    missing = [hook for hook in NODE_REQUIRED if side == "node" and hook not in vendor.hooks]
+    if missing:
+        text = f"the node side does not implement {', '.join(missing)}"
+        raise VendorError(vendor.name, vendor.source.label, "", text)
+
+
+def _wrappers(plugins: Sequence[Found], reporter: Reporter, refused: list[Source]) -> list[tuple[object, Source]]:
+    made: list[tuple[object, Source]] = []
+    for found in plugins:
+        try:
+            if found.error is not None:
+                raise found.error
+            if found.plugin is None or api_version(found.plugin) is None:
+                raise VendorError(found.source.name, found.source.label, "", "has no class with a proper api_version")
+            plugin = instantiate(found.plugin, found.source)
+            check_hooks(plugin, found.source, wrapper=True)
+        except HamiError as error:
+            refused.append(found.source)
+            reporter.found(_as_problem(found.source, error))
+            continue
+        made.append((plugin, found.source))
+    return made
+
+
+def _without_conflicts(
+    vendors: Sequence[LoadedVendor], reporter: Reporter, refused: list[Source]
+) -> list[LoadedVendor]:
+    """Drop every vendor that claims what another one claims too."""
+    claims: dict[tuple[str, str], list[LoadedVendor]] = defaultdict(list)
+    for vendor in vendors:
+        for family in vendor.families:
+            claims["common word", family.word].append(vendor)
+            claims["annotation", family.allocated_key].append(vendor)
+            for name in family.resources.names():
+                claims["resource", name].append(vendor)
+    losers: dict[str, str] = {}
+    for (what, name), claimants in claims.items():
+        if len({id(vendor) for vendor in claimants}) > 1:
+            both = " and ".join(dict.fromkeys(f"{vendor.name} ({vendor.source.label})" for vendor in claimants))
+            for vendor in claimants:
+                losers.setdefault(vendor.name, f"the {what} {name} is claimed by {both}; neither is loaded")
+    for vendor in vendors:
+        if vendor.name in losers:
+            error = VendorError(vendor.name, vendor.source.label, "families", losers[vendor.name])
+            reporter.found(_as_problem(vendor.source, error))
+            refused.append(vendor.source)
+    return [vendor for vendor in vendors if vendor.name not in losers]
+
+
+def _unclaimed_sections(config: Mapping[str, Any], vendors: Sequence[LoadedVendor], reporter: Reporter) -> None:
+    """Warn of sections that are neither HAMi's nor any loaded vendor's: most likely a typing error."""
+    known = set(HAMI_SECTIONS).union(*(vendor.manager.sections for vendor in vendors))
+    where = getattr(config, "path", "") or "device-config"
+    for name in sorted(set(config) - known):
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        reporter.found(Problem("warning", "", "", "", f"{where}: no loaded vendor reads the section {name}{hint}"))
+
+
+def _as_problem(source: Source, error: HamiError) -> Problem:
+    hook = error.hook if isinstance(error, VendorError) else ""
+    text = error.problem if isinstance(error, VendorError | ConfigError) else str(error)
+    if isinstance(error, ConfigError):
+        text = str(error)
+    return Problem("error", source.name, source.label, hook, text, error)

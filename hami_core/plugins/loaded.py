@@ -1,0 +1,234 @@
+"""All vendors together: what scheduler and agent hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hami_core.errors import ConfigError, HamiError, VendorError, WireError
+from hami_core.model import Mutation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from hami_core.model import (
+        Allocation,
+        ContainerEdits,
+        ContainerRef,
+        ContainerSpec,
+        Device,
+        Family,
+        NodeFacts,
+        PodFacts,
+        Request,
+        Slice,
+        VendorRules,
+    )
+    from hami_core.plugins.discovery import Source
+    from hami_core.plugins.problem import Problem, Reporter
+    from hami_core.plugins.vendor import LoadedVendor
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What the vendors say of one node object.
+
+    Attributes:
+        devices: Common word → devices; None: that vendor failed, keep the family's last devices, closed to new pods.
+        errors: One entry per vendor that failed.
+    """
+
+    devices: Mapping[str, tuple[Device, ...] | None]
+    errors: tuple[HamiError, ...] = ()
+
+    @property
+    def closed(self) -> bool:
+        """Whether any family of the node has to keep its last devices."""
+        return bool(self.errors)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded:
+    """The result of `hami_core.plugins.load`.
+
+    Attributes:
+        side: ``scheduler`` or ``node``.
+        vendors: In the order of their names.
+        wrappers: Cross-cutting plugins in use.
+        refused: Plugins found and not loaded, each with a problem.
+        reporter: Problems of loading and of every call since.
+    """
+
+    side: str
+    vendors: tuple[LoadedVendor, ...]
+    wrappers: tuple[Source, ...]
+    refused: tuple[Source, ...]
+    reporter: Reporter
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What was found while loading."""
+        return self.reporter.problems
+
+    @property
+    def families(self) -> dict[str, Family]:
+        """All families by common word."""
+        return {family.word: family for vendor in self.vendors for family in vendor.families}
+
+    def vendor(self, name: str) -> LoadedVendor:
+        """A vendor by its name.
+
+        Raises:
+            ConfigError: It is not installed or was not loaded; says which and why.
+        """
+        for vendor in self.vendors:
+            if vendor.name == name:
+                return vendor
+        reasons = [str(problem) for problem in self.problems if problem.plugin == name and problem.severity == "error"]
+        have = ", ".join(vendor.name for vendor in self.vendors) or "none"
+        fix = f"pip install hami-{name}; loaded are: {have}"
+        raise ConfigError(f"vendor {name}", "; ".join(reasons) or "is not installed", "" if reasons else fix)
+
+    def require(self) -> None:
+        """Check that a process can start on this.
+
+        Raises:
+            ConfigError: A section of the device-config is wrong, or there is no vendor at all.
+        """
+        for problem in self.problems:
+            if isinstance(problem.error, ConfigError):
+                raise problem.error
+        if not self.vendors:
+            why = "; ".join(str(problem) for problem in self.problems) or "none is installed"
+            raise ConfigError("vendors", f"no vendor is loaded: {why}", "for example: pip install hami-core[nvidia]")
+
+    def rules(self) -> tuple[VendorRules, ...]:
+        """Placement rules of every family; their callables never raise."""
+        return tuple(rules for vendor in self.vendors for rules in vendor.rules())
+
+    def register(self, node: NodeFacts) -> Registration:
+        """Devices of a node by family. Never raises: a failed vendor closes its own families and no others."""
+        devices: dict[str, tuple[Device, ...] | None] = {}
+        errors: list[HamiError] = []
+        for vendor in self.vendors:
+            try:
+                found = vendor.register(node) or ()
+            except (VendorError, WireError) as error:
+                errors.append(error)
+                devices |= dict.fromkeys(vendor.words)
+                continue
+            devices |= {
+                family.word: tuple(device for device in found if device.family == family.word)
+                for family in vendor.families
+            }
+        return Registration(devices, tuple(errors))
+
+    def parse(self, container: ContainerSpec, pod: PodFacts) -> tuple[Request, ...]:
+        """What a container asks for, at most one request a family.
+
+        Raises:
+            RequestError: The user's request is wrong.
+            VendorError: A plugin failed; the pod is to be refused.
+        """
+        asked = (vendor.parse_request(container, pod, family) for vendor in self.vendors for family in vendor.families)
+        return tuple(request for request in asked if request is not None)
+
+    def mutate(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
+        """What all vendors together want changed on a container at admission.
+
+        Raises:
+            RequestError: The pod is to be denied.
+            VendorError: A plugin failed, or two vendors set one thing differently; the pod is to be denied.
+        """
+        result: Mutation | None = None
+        givers: dict[tuple[str, str], LoadedVendor] = {}
+        for vendor in self.vendors:
+            found = vendor.mutate_admission(container, pod)
+            if found is None:
+                continue
+            for part in ("limits", "requests", "pod_annotations"):
+                for key, value in getattr(found, part).items():
+                    other = givers.setdefault((part, key), vendor)
+                    if other is not vendor and getattr(result, part)[key] != value:
+                        raise _both("mutate_admission", f"{part} {key}", other, vendor)
+            result = found if result is None else _merged(result, found)
+        return result
+
+    def patch_annotations(self, pod: PodFacts, allocation: Allocation) -> dict[str, str]:
+        """The annotations of every vendor that has a slice in the allocation.
+
+        Raises:
+            VendorError: A plugin failed, two vendors answered one key, or one answered a key the framework writes.
+        """
+        framework = {key for family in self.families.values() for key in (family.allocated_key, family.to_allocate_key)}
+        merged: dict[str, str] = {}
+        givers: dict[str, LoadedVendor] = {}
+        for vendor in self.serving(allocation.families):
+            for key, value in vendor.patch_annotations(pod, allocation).items():
+                if key in framework:
+                    raise VendorError(
+                        vendor.name, vendor.source.label, "patch_annotations", f"{key} is written by the framework"
+                    )
+                if key in givers:
+                    raise _both("patch_annotations", key, givers[key], vendor)
+                givers[key] = vendor
+                merged[key] = value
+        return merged
+
+    def lock_annotations(self, node: str, pod: PodFacts, words: Iterable[str]) -> dict[str, str]:
+        """Node locks the vendors of these families need: key → protocol.
+
+        Raises:
+            VendorError: A plugin failed, or two vendors want one lock by different protocols.
+        """
+        merged: dict[str, str] = {}
+        givers: dict[str, LoadedVendor] = {}
+        for vendor in self.serving(words):
+            for key, protocol in vendor.lock_annotations(node, pod).items():
+                if merged.setdefault(key, protocol) != protocol:
+                    raise _both("lock_annotations", key, givers[key], vendor)
+                givers.setdefault(key, vendor)
+        return merged
+
+    def allocate(self, slices: tuple[Slice, ...], container: ContainerRef) -> tuple[tuple[str, ContainerEdits], ...]:
+        """The edits of each vendor with a slice in the container, by vendor name.
+
+        Raises:
+            VendorError: A plugin failed; the container is to be refused.
+        """
+        return tuple(
+            (vendor.name, vendor.allocate(tuple(s for s in slices if s.family in vendor.words), container))
+            for vendor in self.serving(s.family for s in slices)
+        )
+
+    def serving(self, words: Iterable[str]) -> tuple[LoadedVendor, ...]:
+        """The vendors behind some families, each once.
+
+        Raises:
+            VendorError: A family nobody serves.
+        """
+        found: dict[str, LoadedVendor] = {}
+        by_word = {family.word: vendor for vendor in self.vendors for family in vendor.families}
+        for word in words:
+            vendor = by_word.get(word)
+            if vendor is None:
+                raise VendorError(word, "", "", "no loaded vendor serves this family")
+            found[vendor.name] = vendor
+        return tuple(found.values())
+
+
+def _merged(first: Mutation, second: Mutation) -> Mutation:
+    names = {name for name, _ in first.env}
+    return Mutation(
+        uses_devices=first.uses_devices or second.uses_devices,
+        limits={**first.limits, **second.limits},
+        requests={**first.requests, **second.requests},
+        env=first.env + tuple(pair for pair in second.env if pair[0] not in names),
+        pod_annotations={**first.pod_annotations, **second.pod_annotations},
+        runtime_class=first.runtime_class or second.runtime_class,
+    )
+
+
+def _both(hook: str, what: str, first: LoadedVendor, second: LoadedVendor) -> VendorError:
+    text = f"{what} is answered by vendor {first.name} ({first.source.label}) too; one of them has to leave it"
+    return VendorError(second.name, second.source.label, hook, text)

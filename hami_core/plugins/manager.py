@@ -1,0 +1,271 @@
+"""Make a vendor out of what discovery found: one pluggy manager each, with itself, its defaults and the wrappers."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import pluggy
+
+from hami_core import hookspecs
+from hami_core.errors import ConfigError, VendorError
+from hami_core.hookspecs import API_VERSION
+from hami_core.model import Family
+from hami_core.plugins import answers
+from hami_core.plugins.call import HookCall, recorder
+from hami_core.plugins.config import read_section, section_name
+from hami_core.plugins.defaults import Defaults
+from hami_core.plugins.discovery import is_ours_to_pass
+from hami_core.plugins.tighten import RULES
+from hami_core.plugins.vendor import LoadedVendor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hami_core.plugins.discovery import Source
+    from hami_core.plugins.problem import Reporter
+
+START: Final = ("config_model", "families")
+"""Hooks asked once at loading, of each object by itself; they cannot be wrapped."""
+
+NODE_REQUIRED: Final = ("discover", "advertise", "allocate")
+"""Hooks without which there is no node side."""
+
+_WORD: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+def hook_arguments() -> dict[str, tuple[str, ...]]:
+    """Every hook of the contract with its argument names, in the order of the spec."""
+    return {
+        name: tuple(inspect.signature(function).parameters)
+        for name, function in vars(hookspecs).items()
+        if hasattr(function, "hami_spec")
+    }
+
+
+HOOKS: Final = hook_arguments()
+
+
+class VendorManager(pluggy.PluginManager):
+    """The pluggy manager of one vendor: a call through it reaches this vendor and nobody else."""
+
+    def __init__(self, owner: Source, reporter: Reporter) -> None:
+        super().__init__("hami")
+        self.add_hookspecs(hookspecs)
+        self.owner = owner
+        self._reporter = reporter
+        self._sources: dict[str, Source] = {}
+        self._own: set[str] = set()
+        self._defaults: object = None
+        self.sections: set[str] = set()
+        """Sections of the device-config it read."""
+
+    @property
+    def implemented_by_vendor(self) -> tuple[str, ...]:
+        """Hooks the vendor itself implements, in the order of the spec."""
+        return tuple(name for name in HOOKS if name in self._own)
+
+    def add_vendor(self, plugin: object, source: Source) -> None:
+        """Register one of the vendor's own objects; the later one answers first.
+
+        Raises:
+            VendorError: It is no proper implementation of the contract.
+        """
+        name = f"{source.group}:{source.name}"
+        self._own |= check_hooks(plugin, source, wrapper=False)
+        self._register(plugin, name, source)
+
+    def add_defaults(self, defaults: Defaults) -> None:
+        """Register what answers for the hooks the vendor left out."""
+        self._defaults = defaults
+        self._register(defaults, "hami:defaults", self.owner)
+
+    def add_wrapper(self, plugin: object, source: Source) -> None:
+        """Register a cross-cutting plugin that passed `check_hooks`."""
+        self._register(plugin, f"{source.group}:{source.name}", source)
+
+    def compile(self) -> dict[str, HookCall]:
+        """Fix all hooks; nothing is registered after this."""
+        self.register(recorder(RULES.keys()), "hami:recorder")
+        return {name: HookCall(getattr(self.hook, name), self._sources, self.owner, self._reporter) for name in HOOKS}
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:  # noqa: ANN401 - pluggy's own type
+        """Leave out defaults for what the vendor implements itself."""
+        if plugin is self._defaults and name in self._own:
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
+
+    def _register(self, plugin: object, name: str, source: Source) -> None:
+        try:
+            self.register(plugin, name)
+        except Exception as error:
+            text = str(error).splitlines()[-1] if isinstance(error, pluggy.PluginValidationError) else str(error)
+            raise VendorError(source.name, source.label, "", f"cannot be registered: {text}") from error
+        self._sources[name] = source
+
+
+def check_hooks(plugin: object, source: Source, *, wrapper: bool) -> set[str]:
+    """Check that everything a plugin marks as a hook is one, of the right sort.
+
+    Returns:
+        The names of the hooks.
+
+    Raises:
+        VendorError: An unknown hook name, an async hook, a wrapper in a vendor, or a plain hook in a wrapper plugin.
+    """
+    found: set[str] = set()
+    probe = pluggy.PluginManager("hami")
+    for attribute in dir(plugin):
+        options = probe.parse_hookimpl_opts(plugin, attribute)
+        if options is None:
+            continue
+        name = options.get("specname") or attribute
+        problem = _hook_problem(name, getattr(type(plugin), attribute, None), options, wrapper=wrapper)
+        if problem and not (options.get("optionalhook") and name not in HOOKS):
+            raise VendorError(source.name, source.label, name, problem)
+        found.add(name)
+    return found
+
+
+def _hook_problem(name: str, function: object, options: Mapping[str, Any], *, wrapper: bool) -> str:
+    if name not in HOOKS:
+        near = difflib.get_close_matches(name, HOOKS, n=1)
+        return "there is no such hook" + (f"; did you mean {near[0]}?" if near else "")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return "hooks are plain functions, this one is async"
+    if options.get("hookwrapper"):
+        return "old-style wrappers are not accepted; write @hookimpl(wrapper=True)"
+    if wrapper and not options.get("wrapper"):
+        return "a plugin of the group hami.plugins may only wrap; write @hookimpl(wrapper=True)"
+    if wrapper and name in START:
+        return "this hook cannot be wrapped"
+    if not wrapper and options.get("wrapper"):
+        return "a vendor cannot wrap; wrappers belong to a plugin of the group hami.plugins"
+    return ""
+
+
+def instantiate(plugin: type[Any], source: Source) -> object:
+    """Make the plugin's object and check the contract version it states.
+
+    Raises:
+        VendorError: The constructor failed, or it was built for another major version of the contract.
+    """
+    built_for = api_version(plugin)
+    if built_for is None or built_for[0] != API_VERSION[0]:
+        stated = ".".join(map(str, built_for)) if built_for else repr(getattr(plugin, "api_version", None))
+        text = f"is built for hook API {stated}, this is hook API {'.'.join(map(str, API_VERSION))}"
+        hint = "upgrade hami-core" if built_for and built_for[0] > API_VERSION[0] else f"upgrade {source.distribution}"
+        raise VendorError(source.name, source.label, "", f"{text}; {hint}")
+    made: object = _guarded(source, "", plugin)
+    return made
+
+
+def api_version(plugin: type[Any]) -> tuple[int, int] | None:
+    """What the class states in ``api_version``, (1, 0) where it states nothing, None where it states nonsense."""
+    stated = getattr(plugin, "api_version", (1, 0))
+    proper = isinstance(stated, tuple) and len(stated) == 2 and all(type(part) is int for part in stated)
+    return stated if proper else None
+
+
+def build_vendor(
+    objects: Sequence[tuple[object, Source]],
+    wrappers: Sequence[tuple[object, Source]],
+    config: Mapping[str, Any],
+    reporter: Reporter,
+) -> LoadedVendor:
+    """Put a vendor together.
+
+    Args:
+        objects: Its scheduler-side object, then its node-side object, whichever there are.
+        wrappers: Cross-cutting plugins.
+        config: The device-config, section name → raw content.
+        reporter: Where problems go.
+
+    Raises:
+        VendorError: The vendor cannot be used.
+        ConfigError: Its section of the device-config is wrong.
+    """
+    owner = objects[-1][1]
+    manager = VendorManager(owner, reporter)
+    families: tuple[Family, ...] | None = None
+    for plugin, source in objects:
+        manager.add_vendor(plugin, source)
+        families = _families(plugin, source, config, reporter, manager.sections) or families
+    if families is None:
+        raise VendorError(owner.name, owner.label, "families", "is required and missing")
+    defaults = Defaults(families)
+    manager.add_defaults(defaults)
+    for plugin, source in wrappers:
+        manager.add_wrapper(plugin, source)
+    version = api_version(type(objects[-1][0])) or API_VERSION
+    vendor = LoadedVendor(owner.name, owner, families, version, manager, manager.compile())
+    defaults.vendor = vendor
+    return vendor
+
+
+def _families(
+    plugin: object,
+    source: Source,
+    config: Mapping[str, Any],
+    reporter: Reporter,
+    sections: set[str],
+) -> tuple[Family, ...] | None:
+    hooks = check_hooks(plugin, source, wrapper=False)
+    section = None
+    if "config_model" in hooks:
+        model = _guarded(source, "config_model", plugin.config_model)  # type: ignore[attr-defined]
+        if model is not None:
+            section = read_section(model, config, source, reporter)
+            sections.add(section_name(type(section)))
+    if "families" not in hooks:
+        return None
+    method = plugin.families  # type: ignore[attr-defined]
+    answer = _guarded(source, "families", method, *([section] if inspect.signature(method).parameters else []))
+    return check_families(answer, source)
+
+
+def check_families(answer: object, source: Source) -> tuple[Family, ...]:
+    """Check what `families` answered.
+
+    Raises:
+        VendorError: Not families, or two with one word or count resource.
+    """
+    try:
+        families = answers.sequence(answer, Family)
+    except answers.Unusable as finding:
+        raise VendorError(source.name, source.label, "families", str(finding)) from None
+    words: set[str] = set()
+    names: dict[str, str] = {}
+    for family in families:
+        problem = ""
+        if not _WORD.fullmatch(str(family.word)):
+            problem = f"the common word {family.word!r} must be letters, digits, '.', '_' and '-'"
+        elif family.word in words:
+            problem = f"the common word {family.word!r} is given twice"
+        elif not family.resources.count:
+            problem = f"family {family.word} names no count resource"
+        elif not family.allocated_key:
+            problem = f"family {family.word} names no allocated_key"
+        for name in family.resources.names():
+            if name in names and not problem:
+                problem = f"families {names[name]} and {family.word} both claim the resource {name}"
+            names[name] = family.word
+        if problem:
+            raise VendorError(source.name, source.label, "families", problem)
+        words.add(family.word)
+    return families
+
+
+def _guarded(source: Source, hook: str, function: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401
+    """Call into a plugin while loading; whatever it raises becomes a `VendorError`, a `ConfigError` passes."""
+    try:
+        return function(*args)
+    except ConfigError:
+        raise
+    except BaseException as error:
+        if is_ours_to_pass(error):
+            raise
+        text = f"{type(error).__name__}: {error}"
+        raise VendorError(source.name, source.label, hook, text if hook else f"cannot be created: {text}") from error

@@ -1,0 +1,114 @@
+"""What a wrapper plugin may make of a vendor's answer: the same, or less. A refusal never becomes a yes.
+
+Each rule gets the vendor's own answer and the one that came out of the wrappers and returns the answer to use: the
+wrapped one where it only tightens, else the vendor's own. `hami_core.plugins.call` reports the wrappers when the two
+differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from hami_core.model import Reason, Slice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Loosened(Exception):  # noqa: N818 - a finding, turned into a report at once
+    """A wrapper tried to give more than the vendor; the message says what it did."""
+
+
+def _same(inner: Any, outer: Any) -> Any:  # noqa: ANN401
+    """The wrapper may refuse by raising; it cannot change the answer."""
+    if outer is inner or outer == inner:
+        return inner
+    raise Loosened("changed the vendor's answer; a wrapper may only pass it on or raise")
+
+
+def _refusals(inner: Any, outer: Any) -> Any:  # noqa: ANN401
+    """Reasons may be added, none removed."""
+    reasons = [item for item in inner if item is not None] if isinstance(inner, list) else []
+    if not isinstance(outer, list):
+        raise Loosened(f"returned {type(outer).__name__} in place of the list of reasons")
+    if any(reason not in outer for reason in reasons):
+        raise Loosened("removed the vendor's refusal")
+    return outer
+
+
+def _mask(inner: Any, outer: Any) -> Any:  # noqa: ANN401
+    """A device the vendor refused stays refused."""
+    if inner is None or outer is inner:
+        return inner
+    if getattr(outer, "shape", None) != getattr(inner, "shape", ()):
+        raise Loosened("returned a mask of another shape")
+    both = outer & inner
+    if (both != outer).any():
+        raise Loosened("accepted devices the vendor refused")
+    return both
+
+
+def _piece(inner: Any, outer: Any) -> Any:  # noqa: ANN401
+    """A slice may become a refusal or smaller; a refusal stays one."""
+    if outer is inner or isinstance(outer, Reason):
+        return outer
+    if inner is None or not isinstance(inner, Slice) or not isinstance(outer, Slice):
+        raise Loosened("replaced the vendor's answer")
+    same_but_amounts = replace(outer, memory_mib=inner.memory_mib, cores=inner.cores) == inner
+    if not same_but_amounts or _limit(outer.memory_mib) > _limit(inner.memory_mib):
+        raise Loosened("gave another device or more memory than the vendor")
+    if _limit(outer.cores) > _limit(inner.cores):
+        raise Loosened("gave more cores than the vendor")
+    return outer
+
+
+def _limit(amount: int) -> float:
+    return amount if amount > 0 else float("inf")
+
+
+def _subset(inner: Any, outer: Any) -> Any:  # noqa: ANN401
+    """Devices may be left out, not added or changed."""
+    if outer is inner:
+        return inner
+    if inner is None or outer is None or any(device not in inner for device in outer):
+        raise Loosened("added or changed devices")
+    return outer
+
+
+def _unhealthier(inner: Any, outer: Any) -> Any:  # noqa: ANN401
+    """A device the vendor calls unhealthy stays so."""
+    if outer is inner:
+        return inner
+    after = {change.device_id: change.healthy for change in outer}
+    if any(after.get(change.device_id, True) for change in inner or () if not change.healthy):
+        raise Loosened("called a device healthy that the vendor calls unhealthy")
+    return outer
+
+
+def _free(_inner: Any, outer: Any) -> Any:  # noqa: ANN401
+    """Not a permission: a score or a measurement."""
+    return outer
+
+
+RULES: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "register": _subset,
+    "mutate_admission": _same,
+    "parse_request": _same,
+    "check_type": _refusals,
+    "check_uuid": _refusals,
+    "custom_filter": _refusals,
+    "fit_mask": _mask,
+    "choose": _free,
+    "account": _piece,
+    "score_node": _free,
+    "patch_annotations": _same,
+    "lock_annotations": _same,
+    "discover": _subset,
+    "advertise": _same,
+    "allocate": _same,
+    "health": _unhealthier,
+    "release": _same,
+    "metrics": _free,
+}
+"""Every hook a wrapper may wrap. `config_model` and `families` are not among them: what a vendor is, it says itself."""
