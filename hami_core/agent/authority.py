@@ -1,0 +1,157 @@
+"""Whose word counts: reads a pod's allocation strictly and verifies that a scheduler with our key wrote it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from hami_core.agent.judge import Claim
+from hami_core.agent.kubelet import Refused
+from hami_core.agent.pods import containers_of
+from hami_core.errors import ConfigError, WireError
+from hami_core.wire import keys
+from hami_core.wire.pod import decode_allocation
+from hami_core.wire.signature import load_public_keys, statement_of, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from hami_core.kube.objects import Pod
+    from hami_core.model import Allocation, Family
+    from hami_core.wire.signature import PublicKey
+
+
+class Mode(StrEnum):
+    """What an administrator demands of allocations."""
+
+    REQUIRED = "required"
+    """A valid signature."""
+    ADOPT = "adopt"
+    """A valid signature, or a pod made before a given time (migration from HAMi)."""
+    TRUST = "trust"
+    """A valid signature, or a pod of a scheduler named here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The administrator's choice.
+
+    Attributes:
+        mode: What is demanded.
+        adopt_before: In `adopt` mode, pods made before this time need no signature.
+        schedulers: In `trust` mode, ``schedulerName`` of pods that need none.
+    """
+
+    mode: Mode = Mode.REQUIRED
+    adopt_before: datetime | None = None
+    schedulers: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> Policy:
+        """Read ``required``, ``adopt:<RFC 3339 time>`` or ``trust:<schedulerName>[,…]``."""
+        word, _, rest = text.partition(":")
+        if word == Mode.REQUIRED and not rest:
+            return cls()
+        if word == Mode.TRUST and rest:
+            return cls(Mode.TRUST, schedulers=frozenset(name.strip() for name in rest.split(",") if name.strip()))
+        before = _time(rest) if word == Mode.ADOPT else None
+        if before is not None:
+            return cls(Mode.ADOPT, adopt_before=before)
+        fix = "required, adopt:2026-01-31T12:00:00Z or trust:hami-scheduler"
+        raise ConfigError("signature mode", f"{text!r} is none", fix)
+
+
+class Authority:
+    """Turns a pod into a `Claim`, or says why its allocation does not count.
+
+    Args:
+        node: This node's name.
+        families: Every family this agent serves, by common word.
+        keys_: Public keys that are valid now.
+        policy: What is demanded.
+    """
+
+    def __init__(self, node: str, families: Mapping[str, Family], keys_: tuple[PublicKey, ...], policy: Policy) -> None:
+        self.policy = policy
+        self.keys = keys_
+        self._node = node
+        self._families = dict(families)
+
+    def claim(self, pod: Pod) -> Claim:
+        """What a pod was promised here.
+
+        Raises:
+            Refused: It has no allocation, or one that is malformed, for another node or not vouched for.
+        """
+        allocation = self._allocation(pod)
+        if allocation.node != self._node:
+            raise Refused(f"its allocation is for node {allocation.node}, it runs on {self._node}")
+        text = pod.metadata.annotations.get(keys.SIGNATURE, "")
+        epoch = self._epoch(pod, text)
+        return Claim(pod.uid, pod.key, allocation.containers, epoch, text)
+
+    def _allocation(self, pod: Pod) -> Allocation:
+        containers = [(name, kind) for name, kind, _ in containers_of(pod)]
+        try:
+            found = decode_allocation(pod.metadata.annotations, self._families, containers)
+        except WireError as error:
+            raise Refused(f"its allocation is malformed: annotation {error}") from error
+        if found is None:
+            raise Refused(
+                "it has no allocation: it was not placed by the HAMi scheduler"
+                f" (schedulerName is {pod.spec.scheduler_name or 'not set'});"
+                " delete it and create it with the scheduler that HAMi's webhook sets"
+            )
+        return found
+
+    def _epoch(self, pod: Pod, text: str) -> int:
+        if not text:
+            if self.exempt(pod):
+                return 0
+            raise Refused(f"its allocation is not signed (annotation {keys.SIGNATURE} is missing)")
+        try:
+            statement = statement_of(pod.uid, pod.metadata.annotations, self._families.values())
+            return verify(self.keys, text, statement)
+        except WireError as error:
+            raise Refused(f"its allocation's signature is not valid: annotation {error}") from error
+
+    def exempt(self, pod: Pod) -> bool:
+        """Whether the administrator lets this pod go without a signature."""
+        if self.policy.mode is Mode.TRUST:
+            return pod.spec.scheduler_name in self.policy.schedulers
+        if self.policy.mode is Mode.ADOPT:
+            created, before = _time(pod.metadata.creation_timestamp or ""), self.policy.adopt_before
+            return created is not None and before is not None and created < before
+        return False
+
+    def adopted(self, pod: Pod) -> bool:
+        """Whether the pod was served by HAMi before the migration."""
+        return self.policy.mode is Mode.ADOPT and keys.SIGNATURE not in pod.metadata.annotations and self.exempt(pod)
+
+
+def load_keys(path: Path) -> tuple[PublicKey, ...]:
+    """Public keys of a PEM file, or of every ``*.pem`` and ``*.pub`` file of a folder (two during rotation).
+
+    Raises:
+        ConfigError: Nothing there that is a key.
+    """
+    try:
+        is_folder = path.is_dir()
+        found = sorted(p for p in path.iterdir() if p.suffix in {".pem", ".pub"}) if is_folder else [path]
+        loaded = tuple(key for file in found for key in load_public_keys(file.read_bytes(), where=str(file)))
+    except OSError as error:
+        raise ConfigError("signing_keys", f"{path} can't be read: {error.strerror}") from error
+    if not loaded:
+        raise ConfigError("signing_keys", f"{path} holds no key", "put the scheduler's public key there as *.pem")
+    return loaded
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

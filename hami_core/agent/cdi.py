@@ -1,0 +1,134 @@
+"""CDI specs: one file for each container, under a name nobody can guess.
+
+A container starts only if the runtime finds the name that Allocate answered; the file that defines it is therefore
+the barrier. A spec says what one container gets, and stays the same for as long as the node is up.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from hami_core.agent import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from hami_core.model import ContainerEdits, Mount
+
+VERSION: Final = "0.6.0"
+"""Version of the CDI specification the files declare (``hostPath`` of device nodes needs 0.5)."""
+_LIMIT: Final = 1 << 20
+_NAME: Final = re.compile(r"[0-9a-f]{32}")
+_FILE: Final = re.compile(r"hami-([0-9a-f]{32})\.json")
+_TAGS: Final = re.compile(r"[^a-z0-9-]+")
+
+
+def kind_of(vendor: str) -> str:
+    """The CDI kind of a vendor's slots, such as ``nvidia.hami.io/slot``."""
+    return f"{_TAGS.sub('-', vendor.lower()).strip('-') or 'vendor'}.hami.io/slot"
+
+
+def fresh_name() -> str:
+    """A name never given before: 128 random bits, hexadecimal."""
+    return secrets.token_hex(16)
+
+
+def qualified(kind: str, name: str) -> str:
+    """The fully qualified name, as Allocate answers it."""
+    return f"{kind}={name}"
+
+
+def own_name(kind: str, names: Iterable[str]) -> str | None:
+    """The one name of our kind and form among those of an answer, or None."""
+    prefix = kind + "="
+    own = [n[len(prefix) :] for n in names if n.startswith(prefix)]
+    return own[0] if len(own) == 1 and _NAME.fullmatch(own[0]) else None
+
+
+def file_name(name: str) -> str:
+    """The file that defines a name."""
+    return f"hami-{name}.json"
+
+
+def spec(kind: str, name: str, edits: ContainerEdits, mounts: Sequence[Mount]) -> bytes:
+    """The spec of one container.
+
+    Args:
+        kind: CDI kind.
+        name: CDI device name.
+        edits: What the vendor asked for.
+        mounts: The record's own mounts (limits and region); they come before the vendor's.
+    """
+    body: dict[str, Any] = {}
+    if edits.env:
+        body["env"] = [f"{key}={value}" for key, value in edits.env.items()]
+    if edits.device_nodes:
+        body["deviceNodes"] = [
+            {"path": n.path, "permissions": n.permissions} | ({"hostPath": n.host_path} if n.host_path else {})
+            for n in edits.device_nodes
+        ]
+    if mounts or edits.mounts:
+        body["mounts"] = [_mount(m) for m in (*mounts, *edits.mounts)]
+    if edits.hooks:
+        body["hooks"] = [
+            {"hookName": h.name, "path": h.path}
+            | ({"args": list(h.args)} if h.args else {})
+            | ({"env": list(h.env)} if h.env else {})
+            for h in edits.hooks
+        ]
+    whole = {"cdiVersion": VERSION, "kind": kind, "devices": [{"name": name, "containerEdits": body}]}
+    return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _mount(mount: Mount) -> dict[str, Any]:
+    access = "ro" if mount.read_only else "rw"
+    options = [access, "nosuid", "nodev", "rbind", "rprivate"]
+    return {"hostPath": mount.host_path, "containerPath": mount.container_path, "options": options}
+
+
+class SpecFolder:
+    """The folder the runtime reads CDI specs from; only files of our form are touched."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def names(self) -> frozenset[str]:
+        """CDI names that have a spec."""
+        try:
+            with files.folder(self.path) as fd:
+                found = [_FILE.fullmatch(name) for name in files.names(inside=fd)]
+        except FileNotFoundError:
+            return frozenset()
+        return frozenset(match.group(1) for match in found if match)
+
+    def names_of(self, kind: str, known: frozenset[str] = frozenset()) -> frozenset[str]:
+        """CDI names of one kind that have a spec, ``known`` ones left out (their files are not opened)."""
+        found = []
+        for name in self.names() - known:
+            try:
+                with files.folder(self.path) as fd:
+                    content = orjson.loads(files.read(file_name(name), inside=fd, limit=_LIMIT))
+            except (OSError, ValueError):
+                continue
+            if isinstance(content, dict) and content.get("kind") == kind:
+                found.append(name)
+        return frozenset(found)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put a spec there; the folder is made when missing (a reboot empties ``/var/run``)."""
+        self.path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with files.folder(self.path) as fd:
+            files.write(file_name(name), data, 0o644, inside=fd)
+
+    def remove(self, name: str) -> None:
+        """Take a spec away: the name starts nothing any more."""
+        try:
+            with files.folder(self.path) as fd:
+                files.remove(file_name(name), inside=fd)
+        except FileNotFoundError:
+            return

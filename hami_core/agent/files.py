@@ -1,0 +1,119 @@
+"""Files that must survive a crash at any line, in folders a container may have touched.
+
+Every write is whole or absent: a temporary file in the same folder, synced, renamed over the name, the folder
+synced. Folders are opened one component at a time without following links, so that whoever may write in one of them
+cannot lead us elsewhere. The process's umask is left alone: modes are set on the open file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+PREFIX: Final = ".new-"
+"""Temporary names begin so and keep no suffix a watcher of the folder would look for."""
+
+
+@contextlib.contextmanager
+def folder(path: Path | str, *, inside: int | None = None) -> Iterator[int]:
+    """An open folder; a link in the last component is refused (``OSError``)."""
+    fd = os.open(path, _FOLDER, dir_fd=inside)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def make_folder(name: str, mode: int, *, inside: int) -> bool:
+    """Make a folder with exactly this mode, synced into its parent. Returns False if there was one already."""
+    made = True
+    try:
+        os.mkdir(name, mode, dir_fd=inside)
+    except FileExistsError:
+        made = False
+    with folder(name, inside=inside) as fd:
+        if stat.S_IMODE(os.fstat(fd).st_mode) != mode:
+            os.fchmod(fd, mode)
+    if made:
+        os.fsync(inside)
+    return made
+
+
+def write(name: str, data: bytes, mode: int, *, inside: int) -> None:
+    """Put a whole file under a name, or nothing; what was there before is replaced, never followed."""
+    temporary = PREFIX + name.replace(".", "-")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=inside)
+    fd = os.open(temporary, _NEW, 0o600, dir_fd=inside)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fchmod(fd, mode)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(temporary, name, src_dir_fd=inside, dst_dir_fd=inside)
+    os.fsync(inside)
+
+
+def read(name: str, *, inside: int | None = None, limit: int) -> bytes:
+    """The content of a regular file of at most ``limit`` bytes.
+
+    Raises:
+        OSError: It is missing, a link, not a regular file, or too large.
+    """
+    fd = os.open(name, _READ, dir_fd=inside)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(f"{name}: not a regular file")
+        if status.st_size > limit:
+            raise OSError(f"{name}: {status.st_size} bytes, more than {limit}")
+        parts: list[bytes] = []
+        left = limit + 1
+        while left and (part := os.read(fd, min(left, 1 << 20))):
+            parts.append(part)
+            left -= len(part)
+    finally:
+        os.close(fd)
+    return b"".join(parts)
+
+
+def names(*, inside: int) -> list[str]:
+    """What lies in an open folder, sorted."""
+    return sorted(os.listdir(inside))
+
+
+def is_regular(name: str, size: int, *, inside: int) -> bool:
+    """Whether a name is a regular file of this size (links are not followed)."""
+    try:
+        status = os.stat(name, dir_fd=inside, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size == size
+
+
+def remove(name: str, *, inside: int) -> None:
+    """Remove a file; one that is gone already is fine."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=inside)
+        os.fsync(inside)
+
+
+def remove_tree(name: str, *, inside: int) -> None:
+    """Remove a folder with everything in it, following no link."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(name, dir_fd=inside)
+        os.fsync(inside)

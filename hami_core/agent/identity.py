@@ -1,0 +1,163 @@
+"""Which container a CDI name was given to: read from the kubelet's device checkpoint.
+
+The kubelet stores what Allocate answered in ``kubelet_internal_checkpoint``, beside the pod's UID, the container's
+name and the slot ids, before it admits the pod. It is an internal format (the same in Kubernetes 1.30 to 1.36), so
+it is read strictly: an unknown form is an error that says what was found where, and nothing is guessed from it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from google.protobuf.message import DecodeError
+
+from hami_core.agent import files
+from hami_core.agent.proto import deviceplugin_pb2 as api
+from hami_core.errors import WireError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHECKPOINT: Final = "kubelet_internal_checkpoint"
+"""Name of the checkpoint in the kubelet's device-plugin folder."""
+LIMIT: Final = 64 << 20
+"""Largest checkpoint we read; 110 pods of 16 slots take about 100 KiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the kubelet recorded for one container and one resource.
+
+    Attributes:
+        pod_uid: UID of the pod (for static pods: of the manifest).
+        container: Container name.
+        resource: Extended resource name.
+        slot_ids: Slot ids given, sorted: the kubelet keeps a set.
+        names: CDI names (``vendor/class=name``) in the stored answer of Allocate.
+        mounts: Host path by container path in the stored answer (the identity in `serial` mode).
+    """
+
+    pod_uid: str
+    container: str
+    resource: str
+    slot_ids: tuple[str, ...]
+    names: tuple[str, ...]
+    mounts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The kubelet's device state: entries of containers and the slots it knows by resource."""
+
+    entries: tuple[Entry, ...] = ()
+    registered: tuple[tuple[str, frozenset[str]], ...] = ()
+
+    def of(self, resources: frozenset[str]) -> tuple[Entry, ...]:
+        """Entries of some resources."""
+        return tuple(e for e in self.entries if e.resource in resources)
+
+
+class _Wire(msgspec.Struct, forbid_unknown_fields=True):
+    """Base of the checkpoint's parts: an unknown field means a format we have not seen."""
+
+
+class _PodEntry(_Wire):
+    PodUID: str
+    ContainerName: str
+    ResourceName: str
+    DeviceIDs: dict[str, list[str]] | None
+    AllocResp: str | None = None
+
+
+class _Data(_Wire):
+    PodDeviceEntries: list[_PodEntry] | None = None
+    RegisteredDevices: dict[str, list[str] | None] | None = None
+
+
+class _File(_Wire):
+    Data: _Data
+    Checksum: int
+
+
+_decoder = msgspec.json.Decoder(_File)
+
+
+def decode(data: bytes, *, resources: frozenset[str] | None = None) -> Checkpoint:
+    """Read a checkpoint.
+
+    Args:
+        data: Content of the file.
+        resources: Resources whose entries to keep; answers stored for others are not looked at.
+
+    Raises:
+        WireError: It does not have the form we know.
+    """
+    try:
+        file = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise WireError(CHECKPOINT, -1, f"not a device checkpoint of a form we know: {error}") from error
+    found = enumerate(file.Data.PodDeviceEntries or ())
+    entries = tuple(_entry(i, e) for i, e in found if resources is None or e.ResourceName in resources)
+    registered = tuple((r, frozenset(ids or ())) for r, ids in sorted((file.Data.RegisteredDevices or {}).items()))
+    return Checkpoint(entries, registered)
+
+
+def _entry(index: int, raw: _PodEntry) -> Entry:
+    for field in ("PodUID", "ContainerName"):
+        value: Any = getattr(raw, field)
+        if not value or "/" in value or "\0" in value or value.startswith("."):
+            raise WireError(CHECKPOINT, index, f"PodDeviceEntries: {field} {value!r} is not a name")
+    slots = tuple(sorted(i for ids in (raw.DeviceIDs or {}).values() for i in ids))
+    response = _response(index, raw)
+    mounts = tuple((m.container_path, m.host_path) for m in response.mounts)
+    names = tuple(d.name for d in response.cdi_devices)
+    return Entry(raw.PodUID, raw.ContainerName, raw.ResourceName, slots, names, mounts)
+
+
+def _response(index: int, raw: _PodEntry) -> api.ContainerAllocateResponse:
+    where = f"PodDeviceEntries: AllocResp of container {raw.ContainerName}"
+    try:
+        return api.ContainerAllocateResponse.FromString(base64.b64decode(raw.AllocResp or "", validate=True))
+    except (binascii.Error, ValueError, DecodeError) as error:
+        raise WireError(CHECKPOINT, index, f"{where}: {error}") from error
+
+
+class CheckpointReader:
+    """Reads the checkpoint of a folder, again only when the file changed.
+
+    A kubelet that has never served a device has none: that is an empty checkpoint. A file that cannot be read or
+    understood leaves the last good state in `last` and raises.
+    """
+
+    def __init__(self, folder: Path, resources: frozenset[str]) -> None:
+        self.path = folder / CHECKPOINT
+        self.last = Checkpoint()
+        self._resources = resources
+        self._seen: tuple[int, int, int] | None = None
+
+    def read(self) -> Checkpoint:
+        """The checkpoint as it is now.
+
+        Raises:
+            WireError: It is there but can't be read or has a form we don't know.
+        """
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            self.last, self._seen = Checkpoint(), None
+            return self.last
+        except OSError as error:
+            raise WireError(str(self.path), -1, f"can't be read: {error.strerror}") from error
+        seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if seen != self._seen:
+            try:
+                data = files.read(str(self.path), limit=LIMIT)
+            except OSError as error:
+                raise WireError(str(self.path), -1, f"can't be read: {error}") from error
+            self.last = decode(data, resources=self._resources)
+            self._seen = seen
+        return self.last

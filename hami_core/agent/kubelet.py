@@ -1,0 +1,327 @@
+# ruff: noqa: N802, ARG002, ANN401 - the methods of a gRPC service are named and called as its .proto says
+"""The kubelet's device-plugin interface: one gRPC server on a unix socket for each resource.
+
+The kubelet dials us after we registered at its own socket. It admits pods one after the other, so Allocate answers
+from memory; what a container really gets is settled later, by CDI name (`hami_core.agent.identity`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import grpc
+import structlog
+from grpc import aio
+
+from hami_core.agent.proto import deviceplugin_pb2 as api
+from hami_core.agent.proto import deviceplugin_pb2_grpc as services
+from hami_core.errors import ConfigError, DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+log = structlog.get_logger(__name__)
+
+API_VERSION: Final = "v1beta1"
+KUBELET_SOCKET: Final = "kubelet.sock"
+SOCKET_PATH_MAX: Final = 107
+"""Bytes a unix socket's path may have on Linux."""
+REGISTER_TIMEOUT_S: Final = 5.0
+STOP_GRACE_S: Final = 2.0
+UNWATCHED_S: Final = 10.0
+"""A registered resource whose list nobody watches for so long is registered anew."""
+
+Slots = dict[str, tuple[bool, int]]
+"""Slot id → (healthy, NUMA node; negative: none)."""
+
+
+class Refused(Exception):  # noqa: N818 - a verdict, not an error of ours
+    """A container may not start now; the text is shown to its owner and the kubelet asks again."""
+
+
+class Binder(Protocol):
+    """What stands behind the interface and decides."""
+
+    def allocate(self, resource: str, slot_ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        """Answer for one container, from memory, never failing."""
+        ...
+
+    async def prestart(self, resource: str, slot_ids: Sequence[str]) -> None:
+        """Return once every container that holds exactly these slots may start; else raise `Refused`."""
+        ...
+
+
+@dataclass(slots=True)
+class Offer:
+    """The slots offered of one resource; every change or `nudge` goes to all watching streams at once."""
+
+    slots: Slots = field(default_factory=dict)
+    revision: int = 0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+
+    def set(self, slots: Mapping[str, tuple[bool, int]]) -> bool:
+        """Offer these slots. Returns whether anything changed."""
+        if dict(slots) == self.slots:
+            return False
+        self.slots = dict(slots)
+        self.nudge()
+        return True
+
+    def nudge(self) -> None:
+        """Send the list again, upon which the kubelet writes its checkpoint anew."""
+        self.revision += 1
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def after(self, revision: int) -> int:
+        """Wait until the revision is another one than this; the new one."""
+        while self.revision == revision:
+            await self._changed.wait()
+        return self.revision
+
+    @property
+    def healthy(self) -> int:
+        """How many slots are healthy: what the kubelet should show as allocatable."""
+        return sum(ok for ok, _ in self.slots.values())
+
+
+def card_of(slot_id: str) -> str:
+    """The device of a slot id ``<uuid>-<k>``."""
+    head, _, tail = slot_id.rpartition("-")
+    return head if head and tail.isdigit() else slot_id
+
+
+def prefer(available: Sequence[str], must: Sequence[str], size: int) -> list[str]:
+    """Choose slots: those that must be in, then one card after the other, emptiest first.
+
+    Which card a container gets is decided by its booking; spreading the ids over cards keeps the kubelet's count of
+    free slots by NUMA node as near to it as can be.
+    """
+    chosen = list(dict.fromkeys(must))[:size]
+    by_card: dict[str, list[str]] = {}
+    for slot in sorted(set(available) - set(chosen), key=_slot_order):
+        by_card.setdefault(card_of(slot), []).append(slot)
+    cards = sorted(by_card, key=lambda card: (-len(by_card[card]), card))
+    while len(chosen) < size and cards:
+        chosen += [by_card[card].pop(0) for card in cards][: size - len(chosen)]
+        cards = [card for card in cards if by_card[card]]
+    return chosen
+
+
+def _slot_order(slot: str) -> tuple[str, int]:
+    tail = slot.rpartition("-")[2]
+    return card_of(slot), int(tail) if tail.isdigit() and len(tail) < 10 else 0
+
+
+class SlotService(services.DevicePluginServicer):
+    """The five calls of the device-plugin API for one resource."""
+
+    def __init__(self, resource: str, offer: Offer, binder: Binder) -> None:
+        self._resource = resource
+        self._offer = offer
+        self._binder = binder
+        self.watching = 0
+        """Streams of ListAndWatch that are open: zero means the kubelet does not know our slots."""
+
+    async def GetDevicePluginOptions(self, request: api.Empty, context: Any) -> api.DevicePluginOptions:
+        """Both optional calls are ours."""
+        return options()
+
+    async def ListAndWatch(self, request: api.Empty, context: Any) -> AsyncIterator[api.ListAndWatchResponse]:
+        """The whole list at once and again after each change."""
+        self.watching += 1
+        try:
+            revision = self._offer.revision
+            while True:
+                yield api.ListAndWatchResponse(devices=_devices(self._offer.slots))
+                revision = await self._offer.after(revision)
+        finally:
+            self.watching -= 1
+
+    async def GetPreferredAllocation(
+        self, request: api.PreferredAllocationRequest, context: Any
+    ) -> api.PreferredAllocationResponse:
+        """One answer for each container asked about, always."""
+        answers = [
+            api.ContainerPreferredAllocationResponse(
+                deviceIDs=prefer(r.available_deviceIDs, r.must_include_deviceIDs, r.allocation_size)
+            )
+            for r in request.container_requests
+        ]
+        return api.PreferredAllocationResponse(container_responses=answers)
+
+    async def Allocate(self, request: api.AllocateRequest, context: Any) -> api.AllocateResponse:
+        """A fresh identity for each container; decides nothing and never fails."""
+        answers = [self._binder.allocate(self._resource, r.devices_ids) for r in request.container_requests]
+        return api.AllocateResponse(container_responses=answers)
+
+    async def PreStartContainer(
+        self, request: api.PreStartContainerRequest, context: Any
+    ) -> api.PreStartContainerResponse:
+        """Wait for the container's promise to be on disk, or refuse in words its owner understands."""
+        try:
+            await self._binder.prestart(self._resource, request.devices_ids)
+        except Refused as refusal:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(refusal))
+        return api.PreStartContainerResponse()
+
+
+def options() -> api.DevicePluginOptions:
+    """What we ask the kubelet to call."""
+    return api.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
+
+
+def _devices(slots: Slots) -> list[api.Device]:
+    found: list[api.Device] = []
+    for slot, (healthy, numa) in slots.items():
+        device = api.Device(ID=slot, health="Healthy" if healthy else "Unhealthy")
+        if numa >= 0:
+            device.topology.nodes.add(ID=numa)
+        found.append(device)
+    return found
+
+
+class Endpoint:
+    """The server of one resource: its socket, and its registration with the kubelet.
+
+    Args:
+        folder: The kubelet's device-plugin folder.
+        resource: Extended resource name.
+        binder: Who decides.
+    """
+
+    def __init__(self, folder: Path, resource: str, binder: Binder) -> None:
+        self.resource = resource
+        self.offer = Offer()
+        self.registered = False
+        self.socket = folder / (resource.rpartition("/")[0].split(".")[0] + "-" + resource.rpartition("/")[2] + ".sock")
+        self._kubelet = folder / KUBELET_SOCKET
+        self._binder = binder
+        self._server: aio.Server | None = None
+        self._service: SlotService | None = None
+        length = len(os.fsencode(self.socket))
+        if length > SOCKET_PATH_MAX:
+            raise ConfigError("plugin_dir", f"socket path {self.socket} has {length} bytes", "at most 107")
+
+    @property
+    def watching(self) -> int:
+        """Open ListAndWatch streams."""
+        return self._service.watching if self._service else 0
+
+    @property
+    def serves(self) -> bool:
+        """Whether our socket is there; the kubelet removes all of them when it starts."""
+        return self._server is not None and self.socket.is_socket()
+
+    async def serve(self) -> None:
+        """Serve on a new socket; an older server of ours is stopped first, since it would take the socket along."""
+        await self.stop()
+        with contextlib.suppress(FileNotFoundError):
+            self.socket.unlink()
+        server = aio.server(options=[("grpc.so_reuseport", 0)])
+        self._service = SlotService(self.resource, self.offer, self._binder)
+        services.add_DevicePluginServicer_to_server(self._service, server)
+        try:
+            server.add_insecure_port(f"unix:{self.socket}")
+        except RuntimeError as error:
+            raise DeviceError(f"can't listen on {self.socket}: {error}") from error
+        await server.start()
+        self._server = server
+
+    async def register(self) -> None:
+        """Tell the kubelet where we are.
+
+        Raises:
+            DeviceError: It is not there or refuses.
+        """
+        request = api.RegisterRequest(
+            version=API_VERSION, endpoint=self.socket.name, resource_name=self.resource, options=options()
+        )
+        try:
+            async with aio.insecure_channel(f"unix:{self._kubelet}") as channel:
+                await services.RegistrationStub(channel).Register(request, timeout=REGISTER_TIMEOUT_S)
+        except aio.AioRpcError as error:
+            self.registered = False
+            raise DeviceError(
+                f"kubelet at {self._kubelet} did not register {self.resource}: {error.code().name}: {error.details()}"
+            ) from error
+        self.registered = True
+        log.info("registered with the kubelet", resource=self.resource, slots=len(self.offer.slots))
+
+    async def stop(self) -> None:
+        """Stop serving; calls in flight get two seconds."""
+        server, self._server, self.registered = self._server, None, False
+        if server is not None:
+            await server.stop(STOP_GRACE_S if self.watching == 0 else 0.2)
+
+
+class KubeletLink:
+    """Keeps every endpoint served and registered, over kubelet restarts.
+
+    A kubelet that starts removes all sockets in the folder and forgets its plugins, so a `kubelet.sock` with another
+    identity (inode and change time) means: new sockets, register again.
+    """
+
+    def __init__(
+        self, folder: Path, endpoints: Iterable[Endpoint], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.endpoints = tuple(endpoints)
+        self._clock = clock
+        self._unwatched_since: float | None = None
+        self._path = folder / KUBELET_SOCKET
+        self._seen: tuple[int, int] | None = None
+        self._lock = asyncio.Lock()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether every resource is registered and watched by the kubelet."""
+        return all(e.registered and e.watching for e in self.endpoints)
+
+    async def check(self, *, force: bool = False) -> bool:
+        """Serve and register what is not. Returns whether all is well; failures are logged, to be tried again."""
+        async with self._lock:
+            now = self._identity()
+            if now is None:
+                self._seen = None
+                return False
+            again = force or now != self._seen or self._unwatched()
+            wanted = [e for e in self.endpoints if again or not e.serves or not e.registered]
+            try:
+                for endpoint in wanted:
+                    await endpoint.serve()
+                    await endpoint.register()
+            except DeviceError as error:
+                log.warning("not registered with the kubelet", error=str(error))
+                return False
+            self._seen = now
+            return True
+
+    def _unwatched(self) -> bool:
+        """Whether the kubelet has not looked at a registered resource for a while: it has forgotten it."""
+        if all(e.watching or not e.registered for e in self.endpoints):
+            self._unwatched_since = None
+            return False
+        now = self._clock()
+        if self._unwatched_since is None:
+            self._unwatched_since = now
+        if now - self._unwatched_since < UNWATCHED_S:
+            return False
+        self._unwatched_since = None
+        return True
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            status = self._path.stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_ctime_ns
+
+    async def stop(self) -> None:
+        """Stop all servers."""
+        await asyncio.gather(*(e.stop() for e in self.endpoints))

@@ -1,0 +1,60 @@
+"""This node's pods by UID, from an informer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hami_core.kube.port import PODS
+from hami_core.model import ContainerKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hami_core.kube.informer import Informer
+    from hami_core.kube.objects import Container, Pod
+
+
+class PodIndex:
+    """Pods by UID. With two pods of one UID (there are none) the last one wins.
+
+    Args:
+        informer: An informer of the pods of this node.
+        changed: Called after each change.
+    """
+
+    def __init__(self, informer: Informer[Pod], changed: Callable[[], None] = lambda: None) -> None:
+        if informer.resource is not PODS:
+            raise ValueError(f"an informer of {informer.resource.plural}, not of pods")
+        self._informer = informer
+        self._by_uid: dict[str, Pod] = {}
+        self._changed = changed
+        informer.on_change(self._on_change)
+
+    def _on_change(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._by_uid.pop(old.uid, None)
+        if new is not None:
+            self._by_uid[new.uid] = new
+        self._changed()
+
+    @property
+    def synced(self) -> bool:
+        """Whether absence means something."""
+        return self._informer.synced.is_set()
+
+    def get(self, uid: str) -> Pod | None:
+        """A pod of this node, or None."""
+        return self._by_uid.get(uid)
+
+    def all(self) -> tuple[Pod, ...]:
+        """All pods of this node."""
+        return tuple(self._by_uid.values())
+
+
+def containers_of(pod: Pod) -> tuple[tuple[str, ContainerKind, Container], ...]:
+    """A pod's containers in HAMi's order, init containers (and sidecars among them) first."""
+    init = [
+        (c.name, ContainerKind.SIDECAR if c.restart_policy == "Always" else ContainerKind.INIT, c)
+        for c in pod.spec.init_containers
+    ]
+    return (*init, *((c.name, ContainerKind.APP, c) for c in pod.spec.containers))

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hami_core.tests.agent.node import Node
+
+
+@pytest.fixture
+def short_dir():
+    """A folder with a path short enough for unix sockets."""
+    path = Path(tempfile.mkdtemp(prefix="hami-"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+async def node(short_dir):
+    node = Node(short_dir)
+    await node.kubelet.start()
+    yield node
+    await node.down()
+    await node.kubelet.stop()

@@ -1,0 +1,242 @@
+"""One node under test: a vendor of two shared cards, the agent's core behind real sockets, a stub kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hami_core.agent.authority import Authority, Policy
+from hami_core.agent.cdi import SpecFolder
+from hami_core.agent.identity import CheckpointReader
+from hami_core.agent.kubelet import Endpoint, KubeletLink
+from hami_core.agent.pods import PodIndex
+from hami_core.agent.reconcile import Reconciler
+from hami_core.agent.records import RecordStore
+from hami_core.agent.vendor import Vendor
+from hami_core.agent.watch import watch_folder
+from hami_core.kube.informer import Informer
+from hami_core.kube.port import PODS
+from hami_core.model import (
+    Advertisement,
+    ContainerEdits,
+    ContainerKind,
+    ContainerRef,
+    ContainerSlices,
+    Device,
+    DeviceNode,
+    Family,
+    Resources,
+    Slice,
+)
+from hami_core.tests.agent.memory_api import MemoryApi
+from hami_core.tests.agent.stub_kubelet import StubKubelet
+from hami_core.wire import keys
+from hami_core.wire.pod import encode_pod_devices
+from hami_core.wire.signature import generate_private_key, sign, statement_of
+
+GPU = "acme.io/card"
+FAMILY = Family(
+    "ACME", Resources(GPU, "acme.io/mem"), allocated_key="hami.io/acme-devices-allocated", pod_keys=("acme.io/tune",)
+)
+KEY = generate_private_key()
+
+
+@dataclass
+class Acme:
+    """A vendor whose limits file says what the container holds."""
+
+    name: str = "acme"
+    families: tuple[Family, ...] = (FAMILY,)
+    cards: int = 2
+    slots: int = 10
+    memory_mib: int = 1000
+    allocations: list[ContainerRef] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
+    fail: Exception | None = None
+
+    def discover(self) -> list[Device]:
+        return [
+            Device(f"card-{i:08d}", i, self.slots, self.memory_mib, 100, "ACME-1", "ACME") for i in range(self.cards)
+        ]
+
+    def advertise(self, devices) -> Advertisement:
+        slots = {f"{d.id}-{k}": (d.healthy, d.numa) for d in devices for k in range(d.slots)}
+        return Advertisement(slots={GPU: slots}, env={"ACME_VISIBLE": "void"}, annotations={"a": "b"})
+
+    def allocate(self, slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:
+        if self.fail:
+            raise self.fail
+        self.allocations.append(container)
+        text = "\n".join(f"{container.pod_uid} {container.container} {s.device_id} {s.memory_mib}" for s in slices)
+        return ContainerEdits(
+            env={"ACME_VISIBLE": "void", "ACME_FOR": f"{container.pod_uid}/{container.container}"},
+            device_nodes=tuple(DeviceNode(f"/dev/{s.device_id}") for s in slices),
+            limits={"limits": text.encode()},
+            limits_path="/usr/local/vgpu/limits",
+            region={"vgpu.cache": bytes(4096)},
+            region_path="/usr/local/vgpu/region",
+        )
+
+    def health(self, devices):
+        return []
+
+    def release(self, container: ContainerRef) -> None:
+        self.released.append(container.container)
+
+    def metrics(self, records, region_dirs):
+        return []
+
+
+class Notes:
+    """What the agent says to the outside."""
+
+    def __init__(self) -> None:
+        self.refusals: list[tuple[str, str, str]] = []
+        self.touched: list[str] = []
+        self.unfit: set[str] = set()
+        self.nudged = 0
+        self.endpoints: dict[str, Endpoint] = {}
+
+    def refused(self, pod, container, reason):
+        self.refusals.append((pod.key, container, reason))
+
+    def resolved(self, pod):
+        self.touched.append(pod.key)
+
+    def misfitting(self, pod):
+        self.unfit.add(pod.key)
+
+    def nudge(self, resource):
+        self.nudged += 1
+        self.endpoints[resource].offer.nudge()
+
+
+@dataclass
+class Agent:
+    """One life of the agent's process."""
+
+    node: Node
+    policy: str = "required"
+    boot_id: str = "boot-1"
+    prestart_wait_s: float = 5.0
+
+    async def start(self) -> Agent:
+        n = self.node
+        self.vendor = Vendor(n.vendor)
+        self.notes = Notes()
+        authority = Authority("n1", {"ACME": FAMILY}, (KEY.public_key(),), Policy.parse(self.policy))
+        informer = Informer(n.api, PODS)
+        self.core = Reconciler(
+            vendors=[self.vendor],
+            reader=CheckpointReader(n.plugin_dir, frozenset({GPU})),
+            store=RecordStore(n.state_dir),
+            specs=SpecFolder(n.cdi_dir),
+            pods=PodIndex(informer, lambda: self.core.wake()),
+            authority=authority,
+            host=self.notes,
+            boot_id=self.boot_id,
+            prestart_wait_s=self.prestart_wait_s,
+        )
+        devices = await self.vendor.discover()
+        self.core.devices = {d.id: d for d in devices}
+        advertised = await self.vendor.advertise(devices)
+        self.endpoint = Endpoint(n.plugin_dir, GPU, self.core)
+        self.endpoint.offer.set(advertised.slots[GPU])
+        self.notes.endpoints[GPU] = self.endpoint
+        self.link = KubeletLink(n.plugin_dir, [self.endpoint])
+        await self.core.start()
+        self.tasks = [asyncio.ensure_future(t) for t in (informer.run(), self.core.run(), self._watch())]
+        if not n.api.down:
+            await asyncio.wait_for(informer.synced.wait(), 10)
+        return self
+
+    async def _watch(self) -> None:
+        checking: set[asyncio.Task] = set()
+
+        def changed() -> None:
+            self.core.wake()
+            if not checking:
+                task = asyncio.ensure_future(self.link.check())
+                checking.add(task)
+                task.add_done_callback(checking.discard)
+
+        await watch_folder(self.node.plugin_dir, changed, poll_s=0.1)
+
+    async def stop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.link.stop()
+        self.vendor.close()
+
+
+class Node:
+    """A node's disk, its kubelet and the API server; the agent may come and go."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.plugin_dir = root / "dp"
+        self.cdi_dir = root / "cdi"
+        self.state_dir = root / "state"
+        self.api = MemoryApi()
+        self.vendor = Acme()
+        self.kubelet = StubKubelet(self.plugin_dir, self.cdi_dir)
+        self.agent: Agent | None = None
+
+    async def up(self, **how) -> Agent:
+        self.agent = await Agent(self, **how).start()
+        return self.agent
+
+    async def registered(self) -> None:
+        await self.kubelet.until(lambda: self.kubelet.slots.get(GPU))
+
+    async def down(self) -> None:
+        if self.agent:
+            await self.agent.stop()
+            self.agent = None
+
+    def pod(self, name: str, containers: list[tuple[str, ContainerKind, list[tuple[str, int]]]], **how) -> str:
+        """Make a pod bound here: (container, kind, [(card, MiB)]). Returns its UID."""
+        uid = how.get("uid", f"uid-{name}")
+        slices = [
+            ContainerSlices(n, k, tuple(Slice(card, "ACME", mib, 0, type="ACME") for card, mib in held))
+            for n, k, held in containers
+        ]
+        annotations = {
+            keys.NODE: how.get("node", "n1"),
+            FAMILY.allocated_key: how.get("text") or encode_pod_devices([c.slices for c in slices]),
+            **how.get("annotations", {}),
+        }
+        if how.get("signed", True):
+            key = how.get("key", KEY)
+            with contextlib.suppress(Exception) if how.get("text") else contextlib.nullcontext():
+                statement = statement_of(uid, annotations, [FAMILY], epoch=how.get("epoch", 1))
+                annotations[keys.SIGNATURE] = sign(key, statement)
+        annotations.update(how.get("forged", {}))
+        for drop in how.get("without", ()):
+            annotations.pop(drop)
+        spec: dict = {"nodeName": "n1", "schedulerName": "hami-scheduler", "containers": [], "initContainers": []}
+        for n, k, held in containers:
+            body: dict = {"name": n, "resources": {"limits": {GPU: str(len(held))} if held else {}}}
+            if k is ContainerKind.SIDECAR:
+                body["restartPolicy"] = "Always"
+            spec["containers" if k is ContainerKind.APP else "initContainers"].append(body)
+        meta = {
+            "name": name,
+            "namespace": "default",
+            "uid": uid,
+            "annotations": annotations,
+            "creationTimestamp": how.get("created", "2026-01-01T00:00:00Z"),
+            "ownerReferences": how.get("owners", []),
+        }
+        self.api.put(PODS, {"metadata": meta, "spec": spec, "status": {"phase": how.get("phase", "Pending")}})
+        return uid
+
+    def limits_of(self, edits: dict) -> str:
+        """What the limits mount of a container holds."""
+        mounts = {m["containerPath"]: m for m in edits["mounts"]}
+        assert "ro" in mounts["/usr/local/vgpu/limits"]["options"]
+        assert "rw" in mounts["/usr/local/vgpu/region"]["options"]
+        return (Path(mounts["/usr/local/vgpu/limits"]["hostPath"]) / "limits").read_text()

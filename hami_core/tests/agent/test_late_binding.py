@@ -1,0 +1,252 @@
+"""One pod's way from Allocate to its own spec, over real sockets."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import grpc
+import pytest
+
+from hami_core.kube.port import PODS
+from hami_core.model import ContainerKind
+from hami_core.tests.agent.node import FAMILY, GPU
+from hami_core.wire import keys
+from hami_core.wire.signature import generate_private_key
+
+APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
+C0, C1 = "card-00000000", "card-00000001"
+
+
+async def test_a_container_gets_exactly_its_slice(node):
+    await node.up()
+    await node.registered()
+    assert node.kubelet.options[GPU].pre_start_required
+    assert node.kubelet.options[GPU].get_preferred_allocation_available
+    uid = node.pod("a", [("main", APP, [(C1, 300)])], annotations={"acme.io/tune": "x", "other": "y"})
+    given = await node.kubelet.admit(uid, "main", GPU, 1)
+    assert given.response.envs == {"ACME_VISIBLE": "void"}
+    assert not given.response.mounts
+    await node.kubelet.prestart(given)
+    edits = node.kubelet.create(given)
+    assert node.limits_of(edits) == f"{uid} main {C1} 300"
+    assert "ACME_VISIBLE=void" in edits["env"]
+    assert edits["deviceNodes"] == [{"path": f"/dev/{C1}", "permissions": "rw"}]
+    assert node.vendor.allocations[0].annotations == {"acme.io/tune": "x"}
+    region = next(Path(m["hostPath"]) for m in edits["mounts"] if m["containerPath"].endswith("region"))
+    assert stat.S_IMODE(region.stat().st_mode) == 0o755
+    assert stat.S_IMODE((region / "vgpu.cache").stat().st_mode) == 0o666
+
+
+async def test_init_and_app_with_the_same_slots_are_told_apart(node):
+    await node.up()
+    await node.registered()
+    uid = node.pod("a", [("prep", INIT, [(C0, 100)]), ("log", SIDECAR, []), ("main", APP, [(C0, 400)])])
+    first = await node.kubelet.admit(uid, "prep", GPU, 1)
+    second = await node.kubelet.admit(uid, "main", GPU, 1, reuse=first.slots)
+    assert first.slots == second.slots
+    await node.kubelet.prestart(first)
+    assert node.limits_of(node.kubelet.create(first)) == f"{uid} prep {C0} 100"
+    assert node.limits_of(node.kubelet.create(second)) == f"{uid} main {C0} 400"
+
+
+async def test_every_allocate_has_a_name_of_its_own(node):
+    await node.up()
+    await node.registered()
+    uids = [node.pod(f"p{i}", [("main", APP, [(C0, 10)])]) for i in range(8)]
+    given = [await node.kubelet.admit(uid, "main", GPU, 1) for uid in uids]
+    names = {g.response.cdi_devices[0].name for g in given}
+    assert len(names) == 8
+    assert all(n.startswith("acme.hami.io/slot=") and len(n.partition("=")[2]) == 32 for n in names)
+
+
+async def refusal(node, given) -> str:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await node.kubelet.prestart(given)
+    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    with pytest.raises(KeyError):
+        node.kubelet.create(given)
+    return caught.value.details()
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ({"signed": False}, "is not signed"),
+        ({"key": generate_private_key()}, "signature is not valid"),
+        ({"forged": {FAMILY.allocated_key: f"{C0},ACME,900,0:;"}}, "does not belong to this allocation"),
+        ({"forged": {keys.NODE: "n2"}}, "is for node n2"),
+        ({"forged": {keys.SIGNATURE: "v1:zz"}}, "malformed, expected v1"),
+        ({"text": f"{C0},ACME,-5,0:;"}, "malformed"),
+        ({"text": f"{C0},ACME,99999999999,0:;"}, "malformed"),
+        ({"text": f"{C0},ACME,10"}, "malformed"),
+        ({"text": f"{C0},ACME,10,0:;{C0},ACME,10,0:;{C0},ACME,10,0:;"}, "malformed"),
+        ({"without": [FAMILY.allocated_key]}, "was not placed by the HAMi scheduler"),
+    ],
+)
+async def test_an_allocation_that_does_not_count_is_refused_in_words(node, how, text):
+    agent = await node.up()
+    await node.registered()
+    uid = node.pod("a", [("main", APP, [(C0, 300)])], **how)
+    given = await node.kubelet.admit(uid, "main", GPU, 1)
+    said = await refusal(node, given)
+    assert said.startswith("pod default/a, container main: ")
+    assert text in said
+    assert agent.notes.refusals == [("default/a", "main", said.partition("main: ")[2])]
+    assert not agent.core.records
+
+
+async def test_a_refused_pod_is_touched_when_its_reason_is_gone(node):
+    agent = await node.up()
+    await node.registered()
+    uid = node.pod("a", [("main", APP, [(C0, 300)])], signed=False)
+    given = await node.kubelet.admit(uid, "main", GPU, 1)
+    await refusal(node, given)
+    node.pod("a", [("main", APP, [(C0, 300)])])
+    await node.kubelet.until(lambda: agent.notes.touched)
+    await node.kubelet.prestart(given)
+    assert node.limits_of(node.kubelet.create(given)) == f"{uid} main {C0} 300"
+
+
+async def test_unsigned_pods_of_a_trusted_scheduler_pass(node):
+    await node.up(policy="trust:hami-scheduler")
+    await node.registered()
+    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])], signed=False), "main", GPU, 1)
+    await node.kubelet.prestart(given)
+
+
+async def test_adoption_is_for_pods_made_before(node):
+    await node.up(policy="adopt:2026-02-01T00:00:00Z")
+    await node.registered()
+    old = node.pod("old", [("main", APP, [(C0, 1)])], signed=False, created="2026-01-31T23:59:59Z")
+    await node.kubelet.prestart(await node.kubelet.admit(old, "main", GPU, 1))
+    new = node.pod("new", [("main", APP, [(C0, 1)])], signed=False, created="2026-02-01T00:00:01Z")
+    assert "is not signed" in await refusal(node, await node.kubelet.admit(new, "main", GPU, 1))
+
+
+async def test_who_holds_stays_and_who_does_not_fit_is_told(node):
+    agent = await node.up()
+    await node.registered()
+    first = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 700)])]), "main", GPU, 1)
+    await node.kubelet.prestart(first)
+    late = await node.kubelet.admit(node.pod("b", [("main", APP, [(C0, 400)])], epoch=9), "main", GPU, 1)
+    said = await refusal(node, late)
+    assert "needs 400 MiB, 300 of 1000 MiB are free (held by default/a)" in said
+    assert agent.notes.unfit == {"default/b"}
+    node.api.drop(PODS, "a", "default")
+    node.kubelet.forget("uid-a")
+    await node.kubelet.until(lambda: agent.notes.touched == ["default/b"])
+    await node.kubelet.prestart(late)
+
+
+async def test_among_those_that_wait_the_higher_epoch_wins(node):
+    await node.up()
+    await node.registered()
+    node.kubelet.hold_checkpoint = True
+    low = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 700)])], epoch=3), "main", GPU, 1)
+    high = await node.kubelet.admit(node.pod("b", [("main", APP, [(C0, 700)])], epoch=4), "main", GPU, 1)
+    node.kubelet.checkpoint()
+    await node.kubelet.prestart(high)
+    assert "needs 700 MiB" in await refusal(node, low)
+
+
+async def test_the_number_of_slots_must_match(node):
+    await node.up()
+    await node.registered()
+    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 2)
+    assert "gave it 2 slots" in await refusal(node, given)
+
+
+async def test_files_go_when_api_and_kubelet_have_no_such_pod(node):
+    agent = await node.up()
+    await node.registered()
+    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    await node.kubelet.prestart(given)
+    node.kubelet.forget("uid-a")
+    await agent.core.pass_once()
+    assert node.kubelet.create(given), "the API server still has the pod"
+    node.api.drop(PODS, "a", "default")
+    await node.kubelet.until(lambda: not agent.core.records)
+    assert not list(node.cdi_dir.iterdir())
+    assert not list((node.state_dir / "containers").iterdir())
+    assert node.vendor.released == ["main"]
+
+
+async def test_a_name_the_checkpoint_lacks_makes_the_kubelet_write_again(node):
+    agent = await node.up()
+    await node.registered()
+    node.kubelet.hold_checkpoint = True
+    uid = node.pod("a", [("main", APP, [(C0, 1)])])
+    given = await node.kubelet.admit(uid, "main", GPU, 1)
+    lists = node.kubelet.lists
+    await node.kubelet.until(lambda: node.kubelet.lists > lists)
+    node.kubelet.hold_checkpoint = False
+    await node.kubelet.until(lambda: agent.core.records)
+    await node.kubelet.prestart(given)
+    assert agent.notes.nudged >= 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"Data":{"PodDeviceEntries":[{"PodUID":1}]},"Checksum":1}',
+        b'{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{},"New":1},"Checksum":1}',
+        b'{"Data":{"PodDeviceEntries":[{"PodUID":"u","ContainerName":"../x","ResourceName":"acme.io/card",'
+        b'"DeviceIDs":{},"AllocResp":""}],"RegisteredDevices":{}},"Checksum":1}',
+        b'{"Data":{"PodDeviceEntries":[{"PodUID":"u","ContainerName":"c","ResourceName":"acme.io/card",'
+        b'"DeviceIDs":{},"AllocResp":"/////w=="}],"RegisteredDevices":{}},"Checksum":1}',
+    ],
+)
+async def test_a_checkpoint_of_unknown_form_starts_nothing_and_says_so(node, data):
+    agent = await node.up(prestart_wait_s=0.3)
+    await node.registered()
+    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    await node.kubelet.prestart(given)
+    late = await node.kubelet.admit(node.pod("b", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    node.kubelet.write_checkpoint(data)
+    await node.kubelet.until(lambda: agent.core.checkpoint_problem)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await node.kubelet.prestart(late)
+    assert "checkpoint can't be used" in caught.value.details()
+    assert node.kubelet.create(given), "nothing that is there is taken away"
+    node.kubelet.checkpoint()
+    await node.kubelet.prestart(late)
+    assert agent.core.checkpoint_problem == ""
+
+
+async def test_another_plugins_slots_are_refused(node):
+    agent = await node.up()
+    await node.registered()
+    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    del given.response.cdi_devices[:]
+    node.kubelet.checkpoint()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await node.kubelet.prestart(given)
+    assert "given by another device plugin" in caught.value.details()
+    await agent.core.pass_once()
+
+
+async def test_a_vendors_failure_is_shown_and_tried_again(node):
+    agent = await node.up()
+    await node.registered()
+    node.vendor.fail = RuntimeError("card fell off the bus")
+    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    assert "card fell off the bus" in await refusal(node, given)
+    node.vendor.fail = None
+    await node.kubelet.until(lambda: agent.notes.touched)
+    await node.kubelet.prestart(given)
+
+
+async def test_registers_again_when_the_kubelet_restarts(node):
+    agent = await node.up()
+    await node.registered()
+    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    for _ in range(2):
+        await node.kubelet.restart()
+        await node.registered()
+    assert node.kubelet.registrations == 3
+    await node.kubelet.prestart(given)
+    await node.kubelet.until(lambda: agent.link.is_connected)
