@@ -1,0 +1,81 @@
+"""Usage is a pure function of nodes, bookings and holds: compute it anew and compare it with what was kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hami_core.inventory.nodes import FamilyDevices
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hami_core.inventory.ledger import Ledger
+    from hami_core.inventory.nodes import Node
+    from hami_core.inventory.table import Cluster
+    from hami_core.placement.quota import QuotaBook
+
+
+def repair(nodes: Mapping[str, Node], ledger: Ledger, cluster: Cluster, quota: QuotaBook) -> int:
+    """Recompute, compare, and put right what differs.
+
+    Returns:
+        How many sums of devices, cells of columns and sums of quotas differed.
+    """
+    differing = 0
+    for name, node in nodes.items():
+        wrong = _node_drift(name, node, ledger) + _column_drift(node, cluster)
+        if wrong:
+            cluster.set_node(node)
+        differing += wrong
+    return differing + _quota_drift(ledger, quota)
+
+
+def _node_drift(name: str, node: Node, ledger: Ledger) -> int:
+    fresh = {word: FamilyDevices(family.devices) for word, family in node.families.items()}
+    for entry in ledger.on(name):
+        for use in entry.uses:
+            if use.family in fresh:
+                fresh[use.family].apply(use, entry.pod, 1)
+    wrong = sum(
+        mine != theirs
+        for word, family in node.families.items()
+        for kept, counted in zip(family.sums(), fresh[word].sums(), strict=True)
+        for mine, theirs in zip(kept, counted, strict=True)
+    )
+    if wrong:
+        node.families = fresh
+    return wrong
+
+
+def _column_drift(node: Node, cluster: Cluster) -> int:
+    wrong = int(cluster.names[node.column] != node.facts.name)
+    for word, family in node.families.items():
+        table = cluster.tables.get(word)
+        if table is None:
+            continue
+        count = len(family.devices)
+        for column, kept in (
+            (table.used, family.slots),
+            (table.used_memory, family.memory),
+            (table.used_cores, family.cores),
+        ):
+            limits = np.iinfo(column.dtype)
+            wrong += int((column[:count, node.column] != np.clip(kept, -limits.max, limits.max)).sum())
+    return wrong
+
+
+def _quota_drift(ledger: Ledger, quota: QuotaBook) -> int:
+    counted: dict[tuple[str, str], tuple[int, int]] = {}
+    for entry in ledger:
+        for use in entry.uses:
+            key = (entry.namespace, use.family)
+            memory, cores = counted.get(key, (0, 0))
+            counted[key] = (memory + use.memory_mib, cores + use.cores)
+    counted = {key: amounts for key, amounts in counted.items() if amounts != (0, 0)}
+    kept = quota.usage()
+    wrong = sum(kept.get(key) != counted.get(key) for key in kept.keys() | counted.keys())
+    if wrong:
+        quota.restore(counted)
+    return wrong

@@ -1,0 +1,395 @@
+"""What the cluster has and uses: the scheduler's one allocator. Single-threaded; time is passed in; no I/O."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hami_core.inventory import drift
+from hami_core.inventory.ledger import Entry, Ledger
+from hami_core.inventory.nodes import FamilyDevices, Node
+from hami_core.inventory.search import Search
+from hami_core.inventory.table import Cluster
+from hami_core.model import Allocation, Booking
+from hami_core.placement import explain
+from hami_core.placement.peak import uses
+from hami_core.placement.place import Plan, Rejection, place
+from hami_core.placement.policy import PolicyDefaults
+from hami_core.placement.quota import QuotaBook
+from hami_core.wire import reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hami_core.inventory.names import RawNames
+    from hami_core.inventory.outcome import FilterOutcome
+    from hami_core.model import Device, DeviceUsage, NodeFacts, PodRequest, Reason, VendorRules
+
+
+class Inventory:
+    """Devices, bookings, holds and quotas of a cluster; answers Filter, Prioritize and Bind.
+
+    Usage is a pure function of nodes, bookings and holds, kept incrementally: `drift` recomputes and compares.
+    A *booking* is a pod's allocation that exists or is being written; a *hold* its forerunner between Filter and
+    Bind. Both count alike; only Bind (`book`) may displace holds, nothing displaces a booking.
+
+    Args:
+        rules: Rules of every family served (`hami_core.plugins`); they never raise.
+        defaults: Policies of pods that name none.
+
+    Attributes:
+        quota: Limits and usage of namespaces; its ``admission_refusal`` and ``rows`` serve webhook and metrics.
+    """
+
+    def __init__(self, rules: Sequence[VendorRules], defaults: PolicyDefaults | None = None) -> None:
+        self.rules = {rule.family.word: rule for rule in rules}
+        self.defaults = defaults or PolicyDefaults()
+        self.quota = QuotaBook(rule.family for rule in rules)
+        self._nodes: dict[str, Node] = {}
+        self._ledger = Ledger()
+        self._cluster = Cluster(self.rules)
+        self._search = Search(self._cluster, self._nodes, self.quota)
+
+    # --- nodes -------------------------------------------------------------------------------------------------
+
+    def set_node(
+        self, facts: NodeFacts, devices: Mapping[str, Sequence[Device] | None], *, closed: bool = False
+    ) -> None:
+        """Take in a node's devices, new or changed. Idempotent.
+
+        Args:
+            facts: The node.
+            devices: Common word → devices; None or empty: the node has none of that family. A node without any
+                device is not registered: Filter answers ``node unregistered`` for it.
+            closed: The node takes no new pods (a vendor's `register` failed); what runs there keeps counting.
+        """
+        families = {word: FamilyDevices(given) for word, given in devices.items() if given}
+        old = self._nodes.get(facts.name)
+        if old is not None and _same_devices(old.families, families):
+            old.facts = facts
+            if old.closed != closed:
+                old.closed = closed
+                self._cluster.set_node(old)
+            return
+        if not families:
+            self.remove_node(facts.name)
+            return
+        node = Node(facts, closed=closed, families=families)
+        if old is not None:
+            node.column, node.generation = old.column, old.generation + 1
+        for entry in self._ledger.on(facts.name):
+            for use in entry.uses:
+                if use.family in families:
+                    families[use.family].apply(use, entry.pod, 1)
+        self._nodes[facts.name] = node
+        self._cluster.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node. Its pods stay booked, and count again should it come back. Unknown names are no error."""
+        node = self._nodes.pop(name, None)
+        if node is not None:
+            self._cluster.remove_node(node)
+
+    def node_names(self) -> list[str]:
+        """Names of all registered nodes, sorted."""
+        return sorted(self._nodes)
+
+    # --- pods --------------------------------------------------------------------------------------------------
+
+    def set_pod(self, booking: Booking, *, init_done: bool = False) -> None:
+        """Take in a pod's allocation as the API server has it: the truth, whatever was booked before. Idempotent.
+
+        Ends the pod's hold. Terminating pods count until `remove_pod`.
+
+        Args:
+            booking: The pod and its allocation.
+            init_done: Every init container that is no sidecar has ended; from then on only sidecars and app
+                containers count. Once True it stays so.
+        """
+        self.release_hold(booking.uid)
+        old = self._ledger.bookings.get(booking.uid)
+        if old is not None:
+            done = init_done or old.init_done
+            if old.allocation == booking.allocation and done == old.init_done:
+                return
+            init_done = done
+            self._drop(old)
+        self._put(_entry(booking, init_done=init_done))
+
+    def remove_pod(self, uid: str) -> None:
+        """Forget a pod that is deleted, succeeded or failed. Idempotent."""
+        self.release_hold(uid)
+        self.release(uid)
+
+    def bookings(self) -> Iterator[Booking]:
+        """Every booking."""
+        for entry in self._ledger.bookings.values():
+            yield Booking(entry.uid, entry.namespace, entry.name, entry.allocation)
+
+    def booking(self, uid: str) -> Booking | None:
+        """A pod's booking."""
+        entry = self._ledger.bookings.get(uid)
+        return None if entry is None else Booking(entry.uid, entry.namespace, entry.name, entry.allocation)
+
+    # --- quota -------------------------------------------------------------------------------------------------
+
+    def set_quota(self, namespace: str, name: str, hard: Mapping[str, str]) -> None:
+        """Take in a ResourceQuota's ``spec.hard``, new or changed."""
+        self.quota.set(namespace, name, hard)
+
+    def remove_quota(self, namespace: str, name: str) -> None:
+        """Forget a ResourceQuota. Idempotent."""
+        self.quota.remove(namespace, name)
+
+    # --- Filter, Prioritize ------------------------------------------------------------------------------------
+
+    def filter(self, request: PodRequest, nodes: Sequence[str] | RawNames, *, limit: int = 16) -> FilterOutcome:
+        """Rank the nodes a pod fits on. Changes nothing but the pod's own hold, which ends here.
+
+        Args:
+            request: The pod's effective request; one that asks for nothing fits on every registered node.
+            nodes: The candidates, as names or as raw JSON.
+            limit: How many of the best to return; each was verified exactly.
+
+        Raises:
+            WireError: Raw names are no JSON array of strings.
+        """
+        self.release_hold(request.uid)
+        return self._search.run(Plan(request, self.rules, self.defaults), nodes, limit)
+
+    def explain(self, request: PodRequest, node: str | None = None) -> list[Reason]:
+        """Say why a pod does not fit, device by device, with amounts.
+
+        Args:
+            request: The pod's effective request.
+            node: One node, or None for all of them.
+
+        Returns:
+            One reason for each device that refuses (or for the node as a whole), ``detail`` naming node and container;
+            empty for a node it fits on. Holds of other pods count, the pod's own does not.
+        """
+        names = [node] if node is not None else self.node_names()
+        return [reason for name in names for reason in self._explain_node(request, name)]
+
+    def explain_text(self, request: PodRequest, node: str | None = None) -> str:
+        """The same for people: ``needs 30000 MiB on one card; of n1's 8 cards the freest has 12000 MiB free``."""
+        names = [node] if node is not None else self.node_names()
+        return explain.text(request, {name: self._explain_node(request, name) for name in names})
+
+    def _explain_node(self, request: PodRequest, name: str) -> list[Reason]:
+        node = self._nodes.get(name)
+        if node is None:
+            return [explain.for_node(reasons.NODE_UNREGISTERED, name)]
+        if node.closed:
+            return [explain.for_node(reasons.NODE_USAGE_UNAVAILABLE, name)]
+        own = self._ledger.holds.get(request.uid)
+        if own is not None:
+            self._drop(own)
+        try:
+            plan = Plan(request, self.rules, self.defaults)
+            return explain.node_reasons(name, node.cards(request.families), plan, self.quota)
+        finally:
+            if own is not None:
+                self._put(own)
+
+    # --- holds and bookings ------------------------------------------------------------------------------------
+
+    def hold(self, request: PodRequest, node: str, until: float) -> Allocation | Rejection:
+        """Keep a pod's place on a node until its Bind. Replaces the pod's earlier hold.
+
+        Args:
+            request: The pod's effective request.
+            node: The node.
+            until: When the hold ends, in the clock `expire_holds` is called with.
+
+        Returns:
+            What the pod would get, or why it does not fit (then it has no hold).
+        """
+        self.release_hold(request.uid)
+        if (booked := self._ledger.bookings.get(request.uid)) is not None:
+            return booked.allocation if booked.allocation.node == node else _elsewhere(node, booked)
+        placed = self._place(request, node)
+        if isinstance(placed, Allocation):
+            booking = Booking(request.uid, request.namespace, request.name, placed)
+            generation = self._nodes[node].generation
+            self._put(replace(_entry(booking), until=until, request=request, generation=generation))
+        return placed
+
+    def release_hold(self, uid: str) -> None:
+        """End a pod's hold. Idempotent."""
+        entry = self._ledger.holds.get(uid)
+        if entry is not None:
+            self._drop(entry)
+
+    def expire_holds(self, now: float) -> list[str]:
+        """End the holds whose time has come.
+
+        Returns:
+            UIDs of the pods that lost theirs.
+        """
+        ended = [e for e in self._ledger.holds.values() if e.until is not None and e.until <= now]
+        for entry in ended:
+            self._drop(entry)
+        return [entry.uid for entry in ended]
+
+    def holds(self) -> Iterator[tuple[Booking, float]]:
+        """Every hold with its end."""
+        for e in self._ledger.holds.values():
+            yield Booking(e.uid, e.namespace, e.name, e.allocation), e.until or 0.0
+
+    def book(self, request: PodRequest, node: str) -> Allocation | Rejection:
+        """Book a pod on a node, at Bind.
+
+        A valid hold there becomes the booking. Else the pod is placed beside the other pods' holds; where that fails,
+        in their place: holds that no longer fit end, and their pods are placed again at their own Bind.
+        Idempotent by UID: a pod booked there already gets the same answer.
+
+        Returns:
+            What the pod gets, or why it does not fit (then nothing has changed but its own hold).
+        """
+        if (booked := self._ledger.bookings.get(request.uid)) is not None:
+            return booked.allocation if booked.allocation.node == node else _elsewhere(node, booked)
+        held = self._ledger.holds.get(request.uid)
+        if held is not None:
+            self._drop(held)
+            if self._still_good(held, request, node):
+                self._put(replace(held, until=None, request=None))
+                return held.allocation
+        placed = self._place(request, node)
+        if isinstance(placed, Allocation):
+            self._put(_entry(Booking(request.uid, request.namespace, request.name, placed)))
+            return placed
+        return self._displace(request, node, placed)
+
+    def _displace(self, request: PodRequest, node: str, refused: Rejection) -> Allocation | Rejection:
+        """Place a pod as if there were no holds on the node, then keep those that still fit beside it."""
+        holds = self._ledger.holds_on(node)
+        if not holds:
+            return refused
+        for entry in holds:
+            self._drop(entry)
+        placed = self._place(request, node)
+        if isinstance(placed, Allocation):
+            self._put(_entry(Booking(request.uid, request.namespace, request.name, placed)))
+        for entry in holds:
+            if not isinstance(placed, Allocation) or self._fits(entry):
+                self._put(entry)
+        return placed
+
+    def release(self, uid: str) -> None:
+        """Drop a booking whose Bind failed. Idempotent."""
+        entry = self._ledger.bookings.get(uid)
+        if entry is not None:
+            self._drop(entry)
+
+    def _still_good(self, held: Entry, request: PodRequest, node: str) -> bool:
+        """Whether a hold just dropped can be booked as it is: same node, devices and request, and still room."""
+        known = self._nodes.get(node)
+        return (
+            held.allocation.node == node
+            and known is not None
+            and not known.closed
+            and held.generation == known.generation
+            and held.request == request
+            and self._fits(held)
+        )
+
+    def _fits(self, entry: Entry) -> bool:
+        """Whether there is room for exactly these slices beside everything else (amounts, slots, MIG, quota)."""
+        node = self._nodes.get(entry.allocation.node)
+        if node is None or entry.request is None:
+            return False
+        for use in entry.uses:
+            family = node.families.get(use.family)
+            if family is None or not family.has_room(use):
+                return False
+        for word, (memory, cores) in _quota_sums(entry).items():
+            checks = self.rules[word].family.checks_quota_in_fit
+            if checks and self.quota.refusal(entry.namespace, word, memory, cores) is not None:
+                return False
+        plan = Plan(entry.request, self.rules, self.defaults)
+        return self._rules_allow(entry, node, plan)
+
+    def _rules_allow(self, entry: Entry, node: Node, plan: Plan) -> bool:
+        """Whether exclusive and mutex rules allow these very slices now."""
+        for container, asks in zip(entry.allocation.containers, plan.asks, strict=True):
+            for ask in asks:
+                family = node.families[ask.rules.family.word]
+                for piece in container.slices:
+                    if piece.family == ask.rules.family.word and not ask.tolerates(
+                        family.cards()[family.positions[piece.device_id]]
+                    ):
+                        return False
+        return True
+
+    def _place(self, request: PodRequest, name: str) -> Allocation | Rejection:
+        node = self._nodes.get(name)
+        if node is None:
+            return Rejection(name, word=reasons.NODE_UNREGISTERED)
+        if node.closed:
+            return Rejection(name, word=reasons.NODE_USAGE_UNAVAILABLE)
+        return place(name, node.cards(request.families), Plan(request, self.rules, self.defaults), self.quota)
+
+    def _put(self, entry: Entry) -> None:
+        self._ledger.put(entry)
+        self._count(entry, 1)
+
+    def _drop(self, entry: Entry) -> None:
+        self._ledger.drop(entry)
+        self._count(entry, -1)
+
+    def _count(self, entry: Entry, sign: int) -> None:
+        for word, (memory, cores) in _quota_sums(entry).items():
+            self.quota.add(entry.namespace, word, sign * memory, sign * cores)
+        node = self._nodes.get(entry.allocation.node)
+        if node is None:
+            return
+        for use in entry.uses:
+            family = node.families.get(use.family)
+            if family is not None:
+                position = family.apply(use, entry.pod, sign)
+                if position >= 0:
+                    self._cluster.refresh_card(node, use.family, position)
+        self._cluster.refresh_score(node)
+
+    # --- what is ------------------------------------------------------------------------------------------------
+
+    def usage(self, node: str) -> tuple[DeviceUsage, ...]:
+        """A node's devices with what is booked and held on them; empty for an unknown node."""
+        known = self._nodes.get(node)
+        return () if known is None else tuple(u for family in known.families.values() for u in family.usage())
+
+    def metrics_rows(self) -> Iterator[tuple[str, DeviceUsage]]:
+        """(node, device with its sums) for every device, nodes sorted."""
+        for name in self.node_names():
+            for usage in self.usage(name):
+                yield name, usage
+
+    def drift(self) -> int:
+        """Recompute everything from nodes, bookings and holds, compare, and put right what differs.
+
+        Returns:
+            How many sums differed; anything but 0 is a defect worth reporting.
+        """
+        return drift.repair(self._nodes, self._ledger, self._cluster, self.quota)
+
+
+def _entry(booking: Booking, *, init_done: bool = False) -> Entry:
+    taken = uses(booking.allocation, init_done=init_done)
+    return Entry(booking.uid, booking.namespace, booking.name, booking.allocation, taken, init_done)
+
+
+def _quota_sums(entry: Entry) -> dict[str, tuple[int, int]]:
+    sums: dict[str, tuple[int, int]] = {}
+    for use in entry.uses:
+        memory, cores = sums.get(use.family, (0, 0))
+        sums[use.family] = (memory + use.memory_mib, cores + use.cores)
+    return sums
+
+
+def _same_devices(old: Mapping[str, FamilyDevices], new: Mapping[str, FamilyDevices]) -> bool:
+    return old.keys() == new.keys() and all(old[word].devices == new[word].devices for word in old)
+
+
+def _elsewhere(node: str, booked: Entry) -> Rejection:
+    return Rejection(node, word=f"pod is already booked on node {booked.allocation.node}")

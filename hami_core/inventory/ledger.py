@@ -1,0 +1,86 @@
+"""Who has what: bookings and holds, by pod and by node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hami_core.model import Allocation, PodRequest
+    from hami_core.placement.peak import Use
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A booking, or a hold when ``until`` is set.
+
+    Attributes:
+        uid: The pod's UID.
+        namespace: Its namespace.
+        name: Its name.
+        allocation: Node and slices.
+        uses: What counts on each device, as it was added.
+        init_done: Whether init containers have stopped counting.
+        until: When a hold ends, in the caller's clock; None: a booking.
+        request: What a hold was placed for.
+        generation: Generation of the node's devices a hold was placed on.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    allocation: Allocation
+    uses: tuple[Use, ...]
+    init_done: bool = False
+    until: float | None = None
+    request: PodRequest | None = None
+    generation: int = 0
+
+    @property
+    def pod(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Ledger:
+    """All entries. A pod has at most one booking and one hold."""
+
+    def __init__(self) -> None:
+        self.bookings: dict[str, Entry] = {}
+        self.holds: dict[str, Entry] = {}
+        self._bookings_on: dict[str, dict[str, Entry]] = {}
+        self._holds_on: dict[str, dict[str, Entry]] = {}
+
+    def put(self, entry: Entry) -> None:
+        """Add an entry; the pod must not have one of its sort."""
+        by_uid, by_node = self._of(entry)
+        by_uid[entry.uid] = entry
+        by_node.setdefault(entry.allocation.node, {})[entry.uid] = entry
+
+    def drop(self, entry: Entry) -> None:
+        """Take an entry out."""
+        by_uid, by_node = self._of(entry)
+        del by_uid[entry.uid]
+        here = by_node[entry.allocation.node]
+        del here[entry.uid]
+        if not here:
+            del by_node[entry.allocation.node]
+
+    def on(self, node: str) -> list[Entry]:
+        """Every entry on a node, bookings first."""
+        return [*self._bookings_on.get(node, {}).values(), *self._holds_on.get(node, {}).values()]
+
+    def holds_on(self, node: str) -> list[Entry]:
+        """Holds on a node, oldest first."""
+        return list(self._holds_on.get(node, {}).values())
+
+    def __iter__(self) -> Iterator[Entry]:
+        yield from self.bookings.values()
+        yield from self.holds.values()
+
+    def _of(self, entry: Entry) -> tuple[dict[str, Entry], dict[str, dict[str, Entry]]]:
+        if entry.until is None:
+            return self.bookings, self._bookings_on
+        return self.holds, self._holds_on

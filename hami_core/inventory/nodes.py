@@ -1,0 +1,153 @@
+"""What the inventory keeps of one node: devices by family, with the sums of what is booked on them.
+
+The sums are plain integers here; the columns of `hami_core.inventory.table` hold copies of them for the whole cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from hami_core.model import DeviceUsage
+from hami_core.placement.card import Card
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hami_core.model import Device, MigPlacement, NodeFacts
+    from hami_core.placement.peak import Use
+
+
+class FamilyDevices:
+    """One family's devices on one node, in index order (equal indexes: as registered).
+
+    A device listed twice counts once, where it stands first.
+    """
+
+    __slots__ = ("cores", "devices", "memory", "mig", "pods", "positions", "slots", "totals")
+
+    def __init__(self, devices: Iterable[Device]) -> None:
+        unique: dict[str, Device] = {}
+        for device in devices:
+            unique.setdefault(device.id, device)
+        self.devices = tuple(sorted(unique.values(), key=_index))
+        self.positions = {device.id: position for position, device in enumerate(self.devices)}
+        self.totals = (
+            sum(d.slots for d in self.devices),
+            sum(d.cores for d in self.devices),
+            sum(d.memory_mib for d in self.devices),
+        )
+        self.slots = [0] * len(self.devices)
+        self.memory = [0] * len(self.devices)
+        self.cores = [0] * len(self.devices)
+        self.mig: list[tuple[MigPlacement, ...]] = [()] * len(self.devices)
+        self.pods: list[tuple[str, ...]] = [()] * len(self.devices)
+
+    def apply(self, use: Use, pod: str, sign: int) -> int:
+        """Add (+1) or take back (-1) what a pod uses of a device.
+
+        Amounts are bounded by the device's own size for each slot, whatever an annotation claims.
+
+        Returns:
+            The device's position, -1 when the node has no such device (then nothing counts).
+        """
+        position = self.positions.get(use.device_id, -1)
+        if position < 0:
+            return position
+        device = self.devices[position]
+        self.slots[position] += sign * use.slots
+        self.memory[position] += sign * min(use.memory_mib, device.memory_mib * use.slots)
+        self.cores[position] += sign * min(use.cores, device.cores * use.slots)
+        if sign > 0:
+            self.mig[position] += use.mig
+            self.pods[position] += (pod,)
+        else:
+            self.mig[position] = _without(self.mig[position], use.mig)
+            self.pods[position] = _without(self.pods[position], (pod,))
+        return position
+
+    def has_room(self, use: Use) -> bool:
+        """Whether a device could take so much more; instances of a partitioned device only need a free place."""
+        position = self.positions.get(use.device_id, -1)
+        if position < 0 or self.slots[position] + use.slots > self.devices[position].slots:
+            return False
+        if use.mig:
+            return not any(overlap(mine, theirs) for mine in use.mig for theirs in self.mig[position])
+        device = self.devices[position]
+        return (
+            self.memory[position] + use.memory_mib <= device.memory_mib
+            and self.cores[position] + use.cores <= device.cores
+        )
+
+    def cards(self) -> list[Card]:
+        """Fresh cards to place a pod on."""
+        return [
+            Card(device, i, self.slots[i], self.memory[i], self.cores[i], self.mig[i], self.pods[i])
+            for i, device in enumerate(self.devices)
+        ]
+
+    def usage(self) -> list[DeviceUsage]:
+        """The devices with their sums."""
+        return [
+            DeviceUsage(device, self.slots[i], self.memory[i], self.cores[i], tuple(sorted(self.pods[i])), self.mig[i])
+            for i, device in enumerate(self.devices)
+        ]
+
+    def sums(self) -> tuple[Sequence[object], ...]:
+        """Everything that `apply` changes, in a form that compares regardless of the order of bookings."""
+        mig = [sorted(placements, key=_extent) for placements in self.mig]
+        return self.slots, self.memory, self.cores, mig
+
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class Node:
+    """One node.
+
+    Attributes:
+        facts: What vendors see of the node object.
+        column: Its column in the cluster's tables; -1 while it has no devices.
+        closed: Takes no new pods (a vendor could not read its devices).
+        families: Devices by common word.
+        generation: Grows whenever the devices change.
+    """
+
+    facts: NodeFacts
+    column: int = -1
+    closed: bool = False
+    families: dict[str, FamilyDevices] = field(default_factory=dict)
+    generation: int = 0
+
+    def totals(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+        """(used, total) of slots, cores and memory over all devices of all vendors."""
+        kinds = self.families.values()
+        slots = (sum(sum(f.slots) for f in kinds), sum(f.totals[0] for f in kinds))
+        cores = (sum(sum(f.cores) for f in kinds), sum(f.totals[1] for f in kinds))
+        memory = (sum(sum(f.memory) for f in kinds), sum(f.totals[2] for f in kinds))
+        return slots, cores, memory
+
+    def cards(self, words: Sequence[str]) -> dict[str, list[Card]]:
+        """Fresh cards of the families named."""
+        return {word: self.families[word].cards() for word in words if word in self.families}
+
+
+def overlap(one: MigPlacement, other: MigPlacement) -> bool:
+    """Whether two MIG placements share a memory slice."""
+    return one.start < other.start + other.size and other.start < one.start + one.size
+
+
+def _index(device: Device) -> int:
+    return device.index
+
+
+def _extent(placement: MigPlacement) -> tuple[int, int]:
+    return placement.start, placement.size
+
+
+def _without(items: tuple[_T, ...], gone: tuple[_T, ...]) -> tuple[_T, ...]:
+    left = list(items)
+    for item in gone:
+        left.remove(item)
+    return tuple(left)

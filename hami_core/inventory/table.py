@@ -1,0 +1,259 @@
+"""The cluster in columns: per family one table of devices, ``[card position, node]``, and one sort key per node.
+
+"Over a node's cards" is then a few additions of long vectors. Columns hold copies of the sums in
+`hami_core.inventory.nodes`; an event touches one node's cells only. Amounts are clamped to int32: an advertised
+device never exceeds it, and an over-booked one refuses either way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from hami_core.model import INT32_MAX
+from hami_core.placement.score import node_score
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hami_core.inventory.nodes import FamilyDevices, Node
+    from hami_core.model import DeviceKind, VendorRules
+
+ABSENT: Final = 1 << 0
+"""No card at this position. The bits below stand in HAMi's check order, so the lowest set bit is the reason."""
+UNHEALTHY: Final = 1 << 1
+CORDONED: Final = 1 << 2
+TYPE: Final = 1 << 3
+UUID: Final = 1 << 4
+SLOTS: Final = 1 << 5
+MUTEX: Final = 1 << 6
+QUOTA: Final = 1 << 7
+MEMORY: Final = 1 << 8
+CORES: Final = 1 << 9
+EXCLUSIVE: Final = 1 << 10
+SOLD_OUT: Final = 1 << 11
+CUSTOM: Final = 1 << 12
+
+FLOAT32_TOP: Final = 0x7FFFFFFF
+_INT_COLUMNS: Final = (
+    "free_memory", "used_memory", "total_memory", "free_cores", "used_cores", "total_cores", "used", "slots", "numa",
+)  # fmt: skip
+_FLOAT_COLUMNS: Final = ("slots_f", "cores_f", "memory_f")
+
+
+def _clamp(value: int) -> int:
+    return INT32_MAX if value > INT32_MAX else max(value, -INT32_MAX)
+
+
+class Table:
+    """One family's devices of all nodes.
+
+    Attributes:
+        rules: The family's rules.
+        width: Card positions.
+        kinds: Distinct kinds of devices; column ``kind`` holds 1 + the place in it, 0 where there is no card.
+        count: Cards per node.
+        odd: Nodes with devices the vendor's `account` decides on: they are walked.
+        numas: NUMA nodes seen.
+    """
+
+    def __init__(self, rules: VendorRules, capacity: int) -> None:
+        self.rules = rules
+        self.width = 0
+        self.kinds: list[DeviceKind] = []
+        self.numas: set[int] = {0}
+        self._kind_number: dict[DeviceKind, int] = {}
+        self.count = np.zeros(capacity, np.int32)
+        self.odd = np.zeros(capacity, np.bool_)
+        self.free_memory = self.used_memory = self.total_memory = np.zeros((0, capacity), np.int32)
+        self.free_cores = self.used_cores = self.total_cores = self.free_memory
+        self.used = self.slots = self.numa = self.free_memory
+        self.slots_f = self.cores_f = self.memory_f = np.zeros((0, capacity), np.float32)
+        self.live = np.zeros((0, capacity), np.bool_)
+        self.kind = self.static = np.zeros((0, capacity), np.uint16)
+
+    def resize(self, width: int, capacity: int) -> None:
+        """Make room for more cards a node or more nodes; what is there stays."""
+        for name in (*_INT_COLUMNS, *_FLOAT_COLUMNS, "live", "kind", "static"):
+            old = getattr(self, name)
+            fill = ABSENT if name == "static" else 1 if name in _FLOAT_COLUMNS else 0
+            new = np.full((width, capacity), fill, old.dtype)
+            new[: old.shape[0], : old.shape[1]] = old
+            setattr(self, name, new)
+        for name in ("count", "odd"):
+            old = getattr(self, name)
+            grown = np.zeros(capacity, old.dtype)
+            grown[: len(old)] = old
+            setattr(self, name, grown)
+        self.width = width
+
+    def clear(self, column: int) -> None:
+        """Empty a node's column."""
+        for name in _INT_COLUMNS:
+            getattr(self, name)[:, column] = 0
+        for name in _FLOAT_COLUMNS:
+            getattr(self, name)[:, column] = 1
+        self.live[:, column] = False
+        self.kind[:, column] = 0
+        self.static[:, column] = ABSENT
+        self.count[column] = 0
+        self.odd[column] = False
+
+    def fill(self, column: int, family: FamilyDevices) -> None:
+        """Write a node's devices."""
+        if len(family.devices) > self.width:
+            self.resize(len(family.devices), self.count.shape[0])
+        self.clear(column)
+        modes = self.rules.family.account_modes
+        self.count[column] = len(family.devices)
+        for at, device in enumerate(family.devices):
+            self.numas.add(device.numa)
+            self.kind[at, column] = self._number(device.kind)
+            self.total_memory[at, column] = device.memory_mib
+            self.total_cores[at, column] = device.cores
+            self.slots[at, column] = device.slots
+            self.numa[at, column] = device.numa
+            self.slots_f[at, column] = device.slots or 1
+            self.cores_f[at, column] = device.cores or 1
+            self.memory_f[at, column] = device.memory_mib or 1
+            self.live[at, column] = bool(device.slots and device.cores and device.memory_mib)
+            if self.rules.account is not None and (modes is None or device.mode in modes):
+                self.odd[column] = True
+            self.update(column, at, family)
+
+    def update(self, column: int, at: int, family: FamilyDevices) -> None:
+        """Write what is booked on one device."""
+        device, used, memory, cores = family.devices[at], family.slots[at], family.memory[at], family.cores[at]
+        self.used[at, column] = _clamp(used)
+        self.used_memory[at, column] = _clamp(memory)
+        self.used_cores[at, column] = _clamp(cores)
+        self.free_memory[at, column] = _clamp(device.memory_mib - memory)
+        self.free_cores[at, column] = _clamp(device.cores - cores)
+        bits = 0 if device.healthy else UNHEALTHY
+        if device.cordoned:
+            bits |= CORDONED
+        if used >= device.slots:
+            bits |= SLOTS
+        if device.cores and cores == device.cores and self.rules.family.full_card_rule:
+            bits |= SOLD_OUT
+        self.static[at, column] = bits
+
+    def _number(self, kind: DeviceKind) -> int:
+        number = self._kind_number.get(kind)
+        if number is None:
+            self.kinds.append(kind)
+            number = self._kind_number[kind] = len(self.kinds)
+        return number
+
+
+class Cluster:
+    """All tables, and per node its name, its state and its sort keys.
+
+    Attributes:
+        tables: By common word; a family gets its table with its first device.
+        size: Columns in use; those of removed nodes are empty and open to new nodes.
+        names: Node name per column; empty where there is none.
+        columns: Column per node name.
+        open: Nodes that take new pods.
+        version: Grows when nodes come, go, open or close.
+        scores: Node score per column, float32.
+    """
+
+    def __init__(self, rules: Mapping[str, VendorRules]) -> None:
+        self.tables: dict[str, Table] = {}
+        self.size = 0
+        self.names = np.empty(0, object)
+        self.columns: dict[str, int] = {}
+        self.open = np.zeros(0, np.bool_)
+        self.version = 0
+        self.scores = np.zeros(0, np.float32)
+        self._rules = rules
+        self._free: list[int] = []
+        self._ranks = np.zeros(0, np.int64)
+        self._ranked_version = -1
+
+    def set_node(self, node: Node) -> None:
+        """Write a node, new or changed; gives it a column."""
+        if node.column < 0:
+            node.column = self._column()
+            self.columns[node.facts.name] = node.column
+            self.names[node.column] = node.facts.name
+            self.version += 1
+        if self.open[node.column] == node.closed:
+            self.open[node.column] = not node.closed
+            self.version += 1
+        for word, table in self.tables.items():
+            if word not in node.families and table.count[node.column]:
+                table.clear(node.column)
+        for word, family in node.families.items():
+            if word in self._rules:
+                self._table(word).fill(node.column, family)
+        self.refresh_score(node)
+
+    def remove_node(self, node: Node) -> None:
+        """Empty a node's column."""
+        column = node.column
+        for table in self.tables.values():
+            if table.count[column]:
+                table.clear(column)
+        del self.columns[node.facts.name]
+        self.names[column] = ""
+        self.open[column] = False
+        self.scores[column] = 0
+        self._free.append(column)
+        self.version += 1
+        node.column = -1
+
+    def refresh_card(self, node: Node, word: str, at: int) -> None:
+        """Write what is booked on one device."""
+        if word in self.tables:
+            self.tables[word].update(node.column, at, node.families[word])
+
+    def refresh_score(self, node: Node) -> None:
+        """Write a node's score, after its cards."""
+        self.scores[node.column] = node_score(*node.totals())
+
+    def keys(self, *, low_first: bool) -> np.ndarray:
+        """Sort keys of all nodes, unique, greatest best: score (or its opposite), then the smaller name.
+
+        Args:
+            low_first: The lowest score is best (node policy ``spread``).
+        """
+        bits = self.scores[: self.size].view(np.int32).astype(np.int64)
+        if low_first:
+            bits = FLOAT32_TOP - bits
+        keys: np.ndarray = (bits << 32) | self.ranks()
+        return keys
+
+    def ranks(self) -> np.ndarray:
+        """Per column, greater for smaller names."""
+        if self._ranked_version != self.version:
+            order = np.argsort(self.names[: self.size].astype(str), kind="stable")
+            self._ranks = np.empty(self.size, np.int64)
+            self._ranks[order] = np.arange(self.size - 1, -1, -1)
+            self._ranked_version = self.version
+        return self._ranks
+
+    def _column(self) -> int:
+        if self._free:
+            return self._free.pop()
+        if self.size == len(self.names):
+            self._grow(max(64, self.size + self.size // 2))
+        self.size += 1
+        return self.size - 1
+
+    def _grow(self, capacity: int) -> None:
+        for name, fill in (("names", ""), ("open", False), ("scores", 0)):
+            old = getattr(self, name)
+            new = np.full(capacity, fill, old.dtype)
+            new[: len(old)] = old
+            setattr(self, name, new)
+        for table in self.tables.values():
+            table.resize(table.width, capacity)
+
+    def _table(self, word: str) -> Table:
+        table = self.tables.get(word)
+        if table is None:
+            table = self.tables[word] = Table(self._rules[word], len(self.names))
+        return table

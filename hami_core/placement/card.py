@@ -1,0 +1,74 @@
+"""One device while a pod is being placed: sums that change as containers take their part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hami_core.model import DeviceUsage
+
+if TYPE_CHECKING:
+    from hami_core.model import Device, MigPlacement, Slice
+
+
+class Card:
+    """A device with what is booked on it, mutable and short-lived.
+
+    Attributes:
+        device: The device as advertised.
+        position: Its place among the node's devices of the family, in index order.
+        used_slots: Slots taken.
+        used_memory: MiB taken.
+        used_cores: Percent taken.
+        mig: Placements of MIG instances taken.
+        pods: ``namespace/name`` of the pods on it.
+    """
+
+    __slots__ = ("device", "mig", "pods", "position", "used_cores", "used_memory", "used_slots")
+
+    def __init__(  # noqa: PLR0917 - sums in the order of DeviceUsage
+        self,
+        device: Device,
+        position: int,
+        used_slots: int = 0,
+        used_memory: int = 0,
+        used_cores: int = 0,
+        mig: tuple[MigPlacement, ...] = (),
+        pods: tuple[str, ...] = (),
+    ) -> None:
+        self.device = device
+        self.position = position
+        self.used_slots = used_slots
+        self.used_memory = used_memory
+        self.used_cores = used_cores
+        self.mig = mig
+        self.pods = pods
+
+    def take(self, piece: Slice) -> None:
+        """Book a slice."""
+        self.used_slots += max(piece.slots, 1)
+        self.used_memory += piece.memory_mib
+        self.used_cores += piece.cores
+        if piece.mig_placement is not None:
+            self.mig = (*self.mig, piece.mig_placement)
+
+    def give_back(self, piece: Slice) -> None:
+        """Undo `take` of the same slice."""
+        self.used_slots -= max(piece.slots, 1)
+        self.used_memory -= piece.memory_mib
+        self.used_cores -= piece.cores
+        if piece.mig_placement is not None:
+            left = list(self.mig)
+            left.remove(piece.mig_placement)
+            self.mig = tuple(left)
+
+    def usage(self, extra: tuple[MigPlacement, ...] = ()) -> DeviceUsage:
+        """The card as hooks see it; ``extra`` are placements the container at hand has taken already."""
+        return DeviceUsage(
+            self.device, self.used_slots, self.used_memory, self.used_cores, self.pods, (*self.mig, *extra)
+        )
+
+    @classmethod
+    def of(cls, usage: DeviceUsage, position: int) -> Card:
+        """A card from a frozen usage."""
+        used = (usage.used_slots, usage.used_memory_mib, usage.used_cores)
+        return cls(usage.device, position, *used, usage.mig_in_use, usage.pods)

@@ -1,0 +1,297 @@
+"""One container's request against the devices of one node: HAMi's checks, in HAMi's order, one device after the other.
+
+The order is that of HAMi v2.10's NVIDIA Fit, from which its other vendors' Fits only leave steps out: health, cordon,
+type, NUMA group, UUID, slots, mutex, namespace quota, memory, cores, exclusive card, card with all cores sold, the
+vendor's own rule, the vendor's accounting (MIG). Devices are tried from the end of the sorted list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from hami_core.model import Reason, Slice, no_reason
+from hami_core.placement.score import device_score
+from hami_core.wire import reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hami_core.model import DeviceKind, Request, VendorRules, Weights
+    from hami_core.placement.card import Card
+    from hami_core.placement.policy import DevicePolicy
+
+    Pick = tuple[Card, Slice]
+    Admits = Callable[[list[Slice]], bool]
+
+WHOLE_CARD: Final = 100
+"""Percent of one device's compute."""
+
+
+@dataclass(slots=True)
+class Fit:
+    """What came of trying a node's devices.
+
+    Attributes:
+        picks: Devices taken with their slices, in order; empty when the request does not fit.
+        counts: Reason word → devices, when it does not fit.
+        total: Devices of the family on the node.
+        word: A reason that stands for the node as a whole, in place of the counts.
+    """
+
+    picks: list[Pick] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    total: int = 0
+    word: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the request fits."""
+        return bool(self.picks)
+
+
+class Ask:
+    """One container's request of one family, prepared once and asked of many nodes.
+
+    Args:
+        request: The request.
+        rules: The family's rules.
+        policy: The pod's device policy.
+        weights: The pod's scoring weights.
+    """
+
+    __slots__ = (
+        "_ids", "_kinds", "_named", "cores", "custom", "mutex", "numa_bind", "policy", "request", "rules", "weights"
+    )  # fmt: skip
+
+    def __init__(self, request: Request, rules: VendorRules, policy: DevicePolicy, weights: Weights) -> None:
+        self.request = request
+        self.rules = rules
+        self.policy = policy
+        self.weights = None if weights.slot == weights.core == weights.memory == 1 else weights
+        self.cores = min(request.cores, WHOLE_CARD)
+        self.mutex = policy.mutex
+        self.numa_bind = request.numa_bind
+        self.custom = None if rules.custom_filter is no_reason else rules.custom_filter
+        self._kinds: dict[DeviceKind, Reason | None] = {}
+        self._ids: dict[str, Reason | None] = {}
+        self._named = _named_ids(request, rules)
+
+    @property
+    def names_ids(self) -> bool:
+        """Whether the pod chooses or refuses single devices."""
+        return self._named is not None and self.rules.check_uuid is not no_reason
+
+    @property
+    def named_ids(self) -> frozenset[str] | None:
+        """Ids the pod's selectors name; None: every device has to be asked about."""
+        return self._named if self.rules.family.exact_uuid_selectors else None
+
+    def type_refusal(self, kind: DeviceKind) -> Reason | None:
+        """Ask the vendor about a kind of device, once."""
+        try:
+            return self._kinds[kind]
+        except KeyError:
+            answer = self._kinds[kind] = self.rules.check_type(self.request, kind)
+            return answer
+
+    def uuid_refusal(self, device_id: str) -> Reason | None:
+        """Ask the vendor about a device by its id, once for each distinct answer."""
+        if not self.names_ids:
+            return None
+        named = self.named_ids
+        key = device_id if named is None or device_id in named else ""
+        try:
+            return self._ids[key]
+        except KeyError:
+            answer = self._ids[key] = self.rules.check_uuid(self.request, device_id)
+            return answer
+
+    def counts_apart(self, card: Card) -> bool:
+        """Whether the vendor's `account` decides what such a device gives (MIG)."""
+        modes = self.rules.family.account_modes
+        return self.rules.account is not None and (modes is None or card.device.mode in modes)
+
+    def repeats(self, card: Card) -> bool:
+        """Whether one container may take several slices of the device (instances of a partitioned one)."""
+        return self.counts_apart(card) and self.rules.family.account_modes is not None
+
+    def score(self, card: Card) -> float:
+        """HAMi's device score, this container's share included."""
+        device, request = card.device, self.request
+        return device_score(
+            (card.used_slots + 1, device.slots),
+            (card.used_cores + request.cores, device.cores),
+            (card.used_memory + request.memory_on(device.memory_mib), device.memory_mib),
+            self.weights,
+        )
+
+    def order(self, cards: Sequence[Card]) -> list[Card]:
+        """The devices as the policy sorts them; taken from the end."""
+        return self.policy.order(cards, [self.score(card) for card in cards], numa_bind=self.numa_bind)
+
+    def refusal_before_numa(self, card: Card) -> Reason | str | None:
+        """Checks 1 to 3: health, cordon, type."""
+        if not card.device.healthy:
+            return reasons.CARD_NOT_HEALTH
+        if card.device.cordoned:
+            return reasons.CARD_CORDONED
+        return self.type_refusal(card.device.kind)
+
+    def refusal(self, card: Card, picks: list[Pick], admits: Admits | None) -> Reason | str | Slice:
+        """Checks 5 to 15 on one device, given what the container has taken already.
+
+        Returns:
+            The slice it would get, or why not.
+        """
+        device = card.device
+        if (by_id := self.uuid_refusal(device.id)) is not None:
+            return by_id
+        again = sum(1 for taken, _ in picks if taken is card) if self.repeats(card) else 0
+        if device.slots <= card.used_slots + again:
+            return reasons.CARD_TIME_SLICING_EXHAUSTED
+        if self.mutex and card.used_slots > 0:
+            return reasons.EXCLUSIVE_CONFLICT
+        piece = self._piece(card)
+        if admits is not None and not admits([*(taken for _, taken in picks), piece]):
+            return reasons.QUOTA_NOT_FIT
+        return self._capacity_refusal(card, piece) or self._vendor_answer(card, piece, picks)
+
+    def _capacity_refusal(self, card: Card, piece: Slice) -> str | None:
+        device = card.device
+        if device.memory_mib - card.used_memory < piece.memory_mib:
+            return reasons.CARD_INSUFFICIENT_MEMORY
+        if device.cores - card.used_cores < self.cores:
+            return reasons.CARD_INSUFFICIENT_CORE
+        return self._sharing_refusal(card)
+
+    def tolerates(self, card: Card) -> bool:
+        """Whether the rules on mutex, exclusive and sold-out cards allow sharing this one, amounts apart."""
+        return not (self.mutex and card.used_slots > 0) and self._sharing_refusal(card) is None
+
+    def _sharing_refusal(self, card: Card) -> str | None:
+        device = card.device
+        if not self.rules.family.full_card_rule:
+            return None
+        if device.cores == WHOLE_CARD and self.cores == WHOLE_CARD and card.used_slots > 0:
+            return reasons.EXCLUSIVE_CONFLICT
+        if device.cores != 0 and card.used_cores == device.cores and self.cores == 0:
+            return reasons.CARD_COMPUTE_UNITS_EXHAUSTED
+        return None
+
+    def _vendor_answer(self, card: Card, piece: Slice, picks: list[Pick]) -> Reason | Slice:
+        if self.custom is not None:
+            chosen = tuple(taken.usage() for taken, _ in picks) if self.rules.family.depends_on_chosen else ()
+            refusal = self.custom(self.request, card.usage(), chosen)
+            if refusal is not None:
+                return refusal
+        if self.rules.account is not None and self.counts_apart(card):
+            own = tuple(p.mig_placement for c, p in picks if c is card and p.mig_placement is not None)
+            return self.rules.account(self.request, card.usage(own), piece, tuple(c.usage() for c, _ in picks)) or piece
+        return piece
+
+    def _piece(self, card: Card) -> Slice:
+        device, family = card.device, self.rules.family
+        return Slice(
+            device.id,
+            family.word,
+            self.request.memory_on(device.memory_mib),
+            self.cores,
+            device.type if family.device_type_on_wire else family.word,
+            device.mode,
+            1,
+            device.index,
+        )
+
+
+def walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None = None) -> Fit:
+    """Take devices from the end of a sorted list until the request is served.
+
+    Args:
+        ordered: The node's devices of the family, sorted ascending by the policy.
+        ask: The request.
+        admits: Says whether the namespace's quota allows the container these slices; None: no quota.
+    """
+    choose = ask.rules.choose
+    if choose is None:
+        return _walk(ordered, ask, admits, gather=False)
+    fit = _walk(ordered, ask, None if admits is None else (lambda pieces: admits(pieces[-1:])), gather=True)
+    if not fit.fits:
+        return fit if admits is None else _walk(ordered, ask, admits, gather=False)
+    candidates = fit.picks
+    count = ask.request.count
+    wanted = (
+        choose(ask.request, tuple(c.usage() for c, _ in candidates), ask.policy.text)
+        if len(candidates) > count
+        else None
+    )
+    if wanted is None or len(set(wanted)) != count or not all(0 <= i < len(candidates) for i in wanted):
+        wanted = tuple(range(count))
+    fit.picks = [candidates[i] for i in wanted]
+    if admits is None or admits([piece for _, piece in fit.picks]):
+        return fit
+    return _walk(ordered, ask, admits, gather=False)
+
+
+def _walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None, *, gather: bool) -> Fit:
+    """Walk the list; ``gather``: go on past the number asked for, so that the vendor may choose among all that fit."""
+    count = ask.request.count
+    fit = Fit(total=len(ordered))
+    picks, counts = fit.picks, fit.counts
+    numa: int | None = None
+    for card in reversed(ordered):
+        if (early := ask.refusal_before_numa(card)) is not None:
+            _count(counts, early)
+            continue
+        if ask.numa_bind and card.device.numa != numa:
+            if len(picks) >= count:
+                break
+            if picks:
+                counts[reasons.NUMA_NOT_FIT] = counts.get(reasons.NUMA_NOT_FIT, 0) + len(picks)
+            picks.clear()
+            numa = card.device.numa
+        for _ in range(count if ask.repeats(card) else 1):
+            answer = ask.refusal(card, picks, admits)
+            if not isinstance(answer, Slice):
+                _count(counts, answer)
+                break
+            picks.append((card, answer))
+            if not gather and len(picks) == count:
+                return fit
+    if picks and len(picks) < count:
+        counts[reasons.TOO_FEW_CARDS] = len(picks)
+        picks.clear()
+    return fit
+
+
+def fit_node(cards: Sequence[Card], ask: Ask, admits: Admits | None = None) -> Fit:
+    """Try a node's devices of one family for one container.
+
+    Args:
+        cards: The devices in index order, with everything booked on them.
+        ask: The request.
+        admits: As in `walk`.
+    """
+    if len(cards) < ask.request.count and not any(
+        ask.repeats(card) and ask.type_refusal(card.device.kind) is None for card in cards
+    ):
+        return Fit(total=len(cards), word=reasons.NODE_INSUFFICIENT_DEVICE)
+    return walk(ask.order(cards), ask, admits)
+
+
+def _count(counts: dict[str, int], answer: Reason | str) -> None:
+    word = answer if isinstance(answer, str) else answer.code
+    counts[word] = counts.get(word, 0) + 1
+
+
+def _named_ids(request: Request, rules: VendorRules) -> frozenset[str] | None:
+    """Ids in the family's selector annotations; None: the pod carries none of those keys."""
+    values = [
+        request.annotations[key]
+        for pair in rules.family.uuid_selectors
+        for key in (pair.use, pair.nouse)
+        if key and key in request.annotations
+    ]
+    if not values:
+        return None
+    return frozenset(name for value in values for part in value.split(",") if (name := part.strip()))

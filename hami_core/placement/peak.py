@@ -1,0 +1,109 @@
+"""What a pod takes of each device at its peak: Kubernetes' own rule for init containers, sidecars and app containers.
+
+An init container runs beside the sidecars started before it; the app containers run together beside all sidecars.
+The peak of each device and each quantity is the greatest of these moments. HAMi v2.10 knows no sidecars; without them
+the rule gives its numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hami_core.model import ContainerKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hami_core.model import Allocation, MigPlacement, Slice
+
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a pod takes of one device.
+
+    Attributes:
+        family: Common word.
+        device_id: The device.
+        slots: Slots.
+        memory_mib: MiB.
+        cores: Percent.
+        mig: Placements of its MIG instances there.
+    """
+
+    family: str
+    device_id: str
+    slots: int
+    memory_mib: int
+    cores: int
+    mig: tuple[MigPlacement, ...] = ()
+
+
+class Peak:
+    """Adds containers up in start order (the order of the allocation)."""
+
+    __slots__ = ("_mig", "_mig_running", "_peak", "_running")
+
+    def __init__(self) -> None:
+        self._running: dict[_Key, tuple[int, int, int]] = {}
+        self._peak: dict[_Key, tuple[int, int, int]] = {}
+        self._mig: dict[_Key, dict[MigPlacement, None]] = {}
+        self._mig_running: dict[_Key, dict[MigPlacement, None]] = {}
+
+    def add(self, kind: ContainerKind, slices: Iterable[Slice]) -> None:
+        """Start one container."""
+        stays = kind is not ContainerKind.INIT
+        for key, (slots, memory, cores) in _sum(slices).items():
+            run = self._running.get(key, (0, 0, 0))
+            now = (run[0] + slots, run[1] + memory, run[2] + cores)
+            top = self._peak.get(key, (0, 0, 0))
+            self._peak[key] = (max(top[0], now[0]), max(top[1], now[1]), max(top[2], now[2]))
+            if stays:
+                self._running[key] = now
+        for piece in slices:
+            if piece.mig_placement is not None:
+                key = (piece.family, piece.device_id)
+                self._mig.setdefault(key, {})[piece.mig_placement] = None
+                if stays:
+                    self._mig_running.setdefault(key, {})[piece.mig_placement] = None
+
+    def total_with(self, family: str, slices: Iterable[Slice]) -> tuple[int, int]:
+        """MiB and percent of one family, summed over devices, if the next container took ``slices`` too."""
+        memory = cores = 0
+        for key, top in self._peak.items():
+            if key[0] == family:
+                memory += top[1]
+                cores += top[2]
+        for key, (_, more_memory, more_cores) in _sum(slices).items():
+            run, top = self._running.get(key, (0, 0, 0)), self._peak.get(key, (0, 0, 0))
+            memory += max(run[1] + more_memory - top[1], 0)
+            cores += max(run[2] + more_cores - top[2], 0)
+        return memory, cores
+
+    def peak(self) -> tuple[Use, ...]:
+        """Per device, the peak over the pod's whole life; sorted by family and device."""
+        return tuple(Use(*key, *self._peak[key], tuple(self._mig.get(key, ()))) for key in sorted(self._peak))
+
+    def steady(self) -> tuple[Use, ...]:
+        """Per device, what is left once every init container has ended."""
+        running = self._running
+        return tuple(Use(*key, *running[key], tuple(self._mig_running.get(key, ()))) for key in sorted(running))
+
+
+def uses(allocation: Allocation, *, init_done: bool = False) -> tuple[Use, ...]:
+    """What an allocation takes of each device, at its peak or after the init containers ended."""
+    peak = Peak()
+    for container in allocation.containers:
+        peak.add(container.kind, container.slices)
+    return peak.steady() if init_done else peak.peak()
+
+
+def _sum(slices: Iterable[Slice]) -> dict[_Key, tuple[int, int, int]]:
+    sums: dict[_Key, tuple[int, int, int]] = {}
+    for piece in slices:
+        key = (piece.family, piece.device_id)
+        slots, memory, cores = sums.get(key, (0, 0, 0))
+        sums[key] = (slots + max(piece.slots, 1), memory + piece.memory_mib, cores + piece.cores)
+    return sums

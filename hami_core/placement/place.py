@@ -1,0 +1,128 @@
+"""A whole pod on one node: containers in start order, each against what the node has then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hami_core.model import Allocation, ContainerKind, ContainerSlices, Slice
+from hami_core.placement.fit import Ask, fit_node
+from hami_core.placement.peak import Peak
+from hami_core.placement.policy import PolicyDefaults, device_policy
+from hami_core.wire.reasons import encode_histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hami_core.model import ContainerRequest, PodRequest, VendorRules
+    from hami_core.placement.card import Card
+    from hami_core.placement.fit import Admits, Fit
+    from hami_core.placement.quota import QuotaBook
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a pod does not go on a node.
+
+    Attributes:
+        node: The node.
+        word: A reason for the node as a whole; empty where devices were looked at.
+        container: The first container that does not fit.
+        family: The family it asked.
+        counts: Reason word → devices.
+        total: Devices of the family on the node.
+    """
+
+    node: str
+    word: str = ""
+    container: str = ""
+    family: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    total: int = 0
+
+    @property
+    def short(self) -> str:
+        """HAMi's text: ``1/2 CardInsufficientMemory, …`` or the node-level word."""
+        return self.word or encode_histogram(self.counts, self.total)
+
+
+class Plan:
+    """A pod's request with everything about it that does not depend on the node, worked out once.
+
+    Args:
+        request: The effective request.
+        rules: Rules of each family served, by common word.
+        defaults: Policies of pods that name none.
+    """
+
+    def __init__(
+        self, request: PodRequest, rules: Mapping[str, VendorRules], defaults: PolicyDefaults | None = None
+    ) -> None:
+        given = defaults or PolicyDefaults()
+        self.request = request
+        self.node_policy = request.node_policy or given.node_policy
+        self.device_policy = device_policy(request.device_policy or given.device_policy)
+        self.unknown = next((word for word in request.families if word not in rules), "")
+        """A family asked for that no vendor serves; empty: all are known."""
+        self.asks: tuple[tuple[Ask, ...], ...] = ()
+        if not self.unknown:
+            self.asks = tuple(
+                tuple(Ask(r, rules[r.family], self.device_policy, request.weights) for r in container.requests)
+                for container in request.containers
+            )
+
+    def quota_check(self, ask: Ask, peak: Peak, quota: QuotaBook | None) -> Admits | None:
+        """How to ask the namespace's quota about the next container, given what the pod has so far."""
+        family = ask.rules.family
+        if quota is None or not family.checks_quota_in_fit:
+            return None
+        memory_room, cores_room = quota.room(self.request.namespace, family.word)
+        if memory_room is None and cores_room is None:
+            return None
+
+        def admits(pieces: list[Slice]) -> bool:
+            memory, cores = peak.total_with(family.word, pieces)
+            return (memory_room is None or memory <= memory_room) and (cores_room is None or cores <= cores_room)
+
+        return admits
+
+
+def place(
+    node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: QuotaBook | None = None
+) -> Allocation | Rejection:
+    """Place a pod on one node.
+
+    An init container sees the node with the sidecars started before it; sidecars and app containers stay. Init
+    containers do not take from each other.
+
+    Args:
+        node: Its name.
+        cards: Per family, the node's devices in index order. The cards are changed: pass fresh ones.
+        plan: The pod.
+        quota: Namespace limits, asked by families that check them while devices are chosen; None: none.
+    """
+    if plan.unknown:
+        return Rejection(node, word="Device type not found", family=plan.unknown)
+    peak = Peak()
+    placed: list[ContainerSlices] = []
+    for container, asks in zip(plan.request.containers, plan.asks, strict=True):
+        taken: list[tuple[Card, Slice]] = []
+        for ask in asks:
+            family = ask.rules.family.word
+            fit = fit_node(cards.get(family, ()), ask, plan.quota_check(ask, peak, quota))
+            if not fit.fits:
+                return _rejection(node, container, family, fit)
+            for card, piece in fit.picks:
+                card.take(piece)
+            taken += fit.picks
+        slices = tuple(piece for _, piece in taken)
+        peak.add(container.kind, slices)
+        placed.append(ContainerSlices(container.name, container.kind, slices))
+        if container.kind is ContainerKind.INIT:
+            for card, piece in reversed(taken):
+                card.give_back(piece)
+    return Allocation(node, tuple(placed))
+
+
+def _rejection(node: str, container: ContainerRequest, family: str, fit: Fit) -> Rejection:
+    return Rejection(node, fit.word, container.name, family, fit.counts, fit.total)

@@ -1,0 +1,79 @@
+"""Containers as the user wrote them → the effective request of a pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hami_core.errors import RequestError
+from hami_core.model import INT32_MAX, ContainerRequest, PodFacts, PodRequest
+from hami_core.placement.policy import PolicyDefaults
+from hami_core.wire import keys
+from hami_core.wire.pod import parse_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hami_core.model import ContainerSpec, Request
+
+    Parse = Callable[[ContainerSpec, PodFacts], tuple[Request, ...]]
+
+
+def pod_request(  # noqa: PLR0917 - a pod's parts, in the order of its manifest
+    pod_uid: str,
+    namespace: str,
+    name: str,
+    containers: Sequence[ContainerSpec],
+    annotations: Mapping[str, str],
+    parse: Parse,
+    defaults: PolicyDefaults | None = None,
+) -> PodRequest:
+    """Resolve what a pod asks for.
+
+    Args:
+        pod_uid: The pod's UID; may be empty at admission.
+        namespace: Its namespace.
+        name: Its name.
+        containers: Init containers (sidecars among them) in order, then app containers.
+        annotations: All its annotations; ``parse`` shows each vendor only those it declared.
+        parse: Turns one container into its requests, at most one a family (`hami_core.plugins`).
+        defaults: Policies where the pod names none.
+
+    Raises:
+        RequestError: Names the container or annotation at fault and the fix.
+    """
+    given = defaults or PolicyDefaults()
+    facts = PodFacts(namespace, name, pod_uid, annotations)
+    resolved = tuple(ContainerRequest(c.name, c.kind, _bounded(c.name, parse(c, facts))) for c in containers)
+    return PodRequest(
+        pod_uid,
+        namespace,
+        name,
+        resolved,
+        annotations.get(keys.NODE_POLICY) or given.node_policy,
+        annotations.get(keys.DEVICE_POLICY) or given.device_policy,
+        parse_weights(annotations.get(keys.SCORING_WEIGHTS)),
+    )
+
+
+def _bounded(container: str, requests: tuple[Request, ...]) -> tuple[Request, ...]:
+    """Check what a vendor's parser answered: amounts placement can rely on, whoever wrote the vendor."""
+    seen: set[str] = set()
+    for request in requests:
+        amounts = {
+            "count": (request.count, 1),
+            "memory": (request.memory_mib, 0),
+            "memory percentage": (request.memory_percent or 0, 0),
+            "cores": (request.cores, 0),
+        }
+        for what, (amount, least) in amounts.items():
+            if not least <= amount <= INT32_MAX:
+                raise RequestError(
+                    f"container {container}",
+                    f"{request.family} {what}",
+                    f"{amount} is out of range",
+                    f"from {least} up",
+                )
+        if request.family in seen:
+            raise RequestError(f"container {container}", request.family, "is asked for twice")
+        seen.add(request.family)
+    return requests

@@ -1,0 +1,62 @@
+"""Scores of devices and nodes: HAMi's formulas, in float32 and in HAMi's order of operations.
+
+Python computes in float64; rounding each step to float32 gives the float32 result exactly, since float64 has more
+than twice its digits.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from hami_core.model import Weights
+
+_FLOAT32: Final = struct.Struct("f")
+
+
+def float32(value: float) -> float:
+    """Round to the nearest float32."""
+    rounded: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
+    return rounded
+
+
+def _ratio(part: int, whole: int) -> float:
+    return float32(float32(part) / float32(whole))
+
+
+def device_score(
+    slots: tuple[int, int], cores: tuple[int, int], memory: tuple[int, int], weights: Weights | None = None
+) -> float:
+    """Score one device for one container: 10 times (slots + cores + memory), each used over total, weighted.
+
+    Args:
+        slots: (slots used with this container's one, slots in all).
+        cores: (percent used with this container's, percent in all).
+        memory: (MiB used with this container's, MiB in all).
+        weights: The pod's weights; None: all 1.
+
+    Returns:
+        The score, 0 for a device any of whose totals is 0.
+    """
+    if not (slots[1] and cores[1] and memory[1]):
+        return 0.0
+    parts = (_ratio(*slots), _ratio(*cores), _ratio(*memory))
+    if weights is not None:
+        factors = (weights.slot, weights.core, weights.memory)
+        parts = tuple(float32(float32(f) * p) for f, p in zip(factors, parts, strict=True))  # type: ignore[assignment]
+    return float32(10 * float32(float32(parts[0] + parts[1]) + parts[2]))
+
+
+def node_score(slots: tuple[int, int], cores: tuple[int, int], memory: tuple[int, int]) -> float:
+    """Score a node before a pod is placed there, from the sums over all its devices of all vendors.
+
+    Args:
+        slots: (used, total).
+        cores: (used, total), percent.
+        memory: (used, total), MiB.
+
+    Returns:
+        0 (idle) to 30 (full); 0 when any total is 0.
+    """
+    return device_score(slots, cores, memory)
