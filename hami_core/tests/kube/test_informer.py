@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
 from hami_core.kube.informer import Informer
-from hami_core.kube.objects import Pod
 from hami_core.kube.port import PODS
 from hami_core.tests.kube.apiserver import Fault, pod
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from hami_core.kube.objects import Pod
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ async def test_leads_while_the_holder_is_on_our_host(api, server):
 async def test_a_host_whose_name_only_begins_like_ours_is_not_ours(api, server):
     await server.put("leases", lease("host-12_abc"))
     async with following(api, Clock()) as follower:
-        await until(lambda: follower._informer.synced.is_set())
+        await until(follower._informer.synced.is_set)
         assert not follower.is_leader
 
 

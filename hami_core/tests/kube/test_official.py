@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +12,9 @@ from hami_core.kube.official import connect
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import NODES, PODS, ApiError
 from hami_core.tests.kube.apiserver import Fault, pod
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 async def test_get_reads_the_parts_we_know_and_skips_the_rest(api, server):
