@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from hami_core.vendorkit.locks import (
     CAMBRICON_LOCK_TIMEOUT,
+    CONTENTION,
     NODE_LOCK_TIMEOUT,
     LockVerdict,
     NodeLock,
+    contention_text,
     format_lock,
     format_time_lock,
     judge_lock,
@@ -25,6 +27,7 @@ from hami_core.vendorkit.templates import Template, smallest_template, template_
 
 __all__ = [
     "CAMBRICON_LOCK_TIMEOUT",
+    "CONTENTION",
     "NODE_LOCK_TIMEOUT",
     "LockVerdict",
     "NodeLock",
@@ -33,6 +36,7 @@ __all__ = [
     "amount_of",
     "capacity",
     "ceil_div",
+    "contention_text",
     "default_check_type",
     "default_check_uuid",
     "default_parse_request",

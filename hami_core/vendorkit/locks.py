@@ -16,6 +16,9 @@ NODE_LOCK_TIMEOUT: Final = timedelta(minutes=5)
 CAMBRICON_LOCK_TIMEOUT: Final = timedelta(minutes=2)
 """The same for a lock of the bare-time form."""
 
+CONTENTION: Final = "node lock contention"
+"""HAMi's mark of an error that another pod's lock caused."""
+
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -113,9 +116,24 @@ def judge_lock(
     return LockVerdict.CONTENDED
 
 
+def contention_text(node: str, timeout: timedelta = NODE_LOCK_TIMEOUT) -> str:
+    """HAMi's words for a node that another pod holds; callers retry on the part behind the colon."""
+    return f"node {node} has been locked within {_go_duration(timeout)}: {CONTENTION}"
+
+
 def may_release(text: str | None, *, namespace: str, pod: str) -> bool:
     """Whether a pod's lock may be removed on its behalf: it holds it, or the lock is of the bare-time form."""
     return text is not None and ("," not in text or text.endswith(f",{namespace},{pod}"))
+
+
+def _go_duration(span: timedelta) -> str:
+    """A span as Go prints it: ``5m0s``, ``28s``, ``1h0m0s``."""
+    minutes, seconds = divmod(span.total_seconds(), 60)
+    hours, minutes = divmod(int(minutes), 60)
+    text = f"{seconds:g}s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    return f"{hours}h{text}" if hours else text
 
 
 def _time(text: str, key: str) -> datetime:

@@ -1,0 +1,148 @@
+"""Vectors as test parameters.
+
+The files are ``*.json`` in this folder, or in the folder that the environment variable ``HAMI_VECTORS`` names (same
+format and names, other cases). A *path* names a part of them: ``"check_uuid"`` is that group's ``cases``,
+``"node_lock.parse"`` a list inside a group, ``"vendors/codec.encode"`` one of ``vendors.json``.
+
+A module claims what it runs by calling `cases`, `rows` or `value` with literal paths; test_claims.py finds the parts
+nobody claims. A case remembers which of its keys were read: one that no runner looked at fails the test
+(`conftest.py`), so a key nobody knows never passes for checked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+OWN = Path(__file__).parent
+FOLDER = Path(os.environ.get("HAMI_VECTORS") or OWN)
+FOREIGN = FOLDER.resolve() != OWN
+
+COMMENTARY = frozenset({"src", "origin", "note", "origin_note", "why", "side_effect", "comment"})
+"""Keys that speak to people."""
+DESCRIPTIONS = frozenset({"meta", "_about"})
+"""Parts that describe a file."""
+
+
+class Case(Mapping[str, Any]):
+    """One case; reading a key marks it as looked at.
+
+    Attributes:
+        name: Path and number, for messages.
+        head: What the group says beside its cases (configuration, annotation keys).
+    """
+
+    def __init__(self, name: str, data: Mapping[str, Any], head: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        self.head = head or {}
+        self._data = data
+        self._unread = set(data) - COMMENTARY
+
+    def __getitem__(self, key: str) -> Any:
+        self._unread.discard(key)
+        return self._data[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __contains__(self, key: object) -> bool:
+        if isinstance(key, str):
+            self._unread.discard(key)
+        return key in self._data
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {json.dumps(self._data)}"
+
+    def unknown(self, key: str) -> AssertionError:
+        """The error for a value of ``key`` that the runner has no meaning for."""
+        return AssertionError(f"{self.name}: {key} {self._data.get(key)!r} is unknown to the runner")
+
+    def finish(self) -> None:
+        """Fail when keys were left unread."""
+        if self._unread:
+            raise AssertionError(f"{self.name}: the runner knows nothing of {sorted(self._unread)}: {self!r}")
+
+
+@cache
+def files() -> dict[str, dict[str, Any]]:
+    """File name → content of every vector file."""
+    found = {path.name: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+    if not found:
+        raise FileNotFoundError(f"no *.json in {FOLDER}")
+    for name, content in found.items():
+        if not isinstance(content, dict):
+            raise TypeError(f"{FOLDER / name}: expected an object of groups")
+    return found
+
+
+@cache
+def groups() -> dict[str, Any]:
+    """Group → content, over all files; those of ``vendors.json`` begin with ``vendors/``."""
+    merged: dict[str, Any] = {}
+    for name, content in files().items():
+        for group in content.keys() - DESCRIPTIONS:
+            full = f"vendors/{group}" if name.startswith("vendors") else group
+            if full in merged:
+                raise ValueError(f"{FOLDER / name}: group {group!r} stands in another file too")
+            merged[full] = content[group]
+    return merged
+
+
+def value(path: str, default: Any = None) -> Any:
+    """What stands at a path; in a foreign folder the default where it is absent."""
+    found: Any = groups()
+    for step in path.split("."):
+        if not isinstance(found, dict) or step not in found:
+            if FOREIGN:
+                return default
+            raise KeyError(f"{FOLDER}: no vectors at {path!r}")
+        found = found[step]
+    return found
+
+
+def cases(path: str, *, where: Callable[[Mapping[str, Any]], bool] | None = None) -> list[Any]:
+    """The cases at a path as parameters for `pytest.mark.parametrize`.
+
+    Args:
+        path: A group with ``cases``, or a list of objects.
+        where: Take only the cases for which this holds; whoever filters says elsewhere what becomes of the rest.
+    """
+    found = value(path, [])
+    head = {k: v for k, v in found.items() if k != "cases"} if isinstance(found, dict) else {}
+    entries = found["cases"] if isinstance(found, dict) else found
+    return [
+        pytest.param(Case(f"{path}[{number}]", entry, head), id=f"{path}[{number}]")
+        for number, entry in enumerate(entries)
+        if where is None or where(entry)
+    ]
+
+
+def rows(path: str) -> list[Any]:
+    """The rows of a list of lists at a path as parameters."""
+    return [pytest.param(row, id=f"{path}[{number}]") for number, row in enumerate(value(path, []))]
+
+
+def head(path: str) -> dict[str, Any]:
+    """What a group says beside its cases."""
+    found = value(path, {})
+    return {key: entry for key, entry in found.items() if key != "cases"}
+
+
+def parts(body: Any, path: str) -> Iterator[str]:
+    """The paths somebody has to claim: groups with cases, else every list and every object of plain values."""
+    if isinstance(body, dict) and "cases" not in body:
+        inner = {k: v for k, v in body.items() if isinstance(v, dict | list)}
+        if inner:
+            for key, entry in inner.items():
+                yield from parts(entry, f"{path}.{key}")
+            return
+    yield path

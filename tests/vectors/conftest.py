@@ -1,0 +1,21 @@
+"""A case with keys that nobody read does not pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .cases import Case
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    result = yield
+    for argument in pyfuncitem.funcargs.values():
+        if isinstance(argument, Case):
+            argument.finish()
+    return result

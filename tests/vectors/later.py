@@ -1,0 +1,111 @@
+"""Vectors that no module here runs, each with the work it waits for. The table only ever gets shorter.
+
+A path covers everything below it. Whoever runs a part strikes its line; test_claims.py insists on it.
+"""
+
+from __future__ import annotations
+
+_SCHEDULER = "scheduler: HTTP and webhook"
+_PLACEMENT = "placement: scores, fit, topology, filter"
+_AGENT = "node agent of NVIDIA"
+_MONITOR = "monitor: metrics and feedback"
+_MIG = "NVIDIA MIG on the node"
+_REGION = "region layout: checked beside the interposer, which defines it"
+_VOLCANO = "Volcano as source of allocations"
+
+LATER: dict[str, str] = {
+    # scheduler side
+    "collapse": _PLACEMENT,
+    "extender_http": _SCHEDULER,
+    "filter_end_to_end": _PLACEMENT,
+    "filter_quota": _PLACEMENT,
+    "filter_simulation": _PLACEMENT,
+    "gpu_less": _PLACEMENT,
+    "gpu_pick_end_to_end": _PLACEMENT,
+    "gpu_score": _PLACEMENT,
+    "health_nvidia": _SCHEDULER,
+    "is_mig_request": _PLACEMENT,
+    "metrics": _MONITOR,
+    "mig_placement": _PLACEMENT,
+    "mig_restore": _PLACEMENT,
+    "node_default_score": _PLACEMENT,
+    "node_fit_and_score": _PLACEMENT,
+    "node_lock.bind_retry": _SCHEDULER,
+    "node_lock.lock_all_order": _SCHEDULER,
+    "node_order": _PLACEMENT,
+    "node_override_score": _PLACEMENT,
+    "nvidia_fit": _PLACEMENT,
+    "nvidia_fit_quota_helper": _PLACEMENT,
+    "pod_group_member": _SCHEDULER,
+    "quota_manager": _PLACEMENT,
+    "request_nvidia": _PLACEMENT,
+    "topology_pair_score": _PLACEMENT,
+    "topology_select": _PLACEMENT,
+    "usage_from_cache": _PLACEMENT,
+    "webhook_nvidia": _SCHEDULER,
+    "webhook_pipeline": _SCHEDULER,
+    "webhook_quota": _SCHEDULER,
+    # NVIDIA's node side, monitor, interposer
+    "vendors/codec.legacyMigUuid": "migration from HAMi's older MIG ids",
+    "vendors/codec.physicalDeviceId": _AGENT,
+    "vendors/feedback": _MONITOR,
+    "vendors/initContainers": _PLACEMENT,
+    "vendors/initContainersColumns": _PLACEMENT,
+    "vendors/metrics": _MONITOR,
+    "vendors/mig": _MIG,
+    "vendors/nvidia": _PLACEMENT,
+    "vendors/sharedRegion": _REGION,
+    # other vendors
+    "ascend910c_pairs": "Ascend: templates, pairs and the node side",
+    "aws_select": "vendor AWS Neuron",
+    "aws_split_cores": "vendor AWS Neuron",
+    "enflame_profile": "vendor Enflame",
+    "kunlun_fragmentation": "vendor Kunlun",
+    "kunlun_select": "vendor Kunlun",
+    "kunlun_trim_memory": "vendor Kunlun",
+    "metax_sgpu_scores": "vendor MetaX",
+    "vendors/amdFit": "vendor AMD",
+    "vendors/ascend.localShmem": "Ascend: templates, pairs and the node side",
+    "vendors/ascend.networkId": "Ascend: templates, pairs and the node side",
+    "vendors/awsneuron": "vendor AWS Neuron",
+    "vendors/enflame": "vendor Enflame",
+    "vendors/hygonVdev": "vendor Hygon",
+    "vendors/kunlun": "vendor Kunlun",
+    "vendors/metaxLinkScore": "vendor MetaX",
+    "vendors/metaxOnlineScore": "vendor MetaX",
+    "vendors/metaxSgpuNodeAnnotation": "vendor MetaX",
+    "vendors/metaxVmemory": "vendor MetaX",
+    "vendors/mthreadsLegalMemory": "vendor Moore Threads",
+    "vendors/volcano": _VOLCANO,
+    "vxpu_fit": "vendor Kunlun",
+}
+
+LATER_VENDORS: dict[str, str] = {
+    "AMD": "vendor AMD",
+    "AWSNeuron": "vendor AWS Neuron",
+    "BI-V100": "vendor Iluvatar",
+    "Biren": "vendor Biren",
+    "Metax-SGPU": "vendor MetaX",
+    "Mthreads": "vendor Moore Threads",
+    "Vastai": "vendor Vastai",
+    "XPU": "vendor Kunlun",
+    "kunlun": "vendor Kunlun",
+}
+"""Common words in the groups that speak of several vendors (requests, admission), likewise."""
+
+LATER_SECTIONS: dict[str, str] = {
+    "amd": "vendor AMD",
+    "awsneuron": "vendor AWS Neuron",
+    "biren": "vendor Biren",
+    "enflame-drs": "vendor Enflame",
+    "enflame-gcu": "vendor Enflame",
+    "hygon": "vendor Hygon",
+    "iluvatar": "vendor Iluvatar",
+    "kunlun": "vendor Kunlun",
+    "metax-gpu": "vendor MetaX",
+    "metax-sgpu": "vendor MetaX",
+    "mthreads": "vendor Moore Threads",
+    "vastai": "vendor Vastai",
+    "xpu": "vendor Kunlun",
+}
+"""Names in ``vendors.json`` (annotation keys, capacity, units), likewise."""

@@ -1,0 +1,201 @@
+"""Register annotations, link scores, handshake and cordon against the vectors."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from hami_core.errors import WireError
+from hami_core.model import Device, Family, MigPlacement, MigProfile, NodeFacts, Resources
+from hami_core.vendorkit import read_json_register
+from hami_core.wire import keys, node
+
+from .cases import COMMENTARY, Case, cases, value
+
+pytestmark = pytest.mark.vectors
+
+NVIDIA = Family("NVIDIA", Resources("nvidia.com/gpu"), keys.NVIDIA_ALLOCATED, register_key=keys.NVIDIA_REGISTER)
+SETS = {
+    "id": "id", "index": "index", "count": "slots", "devmem": "memory_mib", "devcore": "cores", "type": "type",
+    "numa": "numa", "mode": "mode", "health": "healthy",
+}  # fmt: skip
+
+
+def device(entry: dict[str, Any]) -> Device:
+    unknown = set(entry) - set(SETS)
+    assert not unknown, f"device keys unknown to the runner: {unknown}"
+    full = {"id": "", "index": 0, "count": 0, "devmem": 0, "devcore": 0, "type": "", "health": False, **entry}
+    return Device(family="NVIDIA", **{SETS[name]: full[name] for name in full})
+
+
+def described(found: Device, like: dict[str, Any]) -> dict[str, Any]:
+    """The device in the words of the vectors, with the keys the expectation names."""
+    assert set(like) <= set(SETS), f"device keys unknown to the runner: {set(like) - set(SETS)}"
+    return {name: getattr(found, SETS[name]) for name in like}
+
+
+@pytest.mark.parametrize("case", cases("node_devices_csv_decode"))
+def test_csv_is_decoded(case: Case) -> None:
+    if "devices" in case:
+        found = node.decode_devices_csv(case["in"], key="", family="NVIDIA")
+        assert [described(f, e) for f, e in zip(found, case["devices"], strict=True)] == case["devices"]
+        return
+    with pytest.raises(WireError) as caught:
+        node.decode_devices_csv(case["in"], key="", family="NVIDIA")
+    problem = caught.value.problem
+    if "error_prefix" in case:
+        assert problem.startswith(case["error_prefix"])
+    else:
+        assert problem == case["error"]
+
+
+@pytest.mark.parametrize("case", cases("node_devices_csv_encode"))
+def test_csv_is_encoded(case: Case) -> None:
+    assert node.encode_devices_csv([device(entry) for entry in case["devices"]]) == case["out"]
+
+
+@pytest.mark.parametrize("case", cases("node_devices_json"))
+def test_json(case: Case) -> None:
+    match case["op"]:
+        case "encode":
+            assert node.encode_devices_json([device(entry) for entry in case["devices"]]) == case["out"]
+        case "decode":
+            found = node.decode_devices_json(case["in"], key="k", family="NVIDIA")
+            assert [described(f, e) for f, e in zip(found, case["devices"], strict=True)] == case["devices"]
+        case "encode_mig_profile":
+            assert node.encode_mig_profile(profile(case["profile"])) == case["out"]
+        case "nvidia_get_node_devices":
+            read_register(case)
+        case _:
+            raise case.unknown("op")
+
+
+def profile(entry: dict[str, Any]) -> MigProfile:
+    """A profile of the vectors; its instanceCount is HAMi's own and never on the wire."""
+    places = tuple(MigPlacement(p["start"], p["size"]) for p in entry["placements"])
+    return MigProfile(entry["name"], entry["memoryMB"], entry["core"], entry["sliceCount"], places)
+
+
+def read_register(case: Case) -> None:
+    """HAMi has errors for "no annotation" and "no devices"; ours are None and an empty list."""
+    text = case["annotation"]
+    facts = NodeFacts("n1", {} if text is None else {keys.NVIDIA_REGISTER: text})
+    if "error_any" in case:
+        with pytest.raises(WireError):
+            read_json_register(facts, NVIDIA)
+        return
+    match case["error"]:
+        case "no gpu found on node":
+            assert read_json_register(facts, NVIDIA) == ()
+        case "annos not found hami.io/node-nvidia-register":
+            assert read_json_register(facts, NVIDIA) is None
+        case _:
+            raise case.unknown("error")
+
+
+@pytest.mark.parametrize("case", cases("pair_scores_json"))
+def test_link_scores(case: Case) -> None:
+    assert case.head["annotation"] == keys.NVIDIA_PAIR_SCORES
+    scores = node.decode_pair_scores(case["in"], key="k")
+    assert scores == case["scores"]
+    assert node.encode_pair_scores(scores) == case["in"]
+
+
+def test_link_score_text_comes_back_as_written() -> None:
+    text = value("vendors/codec.pairScoreJson", "[]")
+    assert node.encode_pair_scores(node.decode_pair_scores(text, key="k")) == text
+
+
+@pytest.mark.parametrize("case", cases("health_generic"))
+def test_handshake(case: Case) -> None:
+    verdict = node.judge_handshake(
+        case["handshake"], allocatable=case["allocatable"], now=datetime.fromisoformat("2026-07-03T12:00:00")
+    )
+    if case.get("node_get_fails") and verdict is node.Liveness.REFRESH:
+        verdict = node.Liveness.KEEP  # what the docstring asks of the caller
+    outcome = {
+        node.Liveness.KEEP: [True, False],
+        node.Liveness.REFRESH: [True, True],
+        node.Liveness.DEAD: [False, False],
+    }
+    assert outcome[verdict] == case["out"]
+
+
+# --- vendors.json ---------------------------------------------------------------------------------------------------
+
+FIELDS = {
+    "id": "id", "count": "slots", "devmem": "memory_mib", "devcore": "cores", "type": "type", "numa": "numa",
+    "health": "healthy", "index": "index", "mode": "mode",
+}  # fmt: skip
+PROBLEMS = {
+    "no separator": "missing device separator",
+    "malformed segment": "malformed node annotation segment",
+    "negative index": "index field must not be negative",
+}
+
+
+@pytest.mark.parametrize("case", cases("vendors/codec.nodeText.encode"))
+def test_node_text_is_encoded(case: Case) -> None:
+    assert node.encode_devices_csv([device(case["in"])]) == case["out"]
+
+
+@pytest.mark.parametrize("case", cases("vendors/codec.nodeText.decode"))
+def test_node_text_is_decoded(case: Case) -> None:
+    if "error" in case:
+        named = case["error"]
+        expected = PROBLEMS.get(named) or (named if named.startswith("field count") else f"invalid {named} field")
+        with pytest.raises(WireError, match=expected):
+            node.decode_devices_csv(case["in"], key="k", family="DCU")
+        return
+    found = node.decode_devices_csv(case["in"], key="k", family="DCU")
+    assert len(found) == case["devices"]
+    for name in ("mode", "index"):
+        if name in case:
+            assert [getattr(d, name) for d in found] == [case[name]]
+
+
+def test_node_text_has_its_fields_in_order() -> None:
+    fields = value("vendors/codec.nodeText.fields9", list(FIELDS))
+    assert fields == list(FIELDS)
+    assert value("vendors/codec.nodeText.fields7", fields[:7]) == fields[:7]
+    sample = Device("d", 3, 10, 7680, 100, "T", "DCU", 1, "mig")
+    written = node.encode_devices_csv([sample]).rstrip(":").split(",")
+    told = {True: "true", False: "false"}
+    assert written == [str(told.get(v, v) if isinstance(v := getattr(sample, FIELDS[f]), bool) else v) for f in fields]
+    (short,) = node.decode_devices_csv(",".join(written[:7]) + ":", key="k", family="DCU")
+    assert {"index": short.index, "mode": short.mode} == value(
+        "vendors/codec.nodeText.defaults7", {"index": 0, "mode": "hami-core"}
+    )
+
+
+@pytest.mark.parametrize("case", cases("vendors/codec.nodeJson.examples"))
+def test_node_json_examples(case: Case) -> None:
+    assert node.encode_devices_json([device(case["device"])]) == case["json"]
+    (found,) = node.decode_devices_json(case["json"], key="k", family="NVIDIA")
+    assert found == device(case["device"])
+
+
+def test_node_json_keys_stand_in_order() -> None:
+    order = value("vendors/codec.nodeJson.keyOrder", [])
+    unwritten = {"migtemplate", "devicevendor"}
+    full = Device("i", 1, 1, 1, 1, "t", "F", 1, "m", True, mig_profiles=(MigProfile("p", 1, 1, 1),), custom={"a": 1})
+    text = node.encode_devices_json([full], custom=True)
+    places = [text.index(f'"{name}":') for name in order if name not in unwritten]
+    assert places == sorted(places)
+    tolerated = text.replace('"health"', '"migtemplate":[],"devicevendor":"x","devicepairscore":{},"health"')
+    assert node.decode_devices_json(tolerated, key="k", family="F") == (full,)
+    assert node.encode_devices_json([]) == value("vendors/codec.nodeJson.emptyList", "[]")
+
+
+def test_node_json_mig_profile() -> None:
+    text = value("vendors/codec.nodeJson.migProfileWire", "")
+    if not text:
+        return
+    (found,) = node.decode_devices_json(f'[{{"id":"d","migProfiles":[{text}]}}]', key="k", family="NVIDIA")
+    assert node.encode_mig_profile(found.mig_profiles[0]) == text
+
+
+def test_commentary_is_not_case_content() -> None:
+    assert {"src", "origin", "note"} <= COMMENTARY

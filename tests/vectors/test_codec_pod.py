@@ -1,0 +1,169 @@
+"""Pod allocations, MIG reservations, policies and reasons against the vectors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hami_core.errors import RequestError, WireError
+from hami_core.model import (
+    Allocation,
+    ContainerKind,
+    ContainerSlices,
+    Family,
+    MigPlacement,
+    Resources,
+    Slice,
+    Weights,
+)
+from hami_core.wire import keys, mig, pod, reasons
+
+from .cases import Case, cases, value
+
+pytestmark = pytest.mark.vectors
+
+
+def slices(row: list[Any]) -> Slice:
+    uuid, word, memory, cores = row
+    return Slice(uuid, "NVIDIA", memory, cores, word)
+
+
+def described(containers: tuple[tuple[Slice, ...], ...]) -> list[list[list[Any]]]:
+    return [[[s.device_id, s.type, s.memory_mib, s.cores] for s in c] for c in containers]
+
+
+@pytest.mark.parametrize("case", cases("pod_devices_encode_decode"))
+def test_pod_devices(case: Case) -> None:
+    if "containers" in case:
+        text = pod.encode_pod_devices([[slices(row) for row in container] for container in case["containers"]])
+        assert text == case["encoded"]
+    else:
+        text = case["decode_only"]
+    if "error" in case:
+        with pytest.raises(WireError) as caught:
+            pod.decode_pod_devices(text, key="k", family="NVIDIA")
+        assert caught.value.problem == case["error"]
+    else:
+        assert described(pod.decode_pod_devices(text, key="k", family="NVIDIA")) == case["decoded"]
+
+
+@pytest.mark.parametrize("case", cases("vendors/codec.encode"))
+def test_pod_devices_are_encoded_by_vendor(case: Case) -> None:
+    ((word, containers),) = case["in"].items()
+    parts = tuple(
+        ContainerSlices(f"c{n}", ContainerKind.APP, tuple(slices(row) for row in c)) for n, c in enumerate(containers)
+    )
+    family = Family(word, Resources("r"), "allocated", "to-allocate")
+    written = pod.allocation_annotations(Allocation("n1", parts), {"NVIDIA": family}, 7, keys.PHASE_SUCCESS)
+    assert written["allocated"] == written["to-allocate"] == case["out"]
+
+
+@pytest.mark.parametrize("case", cases("vendors/codec.decode"))
+def test_pod_devices_are_decoded_by_count(case: Case) -> None:
+    if "error" in case:
+        assert case["error"] is True
+        with pytest.raises(WireError):
+            pod.decode_pod_devices(case["in"], key="k", family="NVIDIA")
+    else:
+        found = pod.decode_pod_devices(case["in"], key="k", family="NVIDIA")
+        assert [len(container) for container in found] == case["containers"]
+
+
+# --- MIG ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", cases("mig_allocations_json"))
+def test_mig_reservations(case: Case) -> None:
+    assert case.head["annotation"] == keys.MIG_ALLOCATIONS
+    match case["op"]:
+        case "encode":
+            parts = tuple(
+                ContainerSlices(f"c{n}", ContainerKind.APP, tuple(mig_slice(d) for d in c))
+                for n, c in enumerate(case["containers"])
+            )
+            assert mig.encode_reservations(mig.reservations(Allocation("n1", parts))) == case["out"]
+        case "decode" if case["ok"]:
+            found = mig.decode_reservations(case["in"])
+            if "count" in case:
+                assert len(found) == case["count"]
+            if "runtime_ready" in case:
+                assert [r.made for r in found] == [case["runtime_ready"]]
+            if "gpuInstanceID" in case:
+                ids = [case["gpuInstanceID"], case["computeInstanceID"]]
+                assert [[r.gpu_instance_id, r.compute_instance_id] for r in found] == [ids]
+        case "decode":
+            with pytest.raises(WireError):
+                mig.decode_reservations(case["in"])
+        case _:
+            raise case.unknown("op")
+
+
+def mig_slice(entry: dict[str, Any]) -> Slice:
+    place = MigPlacement(entry["placement"]["start"], entry["placement"]["size"])
+    return Slice(entry["uuid"], "NVIDIA", 1, 1, mig_profile=entry["profile"], mig_placement=place)
+
+
+@pytest.mark.parametrize("kind", ["scheduled", "realised"])
+def test_mig_reservations_come_back_as_written(kind: str) -> None:
+    samples = {
+        "scheduled": value("vendors/codec.migAllocations.scheduled", []),
+        "realised": value("vendors/codec.migAllocations.realised", []),
+    }
+    text = json.dumps(samples[kind], separators=(",", ":"))
+    found = mig.decode_reservations(text)
+    assert mig.encode_reservations(found) == text
+    assert all(r.made == (kind == "realised") for r in found)
+
+
+BROKEN = {
+    "duplicate (containerIndex,deviceIndex)": lambda e: [e, e],
+    "1 or 2 of the 3 runtime fields present": lambda e: [e | {"migUUID": "MIG-a"}],
+    "negative index": lambda e: [e | {"deviceIndex": -1}],
+    "empty gpuUUID or profile": lambda e: [e | {"profile": ""}],
+    "placement.size 0": lambda e: [e | {"placement": {"start": 0, "size": 0}}],
+}
+
+
+@pytest.mark.parametrize("reason", value("vendors/codec.migAllocations.rejects", []))
+def test_broken_mig_reservations_are_refused(reason: str) -> None:
+    assert reason in BROKEN, f"the runner has no sample for {reason!r}"
+    sound = {
+        "containerIndex": 0, "deviceIndex": 0, "gpuUUID": "GPU-a", "profile": "1g.5gb",
+        "placement": {"start": 6, "size": 1},
+    }  # fmt: skip
+    assert mig.decode_reservations(json.dumps([sound]))
+    with pytest.raises(WireError):
+        mig.decode_reservations(json.dumps(BROKEN[reason](sound)))
+
+
+# --- policies and reasons -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", cases("policy_contains"))
+def test_policy_contains(case: Case) -> None:
+    assert pod.policy_contains(case["policy"], case["token"]) is case["out"]
+
+
+@pytest.mark.parametrize("case", cases("scoring_weights_annotation"))
+def test_weights(case: Case) -> None:
+    assert case.head["annotation"] == keys.SCORING_WEIGHTS
+    if "error_contains" in case:
+        with pytest.raises(RequestError) as caught:
+            pod.parse_weights(case["value"])
+        prefix = f'invalid {keys.SCORING_WEIGHTS} annotation "{case["value"]}": '
+        assert caught.value.problem.startswith(prefix + case["error_contains"])
+    else:
+        assert pod.parse_weights(case["value"]) == Weights(case["slot"], case["core"], case["memory"])
+
+
+@pytest.mark.parametrize("case", cases("reason_string"))
+def test_reason_text(case: Case) -> None:
+    match case["op"]:
+        case "parse":
+            assert reasons.parse_histogram(case["in"]) == case["out"]
+        case "generate":
+            assert reasons.encode_histogram(case["counts"], case["cards"]) == case["out"]
+        case _:
+            raise case.unknown("op")

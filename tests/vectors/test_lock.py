@@ -1,0 +1,93 @@
+"""The node lock's format and decisions against the vectors."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hami_core.errors import WireError
+from hami_core.vendorkit import (
+    NODE_LOCK_TIMEOUT,
+    LockVerdict,
+    contention_text,
+    format_time_lock,
+    judge_lock,
+    may_release,
+    parse_lock,
+)
+from hami_core.wire import env, keys
+
+from .cases import Case, cases, head, value
+
+pytestmark = pytest.mark.vectors
+
+NOW = datetime(2026, 7, 3, 12, 0, 0, tzinfo=UTC)
+AGES = {"fresh": timedelta(seconds=1), "expired": timedelta(minutes=6)}
+TIMEOUTS = {None: NODE_LOCK_TIMEOUT, "2m": timedelta(minutes=2)}
+UNKNOWN_NODE = {"node": "missing"}
+
+
+def stamped(text: str | None) -> str | None:
+    """The lock value a word of the vectors stands for."""
+    if text is None:
+        return None
+    word, separator, owner = text.partition(",")
+    if word == "fresh legacy timestamp":
+        return format_time_lock(NOW - AGES["fresh"])
+    return format_time_lock(NOW - AGES[word]) + separator + owner if word in AGES else text
+
+
+def test_the_annotation_is_hamis() -> None:
+    assert head("node_lock").get("annotation", keys.NODE_LOCK) == keys.NODE_LOCK
+
+
+@pytest.mark.parametrize("case", cases("node_lock.parse"))
+def test_reading(case: Case) -> None:
+    if "error" in case:
+        with pytest.raises(WireError) as caught:
+            parse_lock(case["in"])
+        assert case["error"] in (True, caught.value.problem)
+        return
+    lock = parse_lock(case["in"])
+    assert [lock.legacy, lock.namespace, lock.pod] == [case["legacy"], case["ns"], case["pod"]]
+
+
+@pytest.mark.parametrize("case", cases("node_lock.lock", where=lambda case: "node" not in case))
+def test_taking(case: Case) -> None:
+    namespace, pod = case.get("requester", "ns/pod").split("/")
+    assert case.get("timeout") in TIMEOUTS, case.unknown("timeout")
+    current = stamped(case["current"])
+
+    def judge() -> LockVerdict:
+        return judge_lock(
+            current, namespace=namespace, pod=pod, now=NOW, holder_exists=case.get("holder_exists", True),
+            timeout=TIMEOUTS[case.get("timeout")],
+        )  # fmt: skip
+
+    if case.get("contention") is False:
+        with pytest.raises(WireError):
+            judge()
+        assert case["ok"] is False
+        return
+    verdict = judge()
+    assert (verdict is not LockVerdict.CONTENDED) is case["ok"]
+    if "contention" in case:
+        assert (verdict is LockVerdict.CONTENDED) is case["contention"]
+    if "error_contains" in case:
+        assert case["error_contains"] in contention_text("n1", TIMEOUTS[case.get("timeout")])
+
+
+@pytest.mark.parametrize("case", cases("node_lock.release", where=lambda case: "node" not in case))
+def test_releasing(case: Case) -> None:
+    namespace, pod = case.get("requester", "ns/pod").split("/")
+    assert case["ok"] is True
+    current = stamped(case["current"])
+    assert may_release(current, namespace=namespace, pod=pod) is case.get("removed", False)
+
+
+def test_the_format_in_words() -> None:
+    told = value("vendors/codec.nodeLock", {})
+    assert told.get("annotation", keys.NODE_LOCK) == keys.NODE_LOCK
+    assert told.get("env", env.NODE_LOCK_EXPIRE) == env.NODE_LOCK_EXPIRE
+    assert timedelta(seconds=told.get("expireSeconds", 300)) == NODE_LOCK_TIMEOUT
