@@ -226,6 +226,8 @@ class PodFacts:
     uid: str
     annotations: Mapping[str, str] = field(default_factory=_empty)
     runtime_class: str = ""
+    decided_at: int = 0
+    """Unix seconds of the decision, where there is one (`patch_annotations`); hooks have no clock of their own."""
 
 
 @dataclass(frozen=True, slots=True)
