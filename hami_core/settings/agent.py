@@ -1,0 +1,258 @@
+"""Settings of ``hami agent``. What concerns one vendor's devices and drivers is the vendor's (``HAMI_<VENDOR>_…``)."""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003 - pydantic needs it at run time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from pydantic import Field, model_validator
+
+from hami_core.settings.base import Settings, notes
+from hami_core.settings.values import Address, Names, Seconds  # noqa: TC001
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_BINDING: Final = "which devices a container sees follows from its signed allocation and is written as CDI"
+_DRIVER: Final = "driver settings are the vendor's: HAMI_NVIDIA_…"
+_UNREAD: Final = "HAMi declares it and never reads it; the device-config file and the node configuration decide"
+
+_NODE = "Node"
+_TRUST = "Trust"
+_KUBELET = "Kubelet and runtime"
+_TIMES = "Times"
+_RUNNING = "Running"
+
+
+class AgentSettings(Settings):
+    """Settings of the node agent."""
+
+    IGNORED: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            (
+                "--pass-device-specs",
+                "--device-list-strategy",
+                "--device-id-strategy",
+                "--cdi-annotation-prefix",
+                "--gdrcopy-enabled",
+                "--gds-enabled",
+                "--mofed-enabled",
+                "--imex-channel-ids",
+                "--imex-required",
+            ),
+            _BINDING,
+        ),
+        **dict.fromkeys(
+            (
+                "--mig-strategy",
+                "--nvidia-driver-root",
+                "--dev-root",
+                "--nvidia-dev-root",
+                "--driver-root-ctr-path",
+                "--container-driver-root",
+                "--nvidia-cdi-hook-path",
+                "--nvidia-ctk-path",
+                "--device-discovery-strategy",
+                "--fail-on-init-error",
+            ),
+            _DRIVER,
+        ),
+        **dict.fromkeys(
+            (
+                "--device-split-count",
+                "--device-memory-scaling",
+                "--device-cores-scaling",
+                "--disable-core-limit",
+                "--resource-name",
+            ),
+            _UNREAD,
+        ),
+    }
+
+    vendor: str = Field(
+        "",
+        description="The vendor to serve; empty: the one whose node side is installed.",
+        json_schema_extra=notes(group=_NODE),
+    )
+    node_name: str = Field(
+        min_length=1,
+        description="Name of this node's object in Kubernetes.",
+        json_schema_extra=notes(env=["NODE_NAME"], group=_NODE),
+    )
+    kubeconfig: Path | None = Field(
+        None,
+        description="Cluster to talk to; none: the service account, else ~/.kube/config.",
+        json_schema_extra=notes(env=["KUBECONFIG"], group=_NODE),
+    )
+    device_config_file: Path | None = Field(
+        None,
+        description="HAMi's device-config.yaml; none: the vendors' defaults.",
+        json_schema_extra=notes(flags=["--config-file"], env=["CONFIG_FILE"], group=_NODE),
+    )
+    node_config_file: Path = Field(
+        Path("/config/config.json"),
+        description="HAMi's per-node configuration (nodeconfig list); it need not exist.",
+        json_schema_extra=notes(group=_NODE),
+    )
+    state_dir: Path = Field(
+        Path("/var/lib/hami"),
+        description="Records of the containers served; must outlive a reboot.",
+        json_schema_extra=notes(group=_NODE),
+    )
+    host_root: Path = Field(
+        Path("/"),
+        description="Where the host's file system is seen from here.",
+        json_schema_extra=notes(group=_NODE),
+    )
+    proc_dir: Path = Field(
+        Path("/proc"), description="The host's /proc as seen from here.", json_schema_extra=notes(group=_NODE)
+    )
+
+    mode: Literal["required", "adopt", "trust"] = Field(
+        "required",
+        description="Which allocations count: required: signed ones; adopt: also unsigned pods older than "
+        "--adopt-before; trust (or trust:NAME,…): unsigned ones of the named schedulers.",
+        json_schema_extra=notes(group=_TRUST),
+    )
+    signing_keys: Path | None = Field(
+        None,
+        description="Public keys (PEM) allocations are verified with: a file, or a folder of *.pem.",
+        json_schema_extra=notes(group=_TRUST),
+    )
+    adopt_before: datetime | None = Field(
+        None,
+        description="In mode adopt: creationTimestamp up to which an unsigned pod is accepted (RFC 3339).",
+        json_schema_extra=notes(group=_TRUST),
+    )
+    trust_schedulers: Names = Field(
+        (),
+        description="In mode trust: schedulerNames whose unsigned allocations count.",
+        json_schema_extra=notes(group=_TRUST),
+    )
+    enforcement: Literal["enforce", "observe", "off"] = Field(
+        "enforce",
+        description="What the interposer does with a container's limits.",
+        json_schema_extra=notes(group=_TRUST),
+    )
+    evict_unenforced: bool = Field(
+        False,
+        description="Evict a pod whose processes use a device past the interposer; off: event and metric only.",
+        json_schema_extra=notes(group=_TRUST),
+    )
+
+    kubelet_plugin_dir: Path = Field(
+        Path("/var/lib/kubelet/device-plugins"),
+        description="Where kubelet.sock and the device checkpoint are.",
+        json_schema_extra=notes(group=_KUBELET),
+    )
+    kubelet_socket: Path | None = Field(
+        None,
+        description="The kubelet's registration socket; none: kubelet.sock in the plugin folder.",
+        json_schema_extra=notes(env=["KUBELET_SOCKET"], group=_KUBELET),
+    )
+    pod_resources_socket: Path = Field(
+        Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+        description="The kubelet's PodResources socket, used as a cross-check.",
+        json_schema_extra=notes(group=_KUBELET),
+    )
+    cdi_dir: Path = Field(
+        Path("/var/run/cdi"),
+        description="Where CDI specs are written; the runtime must watch it.",
+        json_schema_extra=notes(group=_KUBELET),
+    )
+    cdi_search_dirs: Names = Field(
+        ("/etc/cdi", "/var/run/cdi"),
+        description="Where other programs' CDI specs, such as NVIDIA's own, are looked for.",
+        json_schema_extra=notes(group=_KUBELET),
+    )
+    serial: Literal["auto", "always", "never"] = Field(
+        "auto",
+        description="Serial mode, for runtimes without CDI: auto switches to it where CDI is seen not to work.",
+        json_schema_extra=notes(group=_KUBELET),
+    )
+
+    prestart_timeout: Seconds = Field(
+        5.0,
+        gt=0,
+        le=30,
+        description="How long PreStartContainer waits for a container's slice to be known.",
+        json_schema_extra=notes(group=_TIMES),
+    )
+    checkpoint_grace: Seconds = Field(
+        1.0,
+        gt=0,
+        description="After which a name missing in the kubelet's checkpoint makes the agent send its devices again.",
+        json_schema_extra=notes(group=_TIMES),
+    )
+    reconcile_interval: Seconds = Field(
+        30.0,
+        gt=0,
+        description="How often records, specs, checkpoint and pods are compared without cause.",
+        json_schema_extra=notes(group=_TIMES),
+    )
+    health_interval: Seconds = Field(
+        5.0, gt=0, description="How often devices' health is asked for.", json_schema_extra=notes(group=_TIMES)
+    )
+    monitor_interval: Seconds = Field(
+        10.0,
+        gt=0,
+        description="How often regions and drivers are compared.",
+        json_schema_extra=notes(group=_TIMES),
+    )
+    discover_timeout: Seconds = Field(
+        30.0, gt=0, description="Limit of one discovery.", json_schema_extra=notes(group=_TIMES)
+    )
+    drain_time: Seconds = Field(
+        10.0,
+        description="How long calls under way may take to end after SIGTERM.",
+        json_schema_extra=notes(group=_TIMES),
+    )
+
+    metrics_bind_address: Address = Field(
+        ":9394",
+        description="Where /metrics and health are served; empty: nowhere.",
+        json_schema_extra=notes(group=_RUNNING),
+    )
+    metrics_token_file: Path | None = Field(
+        None,
+        description="File with the bearer token /metrics asks for; none: it asks for none.",
+        json_schema_extra=notes(group=_RUNNING),
+    )
+    legacy_metrics: bool = Field(
+        False, description="Also serve metrics under their old names.", json_schema_extra=notes(group=_RUNNING)
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe level that is logged; -v=5 is debug.", json_schema_extra=notes(group=_RUNNING)
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto",
+        description="json, console, or auto: console on a terminal.",
+        json_schema_extra=notes(group=_RUNNING),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_mode(cls, values: Any) -> Any:  # noqa: ANN401
+        if isinstance(values, dict) and isinstance(values.get("mode"), str):
+            mode, colon, names = values["mode"].partition(":")
+            if colon and mode == "trust":
+                return {**values, "mode": mode, "trust_schedulers": names}
+        return values
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> AgentSettings:
+        if self.mode != "trust" and self.signing_keys is None:
+            raise ValueError(
+                f"--mode={self.mode} verifies signatures; give --signing-keys, or --mode=trust:<scheduler>"
+            )
+        if self.mode == "adopt" and self.adopt_before is None:
+            raise ValueError("--mode=adopt needs --adopt-before")
+        if self.mode == "trust" and not self.trust_schedulers:
+            raise ValueError("--mode=trust needs the schedulers to trust; write --mode=trust:<scheduler>")
+        return self
+
+    @property
+    def registration_socket(self) -> Path:
+        """The kubelet's registration socket."""
+        return self.kubelet_socket or self.kubelet_plugin_dir / "kubelet.sock"

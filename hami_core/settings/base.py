@@ -1,0 +1,211 @@
+"""Where a setting's value comes from, and errors that say so.
+
+Precedence, highest first: flag, environment variable ``HAMI_<NAME>``, HAMi's own environment variable where there is
+one, settings file (``--config`` or ``HAMI_CONFIG``), default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+import yaml
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, SettingsConfigDict
+
+from hami_core.errors import ConfigError
+from hami_core.model import EMPTY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic.fields import FieldInfo
+    from pydantic_settings import PydanticBaseSettingsSource
+
+PREFIX: Final = "HAMI_"
+CONFIG: Final = "HAMI_CONFIG"
+"""Environment variable that names the settings file."""
+
+
+def notes(*, flags: Sequence[str] = (), env: Sequence[str] = (), group: str = "") -> dict[str, Any]:
+    """What a field's ``json_schema_extra`` tells beyond pydantic: HAMi's flag names, HAMi's variables, the heading."""
+    return {"flags": list(flags), "env": list(env), "group": group}
+
+
+def note(field: FieldInfo, name: str) -> Any:  # noqa: ANN401 - a list or a string of `notes`
+    """One entry of a field's `notes`."""
+    extra = field.json_schema_extra
+    empty: Any = "" if name == "group" else []
+    return extra.get(name, empty) if isinstance(extra, dict) else empty
+
+
+def flag_names(name: str, field: FieldInfo) -> tuple[str, ...]:
+    """All spellings of a setting's flag, the main one first."""
+    return tuple(dict.fromkeys([f"--{name.replace('_', '-')}", *note(field, "flags")]))
+
+
+def env_names(name: str, field: FieldInfo) -> tuple[str, ...]:
+    """All environment variables of a setting, the strongest first."""
+    return (PREFIX + name.upper(), *note(field, "env"))
+
+
+class _Environment(EnvSettingsSource):
+    """Environment variables of a given mapping; lists and mappings are not JSON but our own comma forms."""
+
+    def __init__(self, settings_cls: type[BaseSettings], environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        super().__init__(settings_cls)
+
+    def __call__(self) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, field in self.settings_cls.model_fields.items():
+            for variable in env_names(name, field):
+                if variable in self._environment:
+                    values[name] = self._environment[variable]
+                    break
+        return values
+
+
+class Settings(BaseSettings):
+    """Base of the processes' settings. Build with `load` or, from a command line, with `from_arguments`."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, validate_default=True, env_prefix=PREFIX)
+
+    IGNORED: ClassVar[Mapping[str, str]] = EMPTY
+    """HAMi's flags that are accepted and do nothing here: flag → why."""
+
+    @classmethod
+    def load(
+        cls,
+        flags: Mapping[str, Any] = EMPTY,
+        *,
+        environment: Mapping[str, str] | None = None,
+        file: Path | str | None = None,
+    ) -> Self:
+        """Put the settings together.
+
+        Args:
+            flags: Setting name → value as given on the command line; only those that were given.
+            environment: Environment variables; None: the process's own.
+            file: The settings file; None: ``HAMI_CONFIG``, else none.
+
+        Raises:
+            ConfigError: A value is wrong or a key is unknown; names where it was set and what is expected.
+        """
+        variables = os.environ if environment is None else environment
+        path = file if file is not None else variables.get(CONFIG) or None
+        content = read_yaml(Path(path)) if path else {}
+        in_file = {str(key).replace("-", "_"): value for key, value in content.items()}
+        for key in in_file:
+            if key not in cls.model_fields:
+                raise ConfigError(f"{path}: {key}", "there is no such setting", _nearest(key, cls.model_fields))
+        sources: dict[str, Any] = {"_sources": (dict(flags), dict(variables), in_file)}
+        try:
+            return cls(**sources)
+        except ValidationError as error:
+            raise cls._explained(error, flags, variables, in_file, path) from error
+
+    @classmethod
+    def from_arguments(cls, arguments: Sequence[str]) -> tuple[Self, tuple[str, ...]]:
+        """Read a command line in the form HAMi's programs take, and everything behind it.
+
+        Returns:
+            The settings, and one warning for each flag that is accepted but has no effect.
+
+        Raises:
+            ConfigError: An unknown flag, a flag without its value, or what `load` raises.
+        """
+        from hami_core.settings.flags import parse_arguments  # noqa: PLC0415 - it needs this module
+
+        given = parse_arguments(cls, arguments)
+        return cls.load(given.values, file=given.config or None), given.warnings
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flag over environment over file."""
+        del env_settings, dotenv_settings, file_secret_settings
+        given: dict[str, Any] = dict(getattr(init_settings, "init_kwargs", {}))
+        flags, variables, in_file = given.pop("_sources", (given, {}, {}))
+        return (
+            InitSettingsSource(settings_cls, flags),
+            _Environment(settings_cls, variables),
+            InitSettingsSource(settings_cls, in_file),
+        )
+
+    @classmethod
+    def _explained(
+        cls,
+        error: ValidationError,
+        flags: Mapping[str, Any],
+        variables: Mapping[str, str],
+        in_file: Mapping[str, Any],
+        path: Path | str | None,
+    ) -> ConfigError:
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0]) if first["loc"] else ""
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        problem = str(first["msg"]).removeprefix("Value error, ") + more
+        field = cls.model_fields.get(name)
+        if field is None:
+            return ConfigError(name or cls.__name__, problem)
+        variable = next((item for item in env_names(name, field) if item in variables), "")
+        if name in flags:
+            where = flag_names(name, field)[0]
+        elif variable:
+            where = f"environment variable {variable}"
+        elif name in in_file:
+            where = f"{path}: {name}"
+        else:
+            where = flag_names(name, field)[0]
+        if first["type"] == "missing":
+            return ConfigError(
+                where, "is required", f"give {flag_names(name, field)[0]} or set {env_names(name, field)[0]}"
+            )
+        return ConfigError(where, f"{problem}, got {first['input']!r}", field.description or "")
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML or JSON file that holds a mapping.
+
+    Raises:
+        ConfigError: It cannot be read, is no YAML or holds something else.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), f"cannot be read: {error}") from error
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, where: str) -> dict[str, Any]:
+    """A YAML or JSON text that holds a mapping with string keys; an empty text holds none.
+
+    Raises:
+        ConfigError: It is no YAML or holds something else; with line and column.
+    """
+    try:
+        content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        at = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise ConfigError(f"{where}{at}", f"is no YAML: {getattr(error, 'problem', None) or error}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise ConfigError(where, f"holds a {type(content).__name__}, expected a mapping of names to values")
+    return content
+
+
+def _nearest(name: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(known))}"

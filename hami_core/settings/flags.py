@@ -1,0 +1,136 @@
+"""Command lines as HAMi's programs take them: Go's flag forms, their flag names, and help out of the models."""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from dataclasses import dataclass
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Final
+
+from hami_core.errors import ConfigError
+from hami_core.settings.base import env_names, flag_names, note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic.fields import FieldInfo
+
+    from hami_core.settings.base import Settings
+
+_KLOG: Final = "klog's own flag; see --log-level and --log-format"
+KLOG: Final = {
+    f"--{name}": _KLOG
+    for name in (
+        "add_dir_header",
+        "alsologtostderr",
+        "log_backtrace_at",
+        "log_dir",
+        "log_file",
+        "log_file_max_size",
+        "logtostderr",
+        "one_output",
+        "skip_headers",
+        "skip_log_headers",
+        "stderrthreshold",
+        "vmodule",
+    )
+}
+_BOOLS: Final = {"add_dir_header", "alsologtostderr", "logtostderr", "one_output", "skip_headers", "skip_log_headers"}
+_DEBUG_VERBOSITY: Final = 5
+"""klog verbosity from which on HAMi's programs tell details."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a command line said.
+
+    Attributes:
+        values: Setting name → text or bool.
+        config: The settings file, empty when none was named.
+        warnings: One sentence for each flag without effect.
+    """
+
+    values: dict[str, Any]
+    config: str
+    warnings: tuple[str, ...]
+
+
+def parse_arguments(model: type[Settings], arguments: Sequence[str]) -> Given:
+    """Read flags: ``--name value``, ``--name=value``, one dash or two, switches as ``--name`` or ``--name=false``.
+
+    Raises:
+        ConfigError: An unknown flag, a word that belongs to no flag, or a flag without its value.
+    """
+    known = {flag: name for name, field in model.model_fields.items() for flag in flag_names(name, field)}
+    ignored = {**KLOG, **model.IGNORED}
+    values: dict[str, Any] = {}
+    config = ""
+    warnings: list[str] = []
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-") or word.strip("-") == "":
+            raise ConfigError("command line", f"{word!r} belongs to no flag", "write --name=value")
+        flag, equals, text = ("--" + word.lstrip("-")).partition("=")
+        flag = flag if flag in known else flag.replace("_", "-") if flag.replace("_", "-") in known else flag
+        name = known.get(flag)
+        switch = _is_switch(model.model_fields[name]) if name else flag[2:] in _BOOLS
+        if switch and not equals:
+            text = "true"
+        elif not equals:
+            if not rest:
+                raise ConfigError(flag, "needs a value", f"write {flag}=…")
+            text = rest.pop(0)
+        if flag == "--config":
+            config = text
+        elif flag == "--v":
+            values.setdefault("log_level", _level(text))
+        elif name:
+            values[name] = text
+        elif flag in ignored:
+            warnings.append(f"{flag} has no effect here: {ignored[flag]}")
+        else:
+            near = difflib.get_close_matches(flag, [*known, *ignored, "--config"], n=1)
+            raise ConfigError(flag, "there is no such flag", f"did you mean {near[0]}?" if near else "see --help")
+    return Given(values, config, tuple(warnings))
+
+
+def help_text(model: type[Settings], usage: str) -> str:
+    """The ``--help`` of a process: every setting with flag, variable, default and meaning, by heading."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, field in model.model_fields.items():
+        head = f"  {', '.join(flag_names(name, field))}"
+        shown = "" if field.is_required() else f" (default {default_text(field)})"
+        body = fill(f"{field.description}{shown}", 96, initial_indent=" " * 8, subsequent_indent=" " * 8)
+        groups[note(field, "group")].append(f"{head}\n{body}\n        {', '.join(env_names(name, field))}")
+    sections = [f"{group}:\n" + "\n".join(lines) for group, lines in groups.items()]
+    intro = (
+        f"Usage: {usage}\n\n{model.__doc__ or ''}".rstrip()
+        + "\n\nA flag outranks its environment variable, which outranks the settings file (--config FILE or"
+        "\nHAMI_CONFIG), which outranks the default. Switches take --name and --name=false."
+    )
+    return "\n\n".join([intro, *sections]) + "\n"
+
+
+def default_text(field: FieldInfo) -> str:
+    """A default as one would write it."""
+    value = field.default
+    if value is None or value in ("", (), {}):
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _is_switch(field: FieldInfo) -> bool:
+    return field.annotation is bool
+
+
+def _level(verbosity: str) -> str:
+    """What ``-v=4`` of klog means as a log level."""
+    if not verbosity.isdigit():
+        raise ConfigError("-v", f"{verbosity!r} is no whole number", "or use --log-level")
+    return "debug" if int(verbosity) >= _DEBUG_VERBOSITY else "info"

@@ -1,0 +1,91 @@
+"""Types of single settings, with the forms HAMi's flags accept."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]*):(?P<port>\d{1,5})")
+DAY: Final = 86400.0
+
+
+def parse_duration(text: Any) -> Any:  # noqa: ANN401 - pydantic hands in whatever was given
+    """Seconds out of ``90``, ``1.5`` or Go's form ``5m``, ``1h30m``, ``250ms``.
+
+    Raises:
+        ValueError: Neither.
+    """
+    if not isinstance(text, str):
+        return text
+    plain = text.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", plain):
+        return float(plain)
+    parts = _PART.findall(plain)
+    if not parts or "".join(number + unit for number, unit in parts) != plain:
+        raise ValueError(f"{text!r} is no duration; write seconds or a form such as 5m, 1h30m, 250ms")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def check_address(text: str) -> str:
+    """Accept ``host:port``, ``:port``, ``[v6]:port``, ``unix:/path``, or empty for none.
+
+    Raises:
+        ValueError: Anything else.
+    """
+    if not text or text.startswith(("unix:/", "/")):
+        return text
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise ValueError(f"{text!r} is no address; write host:port, :port or unix:/path")
+    return text
+
+
+def split_list(value: Any) -> Any:  # noqa: ANN401
+    """A tuple out of ``a,b`` or a list."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def split_selector(value: Any) -> Any:  # noqa: ANN401
+    """A mapping out of ``key=value,key2=value2`` or a mapping.
+
+    Raises:
+        ValueError: A part without ``=``.
+    """
+    if not isinstance(value, str):
+        return value
+    pairs: dict[str, str] = {}
+    for part in split_list(value):
+        key, equals, given = part.partition("=")
+        if not equals or not key.strip():
+            raise ValueError(f"{part!r} is no label; write key=value,key2=value2")
+        pairs[key.strip()] = given.strip()
+    return pairs
+
+
+def check_policy(text: str) -> str:
+    """Accept a word or a comma chain of words.
+
+    Raises:
+        ValueError: Anything else.
+    """
+    if not re.fullmatch(r"[a-z][a-z-]*(,[a-z][a-z-]*)*", text):
+        raise ValueError(f"{text!r} is no policy; write one of binpack, spread, mutex, topology-aware, or a,b")
+    return text
+
+
+Seconds = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=365 * DAY, allow_inf_nan=False)]
+"""A duration: a number of seconds, or Go's form ``5m30s``."""
+Address = Annotated[str, AfterValidator(check_address)]
+"""A listener: ``host:port``, ``:port``, ``unix:/path``; empty: none."""
+Names = Annotated[tuple[str, ...], BeforeValidator(split_list)]
+"""Words, as a list or separated by commas."""
+Labels = Annotated[dict[str, str], BeforeValidator(split_selector)]
+"""Labels, as a mapping or ``key=value,key2=value2``."""
+Policy = Annotated[str, AfterValidator(check_policy)]
+"""A placement policy or a comma chain of them."""
