@@ -45,7 +45,7 @@ def webhooks_for(store: Store, resource: Resource, operation: str, obj: Object) 
     space_labels, labels = space["metadata"].get("labels") or {}, obj["metadata"].get("labels") or {}
     return [
         webhook
-        for configuration in store.list(WEBHOOKS)
+        for configuration in store.all(WEBHOOKS)
         for webhook in configuration.get("webhooks") or []
         if any(_rule_matches(rule, resource, operation) for rule in webhook.get("rules") or [])
         and selection.label_object(webhook.get("namespaceSelector"), space_labels)

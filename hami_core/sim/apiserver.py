@@ -98,7 +98,7 @@ class ApiServer:
         self._asked: Counter[str] = Counter()
         self._documents = discovery.documents()
         self._session: aiohttp.ClientSession
-        self._watches: set[web.Request] = set()
+        self._watches: set[asyncio.Transport] = set()
         for name in _NAMESPACES:
             if store.get(NAMESPACES, "", name) is None:
                 store.write(
@@ -166,8 +166,7 @@ class ApiServer:
             self._store.forget()
         elif what == "drop-watches" and method == "POST":
             for watch in self._watches:
-                if watch.transport is not None:
-                    watch.transport.abort()
+                watch.abort()
         else:
             return _json({"error": f"{method} /sim/{what}: there is no such thing"}, 404)
         return _json({"ok": True})
@@ -202,7 +201,7 @@ class ApiServer:
 
     def _list(self, request: web.Request, call: Call) -> web.Response:
         test, resource = self._selected(request, call), call.resource
-        found = [o for o in self._store.list(resource, call.namespace) if test(o)]
+        found = [o for o in self._store.all(resource, call.namespace) if test(o)]
         meta: Object = {"resourceVersion": str(self._store.version)}
         limit = int(request.query.get("limit") or 0)
         if token := request.query.get("continue"):
@@ -251,10 +250,11 @@ class ApiServer:
     # ---- watching
 
     async def _watch(self, request: web.Request, call: Call, fault: Fault | None) -> web.StreamResponse:
-        test = self._selected(request, call)
+        test, transport = self._selected(request, call), request.transport
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        self._watches.add(request)
+        if transport:
+            self._watches.add(transport)
         try:
             async with asyncio.timeout(float(request.query.get("timeoutSeconds") or 3600)):
                 await self._feed(request, response, call, test, once=bool(fault and fault.action == "drop_watch"))
@@ -263,7 +263,8 @@ class ApiServer:
         except (TimeoutError, ConnectionError):
             pass
         finally:
-            self._watches.discard(request)
+            if transport:
+                self._watches.discard(transport)
         return response
 
     async def _feed(
@@ -287,7 +288,7 @@ class ApiServer:
 
         if version == 0 or initial:
             version = store.version
-            for obj in store.list(resource, call.namespace):
+            for obj in store.all(resource, call.namespace):
                 if test(obj):
                     await send("ADDED", obj)
             if initial:
@@ -387,7 +388,7 @@ class ApiServer:
             return self._commit(request, resource, "MODIFIED", left, obj)
         if resource is NAMESPACES:
             for other in {r for r in BY_PATH.values() if r.namespaced}:
-                for inner in self._store.list(other, obj["metadata"]["name"]):
+                for inner in self._store.all(other, obj["metadata"]["name"]):
                     self._store.write(other, "DELETED", inner, inner)
         gone = self._store.write(resource, "DELETED", obj, obj) if "dryRun" not in request.query else obj
         if resource is PODS:
@@ -402,7 +403,7 @@ class ApiServer:
 
     async def _delete_collection(self, request: web.Request, call: Call) -> web.Response:
         test, options = self._selected(request, call), await _body(request, optional=True)
-        found = [o for o in self._store.list(call.resource, call.namespace) if test(o)]
+        found = [o for o in self._store.all(call.resource, call.namespace) if test(o)]
         for obj in found:
             self._delete(call.resource, obj, options, request)
         kind, version = f"{call.resource.kind}List", {"resourceVersion": str(self._store.version)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from hami_core.sim import apiserver, process
@@ -21,7 +20,7 @@ def main(argv: list[str]) -> None:
     )
     given = parser.parse_args(argv)
 
-    async def start() -> tuple[str, Callable[[], Awaitable[None]]]:
+    async def start() -> tuple[str, process.End]:
         runner, url = await apiserver.serve(
             given.dir,
             given.host,
@@ -29,6 +28,10 @@ def main(argv: list[str]) -> None:
             bookmark_seconds=given.bookmark_seconds,
             copy_binding_labels=not given.drop_binding_labels,
         )
-        return url, runner.cleanup
+
+        async def stop(_: bool) -> None:  # noqa: FBT001 - the signature of all parts
+            await runner.cleanup()
+
+        return url, stop
 
     process.run(start, "apiserver")

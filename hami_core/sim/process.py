@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
 
 import orjson
 
-Start = Callable[[], Awaitable[tuple[str, Callable[[], Awaitable[None]]]]]
+End = Callable[[bool], Awaitable[None]]
+"""Stops a part; True when whoever started it is gone, so that nothing may be left behind."""
+Start = Callable[[], Awaitable[tuple[str, End]]]
 """Starts a part; returns its URL (may be empty) and what stops it."""
+
+PARENT_PIPE = "HAMI_SIM_PARENT_PIPE"
+"""Set in the environment when standard input is a pipe that closes with the process that started this part."""
 
 
 def run(start: Start, name: str) -> None:
@@ -21,12 +27,21 @@ def run(start: Start, name: str) -> None:
 
 
 async def _main(start: Start) -> None:
-    stop = asyncio.Event()
+    stop, orphaned = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+
+    def parent_gone() -> None:
+        if not os.read(0, 1):
+            loop.remove_reader(0)
+            orphaned.set()
+            stop.set()
+
+    if os.environ.pop(PARENT_PIPE, ""):
+        loop.add_reader(0, parent_gone)
     url, end = await start()
     sys.stdout.buffer.write(orjson.dumps({"ready": True, "url": url}) + b"\n")
     sys.stdout.flush()
     await stop.wait()
-    await end()
+    await end(orphaned.is_set())

@@ -53,7 +53,7 @@ def label_object(selector: Mapping[str, Any] | None, found: Mapping[str, str]) -
         "DoesNotExist": lambda key, _: key not in found,
     }
     return all(
-        operators.get(e["operator"], lambda *_: False)(e["key"], e.get("values") or [])
+        e["operator"] in operators and operators[e["operator"]](e["key"], e.get("values") or [])
         for e in selector.get("matchExpressions") or []
     )
 
@@ -85,5 +85,9 @@ def fields(text: str, resource: Resource) -> Test:
         key, operator, value = match.groups()
         if key not in allowed:
             raise bad_request(f"field label not supported: {key}")
-        tests.append(lambda obj, k=key, o=operator, v=value: (field_value(obj, k) == v) == (o != "!="))  # type: ignore[misc]
+        tests.append(_field_test(key, value, equal=operator != "!="))
     return lambda obj: all(test(obj) for test in tests)
+
+
+def _field_test(key: str, value: str, *, equal: bool) -> Test:
+    return lambda obj: (field_value(obj, key) == value) == equal

@@ -69,7 +69,7 @@ class Store:
                 self.floor = self.version
                 self._events.clear()
                 continue
-            resource, obj = BY_PATH[tuple(record["resource"])], record["object"]  # type: ignore[index]
+            resource, obj = BY_PATH[tuple(record["resource"])], record["object"]
             meta = obj["metadata"]
             before = self.get(resource, meta.get("namespace", ""), meta["name"])
             self._put(resource, record["type"], obj)
@@ -102,7 +102,7 @@ class Store:
         """The object, not to be changed by the caller."""
         return self._objects[resource].get((namespace if resource.namespaced else "", name))
 
-    def list(self, resource: Resource, namespace: str = "") -> list[Object]:
+    def all(self, resource: Resource, namespace: str = "") -> list[Object]:
         """Objects in order of namespace and name; all namespaces when none is given."""
         objects = self._objects[resource]
         return [objects[key] for key in sorted(objects) if not namespace or key[0] == namespace]

@@ -50,7 +50,8 @@ def _pod(pod: Object) -> list[object]:
 
 
 def _born(obj: Object) -> str | None:
-    return obj["metadata"].get("creationTimestamp")
+    born: str | None = obj["metadata"].get("creationTimestamp")
+    return born
 
 
 def _node(node: Object) -> list[object]:

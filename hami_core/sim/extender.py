@@ -1,0 +1,165 @@
+"""kube-scheduler's side of the extender protocol, v1: filter, prioritize, bind over HTTP(S)."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import orjson
+
+from hami_core.sim.resources import Object
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class ExtenderError(Exception):
+    """The extender could not be asked, or answered with an error."""
+
+
+def seconds(text: object, default: float) -> float:
+    """A Go duration such as ``5s`` or ``1m30s``; a bare number counts as seconds."""
+    if text is None:
+        return default
+    if isinstance(text, int | float):
+        return float(text)
+    found = _DURATION.findall(str(text))
+    if "".join(n + u for n, u in found) != str(text):
+        raise ValueError(f"{text!r} is not a duration such as 5s or 1m30s")
+    return float(sum(float(number) * _UNITS[unit] for number, unit in found))
+
+
+@dataclass(slots=True)
+class Filtered:
+    """What is left after a filter, and why the others went."""
+
+    nodes: list[str]
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+class Extender:
+    """One entry of `KubeSchedulerConfiguration.extenders`.
+
+    Args:
+        config: The entry.
+        session: Connections to use.
+    """
+
+    def __init__(self, config: Object, session: aiohttp.ClientSession) -> None:
+        if not config.get("urlPrefix"):
+            raise ValueError("extenders[].urlPrefix is required")
+        self.url = str(config["urlPrefix"]).rstrip("/")
+        self._verbs = {verb: config.get(f"{verb}Verb", "") for verb in ("filter", "prioritize", "bind")}
+        self.weight = int(config.get("weight") or 1)
+        self.ignorable = bool(config.get("ignorable"))
+        self._by_name = bool(config.get("nodeCacheCapable"))
+        self._timeout = aiohttp.ClientTimeout(total=seconds(config.get("httpTimeout"), 5.0))
+        self._managed = {m["name"] for m in config.get("managedResources") or []}
+        self.ignored = {m["name"] for m in config.get("managedResources") or [] if m.get("ignoredByScheduler")}
+        self._trust = _trust(config)
+        self._session = session
+
+    def does(self, verb: str) -> bool:
+        """Whether a verb (``filter``, ``prioritize``, ``bind``) is configured."""
+        return bool(self._verbs[verb])
+
+    def interested(self, pod: Object) -> bool:
+        """Whether it wants to be asked about a pod: one that names a managed resource, or any if it manages none."""
+        spec = pod["spec"]
+        containers = [*(spec.get("initContainers") or []), *spec["containers"]]
+        parts = [(c.get("resources") or {}).get(p) or {} for c in containers for p in ("requests", "limits")]
+        return not self._managed or any(self._managed & part.keys() for part in parts)
+
+    async def _send(self, verb: str, body: Object) -> Any:  # noqa: ANN401 - JSON
+        url = f"{self.url}/{self._verbs[verb].strip('/')}"
+        try:
+            headers = {"Content-Type": "application/json"}
+            data = orjson.dumps(body)
+            async with self._session.post(
+                url, data=data, headers=headers, timeout=self._timeout, ssl=self._trust
+            ) as answer:
+                content = await answer.read()
+                if answer.status != 200:
+                    raise ExtenderError(f"failed {verb} with extender at URL {self.url}, code {answer.status}")
+                return orjson.loads(content)
+        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
+            raise ExtenderError(f'Post "{url}": {type(error).__name__}: {error}') from error
+
+    def _args(self, pod: Object, nodes: dict[str, Object], names: list[str]) -> Object:
+        if self._by_name:
+            return {"Pod": pod, "Nodes": None, "NodeNames": names}
+        return {"Pod": pod, "Nodes": {"metadata": {}, "items": [nodes[n] for n in names]}, "NodeNames": None}
+
+    async def filter(self, pod: Object, nodes: dict[str, Object], names: list[str]) -> Filtered:
+        """Asks which of the named nodes are left.
+
+        Raises:
+            ExtenderError: No usable answer.
+        """
+        answer = _folded(await self._send("filter", self._args(pod, nodes, names)))
+        if answer.get("error"):
+            raise ExtenderError(str(answer["error"]))
+        failed = {**(answer.get("failednodes") or {}), **(answer.get("failedandunresolvablenodes") or {})}
+        if self._by_name and answer.get("nodenames") is not None:
+            left = list(answer["nodenames"])
+        elif answer.get("nodes") is not None:
+            left = [n["metadata"]["name"] for n in answer["nodes"].get("items") or []]
+        else:
+            left = []
+        unknown = [n for n in left if n not in nodes]
+        if unknown:
+            raise ExtenderError(
+                f'extender "{self.url}" claims a filtered node "{unknown[0]}" which is not found in the input node list'
+            )
+        return Filtered(left, failed)
+
+    async def prioritize(self, pod: Object, nodes: dict[str, Object], names: list[str]) -> dict[str, int]:
+        """Asks for scores, whole numbers 0 to 10 by node.
+
+        Raises:
+            ExtenderError: No usable answer.
+        """
+        answer = await self._send("prioritize", self._args(pod, nodes, names))
+        scores: dict[str, int] = {}
+        for entry in answer or []:
+            entry = _folded(entry)
+            if not isinstance(entry.get("score"), int) or isinstance(entry.get("score"), bool):
+                raise ExtenderError(f"json: cannot unmarshal score {entry.get('score')!r} into a whole number")
+            scores[entry["host"]] = entry["score"]
+        return scores
+
+    async def bind(self, pod: Object, node: str) -> None:
+        """Has the extender bind.
+
+        Raises:
+            ExtenderError: It did not.
+        """
+        meta = pod["metadata"]
+        body = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"], "Node": node}
+        answer = _folded(await self._send("bind", body))
+        if answer.get("error"):
+            raise ExtenderError(str(answer["error"]))
+
+
+def _folded(answer: Any) -> Object:  # noqa: ANN401 - JSON
+    """Keys in lower case: Go decodes these structs without regard to case."""
+    if not isinstance(answer, dict):
+        raise ExtenderError(f"json: cannot unmarshal {type(answer).__name__} into an object")
+    return {str(k).lower(): v for k, v in answer.items()}
+
+
+def _trust(config: Object) -> ssl.SSLContext | bool:
+    """TLS settings of an extender; True is the default trust."""
+    given = config.get("tlsConfig") or {}
+    if not config.get("enableHTTPS") and not str(config["urlPrefix"]).startswith("https"):
+        return True
+    trust = ssl.create_default_context(cafile=given.get("caFile") or None)
+    if given.get("insecure"):
+        trust.check_hostname = False
+        trust.verify_mode = ssl.CERT_NONE
+    if given.get("certFile"):
+        trust.load_cert_chain(given["certFile"], given.get("keyFile"))
+    return trust

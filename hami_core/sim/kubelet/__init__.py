@@ -1,0 +1,1 @@
+"""The embedded kubelet: device manager, containers as local processes, PodResources."""

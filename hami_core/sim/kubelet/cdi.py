@@ -1,0 +1,81 @@
+"""CDI: what a runtime does with device names at container creation."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_LOG = logging.getLogger(__name__)
+
+
+class Unresolvable(Exception):
+    """A name stands in no specification."""
+
+
+@dataclass
+class Edits:
+    """What a container gets; later edits win in the environment."""
+
+    env: dict[str, str] = field(default_factory=dict)
+    mounts: list[dict[str, Any]] = field(default_factory=list)
+    devices: list[dict[str, str]] = field(default_factory=list)
+    hooks: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, edits: dict[str, Any]) -> None:
+        """Adds one `containerEdits`."""
+        self.env.update(e.split("=", 1) for e in edits.get("env") or [])
+        for mount in edits.get("mounts") or []:
+            read_only = "ro" in (mount.get("options") or [])
+            self.mounts.append({"source": mount["hostPath"], "target": mount["containerPath"], "read_only": read_only})
+        for node in edits.get("deviceNodes") or []:
+            self.devices.append({"source": node.get("hostPath") or node["path"], "target": node["path"]})
+        for hook in edits.get("hooks") or []:
+            found = {k: hook.get(k) or [] for k in ("args", "env")}
+            self.hooks.append({"name": hook["hookName"], "path": hook["path"], "timeout": hook.get("timeout"), **found})
+
+
+def _specs(folder: Path) -> list[dict[str, Any]]:
+    found = []
+    for path in sorted([*folder.glob("*.json"), *folder.glob("*.yaml")]):
+        try:
+            text = path.read_text()
+            spec = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+            if not isinstance(spec, dict) or "kind" not in spec or not isinstance(spec.get("devices"), list):
+                raise ValueError("kind or devices missing")
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            _LOG.warning("CDI specification %s left out: %s", path, error)
+            continue
+        found.append(spec)
+    return found
+
+
+def resolve(folder: Path, names: list[str]) -> Edits:
+    """The edits for device names such as ``vendor.com/class=name``.
+
+    Raises:
+        Unresolvable: At least one stands in no file of the folder.
+    """
+    edits, missing = Edits(), []
+    specs = _specs(folder) if names else []
+    used: list[dict[str, Any]] = []
+    for name in names:
+        kind, _, device = name.partition("=")
+        found = next(
+            ((s, d) for s in specs if s["kind"] == kind for d in s["devices"] if d.get("name") == device), None
+        )
+        if found is None:
+            missing.append(name)
+            continue
+        spec, entry = found
+        if not any(spec is other for other in used):
+            used.append(spec)
+            edits.add(spec.get("containerEdits") or {})
+        edits.add(entry.get("containerEdits") or {})
+    if missing:
+        raise Unresolvable(f"CDI device injection failed: unresolvable CDI devices {', '.join(missing)}")
+    return edits

@@ -1,0 +1,276 @@
+"""Containers as local processes: started through the shim, found again after a restart of the kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hami_core.agent.proto import deviceplugin_pb2 as api
+from hami_core.sim.kubelet import cdi, launch
+from hami_core.sim.resources import Object
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LAUNCH = launch.__file__
+
+
+class CreateError(Exception):
+    """The container could not be created; tried again later."""
+
+
+class ConfigError(Exception):
+    """What the pod says about the container cannot be followed (yet)."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What containers of this node start with.
+
+    Args:
+        pods: Folder of pods' state.
+        cdi: Folder of CDI specifications.
+        mode: ``namespace`` or ``reduced``.
+        image_env: Environment of every image.
+        shared: Host paths that every container sees as they are, not through its overlay.
+    """
+
+    pods: Path
+    cdi: Path
+    mode: str
+    image_env: dict[str, str] = field(default_factory=dict)
+    shared: tuple[str, ...] = ()
+
+
+class Container:
+    """One attempt at one container, known by its folder.
+
+    Args:
+        folder: ``<pods>/<uid>/<container>/<attempt>``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.attempt = int(folder.name)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            content: dict[str, Any] = json.loads((self.folder / name).read_bytes())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
+        return content
+
+    @property
+    def state(self) -> dict[str, Any] | None:
+        """Process ids and start once it runs."""
+        return self._read("state.json")
+
+    @property
+    def exit(self) -> dict[str, Any] | None:
+        """How it ended; None while it has not."""
+        found = self._read("exit.json")
+        if found is None and not self._shim_alive():
+            found = self._read("exit.json")  # it may have been written between the two looks
+            if found is None:
+                state = self.state or {}
+                started = state.get("started", 0.0)
+                return {"exit_code": 137, "error": "", "started": started, "finished": started, "lost": True}
+        return found
+
+    def _shim(self) -> tuple[int, int]:
+        shim = self._read("shim.json") or {}
+        return shim.get("pid", 0), shim.get("start", -1)
+
+    def _shim_alive(self) -> bool:
+        pid, start = self._shim()
+        return bool(pid) and launch.start_time(pid) == start
+
+    async def ended(self) -> None:
+        """Returns when the shim is gone."""
+        pid, _ = self._shim()
+        if not self._shim_alive():
+            return
+        try:
+            number = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return
+        loop, gone = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(number, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            loop.remove_reader(number)
+            os.close(number)
+
+    def stop(self, *, at_once: bool) -> None:
+        """Sends SIGTERM to the process, or ends it with all its children."""
+        state, (shim, start) = self.state, self._shim()
+        with contextlib.suppress(ProcessLookupError):
+            if at_once or not state:
+                if launch.start_time(shim) == start:
+                    os.kill(shim, signal.SIGTERM)
+            elif launch.start_time(state["pid"]) == state["pid_start"]:
+                os.kill(state["pid"], signal.SIGTERM)
+
+    @property
+    def id(self) -> str:
+        """Container id as a status shows it."""
+        return f"sim://{self.folder.parent.parent.name}-{self.folder.parent.name}-{self.attempt}"
+
+
+def attempts(pods: Path, uid: str, name: str) -> list[Container]:
+    """All attempts at a container, oldest first."""
+    folder = pods / uid / name
+    found = [Container(p) for p in folder.iterdir() if p.name.isdigit()] if folder.is_dir() else []
+    return sorted(found, key=lambda c: c.attempt)
+
+
+async def end_all(pods: Path) -> None:
+    """Ends every container below a node's folder of pods, and waits for it."""
+    found = [Container(p.parent) for p in pods.glob("*/*/*/shim.json")]
+    for container in found:
+        container.stop(at_once=True)
+    for container in found:
+        await container.ended()
+
+
+def _field_ref(pod: Object, path: str) -> str:
+    match = re.match(r"^metadata\.(annotations|labels)\['([^']+)'\]$", path)
+    if match:
+        return str((pod["metadata"].get(match[1]) or {}).get(match[2], ""))
+    value: Any = {**pod, "status": {**(pod.get("status") or {}), "hostIP": "127.0.0.1", "podIP": "127.0.0.1"}}
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return "" if value is None else str(value)
+
+
+def environment(pod: Object, container: Object, answers: list[api.ContainerAllocateResponse]) -> dict[str, str]:
+    """Image, then Allocate's answers, then the pod; CDI comes last and elsewhere.
+
+    Raises:
+        ConfigError: A value comes from where this kubelet does not read.
+    """
+    env = {"HOSTNAME": pod["metadata"]["name"], "HOME": "/root"}
+    for answer in answers:
+        env.update(answer.envs)
+    for entry in container.get("env") or []:
+        value, source = entry.get("value") or "", entry.get("valueFrom")
+        if source:
+            if "fieldRef" not in source:
+                raise ConfigError(
+                    f"env {entry['name']}: valueFrom {'/'.join(source)} is not served here, use fieldRef or value"
+                )
+            value = _field_ref(pod, source["fieldRef"]["fieldPath"])
+        env[entry["name"]] = expand(value, env)
+    return env
+
+
+def expand(text: str, env: dict[str, str]) -> str:
+    """Replaces ``$(NAME)`` of known names; ``$$`` escapes."""
+    return re.sub(r"\$(\$|\(([^)]+)\))", lambda m: "$" if m[1] == "$" else env.get(m[2], m[0]), text)
+
+
+def _volume_mounts(runtime: Runtime, pod: Object, container: Object) -> list[dict[str, Any]]:
+    volumes = {v["name"]: v for v in pod["spec"].get("volumes") or []}
+    found = []
+    for mount in container.get("volumeMounts") or []:
+        volume = volumes.get(mount["name"], {})
+        if "hostPath" in volume:
+            source = Path(volume["hostPath"]["path"])
+            if "OrCreate" in (volume["hostPath"].get("type") or ""):
+                source.mkdir(parents=True, exist_ok=True)
+        elif "emptyDir" in volume:
+            source = runtime.pods / pod["metadata"]["uid"] / ".volumes" / mount["name"]
+            source.mkdir(parents=True, exist_ok=True)
+        else:
+            raise ConfigError(f"volume {mount['name']}: only emptyDir and hostPath are served here")
+        source = source / mount.get("subPath", "")
+        found.append({"source": str(source), "target": mount["mountPath"], "read_only": bool(mount.get("readOnly"))})
+    return found
+
+
+def specification(
+    runtime: Runtime, pod: Object, container: Object, answers: list[api.ContainerAllocateResponse], folder: Path
+) -> dict[str, Any]:
+    """What the shim is to start.
+
+    Raises:
+        CreateError: A CDI name is unknown, a source is missing, or there is no command.
+        ConfigError: See `environment`.
+    """
+    meta, env = pod["metadata"], environment(pod, container, answers)
+    names = [d.name for a in answers for d in a.cdi_devices]
+    try:
+        edits = cdi.resolve(runtime.cdi, names)
+    except cdi.Unresolvable as error:
+        raise CreateError(f"failed to create containerd container: {error}") from error
+    args = [expand(a, env) for a in [*(container.get("command") or []), *(container.get("args") or [])]]
+    if not args:
+        raise CreateError(f'container {container["name"]}: no command specified (images are not used: give "command")')
+    mounts: list[dict[str, Any]] = [
+        {"source": m.host_path, "target": m.container_path, "read_only": m.read_only} for a in answers for m in a.mounts
+    ]
+    devices = [{"source": d.host_path, "target": d.container_path} for a in answers for d in a.devices]
+    mounts = [*_volume_mounts(runtime, pod, container), *mounts, *edits.mounts]
+    for entry in [*mounts, *devices, *edits.devices]:
+        if not Path(entry["source"]).exists():
+            raise CreateError(f"failed to create containerd container: {entry['source']}: no such file or directory")
+    identity = {
+        "container-name": container["name"], "container-type": "container", "image-name": container.get("image", ""),
+        "sandbox-id": meta["uid"], "sandbox-name": meta["name"], "sandbox-namespace": meta["namespace"],
+        "sandbox-uid": meta["uid"],
+    }  # fmt: skip
+    return {
+        "id": f"{meta['uid']}-{container['name']}-{folder.name}",
+        "mode": runtime.mode,
+        "args": args,
+        "env": {"PATH": _PATH, **runtime.image_env, **env, **edits.env},
+        "cwd": container.get("workingDir") or "/",
+        "mounts": mounts,
+        "devices": [*devices, *edits.devices],
+        "hooks": edits.hooks,
+        "shared": list(runtime.shared),
+        "annotations": {f"io.kubernetes.cri.{k}": v for k, v in identity.items()},
+        "log": str(folder / "log"),
+    }
+
+
+async def start(folder: Path, spec: dict[str, Any]) -> Container:
+    """Starts the shim and returns once the process runs or has failed to start."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text(json.dumps(spec))
+    if spec["mode"] == "reduced":
+        (folder / "log").write_text("[reduced: no mount namespace on this machine]\n")
+    with (folder / "shim.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", _LAUNCH, str(folder)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
+        )  # fmt: skip
+    shim = {"pid": process.pid, "start": launch.start_time(process.pid)}
+    (folder / "shim.json").write_text(json.dumps(shim))
+    container = Container(folder)
+    while container.state is None and container.exit is None:
+        await asyncio.sleep(0.01)
+        process.poll()  # reaps it when it has ended
+    return container
+
+
+async def probe(folder: Path) -> str:
+    """Why containers cannot have mount namespaces here; empty when they can."""
+    spec: dict[str, Any] = {
+        "id": "probe", "mode": "namespace", "args": ["/bin/true"], "env": {"PATH": _PATH}, "cwd": "/", "mounts": [],
+        "devices": [], "hooks": [], "shared": [], "annotations": {}, "log": str(folder / "0" / "log"),
+    }  # fmt: skip
+    container = await start(folder / "0", spec)
+    await container.ended()
+    end = container.exit or {}
+    return "" if end.get("exit_code") == 0 else str(end.get("error") or f"exit code {end.get('exit_code')}")

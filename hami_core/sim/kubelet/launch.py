@@ -1,0 +1,345 @@
+"""Runs one container: the shim between kubelet and process, run by path with nothing but the standard library.
+
+``python -I -S launch.py FOLDER`` reads ``spec.json`` there, writes ``state.json`` once the process runs and
+``exit.json`` when it has ended. The shim outlives the kubelet; SIGTERM to it ends the container at once.
+
+The process gets a mount namespace of its own and an overlay of the host's root whose changes live in memory, a fresh
+``/dev`` with the usual devices, and the host's ``/proc`` and ``/sys`` (it shares the process ids, by which simulated
+devices keep their books). Mode ``reduced``: no namespace, a folder of links instead, and the environment adapted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from typing import Any, NoReturn
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_KERNEL = ("/proc", "/sys", "/dev")
+
+Spec = dict[str, Any]
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
+    encoded = [s.encode() if s else None for s in (source, target, kind)]
+    _check(_LIBC.mount(*encoded, ctypes.c_ulong(flags), data.encode() or None), f"mount {source} on {target}")
+
+
+def start_time(pid: int) -> int:
+    """The process's start in clock ticks since boot; 0 when there is none. With the id it names a process for good."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - this file imports little to start fast
+            return int(file.read().rsplit(b")", 1)[1].split()[19])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _write(folder: str, name: str, content: Spec) -> None:
+    path = os.path.join(folder, name)  # noqa: PTH118
+    with open(path + ".new", "w", encoding="utf-8") as file:  # noqa: PTH123
+        json.dump(content, file)
+    os.replace(path + ".new", path)  # noqa: PTH105
+
+
+# ---- the root
+
+
+def inside(root: str, path: str) -> str:
+    """Where a path of the container lies, symbolic links followed as they are inside it."""
+    done, todo, links = root, [p for p in path.split("/") if p], 0
+    while todo:
+        part = todo.pop(0)
+        if part == ".":
+            continue
+        if part == "..":
+            done = root if done == root else os.path.dirname(done)  # noqa: PTH120
+            continue
+        step = f"{done}/{part}"
+        if os.path.islink(step) and links < 40:  # noqa: PTH114
+            links += 1
+            target = os.readlink(step)  # noqa: PTH115
+            done = root if target.startswith("/") else done
+            todo = [p for p in target.split("/") if p] + todo
+        else:
+            done = step
+    return done
+
+
+def _point(source: str, target: str) -> None:
+    """Makes what a bind mount needs to stand on."""
+    if stat.S_ISDIR(os.stat(source).st_mode):  # noqa: PTH116
+        os.makedirs(target, exist_ok=True)  # noqa: PTH103
+    elif not os.path.lexists(target):
+        os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+
+
+def _bind(source: str, target: str, *, read_only: bool = False) -> None:
+    _point(source, target)
+    _mount(source, target, flags=_MS_BIND | _MS_REC)
+    if read_only:
+        kept = os.statvfs(target).f_flag & 0x40E  # nosuid, nodev, noexec, noatime: locked in a user namespace
+        _mount("none", target, flags=_MS_BIND | _MS_REMOUNT | _MS_RDONLY | kept)
+
+
+def _own_namespace() -> None:
+    user, group = os.geteuid(), os.getegid()
+    _check(_LIBC.unshare(_CLONE_NEWNS | (_CLONE_NEWUSER if user else 0)), "unshare")
+    if user:
+        for name, line in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123
+                file.write(line)
+    _mount("none", "/", flags=_MS_REC | _MS_PRIVATE)
+
+
+def _host_mounts() -> list[str]:
+    """The host's own mounts, outermost first, without root and what every container gets anyway."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:  # noqa: PTH123
+        points = [line.split()[4].encode().decode("unicode_escape") for line in file]
+    found: list[str] = []
+    for point in points:
+        covered = any(point == k or point.startswith(k + "/") for k in (*_KERNEL, *found))
+        if point != "/" and not covered:
+            found.append(point)
+    return found
+
+
+def _overlay(folder: str) -> str:
+    base = os.path.join(folder, "fs")  # noqa: PTH118
+    host = _host_mounts()
+    os.makedirs(base, exist_ok=True)  # noqa: PTH103
+    _mount("tmpfs", base, "tmpfs", data="mode=755,size=1g")
+    root = f"{base}/root"
+    for name in ("upper", "work", "root"):
+        os.mkdir(f"{base}/{name}")  # noqa: PTH102
+    os.chmod(f"{base}/upper", 0o755)  # noqa: PTH101
+    options = f"lowerdir=/,upperdir={base}/upper,workdir={base}/work" + (",userxattr" if os.getuid() else "")
+    _mount("overlay", root, "overlay", data=options)
+    for point in host:
+        if os.path.exists(point):  # noqa: PTH110
+            _bind(point, inside(root, point))
+    for point in ("/proc", "/sys"):
+        _bind(point, root + point)
+    return root
+
+
+def _device_folder(root: str) -> None:
+    dev = f"{root}/dev"
+    _mount("tmpfs", dev, "tmpfs", data="mode=755")
+    for name in _DEVICES:
+        if os.path.exists(f"/dev/{name}"):  # noqa: PTH110
+            _bind(f"/dev/{name}", f"{dev}/{name}")
+    os.mkdir(f"{dev}/shm")  # noqa: PTH102
+    _mount("tmpfs", f"{dev}/shm", "tmpfs", data="mode=1777")
+    if os.path.isdir("/dev/pts"):  # noqa: PTH112
+        _bind("/dev/pts", f"{dev}/pts")
+        os.symlink("pts/ptmx", f"{dev}/ptmx")
+    for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        os.symlink(target, f"{dev}/{name}")
+
+
+def _make_root(folder: str, spec: Spec) -> str:
+    _own_namespace()
+    root = _overlay(folder)
+    _device_folder(root)
+    for path in spec["shared"]:
+        _bind(path, inside(root, path))
+    for mount in spec["mounts"]:
+        _bind(mount["source"], inside(root, mount["target"]), read_only=mount["read_only"])
+    for device in spec["devices"]:
+        _bind(device["source"], inside(root, device["target"]))
+    return root
+
+
+def _make_links(folder: str, spec: Spec) -> str:
+    """Mode ``reduced``: what would be mounted, as links under one folder, and an environment that leads there."""
+    root = os.path.join(folder, "root")  # noqa: PTH118
+    os.makedirs(f"{root}/dev", exist_ok=True)  # noqa: PTH103
+    env = spec["env"]
+    for entry in [*spec["mounts"], *spec["devices"]]:
+        link = root + os.path.normpath(entry["target"])
+        os.makedirs(os.path.dirname(link), exist_ok=True)  # noqa: PTH103, PTH120
+        if not os.path.lexists(link):
+            os.symlink(entry["source"], link)
+    preload = f"{root}/etc/ld.so.preload"
+    if os.path.exists(preload):  # noqa: PTH110
+        with open(preload, encoding="utf-8") as file:  # noqa: PTH123
+            names = [root + n if os.path.exists(root + n) else n for n in file.read().split()]  # noqa: PTH110
+        env["LD_PRELOAD"] = ":".join([*names, *filter(None, [env.get("LD_PRELOAD")])])
+    paths = env.get("LD_LIBRARY_PATH", "").split(":")
+    env["LD_LIBRARY_PATH"] = ":".join(root + p if os.path.exists(root + p) else p for p in paths)  # noqa: PTH110
+    env["HAMI_VGPU_ROOT"] = f"{root}/usr/local/vgpu"
+    if "HAMI_SIM_DEV" in env:
+        env["HAMI_SIM_DEV"] = root + env["HAMI_SIM_DEV"]
+    return root
+
+
+# ---- hooks
+
+
+def _run_hooks(spec: Spec, names: tuple[str, ...], pid: int, folder: str, cwd: str) -> None:
+    state = {
+        "ociVersion": "1.2.0", "id": spec["id"], "status": "creating", "pid": pid, "bundle": folder,
+        "annotations": spec["annotations"],
+    }  # fmt: skip
+    for hook in spec["hooks"]:
+        if hook["name"] not in names:
+            continue
+        env = dict(e.split("=", 1) for e in hook["env"])
+        done = subprocess.run(  # noqa: S603 - the CDI spec's own command
+            hook["args"] or [hook["path"]],
+            executable=hook["path"],
+            input=json.dumps(state).encode(),
+            env=env,
+            cwd=cwd,
+            capture_output=True,
+            timeout=hook["timeout"] or 60,
+            check=False,
+        )
+        if done.returncode:
+            out, err = (t.decode(errors="replace").strip() for t in (done.stdout, done.stderr))
+            text = f"error running hook: exit status {done.returncode}, stdout: {out}, stderr: {err}"
+            raise RuntimeError(f"failed to create shim task: OCI runtime create failed: {text}")
+
+
+# ---- the process
+
+
+def _child(folder: str, spec: Spec, ready: int, go: int) -> NoReturn:
+    """Never returns: becomes the container's process, or reports on ``ready`` why not."""
+    try:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.setsid()
+        reduced = spec["mode"] == "reduced"
+        root = _make_links(folder, spec) if reduced else _make_root(folder, spec)
+        _write(
+            folder, "config.json", {"ociVersion": "1.2.0", "root": {"path": root}, "annotations": spec["annotations"]}
+        )
+        os.write(ready, b"+")
+        if not os.read(go, 1):
+            os._exit(1)
+        _run_hooks(spec, ("createContainer",), os.getpid(), folder, root)
+        if not reduced:
+            os.chroot(root)
+        os.chdir(spec["cwd"])
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.execvpe(spec["args"][0], spec["args"], spec["env"])  # noqa: S606 - the container's own command
+    except BaseException as error:  # noqa: BLE001 - everything is reported to the parent
+        os.write(ready, f"-{error}".encode())
+    os._exit(127)
+
+
+def _descendants() -> list[int]:
+    found, todo = [], [os.getpid()]
+    while todo:
+        pid = todo.pop()
+        try:
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:  # noqa: PTH123
+                children = [int(c) for c in file.read().split()]
+        except OSError:
+            continue
+        found += children
+        todo += children
+    return found
+
+
+def _end_all(*_: object) -> None:
+    for pid in _descendants():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def _await_exit(pid: int) -> int:
+    """Waits for the container's process, ends what it left behind, and returns its exit code as shells do."""
+    status = 0
+    while True:
+        done, found = os.wait()
+        if done == pid:
+            status = found
+            break
+    while _descendants():
+        _end_all()
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def _start(folder: str, spec: Spec) -> int:
+    """Starts the container's process.
+
+    Raises:
+        RuntimeError: It could not be; the text is the runtime's.
+    """
+    ready_read, ready = os.pipe2(os.O_CLOEXEC)
+    go_read, go = os.pipe2(os.O_CLOEXEC)
+    log = os.open(spec["log"], os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+    pid = os.fork()
+    if pid == 0:
+        os.close(go)
+        null = os.open("/dev/null", os.O_RDONLY)
+        for source, target in ((null, 0), (log, 1), (log, 2)):
+            os.dup2(source, target)
+        _child(folder, spec, ready, go_read)
+    for number in (ready, go_read, log):
+        os.close(number)
+    first = os.read(ready_read, 1)
+    error = ""
+    try:
+        if first == b"+":
+            _run_hooks(spec, ("prestart", "createRuntime"), pid, folder, folder)
+            os.write(go, b"+")
+            first = os.read(ready_read, 1)
+    except (RuntimeError, OSError, subprocess.SubprocessError) as failure:
+        error = str(failure)
+    os.close(go)
+    if first == b"-":
+        error = os.read(ready_read, 4096).decode(errors="replace") or "container died while it was created"
+    if error:
+        _end_all()
+        os.waitpid(pid, 0)
+        raise RuntimeError(error)
+    return pid
+
+
+def main(folder: str) -> None:
+    """Runs the container in this folder to its end."""
+    with open(os.path.join(folder, "spec.json"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
+        spec: Spec = json.load(file)
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGTERM, _end_all)
+    shim = {"shim": os.getpid(), "shim_start": start_time(os.getpid())}
+    started = time.time()
+    try:
+        pid = _start(folder, spec)
+    except RuntimeError as error:
+        end = {"exit_code": 128, "error": str(error), "started": started, "finished": time.time()}
+        _write(folder, "exit.json", end)
+        return
+    _write(folder, "state.json", {**shim, "pid": pid, "pid_start": start_time(pid), "started": started})
+    code = _await_exit(pid)
+    _write(folder, "exit.json", {"exit_code": code, "error": "", "started": started, "finished": time.time()})
+    _run_hooks(spec, ("poststop",), 0, folder, folder)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
