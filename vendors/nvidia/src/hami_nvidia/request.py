@@ -1,0 +1,106 @@
+"""What a container asks of NVIDIA GPUs, and what the webhook completes: HAMi v2.10's rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from hami_core import Mutation, RequestError, vendorkit
+from hami_core.wire.quantity import parse_amount, parse_bool_go, parse_whole
+
+if TYPE_CHECKING:
+    from hami_core import ContainerSpec, Family, PodFacts, Request
+    from hami_nvidia.config import NvidiaConfig
+
+NUMA_BIND: Final = "nvidia.com/numa-bind"
+"""Pod annotation, a boolean in Go's spellings: all devices of a container on one NUMA node. Anything else is off."""
+
+WHOLE_CARD: Final = 100
+"""Percent of one card's compute."""
+
+
+def parse_request(container: ContainerSpec, pod: PodFacts, family: Family, config: NvidiaConfig) -> Request | None:
+    """Read one container's request; None: it asks for no GPU.
+
+    Raises:
+        RequestError: An amount is negative, fractional, too large, or has a unit.
+    """
+    defaults = vendorkit.RequestDefaults(memory_mib=config.default_memory, cores=config.default_cores)
+    request = vendorkit.default_parse_request(container, pod, family, defaults)
+    if request is None:
+        return None
+    return replace(request, numa_bind=parse_bool_go(pod.annotations.get(NUMA_BIND, "")) is True)
+
+
+def mutate(container: ContainerSpec, pod: PodFacts, config: NvidiaConfig) -> Mutation | None:
+    """Complete one container at admission: count, exclusive cores, environment, runtime class.
+
+    Differs from HAMi in one point: a count of 0 asks for nothing, and is treated so from here on.
+
+    Raises:
+        RequestError: The percentage or the priority cannot be granted as written.
+    """
+    _check_percentage(container, config)
+    env = _environment(container, config)
+    limits: dict[str, str] = {}
+    uses = _count_limit(container, config, limits)
+    if _exclusive(container, config, limits):
+        limits[config.resource_core_name] = str(WHOLE_CARD)
+        uses = True
+    runtime_class = config.runtime_class_name if uses and not pod.runtime_class else ""
+    if not uses and config.overwrite_env:
+        env.append(("NVIDIA_VISIBLE_DEVICES", "none"))
+    if not (uses or env):
+        return None
+    return Mutation(uses, limits=limits, env=tuple(env), runtime_class=runtime_class)
+
+
+def _check_percentage(container: ContainerSpec, config: NvidiaConfig) -> None:
+    name = config.resource_memory_percentage_name
+    text = vendorkit.quantity_of(container, name)
+    if text is None:
+        return
+    where = f"container {container.name}"
+    value = parse_whole(text, where=where, field=name)
+    if not 0 <= value <= 100:
+        problem = f"invalid {name} value {text} in {where}: must be an integer between 0 and 100"
+        raise RequestError(where, name, problem, "write the share of each card's memory in percent")
+
+
+def _environment(container: ContainerSpec, config: NvidiaConfig) -> list[tuple[str, str]]:
+    env: list[tuple[str, str]] = []
+    priority = container.limits.get(config.resource_priority_name) if config.resource_priority_name else None
+    if priority is not None:
+        value = parse_amount(priority, where=f"container {container.name}", field=config.resource_priority_name)
+        env.append(("CUDA_TASK_PRIORITY", str(value)))
+    if config.gpu_core_policy not in {"", "default"}:
+        env.append(("GPU_CORE_UTILIZATION_POLICY", config.gpu_core_policy))
+    return env
+
+
+def _count_limit(container: ContainerSpec, config: NvidiaConfig, limits: dict[str, str]) -> bool:
+    """Whether the container asks for GPUs by its limits; adds the default count where only an amount is given."""
+    written = container.limits.get(config.resource_count_name) if config.resource_count_name else None
+    if written is not None:
+        return not _is_zero(written)
+    amounts = (config.resource_core_name, config.resource_memory_name, config.resource_memory_percentage_name)
+    if config.default_gpu_num > 0 and any(name and name in container.limits for name in amounts):
+        limits[config.resource_count_name] = str(config.default_gpu_num)
+        return True
+    return False
+
+
+def _exclusive(container: ContainerSpec, config: NvidiaConfig, limits: dict[str, str]) -> bool:
+    """Whether the container gets its cards alone: a count, no cores, and neither memory nor part of a card."""
+    count = limits.get(config.resource_count_name) or vendorkit.quantity_of(container, config.resource_count_name)
+    cores = vendorkit.quantity_of(container, config.resource_core_name)
+    if count is None or _is_zero(count) or cores is not None or not config.resource_core_name:
+        return False
+    percentage = vendorkit.quantity_of(container, config.resource_memory_percentage_name)
+    if percentage is not None:
+        return parse_whole(percentage, where=f"container {container.name}", field="percentage") == 100
+    return vendorkit.quantity_of(container, config.resource_memory_name) is None
+
+
+def _is_zero(text: str) -> bool:
+    return text.strip("0") == "" and text != ""

@@ -1,0 +1,97 @@
+"""Devices on a node object, and which of them may serve a pod."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from hami_core import Capability, Family, Grade, Reason, Resources, SelectorKeys, Support, vendorkit
+from hami_core.wire import keys
+from hami_core.wire.node import decode_cordon, decode_pair_scores
+from hami_core.wire.reasons import CARD_TYPE_MISMATCH
+from hami_nvidia import mig
+from hami_nvidia.request import NUMA_BIND
+
+if TYPE_CHECKING:
+    from hami_core import Device, DeviceKind, NodeFacts, Request
+    from hami_nvidia.config import NvidiaConfig
+
+WORD: Final = "NVIDIA"
+"""HAMi's common word."""
+
+VGPU_MODE: Final = "nvidia.com/vgpu-mode"
+"""Pod annotation: the sharing modes a pod accepts; it must contain the device's mode."""
+
+CAPABILITIES: Final = {
+    Capability.SHARING: Grade(Support.FULL),
+    Capability.MEMORY_LIMIT: Grade(Support.FULL),
+    Capability.CORE_LIMIT: Grade(Support.PARTIAL, "limits are handed over; the controller is being built"),
+    Capability.PERCENT_MEMORY: Grade(Support.FULL),
+    Capability.TYPE_SELECTORS: Grade(Support.FULL),
+    Capability.UUID_SELECTORS: Grade(Support.FULL),
+    Capability.NUMA_BINDING: Grade(Support.FULL),
+    Capability.TOPOLOGY: Grade(Support.FULL),
+    Capability.HARDWARE_PARTITIONS: Grade(Support.PARTIAL, "MIG is placed; instances are made by the node side"),
+    Capability.QUOTA: Grade(Support.FULL),
+    Capability.NODE_AGENT: Grade(Support.FULL),
+}
+
+
+def family(config: NvidiaConfig) -> Family:
+    """The one family, with the resource names of the configuration."""
+    return Family(
+        word=WORD,
+        resources=Resources(
+            count=config.resource_count_name,
+            memory=config.resource_memory_name,
+            memory_percentage=config.resource_memory_percentage_name,
+            cores=config.resource_core_name,
+            priority=config.resource_priority_name,
+        ),
+        allocated_key=keys.NVIDIA_ALLOCATED,
+        to_allocate_key=keys.NVIDIA_TO_ALLOCATE,
+        register_key=keys.NVIDIA_REGISTER,
+        handshake_key=keys.NVIDIA_HANDSHAKE,
+        pod_keys=(NUMA_BIND, VGPU_MODE),
+        uuid_selectors=(SelectorKeys("nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"),),
+        type_selectors=(SelectorKeys("nvidia.com/use-gputype", "nvidia.com/nouse-gputype"),),
+        memory_factor=max(config.memory_factor, 1),
+        checks_quota_in_fit=True,
+        account_modes=frozenset({mig.MODE}),
+        capabilities=MappingProxyType(CAPABILITIES),
+    )
+
+
+def register(node: NodeFacts, served: Family) -> tuple[Device, ...] | None:
+    """Read a node's GPUs, with cordon and link scores; None: the node has no NVIDIA register.
+
+    Raises:
+        WireError: An annotation is malformed.
+    """
+    devices = vendorkit.read_json_register(node, served)
+    if devices is None:
+        return None
+    cordoned = decode_cordon(node.annotations.get(keys.DEVICE_CORDON, ""))
+    text = node.annotations.get(keys.NVIDIA_PAIR_SCORES)
+    scores = decode_pair_scores(text, key=keys.NVIDIA_PAIR_SCORES) if text else {}
+    if not cordoned and not scores:
+        return devices
+    return tuple(
+        replace(d, cordoned=d.id in cordoned, pair_scores=MappingProxyType(scores.get(d.id, {}))) for d in devices
+    )
+
+
+def check_type(request: Request, kind: DeviceKind, served: Family) -> Reason | None:
+    """Family, model selectors and sharing mode."""
+    refusal = vendorkit.default_check_type(request, kind, served)
+    if refusal is not None:
+        return refusal
+    if not vendorkit.mode_accepted(request.annotations.get(VGPU_MODE), kind.mode):
+        return Reason(CARD_TYPE_MISMATCH, detail=f"mode {kind.mode}")
+    return None
+
+
+def wants_mig(request: Request, kind: DeviceKind, served: Family) -> bool:
+    """Whether a request would be served by MIG instances on a device of this kind."""
+    return kind.mode == mig.MODE and check_type(request, kind, served) is None

@@ -1,0 +1,108 @@
+"""Choosing cards by the links between them, and what a link counts (HAMi v2.10's points)."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hami_core import Device
+
+POLICY: Final = "topology-aware"
+"""Word of the device policy that asks for it."""
+
+PCIE_POINTS: Final = {
+    "P2PLinkCrossCPU": 10,
+    "P2PLinkSameCPU": 20,
+    "P2PLinkHostBridge": 30,
+    "P2PLinkMultiSwitch": 40,
+    "P2PLinkSingleSwitch": 50,
+    "P2PLinkSameBoard": 60,
+}
+"""Points of the PCIe path between two cards; each pair has exactly one."""
+
+NVLINK_POINTS: Final = 100
+"""Points of each NVLink."""
+
+MAX_NVLINKS: Final = 18
+"""More links than any card has are not believed and count nothing."""
+
+MAX_COMBINATIONS: Final = 20_000
+"""Most combinations tried one by one: every choice among 16 cards. Beyond, cards are added one at a time."""
+
+
+def link_points(pcie: str, nvlinks: int) -> int:
+    """Points of one direction between two cards.
+
+    Args:
+        pcie: A key of `PCIE_POINTS`; anything else counts nothing.
+        nvlinks: Number of NVLinks between them.
+    """
+    return PCIE_POINTS.get(pcie, 0) + (NVLINK_POINTS * nvlinks if 0 < nvlinks <= MAX_NVLINKS else 0)
+
+
+def pair_score(there: Sequence[int], back: Sequence[int]) -> tuple[int, bool]:
+    """Score of a pair from the points of each link entry in both directions.
+
+    Returns:
+        (sum of the first direction, False), or (0, True) where the directions have different numbers of links.
+    """
+    return (sum(there), False) if len(there) == len(back) else (0, True)
+
+
+def choose(devices: Sequence[Device], count: int) -> tuple[int, ...]:
+    """Pick the best-linked cards among more candidates than are needed.
+
+    One card: the one with the least links to the others, which leaves the well-linked ones together. Several: the
+    combination with the greatest sum of pair scores. The first in walk order wins ties. A missing score counts 0.
+
+    Args:
+        devices: Candidates in walk order.
+        count: How many to pick.
+
+    Returns:
+        Positions in ``devices``.
+    """
+    scores = [[row.pair_scores.get(other.id, 0) for other in devices] for row in devices]
+    everyone = range(len(devices))
+    if count == 1:
+        sums = [sum(scores[i][j] for j in everyone if j != i) for i in everyone]
+        return (sums.index(min(sums)),)
+    if comb(len(devices), count) > MAX_COMBINATIONS:
+        return _grown(scores, count)
+    return _best_combination(scores, count)
+
+
+def _best_combination(scores: Sequence[Sequence[int]], count: int) -> tuple[int, ...]:
+    total = len(scores)
+    best: tuple[int, tuple[int, ...]] | None = None
+    chosen: list[int] = []
+
+    def extend(start: int, score: int) -> None:
+        nonlocal best
+        if len(chosen) == count:
+            if best is None or score > best[0]:
+                best = (score, tuple(chosen))
+            return
+        for i in range(start, total - (count - len(chosen)) + 1):
+            added = sum(scores[j][i] for j in chosen)
+            chosen.append(i)
+            extend(i + 1, score + added)
+            chosen.pop()
+
+    extend(0, 0)
+    return best[1] if best else tuple(range(count))
+
+
+def _grown(scores: Sequence[Sequence[int]], count: int) -> tuple[int, ...]:
+    """Start from the best pair and add the card that gains most, until there are enough."""
+    total = len(scores)
+    pairs = ((scores[i][j], -i, -j) for i in range(total) for j in range(i + 1, total))
+    _, first, second = max(pairs)
+    chosen = [-first, -second]
+    while len(chosen) < count:
+        rest = (i for i in range(total) if i not in chosen)
+        chosen.append(max(rest, key=lambda i: (sum(scores[min(i, j)][max(i, j)] for j in chosen), -i)))
+    return tuple(sorted(chosen))
