@@ -1,0 +1,355 @@
+"""Simulated GPUs: make a state directory, run programs on it, watch it, break it.
+
+The simulated driver (``libcuda.so.1`` and ``libnvidia-ml.so.1``) finds its devices through the environment variable
+``HAMI_SIM_STATE``, the directory that `create` makes. All processes that name one directory share its devices::
+
+    create(directory, "h100x2")
+    with State(directory) as state:
+        run(["python", "train.py"], state=directory)
+        print(state.devices[0].memory_used)
+        state.inject(Fault("cuMemAlloc_v2", error=2, device=1, count=3))
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import mmap
+import os
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from hami_interpose import _sim_layout as layout
+from hami_interpose._sim_books import fill
+from hami_interpose._sim_profiles import ProfileError, expand, load, models
+
+__all__ = [
+    "Device", "Fault", "Process", "ProfileError", "State", "StateError", "create", "environment", "models", "run"
+]
+
+MIB = 1 << 20
+XID_EVENT = 8  # nvmlEventTypeXidCriticalError
+XID_OFF_THE_BUS = 79
+LIBRARIES = Path(__file__).resolve().parent / "lib" / "sim"
+
+# Lock files are opened once a process and never closed: closing any descriptor of a file drops all record locks that
+# the process holds on it, and a simulated libcuda in this very process may hold one.
+_alive: dict[str, int] = {}
+_alive_lock = threading.Lock()
+
+
+class StateError(RuntimeError):
+    """A state directory that is missing, foreign or of another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A live process that uses a device."""
+
+    pid: int
+    """As seen from here; the process's own number if it lives in a pid namespace that is not visible."""
+    name: str
+    memory_used: int
+    """Bytes taken on the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What the books say about one card, at one moment. Sizes are bytes."""
+
+    index: int
+    uuid: str
+    """As NVML writes it, ``GPU-…``."""
+    name: str
+    memory_total: int
+    memory_used: int
+    context_reserve: int
+    busy_ns: int
+    """Device time that live processes have queued."""
+    lost: bool
+    processes: tuple[Process, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An error that calls of one function answer with.
+
+    Attributes:
+        symbol: Exported name (``cuMemAlloc_v2``) or base name (``cuMemAlloc``, all its variants).
+        error: The CUresult or nvmlReturn_t to answer.
+        device: Only calls that concern this card (index in the profile); None for any.
+        skip: So many calls pass first.
+        count: So many calls fail then; None for all.
+    """
+
+    symbol: str
+    error: int
+    device: int | None = None
+    skip: int = 0
+    count: int | None = None
+
+
+def create(directory: str | Path, profile: str | Path, *, seed: str | None = None) -> None:
+    """Makes a state directory.
+
+    Args:
+        directory: Made if missing; must not hold a state already.
+        profile: Built-in name (``<model>`` or ``<model>x<count>``) or the path of a JSON or YAML file.
+        seed: Text that UUIDs derive from; by default the directory's path, so that nodes differ and re-runs agree.
+
+    Raises:
+        ProfileError: The profile is unknown or not valid.
+        StateError: The directory already holds a state.
+    """
+    root = Path(directory)
+    checked = load(profile)
+    cards = expand(checked, seed or str(checked.get("seed") or root.resolve()))
+    if (root / "books").exists():
+        raise StateError(f"{root}: already holds a simulated driver's state; remove it or use another directory")
+    (root / "dev").mkdir(parents=True, exist_ok=True)
+    _publish(root / "profile.json", json.dumps(checked | {"devices": cards}, indent=1).encode() + b"\n", 0o644)
+    for node in ["nvidiactl", "nvidia-uvm", *(f"nvidia{card['minor']}" for card in cards)]:
+        _publish(root / "dev" / node, b"", 0o666)
+    _publish(root / "alive", b"", 0o666)
+    _publish(root / "books", bytes(fill(checked, cards)), 0o666)
+
+
+def _publish(path: Path, content: bytes, mode: int) -> None:
+    """Writes a file under a temporary name and renames it, so that nobody sees half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(content)
+    temporary.chmod(mode)
+    temporary.replace(path)
+
+
+def _alive_descriptor(root: Path) -> int:
+    key = str(root.resolve())
+    with _alive_lock:
+        if key not in _alive:
+            _alive[key] = os.open(root / "alive", os.O_RDWR | os.O_CLOEXEC)
+        return _alive[key]
+
+
+def _own_start_time() -> int:
+    stat = Path("/proc/self/stat").read_text(encoding="utf-8")
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def _hash(symbol: str) -> int:
+    value = 0xCBF29CE484222325
+    for byte in symbol.encode():
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return value
+
+
+class State:
+    """The books of a state directory, live. Use as a context manager; safe beside any number of processes."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        try:
+            descriptor = os.open(self.directory / "books", os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise StateError(f"{self.directory}: no simulated driver's state here ({error.strerror})") from error
+        try:
+            if os.fstat(descriptor).st_size != ctypes.sizeof(layout.Books):
+                raise StateError(f"{self.directory}/books: wrong size; made by another version, make it anew")
+            self._map = mmap.mmap(descriptor, ctypes.sizeof(layout.Books))
+        finally:
+            os.close(descriptor)
+        self._books = layout.Books.from_buffer(self._map)
+        if self._books.magic != layout.MAGIC or self._books.version != layout.VERSION:
+            raise StateError(f"{self.directory}/books: foreign or of another version, make it anew")
+        self._alive = _alive_descriptor(self.directory)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the books. The lock file stays open on purpose."""
+        if not self._map.closed:
+            del self._books
+            with contextlib.suppress(BufferError):  # a structure of ours is still referenced: unmapped when it goes
+                self._map.close()
+
+    def _pid_of(self, slot: int) -> int:
+        """Process of a slot, 0 if it is dead."""
+        record = self._books.slots[slot]
+        if record.pid == os.getpid() and record.start_time == _own_start_time():
+            return int(record.pid)
+        question = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, slot, 1, 0)
+        kind, _, _, _, pid = struct.unpack("hhqqi4x", fcntl.fcntl(self._alive, fcntl.F_GETLK, question))
+        return 0 if kind == fcntl.F_UNLCK else pid or int(record.pid)
+
+    def _slots(self) -> Iterator[tuple[int, int]]:
+        """Live slots with their processes."""
+        for slot in range(self._books.slot_limit):
+            if self._books.slots[slot].state == layout.LIVE:
+                pid = self._pid_of(slot)
+                if pid:
+                    yield slot, pid
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The cards as they are now; memory of dead processes does not count."""
+        live = list(self._slots())
+        return tuple(self._device(index, live) for index in range(self._books.device_count))
+
+    def _device(self, index: int, live: list[tuple[int, int]]) -> Device:
+        card = self._books.devices[index]
+        used = self._books.used[index]
+        processes = tuple(
+            Process(pid, self._books.slots[slot].name.decode(errors="replace"), int(used[slot]))
+            for slot, pid in live
+            if used[slot]
+        )
+        text = bytes(card.uuid).hex()
+        return Device(
+            index=index,
+            uuid=f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}",
+            name=card.name.decode(),
+            memory_total=int(card.memory_total),
+            memory_used=min(sum(p.memory_used for p in processes), int(card.memory_total - card.memory_reserved)),
+            context_reserve=int(card.context_reserve),
+            busy_ns=sum(int(self._books.engines[index][slot].busy_total) for slot, _ in live),
+            lost=bool(card.lost),
+            processes=processes,
+        )
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One writer of faults and events at a time."""
+        with _alive_lock:
+            turn = layout.MAX_SLOTS + layout.MAX_DEVICES
+            fcntl.lockf(self._alive, fcntl.LOCK_EX, 1, turn)
+            try:
+                yield
+                self._books.watch = sum(f.active for f in self._books.faults) + sum(
+                    bool(d.lost) for d in self._books.devices
+                )
+            finally:
+                fcntl.lockf(self._alive, fcntl.LOCK_UN, 1, turn)
+
+    def _card(self, index: int) -> Any:
+        if not 0 <= index < self._books.device_count:
+            raise IndexError(f"device {index}: this state has {self._books.device_count} devices")
+        return self._books.devices[index]
+
+    def inject(self, fault: Fault) -> None:
+        """Makes calls of a function fail, from now on, in every process of this state.
+
+        Raises:
+            StateError: So many faults are active that no room is left.
+            IndexError: There is no such device.
+        """
+        if fault.device is not None:
+            self._card(fault.device)
+        with self._writing():
+            free = next((f for f in self._books.faults if not f.active), None)
+            if free is None:
+                raise StateError(f"{layout.MAX_FAULTS} faults are active, clear() some first")
+            free.device = -1 if fault.device is None else fault.device
+            free.error = fault.error
+            free.skip = fault.skip
+            free.left = -1 if fault.count is None else fault.count
+            free.symbol = fault.symbol.encode()[:87]
+            free.symbol_hash = _hash(fault.symbol)
+            free.hits = 0
+            free.active = 1
+
+    def hits(self, symbol: str) -> int:
+        """How many calls the active faults of a symbol have failed."""
+        return sum(int(f.hits) for f in self._books.faults if f.active and f.symbol == symbol.encode())
+
+    def clear(self) -> None:
+        """Ends all injected faults. Lost devices stay lost until `restore`."""
+        with self._writing():
+            for fault in self._books.faults:
+                fault.active = 0
+
+    def lose(self, index: int) -> None:
+        """The card falls off the bus: Xid 79, NVML answers GPU_IS_LOST, CUDA calls fail with 999."""
+        card = self._card(index)
+        with self._writing():
+            card.lost = 1
+        self.xid(index, XID_OFF_THE_BUS)
+
+    def restore(self, index: int) -> None:
+        """The card is there again."""
+        card = self._card(index)
+        with self._writing():
+            card.lost = 0
+
+    def xid(self, index: int, number: int) -> None:
+        """Raises an Xid on a card, which NVML event sets registered for it receive."""
+        card = self._card(index)
+        with self._writing():
+            sequence = int(card.event_count) + 1
+            event = card.events[sequence % layout.EVENT_RING]
+            event.type, event.data = XID_EVENT, number
+            event.gpu_instance = event.compute_instance = 0xFFFFFFFF
+            event.sequence = sequence
+            card.event_count = sequence
+
+    def set_launch_time(self, seconds: float) -> None:
+        """How long a kernel takes whose name does not say; ±20 % jitter is added."""
+        self._books.launch_ns = max(0, round(seconds * 1e9))
+
+
+def environment(state: str | Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment that makes programs use simulated GPUs: the libraries first, the state by name."""
+    result = dict(os.environ if base is None else base)
+    rest = result.get("LD_LIBRARY_PATH", "")
+    result["LD_LIBRARY_PATH"] = f"{LIBRARIES}:{rest}" if rest else str(LIBRARIES)
+    result["HAMI_SIM_STATE"] = str(Path(state).resolve())
+    return result
+
+
+def run(
+    command: Sequence[str],
+    *,
+    profile: str | Path | None = None,
+    state: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> int:
+    """Runs a command on simulated GPUs and returns its exit status (128 + signal if one ended it).
+
+    Args:
+        command: Program and arguments.
+        profile: Makes a state from this profile: in `state` if given and empty, else a temporary one.
+        state: State directory to use.
+        env: Environment to start from; the caller's own by default.
+    """
+    if not (LIBRARIES / "libcuda.so.1").exists():
+        raise StateError(f"{LIBRARIES}: the simulated driver is not built; build or install hami-interpose")
+    with contextlib.ExitStack() as stack:
+        where = Path(state) if state is not None else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hami-sim-")))
+        if not (where / "books").exists():
+            if profile is None:
+                raise StateError(f"{where}: no state here; name a profile")
+            create(where, profile)
+        status = subprocess.run(list(command), env=environment(where, env), check=False).returncode
+        return status if status >= 0 else 128 - status
+
+
+def wait_for(state: State, index: int, used: int, timeout: float = 5.0) -> bool:
+    """Waits until a card's use is exactly so many bytes; for tests and demos."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if state.devices[index].memory_used == used:
+            return True
+        time.sleep(0.01)
+    return state.devices[index].memory_used == used

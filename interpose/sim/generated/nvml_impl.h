@@ -1,0 +1,94 @@
+/* Written by sim/gen_stubs.py. Do not edit. */
+#ifndef SIM_NVML_IMPL_H
+#define SIM_NVML_IMPL_H
+
+#include "nvml_abi.h"
+
+nvmlReturn_t sim_nvmlDeviceGetApplicationsClock(nvmlDevice_t device, int clockType, unsigned *clockMHz);
+nvmlReturn_t sim_nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *attributes);
+nvmlReturn_t sim_nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *bar1Memory);
+nvmlReturn_t sim_nvmlDeviceGetBoardId(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetBoardPartNumber(nvmlDevice_t device, char *partNumber, unsigned length);
+nvmlReturn_t sim_nvmlDeviceGetBrand(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetClock(nvmlDevice_t device, int clockType, int clockId, unsigned *clockMHz);
+nvmlReturn_t sim_nvmlDeviceGetClockInfo(nvmlDevice_t device, int type, unsigned *clock);
+nvmlReturn_t sim_nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_v1_t *infos);
+nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos);
+nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos);
+nvmlReturn_t sim_nvmlDeviceGetCount_v2(unsigned *deviceCount);
+nvmlReturn_t sim_nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned cpuSetSize, unsigned long *cpuSet);
+nvmlReturn_t sim_nvmlDeviceGetCpuAffinityWithinScope(nvmlDevice_t device, unsigned cpuSetSize, unsigned long *cpuSet, unsigned scope);
+nvmlReturn_t sim_nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor);
+nvmlReturn_t sim_nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, unsigned long long *clocksEventReasons);
+nvmlReturn_t sim_nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device, unsigned long long *clocksThrottleReasons);
+nvmlReturn_t sim_nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned *utilization, unsigned *samplingPeriodUs);
+nvmlReturn_t sim_nvmlDeviceGetDisplayActive(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetDisplayMode(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetEccMode(nvmlDevice_t device, int *current, int *pending);
+nvmlReturn_t sim_nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned *utilization, unsigned *samplingPeriodUs);
+nvmlReturn_t sim_nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetGpuMaxPcieLinkGeneration(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_v1_t *infos);
+nvmlReturn_t sim_nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos);
+nvmlReturn_t sim_nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos);
+nvmlReturn_t sim_nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device);
+nvmlReturn_t sim_nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, nvmlDevice_t *device);
+nvmlReturn_t sim_nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *device);
+nvmlReturn_t sim_nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
+nvmlReturn_t sim_nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index);
+nvmlReturn_t sim_nvmlDeviceGetInforomConfigurationChecksum(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos);
+nvmlReturn_t sim_nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, int type, unsigned *clock);
+nvmlReturn_t sim_nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned nodeSetSize, unsigned long *nodeSet, unsigned scope);
+nvmlReturn_t sim_nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
+nvmlReturn_t sim_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
+nvmlReturn_t sim_nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned length);
+nvmlReturn_t sim_nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned *node);
+nvmlReturn_t sim_nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_t *pci);
+nvmlReturn_t sim_nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci);
+nvmlReturn_t sim_nvmlDeviceGetPcieReplayCounter(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetPcieThroughput(nvmlDevice_t device, int counter, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetPerformanceState(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetPowerManagementLimit(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned *minLimit, unsigned *maxLimit);
+nvmlReturn_t sim_nvmlDeviceGetPowerManagementMode(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetPowerState(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *utilization, unsigned *processSamplesCount, unsigned long long lastSeenTimeStamp);
+nvmlReturn_t sim_nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProcessesUtilizationInfo_t *procesesUtilInfo);
+nvmlReturn_t sim_nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_t *plist);
+nvmlReturn_t sim_nvmlDeviceGetSerial(nvmlDevice_t device, char *serial, unsigned length);
+nvmlReturn_t sim_nvmlDeviceGetTemperature(nvmlDevice_t device, int sensorType, unsigned *temp);
+nvmlReturn_t sim_nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, int thresholdType, unsigned *temp);
+nvmlReturn_t sim_nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_t *temperatureInfo);
+nvmlReturn_t sim_nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, int errorType, int counterType, unsigned long long *eccCounts);
+nvmlReturn_t sim_nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *energy);
+nvmlReturn_t sim_nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned length);
+nvmlReturn_t sim_nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization);
+nvmlReturn_t sim_nvmlDeviceGetVbiosVersion(nvmlDevice_t device, char *version, unsigned length);
+nvmlReturn_t sim_nvmlDeviceSetComputeMode(nvmlDevice_t device, int mode);
+nvmlReturn_t sim_nvmlDeviceSetPersistenceMode(nvmlDevice_t device, int mode);
+const char *sim_nvmlErrorString(nvmlReturn_t result);
+nvmlReturn_t sim_nvmlInitWithFlags(unsigned flags);
+nvmlReturn_t sim_nvmlInit_v2(void);
+nvmlReturn_t sim_nvmlShutdown(void);
+nvmlReturn_t sim_nvmlSystemGetCudaDriverVersion(int *cudaDriverVersion);
+nvmlReturn_t sim_nvmlSystemGetCudaDriverVersion_v2(int *cudaDriverVersion);
+nvmlReturn_t sim_nvmlSystemGetDriverVersion(char *version, unsigned length);
+nvmlReturn_t sim_nvmlSystemGetNVMLVersion(char *version, unsigned length);
+nvmlReturn_t sim_nvmlSystemGetProcessName(unsigned pid, char *name, unsigned length);
+
+#endif

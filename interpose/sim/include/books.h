@@ -1,0 +1,189 @@
+/*
+ * The books: one file, mapped by every process, that holds the simulated devices and who uses them.
+ *
+ * Layout is fixed (hami_interpose.sim has the same structures; a test compares offsets). The static part of a
+ * device is written once by Python, from the profile, before any process maps the file.
+ *
+ * Truth about memory is one word per (device, slot): a device's use is their sum, so there is no total that could go
+ * wrong when a process is killed between two stores. A slot belongs to one process, which holds a POSIX record lock
+ * on byte `slot` of the file "alive" beside the books. The kernel drops that lock when the process dies, however it
+ * dies; whoever asks next finds it free and zeroes the slot's words. F_GETLK also tells the holder's process id as
+ * seen in the asker's own pid namespace, which is what NVML reports.
+ *
+ * Units are bytes and nanoseconds (CLOCK_MONOTONIC) unless a name says otherwise.
+ */
+#ifndef SIM_BOOKS_H
+#define SIM_BOOKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_MAGIC 0x3142534953494d48ull /* "HMISISB1" */
+#define SIM_VERSION 1u
+#define SIM_MAX_DEVICES 16u
+#define SIM_MAX_SLOTS 512u
+#define SIM_MAX_FAULTS 64u
+#define SIM_MAX_LINKS 18u
+#define SIM_MAX_ATTRIBUTES 192u
+#define SIM_MAX_MIG_PROFILES 16u
+#define SIM_MAX_MIG_INSTANCES 8u
+#define SIM_EVENT_RING 64u
+
+struct sim_link {
+    uint32_t remote_kind; /* 0 no link, 1 GPU, 2 NVSwitch */
+    uint32_t version;
+    uint32_t domain, bus, device; /* remote end */
+    uint32_t pci_device_id;
+};
+
+struct sim_mig_profile {
+    int32_t profile; /* NVML_GPU_INSTANCE_PROFILE_*; -1 unused */
+    uint32_t id;     /* the id `nvidia-smi mig -lgip` shows */
+    uint32_t slices, instances, sms, copy_engines, decoders, encoders, jpegs, ofas;
+    uint64_t memory_mib;
+    uint32_t placement_size;
+    uint32_t placement_count;
+    uint8_t placement_start[16];
+    char name[24];
+};
+
+struct sim_mig_instance {
+    _Atomic uint32_t state; /* 0 free, 1 there */
+    uint32_t profile_row;   /* index into mig_profiles */
+    uint32_t start, size;
+    uint32_t compute_instances; /* bit per compute instance */
+    uint8_t uuid[16];
+};
+
+struct sim_event {
+    _Atomic uint64_t sequence; /* 1-based; written last */
+    uint64_t type;             /* nvmlEventType* bit */
+    uint64_t data;             /* Xid number */
+    uint32_t gpu_instance, compute_instance;
+};
+
+struct sim_device {
+    char name[96];
+    uint8_t uuid[16];
+    char serial[32];
+    char board_part[32];
+    char vbios[32];
+    uint64_t memory_total, memory_reserved, context_reserve, bar1_total;
+    uint32_t minor_number, numa_node;
+    uint32_t pci_domain, pci_bus, pci_device, pci_device_id, pci_subsystem_id;
+    uint32_t brand, architecture;
+    uint32_t sm_clock_mhz, memory_clock_mhz, bus_width_bits, pcie_generation, pcie_width;
+    uint32_t power_limit_mw, power_idle_mw, temperature_idle_c;
+    uint32_t ecc, mig_capable, mig_max_devices, mig_profile_count, link_count;
+    uint32_t host_bridge;  /* devices with the same number share a host bridge */
+    uint32_t pcie_switch;  /* devices with the same number share a switch */
+    uint64_t cpu_mask[16]; /* CPUs near the device, bit n = CPU n */
+    int32_t attributes[SIM_MAX_ATTRIBUTES]; /* by CUdevice_attribute */
+    struct sim_link links[SIM_MAX_LINKS];
+    struct sim_mig_profile mig_profiles[SIM_MAX_MIG_PROFILES];
+
+    /* What changes at run time. */
+    _Alignas(64) _Atomic uint32_t lost;
+    _Atomic uint32_t mig_mode, mig_pending, persistence, compute_mode;
+    _Atomic uint32_t ecc_uncorrected;
+    _Atomic uint64_t event_count; /* events ever written */
+    struct sim_event events[SIM_EVENT_RING];
+    struct sim_mig_instance mig_instances[SIM_MAX_MIG_INSTANCES];
+};
+
+/* One injected fault. `skip` calls pass first; then `left` calls fail (negative: all). */
+struct sim_fault {
+    _Atomic uint32_t active;
+    int32_t device; /* -1: any */
+    int32_t error;
+    _Atomic int32_t skip, left;
+    uint32_t reserved;
+    uint64_t symbol_hash; /* FNV-1a of the exported or base name */
+    _Atomic uint64_t hits;
+    char symbol[88];
+};
+
+/* What one process queued on one device; written by that process alone. */
+struct sim_engine_page {
+    _Atomic uint64_t busy_until; /* end of the last queued work */
+    _Atomic uint64_t busy_total; /* device time ever queued */
+    _Atomic uint64_t launches;
+    _Atomic uint64_t window_start, window_busy, window_previous;
+    uint64_t reserved[2];
+};
+
+enum { SIM_SLOT_FREE = 0, SIM_SLOT_LIVE = 1 };
+
+struct sim_slot {
+    _Atomic uint32_t state;
+    int32_t pid; /* in the process's own namespace */
+    uint64_t start_time;
+    char name[48];
+};
+
+struct sim_books {
+    uint64_t magic;
+    uint32_t version, size;
+    uint32_t device_count;
+    int32_t cuda_version; /* 13000 = 13.0 */
+    char driver_version[32];
+    char nvml_version[32];
+    uint64_t launch_ns; /* how long a kernel takes when nothing else says */
+    uint64_t seed;
+    _Alignas(64) _Atomic uint32_t watch; /* active faults + lost devices: 0 = nothing to look for */
+    _Alignas(64) _Atomic uint32_t slot_limit; /* slots at and above were never used */
+    _Alignas(64) struct sim_fault faults[SIM_MAX_FAULTS];
+    struct sim_device devices[SIM_MAX_DEVICES];
+    struct sim_slot slots[SIM_MAX_SLOTS];
+    _Alignas(4096) _Atomic uint64_t used[SIM_MAX_DEVICES][SIM_MAX_SLOTS];
+    _Alignas(4096) struct sim_engine_page engines[SIM_MAX_DEVICES][SIM_MAX_SLOTS];
+};
+
+_Static_assert(sizeof(struct sim_slot) == 64, "one cache line");
+_Static_assert(sizeof(struct sim_engine_page) == 64, "one cache line");
+_Static_assert(sizeof(struct sim_fault) == 128, "two cache lines");
+
+/* Everything below is per process. */
+
+extern struct sim_books *sim_books;       /* NULL until opened */
+extern const _Atomic uint32_t *sim_watch; /* never NULL */
+
+enum sim_open { SIM_OPEN_OK, SIM_OPEN_NO_STATE, SIM_OPEN_BAD };
+
+/* Maps the books named by HAMI_SIM_STATE. Repeated calls are cheap. Thread-safe. */
+enum sim_open sim_books_open(void);
+
+/* Indices of the devices whose nodes exist under HAMI_SIM_DEV (all without it); returns how many. */
+unsigned sim_visible_devices(unsigned visible[SIM_MAX_DEVICES]);
+
+/* The calling process's slot, claimed at first use; -1 if all are taken. */
+int sim_slot_claim(void);
+int sim_slot_mine(void); /* -1 if none was claimed */
+
+/* Takes bytes on a device for this process; false when the device is full. */
+bool sim_charge(unsigned device, uint64_t bytes);
+void sim_discharge(unsigned device, uint64_t bytes);
+
+/* Gives back the slots of dead processes. Only libcuda does: it owns this process's slot and so cannot sweep it. */
+void sim_sweep(void);
+
+/* Bytes taken on a device by all live processes. */
+uint64_t sim_device_used(unsigned device);
+
+/* Live process of a slot in the caller's pid namespace; 0 if the slot is free. */
+int sim_slot_pid(unsigned slot);
+
+/* Runs in a forked child: forgets the parent's slot. */
+void sim_books_after_fork(void);
+
+/* An injected error for this call, or 0. `device` -1: unknown. `lost` gets whether the device is lost. */
+int sim_fault_for(uint64_t symbol, uint64_t base, int device, bool *lost);
+
+/* Bytes a device can give to processes. */
+static inline uint64_t sim_device_capacity(const struct sim_device *device) {
+    return device->memory_total - device->memory_reserved;
+}
+
+#endif

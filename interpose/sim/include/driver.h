@@ -1,0 +1,200 @@
+/*
+ * State of the simulated libcuda in one process. Objects handed out as handles come from type-stable memory (object.c):
+ * a stale handle is recognised by its tag, never dereferenced into unmapped memory.
+ */
+#ifndef SIM_DRIVER_H
+#define SIM_DRIVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "books.h"
+#include "cuda_abi.h"
+
+#define SIM_GRANULE_BITS 21u
+#define SIM_GRANULE (1ull << SIM_GRANULE_BITS) /* 2 MiB */
+#define SIM_SMALL_LIMIT (1ull << 20)           /* below: packed into blocks */
+
+enum sim_tag {
+    SIM_TAG_FREE = 0,
+    SIM_TAG_CONTEXT = 0x43545831,
+    SIM_TAG_STREAM = 0x53545231,
+    SIM_TAG_EVENT = 0x45564e31,
+    SIM_TAG_MODULE = 0x4d4f4431,
+    SIM_TAG_FUNCTION = 0x46554e31,
+    SIM_TAG_POOL = 0x504f4f31,
+    SIM_TAG_ARRAY = 0x41525231,
+    SIM_TAG_GRAPH = 0x47524131,
+    SIM_TAG_NODE = 0x4e4f4431,
+    SIM_TAG_PHYSICAL = 0x50485931,
+    SIM_TAG_LINK = 0x4c4e4b31,
+};
+
+/* First member of every handle object. */
+struct sim_object {
+    _Atomic uint32_t tag;
+    uint32_t size_class;
+    struct sim_object *next_free;
+};
+void *sim_object_new(enum sim_tag tag, size_t size); /* zeroed but for the header; NULL without memory */
+void sim_object_delete(void *object);
+static inline bool sim_is(const void *object, enum sim_tag tag) {
+    return object != NULL && atomic_load_explicit(&((const struct sim_object *)object)->tag, memory_order_relaxed) == tag;
+}
+
+struct sim_pool;
+struct sim_block;
+
+#define SIM_HEAP_SHARDS 8
+#define SIM_HEAP_CLASSES 12 /* 512 B .. 1 MiB */
+
+/* Where small allocations of one context, or of one pool, are packed. */
+struct sim_heap {
+    unsigned device;
+    struct sim_context *context;
+    struct sim_pool *pool; /* charges go through the pool's reserve if set */
+    struct {
+        pthread_mutex_t lock;
+        struct sim_block *partial[SIM_HEAP_CLASSES]; /* blocks with room */
+        struct sim_block *spare;                     /* one empty block kept as address space, not charged */
+    } shards[SIM_HEAP_SHARDS];
+};
+
+struct sim_context {
+    struct sim_object object;
+    unsigned device;  /* index in the books */
+    CUdevice ordinal; /* as CUDA numbers it in this process */
+    unsigned flags, api_version;
+    bool primary;
+    _Atomic int retained; /* primary only */
+    unsigned long long id;
+    size_t limits[16];
+    int cache_config, shared_config;
+    uint32_t peers; /* bit per ordinal */
+    struct sim_heap heap;
+    struct sim_stream *default_stream;
+};
+
+struct sim_stream {
+    struct sim_object object;
+    struct sim_context *context;
+    unsigned flags;
+    int priority;
+    unsigned long long id;
+    _Atomic uint64_t ready_at; /* when all queued work is done */
+    struct sim_graph *capture; /* being captured into, or NULL */
+    uint64_t capture_id;
+    int capture_mode;
+    bool capture_joined; /* forked from another stream's capture by an event wait */
+};
+
+struct sim_event_object {
+    struct sim_object object;
+    struct sim_context *context;
+    unsigned flags;
+    _Atomic uint64_t time; /* 0: never recorded */
+    struct sim_graph *captured_in;
+};
+
+/* One device of this process. */
+struct sim_gpu {
+    unsigned index; /* in the books */
+    struct sim_context *primary;
+    unsigned primary_flags;
+    _Atomic int contexts; /* the context reserve is charged while > 0 */
+    pthread_mutex_t lock; /* primary, contexts */
+    struct sim_pool *default_pool, *current_pool, *graph_pool;
+};
+
+enum { SIM_DOWN = 0, SIM_UP = 1, SIM_FORKED = 2 };
+struct sim_driver {
+    _Atomic int state;
+    unsigned count;
+    struct sim_gpu gpus[SIM_MAX_DEVICES];
+};
+extern struct sim_driver sim_driver;
+
+/* 0 after a successful cuInit in this process, else the error every call answers with. */
+static inline CUresult sim_ready(void) {
+    return atomic_load_explicit(&sim_driver.state, memory_order_acquire) == SIM_UP ? CUDA_SUCCESS
+                                                                                   : CUDA_ERROR_NOT_INITIALIZED;
+}
+static inline struct sim_gpu *sim_gpu_of(CUdevice ordinal) {
+    return ordinal >= 0 && (unsigned)ordinal < sim_driver.count ? &sim_driver.gpus[ordinal] : NULL;
+}
+static inline struct sim_device *sim_model(const struct sim_gpu *gpu) { return &sim_books->devices[gpu->index]; }
+
+/* Current context of the thread. sim_current sets *error and returns NULL when there is none. */
+struct sim_context *sim_current(CUresult *error);
+struct sim_context *sim_current_or_null(void);
+int sim_device_of_call(void); /* index in the books, -1 without a context */
+
+/* Resolves 0, legacy and per-thread handles; NULL if the handle is not a live stream. */
+struct sim_stream *sim_stream_of(CUstream handle, struct sim_context *context);
+
+/* engine.c: when things are done. */
+uint64_t sim_engine_submit(struct sim_stream *stream, uint64_t duration);
+void sim_engine_wait_context(struct sim_context *context);
+uint64_t sim_engine_ready(struct sim_context *context);
+uint64_t sim_jittered(uint64_t duration);
+
+/* arena.c: address space. */
+enum sim_kind { SIM_KIND_DEVICE = 1, SIM_KIND_BLOCK, SIM_KIND_MANAGED, SIM_KIND_HOST, SIM_KIND_RESERVED };
+struct sim_span {
+    _Atomic uint32_t live;
+    enum sim_kind kind;
+    uint64_t base, size, granules;
+    uint64_t charged; /* on `device`, now */
+    unsigned device;
+    unsigned flags;
+    unsigned long long id;
+    struct sim_context *context;
+    struct sim_pool *pool;
+    struct sim_block *block;
+    struct sim_mapping *mappings; /* reserved ranges: what is mapped where */
+    struct sim_span *next_free;
+};
+bool sim_arena_ready(void); /* reserves the address space at first use */
+struct sim_span *sim_span_new(enum sim_kind kind, uint64_t size, uint64_t alignment);
+void sim_span_delete(struct sim_span *span);
+struct sim_span *sim_span_at(uint64_t address); /* span that holds the address, or NULL */
+void sim_span_each(bool (*visit)(struct sim_span *span, void *closure), void *closure);
+/* Bytes behind a device address; NULL if it is not the simulated driver's. */
+void *sim_bytes_at(uint64_t address);
+bool sim_touch(uint64_t address, uint64_t length); /* false when the shadow is full: drop the write */
+
+/* memory.c, small.c: allocations. */
+struct sim_allocation {
+    uint64_t base, size;
+    unsigned device;
+    unsigned long long id;
+    enum sim_kind kind;
+    unsigned flags;
+    struct sim_context *context;
+    struct sim_pool *pool;
+};
+bool sim_find(uint64_t address, struct sim_allocation *found);
+void sim_heap_init(struct sim_heap *heap, struct sim_context *context, unsigned device, struct sim_pool *pool);
+bool sim_heap_charge(struct sim_heap *heap, uint64_t bytes);
+void sim_heap_discharge(struct sim_heap *heap, uint64_t bytes);
+CUresult sim_allocate(struct sim_heap *heap, uint64_t size, CUdeviceptr *address);
+CUresult sim_release(CUdeviceptr address);
+uint64_t sim_small_allocate(struct sim_heap *heap, uint64_t size); /* 0: full */
+bool sim_small_release(struct sim_span *span, uint64_t address);
+bool sim_small_find(struct sim_span *span, uint64_t address, uint64_t *base, uint64_t *size, unsigned long long *id);
+void sim_release_context_memory(struct sim_context *context);
+void sim_block_forget(struct sim_block *block);
+bool sim_registered(uint64_t address, uint64_t *base, uint64_t *size);
+
+/* pool.c */
+bool sim_pool_take(struct sim_pool *pool, uint64_t bytes);
+void sim_pool_return(struct sim_pool *pool, uint64_t bytes);
+struct sim_heap *sim_pool_heap(struct sim_pool *pool);
+
+/* graph.c: true if the stream is capturing and the work was recorded. */
+bool sim_capture(struct sim_stream *stream, int node_type, uint64_t duration);
+
+static inline uint64_t sim_round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
+
+#endif

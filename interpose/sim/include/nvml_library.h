@@ -1,0 +1,29 @@
+/* State of the simulated libnvidia-ml in one process. It only reads the books (and sets modes the caller asks for). */
+#ifndef SIM_NVML_LIBRARY_H
+#define SIM_NVML_LIBRARY_H
+
+#include "books.h"
+#include "nvml_abi.h"
+
+/* What an nvmlDevice_t points to: a card, or a MIG device on it. Static; handles stay valid across shutdown. */
+struct sim_nvml_device {
+    unsigned device; /* index in the books */
+    int instance;    /* row of mig_instances, -1: the card */
+    int compute;     /* compute instance, -1: the card */
+};
+
+/* The model behind a handle; NULL with *error set if NVML is down or the handle is not ours. */
+struct sim_device *sim_nvml_model(nvmlDevice_t handle, nvmlReturn_t *error);
+/* As above, but cards only: MIG devices answer "not supported". */
+struct sim_device *sim_nvml_card(nvmlDevice_t handle, nvmlReturn_t *error);
+nvmlReturn_t sim_nvml_ready(void);
+unsigned sim_nvml_count(void);
+nvmlDevice_t sim_nvml_at(unsigned index);      /* by NVML index */
+nvmlDevice_t sim_nvml_card_of(unsigned device); /* by index in the books; NULL if not visible */
+nvmlDevice_t sim_nvml_mig_handle(unsigned device, unsigned instance, unsigned compute);
+int sim_nvml_device_of(nvmlDevice_t handle); /* index in the books; -1 if not ours */
+/* Percent of the last half second that a slot kept a device busy. */
+unsigned sim_nvml_slot_utilization(unsigned device, unsigned slot);
+unsigned sim_nvml_utilization(unsigned device);
+
+#endif

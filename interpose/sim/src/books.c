@@ -1,0 +1,370 @@
+#include "books.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const _Atomic uint32_t nothing_to_watch = 0;
+
+struct sim_books *sim_books = NULL;
+const _Atomic uint32_t *sim_watch = &nothing_to_watch;
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static int alive_fd = -1;
+static _Atomic int my_slot = -1;
+static uint64_t my_start_time;
+
+static int open_in_state(const char *state, const char *file) {
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/%s", state, file);
+    if (length < 0 || (size_t)length >= sizeof path) {
+        return -1;
+    }
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return -1;
+    }
+    /* Out of the low numbers, which programs close and reopen as their standard streams. */
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, 64);
+    if (high >= 0) {
+        close(fd);
+        return high;
+    }
+    return fd;
+}
+
+/* Field 22 of /proc/self/stat; the name before it may hold spaces and parentheses. */
+static uint64_t process_start_time(void) {
+    char text[1024];
+    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    ssize_t length = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (length <= 0) {
+        return 0;
+    }
+    text[length] = '\0';
+    const char *at = strrchr(text, ')');
+    for (int field = 2; at != NULL && field < 22; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+static enum sim_open open_locked(void) {
+    const char *state = getenv("HAMI_SIM_STATE");
+    if (state == NULL || *state == '\0') {
+        return SIM_OPEN_NO_STATE;
+    }
+    int fd = open_in_state(state, "books");
+    if (fd < 0) {
+        return SIM_OPEN_NO_STATE;
+    }
+    struct stat info;
+    void *map = MAP_FAILED;
+    if (fstat(fd, &info) == 0 && (uint64_t)info.st_size == sizeof(struct sim_books)) {
+        map = mmap(NULL, sizeof(struct sim_books), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    close(fd);
+    if (map == MAP_FAILED) {
+        return SIM_OPEN_BAD;
+    }
+    struct sim_books *books = map;
+    alive_fd = open_in_state(state, "alive");
+    if (alive_fd < 0 || books->magic != SIM_MAGIC || books->version != SIM_VERSION ||
+        books->size != sizeof(struct sim_books) || books->device_count > SIM_MAX_DEVICES) {
+        munmap(map, sizeof(struct sim_books));
+        return SIM_OPEN_BAD;
+    }
+    my_start_time = process_start_time();
+    sim_watch = &books->watch;
+    sim_books = books;
+    pthread_atfork(NULL, NULL, sim_books_after_fork);
+    return SIM_OPEN_OK;
+}
+
+enum sim_open sim_books_open(void) {
+    pthread_mutex_lock(&open_lock);
+    enum sim_open result = sim_books != NULL ? SIM_OPEN_OK : open_locked();
+    pthread_mutex_unlock(&open_lock);
+    return result;
+}
+
+unsigned sim_visible_devices(unsigned visible[SIM_MAX_DEVICES]) {
+    const char *folder = getenv("HAMI_SIM_DEV");
+    unsigned count = 0;
+    for (unsigned i = 0; i < sim_books->device_count; i++) {
+        if (folder != NULL && *folder != '\0') {
+            char path[4096];
+            int length = snprintf(path, sizeof path, "%s/nvidia%u", folder, sim_books->devices[i].minor_number);
+            if (length < 0 || (size_t)length >= sizeof path || access(path, F_OK) != 0) {
+                continue;
+            }
+        }
+        visible[count++] = i;
+    }
+    return count;
+}
+
+static bool lock_byte(int command, off_t byte, struct flock *lock) {
+    *lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    int result = 0;
+    do {
+        result = fcntl(alive_fd, command, lock);
+    } while (result < 0 && errno == EINTR);
+    return result == 0;
+}
+
+static bool is_mine(unsigned slot) {
+    const struct sim_slot *record = &sim_books->slots[slot];
+    return record->pid == (int32_t)getpid() && record->start_time == my_start_time;
+}
+
+int sim_slot_pid(unsigned slot) {
+    if (slot >= SIM_MAX_SLOTS || atomic_load(&sim_books->slots[slot].state) != SIM_SLOT_LIVE) {
+        return 0;
+    }
+    if (is_mine(slot)) {
+        return (int)getpid();
+    }
+    struct flock lock;
+    if (!lock_byte(F_GETLK, (off_t)slot, &lock)) {
+        return sim_books->slots[slot].pid; /* cannot tell: count it as live */
+    }
+    if (lock.l_type == F_UNLCK) {
+        return 0;
+    }
+    return lock.l_pid > 0 ? (int)lock.l_pid : sim_books->slots[slot].pid;
+}
+
+/* Repeating any part of this is harmless, so a sweeper may die half way. */
+static void release_slot(unsigned slot) {
+    for (unsigned device = 0; device < SIM_MAX_DEVICES; device++) {
+        atomic_store(&sim_books->used[device][slot], 0);
+        atomic_store(&sim_books->engines[device][slot].busy_until, 0);
+    }
+    atomic_store(&sim_books->slots[slot].state, SIM_SLOT_FREE);
+}
+
+/*
+ * Byte `slot` is taken while the slot is cleared. A newcomer claims a slot by the same lock, so a slot that was freed and
+ * claimed again in between is not touched: its byte is held.
+ */
+static void sweep_slot(unsigned slot) {
+    struct flock lock;
+    if (!lock_byte(F_SETLK, (off_t)slot, &lock)) {
+        return;
+    }
+    if (atomic_load(&sim_books->slots[slot].state) == SIM_SLOT_LIVE) {
+        release_slot(slot);
+    }
+    lock.l_type = F_UNLCK;
+    (void)fcntl(alive_fd, F_SETLK, &lock);
+}
+
+/* Record locks exclude processes, not threads: a thread that sweeps must not meet one that claims. */
+static pthread_mutex_t slot_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void sim_sweep(void) {
+    unsigned limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
+    int mine = atomic_load(&my_slot);
+    for (unsigned slot = 0; slot < limit; slot++) {
+        if ((int)slot == mine || atomic_load_explicit(&sim_books->slots[slot].state, memory_order_relaxed) == 0) {
+            continue;
+        }
+        if (sim_slot_pid(slot) == 0) {
+            pthread_mutex_lock(&slot_lock);
+            if (!is_mine(slot)) {
+                sweep_slot(slot);
+            }
+            pthread_mutex_unlock(&slot_lock);
+        }
+    }
+}
+
+static void raise_slot_limit(unsigned limit) {
+    uint32_t seen = atomic_load(&sim_books->slot_limit);
+    while (seen < limit && !atomic_compare_exchange_weak(&sim_books->slot_limit, &seen, limit)) {
+    }
+}
+
+static void write_name(struct sim_slot *record) {
+    memset(record->name, 0, sizeof record->name);
+    ssize_t length = readlink("/proc/self/exe", record->name, sizeof record->name - 1);
+    if (length < 0) {
+        record->name[0] = '\0';
+    }
+}
+
+/* The byte's lock is the claim; it is kept until the process ends. */
+static int claim_locked(void) {
+    for (unsigned slot = 0; slot < SIM_MAX_SLOTS; slot++) {
+        struct flock lock;
+        if (!lock_byte(F_SETLK, (off_t)slot, &lock)) {
+            continue;
+        }
+        struct sim_slot *record = &sim_books->slots[slot];
+        release_slot(slot);
+        raise_slot_limit(slot + 1);
+        record->pid = (int32_t)getpid();
+        record->start_time = my_start_time;
+        write_name(record);
+        for (unsigned device = 0; device < SIM_MAX_DEVICES; device++) {
+            struct sim_engine_page *page = &sim_books->engines[device][slot];
+            atomic_store(&page->busy_total, 0);
+            atomic_store(&page->launches, 0);
+            atomic_store(&page->window_start, 0);
+            atomic_store(&page->window_busy, 0);
+            atomic_store(&page->window_previous, 0);
+        }
+        atomic_store(&record->state, SIM_SLOT_LIVE);
+        return (int)slot;
+    }
+    return -1;
+}
+
+int sim_slot_claim(void) {
+    int slot = atomic_load_explicit(&my_slot, memory_order_acquire);
+    if (slot >= 0) {
+        return slot;
+    }
+    pthread_mutex_lock(&slot_lock);
+    slot = atomic_load(&my_slot);
+    if (slot < 0) {
+        slot = claim_locked();
+        atomic_store_explicit(&my_slot, slot, memory_order_release);
+    }
+    pthread_mutex_unlock(&slot_lock);
+    return slot;
+}
+
+int sim_slot_mine(void) {
+    return atomic_load_explicit(&my_slot, memory_order_acquire);
+}
+
+static uint64_t sum_used(unsigned device) {
+    unsigned limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
+    uint64_t sum = 0;
+    for (unsigned slot = 0; slot < limit; slot++) {
+        sum += atomic_load(&sim_books->used[device][slot]);
+    }
+    return sum;
+}
+
+static bool try_charge(unsigned device, int slot, uint64_t bytes, uint64_t capacity) {
+    atomic_fetch_add(&sim_books->used[device][slot], bytes);
+    if (sum_used(device) <= capacity) {
+        return true;
+    }
+    atomic_fetch_sub(&sim_books->used[device][slot], bytes);
+    return false;
+}
+
+/*
+ * Add first, then look at the sum: two racing processes can never both pass a check that only one may. They could
+ * both fail, each seeing the other's attempt, so a failure counts only when it repeats with the turn lock held and
+ * the dead swept.
+ */
+static bool charge_slowly(unsigned device, int slot, uint64_t bytes, uint64_t capacity) {
+    static pthread_mutex_t threads = PTHREAD_MUTEX_INITIALIZER;
+    const off_t turn = (off_t)(SIM_MAX_SLOTS + device);
+    struct flock lock;
+    bool fits = false;
+    sim_sweep();
+    pthread_mutex_lock(&threads);
+    bool held = lock_byte(F_SETLKW, turn, &lock);
+    for (int attempt = 0; attempt < 8 && !fits; attempt++) {
+        fits = try_charge(device, slot, bytes, capacity);
+        if (!fits && sum_used(device) > capacity - bytes) {
+            usleep(20); /* another's failing attempt lasts nanoseconds unless it is preempted */
+        }
+    }
+    if (held) {
+        lock.l_type = F_UNLCK;
+        (void)fcntl(alive_fd, F_SETLK, &lock);
+    }
+    pthread_mutex_unlock(&threads);
+    return fits;
+}
+
+bool sim_charge(unsigned device, uint64_t bytes) {
+    int slot = sim_slot_claim();
+    uint64_t capacity = sim_device_capacity(&sim_books->devices[device]);
+    if (slot < 0 || bytes > capacity) {
+        return false;
+    }
+    return try_charge(device, slot, bytes, capacity) || charge_slowly(device, slot, bytes, capacity);
+}
+
+void sim_discharge(unsigned device, uint64_t bytes) {
+    int slot = sim_slot_mine();
+    if (slot >= 0) {
+        atomic_fetch_sub(&sim_books->used[device][slot], bytes);
+    }
+}
+
+uint64_t sim_device_used(unsigned device) {
+    unsigned limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
+    uint64_t used = 0;
+    for (unsigned slot = 0; slot < limit; slot++) {
+        uint64_t taken = atomic_load_explicit(&sim_books->used[device][slot], memory_order_relaxed);
+        if (taken != 0 && sim_slot_pid(slot) != 0) {
+            used += taken;
+        }
+    }
+    uint64_t capacity = sim_device_capacity(&sim_books->devices[device]);
+    return used < capacity ? used : capacity; /* an attempt that will fail may be in the sum */
+}
+
+void sim_books_after_fork(void) {
+    atomic_store(&my_slot, -1);
+    pthread_mutex_init(&open_lock, NULL);
+    pthread_mutex_init(&slot_lock, NULL);
+    my_start_time = process_start_time();
+}
+
+static bool take_fault(struct sim_fault *fault) {
+    int32_t skip = atomic_load(&fault->skip);
+    while (skip > 0) {
+        if (atomic_compare_exchange_weak(&fault->skip, &skip, skip - 1)) {
+            return false;
+        }
+    }
+    int32_t left = atomic_load(&fault->left);
+    while (left >= 0) {
+        if (left == 0) {
+            return false;
+        }
+        if (atomic_compare_exchange_weak(&fault->left, &left, left - 1)) {
+            break;
+        }
+    }
+    atomic_fetch_add(&fault->hits, 1);
+    return true;
+}
+
+int sim_fault_for(uint64_t symbol, uint64_t base, int device, bool *lost) {
+    *lost = false;
+    if (sim_books == NULL) {
+        return 0;
+    }
+    *lost = device >= 0 && atomic_load(&sim_books->devices[device].lost) != 0;
+    for (unsigned i = 0; i < SIM_MAX_FAULTS; i++) {
+        struct sim_fault *fault = &sim_books->faults[i];
+        if (atomic_load(&fault->active) == 0 || (fault->symbol_hash != symbol && fault->symbol_hash != base)) {
+            continue;
+        }
+        if ((fault->device < 0 || fault->device == device) && take_fault(fault)) {
+            return fault->error;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,2 @@
+#include "cuda_impl.h"
+#include "driver.h"

@@ -1,0 +1,258 @@
+/* Stream-ordered allocation. A pool keeps a reserve on the device; what it hands out comes from there. */
+#include <string.h>
+
+#include "cuda_impl.h"
+#include "driver.h"
+
+struct sim_pool {
+    struct sim_object object;
+    unsigned device;
+    CUdevice ordinal;
+    CUmemLocation location;
+    pthread_mutex_t lock;
+    uint64_t reserved, used, reserved_high, used_high, threshold;
+    int reuse[3];
+    struct sim_heap heap;
+};
+
+bool sim_pool_take(struct sim_pool *pool, uint64_t bytes) {
+    pthread_mutex_lock(&pool->lock);
+    uint64_t unused = pool->reserved - pool->used;
+    bool fits = unused >= bytes || sim_charge(pool->device, bytes - unused);
+    if (fits) {
+        pool->reserved += unused >= bytes ? 0 : bytes - unused;
+        pool->used += bytes;
+        pool->reserved_high = pool->reserved > pool->reserved_high ? pool->reserved : pool->reserved_high;
+        pool->used_high = pool->used > pool->used_high ? pool->used : pool->used_high;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return fits;
+}
+
+static void trim_locked(struct sim_pool *pool, uint64_t keep) {
+    uint64_t target = pool->used > keep ? pool->used : keep;
+    if (pool->reserved > target) {
+        sim_discharge(pool->device, pool->reserved - target);
+        pool->reserved = target;
+    }
+}
+
+void sim_pool_return(struct sim_pool *pool, uint64_t bytes) {
+    pthread_mutex_lock(&pool->lock);
+    pool->used -= bytes;
+    trim_locked(pool, pool->threshold);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+struct sim_heap *sim_pool_heap(struct sim_pool *pool) {
+    return &pool->heap;
+}
+
+static struct sim_pool *pool_new(CUdevice ordinal) {
+    struct sim_pool *pool = sim_object_new(SIM_TAG_POOL, sizeof *pool);
+    if (pool != NULL) {
+        pool->ordinal = ordinal;
+        pool->device = sim_driver.gpus[ordinal].index;
+        pool->location = (CUmemLocation){CU_MEM_LOCATION_DEVICE, ordinal};
+        pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
+        pthread_mutex_init(&pool->lock, NULL);
+        sim_heap_init(&pool->heap, NULL, pool->device, pool);
+    }
+    return pool;
+}
+
+static struct sim_pool *default_pool(CUdevice ordinal) {
+    struct sim_gpu *gpu = &sim_driver.gpus[ordinal];
+    pthread_mutex_lock(&gpu->lock);
+    if (gpu->default_pool == NULL) {
+        gpu->default_pool = pool_new(ordinal);
+        gpu->current_pool = gpu->current_pool != NULL ? gpu->current_pool : gpu->default_pool;
+    }
+    struct sim_pool *pool = gpu->default_pool;
+    pthread_mutex_unlock(&gpu->lock);
+    return pool;
+}
+
+static CUresult allocate(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream, struct sim_context *context) {
+    struct sim_stream *stream = sim_stream_of(hStream, context);
+    if (dptr == NULL || bytesize == 0 || !sim_is(pool, SIM_TAG_POOL)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (stream == NULL) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    return sim_allocate(&pool->heap, bytesize, dptr);
+}
+
+CUresult sim_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+    CUresult error = CUDA_SUCCESS;
+    struct sim_context *context = sim_current(&error);
+    if (context == NULL) {
+        return error;
+    }
+    struct sim_gpu *gpu = &sim_driver.gpus[context->ordinal];
+    (void)default_pool(context->ordinal);
+    return allocate(dptr, bytesize, gpu->current_pool, hStream, context);
+}
+
+CUresult sim_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+    CUresult error = CUDA_SUCCESS;
+    struct sim_context *context = sim_current(&error);
+    return context == NULL ? error : allocate(dptr, bytesize, pool, hStream, context);
+}
+
+CUresult sim_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+    CUresult error = CUDA_SUCCESS;
+    struct sim_context *context = sim_current(&error);
+    if (context == NULL) {
+        return error;
+    }
+    if (sim_stream_of(hStream, context) == NULL) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    return dptr == 0 ? CUDA_SUCCESS : sim_release(dptr);
+}
+
+CUresult sim_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
+    if (sim_ready() != CUDA_SUCCESS || pool_out == NULL || sim_gpu_of(dev) == NULL) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : pool_out == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_DEVICE;
+    }
+    *pool_out = default_pool(dev);
+    return *pool_out != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sim_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
+    CUresult error = sim_cuDeviceGetDefaultMemPool(pool, dev);
+    if (error == CUDA_SUCCESS) {
+        *pool = sim_driver.gpus[dev].current_pool;
+    }
+    return error;
+}
+
+CUresult sim_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    if (sim_gpu_of(dev) == NULL || !sim_is(pool, SIM_TAG_POOL) || pool->ordinal != dev) {
+        return sim_gpu_of(dev) == NULL ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
+    }
+    (void)default_pool(dev);
+    sim_driver.gpus[dev].current_pool = pool;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    if (pool == NULL || poolProps == NULL || poolProps->location.type != CU_MEM_LOCATION_DEVICE) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (sim_gpu_of(poolProps->location.id) == NULL) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    *pool = pool_new(poolProps->location.id);
+    return *pool != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static bool forget_if_pooled(struct sim_span *span, void *pool) {
+    if (span->pool == pool) {
+        if (span->kind == SIM_KIND_BLOCK) {
+            sim_block_forget(span->block);
+        } else {
+            sim_pool_return(pool, span->charged);
+        }
+        sim_span_delete(span);
+    }
+    return true;
+}
+
+CUresult sim_cuMemPoolDestroy(CUmemoryPool pool) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    if (!sim_is(pool, SIM_TAG_POOL) || pool == sim_driver.gpus[pool->ordinal].default_pool) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct sim_gpu *gpu = &sim_driver.gpus[pool->ordinal];
+    if (gpu->current_pool == pool) {
+        gpu->current_pool = gpu->default_pool;
+    }
+    sim_span_each(forget_if_pooled, pool);
+    pthread_mutex_lock(&pool->lock);
+    trim_locked(pool, 0);
+    pthread_mutex_unlock(&pool->lock);
+    sim_object_delete(pool);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
+    if (sim_ready() != CUDA_SUCCESS || !sim_is(pool, SIM_TAG_POOL)) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_lock(&pool->lock);
+    trim_locked(pool, minBytesToKeep);
+    pthread_mutex_unlock(&pool->lock);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *value) {
+    if (sim_ready() != CUDA_SUCCESS || !sim_is(pool, SIM_TAG_POOL) || value == NULL) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (attr >= 1 && attr <= 3) {
+        memcpy(value, &pool->reuse[attr - 1], sizeof(int));
+        return CUDA_SUCCESS;
+    }
+    pthread_mutex_lock(&pool->lock);
+    const uint64_t numbers[] = {pool->threshold, pool->reserved, pool->reserved_high, pool->used, pool->used_high};
+    pthread_mutex_unlock(&pool->lock);
+    if (attr < 4 || attr > 8) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    memcpy(value, &numbers[attr - 4], sizeof numbers[0]);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemPoolSetAttribute(CUmemoryPool pool, int attr, void *value) {
+    if (sim_ready() != CUDA_SUCCESS || !sim_is(pool, SIM_TAG_POOL) || value == NULL) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (attr >= 1 && attr <= 3) {
+        memcpy(&pool->reuse[attr - 1], value, sizeof(int));
+        return CUDA_SUCCESS;
+    }
+    uint64_t number = 0;
+    memcpy(&number, value, sizeof number);
+    CUresult error = CUDA_SUCCESS;
+    pthread_mutex_lock(&pool->lock);
+    if (attr == 4) {
+        pool->threshold = number;
+    } else if (attr == 6 && number == 0) {
+        pool->reserved_high = pool->reserved;
+    } else if (attr == 8 && number == 0) {
+        pool->used_high = pool->used;
+    } else {
+        error = CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return error;
+}
+
+CUresult sim_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    return sim_is(pool, SIM_TAG_POOL) && (map != NULL || count == 0) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_cuMemPoolGetAccess(int *flags, CUmemoryPool memPool, CUmemLocation *location) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    if (!sim_is(memPool, SIM_TAG_POOL) || flags == NULL || location == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *flags = location->type == CU_MEM_LOCATION_DEVICE && location->id == memPool->ordinal ? 3 : 0;
+    return CUDA_SUCCESS;
+}

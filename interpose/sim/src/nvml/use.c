@@ -1,0 +1,266 @@
+/* Memory, processes, utilization: what the books say about use. */
+#include <string.h>
+
+#include "clock.h"
+#include "nvml_impl.h"
+#include "nvml_library.h"
+
+#define WINDOW_NS 250000000ull
+#define WHOLE_CARD 0xffffffffu
+
+static void read_memory(unsigned device, uint64_t *total, uint64_t *reserved, uint64_t *used) {
+    const struct sim_device *model = &sim_books->devices[device];
+    *total = model->memory_total;
+    *reserved = model->memory_reserved;
+    *used = sim_device_used(device);
+}
+
+static nvmlReturn_t mig_memory(const struct sim_nvml_device *handle, uint64_t *total) {
+    const struct sim_device *model = &sim_books->devices[handle->device];
+    const struct sim_mig_instance *instance = &model->mig_instances[handle->instance];
+    if (atomic_load(&instance->state) == 0) {
+        return NVML_ERROR_NOT_FOUND;
+    }
+    *total = model->mig_profiles[instance->profile_row].memory_mib << 20;
+    return NVML_SUCCESS;
+}
+
+/* Version 1 has no field for the firmware's reserve and counts it as used. */
+nvmlReturn_t sim_nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
+    nvmlReturn_t error = NVML_SUCCESS;
+    uint64_t total = 0, reserved = 0, used = 0;
+    if (sim_nvml_model(device, &error) == NULL || memory == NULL) {
+        return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    if (device->instance >= 0) {
+        error = mig_memory(device, &total);
+    } else {
+        read_memory(device->device, &total, &reserved, &used);
+    }
+    if (error == NVML_SUCCESS) {
+        *memory = (nvmlMemory_t){.total = total, .free = total - reserved - used, .used = reserved + used};
+    }
+    return error;
+}
+
+nvmlReturn_t sim_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
+    nvmlReturn_t error = NVML_SUCCESS;
+    uint64_t total = 0, reserved = 0, used = 0;
+    if (sim_nvml_model(device, &error) == NULL || memory == NULL) {
+        return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    if (memory->version != SIM_NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2u)) {
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    }
+    if (device->instance >= 0) {
+        error = mig_memory(device, &total);
+    } else {
+        read_memory(device->device, &total, &reserved, &used);
+    }
+    if (error == NVML_SUCCESS) {
+        memory->total = total;
+        memory->reserved = reserved;
+        memory->used = used;
+        memory->free = total - reserved - used;
+    }
+    return error;
+}
+
+nvmlReturn_t sim_nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *bar1Memory) {
+    nvmlReturn_t error = NVML_SUCCESS;
+    const struct sim_device *model = sim_nvml_card(device, &error);
+    if (model == NULL || bar1Memory == NULL) {
+        return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    uint64_t used = 2u << 20;
+    *bar1Memory = (nvmlBAR1Memory_t){model->bar1_total, model->bar1_total - used, used};
+    return NVML_SUCCESS;
+}
+
+/* One live process with memory on a device. */
+struct user {
+    int pid;
+    unsigned slot;
+    uint64_t bytes;
+};
+
+static unsigned users_of(unsigned device, struct user found[SIM_MAX_SLOTS]) {
+    unsigned count = 0, limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
+    for (unsigned slot = 0; slot < limit; slot++) {
+        uint64_t bytes = atomic_load(&sim_books->used[device][slot]);
+        int pid = bytes != 0 ? sim_slot_pid(slot) : 0;
+        if (pid != 0) {
+            found[count++] = (struct user){pid, slot, bytes};
+        }
+    }
+    return count;
+}
+
+/* The count's protocol: in, the room; out, how many there are. Without enough room nothing is written. */
+static nvmlReturn_t list_users(nvmlDevice_t device, unsigned *infoCount, bool room_given, struct user *found) {
+    nvmlReturn_t error = NVML_SUCCESS;
+    if (sim_nvml_model(device, &error) == NULL || infoCount == NULL) {
+        return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    unsigned room = *infoCount, count = device->instance >= 0 ? 0 : users_of(device->device, found);
+    *infoCount = count;
+    if (count > room) {
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    }
+    return count > 0 && !room_given ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
+}
+
+nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos) {
+    struct user found[SIM_MAX_SLOTS];
+    nvmlReturn_t error = list_users(device, infoCount, infos != NULL, found);
+    for (unsigned i = 0; error == NVML_SUCCESS && i < *infoCount; i++) {
+        infos[i] = (nvmlProcessInfo_t){(unsigned)found[i].pid, found[i].bytes, WHOLE_CARD, WHOLE_CARD};
+    }
+    return error;
+}
+
+nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos) {
+    return sim_nvmlDeviceGetComputeRunningProcesses_v3(device, infoCount, infos);
+}
+
+nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_v1_t *infos) {
+    struct user found[SIM_MAX_SLOTS];
+    nvmlReturn_t error = list_users(device, infoCount, infos != NULL, found);
+    for (unsigned i = 0; error == NVML_SUCCESS && i < *infoCount; i++) {
+        infos[i] = (nvmlProcessInfo_v1_t){(unsigned)found[i].pid, found[i].bytes};
+    }
+    return error;
+}
+
+/* No process draws, and none runs under MPS. */
+static nvmlReturn_t no_processes(nvmlDevice_t device, unsigned *infoCount) {
+    nvmlReturn_t error = NVML_SUCCESS;
+    if (sim_nvml_model(device, &error) == NULL || infoCount == NULL) {
+        return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    *infoCount = 0;
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t sim_nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos) {
+    (void)infos;
+    return no_processes(device, infoCount);
+}
+
+nvmlReturn_t sim_nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos) {
+    (void)infos;
+    return no_processes(device, infoCount);
+}
+
+nvmlReturn_t sim_nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_v1_t *infos) {
+    (void)infos;
+    return no_processes(device, infoCount);
+}
+
+nvmlReturn_t sim_nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos) {
+    (void)infos;
+    return no_processes(device, infoCount);
+}
+
+nvmlReturn_t sim_nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_t *plist) {
+    struct user found[SIM_MAX_SLOTS];
+    if (plist == NULL) {
+        return NVML_ERROR_INVALID_ARGUMENT;
+    }
+    if (plist->version != SIM_NVML_STRUCT_VERSION(nvmlProcessDetailList_t, 1u)) {
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    }
+    nvmlReturn_t error = list_users(device, &plist->numProcArrayEntries, plist->procArray != NULL, found);
+    for (unsigned i = 0; error == NVML_SUCCESS && i < plist->numProcArrayEntries; i++) {
+        plist->procArray[i] = (nvmlProcessDetail_t){(unsigned)found[i].pid, found[i].bytes, WHOLE_CARD, WHOLE_CARD, 0};
+    }
+    return error;
+}
+
+unsigned sim_nvml_slot_utilization(unsigned device, unsigned slot) {
+    struct sim_engine_page *page = &sim_books->engines[device][slot];
+    uint64_t now = sim_now(), start = atomic_load(&page->window_start);
+    if (start > now || now - start >= 2 * WINDOW_NS) { /* work far ahead in the queue, or none for long */
+        return atomic_load(&page->busy_until) > now ? 100 : 0;
+    }
+    uint64_t busy = atomic_load(&page->window_busy), span = now - start;
+    if (span < WINDOW_NS) {
+        busy += atomic_load(&page->window_previous);
+        span += WINDOW_NS;
+    }
+    uint64_t percent = busy * 100 / span;
+    return percent > 100 ? 100 : (unsigned)percent;
+}
+
+unsigned sim_nvml_utilization(unsigned device) {
+    struct user found[SIM_MAX_SLOTS];
+    unsigned count = users_of(device, found), sum = 0;
+    for (unsigned i = 0; i < count; i++) {
+        sum += sim_nvml_slot_utilization(device, found[i].slot);
+    }
+    return sum > 100 ? 100 : sum;
+}
+
+static unsigned memory_utilization(unsigned device) {
+    return sim_nvml_utilization(device) / 3;
+}
+
+nvmlReturn_t sim_nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization) {
+    nvmlReturn_t error = NVML_SUCCESS;
+    if (sim_nvml_card(device, &error) == NULL || utilization == NULL) {
+        return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    *utilization = (nvmlUtilization_t){sim_nvml_utilization(device->device), memory_utilization(device->device)};
+    return NVML_SUCCESS;
+}
+
+static unsigned long long microseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (unsigned long long)now.tv_sec * 1000000ull + (unsigned long long)now.tv_nsec / 1000ull;
+}
+
+nvmlReturn_t sim_nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *utilization,
+                                                 unsigned *processSamplesCount, unsigned long long lastSeenTimeStamp) {
+    struct user found[SIM_MAX_SLOTS];
+    nvmlReturn_t error = NVML_SUCCESS;
+    (void)lastSeenTimeStamp;
+    if (sim_nvml_card(device, &error) == NULL || processSamplesCount == NULL) {
+        return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    unsigned room = *processSamplesCount, count = users_of(device->device, found);
+    *processSamplesCount = count;
+    if (count == 0) {
+        return NVML_ERROR_NOT_FOUND;
+    }
+    if (utilization == NULL || count > room) {
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        unsigned percent = sim_nvml_slot_utilization(device->device, found[i].slot);
+        utilization[i] = (nvmlProcessUtilizationSample_t){(unsigned)found[i].pid, microseconds(), percent, percent / 3, 0, 0};
+    }
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t sim_nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProcessesUtilizationInfo_t *procesesUtilInfo) {
+    struct user found[SIM_MAX_SLOTS];
+    nvmlReturn_t error = NVML_SUCCESS;
+    if (sim_nvml_card(device, &error) == NULL || procesesUtilInfo == NULL) {
+        return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    if (procesesUtilInfo->version != SIM_NVML_STRUCT_VERSION(nvmlProcessesUtilizationInfo_t, 1u)) {
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    }
+    unsigned room = procesesUtilInfo->processSamplesCount, count = users_of(device->device, found);
+    procesesUtilInfo->processSamplesCount = count;
+    if (count > room || (count > 0 && procesesUtilInfo->procUtilArray == NULL)) {
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        unsigned percent = sim_nvml_slot_utilization(device->device, found[i].slot);
+        procesesUtilInfo->procUtilArray[i] =
+            (nvmlProcessUtilizationInfo_t){microseconds(), (unsigned)found[i].pid, percent, percent / 3, 0, 0, 0, 0};
+    }
+    return NVML_SUCCESS;
+}
