@@ -1,10 +1,14 @@
 /* Fill every visible device to its last block through the CUDA driver API and say what happened.
  *
  * A plain C program, linked with libcuda.so.1 as any other: cc probe.c -l:libcuda.so.1. Prints one JSON line of the
- * same form as its Python sibling; the argument is how many seconds to keep the memory. */
-#include <stdint.h>
+ * same form as its Python sibling.
+ *
+ *     cuda-probe [look] [SECONDS]
+ *
+ * With "look" nothing is allocated; SECONDS is how long to stay, memory and all. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 typedef int CUresult;
@@ -34,7 +38,7 @@ static void must(CUresult result, const char *call)
     }
 }
 
-static int fill(int index, int *again)
+static void visit(int index, int look, int *again)
 {
     static const size_t steps[] = {1024, 256, 64, 16, 4, 2};
     CUdevice device;
@@ -50,7 +54,7 @@ static int fill(int index, int *again)
     must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
     must(cuDeviceTotalMem_v2(&total, device), "cuDeviceTotalMem");
     must(cuMemGetInfo_v2(&free_before, &ignored), "cuMemGetInfo");
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+    for (size_t i = 0; !look && i < sizeof steps / sizeof *steps; i++)
         for (;;) {
             result = cuMemAlloc_v2(&pointer, steps[i] * MIB);
             if (result != 0)
@@ -65,22 +69,25 @@ static int fill(int index, int *again)
     printf("%s{\"index\": %d, \"uuid\": \"GPU-", index ? ", " : "", index);
     for (int i = 0; i < 16; i++)
         printf("%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid.bytes[i]);
-    printf("\", \"total_bytes\": %zu, \"free_before_bytes\": %zu, \"allocated_bytes\": %zu, \"refusal\": %d}", total,
-           free_before, taken, result);
-    return 0;
+    printf("\", \"total_bytes\": %zu, \"free_before_bytes\": %zu", total, free_before);
+    if (!look)
+        printf(", \"allocated_bytes\": %zu, \"refusal\": %d", taken, result);
+    printf("}");
 }
 
 int main(int argc, char **argv)
 {
     int count = 0, again = 1;
+    int look = argc > 1 && strcmp(argv[1], "look") == 0;
+    const char *seconds = argc > 1 + look ? argv[1 + look] : "0";
 
     must(cuInit(0), "cuInit");
     must(cuDeviceGetCount(&count), "cuDeviceGetCount");
     printf("{\"program\": \"driver-api-c\", \"pid\": %d, \"devices\": [", (int)getpid());
     for (int index = 0; index < count; index++)
-        fill(index, &again);
+        visit(index, look, &again);
     printf("], \"again\": %s}\n", again ? "true" : "false");
     fflush(stdout);
-    sleep(argc > 1 ? (unsigned int)atoi(argv[1]) : 0);
+    sleep((unsigned int)atoi(seconds));
     return 0;
 }
