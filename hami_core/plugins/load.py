@@ -13,7 +13,7 @@ from hami_core.plugins import discovery
 from hami_core.plugins.config import HAMI_SECTIONS
 from hami_core.plugins.discovery import Found, Selection, Source
 from hami_core.plugins.loaded import Loaded
-from hami_core.plugins.manager import NODE_REQUIRED, api_version, build_vendor, check_hooks, instantiate
+from hami_core.plugins.manager import NODE_REQUIRED, VendorManager, api_version, build_vendor, check_hooks, instantiate
 from hami_core.plugins.problem import Problem, Reporter
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ def _wrappers(plugins: Sequence[Found], reporter: Reporter, refused: list[Source
                 raise VendorError(found.source.name, found.source.label, "", "has no class with a proper api_version")
             plugin = instantiate(found.plugin, found.source)
             check_hooks(plugin, found.source, wrapper=True)
+            VendorManager(found.source, reporter).add_wrapper(plugin, found.source)  # checks argument names
         except HamiError as error:
             refused.append(found.source)
             reporter.found(_as_problem(found.source, error))

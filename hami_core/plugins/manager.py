@@ -58,7 +58,7 @@ class VendorManager(pluggy.PluginManager):
         self._reporter = reporter
         self._sources: dict[str, Source] = {}
         self._own: set[str] = set()
-        self._defaults: object = None
+        self._shadowed: dict[int, frozenset[str]] = {}
         self.sections: set[str] = set()
         """Sections of the device-config it read."""
 
@@ -68,18 +68,19 @@ class VendorManager(pluggy.PluginManager):
         return tuple(name for name in HOOKS if name in self._own)
 
     def add_vendor(self, plugin: object, source: Source) -> None:
-        """Register one of the vendor's own objects; the later one answers first.
+        """Register one of the vendor's own objects; for a hook two of them implement, the first one answers.
 
         Raises:
             VendorError: It is no proper implementation of the contract.
         """
-        name = f"{source.group}:{source.name}"
-        self._own |= check_hooks(plugin, source, wrapper=False)
-        self._register(plugin, name, source)
+        hooks = check_hooks(plugin, source, wrapper=False)
+        self._shadowed[id(plugin)] = frozenset(self._own)
+        self._register(plugin, f"{source.group}:{source.name}", source)
+        self._own |= hooks
 
     def add_defaults(self, defaults: Defaults) -> None:
         """Register what answers for the hooks the vendor left out."""
-        self._defaults = defaults
+        self._shadowed[id(defaults)] = frozenset(self._own)
         self._register(defaults, "hami:defaults", self.owner)
 
     def add_wrapper(self, plugin: object, source: Source) -> None:
@@ -92,10 +93,10 @@ class VendorManager(pluggy.PluginManager):
         return {name: HookCall(getattr(self.hook, name), self._sources, self.owner, self._reporter) for name in HOOKS}
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:  # noqa: ANN401 - pluggy's own type
-        """Leave out defaults for what the vendor implements itself."""
-        if plugin is self._defaults and name in self._own:
-            return None
-        return super().parse_hookimpl_opts(plugin, name)
+        """Leave out what another object of the vendor, asked before, implements already."""
+        options = super().parse_hookimpl_opts(plugin, name)
+        shadowed = self._shadowed.get(id(plugin), frozenset())
+        return None if options and (options.get("specname") or name) in shadowed else options
 
     def _register(self, plugin: object, name: str, source: Source) -> None:
         try:
@@ -139,6 +140,8 @@ def _hook_problem(name: str, function: object, options: Mapping[str, Any], *, wr
         return "old-style wrappers are not accepted; write @hookimpl(wrapper=True)"
     if wrapper and not options.get("wrapper"):
         return "a plugin of the group hami.plugins may only wrap; write @hookimpl(wrapper=True)"
+    if wrapper and not inspect.isgeneratorfunction(function):
+        return "a wrapper is a generator function: it yields once and returns the answer"
     if wrapper and name in START:
         return "this hook cannot be wrapped"
     if not wrapper and options.get("wrapper"):
@@ -178,7 +181,8 @@ def build_vendor(
     """Put a vendor together.
 
     Args:
-        objects: Its scheduler-side object, then its node-side object, whichever there are.
+        objects: Its scheduler-side object, then its node-side object, whichever there are; the latter answers for
+            hooks both implement.
         wrappers: Cross-cutting plugins.
         config: The device-config, section name → raw content.
         reporter: Where problems go.
@@ -190,8 +194,9 @@ def build_vendor(
     owner = objects[-1][1]
     manager = VendorManager(owner, reporter)
     families: tuple[Family, ...] | None = None
-    for plugin, source in objects:
+    for plugin, source in reversed(objects):
         manager.add_vendor(plugin, source)
+    for plugin, source in objects:
         families = _families(plugin, source, config, reporter, manager.sections) or families
     if families is None:
         raise VendorError(owner.name, owner.label, "families", "is required and missing")
