@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from hami_core.demo.manifests import Manifest
+    from hami_core.demo.stage import Card as DriverCard
     from hami_core.demo.stage import Stage
 
 POLL_S: Final = 0.15
@@ -100,9 +101,9 @@ class Course:
         return phase in ENDED or all((name, ask.container) in self.reports for ask in asks(pod))
 
     def _is_refused(self, pod: Manifest) -> bool:
-        return fits_nowhere(asks(pod), [int(card.memory_total) for card in self._cards()])
+        return fits_nowhere(asks(pod), [card.total for card in self._cards()])
 
-    def _cards(self) -> list[Any]:
+    def _cards(self) -> list[DriverCard]:
         return [card for cards in self.stage.devices().values() for card in cards]
 
     def _snapshot(self, step: str) -> Snapshot:
@@ -115,10 +116,10 @@ class Course:
             row = []
             for card in cards:
                 held: dict[str, int] = {}
-                for process in card.processes:
-                    pod = self.holders.get(process.pid, "…")
-                    held[pod] = held.get(pod, 0) + process.memory
-                row.append(Card(card.name, card.uuid, card.memory_total, held))
+                for pid, used in card.used_by.items():
+                    pod = self.holders.get(pid, "…")
+                    held[pod] = held.get(pod, 0) + used
+                row.append(Card(card.name, card.uuid, card.total, held))
             found[node] = row
         return found
 
@@ -141,12 +142,12 @@ class Course:
             return judge_refused(name, phase, refusal_of(now))
         node = now.get("spec", {}).get("nodeName", "")
         cards = self.stage.devices().get(node, [])
-        sizes = {card.uuid: int(card.memory_total) for card in cards}
+        sizes = {card.uuid: card.total for card in cards}
         containers = []
         for ask in asks(pod):
             report = self.reports.get((name, ask.container))
             pid = int(report["pid"]) if report else 0
-            held = {c.uuid: int(p.memory) for c in cards for p in c.processes if p.pid == pid}
+            held = {card.uuid: card.used_by[pid] for card in cards if pid in card.used_by}
             containers.append(judge_container(ask, report, sizes, held))
         problems = () if phase in {"Running", "Succeeded"} else (f"is {phase}: {refusal_of(now)}",)
         return PodVerdict(name, phase, node, "", tuple(containers), problems)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
 import subprocess
 import sys
@@ -41,6 +42,16 @@ class GpuNode:
     name: str
     profile: str
     split: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card as the driver describes it on the node; bytes, and bytes by process id."""
+
+    uuid: str
+    name: str
+    total: int
+    used_by: Mapping[int, int]
 
 
 @dataclass
@@ -325,14 +336,30 @@ class Stage:
             return ""
         return str(text)
 
-    def devices(self) -> dict[str, list[Any]]:
-        """What the simulated driver's own books say, by node."""
+    def devices(self) -> dict[str, list[Card]]:
+        """What the driver itself says, by node: the simulated one's books, or the real one's NVML."""
+        if self.real:
+            return {self.nodes[0].name: _real_cards()}
         simulated = import_module("hami_interpose.sim")
         found = {}
         for node in self.nodes:
             with simulated.State(self.gpu_state(node.name)) as state:
-                found[node.name] = list(state.devices)
+                found[node.name] = [
+                    Card(d.uuid, d.name, d.memory_total, {p.pid: p.memory_used for p in d.processes})
+                    for d in state.devices
+                ]
         return found
+
+
+def _real_cards() -> list[Card]:
+    argv = [sys.executable, "-m", "hami_core.demo.programs.nvml"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise PartError(f"NVML cannot be asked on this machine:\n{done.stderr}")
+    return [
+        Card(d["uuid"], d["name"], d["total_bytes"], {p["pid"]: p["used_bytes"] for p in d["processes"]})
+        for d in json.loads(done.stdout)["devices"]
+    ]
 
 
 def _interposer() -> ModuleType:

@@ -1,6 +1,6 @@
 """Say what NVIDIA's management library (nvidia-ml-py) shows inside this container.
 
-Prints one JSON line: per device its id, name, and the memory NVML reports as total and used.
+Prints one JSON line: per device its id, name, the memory NVML reports as total and used, and who uses it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ def main() -> None:
                 "name": pynvml.nvmlDeviceGetName(handle),
                 "total_bytes": int(memory.total),
                 "used_bytes": int(memory.used),
+                "processes": [
+                    {"pid": process.pid, "used_bytes": int(process.usedGpuMemory or 0)}
+                    for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+                ],
             }
         )
     print(json.dumps({"program": "nvidia-ml-py", "pid": os.getpid(), "devices": devices}), flush=True)
