@@ -1,0 +1,58 @@
+"""One hundred pods at once on one node of eight cards: each container has exactly its own slice."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hami_core.demo.stage import GpuNode, Stage
+from tests.integration.bed import all_end, container, delete_all, pod, wrong_slices
+
+PODS = 100
+
+
+def crowd(rng: random.Random) -> list[dict]:
+    """Pods of different sizes; init containers, sidecars and several containers among them."""
+    pods = []
+    for number in range(PODS):
+        sizes = iter(rng.sample(range(700, 9000), 8))
+        shape = rng.random()
+        main = [container("main", next(sizes), rng.choice([1, 1, 1, 2]))]
+        init = []
+        if shape < 0.2:
+            init.append(container("init", next(sizes)))
+        if 0.15 < shape < 0.3:
+            sidecar = container("side", next(sizes), command=["cuda-probe", "look", "60"])
+            init.append(sidecar | {"restartPolicy": "Always"})
+        if 0.3 < shape < 0.4:
+            main.append(container("second", next(sizes)))
+        if 0.4 < shape < 0.5:
+            main.insert(0, container("plain", None))
+        pods.append(pod(f"p{number:03d}", main, init))
+    return pods
+
+
+async def rounds(tmp_path, seeds) -> None:
+    node = GpuNode("big", "h100x8", split=20)
+    async with Stage(tmp_path, [node], kubelet={"seed": seeds[0], "resync_seconds": 2.0}) as stage:
+        for seed in seeds:
+            pods = crowd(random.Random(seed))
+            for entry in pods:
+                await stage.submit(entry)
+            left = await all_end(stage, {entry["metadata"]["name"] for entry in pods}, 120)
+            assert not left, f"seed {seed}: {left}"
+            wrong = await wrong_slices(stage, pods)
+            assert not wrong, f"seed {seed}: {wrong}"
+            await delete_all(stage)
+
+
+@pytest.mark.timeout(1500)
+async def test_each_container_has_exactly_its_own_slice(tmp_path):
+    await rounds(tmp_path, range(20))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(14400)
+async def test_each_container_has_exactly_its_own_slice_for_long(tmp_path):
+    await rounds(tmp_path, range(1000, 1200))

@@ -1,0 +1,72 @@
+"""Any part may be killed at any moment: every pod still ends with its own slice."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from hami_core.demo.stage import GpuNode, Stage
+from tests.integration.bed import all_end, container, delete_all, pod, wrong_slices
+
+NODES = [GpuNode("gpu-1", "h100x2"), GpuNode("gpu-2", "a100x2")]
+
+
+def wave(rng: random.Random, number: int) -> list[dict]:
+    sizes = rng.sample(range(700, 9000), 6)
+    return [
+        pod(f"w{number}-a", [container("main", sizes[0])]),
+        pod(f"w{number}-b", [container("main", sizes[1], 2)], [container("init", sizes[2])]),
+        pod(f"w{number}-c", [container("main", sizes[3]), container("second", sizes[4])]),
+        pod(f"w{number}-d", [container("main", sizes[5])]),
+    ]
+
+
+async def kills(tmp_path, seed: int, points: int) -> None:
+    rng = random.Random(seed)
+    async with Stage(tmp_path, NODES, kubelet={"resync_seconds": 2.0}) as stage:
+        for number in range(points):
+            victim = stage.part_names[number % len(stage.part_names)]
+            pods = wave(rng, number)
+            delay = rng.uniform(0, 1.5)
+
+            async def strike(victim: str = victim, delay: float = delay) -> None:
+                await asyncio.sleep(delay)
+                await stage.restart(victim)
+
+            striker = asyncio.create_task(strike())
+            for entry in pods:
+                await submit_again(stage, entry)
+            await striker
+            left = await all_end(stage, {entry["metadata"]["name"] for entry in pods}, 90)
+            where = f"killed {victim} after {delay:.2f} s (point {number}, seed {seed})"
+            assert not left, f"{where}: {left}"
+            wrong = await wrong_slices(stage, pods)
+            assert not wrong, f"{where}: {wrong}"
+            await delete_all(stage)
+
+
+async def submit_again(stage: Stage, entry: dict) -> None:
+    """Submit as a controller would: again until the API server has taken it (its webhook may be down)."""
+    for _ in range(200):
+        try:
+            await stage.submit(entry)
+        except Exception as error:  # noqa: BLE001 - whatever a dying server does to a client
+            if "409" in str(error):
+                return
+            await asyncio.sleep(0.1)
+        else:
+            return
+    raise AssertionError(f"{entry['metadata']['name']} was never admitted")
+
+
+@pytest.mark.timeout(900)
+async def test_every_pod_ends_with_its_own_slice_whatever_is_killed(tmp_path):
+    await kills(tmp_path, seed=1, points=10)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+async def test_every_pod_ends_with_its_own_slice_whatever_is_killed_for_long(tmp_path):
+    await kills(tmp_path, seed=2, points=50)
