@@ -36,15 +36,22 @@ class Inventory:
     Args:
         rules: Rules of every family served (`hami_core.plugins`); they never raise.
         defaults: Policies of pods that name none.
+        quota: Limits and usage to share with another inventory; default: its own.
 
     Attributes:
         quota: Limits and usage of namespaces; its ``admission_refusal`` and ``rows`` serve webhook and metrics.
     """
 
-    def __init__(self, rules: Sequence[VendorRules], defaults: PolicyDefaults | None = None) -> None:
+    def __init__(
+        self,
+        rules: Sequence[VendorRules],
+        defaults: PolicyDefaults | None = None,
+        *,
+        quota: QuotaBook | None = None,
+    ) -> None:
         self.rules = {rule.family.word: rule for rule in rules}
         self.defaults = defaults or PolicyDefaults()
-        self.quota = QuotaBook(rule.family for rule in rules)
+        self.quota = QuotaBook(rule.family for rule in rules) if quota is None else quota
         self._nodes: dict[str, Node] = {}
         self._ledger = Ledger()
         self._cluster = Cluster(self.rules)
@@ -156,6 +163,25 @@ class Inventory:
         """
         self.release_hold(request.uid)
         return self._search.run(Plan(request, self.rules, self.defaults), nodes, limit)
+
+    def simulate(
+        self,
+        request: PodRequest,
+        nodes: Sequence[tuple[NodeFacts, Mapping[str, Sequence[Device] | None]]],
+        *,
+        limit: int = 1,
+    ) -> FilterOutcome:
+        """Filter over nodes that may not exist (cluster-autoscaler's dry run): idle, no pods, quotas as they are.
+
+        Args:
+            request: The pod's effective request.
+            nodes: Each with its devices by common word.
+            limit: As in `filter`.
+        """
+        imagined = Inventory(tuple(self.rules.values()), self.defaults, quota=self.quota)
+        for facts, devices in nodes:
+            imagined.set_node(facts, devices)
+        return imagined.filter(request, [facts.name for facts, _ in nodes], limit=limit)
 
     def explain(self, request: PodRequest, node: str | None = None) -> list[Reason]:
         """Say why a pod does not fit, device by device, with amounts.

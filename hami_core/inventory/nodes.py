@@ -5,8 +5,8 @@ The sums are plain integers here; the columns of `hami_core.inventory.table` hol
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from hami_core.model import DeviceUsage
 from hami_core.placement.card import Card
@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from hami_core.placement.peak import Use
 
 
+MIG_MODE: Final = "mig"
+"""Mode of a device that is partitioned into MIG instances."""
+
+
 class FamilyDevices:
     """One family's devices on one node, in index order (equal indexes: as registered).
 
-    A device listed twice counts once, where it stands first.
+    A device listed twice counts once, where it stands first. A device that is in MIG mode and holds a slice that is no
+    instance, or the other way round, takes no new pods until that has ended: nobody knows what is free on it.
     """
 
-    __slots__ = ("cores", "devices", "memory", "mig", "pods", "positions", "slots", "totals")
+    __slots__ = ("_muddled", "cores", "devices", "memory", "mig", "pods", "positions", "slots", "totals")
 
     def __init__(self, devices: Iterable[Device]) -> None:
         unique: dict[str, Device] = {}
@@ -42,6 +47,11 @@ class FamilyDevices:
         self.cores = [0] * len(self.devices)
         self.mig: list[tuple[MigPlacement, ...]] = [()] * len(self.devices)
         self.pods: list[tuple[str, ...]] = [()] * len(self.devices)
+        self._muddled = [0] * len(self.devices)
+
+    def healthy(self, position: int) -> bool:
+        """Whether a device takes new pods, cordon apart."""
+        return self.devices[position].healthy and not self._muddled[position]
 
     def apply(self, use: Use, pod: str, sign: int) -> int:
         """Add (+1) or take back (-1) what a pod uses of a device.
@@ -55,6 +65,8 @@ class FamilyDevices:
         if position < 0:
             return position
         device = self.devices[position]
+        if use.unplaced if device.mode == MIG_MODE else use.mig:
+            self._muddled[position] += sign
         self.slots[position] += sign * use.slots
         self.memory[position] += sign * min(use.memory_mib, device.memory_mib * use.slots)
         self.cores[position] += sign * min(use.cores, device.cores * use.slots)
@@ -82,21 +94,27 @@ class FamilyDevices:
     def cards(self) -> list[Card]:
         """Fresh cards to place a pod on."""
         return [
-            Card(device, i, self.slots[i], self.memory[i], self.cores[i], self.mig[i], self.pods[i])
-            for i, device in enumerate(self.devices)
+            Card(self._now(i), i, self.slots[i], self.memory[i], self.cores[i], self.mig[i], self.pods[i])
+            for i in range(len(self.devices))
         ]
 
     def usage(self) -> list[DeviceUsage]:
         """The devices with their sums."""
         return [
-            DeviceUsage(device, self.slots[i], self.memory[i], self.cores[i], tuple(sorted(self.pods[i])), self.mig[i])
-            for i, device in enumerate(self.devices)
+            DeviceUsage(
+                self._now(i), self.slots[i], self.memory[i], self.cores[i], tuple(sorted(self.pods[i])), self.mig[i]
+            )
+            for i in range(len(self.devices))
         ]
+
+    def _now(self, position: int) -> Device:
+        device = self.devices[position]
+        return replace(device, healthy=False) if self._muddled[position] else device
 
     def sums(self) -> tuple[Sequence[object], ...]:
         """Everything that `apply` changes, in a form that compares regardless of the order of bookings."""
         mig = [sorted(placements, key=_extent) for placements in self.mig]
-        return self.slots, self.memory, self.cores, mig
+        return self.slots, self.memory, self.cores, self._muddled, mig
 
 
 _T = TypeVar("_T")

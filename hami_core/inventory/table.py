@@ -130,7 +130,7 @@ class Table:
         self.used_cores[at, column] = _clamp(cores)
         self.free_memory[at, column] = _clamp(device.memory_mib - memory)
         self.free_cores[at, column] = _clamp(device.cores - cores)
-        bits = 0 if device.healthy else UNHEALTHY
+        bits = 0 if family.healthy(at) else UNHEALTHY
         if device.cordoned:
             bits |= CORDONED
         if used >= device.slots:

@@ -31,6 +31,7 @@ class Use:
         memory_mib: MiB.
         cores: Percent.
         mig: Placements of its MIG instances there.
+        unplaced: Some slice there is no MIG instance.
     """
 
     family: str
@@ -39,18 +40,20 @@ class Use:
     memory_mib: int
     cores: int
     mig: tuple[MigPlacement, ...] = ()
+    unplaced: bool = True
 
 
 class Peak:
     """Adds containers up in start order (the order of the allocation)."""
 
-    __slots__ = ("_mig", "_mig_running", "_peak", "_running")
+    __slots__ = ("_mig", "_mig_running", "_peak", "_running", "_unplaced")
 
     def __init__(self) -> None:
         self._running: dict[_Key, tuple[int, int, int]] = {}
         self._peak: dict[_Key, tuple[int, int, int]] = {}
         self._mig: dict[_Key, dict[MigPlacement, None]] = {}
         self._mig_running: dict[_Key, dict[MigPlacement, None]] = {}
+        self._unplaced: set[_Key] = set()
 
     def add(self, kind: ContainerKind, slices: Iterable[Slice]) -> None:
         """Start one container."""
@@ -63,8 +66,10 @@ class Peak:
             if stays:
                 self._running[key] = now
         for piece in slices:
-            if piece.mig_placement is not None:
-                key = (piece.family, piece.device_id)
+            key = (piece.family, piece.device_id)
+            if piece.mig_placement is None:
+                self._unplaced.add(key)
+            else:
                 self._mig.setdefault(key, {})[piece.mig_placement] = None
                 if stays:
                     self._mig_running.setdefault(key, {})[piece.mig_placement] = None
@@ -84,12 +89,16 @@ class Peak:
 
     def peak(self) -> tuple[Use, ...]:
         """Per device, the peak over the pod's whole life; sorted by family and device."""
-        return tuple(Use(*key, *self._peak[key], tuple(self._mig.get(key, ()))) for key in sorted(self._peak))
+        return self._uses(self._peak, self._mig)
 
     def steady(self) -> tuple[Use, ...]:
         """Per device, what is left once every init container has ended."""
-        running = self._running
-        return tuple(Use(*key, *running[key], tuple(self._mig_running.get(key, ()))) for key in sorted(running))
+        return self._uses(self._running, self._mig_running)
+
+    def _uses(
+        self, sums: dict[_Key, tuple[int, int, int]], mig: dict[_Key, dict[MigPlacement, None]]
+    ) -> tuple[Use, ...]:
+        return tuple(Use(*key, *sums[key], tuple(mig.get(key, ())), key in self._unplaced) for key in sorted(sums))
 
 
 def uses(allocation: Allocation, *, init_done: bool = False) -> tuple[Use, ...]:

@@ -6,7 +6,6 @@ A path covers everything below it. Whoever runs a part strikes its line; test_cl
 from __future__ import annotations
 
 _SCHEDULER = "scheduler: HTTP and webhook"
-_PLACEMENT = "placement: scores, fit, topology, filter"
 _AGENT = "node agent of NVIDIA"
 _MONITOR = "monitor: metrics and feedback"
 _MIG = "NVIDIA MIG on the node"
@@ -15,45 +14,22 @@ _VOLCANO = "Volcano as source of allocations"
 
 LATER: dict[str, str] = {
     # scheduler side
-    "collapse": _PLACEMENT,
     "extender_http": _SCHEDULER,
-    "filter_end_to_end": _PLACEMENT,
-    "filter_quota": _PLACEMENT,
-    "filter_simulation": _PLACEMENT,
-    "gpu_less": _PLACEMENT,
-    "gpu_pick_end_to_end": _PLACEMENT,
-    "gpu_score": _PLACEMENT,
     "health_nvidia": _SCHEDULER,
-    "is_mig_request": _PLACEMENT,
     "metrics": _MONITOR,
-    "mig_placement": _PLACEMENT,
-    "mig_restore": _PLACEMENT,
-    "node_default_score": _PLACEMENT,
-    "node_fit_and_score": _PLACEMENT,
     "node_lock.bind_retry": _SCHEDULER,
     "node_lock.lock_all_order": _SCHEDULER,
-    "node_order": _PLACEMENT,
-    "node_override_score": _PLACEMENT,
-    "nvidia_fit": _PLACEMENT,
-    "nvidia_fit_quota_helper": _PLACEMENT,
+    "node_override_score": "vendor MetaX",
     "pod_group_member": _SCHEDULER,
-    "quota_manager": _PLACEMENT,
-    "request_nvidia": _PLACEMENT,
-    "topology_pair_score": _PLACEMENT,
-    "topology_select": _PLACEMENT,
-    "usage_from_cache": _PLACEMENT,
-    "webhook_nvidia": _SCHEDULER,
     "webhook_pipeline": _SCHEDULER,
-    "webhook_quota": _SCHEDULER,
     # NVIDIA's node side, monitor, interposer
     "vendors/codec.legacyMigUuid": "migration from HAMi's older MIG ids",
     "vendors/codec.physicalDeviceId": _AGENT,
     "vendors/feedback": _MONITOR,
-    "vendors/initContainers": _PLACEMENT,
-    "vendors/initContainersColumns": _PLACEMENT,
     "vendors/metrics": _MONITOR,
     "vendors/mig": _MIG,
-    "vendors/nvidia": _PLACEMENT,
+    "vendors/nvidia.legacyMigDeviceUuid": _MIG,
+    "vendors/nvidia.xid": _AGENT,
     "vendors/sharedRegion": _REGION,
     # other vendors
     "ascend910c_pairs": "Ascend: templates, pairs and the node side",

@@ -1,0 +1,121 @@
+"""Device, request and pod records of the placement groups as our values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hami_nvidia import Nvidia, NvidiaConfig
+
+from hami_core.model import (
+    Allocation,
+    Booking,
+    ContainerKind,
+    ContainerRequest,
+    ContainerSlices,
+    Device,
+    NodeFacts,
+    PodRequest,
+    Request,
+    Slice,
+    VendorRules,
+    Weights,
+)
+from hami_core.placement import Card
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hami_core.inventory import Inventory
+
+UNSET = 101
+"""HAMi's value for "no percentage given"."""
+
+
+def nvidia_rules(**config: Any) -> VendorRules:
+    """NVIDIA's rules as placement gets them."""
+    nvidia = Nvidia()
+    (family,) = nvidia.families(NvidiaConfig(**config))
+    return VendorRules(
+        family,
+        check_type=nvidia.check_type,
+        check_uuid=nvidia.check_uuid,
+        choose=nvidia.choose,
+        account=lambda request, device, piece, taken: nvidia.account(device, piece),
+    )
+
+
+def device(record: Mapping[str, Any], position: int, *, cordoned: bool = False, **changes: Any) -> Device:
+    """A device record (keys as in the conventions of the file)."""
+    values = {
+        "id": record.get("id", f"device-{position}"),
+        "index": record.get("index", 0),
+        "slots": record.get("count", 0),
+        "memory_mib": record.get("totalmem", record.get("devmem", 0)),
+        "cores": record.get("totalcore", record.get("devcore", 0)),
+        "type": record.get("type", "NVIDIA"),
+        "family": "NVIDIA",
+        "numa": record.get("numa", 0),
+        "mode": record.get("mode", ""),
+        "healthy": record.get("health", True),
+        "cordoned": cordoned,
+    }
+    return Device(**(values | changes))
+
+
+def card(record: Mapping[str, Any], position: int = 0, **changes: Any) -> Card:
+    """A device record with what is used of it."""
+    used = (record.get("used", 0), record.get("usedmem", 0), record.get("usedcores", 0))
+    return Card(device(record, position, **changes), position, *used)
+
+
+def request(
+    record: Mapping[str, Any], annotations: Mapping[str, str] | None = None, *, numa_bind: bool = False
+) -> Request:
+    """A request record."""
+    percent = None if record["pct"] == UNSET or record["mem"] else record["pct"]
+    return Request(
+        record["type"],
+        record["nums"],
+        record["mem"],
+        percent,
+        record["cores"],
+        annotations=annotations or {},
+        numa_bind=numa_bind,
+    )
+
+
+def pod(
+    init: Sequence[Mapping[str, Any] | None],
+    app: Sequence[Mapping[str, Any] | None],
+    *,
+    device_policy: str = "",
+    node_policy: str = "",
+    weights: Mapping[str, int] | None = None,
+    numa_bind: bool = False,
+) -> PodRequest:
+    """A pod of request records, None for a container without one."""
+    kinds = [(ContainerKind.INIT, r) for r in init] + [(ContainerKind.APP, r) for r in app]
+    containers = tuple(
+        ContainerRequest(f"c{i}", kind, () if r is None else (request(r, numa_bind=numa_bind),))
+        for i, (kind, r) in enumerate(kinds)
+    )
+    return PodRequest("uid", "default", "pod", containers, node_policy, device_policy, Weights(**(weights or {})))
+
+
+def register(inventory: Inventory, name: str, records: Sequence[Mapping[str, Any]]) -> None:
+    """Put a node into an inventory, with what its records say is used, as one running pod."""
+    devices = [device(record, position) for position, record in enumerate(records)]
+    inventory.set_node(NodeFacts(name), {"NVIDIA": devices})
+    slices = tuple(
+        Slice(record["id"], "NVIDIA", record.get("usedmem", 0), record.get("usedcores", 0), slots=record["used"])
+        for record in records
+        if record.get("used")
+    )
+    if slices:
+        inventory.set_pod(booking(f"on-{name}", name, [(ContainerKind.APP, slices)]))
+
+
+def booking(uid: str, node: str, containers: Sequence[tuple[ContainerKind, Sequence[Slice]]]) -> Booking:
+    """A running pod."""
+    parts = tuple(ContainerSlices(f"c{i}", kind, tuple(slices)) for i, (kind, slices) in enumerate(containers))
+    return Booking(uid, "default", uid, Allocation(node, parts))
