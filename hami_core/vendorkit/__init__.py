@@ -9,7 +9,10 @@ from __future__ import annotations
 from hami_core.vendorkit.locks import (
     CAMBRICON_LOCK_TIMEOUT,
     CONTENTION,
+    NODE_LOCK_KEY,
     NODE_LOCK_TIMEOUT,
+    PROTOCOL_HAMI,
+    PROTOCOL_TIME,
     LockVerdict,
     NodeLock,
     contention_text,
@@ -28,7 +31,10 @@ from hami_core.vendorkit.templates import Template, smallest_template, template_
 __all__ = [
     "CAMBRICON_LOCK_TIMEOUT",
     "CONTENTION",
+    "NODE_LOCK_KEY",
     "NODE_LOCK_TIMEOUT",
+    "PROTOCOL_HAMI",
+    "PROTOCOL_TIME",
     "LockVerdict",
     "NodeLock",
     "RequestDefaults",

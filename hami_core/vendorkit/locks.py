@@ -11,6 +11,12 @@ from typing import Final
 from hami_core.errors import WireError
 from hami_core.wire import keys
 
+NODE_LOCK_KEY: Final = keys.NODE_LOCK
+"""The lock all of HAMi's own node plugins share."""
+PROTOCOL_HAMI: Final = "hami"
+"""Answer of the hook ``lock_annotations`` for the form ``<time>,<namespace>,<pod>``."""
+PROTOCOL_TIME: Final = "time"
+"""Answer of the hook ``lock_annotations`` for the bare-time form."""
 NODE_LOCK_TIMEOUT: Final = timedelta(minutes=5)
 """After this a lock of `keys.NODE_LOCK` may be taken over."""
 CAMBRICON_LOCK_TIMEOUT: Final = timedelta(minutes=2)

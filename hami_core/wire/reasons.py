@@ -23,6 +23,8 @@ MIG_INFEASIBLE: Final = "CardMigTopologyInfeasible"
 NODE_INSUFFICIENT_DEVICE: Final = "NodeInsufficientDevice"
 TOO_FEW_CARDS: Final = "AllocatedCardsInsufficientRequest"
 NODE_UNFIT_POD: Final = "NodeUnfitPod"
+NODE_FIT_POD: Final = "NodeFitPod"
+"""Stands in logs only."""
 QUOTA_NOT_FIT: Final = "ResourceQuotaNotFit"
 MODE_NOT_FIT: Final = "ModeNotFit"
 CARD_UNHEALTHY: Final = "CardUnhealthy"
@@ -48,6 +50,7 @@ WORDS: Final = frozenset(
         NODE_INSUFFICIENT_DEVICE,
         TOO_FEW_CARDS,
         NODE_UNFIT_POD,
+        NODE_FIT_POD,
         QUOTA_NOT_FIT,
         MODE_NOT_FIT,
         CARD_UNHEALTHY,

@@ -1,0 +1,338 @@
+"""What Ascend and Cambricon make of requests, admission, nodes and annotations, against the vectors."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hami_ascend import Ascend, AscendConfig, Chip
+from hami_ascend.admission import POD_MODE, asked_of
+from hami_ascend.plugin import NODE_MODE
+from hami_cambricon import Cambricon
+from hami_cambricon.plugin import ASSIGNED_VENDOR_SPELLING, LOCK_KEY
+
+from hami_core.errors import RequestError
+from hami_core.model import (
+    Allocation,
+    ContainerKind,
+    ContainerSlices,
+    ContainerSpec,
+    Device,
+    Family,
+    NodeFacts,
+    PodFacts,
+    Slice,
+)
+from hami_core.vendorkit import template_named_for
+from hami_core.wire import keys, pod
+
+from .cases import Case, cases, value
+from .later import LATER_SECTIONS, LATER_VENDORS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+pytestmark = pytest.mark.vectors
+
+NOW = 1_700_000_000
+
+
+def vendor(word: str, **chip: Any) -> tuple[Ascend | Cambricon, Family]:
+    """The vendor that serves a common word, set up as a case asks, with the family."""
+    plugin = Cambricon() if word == "MLU" else Ascend()
+    config = None
+    if word.startswith("Ascend"):
+        (base,) = [c for c in AscendConfig().configs if c.common_word == word] or [other(word)]
+        config = AscendConfig(configs=(base.model_copy(update=chip),))
+    found = {family.word: family for family in plugin.families(config)}
+    return plugin, found[word]
+
+
+def other(word: str) -> Chip:
+    """A chip the built-in table does not know."""
+    return Chip(
+        common_word=word,
+        resource_name=f"huawei.com/{word}",
+        resource_memory_name=f"huawei.com/{word}-memory",
+        resource_core_name=f"huawei.com/{word}-core",
+        memory_allocatable=65536,
+    )
+
+
+def served(case: Mapping[str, Any]) -> bool:
+    return case["vendor"] not in LATER_VENDORS
+
+
+def container(case: Case, family: Family) -> ContainerSpec:
+    names = {"count": family.resources.count, "mem": family.resources.memory, "core": family.resources.cores}
+
+    def named(amounts: Mapping[str, Any]) -> dict[str, str]:
+        assert set(amounts) <= set(names), f"{case.name}: amounts unknown to the runner: {amounts}"
+        return {names[key]: str(amount) for key, amount in amounts.items()}
+
+    return ContainerSpec("c", ContainerKind.APP, named(case.get("limits", {})), named(case.get("requests", {})))
+
+
+@pytest.mark.parametrize("group", ["request_other_vendors", "webhook_other_vendors", "patch_annotations"])
+def test_every_vendor_is_ours_or_named_as_later_work(group: str) -> None:
+    named = {
+        "request_other_vendors": value("request_other_vendors", {}),
+        "webhook_other_vendors": value("webhook_other_vendors", {}),
+        "patch_annotations": value("patch_annotations", {}),
+    }
+    for case in named[group].get("cases", []):
+        word = case["vendor"]
+        assert word in LATER_VENDORS or word in {"NVIDIA", "MLU"} or word.startswith("Ascend"), f"who serves {case}?"
+
+
+def refusal(plugin: Ascend | Cambricon, spec: ContainerSpec, facts: PodFacts, family: Family) -> str:
+    """Why a container gets nothing: our refusal, or that it asks for nothing."""
+    try:
+        found = plugin.parse_request(spec, facts, family)
+    except RequestError as error:
+        return str(error)
+    return "container c: asks for nothing" if found is None else f"granted {found}"
+
+
+@pytest.mark.parametrize("case", cases("request_other_vendors", where=served))
+def test_requests(case: Case) -> None:
+    """HAMi answers an empty request to amounts it cannot read; we refuse them by name."""
+    options = {"memory_factor": case["memoryFactor"]} if "memoryFactor" in case else {}
+    plugin, family = vendor(case["vendor"], **options)
+    spec, facts = container(case, family), PodFacts("ns", "p", "uid")
+    wanted = case["request"]
+    if not wanted:
+        assert refusal(plugin, spec, facts, family).startswith("container c: ")
+        return
+    found = plugin.parse_request(spec, facts, family)
+    assert found is not None
+    assert found.family == case["vendor"]
+    described = {"nums": found.count, "mem": found.memory_mib, "pct": found.memory_percent or 0, "cores": found.cores}
+    assert described == wanted
+
+
+@pytest.mark.parametrize("case", cases("webhook_other_vendors", where=served))
+def test_admission(case: Case) -> None:
+    """Where HAMi has an error its "has" says nothing more: the pod is denied either way."""
+    options = {"super_pod": case["superPod"]} if "superPod" in case else {}
+    plugin, family = vendor(case["vendor"], **options)
+    spec = container(case, family)
+    facts = PodFacts("ns", "p", "uid", case.get("pod_annos", {}))
+    has = case["has"]
+    if "error" in case:
+        with pytest.raises(RequestError) as caught:
+            plugin.mutate_admission(spec, facts)
+        assert caught.value.problem == case["error"]
+        return
+    mutation = plugin.mutate_admission(spec, facts)
+    assert (mutation is not None and mutation.uses_devices) is has
+    after = {**spec.limits, **(mutation.limits if mutation else {})}
+    names = {
+        "count_out": family.resources.count,
+        "mem_out": family.resources.memory,
+        "core_out": family.resources.cores,
+    }
+    for key, name in names.items():
+        if key in case:
+            assert after[name] == str(case[key])
+            assert key != "mem_out" or mutation is None or mutation.requests.get(name) == str(case[key])
+
+
+@pytest.mark.parametrize("case", cases("patch_annotations"))
+def test_annotations(case: Case) -> None:
+    word = case["vendor"]
+    parts = tuple(
+        ContainerSlices(f"c{n}", ContainerKind.APP, tuple(Slice(i, word, m, c, t) for i, t, m, c in rows))
+        for n, rows in enumerate(case["devices"])
+    )
+    allocation = Allocation("n1", parts)
+    if word == "NVIDIA":
+        families = {word: Family(word, vendor("MLU")[1].resources, keys.NVIDIA_ALLOCATED, keys.NVIDIA_TO_ALLOCATE)}
+        own: Mapping[str, str] = {}
+    else:
+        plugin, family = vendor(word)
+        families = {word: family}
+        facts = PodFacts("ns", "p", "uid", decided_at=NOW)
+        own = (
+            plugin.patch_annotations(facts, allocation)
+            if isinstance(plugin, Ascend)
+            else plugin.patch_annotations(allocation)
+        )
+    generic = pod.allocation_annotations(allocation, families, NOW, keys.PHASE_ALLOCATING)
+    written = {k: v for k, v in generic.items() if k not in keys.SYSTEM_POD_KEYS} | dict(own)
+    if word == "MLU":  # the key Cambricon's plugin really reads, on top of HAMi's
+        assert written.pop(ASSIGNED_VENDOR_SPELLING) == "false"
+    wanted = {k: str(NOW) if v == "<unix seconds>" else v for k, v in case["out"].items()}
+    assert written == wanted
+
+
+# --- vendors.json: Ascend --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", cases("vendors/ascend.chips"))
+def test_the_chip_table(case: Case) -> None:
+    (chip,) = [c for c in AscendConfig().configs if c.common_word == case["commonWord"]]
+    assert case["pluginVCount"] > 0  # the node side's
+    assert chip.model_dump(by_alias=True) == {
+        "commonWord": chip.common_word,
+        "chipName": case["chipName"],
+        "resourceName": case["resource"],
+        "resourceMemoryName": case["memory"],
+        "resourceCoreName": case["core"],
+        "memoryAllocatable": case["memoryAllocatable"],
+        "memoryCapacity": case["memoryCapacity"],
+        "memoryFactor": case["memoryFactor"],
+        "aiCore": case["aiCore"],
+        "aiCPU": case["aiCPU"],
+        "runtimeClassName": "",
+        "overwriteEnv": False,
+        "superPod": case["superPod"],
+        "templates": tuple(case["templates"]),
+    }
+
+
+@pytest.mark.parametrize("case", cases("vendors/ascend.trimMemory"))
+def test_memory_is_rounded_to_a_size(case: Case) -> None:
+    (chip,) = [c for c in AscendConfig().configs if c.common_word == case["chip"]]
+    limits = {chip.resource_name: "1", chip.resource_memory_name: str(case["request"])}
+    spec = ContainerSpec("c", ContainerKind.APP, limits)
+    if "error" in case:
+        assert case["error"] is True
+        with pytest.raises(RequestError, match="is invalid"):
+            asked_of(spec, chip, soft=False)
+        return
+    asked = asked_of(spec, chip, soft=False)
+    assert asked is not None
+    assert asked.memory == case["memory"]
+    assert template_named_for(chip.sizes, asked.memory) == case["template"]
+
+
+@pytest.mark.parametrize("case", cases("vendors/ascend.admission910C"))
+def test_super_pods_are_handed_out_in_pairs(case: Case) -> None:
+    plugin, family = vendor("Ascend910C", super_pod=case["superPod"])
+    assert isinstance(plugin, Ascend)
+    amounts = {family.resources.count: str(case["req"])}
+    if "memory" in case:
+        amounts[family.resources.memory] = str(case["memory"])
+    spec = ContainerSpec("c", ContainerKind.APP, amounts, {family.resources.count: str(case["req"])})
+    if "error" in case:
+        with pytest.raises(RequestError, match=r"must be 1 or 2\*n"):
+            plugin.mutate_admission(spec, PodFacts("ns", "p", "u"))
+        return
+    mutation = plugin.mutate_admission(spec, PodFacts("ns", "p", "u"))
+    assert mutation is not None
+    for before, after in ((spec.limits, mutation.limits), (spec.requests, mutation.requests)):
+        assert {**before, **after}[family.resources.count] == str(case["out"])
+
+
+def test_ascend_annotation_names() -> None:
+    names = value("vendors/ascend.annotations", {})
+    _, family = vendor("Ascend910B3")
+    (selectors,) = family.uuid_selectors
+    ours = {
+        "register": family.register_key,
+        "handshake": family.handshake_key,
+        "useUuid": selectors.use,
+        "noUseUuid": selectors.nouse,
+        "toAllocate": family.to_allocate_key,
+        "allocated": family.allocated_key,
+        "runtime": "huawei.com/Ascend910B3",
+        "predicateTime": "predicate-time",
+        "podMode": f"{POD_MODE}=hami-core",
+        "nodeMode": f"{NODE_MODE}=true|false",
+    }
+    assert {k: v.replace("<CW>", "Ascend910B3") for k, v in names.items()} == {k: ours[k] for k in names}
+
+
+def test_ascend_runtime_keys() -> None:
+    plugin, _ = vendor("Ascend910A")
+    assert isinstance(plugin, Ascend)
+    pieces = (Slice("u", "Ascend910A", 8738, 1), Slice("v", "Ascend910A", 8738, 0))
+    allocation = Allocation("n1", (ContainerSlices("c", ContainerKind.APP, pieces),))
+    full, lean = json.loads(plugin.patch_annotations(PodFacts("ns", "p", "u"), allocation)["huawei.com/Ascend910A"])
+    assert list(full) == value("vendors/ascend.runtimeInfo.keys", list(full))
+    assert "core" not in lean
+
+
+# --- vendors.json: all vendors ---------------------------------------------------------------------------------------
+
+
+def served_section(case: Mapping[str, Any]) -> bool:
+    return case["vendor"] not in LATER_SECTIONS
+
+
+@pytest.mark.parametrize("case", cases("vendors/capacityNodes", where=served_section))
+def test_devices_out_of_capacity(case: Case) -> None:
+    if case["vendor"] != "cambricon":
+        raise case.unknown("vendor")
+    plugin = Cambricon()
+    (family,) = plugin.families(None)
+    assert family.resources.memory
+    sizes = {family.resources.cores: str(case["vcore"]), family.resources.memory: str(case["vmemory"])}
+    devices = plugin.register(NodeFacts("n1", capacity=sizes))
+    assert devices is not None
+    assert len(devices) == case["devices"]
+    seen: dict[str, Device] = {device.id: device for device in devices}
+    first = devices[0]
+    assert first.memory_mib == case["devmem"]
+    if "id" in case:
+        assert case["id"].replace("<node>", "n1") in seen
+    for key, found in (("count", first.slots), ("devcore", first.cores)):
+        if key in case:
+            assert case[key] == found
+
+
+@pytest.mark.parametrize("case", cases("vendors/cambriconProfile"))
+def test_cambricon_profile(case: Case) -> None:
+    piece = Slice("n1-cambricon-mlu-7", "MLU", case["usedmem"], case["cores"], index=case["idx"])
+    written = Cambricon().patch_annotations(Allocation("n1", (ContainerSlices("c", ContainerKind.APP, (piece,)),)))
+    assert written["CAMBRICON_DSMLU_PROFILE"] == case["CAMBRICON_DSMLU_PROFILE"]
+
+
+@pytest.mark.parametrize("name", sorted(value("vendors/memoryUnits", {})))
+def test_memory_units(name: str) -> None:
+    unit = value("vendors/memoryUnits", {})[name]
+    match name:
+        case "cambricon":
+            assert vendor("MLU")[1].memory_factor == unit
+        case "ascend":
+            assert unit == "memoryFactor"
+            assert vendor("Ascend910A", memory_factor=7)[1].memory_factor == 7
+        case "nvidia":
+            assert unit == "memoryFactor"  # that vendor's own groups say what it means
+        case "metax-sgpu-bare":
+            assert "metax-sgpu" in LATER_SECTIONS
+        case _:
+            assert name in LATER_SECTIONS, f"who serves {name}?"
+
+
+@pytest.mark.parametrize("name", sorted(value("vendors/vendorAnnotations", {})))
+def test_vendor_annotations(name: str) -> None:
+    if name in LATER_SECTIONS:
+        return
+    told = value("vendors/vendorAnnotations", {})[name]
+    word = {"ascend": "Ascend310P", "cambricon": "MLU", "nvidia": "NVIDIA"}[name]
+    if name == "nvidia":
+        ours = {
+            "typeWord": word, "toAllocate": keys.NVIDIA_TO_ALLOCATE, "allocated": keys.NVIDIA_ALLOCATED,
+            "nodeRegister": keys.NVIDIA_REGISTER, "handshake": keys.NVIDIA_HANDSHAKE, "lock": keys.NODE_LOCK,
+            "useUuid": "nvidia.com/use-gpuuuid", "noUseUuid": "nvidia.com/nouse-gpuuuid", "nodeSource": "annotation",
+        }  # fmt: skip
+        assert told == ours
+        return
+    plugin, family = vendor(word)
+    (selectors,) = family.uuid_selectors
+    (lock,) = plugin.lock_annotations()
+    assert {k: v.replace("<CW>", word) if v else v for k, v in told.items()} == {
+        "typeWord": word,
+        "toAllocate": family.to_allocate_key,
+        "allocated": family.allocated_key,
+        "nodeRegister": family.register_key or None,
+        "handshake": family.handshake_key or None,
+        "useUuid": selectors.use,
+        "noUseUuid": selectors.nouse,
+        "lock": lock,
+        "nodeSource": "annotation" if family.register_key else "capacity",
+    }
+    assert lock in {keys.NODE_LOCK, LOCK_KEY}

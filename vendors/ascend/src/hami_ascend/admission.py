@@ -1,0 +1,91 @@
+"""What admission makes of a container that asks for one chip: counts, memory and cores, by HAMi's rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hami_core import RequestError
+from hami_core.vendorkit import amount_of, quantity_of, smallest_template
+
+if TYPE_CHECKING:
+    from hami_ascend.config import Chip
+    from hami_core import ContainerSpec
+
+POD_MODE: Final = "huawei.com/vnpu-mode"
+"""Pod annotation; the value ``hami-core`` asks for soft split."""
+SOFT: Final = "hami-core"
+_PAIRED_WORD: Final = "Ascend910C"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One container's explicit request for one chip.
+
+    Attributes:
+        count: Devices.
+        count_changed: Whether that differs from what the user wrote.
+        memory: In units of the memory resource.
+    """
+
+    count: int
+    count_changed: bool
+    memory: int
+
+
+def asked_of(container: ContainerSpec, chip: Chip, *, soft: bool) -> Asked | None:
+    """Resolve what a container asks of a chip; None: no count among its limits.
+
+    Raises:
+        RequestError: What cannot be granted as written, in HAMi's words and with the sizes on offer.
+    """
+    if chip.resource_name not in container.limits:
+        return None
+    written = amount_of(container, chip.resource_name) or 0
+    count = _completed(container, chip, written)
+    cores = amount_of(container, chip.resource_core_name) or 0
+    if cores and not soft:
+        raise _refusal(
+            container,
+            f"{chip.resource_core_name} is only supported in hami-core (soft split) mode",
+            f"annotate the pod with {POD_MODE}: {SOFT}, or leave the cores out",
+        )
+    memory = _memory(container, chip, soft=soft)
+    if written > 1 and not soft and any(size.memory_mib == memory for size in chip.sizes):
+        raise _refusal(container, "vNPU not supported for multiple devices", "ask for one device, or for whole ones")
+    return Asked(count, count != written, memory)
+
+
+def _completed(container: ContainerSpec, chip: Chip, count: int) -> int:
+    """A super pod hands NPUs out in pairs: one becomes two, other odd counts are refused."""
+    if not chip.super_pod or chip.common_word != _PAIRED_WORD or count % 2 == 0:
+        return count
+    if count == 1:
+        return 2
+    raise _refusal(
+        container, f"{_PAIRED_WORD} device request must be 1 or 2*n, got {count}", f"ask for {count - 1} or {count + 1}"
+    )
+
+
+def _memory(container: ContainerSpec, chip: Chip, *, soft: bool) -> int:
+    """Memory as asked in soft split, else that of the smallest vNPU size that holds it, else the whole device."""
+    asked = amount_of(container, chip.resource_memory_name)
+    if asked is None:
+        return chip.memory_allocatable
+    if soft:
+        return asked
+    size = smallest_template(chip.sizes, asked)
+    if size is not None:
+        return size.memory_mib
+    if asked <= chip.capacity:
+        return chip.memory_allocatable
+    offer = ", ".join(str(size.memory_mib) for size in chip.sizes)
+    raise _refusal(
+        container,
+        f"{chip.resource_memory_name} {quantity_of(container, chip.resource_memory_name)} is invalid",
+        f"ask for up to {chip.capacity}; sizes: {offer + ', ' if offer else ''}{chip.memory_allocatable} (whole)",
+    )
+
+
+def _refusal(container: ContainerSpec, problem: str, fix: str) -> RequestError:
+    return RequestError(f"container {container.name}", "limits", problem, fix)

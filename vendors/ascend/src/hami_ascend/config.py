@@ -1,0 +1,139 @@
+"""The section ``vnpus`` of the device-config, with HAMi's keys and HAMi's chip table as the default."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from hami_core.vendorkit import Template
+
+_INT32_MAX = 2**31 - 1
+_Amount = Annotated[int, Field(ge=0, le=_INT32_MAX)]
+_Name = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+
+class ChipTemplate(_Section):
+    """One vNPU size."""
+
+    name: _Name
+    memory: Annotated[int, Field(ge=1, le=_INT32_MAX)]
+    ai_core: Annotated[_Amount, Field(alias="aiCore")] = 0
+    ai_cpu: Annotated[_Amount | None, Field(alias="aiCPU")] = None
+
+    def kit(self) -> Template:
+        """The same as vendorkit knows it."""
+        return Template(self.name, self.memory, self.ai_core, self.ai_cpu or 0)
+
+
+class Chip(_Section):
+    """One chip model. Memory is MiB.
+
+    Attributes:
+        common_word: HAMi's word, part of every resource and annotation name.
+        chip_name: What the driver calls the chip.
+        resource_name: Count.
+        resource_memory_name: Memory; empty: cannot be asked for.
+        resource_core_name: Percent of cores, soft split only; empty: cannot be asked for.
+        memory_allocatable: What a whole device offers.
+        memory_capacity: What it has; a request between the two gets the whole device.
+        memory_factor: MiB per unit of the memory resource; None or 0: 1.
+        ai_core: AI cores.
+        ai_cpu: AI CPUs.
+        runtime_class_name: For pods that have none; empty: left alone.
+        overwrite_env: Hide every NPU from containers that ask for none.
+        super_pod: Two NPUs make one module: odd counts are completed or refused.
+        templates: vNPU sizes.
+    """
+
+    common_word: Annotated[_Name, Field(alias="commonWord")]
+    chip_name: Annotated[str, Field(alias="chipName")] = ""
+    resource_name: Annotated[_Name, Field(alias="resourceName")]
+    resource_memory_name: Annotated[str, Field(alias="resourceMemoryName")] = ""
+    resource_core_name: Annotated[str, Field(alias="resourceCoreName")] = ""
+    memory_allocatable: Annotated[int, Field(alias="memoryAllocatable", ge=1, le=_INT32_MAX)]
+    memory_capacity: Annotated[_Amount, Field(alias="memoryCapacity")] = 0
+    memory_factor: Annotated[_Amount | None, Field(alias="memoryFactor")] = None
+    ai_core: Annotated[_Amount, Field(alias="aiCore")] = 0
+    ai_cpu: Annotated[_Amount | None, Field(alias="aiCPU")] = None
+    runtime_class_name: Annotated[str, Field(alias="runtimeClassName")] = ""
+    overwrite_env: Annotated[bool, Field(alias="overwriteEnv")] = False
+    super_pod: Annotated[bool, Field(alias="superPod")] = False
+    templates: tuple[ChipTemplate, ...] = ()
+
+    @property
+    def capacity(self) -> int:
+        """The most a request may name, MiB."""
+        return max(self.memory_capacity, self.memory_allocatable)
+
+    @property
+    def sizes(self) -> tuple[Template, ...]:
+        """The vNPU sizes, smallest first."""
+        return tuple(sorted((t.kit() for t in self.templates), key=lambda t: t.memory_mib))
+
+
+def _chip(word: str, name: str, memory: tuple[int, int], cores: tuple[int, int | None], sizes: str) -> Chip:
+    """One line of the table; sizes are ``name:MiB:cores[:cpus]``."""
+    templates = []
+    for size in sizes.split():
+        label, mib, ai_core, *ai_cpu = size.split(":")
+        templates.append(
+            ChipTemplate(name=label, memory=int(mib), ai_core=int(ai_core), ai_cpu=int(ai_cpu[0]) if ai_cpu else None)
+        )
+    return Chip(
+        common_word=word,
+        chip_name=name,
+        resource_name=f"huawei.com/{word}",
+        resource_memory_name=f"huawei.com/{word}-memory",
+        resource_core_name=f"huawei.com/{word}-core",
+        memory_allocatable=memory[0],
+        memory_capacity=memory[1],
+        memory_factor=None if word == "Ascend910C" else 1,
+        ai_core=cores[0],
+        ai_cpu=cores[1],
+        super_pod=word == "Ascend910C",
+        templates=tuple(templates),
+    )
+
+
+_B3 = "vir05_1c_16g:16384:5:1 vir10_3c_32g:32768:10:3"
+
+CHIPS: tuple[Chip, ...] = (
+    _chip("Ascend910A", "910A", (32768, 32768), (30, None), "vir02:2184:2 vir04:4369:4 vir08:8738:8 vir16:17476:16"),
+    _chip(
+        "Ascend910B2", "910B2", (65536, 65536), (24, 6),
+        "vir03_1c_8g:8192:3:1 vir06_1c_16g:16384:6:1 vir12_3c_32g:32768:12:3",
+    ),
+    _chip("Ascend910B3", "910B3", (65536, 65536), (20, 7), _B3),
+    _chip("Ascend910B4-1", "910B4-1", (65536, 65536), (20, 7), _B3),
+    _chip("Ascend910B4", "910B4", (32768, 32768), (20, 7), "vir05_1c_8g:8192:5:1 vir10_3c_16g:16384:10:3"),
+    _chip("Ascend310P", "310P3", (21527, 24576), (8, 7), "vir01:3072:1:1 vir02:6144:2:2 vir04:12288:4:4"),
+    _chip("Ascend910C", "Ascend910", (65536, 65536), (20, 7), _B3),
+)  # fmt: skip
+"""HAMi's chart defaults."""
+
+
+class AscendConfig(_Section):
+    """Section ``vnpus``.
+
+    Attributes:
+        soft_split: Nodes share NPUs in software unless their annotation says otherwise (HAMi: ``hamiVnpuCore``).
+        configs: The chips served; each becomes one family.
+    """
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True, json_schema_extra={"section": "vnpus"})
+
+    soft_split: Annotated[bool, Field(alias="hamiVnpuCore")] = False
+    configs: tuple[Chip, ...] = CHIPS
+
+    @model_validator(mode="after")
+    def _each_word_once(self) -> AscendConfig:
+        words = [chip.common_word for chip in self.configs]
+        twice = sorted({word for word in words if words.count(word) > 1})
+        if twice:
+            raise ValueError(f"configs: commonWord {', '.join(twice)} stands twice")
+        return self

@@ -1,0 +1,190 @@
+"""The vendor: what it serves, which devices a node has, which of them a pod may get, what its node plugin reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from hami_ascend.admission import POD_MODE, SOFT, asked_of
+from hami_ascend.config import AscendConfig
+from hami_core import (
+    Capability,
+    Family,
+    Grade,
+    Mutation,
+    Reason,
+    Resources,
+    SelectorKeys,
+    Support,
+    hookimpl,
+)
+from hami_core.vendorkit import (
+    NODE_LOCK_KEY,
+    PROTOCOL_HAMI,
+    default_check_type,
+    default_check_uuid,
+    default_parse_request,
+    read_json_register,
+    template_named_for,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hami_ascend.config import Chip
+    from hami_core import Allocation, ContainerSpec, Device, DeviceKind, NodeFacts, PodFacts, Request, Slice
+
+NODE_MODE: Final = "hami-vnpu-core"
+"""Node annotation, ``true`` or ``false``: the node's agent shares NPUs in software."""
+PREDICATE_TIME: Final = "predicate-time"
+HIDE_ENV: Final = ("ASCEND_VISIBLE_DEVICES", "")
+
+_THEIRS = "the Ascend device plugin of HAMi does it on the node; ours is planned"
+CAPABILITIES: Final[Mapping[Capability, Grade]] = {
+    Capability.SHARING: Grade(Support.FULL),
+    Capability.MEMORY_LIMIT: Grade(Support.PARTIAL, _THEIRS),
+    Capability.CORE_LIMIT: Grade(Support.PARTIAL, f"soft split only; {_THEIRS}"),
+    Capability.PERCENT_MEMORY: Grade(Support.UNSUPPORTED, "HAMi has no such resource for Ascend"),
+    Capability.TYPE_SELECTORS: Grade(Support.UNSUPPORTED, "each chip has resource names of its own"),
+    Capability.UUID_SELECTORS: Grade(Support.FULL),
+    Capability.NUMA_BINDING: Grade(Support.UNSUPPORTED, "the node does not report NUMA nodes"),
+    Capability.TOPOLOGY: Grade(Support.PLANNED, "pairs of the 910C and network groups of the 910 family"),
+    Capability.HARDWARE_PARTITIONS: Grade(Support.PARTIAL, f"vNPU sizes are resolved and booked; {_THEIRS}"),
+    Capability.QUOTA: Grade(Support.PARTIAL, "at admission, not while devices are chosen, as in HAMi"),
+    Capability.NODE_AGENT: Grade(Support.PLANNED, "the Ascend device plugin of HAMi serves the devices"),
+}
+
+
+class Ascend:
+    """Scheduler side of the Ascend vendor."""
+
+    api_version: ClassVar[tuple[int, int]] = (1, 0)
+
+    def __init__(self) -> None:
+        self._soft_split = False
+        self._chips: dict[str, Chip] = {}
+        self._families: tuple[Family, ...] = ()
+
+    @hookimpl
+    def config_model(self) -> type[AscendConfig]:
+        """Section ``vnpus``."""
+        return AscendConfig
+
+    @hookimpl
+    def families(self, config: AscendConfig | None) -> Sequence[Family]:
+        """One family per configured chip."""
+        config = config or AscendConfig()
+        self._soft_split = config.soft_split
+        self._chips = {chip.common_word: chip for chip in config.configs}
+        self._families = tuple(_family(chip) for chip in config.configs)
+        return self._families
+
+    @hookimpl
+    def register(self, node: NodeFacts) -> Sequence[Device] | None:
+        """Devices of every chip's register annotation; on soft-split nodes in mode ``hami-core`` with 100 cores."""
+        found = [read_json_register(node, family) for family in self._families]
+        if all(devices is None for devices in found):
+            return None
+        devices = [device for each in found for device in each or ()]
+        if self._is_soft(node):
+            return [replace(device, mode=SOFT, cores=100) for device in devices]
+        return [replace(device, mode="") for device in devices]
+
+    @hookimpl
+    def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
+        """Resolve count and memory for each chip asked for; hide NPUs from containers that ask for none."""
+        limits: dict[str, str] = {}
+        requests: dict[str, str] = {}
+        runtime_class = ""
+        used = False
+        for chip in self._chips.values():
+            asked = asked_of(container, chip, soft=_is_soft_pod(pod.annotations))
+            if asked is None:
+                continue
+            used = True
+            if asked.count_changed:
+                limits[chip.resource_name] = str(asked.count)
+                if chip.resource_name in container.requests:
+                    requests[chip.resource_name] = str(asked.count)
+            if chip.resource_memory_name:
+                limits[chip.resource_memory_name] = requests[chip.resource_memory_name] = str(asked.memory)
+            runtime_class = runtime_class or ("" if pod.runtime_class else chip.runtime_class_name)
+        if used:
+            return Mutation(True, limits, requests, runtime_class=runtime_class)
+        hide = any(chip.overwrite_env for chip in self._chips.values())
+        return Mutation(uses_devices=False, env=(HIDE_ENV,)) if hide else None
+
+    @hookimpl
+    def parse_request(self, container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:
+        """HAMi's template; cores default to 0. Memory was rounded to a vNPU size at admission."""
+        return default_parse_request(container, pod, family)
+
+    @hookimpl
+    def check_type(self, request: Request, kind: DeviceKind) -> Reason | None:
+        """The very chip asked for; soft split only where the node does it."""
+        if _is_soft_pod(request.annotations) and kind.family == request.family and kind.mode != SOFT:
+            return Reason("ModeNotFit", detail=f"the node does not share {kind.family} in software ({NODE_MODE})")
+        return default_check_type(request, kind, self._of(request.family))
+
+    @hookimpl
+    def check_uuid(self, request: Request, device_id: str) -> Reason | None:
+        """The chip's ``hami.io/use-…-uuid`` and ``hami.io/no-use-…-uuid``."""
+        return default_check_uuid(request, device_id, self._of(request.family))
+
+    @hookimpl
+    def patch_annotations(self, pod: PodFacts, allocation: Allocation) -> Mapping[str, str]:
+        """What HAMi's Ascend device plugin reads: devices with vNPU size, memory and cores, and the time."""
+        soft = _is_soft_pod(pod.annotations)
+        written: dict[str, str] = {}
+        for word in allocation.families:
+            chip = self._chips.get(word)
+            if chip is None:
+                continue
+            entries = [_runtime_entry(piece, chip, soft=soft) for pieces in allocation.of(word) for piece in pieces]
+            written[f"huawei.com/{word}"] = json.dumps(entries, separators=(",", ":"))
+            written[PREDICATE_TIME] = str(pod.decided_at)
+        return written
+
+    @hookimpl
+    def lock_annotations(self) -> Mapping[str, str]:
+        """HAMi's Ascend device plugin finds its pod through the node lock and releases it."""
+        return {NODE_LOCK_KEY: PROTOCOL_HAMI}
+
+    def _of(self, word: str) -> Family:
+        return next(family for family in self._families if family.word == word)
+
+    def _is_soft(self, node: NodeFacts) -> bool:
+        told = node.annotations.get(NODE_MODE)
+        return self._soft_split if told is None else told == "true"
+
+
+def _family(chip: Chip) -> Family:
+    word = chip.common_word
+    return Family(
+        word=word,
+        resources=Resources(chip.resource_name, memory=chip.resource_memory_name, cores=chip.resource_core_name),
+        allocated_key=f"hami.io/{word}-devices-allocated",
+        to_allocate_key=f"hami.io/{word}-devices-to-allocate",
+        register_key=f"hami.io/node-register-{word}",
+        handshake_key=f"hami.io/node-handshake-{word}",
+        pod_keys=(POD_MODE,),
+        uuid_selectors=(SelectorKeys(f"hami.io/use-{word}-uuid", f"hami.io/no-use-{word}-uuid"),),
+        memory_factor=chip.memory_factor or 1,
+        capabilities=CAPABILITIES,
+    )
+
+
+def _is_soft_pod(annotations: Mapping[str, str]) -> bool:
+    return annotations.get(POD_MODE) == SOFT
+
+
+def _runtime_entry(piece: Slice, chip: Chip, *, soft: bool) -> dict[str, str | int]:
+    """One device for the node plugin, in its key order, empty values left out."""
+    entry: dict[str, str | int] = {
+        "UUID": piece.device_id,
+        "temp": "" if soft else template_named_for(chip.sizes, piece.memory_mib),
+        "memory": piece.memory_mib,
+        "core": piece.cores,
+    }
+    return {key: told for key, told in entry.items() if told}

@@ -1,0 +1,9 @@
+"""Cambricon MLUs: devices derived from what a node's capacity says."""
+
+from __future__ import annotations
+
+from hami_cambricon._version import __version__
+from hami_cambricon.config import CambriconConfig
+from hami_cambricon.plugin import Cambricon
+
+__all__ = ["Cambricon", "CambriconConfig", "__version__"]

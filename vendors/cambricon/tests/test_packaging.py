@@ -1,0 +1,28 @@
+"""The distribution goes with its hami-core."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import hami_cambricon
+from hami_cambricon import _version
+
+import hami_core
+
+PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
+
+
+def test_version_and_pin_are_those_of_the_core() -> None:
+    assert _version.__version__ == hami_core.__version__
+    assert f"hami-core=={hami_core.__version__}" in PROJECT["project"]["dependencies"]
+
+
+def test_the_entry_point_names_the_vendor() -> None:
+    assert PROJECT["project"]["entry-points"]["hami.vendors"] == {"cambricon": "hami_cambricon:Cambricon"}
+    assert hami_cambricon.Cambricon is not None
+    found = [e for e in entry_points(group="hami.vendors") if e.name == "cambricon"]
+    assert [e.load() for e in found] == [hami_cambricon.Cambricon], (
+        "install the distribution: pip install -e vendors/cambricon"
+    )
