@@ -24,9 +24,7 @@ def run(*, quick: bool) -> list[Figure]:
     allocation = pod.encode_pod_devices(SLICES)
     body = extender.encode_filter_args(b'{"metadata":{"name":"a","uid":"u"}}', names=NAMES)
     key = signature.generate_private_key()
-    statement = signature.SignedStatement(
-        "uid", "node", {"hami.io/vgpu-devices-allocated": allocation}, epoch=1
-    )
+    statement = signature.SignedStatement("uid", "node", {"hami.io/vgpu-devices-allocated": allocation}, epoch=1)
     signed = signature.sign(key, statement)
     cases = {
         "decode node register, 8 cards": (

@@ -59,7 +59,9 @@ def percentile(values: Iterable[float], percent: float) -> float:
     return ordered[min(len(ordered) - 1, round(percent / 100 * (len(ordered) - 1)))]
 
 
-def p50_p99(bench: str, case: str, seconds: list[float], *, budget_ms: tuple[float, float] | None = None) -> list[Figure]:
+def p50_p99(
+    bench: str, case: str, seconds: list[float], *, budget_ms: tuple[float, float] | None = None
+) -> list[Figure]:
     """Two figures in milliseconds."""
     low, high = budget_ms or (None, None)
     return [

@@ -1,0 +1,154 @@
+"""Filter and webhook over HTTP, through the whole scheduler process as kube-scheduler and API server use it."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import aiohttp
+
+from hami_core.demo.parts import Part, free_port
+from hami_core.model import Device, Slice
+from hami_core.sim import Cluster
+from hami_core.wire import node as node_wire
+from hami_core.wire import pod as pod_wire
+from tests.bench.figures import Figure, p50_p99
+
+NODES, CARDS = 5000, 8
+RNG = random.Random(7)
+
+
+def run(*, quick: bool) -> list[Figure]:
+    """Latency of each verb."""
+    return asyncio.run(_run(200 if not quick else 40))
+
+
+async def _run(rounds: int) -> list[Figure]:
+    with tempfile.TemporaryDirectory(prefix="hami-") as folder:
+        async with Cluster(folder, nodes=[]) as cluster:
+            async with aiohttp.ClientSession(cluster.url) as session:
+                await _populate(session)
+            port, metrics = free_port(), free_port()
+            part = Part(
+                "scheduler",
+                [sys.executable, "-m", "hami_core", "scheduler", f"--kubeconfig={cluster.kubeconfig}",
+                 f"--http_bind=127.0.0.1:{port}", f"--metrics-bind-address=127.0.0.1:{metrics}",
+                 "--vendors=nvidia", "--log-format=json"],
+                {**os.environ, "PYTHONUNBUFFERED": "1"},
+                Path(folder) / "scheduler.log",
+                f"http://127.0.0.1:{metrics}/readyz",
+            )  # fmt: skip
+            start = time.monotonic()
+            part.start()
+            try:
+                await part.ready(60)
+                ready = time.monotonic() - start
+                figures = [Figure("http", f"start to ready, {NODES} nodes", ready, "s", 5.0)]
+                figures += await asyncio.to_thread(_measure, port, rounds)
+                figures.append(Figure("http", "memory of the scheduler process", _rss_mib(part), "MiB", 300.0))
+                return figures
+            finally:
+                part.stop()
+
+
+def _rss_mib(part: Part) -> float:
+    assert part.process is not None
+    status = Path(f"/proc/{part.process.pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+async def _populate(session: aiohttp.ClientSession) -> None:
+    """Nodes of eight cards, each card filled differently by one running pod a node."""
+    gate = asyncio.Semaphore(32)
+
+    async def post(path: str, body: object) -> None:
+        async with gate, session.post(path, json=body) as answer:
+            assert answer.status < 300, await answer.text()
+
+    async def one(number: int) -> None:
+        name = f"node-{number:05d}"
+        cards = [
+            Device(
+                f"GPU-{number:08x}-{i:04x}-0000-0000-000000000000", i, 10, 81_559, 100, "NVIDIA-H100", "NVIDIA", i // 4
+            )
+            for i in range(CARDS)
+        ]
+        node = {
+            "metadata": {
+                "name": name,
+                "annotations": {"hami.io/node-nvidia-register": node_wire.encode_devices_json(cards)},
+            },
+            "status": {"allocatable": {"nvidia.com/gpu": "80"}, "capacity": {"nvidia.com/gpu": "80"}},
+        }
+        await post("/api/v1/nodes", node)
+        slices = [[Slice(c.id, "NVIDIA", RNG.randrange(500, 60_000), RNG.randrange(0, 60))] for c in cards]
+        pod = {
+            "metadata": {
+                "name": f"busy-{number:05d}",
+                "annotations": {
+                    "hami.io/vgpu-node": name,
+                    "hami.io/vgpu-devices-allocated": pod_wire.encode_pod_devices(slices),
+                },
+            },
+            "spec": {"nodeName": name, "containers": [{"name": f"c{i}", "image": "x"} for i in range(CARDS)]},
+        }
+        await post("/api/v1/namespaces/default/pods", pod)
+
+    await asyncio.gather(*(one(number) for number in range(NODES)))
+
+
+def _measure(port: int, rounds: int) -> list[Figure]:
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    names = [f"node-{number:05d}" for number in range(NODES)]
+
+    def ask(path: str, body: bytes) -> float:
+        start = time.perf_counter()
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse().read()
+        taken = time.perf_counter() - start
+        document = json.loads(answer)
+        assert not document.get("Error"), document["Error"]
+        if path == "/filter":
+            assert document["NodeNames"], answer[:200]
+        return taken
+
+    def filters(containers: int) -> list[float]:
+        found = []
+        for number in range(rounds):
+            specs = [
+                {"name": f"c{i}", "resources": {"limits": {"nvidia.com/gpu": str(RNG.choice([1, 1, 2])),
+                 "nvidia.com/gpumem": str(RNG.randrange(500, 9000)), "nvidia.com/gpucores": str(RNG.randrange(1, 20))}}}
+                for i in range(containers)
+            ]  # fmt: skip
+            pod = {
+                "metadata": {"name": "p", "namespace": "default", "uid": f"u{containers}-{number}"},
+                "spec": {"containers": specs},
+            }
+            found.append(ask("/filter", json.dumps({"Pod": pod, "NodeNames": names}).encode()))
+        return found
+
+    def webhooks() -> list[float]:
+        found = []
+        for number in range(rounds):
+            limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(500 + number)}
+            container = {"name": "c", "image": "x", "resources": {"limits": limits, "requests": limits}}
+            metadata = {"name": "p", "namespace": "default"}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+            request = {"uid": f"r{number}", "operation": "CREATE", "namespace": "default", "object": pod}
+            review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+            found.append(ask("/webhook", json.dumps(review).encode()))
+        return found
+
+    filters(1)
+    return [
+        *p50_p99("http", f"filter, one container, {NODES} x {CARDS}", filters(1), budget_ms=(4, 15)),
+        *p50_p99("http", f"filter, three containers, {NODES} x {CARDS}", filters(3)),
+        *p50_p99("http", "webhook", webhooks()),
+    ]
