@@ -58,7 +58,8 @@ def recorder(hooks: Iterable[str]) -> object:
     """
 
     def note() -> Generator[None, Any, Any]:
-        seen: _Seen = _calls.stack[-1]
+        stack: list[_Seen] = getattr(_calls, "stack", [])
+        seen = stack[-1] if stack else _Seen()  # somebody calls the manager's hook himself
         seen.reached = True
         try:
             seen.answer = yield
@@ -111,7 +112,9 @@ class HookCall:
         self._wrappers = [impl for impl in impls if impl.wrapper]
         self.implemented: Final = bool(impls)
         self.wrapped: Final = bool(self._wrappers)
-        self._direct = _direct(self._own[0], self._argnames) if len(self._own) == 1 and not self.wrapped else None
+        plain = len(self._own) == 1 and not self.wrapped
+        self.direct: Final = _direct(self._own[0], self._argnames) if plain else None
+        """The implementation itself, for hot paths, whose callers hand what it raises to `failed`."""
         self._allowed = ALLOWED.get(self.name, ())
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - checked by whoever knows the hook
@@ -124,9 +127,9 @@ class HookCall:
             VendorError: The vendor or a wrapper failed; counted and logged already.
             HamiError: One of `ALLOWED` for this hook.
         """
-        if self._direct is not None:
+        if self.direct is not None:
             try:
-                answer = self._direct(*args)
+                answer = self.direct(*args)
             except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
                 self._raise(error, args)
             if self._first:
@@ -140,15 +143,6 @@ class HookCall:
             except BaseException as error:  # noqa: BLE001
                 self._raise(error, args)
         return self._wrapped(args)
-
-    def refusal(self, *args: Any) -> Any:  # noqa: ANN401
-        """`__call__` for hooks whose answers are reasons: the single answer itself, or a list of answers."""
-        if self._direct is None:
-            return self(*args)
-        try:
-            return self._direct(*args)
-        except BaseException as error:  # noqa: BLE001
-            self._raise(error, args)
 
     def bad(self, problem: str, args: tuple[Any, ...]) -> VendorError:
         """Report an answer of the wrong type or range and return the error that stands for it."""
@@ -183,13 +177,17 @@ class HookCall:
                 text = f"one of {len(self._wrappers)} wrappers of this hook {text}"
             self._report(self._sources[impl.plugin_name], text, "loosened", None, args)
 
-    def _raise(self, error: BaseException, args: tuple[Any, ...]) -> NoReturn:
+    def failed(self, error: BaseException, args: tuple[Any, ...]) -> VendorError:
+        """Report what a plugin raised and return the error that stands for it; the user's Ctrl-C is raised on."""
         if is_ours_to_pass(error):
             raise error
+        problem = f"{type(error).__name__}: {error}"
+        return self._report(self._culprit(error), problem, type(error).__name__, error, args)
+
+    def _raise(self, error: BaseException, args: tuple[Any, ...]) -> NoReturn:
         if isinstance(error, self._allowed):
             raise error
-        source = self._culprit(error)
-        raise self._report(source, f"{type(error).__name__}: {error}", type(error).__name__, error, args) from error
+        raise self.failed(error, args) from error
 
     def _culprit(self, error: BaseException) -> Source:
         """Who raised: the first frame below pluggy that belongs to one of the implementations."""

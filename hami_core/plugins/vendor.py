@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from hami_core.errors import VendorError
 from hami_core.model import (
     Advertisement,
     Allocation,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from hami_core.errors import VendorError
     from hami_core.plugins.call import HookCall
     from hami_core.plugins.discovery import Source
     from hami_core.plugins.manager import VendorManager
@@ -194,20 +194,29 @@ class LoadedVendor:
     def _refusing(self, hook: str) -> Any:  # noqa: ANN401 - a callable of the hook's arguments
         """The hook as a callable that answers None or a reason, whatever the plugin does."""
         call = self.calls[hook]
-        ask = call.refusal
+        direct: Callable[..., Any] = call.direct or call
 
-        def refuses(*args: object) -> Reason | None:
+        def checked(answer: object, args: tuple[object, ...]) -> Reason | None:
             try:
-                answer = ask(*args)
-                if answer is None or type(answer) is Reason:
-                    return answer
                 return answers.reason(answer)
             except Unusable as finding:
                 return Reason(FAILED, detail=str(call.bad(str(finding), args)))
-            except Exception as error:  # noqa: BLE001 - reported by the call already
-                return Reason(FAILED, detail=str(error))
 
-        return refuses
+        def asks(*args: object) -> Reason | None:
+            try:
+                answer = call(*args)
+            except VendorError as error:
+                return Reason(FAILED, detail=str(error))
+            return checked(answer, args)
+
+        def asks_directly(*args: object) -> Reason | None:
+            try:
+                answer = direct(*args)
+            except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
+                return Reason(FAILED, detail=str(call.failed(error, args)))
+            return answer if answer is None or type(answer) is Reason else checked(answer, args)
+
+        return asks if call.direct is None else asks_directly
 
     def _fit_mask(self, request: Request, columns: Mapping[str, np.ndarray]) -> np.ndarray | None:
         args = (request, columns)
