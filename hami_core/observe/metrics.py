@@ -106,19 +106,14 @@ SCHEDULER: Final = (
         ("verb", "result"),
         buckets=_LATENCY,
     ),
-    MetricSpec("hami_scheduler_binds_total", Kind.COUNTER, "Binds by result.", ("result",)),
-    MetricSpec("hami_scheduler_admissions_total", Kind.COUNTER, "Admission reviews by result.", ("result",)),
     MetricSpec("hami_scheduler_holds", Kind.GAUGE, "Placements held between Filter and Bind."),
     MetricSpec("hami_scheduler_bookings", Kind.GAUGE, "Pods with booked devices."),
-    MetricSpec("hami_scheduler_holds_displaced_total", Kind.COUNTER, "Holds that gave way to another pod's Bind."),
     MetricSpec("hami_scheduler_leader", Kind.GAUGE, "1 on the replica that binds."),
     MetricSpec("hami_scheduler_epoch", Kind.GAUGE, "Epoch the leader signs allocations with."),
-    MetricSpec("hami_scheduler_nodes", Kind.GAUGE, "Nodes with devices.", ("family",)),
-    MetricSpec("hami_scheduler_closed_nodes", Kind.GAUGE, "Nodes whose register can't be read.", ("family",)),
+    MetricSpec("hami_scheduler_closed_nodes", Kind.GAUGE, "Nodes closed because what they advertise can't be read."),
     MetricSpec("hami_cache_drift", Kind.GAUGE, "Rows that differed when usage was recomputed; must be 0."),
     MetricSpec("hami_informer_objects", Kind.GAUGE, "Objects in the local copy.", ("resource",)),
     MetricSpec("hami_informer_synced", Kind.GAUGE, "1 once the local copy is complete.", ("resource",)),
-    MetricSpec("hami_events_dropped_total", Kind.COUNTER, "Events not written (bounded, best effort)."),
 )
 """Our own scheduler metrics."""
 

@@ -39,6 +39,7 @@ class ApiServer:
         self.requests: list[tuple[str, str, Any]] = []
         self.generation = 0
         self.copies_labels = True
+        self.minor = "36"
         self.url = ""
 
     async def __aenter__(self) -> Self:
@@ -126,7 +127,7 @@ class ApiServer:
     async def _answer(self, request: web.Request, body: Any) -> web.StreamResponse:
         parts = [part for part in request.path.split("/") if part]
         if parts == ["version"]:
-            return web.json_response({"major": "1", "minor": "36", "gitVersion": "v1.36.0"})
+            return web.json_response({"major": "1", "minor": self.minor, "gitVersion": f"v1.{self.minor}.0"})
         parts = parts[2:] if parts[0] == "api" else parts[3:]
         namespace = ""
         if parts[0] == "namespaces" and len(parts) > 2:

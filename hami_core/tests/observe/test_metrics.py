@@ -40,10 +40,14 @@ def test_a_row_outside_the_table_is_an_error_not_a_sample():
 
 
 def test_counted_metrics_by_name():
-    made = metrics.Metrics(metrics.SCHEDULER)
-    made.counter("hami_scheduler_binds_total").labels(result="ok").inc()
+    counter = metrics.MetricSpec("hami_test_total", metrics.Kind.COUNTER, "A test.", ("result",))
+    made = metrics.Metrics([*metrics.SCHEDULER, counter])
+    made.counter("hami_test_total").labels(result="ok").inc()
     made.gauge("hami_cache_drift").set(0)
-    assert 'hami_scheduler_binds_total{result="ok"} 1.0' in generate_latest(made.registry).decode()
+    made.histogram("hami_scheduler_request_duration_seconds").labels(verb="bind", result="ok").observe(0.003)
+    text = generate_latest(made.registry).decode()
+    assert 'hami_test_total{result="ok"} 1.0' in text
+    assert 'hami_scheduler_request_duration_seconds_bucket{le="0.004",result="ok",verb="bind"} 1.0' in text
     with pytest.raises(KeyError):
         made.counter("hami_unheard_of_total")
     with pytest.raises(TypeError):

@@ -1,0 +1,307 @@
+"""Bind: choose the cards, book them, sign, and make one atomic write. Idempotent by pod UID.
+
+The ``pods/binding`` request carries UID, annotations and labels, and the API server copies them to the pod in the
+same transaction: a bound pod without its allocation can't exist. What the answer leaves open is settled by reading
+the pod: bound here with our allocation is success, anything else a refusal. A booking whose write may still land is
+kept until that is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from hami_core.capability import Capability, Support
+from hami_core.errors import HamiError, KubeError, WireError
+from hami_core.http.serve import Request, Response, text
+from hami_core.inventory import Rejection
+from hami_core.kube.objects import Binding, BindingMeta
+from hami_core.kube.patch import metadata_patch
+from hami_core.kube.port import PODS, ApiError
+from hami_core.scheduler import pods
+from hami_core.scheduler.leadership import NotLeaderError
+from hami_core.scheduler.metadata import check_annotations, is_label_value
+from hami_core.wire import keys
+from hami_core.wire.extender import BindingArgs, decode_binding_args, encode_binding_result
+from hami_core.wire.pod import allocation_annotations
+from hami_core.wire.signature import sign, statement_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hami_core.kube.objects import Pod
+    from hami_core.kube.port import KubeApi
+    from hami_core.model import Allocation, PodRequest
+    from hami_core.scheduler.cluster import Cluster
+    from hami_core.scheduler.leadership import BindGate, Permit
+    from hami_core.scheduler.lock import NodeLocks
+    from hami_core.scheduler.notes import Notes
+    from hami_core.wire.signature import PrivateKey
+
+log = structlog.get_logger(__name__)
+
+SETTLE_S: Final = 5.0
+"""How long a booking outlives a write of unknown outcome before the pod is read once more."""
+
+
+class BindRefusedError(HamiError):
+    """The pod is not bound; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """How allocations are signed; ``key`` None: they are not."""
+
+    key: PrivateKey | None = None
+
+
+class Bind:
+    """Answers ``/bind``.
+
+    Args:
+        api: The Kubernetes API.
+        cluster: What is known.
+        gate: Who may bind.
+        notes: Events.
+        locks: Node locks for vendors whose own node plugin needs them.
+        signing: The signing key.
+        copies_labels: Whether the API server copies a Binding's labels (Kubernetes 1.35 and later).
+        wall_clock: Unix seconds.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        cluster: Cluster,
+        gate: BindGate,
+        notes: Notes,
+        locks: NodeLocks,
+        *,
+        signing: Signing | None = None,
+        copies_labels: bool = True,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._api = api
+        self._cluster = cluster
+        self._gate = gate
+        self._notes = notes
+        self._locks = locks
+        self._key = signing.key if signing else None
+        self.copies_labels = copies_labels
+        self._wall_clock = wall_clock
+        self._under_way: dict[str, tuple[str, asyncio.Task[None]]] = {}
+        self._settling: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, request: Request) -> Response:
+        """Serve one request; what went wrong is told in ``Error`` with status 200, as kube-scheduler expects."""
+        if not request.body:
+            return text(400, "please send a request body\n")
+        try:
+            await self.bind(decode_binding_args(request.body))
+        except (HamiError, NotLeaderError) as error:
+            return Response(200, encode_binding_result(str(error)))
+        return Response(200, encode_binding_result())
+
+    async def bind(self, args: BindingArgs) -> None:
+        """Bind one pod. A repeated call joins the one under way.
+
+        Raises:
+            HamiError: It is not bound; the message is for the user.
+            NotLeaderError: This replica may not bind.
+        """
+        key = args.uid or f"{args.namespace}/{args.name}"
+        node, task = self._under_way.get(key, ("", None))
+        if task is not None and node != args.node:
+            raise BindRefusedError(f"pod {args.namespace}/{args.name} is just being bound to node {node}")
+        if task is None:
+            # A task of its own: a client that goes away does not stop a write half-way.
+            task = asyncio.create_task(self._bind(args), name=f"bind {key}")
+            self._under_way[key] = (args.node, task)
+            task.add_done_callback(lambda _: self._under_way.pop(key, None))
+        await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        tasks = [task for _, task in self._under_way.values()]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for settling in self._settling:
+            settling.cancel()
+        await asyncio.gather(*self._settling, return_exceptions=True)
+
+    async def _bind(self, args: BindingArgs) -> None:
+        permit = await self._gate.permit()
+        pod = await self._read(args)
+        try:
+            await self._bind_pod(pod, args.node, permit)
+        except HamiError as error:
+            log.warning("not bound", pod=pod.key, node=args.node, error=str(error))
+            self._notes.not_bound(pod, str(error))
+            raise
+        log.info("bound", pod=pod.key, node=args.node, uid=pod.uid)
+        self._notes.bound(pod, args.node)
+
+    async def _read(self, args: BindingArgs) -> Pod:
+        """The pod as the informer has it, else as the API server has it."""
+        pod = self._cluster.pods.store.get(f"{args.namespace}/{args.name}")
+        if pod is None or (args.uid and pod.uid != args.uid):
+            try:
+                pod = await self._api.get(PODS, args.name, args.namespace)
+            except ApiError as error:
+                if error.status == 404:
+                    self._cluster.inventory.release_hold(args.uid)
+                raise
+        if args.uid and pod.uid != args.uid:
+            self._cluster.inventory.release_hold(args.uid)
+            raise BindRefusedError(f"pod {pod.key} was deleted and made again: its UID is {pod.uid}, not {args.uid}")
+        return pod
+
+    async def _bind_pod(self, pod: Pod, node: str, permit: Permit) -> None:
+        if pod.spec.node_name:
+            self._check_bound(pod, node)
+            return
+        wanted = pods.request_of(pod, self._cluster.loaded.parse, self._cluster.defaults)
+        if not wanted.families:
+            await self._write(pod, node, {}, permit)
+            return
+        allocation = self._book(wanted, node)
+        try:
+            async with self._locks.taken(node, pod, wanted):
+                permit = await self._gate.permit()  # waiting for a lock may have taken long
+                annotations = self._annotations(pod, allocation, permit.epoch)
+                check_annotations(pod.metadata.annotations, annotations)
+                await self._write(pod, node, annotations, permit)
+        except UnsettledError:
+            raise  # the booking stays until `_settle_later` knows
+        except BaseException:
+            self._cluster.unbook(pod.uid)
+            raise
+
+    def _book(self, wanted: PodRequest, node: str) -> Allocation:
+        booked = self._cluster.inventory.book(wanted, node)
+        if isinstance(booked, Rejection):
+            why = self._cluster.inventory.explain_text(wanted, node)
+            raise BindRefusedError(f"node {node} no longer fits: {booked.short}" + (f" ({why})" if why else ""))
+        return booked
+
+    def _annotations(self, pod: Pod, allocation: Allocation, epoch: int) -> dict[str, str]:
+        families = self._cluster.families
+        served = [families[word] for word in allocation.families]
+        ours = all(_agent_serves(family.capabilities) for family in served)
+        phase = keys.PHASE_SUCCESS if ours else keys.PHASE_ALLOCATING
+        annotations = allocation_annotations(allocation, families, int(self._wall_clock()), phase)
+        added = self._cluster.loaded.patch_annotations(pods.facts(pod), allocation)
+        both = annotations.keys() & added.keys()
+        if both:
+            raise WireError("patch_annotations", -1, f"a vendor answered keys the framework writes: {sorted(both)}")
+        annotations |= added
+        if self._key is not None:
+            statement = statement_of(pod.uid, annotations, served, epoch=epoch)
+            annotations[keys.SIGNATURE] = sign(self._key, statement)
+        return annotations
+
+    async def _write(self, pod: Pod, node: str, annotations: dict[str, str], permit: Permit) -> None:
+        labels = {keys.NODE: node} if annotations and is_label_value(node) else {}
+        meta = pod.metadata
+        binding = Binding.to_node(BindingMeta(meta.name, meta.namespace, meta.uid, annotations, labels), node)
+        try:
+            async with asyncio.timeout(self._deadline(permit)):
+                if labels and not self.copies_labels:
+                    label = metadata_patch(labels=labels, uid=meta.uid)
+                    await self._api.patch(PODS, meta.name, label, meta.namespace)
+                await self._api.bind(binding)
+        except TimeoutError:
+            await self._settle(pod, node, annotations, ApiError(f"bind {pod.key}", 0, "timed out", reason="Timeout"))
+        except ApiError as error:
+            if error.status != 409 and not error.is_unknown_outcome:
+                raise
+            await self._settle(pod, node, annotations, error)
+
+    def _deadline(self, permit: Permit) -> float:
+        """Seconds left for API calls.
+
+        Raises:
+            NotLeaderError: None are.
+        """
+        left = permit.write_by - self._cluster.now()
+        if left <= 0:
+            raise NotLeaderError("the time in which this replica may write is over")
+        return left
+
+    async def _settle(self, pod: Pod, node: str, annotations: Mapping[str, str], error: ApiError) -> None:
+        """The write was refused, or nobody knows: the pod itself says.
+
+        Raises:
+            BindRefusedError: It isn't bound here with our allocation.
+            UnsettledError: Nobody knows yet; the booking is kept meanwhile.
+        """
+        try:
+            async with asyncio.timeout(2):
+                now = await self._api.get(PODS, pod.metadata.name, pod.metadata.namespace)
+        except (ApiError, TimeoutError):
+            raise self._later(pod, error) from error
+        if _is_ours(now, pod.uid, node, annotations):
+            return
+        if now.uid == pod.uid and not now.spec.node_name and error.is_unknown_outcome:
+            raise self._later(pod, error) from error
+        bound = f"it is bound to {now.spec.node_name}" if now.spec.node_name else "it is not bound"
+        raise BindRefusedError(f"{error}; {bound}") from error
+
+    def _later(self, pod: Pod, error: ApiError) -> UnsettledError:
+        task = asyncio.create_task(self._settle_later(pod), name=f"settle {pod.key}")
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+        return UnsettledError(f"{error}; whether the pod is bound is not known yet")
+
+    async def _settle_later(self, pod: Pod) -> None:
+        """Keep a booking until it is known that its write can't land any more, then give it up if it didn't."""
+        while True:
+            await asyncio.sleep(SETTLE_S)
+            try:
+                now = await self._api.get(PODS, pod.metadata.name, pod.metadata.namespace)
+            except ApiError as error:
+                if error.status != 404:
+                    continue
+                now = None
+            if now is None or now.uid != pod.uid:
+                self._cluster.inventory.remove_pod(pod.uid)
+            elif not now.spec.node_name:
+                self._cluster.unbook(pod.uid)
+            return
+
+    def _check_bound(self, pod: Pod, node: str) -> None:
+        if pod.spec.node_name != node:
+            raise BindRefusedError(f"pod {pod.key} is already bound to node {pod.spec.node_name}")
+        if self._cluster.inventory.booking(pod.uid) is None and self._asks(pod):
+            raise BindRefusedError(f"pod {pod.key} was bound to node {node} without an allocation")
+
+    def _asks(self, pod: Pod) -> bool:
+        wanted = pods.request_of(pod, self._cluster.loaded.parse, self._cluster.defaults)
+        return bool(wanted.families)
+
+
+class UnsettledError(KubeError):
+    """Whether a write happened is not known yet."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__("bind", 0, problem, retryable=True)
+
+
+def _agent_serves(capabilities: Mapping[Capability, object]) -> bool:
+    grade = capabilities.get(Capability.NODE_AGENT)
+    return grade is not None and getattr(grade, "support", None) in {Support.FULL, Support.PARTIAL}
+
+
+def _is_ours(pod: Pod, uid: str, node: str, annotations: Mapping[str, str]) -> bool:
+    """Whether a pod is bound here with the very allocation we wrote."""
+    there = pod.metadata.annotations
+    same = all(there.get(key) == value for key, value in annotations.items() if _is_decisive(key))
+    return pod.uid == uid and pod.spec.node_name == node and same
+
+
+def _is_decisive(key: str) -> bool:
+    """Keys nobody changes after the Binding: the allocation and its signature."""
+    return key in {keys.SIGNATURE, keys.NODE} or keys.is_allocated_key(key)

@@ -1,0 +1,224 @@
+"""The inventory kept true: informers of nodes, pods and quotas → `hami_core.inventory`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from hami_core.errors import WireError
+from hami_core.inventory import Inventory
+from hami_core.kube.informer import Informer
+from hami_core.kube.objects import Container, Node, Pod, PodSpec, ResourceQuota
+from hami_core.kube.port import NODES, PODS, RESOURCE_QUOTAS
+from hami_core.scheduler import pods
+from hami_core.wire import keys
+from hami_core.wire.signature import epoch_of, statement_of, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hami_core.kube.port import KubeApi
+    from hami_core.model import Device, NodeFacts
+    from hami_core.placement.policy import PolicyDefaults
+    from hami_core.plugins import Loaded
+    from hami_core.wire.signature import PublicKey
+
+log = structlog.get_logger(__name__)
+
+DRIFT_CHECK_S: Final = 300.0
+
+
+class Cluster:
+    """What the scheduler knows.
+
+    Args:
+        api: The Kubernetes API.
+        loaded: The vendors.
+        defaults: Policies of pods that name none.
+        public_keys: Signatures made with these count when the highest epoch is looked for.
+        node_labels: Only nodes with these labels are registered.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        loaded: Loaded,
+        defaults: PolicyDefaults,
+        *,
+        public_keys: Sequence[PublicKey] = (),
+        node_labels: dict[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.loaded = loaded
+        self.defaults = defaults
+        self.families = loaded.families
+        self.inventory = Inventory(loaded.rules(), defaults)
+        selector = ",".join(f"{key}={value}" for key, value in (node_labels or {}).items())
+        self.nodes = Informer(api, NODES, label_selector=selector)
+        self.pods = Informer(api, PODS, trim=self._trim)
+        self.quotas = Informer(api, RESOURCE_QUOTAS)
+        self.informers: tuple[Informer[Node], Informer[Pod], Informer[ResourceQuota]] = (
+            self.nodes,
+            self.pods,
+            self.quotas,
+        )
+        self.drift = 0
+        self.closed_nodes: dict[str, frozenset[str]] = {}
+        self._public_keys = tuple(public_keys)
+        self._clock = clock
+        self._devices: dict[str, dict[str, tuple[Device, ...]]] = {}
+        self._facts: dict[str, NodeFacts] = {}
+        self._epoch = -1
+        self._resources = {name for family in self.families.values() for name in family.resources.names()}
+        self._allocated = {family.allocated_key for family in self.families.values()}
+        self.nodes.on_change(self._node)
+        self.pods.on_change(self._pod)
+        self.quotas.on_change(self._quota)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether every local copy is complete."""
+        return all(informer.synced.is_set() for informer in self.informers)
+
+    async def synced(self) -> None:
+        """Return once every local copy is complete."""
+        for informer in self.informers:
+            await informer.synced.wait()
+
+    async def catch_up(self) -> int:
+        """See every pod bound before now; returns the highest epoch any of them was signed with, -1: none."""
+        await self.synced()
+        await self.pods.refresh()
+        return self._epoch
+
+    async def watch_drift(self) -> None:
+        """Recompute usage now and then and compare, until cancelled."""
+        while True:
+            await asyncio.sleep(DRIFT_CHECK_S)
+            self.drift = self.inventory.drift()
+            if self.drift:
+                log.error("usage kept incrementally differed from usage recomputed", rows=self.drift)
+
+    def unbook(self, uid: str) -> None:
+        """Drop the booking of a Bind that failed; a pod that is bound all the same keeps what it carries."""
+        self.inventory.release(uid)
+        for pod in self.pods.store.values():
+            if pod.uid == uid and pod.spec.node_name:
+                self._pod(None, pod)
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self._clock()
+
+    # --- nodes
+
+    def _node(self, _: Node | None, node: Node | None) -> None:
+        if node is None:
+            if _ is not None:
+                self._forget_node(_.metadata.name)
+            return
+        known = self._facts.get(node.metadata.name)
+        facts = pods.node_facts(node)
+        if facts == known:
+            return  # a heartbeat
+        self._facts[facts.name] = facts
+        registration = self.loaded.register(facts)
+        devices = self._devices.setdefault(facts.name, {})
+        failed = set()
+        for word, found in registration.devices.items():
+            if found is None:
+                failed.add(word)
+            else:
+                devices[word] = found
+        if failed:
+            self.closed_nodes[facts.name] = frozenset(failed)
+            log.warning(
+                "node is closed to new pods: what it advertises can't be read",
+                node=facts.name,
+                families=sorted(failed),
+                errors=[str(error) for error in registration.errors],
+            )
+        else:
+            self.closed_nodes.pop(facts.name, None)
+        self.inventory.set_node(facts, devices, closed=bool(failed))
+
+    def _forget_node(self, name: str) -> None:
+        self._facts.pop(name, None)
+        self._devices.pop(name, None)
+        self.closed_nodes.pop(name, None)
+        self.inventory.remove_node(name)
+
+    # --- pods
+
+    def _trim(self, pod: Pod) -> Pod:
+        """Keep whole what concerns us, of other pods only that they exist."""
+        annotations = pod.metadata.annotations
+        if not self._allocated.isdisjoint(annotations) or self._asks(pod):
+            return pod
+        meta = type(pod.metadata)(
+            name=pod.metadata.name,
+            namespace=pod.metadata.namespace,
+            uid=pod.metadata.uid,
+            resource_version=pod.metadata.resource_version,
+        )
+        spec = PodSpec(node_name=pod.spec.node_name, scheduler_name=pod.spec.scheduler_name)
+        return Pod(metadata=meta, spec=spec)
+
+    def _asks(self, pod: Pod) -> bool:
+        return any(_names_any(c, self._resources) for c in (*pod.spec.init_containers, *pod.spec.containers))
+
+    def _pod(self, old: Pod | None, pod: Pod | None) -> None:
+        if pod is None:
+            if old is not None:
+                self.inventory.release_hold(old.uid)
+                self.inventory.remove_pod(old.uid)
+            return
+        if pod.is_terminal:
+            self.inventory.remove_pod(pod.uid)
+            return
+        if old is not None and _was_refused_since(old, pod):
+            self.inventory.release_hold(pod.uid)
+        if self._allocated.isdisjoint(pod.metadata.annotations):
+            return
+        try:
+            booking = pods.booking_of(pod, self.families)
+        except WireError as error:
+            log.warning("a pod's allocation can't be read and is not counted", pod=pod.key, error=str(error))
+            return
+        if booking is not None:
+            self._see_epoch(pod)
+            self.inventory.set_pod(booking, init_done=pods.is_init_done(pod))
+
+    def _see_epoch(self, pod: Pod) -> None:
+        """Remember the highest epoch; only a signature that verifies may raise it."""
+        text = pod.metadata.annotations.get(keys.SIGNATURE, "")
+        claimed = epoch_of(text)
+        if claimed <= self._epoch:
+            return
+        try:
+            statement = statement_of(pod.uid, pod.metadata.annotations, self.families.values())
+            self._epoch = max(self._epoch, verify(self._public_keys, text, statement))
+        except WireError as error:
+            log.warning("a pod's allocation is not signed by us", pod=pod.key, error=str(error))
+
+    # --- quotas
+
+    def _quota(self, old: ResourceQuota | None, quota: ResourceQuota | None) -> None:
+        if quota is not None:
+            self.inventory.set_quota(quota.metadata.namespace, quota.metadata.name, quota.spec.hard)
+        elif old is not None:
+            self.inventory.remove_quota(old.metadata.namespace, old.metadata.name)
+
+
+def _names_any(container: Container, resources: set[str]) -> bool:
+    return not (resources.isdisjoint(container.resources.limits) and resources.isdisjoint(container.resources.requests))
+
+
+def _was_refused_since(old: Pod, new: Pod) -> bool:
+    """Whether kube-scheduler wrote ``PodScheduled=False`` between the two."""
+    now = new.condition("PodScheduled")
+    return now is not None and now.status == "False" and now != old.condition("PodScheduled")

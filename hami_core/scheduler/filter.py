@@ -1,0 +1,203 @@
+"""Filter: read-only but for a hold. Decodes, asks the inventory, answers the best nodes or one reason for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import orjson
+import structlog
+
+from hami_core.errors import HamiError, WireError
+from hami_core.http.serve import Request, Response, text
+from hami_core.inventory import Inventory
+from hami_core.inventory.names import RawNames
+from hami_core.kube.objects import Node, ObjectList, Pod
+from hami_core.scheduler import pods
+from hami_core.wire.extender import decode_filter_args, encode_filter_result
+from hami_core.wire.reasons import NODE_UNREGISTERED
+
+if TYPE_CHECKING:
+    from hami_core.inventory.outcome import FilterOutcome
+    from hami_core.model import PodRequest
+    from hami_core.scheduler.cluster import Cluster
+    from hami_core.scheduler.notes import Notes
+    from hami_core.wire.extender import FilterArgs
+
+log = structlog.get_logger(__name__)
+
+HOLD_S: Final = 15.0
+"""How long a hold lasts when nothing is heard of the pod."""
+LONG_HOLD_S: Final = 660.0
+"""… when kube-scheduler may wait for volumes, a pod group or preemption (its own limit for volumes is 10 min)."""
+SYNC_WAIT_S: Final = 20.0
+"""How long a request waits for the first sync; kube-scheduler's ``httpTimeout`` is 30 s in HAMi's chart."""
+ALL: Final = 2**31 - 1
+REMEMBERED: Final = 4096
+"""Filter answers kept for Prioritize."""
+
+_pod = msgspec.json.Decoder(Pod)
+_nodes = msgspec.json.Decoder(ObjectList[Node])
+_raw_nodes = msgspec.json.Decoder(ObjectList[msgspec.Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What Filter found for a pod: nodes with their scores, best first, and the node that is held."""
+
+    best: tuple[tuple[str, float], ...]
+    held: str
+
+
+class Filter:
+    """Answers ``/filter``.
+
+    Args:
+        cluster: What is known.
+        notes: Events.
+        limit: How many nodes are answered; 0: all that fit.
+    """
+
+    def __init__(self, cluster: Cluster, notes: Notes, *, limit: int = 16) -> None:
+        self._cluster = cluster
+        self._notes = notes
+        self._limit = limit or ALL
+        self._rankings: OrderedDict[str, Ranking] = OrderedDict()
+
+    async def __call__(self, request: Request) -> Response:
+        """Serve one request; what went wrong is told in ``Error`` with status 200, as kube-scheduler expects."""
+        if not request.body:
+            return text(400, "please send a request body\n")
+        try:
+            return Response(200, await self._answer(request.body))
+        except HamiError as error:
+            return Response(200, encode_filter_result(error=str(error)))
+
+    def ranking(self, uid: str) -> Ranking | None:
+        """What the pod's last Filter found."""
+        return self._rankings.get(uid)
+
+    async def _answer(self, body: bytes) -> bytes:
+        args = decode_filter_args(body)
+        await wait_synced(self._cluster)
+        pod = decode_pod(args)
+        try:
+            wanted = pods.request_of(pod, self._cluster.loaded.parse, self._cluster.defaults)
+        except HamiError as error:
+            self._notes.filter_error(pod, error)
+            raise
+        if not wanted.families:
+            return _echo(args)
+        if args.nodes is not None:
+            return self._simulate(args, wanted)
+        if args.node_names is None:
+            raise WireError("ExtenderArgs", -1, "neither NodeNames nor Nodes given")
+        return self._place(pod, wanted, args)
+
+    def _place(self, pod: Pod, wanted: PodRequest, args: FilterArgs) -> bytes:
+        inventory, now = self._cluster.inventory, self._cluster.now()
+        inventory.expire_holds(now)
+        inventory.release_hold(wanted.uid)
+        assert args.node_names is not None  # noqa: S101 - checked by the caller
+        outcome = inventory.filter(wanted, RawNames(bytes(args.node_names)), limit=self._limit)
+        if not outcome.best:
+            self._rankings.pop(wanted.uid, None)
+            self._notes.nothing_fits(pod, wanted, outcome)
+            return _refused(outcome)
+        self.hold(pod, wanted, outcome)
+        self._notes.fits(pod, outcome)
+        return encode_filter_result(names=[name for name, _ in outcome.best])
+
+    def hold(self, pod: Pod, wanted: PodRequest, outcome: FilterOutcome) -> Ranking:
+        """Hold the pod's place on the best node and remember the ranking."""
+        name = outcome.best[0][0]
+        lasts = LONG_HOLD_S if pods.may_wait_long(pod) else HOLD_S
+        self._cluster.inventory.hold(wanted, name, self._cluster.now() + lasts)
+        ranking = Ranking(tuple(outcome.best), name)
+        self._rankings[wanted.uid] = ranking
+        self._rankings.move_to_end(wanted.uid)
+        while len(self._rankings) > REMEMBERED:
+            self._rankings.popitem(last=False)
+        return ranking
+
+    def _simulate(self, args: FilterArgs, wanted: PodRequest) -> bytes:
+        """Cluster-autoscaler's dry run: whole nodes that need not exist, no pods, nothing kept."""
+        nodes = decode_nodes(args)
+        raws = _raw_nodes.decode(args.nodes or b"{}").items or []
+        empty = Inventory(self._cluster.loaded.rules(), self._cluster.defaults)
+        empty.quota = self._cluster.inventory.quota
+        failed: dict[str, str] = {}
+        by_name = {}
+        for node, raw in zip(nodes, raws, strict=True):
+            facts = pods.node_facts(node)
+            found = self._cluster.loaded.register(facts).devices
+            if any(found.values()):
+                empty.set_node(facts, found)
+                by_name[facts.name] = raw
+            else:
+                failed[facts.name] = NODE_UNREGISTERED
+        outcome = empty.filter(wanted, list(by_name), limit=1)
+        failed |= dict(outcome.refused)
+        chosen = [bytes(by_name[name]) for name, _ in outcome.best]
+        listing = b'{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[' + b",".join(chosen) + b"]}"
+        return encode_filter_result(nodes=listing if chosen else None, failed=failed)
+
+
+async def wait_synced(cluster: Cluster) -> None:
+    """Wait for the first sync.
+
+    Raises:
+        WireError: It takes too long.
+    """
+    if cluster.is_synced:
+        return
+    try:
+        async with asyncio.timeout(SYNC_WAIT_S):
+            await cluster.synced()
+    except TimeoutError:
+        raise WireError("", -1, "the scheduler has not read the cluster's state yet, try again") from None
+
+
+def decode_pod(args: FilterArgs) -> Pod:
+    """The pod of an extender call.
+
+    Raises:
+        WireError: It is no pod.
+    """
+    try:
+        return _pod.decode(args.pod)
+    except msgspec.MsgspecError as error:
+        raise WireError("ExtenderArgs.Pod", -1, str(error)) from None
+
+
+def decode_nodes(args: FilterArgs) -> list[Node]:
+    """The node objects of an extender call, as far as we read them.
+
+    Raises:
+        WireError: They are no nodes.
+    """
+    try:
+        return _nodes.decode(args.nodes or b"{}").items or []
+    except msgspec.MsgspecError as error:
+        raise WireError("ExtenderArgs.Nodes", -1, str(error)) from None
+
+
+def _echo(args: FilterArgs) -> bytes:
+    """A pod that asks for none of our devices may go anywhere."""
+    if args.nodes is not None:
+        return encode_filter_result(nodes=bytes(args.nodes))
+    return encode_filter_result(names=args.names())
+
+
+def _refused(outcome: FilterOutcome) -> bytes:
+    body = {
+        "Nodes": None,
+        "NodeNames": None,
+        "FailedNodes": orjson.Fragment(outcome.refused.json()),
+        "FailedAndUnresolvableNodes": None,
+        "Error": "",
+    }
+    return orjson.dumps(body)

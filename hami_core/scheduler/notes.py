@@ -1,0 +1,81 @@
+"""What pods are told as events, in HAMi's words, bounded in length."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hami_core.kube.events import EventRecorder, reference
+from hami_core.wire.reasons import parse_histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hami_core.inventory import FilterOutcome
+    from hami_core.kube.objects import Pod
+    from hami_core.model import PodRequest
+    from hami_core.scheduler.cluster import Cluster
+
+SHOWN: Final = 5
+"""Names an event lists; HAMi lists them all."""
+EXPLAINED: Final = 20
+"""Up to so many candidate nodes an event says in amounts what is missing."""
+
+
+class Notes:
+    """Events about pods."""
+
+    def __init__(self, recorder: EventRecorder, cluster: Cluster) -> None:
+        self._recorder = recorder
+        self._cluster = cluster
+
+    def filter_error(self, pod: Pod, error: Exception) -> None:
+        """The pod's request makes no sense."""
+        self._recorder.record(reference("Pod", pod), "Warning", "FilteringFailed", str(error))
+
+    def nothing_fits(self, pod: Pod, wanted: PodRequest, outcome: FilterOutcome) -> None:
+        """No node fits: one event for each reason, one for the whole."""
+        target = reference("Pod", pod)
+        by_reason = outcome.refused.by_reason()
+        for word, names in by_word(by_reason).items():
+            self._recorder.record(target, "Warning", "FilteringFailed", f"{len(names)} nodes {word}({listed(names)})")
+        total = len(outcome.refused)
+        message = f"no available node, {total} nodes do not meet"
+        candidates = [name for names in by_reason.values() for name in names]
+        if 0 < total <= EXPLAINED:
+            parts = [self._cluster.inventory.explain_text(wanted, name) for name in sorted(candidates)]
+            message += ": " + "; ".join(dict.fromkeys(parts))
+        self._recorder.record(target, "Warning", "FilteringFailed", message)
+
+    def fits(self, pod: Pod, outcome: FilterOutcome) -> None:
+        """Nodes were found."""
+        best = ",".join(f"{name}:{score:.2f}" for name, score in outcome.best[:SHOWN])
+        message = (
+            f"find fit node({outcome.best[0][0]}), {len(outcome.refused)} nodes not fit, "
+            f"{outcome.fitting} nodes fit({best})"
+        )
+        self._recorder.record(reference("Pod", pod), "Normal", "FilteringSucceed", message)
+
+    def bound(self, pod: Pod, node: str) -> None:
+        """The pod is bound."""
+        message = f"Successfully binding node [{node}] to {pod.key}"
+        self._recorder.record(reference("Pod", pod), "Normal", "BindingSucceed", message)
+
+    def not_bound(self, pod: Pod, problem: str) -> None:
+        """The pod was not bound."""
+        self._recorder.record(reference("Pod", pod), "Warning", "BindingFailed", problem)
+
+
+def by_word(by_reason: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Reason word → the nodes it occurs on; node-level texts count as words too."""
+    found: dict[str, list[str]] = {}
+    for reason, names in by_reason.items():
+        for word in parse_histogram(reason) or (reason,):
+            found.setdefault(word, []).extend(names)
+    return found
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, sorted, and how many more."""
+    shown = sorted(names)[:SHOWN]
+    more = len(names) - len(shown)
+    return ",".join(shown) + (f" and {more} more" if more else "")

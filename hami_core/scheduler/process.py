@@ -1,0 +1,343 @@
+"""The scheduler process: wiring and lifecycle.
+
+Listens first, so that probes answer; reads the cluster's state; is ready once that is complete. On SIGTERM it turns
+unready, finishes what is under way, writes waiting events, gives its lease back and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from hami_core._version import __version__
+from hami_core.errors import KubeError
+from hami_core.http import tls
+from hami_core.http.health import Health
+from hami_core.http.metrics import metrics_route
+from hami_core.http.serve import Listener, Request, Response, Route, Server
+from hami_core.kube.events import EventRecorder
+from hami_core.kube.informer import Backoff
+from hami_core.kube.patch import metadata_patch
+from hami_core.kube.port import PODS, ApiError
+from hami_core.observe import metrics as tables
+from hami_core.placement.policy import PolicyDefaults
+from hami_core.scheduler import state
+from hami_core.scheduler.bind import Bind, Signing
+from hami_core.scheduler.cluster import Cluster
+from hami_core.scheduler.filter import Filter
+from hami_core.scheduler.leadership import Always, BindGate, Leadership
+from hami_core.scheduler.lock import NodeLocks
+from hami_core.scheduler.notes import Notes
+from hami_core.scheduler.prioritize import Prioritize
+from hami_core.scheduler.webhook import Webhook
+from hami_core.wire import keys
+
+if TYPE_CHECKING:
+    from hami_core.http.serve import Handler
+    from hami_core.kube.port import KubeApi
+    from hami_core.plugins import Loaded
+    from hami_core.wire.signature import PrivateKey, PublicKey
+
+log = structlog.get_logger(__name__)
+
+LABELS_COPIED_SINCE: Final = (1, 35)
+"""Kubernetes version from which a Binding's labels reach the pod."""
+
+LeadershipFactory = Callable[[Callable[[bool], None]], Leadership]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the process is told, settings resolved.
+
+    Attributes:
+        scheduler_name: Written to pods that ask for devices; source of events.
+        overwrite_default: Whether ``default-scheduler`` may be replaced.
+        defaults: Policies of pods that name none.
+        filter_return: Nodes a Filter answers at most; 0: all that fit.
+        extender: Listen address of the extender verbs.
+        extender_tls: Its TLS files, or None.
+        webhook: Listen address of the webhook; empty: the extender's.
+        webhook_tls: Its TLS files, or None.
+        metrics: Listen address of the metrics; empty: none.
+        metrics_token: Bearer token a scrape needs; empty: none.
+        body_limit: Bytes a request may have.
+        node_labels: Only nodes with these labels are registered.
+        signing_key: Signs allocations; None: they are unsigned.
+        public_keys: Further keys whose signatures count.
+        lock_wait_s: How long a pod waits for a node lock.
+        drain_s: How long requests under way may take when the process ends.
+        instance: Which replica, in events.
+        own_pod: Namespace and name of the pod we run in, to be labelled with our role; empty: not known.
+    """
+
+    scheduler_name: str = "hami-scheduler"
+    overwrite_default: bool = True
+    defaults: PolicyDefaults = field(default_factory=PolicyDefaults)
+    filter_return: int = 16
+    extender: str = "127.0.0.1:8080"
+    extender_tls: tls.TlsFiles | None = None
+    webhook: str = ""
+    webhook_tls: tls.TlsFiles | None = None
+    metrics: str = ":9395"
+    metrics_token: str = ""
+    body_limit: int = 64 * 2**20
+    node_labels: dict[str, str] = field(default_factory=dict)
+    signing_key: PrivateKey | None = None
+    public_keys: tuple[PublicKey, ...] = ()
+    lock_wait_s: float = 20.0
+    drain_s: float = 10.0
+    instance: str = ""
+    own_pod: tuple[str, str] = ("", "")
+
+
+class Scheduler:
+    """All parts, wired.
+
+    Args:
+        api: The Kubernetes API.
+        loaded: The vendors.
+        options: Settings.
+        lead: Makes the leadership, given what to call when it changes; None: this replica always leads.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        loaded: Loaded,
+        options: Options,
+        *,
+        lead: LeadershipFactory | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.options = options
+        self.health = Health()
+        own = (options.signing_key.public_key(),) if options.signing_key else ()
+        self.cluster = Cluster(
+            api,
+            loaded,
+            options.defaults,
+            public_keys=(*own, *options.public_keys),
+            node_labels=options.node_labels,
+            clock=clock,
+        )
+        self.leadership = lead(self._leads) if lead else Always()
+        self.gate = BindGate(self.leadership, self.cluster.catch_up, clock=clock)
+        self.recorder = EventRecorder(api, options.scheduler_name, instance=options.instance)
+        notes = Notes(self.recorder, self.cluster)
+        self.filter = Filter(self.cluster, notes, limit=options.filter_return)
+        self.prioritize = Prioritize(self.cluster, self.filter)
+        locks = NodeLocks(api, loaded, wait_s=options.lock_wait_s)
+        self.bind = Bind(
+            api,
+            self.cluster,
+            self.gate,
+            notes,
+            locks,
+            signing=Signing(options.signing_key),
+            copies_labels=False,
+        )
+        self.webhook = Webhook(
+            self.cluster, scheduler_name=options.scheduler_name, overwrite_default=options.overwrite_default
+        )
+        self.metrics = tables.Metrics(tables.SCHEDULER)
+        self._api = api
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tls: list[Coroutine[Any, Any, None]] = []
+        self._stopping = asyncio.Event()
+        self._broken: BaseException | None = None
+        self._server: Server | None = None
+        self._describe_state()
+        self.health.ready("cluster", lambda: "" if self.cluster.is_synced else "not read yet")
+        self.health.ready("process", lambda: "shutting down" if self._stopping.is_set() else "")
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where it listens: extender, webhook (when apart), metrics (when on)."""
+        return self._server.addresses if self._server else ()
+
+    async def start(self) -> None:
+        """Listen and begin to read the cluster.
+
+        Raises:
+            ConfigError: An address or a TLS file is wrong.
+        """
+        self._server = Server(self._listeners())
+        await self._server.start()
+        for informer in self.cluster.informers:
+            self._spawn(f"informer-{informer.resource.plural}", informer.run())
+        self._spawn("leadership", self.leadership.run())
+        self._spawn("events", self.recorder.run())
+        self._spawn("drift", self.cluster.watch_drift())
+        self._spawn("first-sync", self._after_sync())
+        self._spawn("server-version", self._learn_version())
+        for number, reloading in enumerate(self._tls):
+            self._spawn(f"tls-{number}", reloading)
+        log.info("listening", addresses=self.addresses, scheduler_name=self.options.scheduler_name)
+
+    async def stop(self) -> None:
+        """End gracefully."""
+        self._stopping.set()
+        if self._server is not None:
+            await self._server.stop(self.options.drain_s)
+        await self.bind.close()
+        await self.recorder.flush()
+        await self.gate.close()
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def run_until(self, stop: asyncio.Event) -> int:
+        """Start, wait for ``stop`` or a part that breaks, end. Returns the exit status."""
+        await self.start()
+        waiting = asyncio.ensure_future(stop.wait())
+        broken = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({waiting, broken}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            broken.cancel()
+            log.info("stopping")
+            await self.stop()
+        return 1 if self._broken else 0
+
+    # --- parts
+
+    def _listeners(self) -> list[Listener]:
+        options = self.options
+        verbs = [
+            Route("POST", "/filter", self._timed("filter", self.filter)),
+            Route("POST", "/prioritize", self._timed("prioritize", self.prioritize)),
+            Route("POST", "/bind", self._timed("bind", self.bind)),
+        ]
+        admission = Route("POST", "/webhook", self._timed("webhook", self.webhook))
+        probes = self.health.routes()
+        metrics = metrics_route(self.metrics.registry, token=options.metrics_token)
+        apart = bool(options.webhook)
+        routes = [*verbs, *probes, *([] if apart else [admission])]
+        listeners = [Listener(options.extender, routes, self._context(options.extender_tls), options.body_limit)]
+        if apart:
+            context = self._context(options.webhook_tls)
+            listeners.append(Listener(options.webhook, [admission, *probes], context, options.body_limit))
+        if options.metrics:
+            listeners.append(Listener(options.metrics, [metrics, *probes]))
+        return listeners
+
+    def _context(self, files: tls.TlsFiles | None) -> Any:  # noqa: ANN401 - ssl.SSLContext or None
+        if files is None:
+            return None
+        context = tls.context(files)
+        self._tls.append(tls.reload_on_change(context, files))
+        return context
+
+    def _timed(self, verb: str, handler: Handler) -> Handler:
+        histogram = self.metrics.histogram("hami_scheduler_request_duration_seconds")
+        series = {result: histogram.labels(verb=verb, result=result) for result in ("ok", "refused", "error")}
+
+        async def timed(request: Request) -> Response:
+            started = time.perf_counter()
+            response = await handler(request)
+            series[_result(verb, response)].observe(time.perf_counter() - started)
+            return response
+
+        return timed
+
+    def _describe_state(self) -> None:
+        registry = self.metrics.registry
+        registry.register(tables.StateCollector(tables.HAMI_SCHEDULER, lambda: state.rows(self.cluster)))
+        registry.register(tables.build_info(__version__))
+        gauge = self.metrics.gauge
+        inventory = self.cluster.inventory
+        gauge("hami_scheduler_leader").set_function(lambda: float(self.gate.is_leader))
+        gauge("hami_scheduler_epoch").set_function(lambda: float(self.gate.epoch))
+        gauge("hami_scheduler_holds").set_function(lambda: float(sum(1 for _ in inventory.holds())))
+        gauge("hami_scheduler_bookings").set_function(lambda: float(sum(1 for _ in inventory.bookings())))
+        gauge("hami_scheduler_closed_nodes").set_function(lambda: float(len(self.cluster.closed_nodes)))
+        gauge("hami_cache_drift").set_function(lambda: float(self.cluster.drift))
+        for informer in self.cluster.informers:
+            _describe_informer(self.metrics, informer)
+
+    # --- tasks
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks[name] = task
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        log.error("a part of the process broke, the process ends", part=task.get_name(), exc_info=error)
+        self._broken = error
+        self._stopping.set()
+
+    async def _after_sync(self) -> None:
+        started = time.monotonic()
+        await self.cluster.synced()
+        # What was just read lives as long as the process: the collector need not walk it again.
+        gc.collect()
+        gc.freeze()
+        log.info(
+            "the cluster is read",
+            nodes=len(self.cluster.nodes.store),
+            pods=len(self.cluster.pods.store),
+            seconds=round(time.monotonic() - started, 3),
+        )
+
+    async def _learn_version(self) -> None:
+        """Whether a Binding's labels are copied; until that is known they are written with a patch of their own."""
+        backoff = Backoff()
+        while True:
+            try:
+                version = await self._api.server_version()
+            except ApiError:
+                await asyncio.sleep(backoff.next())
+                continue
+            self.bind.copies_labels = _version(version) >= LABELS_COPIED_SINCE
+            return
+
+    def _leads(self, leads: bool) -> None:
+        self.gate.changed(leads)
+        namespace, name = self.options.own_pod
+        if name:
+            self._spawn("role-label", self._label(namespace, name, keys.ROLE_LEADER if leads else keys.ROLE_FOLLOWER))
+
+    async def _label(self, namespace: str, name: str, role: str) -> None:
+        """Say on our own pod whether we lead; a Service may select by it."""
+        try:
+            await self._api.patch(PODS, name, metadata_patch(labels={keys.SCHEDULER_ROLE_LABEL: role}), namespace)
+        except KubeError as error:
+            log.warning("our pod's role label was not written", role=role, error=str(error))
+
+
+def _describe_informer(metrics: tables.Metrics, informer: Any) -> None:  # noqa: ANN401 - of any resource
+    labels = {"resource": informer.resource.plural}
+    metrics.gauge("hami_informer_objects").labels(**labels).set_function(lambda: float(len(informer.store)))
+    metrics.gauge("hami_informer_synced").labels(**labels).set_function(lambda: float(informer.synced.is_set()))
+
+
+def _result(verb: str, response: Response) -> str:
+    if response.status != 200:
+        return "error"
+    if verb in {"filter", "bind"} and not response.body.endswith(b'"Error":""}'):
+        return "error"
+    if verb == "filter" and b'"NodeNames":null' in response.body[:4096] and b'"Nodes":null' in response.body[:4096]:
+        return "refused"
+    if verb == "webhook" and b'"allowed":false' in response.body[:256]:
+        return "refused"
+    return "ok"
+
+
+def _version(version: Mapping[str, str]) -> tuple[int, int]:
+    def number(text: str) -> int:
+        digits = "".join(character for character in text if character.isdigit())
+        return int(digits) if digits else 0
+
+    return number(version.get("major", "")), number(version.get("minor", ""))

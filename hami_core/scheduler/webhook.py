@@ -1,0 +1,186 @@
+"""Admission: what the user wrote → an explicit request, or a refusal that names container, field and fix."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from hami_core.errors import HamiError, RequestError, VendorError, WireError
+from hami_core.http.serve import Request, Response, text
+from hami_core.kube.objects import Pod
+from hami_core.kube.patch import diff
+from hami_core.model import ContainerSpec, Mutation, PodFacts
+from hami_core.scheduler import pods
+from hami_core.scheduler.filter import wait_synced
+from hami_core.wire import keys
+from hami_core.wire.extender import decode_admission_review, encode_admission_response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hami_core.scheduler.cluster import Cluster
+    from hami_core.wire.extender import AdmissionRequest
+
+log = structlog.get_logger(__name__)
+
+NO_CONTAINERS: Final = "pod has no containers"
+OTHER_SCHEDULER: Final = "pod already has different scheduler assigned"
+NODE_ASSIGNED: Final = "pod has node assigned"
+OVER_QUOTA: Final = "exceeding resource quota"
+
+_pod = msgspec.json.Decoder(Pod)
+_document = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to one review; a refusal has a code, a permission may have a patch."""
+
+    allowed: bool
+    message: str = ""
+    code: int = 0
+    patch: tuple[Mapping[str, Any], ...] = ()
+
+
+class Webhook:
+    """Answers ``/webhook``.
+
+    Args:
+        cluster: Vendors and quotas.
+        scheduler_name: Set on pods that ask for devices; empty: left alone.
+        overwrite_default: Whether ``default-scheduler`` may be replaced too.
+    """
+
+    def __init__(self, cluster: Cluster, *, scheduler_name: str, overwrite_default: bool = True) -> None:
+        self._cluster = cluster
+        self._scheduler_name = scheduler_name
+        self._overwrite_default = overwrite_default
+        families = cluster.families.values()
+        self._system_keys = set(keys.SYSTEM_POD_KEYS)
+        for family in families:
+            self._system_keys |= {key for key in (family.allocated_key, family.to_allocate_key) if key}
+
+    async def __call__(self, request: Request) -> Response:
+        """Serve one AdmissionReview; a body that is none is status 400, which failurePolicy decides on."""
+        try:
+            version, review = decode_admission_review(request.body)
+        except WireError as error:
+            return text(400, f"{error}\n")
+        try:
+            await wait_synced(self._cluster)
+        except WireError as error:
+            return text(503, f"{error}\n")
+        verdict = self.review(review)
+        if not verdict.allowed:
+            log.info("pod refused", namespace=review.namespace, pod=review.name, reason=verdict.message)
+        answer = encode_admission_response(
+            version,
+            review.uid,
+            allowed=verdict.allowed,
+            message=verdict.message,
+            code=verdict.code,
+            patch=verdict.patch,
+        )
+        return Response(200, answer)
+
+    def review(self, review: AdmissionRequest) -> Verdict:
+        """Decide on one pod."""
+        try:
+            pod = _pod.decode(review.object)
+            document = _document.decode(review.object)
+        except msgspec.MsgspecError as error:
+            return Verdict(False, f"the pod can't be decoded: {error}", 400)
+        namespace = pod.metadata.namespace or review.namespace
+        try:
+            return self._decide(pod, document, namespace)
+        except RequestError as error:
+            return Verdict(False, str(error), 400)
+        except VendorError as error:
+            log.warning("a vendor plugin failed at admission", pod=review.name, error=str(error))
+            return Verdict(False, str(error), 500)
+        except HamiError as error:
+            return Verdict(False, str(error), 400)
+
+    def _decide(self, pod: Pod, document: dict[str, Any], namespace: str) -> Verdict:
+        if not pod.spec.containers:
+            return Verdict(False, NO_CONTAINERS, 403)
+        forged = sorted(self._system_keys & pod.metadata.annotations.keys())
+        if forged:
+            fix = "only the scheduler sets it; remove it from the pod (template)"
+            return Verdict(False, f"pod: metadata.annotations: {forged[0]} is set ({fix})", 403)
+        if not self._may_take(pod.spec.scheduler_name):
+            return Verdict(True, OTHER_SCHEDULER)
+        after = copy.deepcopy(document)
+        asks = self._mutate(pod, after, namespace)
+        if asks:
+            privileged = next((s.name for s in pods.container_specs(pod) if s.privileged), "")
+            if privileged:
+                return Verdict(False, f"container {privileged} is privileged", 403)
+            if self._scheduler_name:
+                after["spec"]["schedulerName"] = self._scheduler_name
+                if pod.spec.node_name:
+                    return Verdict(False, NODE_ASSIGNED, 403)
+        refusal = self._over_quota(after, namespace)
+        if refusal:
+            return Verdict(False, refusal, 403)
+        return Verdict(True, patch=tuple(diff(document, after)))
+
+    def _may_take(self, scheduler_name: str) -> bool:
+        overwritable = self._overwrite_default and scheduler_name == "default-scheduler"
+        return not scheduler_name or overwritable or scheduler_name == self._scheduler_name
+
+    def _mutate(self, pod: Pod, after: dict[str, Any], namespace: str) -> bool:
+        """Apply every vendor's wishes to the document. Returns whether any container asks for devices."""
+        asks = False
+        annotations = dict(pod.metadata.annotations)
+        runtime_class = pod.spec.runtime_class_name or ""
+        name = pod.metadata.name or pod.metadata.generate_name
+        for spec, document in zip(pods.container_specs(pod), _containers(after), strict=True):
+            facts = PodFacts(namespace, name, pod.uid, annotations, runtime_class)
+            mutation = self._cluster.loaded.mutate(spec, facts)
+            if mutation is None:
+                continue
+            asks |= mutation.uses_devices
+            apply(mutation, spec, document)
+            annotations |= mutation.pod_annotations
+            runtime_class = runtime_class or mutation.runtime_class
+        if annotations != pod.metadata.annotations:
+            after.setdefault("metadata", {})["annotations"] = annotations
+        if runtime_class and not pod.spec.runtime_class_name:
+            after["spec"]["runtimeClassName"] = runtime_class
+        return asks
+
+    def _over_quota(self, after: dict[str, Any], namespace: str) -> str:
+        """Validate the request as it stands now, and hold it against the namespace's quota."""
+        pod = msgspec.convert(after, Pod)
+        meta = msgspec.structs.replace(pod.metadata, namespace=namespace, name=pod.metadata.name or "pod")
+        wanted = pods.request_of(
+            msgspec.structs.replace(pod, metadata=meta), self._cluster.loaded.parse, self._cluster.defaults
+        )
+        reason = self._cluster.inventory.quota.admission_refusal(wanted)
+        if reason is None:
+            return ""
+        return f"{OVER_QUOTA}: {reason.needed} asked for, {reason.available} {reason.detail}"
+
+
+def apply(mutation: Mutation, spec: ContainerSpec, document: dict[str, Any]) -> None:
+    """Write a vendor's wishes into a container of the pod document."""
+    for field, amounts in (("limits", mutation.limits), ("requests", mutation.requests)):
+        if amounts:
+            resources = document.get("resources") or {}
+            document["resources"] = resources
+            resources[field] = {**(resources.get(field) or {}), **amounts}
+    present = set(spec.env_names)
+    added = [{"name": name, "value": value} for name, value in mutation.env if name not in present]
+    if added:
+        document["env"] = [*(document.get("env") or []), *added]
+
+
+def _containers(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The container documents in the order of `pods.container_specs`."""
+    spec = document["spec"]
+    return [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
