@@ -293,6 +293,8 @@ class ApiServer:
                     await send("ADDED", obj)
             if initial:
                 await send("BOOKMARK", bookmark(**{"k8s.io/initial-events-end": "true"}))
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self._bookmark_seconds
         while request.transport is not None and not request.transport.is_closing():
             for event in store.since(version):
                 if event.resource is resource and (shown := _seen(event, call, test)):
@@ -300,12 +302,14 @@ class ApiServer:
                     if once:
                         _cut(request)
                 version = event.version
-            try:
-                async with asyncio.timeout(self._bookmark_seconds):
-                    await store.changed(version)
-            except TimeoutError:
-                if bookmarks:
-                    await send("BOOKMARK", bookmark())
+            if (left := due - loop.time()) > 0:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await store.changed(version)
+                continue
+            due = loop.time() + self._bookmark_seconds
+            if bookmarks:
+                await send("BOOKMARK", bookmark())
 
     # ---- writing
 

