@@ -81,6 +81,7 @@ class Family:
             `check_uuid` is asked for one of them only. False: every device is asked.
         account_modes: Device modes `account` must be asked about; None: all. Nodes without such devices are placed
             by vector code.
+        choose_policies: Words of the device policy under which `choose` is asked; None: always.
         capabilities: What the family supports.
     """
 
@@ -100,6 +101,7 @@ class Family:
     device_type_on_wire: bool = False
     exact_uuid_selectors: bool = True
     account_modes: frozenset[str] | None = None
+    choose_policies: frozenset[str] | None = None
     capabilities: Mapping[Capability, Grade] = field(default_factory=_empty)
 
 
