@@ -281,7 +281,7 @@ class KubeletLink:
     @property
     def is_connected(self) -> bool:
         """Whether every resource is registered and watched by the kubelet."""
-        return all(e.registered and e.watching for e in self.endpoints)
+        return bool(self.endpoints) and all(e.registered and e.watching for e in self.endpoints)
 
     async def check(self, *, force: bool = False) -> bool:
         """Serve and register what is not. Returns whether all is well; failures are logged, to be tried again."""

@@ -25,6 +25,7 @@ from hami_core.errors import DeviceError, HamiError, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from hami_core.agent.authority import Authority
     from hami_core.agent.cdi import SpecFolder
@@ -292,6 +293,10 @@ class Reconciler:
             if self._told.get(_key(entry)) != refusal.text:
                 self._told[_key(entry)] = refusal.text
                 self._host.refused(pod, entry.container, refusal.text)
+
+    def region_dir(self, record: Record) -> Path:
+        """The host folder of a container's region."""
+        return self._store.region_dir(record)
 
     # --- one pass ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,96 @@
+"""Each device's health is a state of its own; one bad reading is not yet a bad card. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from hami_core.model import Device, HealthChange
+
+
+class State(StrEnum):
+    """Where a device is."""
+
+    HEALTHY = "healthy"
+    SUSPECT = "suspect"
+    """One bad reading: still offered, looked at again soon."""
+    UNHEALTHY = "unhealthy"
+    RECOVERING = "recovering"
+    """Good readings again, not yet enough of them: not offered."""
+    CORDONED = "cordoned"
+    """Healthy, and kept from new pods by an operator."""
+
+
+BAD_READINGS: Final = 2
+"""In a row, until a device is unhealthy."""
+GOOD_READINGS: Final = 3
+"""In a row, until an unhealthy device is offered again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHealth:
+    """One device's state, readings in a row that speak for the next one, and what was last wrong."""
+
+    state: State = State.HEALTHY
+    readings: int = 0
+    reason: str = ""
+
+    @property
+    def offered(self) -> bool:
+        """Whether the kubelet may give out its slots."""
+        return self.state in {State.HEALTHY, State.SUSPECT, State.CORDONED}
+
+    def read(self, *, healthy: bool, reason: str = "") -> DeviceHealth:
+        """The state after one more reading."""
+        if healthy:
+            return self._good()
+        if self.state in {State.UNHEALTHY, State.RECOVERING}:
+            return DeviceHealth(State.UNHEALTHY, 0, reason)
+        bad = self.readings + 1 if self.state is State.SUSPECT else 1
+        return DeviceHealth(State.UNHEALTHY if bad >= BAD_READINGS else State.SUSPECT, bad, reason)
+
+    def _good(self) -> DeviceHealth:
+        if self.offered:
+            return DeviceHealth(State.HEALTHY)
+        good = self.readings + 1 if self.state is State.RECOVERING else 1
+        return DeviceHealth() if good >= GOOD_READINGS else DeviceHealth(State.RECOVERING, good, self.reason)
+
+
+class HealthBook:
+    """The states of a node's devices."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, DeviceHealth] = {}
+
+    def take(self, changes: Iterable[HealthChange]) -> list[tuple[str, DeviceHealth, DeviceHealth]]:
+        """Take readings in. Returns what changed state, as (device, before, after)."""
+        changed = []
+        for change in changes:
+            before = self.states.get(change.device_id, DeviceHealth())
+            after = before.read(healthy=change.healthy, reason=change.reason)
+            self.states[change.device_id] = after
+            if after.state is not before.state:
+                changed.append((change.device_id, before, after))
+        return changed
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether a device should be looked at again soon."""
+        return any(h.state in {State.SUSPECT, State.RECOVERING} for h in self.states.values())
+
+    def apply(self, devices: Iterable[Device]) -> tuple[Device, ...]:
+        """The devices with their health."""
+        return tuple(replace(d, healthy=d.healthy and self.states.get(d.id, DeviceHealth()).offered) for d in devices)
+
+    def shown(self, devices: Iterable[Device], cordoned: frozenset[str]) -> Mapping[str, State]:
+        """Each device's state for people and metrics."""
+        found: dict[str, State] = {}
+        for device in devices:
+            state = self.states.get(device.id, DeviceHealth()).state
+            state = State.UNHEALTHY if not device.healthy and state is State.HEALTHY else state
+            found[device.id] = State.CORDONED if device.id in cordoned and state is State.HEALTHY else state
+        return found

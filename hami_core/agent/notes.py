@@ -1,0 +1,111 @@
+"""What the agent tells the outside about pods: events, a touch when a refusal is over, the end of misfits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from hami_core.kube.events import reference
+from hami_core.kube.patch import metadata_patch
+from hami_core.kube.port import PODS, ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from hami_core.agent.kubelet import Endpoint
+    from hami_core.kube.events import EventRecorder
+    from hami_core.kube.objects import Pod
+    from hami_core.kube.port import KubeApi
+
+log = structlog.get_logger(__name__)
+
+TOUCH_KEY: Final = "hami.io/agent-retry"
+"""Pod annotation set when a container that was refused may start: the kubelet then tries at once."""
+MISFIT_S: Final = 30.0
+"""A pod with a controller that does not fit for so long is deleted, so that another takes its place elsewhere."""
+
+
+class PodNotes:
+    """The reconciler's `Host`.
+
+    Args:
+        api: Where pods are.
+        recorder: For events.
+        endpoints: By resource, for nudges; filled as they come to be.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        recorder: EventRecorder,
+        endpoints: Mapping[str, Endpoint],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.evicted = 0
+        self._api = api
+        self._recorder = recorder
+        self._endpoints = endpoints
+        self._clock = clock
+        self._misfits: dict[str, float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def refused(self, pod: Pod, container: str, reason: str) -> None:
+        """An event on the pod."""
+        self.warn(pod, "DevicesRefused", f"container {container}: {reason}")
+
+    def warn(self, pod: Pod, reason: str, message: str) -> None:
+        """A warning event on a pod."""
+        log.warning("pod", pod=pod.key, uid=pod.uid, reason=reason, text=message)
+        self._recorder.record(reference("Pod", pod), "Warning", reason, message)
+
+    def resolved(self, pod: Pod) -> None:
+        """Touch the pod."""
+        self._misfits.pop(pod.uid, None)
+        self._spawn(self._touch(pod))
+
+    def nudge(self, resource: str) -> None:
+        """Send the list of slots again."""
+        endpoint = self._endpoints.get(resource)
+        if endpoint:
+            endpoint.offer.nudge()
+
+    def misfitting(self, pod: Pod) -> None:
+        """Delete a pod that has not fitted for a while, if something will make another in its place."""
+        now = self._clock()
+        if len(self._misfits) > 1000:
+            self._misfits = {uid: at for uid, at in self._misfits.items() if now - at < 10 * MISFIT_S}
+        since = self._misfits.setdefault(pod.uid, now)
+        controlled = any(owner.controller for owner in pod.metadata.owner_references)
+        if now - since >= MISFIT_S and controlled and not pod.is_deleting:
+            self._misfits[pod.uid] = now
+            self.evict(pod, "its allocation does not fit on this node")
+
+    def evict(self, pod: Pod, why: str) -> None:
+        """Delete this very pod, telling why."""
+        self.warn(pod, "DevicesEvicted", f"deleted: {why}")
+        self.evicted += 1
+        self._spawn(self._delete(pod))
+
+    async def _touch(self, pod: Pod) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        try:
+            patch = metadata_patch(annotations={TOUCH_KEY: now}, uid=pod.uid)
+            await self._api.patch(PODS, pod.metadata.name, patch, pod.metadata.namespace)
+        except ApiError as error:
+            log.info("a pod was not touched, the kubelet tries by itself later", pod=pod.key, error=str(error))
+
+    async def _delete(self, pod: Pod) -> None:
+        try:
+            await self._api.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.uid)
+        except ApiError as error:
+            log.warning("a pod was not deleted", pod=pod.key, error=str(error))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,438 @@
+"""The agent process: wiring and lifecycle.
+
+Listens first, so that probes answer; then devices are discovered, records of containers that live are made good, and
+only then the kubelet is told, since it starts containers as soon as we are registered. On SIGTERM it stops serving
+the kubelet, ends what is being written and goes; running containers do not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import socket
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from hami_core._version import __version__
+from hami_core.agent.authority import Authority, Mode, Policy, load_keys
+from hami_core.agent.cdi import SpecFolder
+from hami_core.agent.health import HealthBook
+from hami_core.agent.identity import CheckpointReader
+from hami_core.agent.kubelet import Endpoint, KubeletLink
+from hami_core.agent.metrics import AgentMetrics
+from hami_core.agent.notes import PodNotes
+from hami_core.agent.pods import PodIndex
+from hami_core.agent.reconcile import Reconciler
+from hami_core.agent.records import RecordStore
+from hami_core.agent.registration import NodeWriter
+from hami_core.agent.vendor import Vendor
+from hami_core.agent.watch import watch_folder
+from hami_core.errors import ConfigError, HamiError
+from hami_core.http.health import Health
+from hami_core.http.serve import Listener, Server
+from hami_core.kube.events import EventRecorder
+from hami_core.kube.informer import Backoff, Informer
+from hami_core.kube.lease import LeaseElector
+from hami_core.kube.port import PODS
+from hami_core.model import Sample
+from hami_core.observe.metrics import build_info
+from hami_core.wire import keys
+from hami_core.wire.node import decode_cordon
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from hami_core.agent.vendor import NodeVendor
+    from hami_core.kube.port import KubeApi
+    from hami_core.model import ContainerRef, Device
+    from hami_core.settings import AgentSettings
+    from hami_core.wire.signature import PublicKey
+
+log = structlog.get_logger(__name__)
+
+LEASE_S: Final = 40
+"""How long the node's liveness Lease lasts; renewed four times within that."""
+DISAGREEMENT_S: Final = 30.0
+"""The kubelet's allocatable differs from what we offer for so long: register anew."""
+SUSPECT_S: Final = 1.0
+"""A device whose health is unsettled is looked at this often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the process is told, settings resolved.
+
+    Attributes:
+        node: This node's name.
+        plugin_dir: The kubelet's device-plugin folder.
+        cdi_dir: Where CDI specs go.
+        state_dir: Where records go; must outlive a reboot.
+        policy: Which allocations count.
+        public_keys: Keys they are verified with.
+        boot_id: Identity of this boot.
+        listen: Address of metrics and health; empty: nowhere.
+        token: Bearer token of the metrics; empty: none.
+        prestart_wait_s: How long PreStartContainer waits.
+        reconcile_s: How often everything is compared without cause.
+        health_s: How often devices' health is asked for.
+        drain_s: How long calls under way may take at the end.
+        lease_namespace: Namespace of the liveness Lease; empty: none is kept.
+    """
+
+    node: str
+    plugin_dir: Path
+    cdi_dir: Path
+    state_dir: Path
+    policy: Policy = field(default_factory=Policy)
+    public_keys: tuple[PublicKey, ...] = ()
+    boot_id: str = ""
+    listen: str = ""
+    token: str = ""
+    prestart_wait_s: float = 5.0
+    reconcile_s: float = 30.0
+    health_s: float = 5.0
+    drain_s: float = 10.0
+    lease_namespace: str = "kube-system"
+
+
+class Agent:
+    """All parts, wired.
+
+    Args:
+        api: The Kubernetes API.
+        sides: Node sides of the vendors served.
+        options: Settings.
+    """
+
+    def __init__(self, api: KubeApi, sides: Sequence[NodeVendor], options: Options) -> None:
+        self.options = options
+        self.vendors = tuple(Vendor(side) for side in sides)
+        self.endpoints: dict[str, Endpoint] = {}
+        self.recorder = EventRecorder(api, "hami-agent", instance=options.node)
+        self.notes = PodNotes(api, self.recorder, self.endpoints)
+        self.node = NodeWriter(api, options.node)
+        self.health = Health()
+        self._informer = Informer(api, PODS, field_selector=f"spec.nodeName={options.node}")
+        pods = PodIndex(self._informer, lambda: self.core.wake())  # noqa: PLW0108 - it is made below
+        resources = frozenset(r for vendor in self.vendors for r in vendor.resources)
+        families = {word: family for vendor in self.vendors for word, family in vendor.families.items()}
+        self.core = Reconciler(
+            vendors=self.vendors,
+            reader=CheckpointReader(options.plugin_dir, resources),
+            store=RecordStore(options.state_dir),
+            specs=SpecFolder(options.cdi_dir),
+            pods=pods,
+            authority=Authority(options.node, families, options.public_keys, options.policy),
+            host=self.notes,
+            boot_id=options.boot_id,
+            prestart_wait_s=options.prestart_wait_s,
+        )
+        self.link = KubeletLink(options.plugin_dir, ())
+        self._api = api
+        self._books = {vendor.name: HealthBook() for vendor in self.vendors}
+        self._discovered: dict[str, tuple[Device, ...]] = {}
+        self._registering: asyncio.Task[Any] | None = None
+        self._serving = False
+        self._build_health()
+
+    def _build_health(self) -> None:
+        self.health.ready("devices", lambda: "" if self._discovered else "no device was discovered yet")
+        self.health.ready(
+            "pods", lambda: "" if self._informer.synced.is_set() else "this node's pods are not known yet"
+        )
+        self.health.ready("kubelet", lambda: "" if self.link.is_connected else "not registered with the kubelet")
+        self.health.ready("node", lambda: "" if self.node.is_current else "the node object is not written yet")
+        self.health.ready("checkpoint", lambda: self.core.checkpoint_problem)
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until ``stop`` is set.
+
+        Raises:
+            ConfigError: Something an administrator has to mend.
+        """
+        server = Server(self._listeners())
+        await server.start()
+        if server.addresses:
+            log.info("serving metrics and health", address=server.addresses[0])
+        tasks: set[asyncio.Task[Any]] = set()
+        try:
+            # Discovery may have to be tried again for long; until then nothing is offered.
+            for work in (self._informer.run(), self.recorder.run(), self.node.informer.run(), self.node.run()):
+                tasks.add(asyncio.ensure_future(work))
+            starting = asyncio.ensure_future(self._start())
+            stopping = asyncio.ensure_future(stop.wait())
+            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+                tasks |= {asyncio.ensure_future(work) for work in self._loops()}
+                tasks.add(stopping)
+                done, _ = await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+                for task in done - {stopping}:
+                    task.result()
+            starting.cancel()
+        finally:
+            await self._end(server, tasks)
+
+    async def _start(self) -> None:
+        await asyncio.gather(*(self._discover_first(vendor) for vendor in self.vendors))
+        await self.core.start()
+        self._serving = True
+
+    def _loops(self) -> Iterable[Coroutine[Any, Any, None]]:
+        yield self.core.run()
+        yield watch_folder(self.options.plugin_dir, self._changed)
+        yield self._reconcile_loop()
+        for vendor in self.vendors:
+            yield self._health_loop(vendor)
+        if self.options.lease_namespace:
+            name = f"hami-agent-{self.options.node}"
+            identity = f"{self.options.node}_{os.getpid()}"
+            namespace = self.options.lease_namespace
+            elector = LeaseElector(self._api, namespace, name, identity, duration_s=LEASE_S, retry_s=LEASE_S / 4)
+            yield elector.run()
+
+    async def _end(self, server: Server, tasks: set[asyncio.Task[Any]]) -> None:
+        await self.link.stop()
+        for task in tasks:
+            task.cancel()
+        if self._registering:
+            self._registering.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for vendor in self.vendors:
+            vendor.close()
+        await server.stop(min(self.options.drain_s, 2.0))
+        log.info("stopped")
+
+    def _listeners(self) -> list[Listener]:
+        if not self.options.listen:
+            return []
+        metrics = AgentMetrics(
+            self.vendors, self._containers, self._samples, extra=[build_info(__version__)], token=self.options.token
+        )
+        return [Listener(self.options.listen, [metrics.route(), *self.health.routes()], body_limit=1 << 16)]
+
+    # --- kubelet ---------------------------------------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        self.core.wake()
+        if self._registering is None or self._registering.done():
+            self._registering = asyncio.ensure_future(self.link.check())
+
+    async def _reconcile_loop(self) -> None:
+        differs = 0.0
+        while True:
+            await asyncio.sleep(min(self.options.reconcile_s, DISAGREEMENT_S / 3))
+            self.core.wake()
+            differs = differs + DISAGREEMENT_S / 3 if self._disagrees() else 0.0
+            if differs >= DISAGREEMENT_S:
+                log.warning("the kubelet's allocatable is not what is offered, registering anew")
+                await self.link.check(force=True)
+                differs = 0.0
+
+    def _disagrees(self) -> bool:
+        node = self.node.node
+        if node is None:
+            return False
+        return any(node.status.allocatable.get(r, "0") != str(e.offer.healthy) for r, e in self.endpoints.items())
+
+    # --- devices ---------------------------------------------------------------------------------------------------
+
+    async def _discover_first(self, vendor: Vendor) -> None:
+        backoff = Backoff(1.0, 30.0)
+        while True:
+            try:
+                await self._discover(vendor)
+            except HamiError as error:
+                wait = backoff.next()
+                log.warning("devices can't be discovered", vendor=vendor.name, error=str(error), retry_s=round(wait, 1))
+                await asyncio.sleep(wait)
+            else:
+                return
+
+    async def _discover(self, vendor: Vendor) -> None:
+        self._discovered[vendor.name] = await vendor.discover()
+        await self._advertise(vendor)
+
+    async def _advertise(self, vendor: Vendor) -> None:
+        devices = self._books[vendor.name].apply(self._discovered[vendor.name])
+        said = await vendor.advertise(devices)
+        self.core.devices.update({device.id: device for device in devices})
+        for resource, slots in said.slots.items():
+            endpoint = self.endpoints.get(resource)
+            if endpoint is None:
+                endpoint = self.endpoints[resource] = Endpoint(self.options.plugin_dir, resource, self.core)
+                self.link.endpoints = (*self.link.endpoints, endpoint)
+            if endpoint.offer.set(slots):
+                log.info("slots offered", resource=resource, slots=len(slots), healthy=endpoint.offer.healthy)
+        self.node.want(said.annotations, said.labels)
+        self.core.wake()
+
+    async def _health_loop(self, vendor: Vendor) -> None:
+        book = self._books[vendor.name]
+        while True:
+            await asyncio.sleep(SUSPECT_S if book.unsettled else self.options.health_s)
+            try:
+                changed = book.take(await vendor.health(self._discovered[vendor.name]))
+                for device, before, after in changed:
+                    log.warning("device health", device=device, was=before.state, now=after.state, reason=after.reason)
+                if any(before.offered != after.offered for _, before, after in changed):
+                    await self._discover(vendor)
+            except HamiError as error:
+                log.warning("devices' health can't be told", vendor=vendor.name, error=str(error))
+
+    # --- what is told ----------------------------------------------------------------------------------------------
+
+    def _containers(self, vendor: str) -> tuple[Mapping[str, ContainerRef], Mapping[str, str]]:
+        live = [r for r in self.core.records.values() if r.vendor == vendor and not r.gone]
+        return {r.id: r.ref for r in live}, {r.id: str(self.core.region_dir(r)) for r in live}
+
+    def _samples(self) -> Iterable[Sample]:
+        node = {"node": self.options.node}
+        c = self.core.counters
+        for name, value, text in (
+            ("hami_agent_allocations", c.allocations, "Containers the kubelet asked a name for"),
+            ("hami_agent_prestarts", c.prestarts, "PreStartContainer calls"),
+            ("hami_agent_refusals", c.refusals, "PreStartContainer calls refused"),
+            ("hami_agent_checkpoint_nudges", c.nudges, "Times the kubelet was made to write its checkpoint again"),
+            ("hami_agent_specs_written", c.specs_written, "CDI specs written"),
+            ("hami_agent_names_lost", c.lost_names, "Names given for containers that never came to be"),
+            (
+                "hami_slot_card_mismatch",
+                c.slot_card_mismatches,
+                "Containers whose slots are of other cards than booked",
+            ),
+            ("hami_agent_evictions", self.notes.evicted, "Pods deleted by the agent"),
+            ("hami_agent_containers", len(self.core.records), "Containers with devices on this node"),
+            ("hami_agent_node_writes", self.node.written, "Times the node object was written"),
+        ):
+            yield Sample(name, node, float(value), text)
+        yield from self._device_samples(node)
+
+    def _device_samples(self, node: Mapping[str, str]) -> Iterable[Sample]:
+        mine = self.node.node
+        cordoned = decode_cordon(mine.metadata.annotations.get(keys.DEVICE_CORDON, "") if mine else "")
+        for name, devices in self._discovered.items():
+            states = self._books[name].shown(devices, cordoned)
+            for device, state in states.items():
+                labels = {**node, "device_uuid": device, "state": state.value}
+                yield Sample("hami_device_state", labels, 1.0, "1 for the state each device is in")
+            for state, count in Counter(states.values()).items():
+                labels = {**node, "vendor": name, "state": state.value}
+                yield Sample("hami_devices", labels, float(count), "Devices by state")
+
+
+# --- from settings -------------------------------------------------------------------------------------------------
+
+
+def run(settings: AgentSettings) -> int:
+    """Run the agent until SIGTERM or SIGINT. Returns the exit code.
+
+    Raises:
+        ConfigError: A setting or the machine is not as needed.
+    """
+    from hami_core.observe.log import configure  # noqa: PLC0415 - a process's own
+
+    configure(settings.log_level, settings.log_format, component="agent", node=settings.node_name)
+    _export(settings)
+    return asyncio.run(_main(settings))
+
+
+async def _main(settings: AgentSettings) -> int:
+    from hami_core.kube.official import connect  # noqa: PLC0415 - a second of import
+
+    sides = _vendors(settings)
+    options = options_of(settings)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    options.state_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with (options.state_dir / "agent.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError("state_dir", f"another agent runs on {options.state_dir}", "stop it first") from error
+        api = await connect(settings.kubeconfig, user_agent=f"hami-agent/{__version__}")
+        try:
+            await Agent(api, sides, options).run(stop)
+        finally:
+            await api.close()
+    return 0
+
+
+def _vendors(settings: AgentSettings) -> Sequence[NodeVendor]:
+    from hami_core.plugins import load  # noqa: PLC0415 - loads vendors' libraries
+    from hami_core.settings import DeviceConfig, load_device_config  # noqa: PLC0415
+
+    path = settings.device_config_file
+    config: DeviceConfig | dict[str, Any] = load_device_config(path) if path else {}
+    loaded = load(config, side="node", only=[settings.vendor] if settings.vendor else None)
+    loaded.require()
+    if settings.vendor:
+        loaded.vendor(settings.vendor)
+    return loaded.vendors
+
+
+def _export(settings: AgentSettings) -> None:
+    """Tell vendors, by the environment, what the agent was told: their own settings start from it."""
+    os.environ["NODE_NAME"] = settings.node_name
+    for name in ("node_name", "state_dir", "node_config_file", "enforcement", "legacy_metrics"):
+        os.environ["HAMI_" + name.upper()] = str(getattr(settings, name))
+    os.environ["HAMI_CDI_SEARCH_DIRS"] = ",".join(settings.cdi_search_dirs)
+
+
+def options_of(settings: AgentSettings) -> Options:
+    """Resolve settings: read keys, boot id and token.
+
+    Raises:
+        ConfigError: A file is missing or wrong.
+    """
+    before = settings.adopt_before
+    if before is not None and before.tzinfo is None:
+        before = before.replace(tzinfo=UTC)
+    return Options(
+        node=settings.node_name,
+        plugin_dir=settings.kubelet_plugin_dir.absolute(),
+        cdi_dir=settings.cdi_dir.absolute(),
+        state_dir=settings.state_dir.absolute(),
+        policy=Policy(Mode(settings.mode), before, frozenset(settings.trust_schedulers)),
+        public_keys=load_keys(settings.signing_keys) if settings.signing_keys else (),
+        boot_id=_boot_id(settings.proc_dir),
+        listen=settings.metrics_bind_address,
+        token=_token(settings.metrics_token_file),
+        prestart_wait_s=settings.prestart_timeout,
+        reconcile_s=settings.reconcile_interval,
+        health_s=settings.health_interval,
+        drain_s=settings.drain_time,
+        lease_namespace=os.environ.get("POD_NAMESPACE", "kube-system"),
+    )
+
+
+def _boot_id(proc: Path) -> str:
+    try:
+        return (proc / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError as error:
+        log.warning("this boot can't be told from the last, specs are written anew", error=str(error))
+        return f"{socket.gethostname()}-{os.getpid()}"
+
+
+def _token(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        token = path.read_text().strip()
+    except OSError as error:
+        raise ConfigError("metrics_token_file", f"{path} can't be read: {error.strerror}") from error
+    if not token:
+        raise ConfigError("metrics_token_file", f"{path} is empty", "write a token into it")
+    return token

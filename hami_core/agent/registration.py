@@ -1,0 +1,84 @@
+"""What this node says of its devices: annotations and labels on its object, written only where they differ."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from hami_core.kube.informer import Backoff, Informer
+from hami_core.kube.patch import metadata_patch
+from hami_core.kube.port import NODES, ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hami_core.kube.objects import Node
+    from hami_core.kube.port import KubeApi
+
+log = structlog.get_logger(__name__)
+
+
+class NodeWriter:
+    """Keeps some annotations and labels of one node as wanted: whoever changes them finds them put right.
+
+    Args:
+        api: Where.
+        node: The node's name.
+    """
+
+    def __init__(self, api: KubeApi, node: str) -> None:
+        self.informer: Informer[Node] = Informer(api, NODES, field_selector=f"metadata.name={node}")
+        self.written = 0
+        self.is_current = False
+        """Whether the node object says what is wanted."""
+        self._api = api
+        self._node = node
+        self._annotations: dict[str, str] = {}
+        self._labels: dict[str, str] = {}
+        self._wake = asyncio.Event()
+        self.informer.on_change(lambda _old, _new: self._wake.set())
+
+    def want(self, annotations: Mapping[str, str], labels: Mapping[str, str]) -> None:
+        """Set what the node is to say."""
+        self._annotations.update(annotations)
+        self._labels.update(labels)
+        self.is_current = False
+        self._wake.set()
+
+    @property
+    def node(self) -> Node | None:
+        """The node object as last seen."""
+        return self.informer.store.get(self._node)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        backoff = Backoff(0.5, 30)
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._write()
+                backoff.reset()
+            except ApiError as error:
+                wait = max(backoff.next(), error.retry_after_s)
+                log.warning("the node object was not written", error=str(error), retry_s=round(wait, 2))
+                await asyncio.sleep(wait)
+                self._wake.set()
+
+    async def _write(self) -> None:
+        node = self.node
+        if node is None:
+            return
+        annotations = _difference(self._annotations, node.metadata.annotations)
+        labels = _difference(self._labels, node.metadata.labels)
+        if annotations or labels:
+            await self._api.patch(NODES, self._node, metadata_patch(annotations=annotations, labels=labels))
+            self.written += 1
+            log.info("node object written", keys=sorted({*annotations, *labels}))
+        self.is_current = True
+
+
+def _difference(wanted: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str | None]:
+    return {key: value for key, value in wanted.items() if there.get(key) != value}
