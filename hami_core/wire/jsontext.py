@@ -34,7 +34,8 @@ def decode(decoder: Decoder[T], text: str, *, key: str) -> T:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         problem = str(error)
         found = _BYTE.search(problem) or _ELEMENT.search(problem)
-        raise WireError(key, int(found[1]) if found else -1, problem) from None
+        end = len(text) if "truncated" in problem else -1
+        raise WireError(key, int(found[1]) if found else end, problem) from None
 
 
 def encode(value: Any) -> str:  # noqa: ANN401 - whatever msgspec encodes

@@ -86,8 +86,8 @@ def sign(private_key: PrivateKey, statement: SignedStatement) -> str:
     """Sign a statement; the answer is the value of `keys.SIGNATURE`."""
     if not 0 <= statement.epoch <= MAX_EPOCH:
         raise WireError(keys.SIGNATURE, -1, f"epoch {statement.epoch} is out of range")
-    signature = base64.urlsafe_b64encode(private_key.sign(statement.canonical())).rstrip(b"=").decode()
-    return f"v1:{statement.epoch}:{key_id(private_key.public_key())}:{signature}"
+    signature = private_key.sign(statement.canonical())
+    return f"v1:{statement.epoch}:{key_id(private_key.public_key())}:{_text(signature)}"
 
 
 def verify(public_keys: Sequence[PublicKey], text: str, statement: SignedStatement) -> int:
@@ -114,6 +114,8 @@ def verify(public_keys: Sequence[PublicKey], text: str, statement: SignedStateme
         raise WireError(keys.SIGNATURE, match.start(2), f"signed with key {match[2]}, valid keys: {known}")
     try:
         signature = base64.b64decode(match[3] + "==", altchars=b"-_", validate=True)
+        if _text(signature) != match[3]:  # the last character has bits to spare: one signature has one text
+            raise InvalidSignature
         chosen[0].verify(signature, replace(statement, epoch=epoch).canonical())
     except (InvalidSignature, binascii.Error):
         problem = f"does not belong to this allocation (pod UID {statement.pod_uid}, node {statement.node})"
@@ -192,6 +194,10 @@ def load_public_keys(pem: bytes, *, where: str) -> tuple[PublicKey, ...]:
     if not found:
         raise ConfigError(where, "holds no PEM public key", "write '-----BEGIN PUBLIC KEY-----' blocks")
     return tuple(found)
+
+
+def _text(signature: bytes) -> str:
+    return base64.urlsafe_b64encode(signature).rstrip(b"=").decode()
 
 
 def _prefixed(part: bytes | str) -> bytes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hami_ascend._version import __version__
 from hami_ascend.config import AscendConfig, Chip, ChipTemplate
 from hami_ascend.plugin import Ascend
 
-__all__ = ["Ascend", "AscendConfig", "Chip", "ChipTemplate", "__version__"]
+__all__ = ["Ascend", "AscendConfig", "Chip", "ChipTemplate"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hami_cambricon._version import __version__
 from hami_cambricon.config import CambriconConfig
 from hami_cambricon.plugin import Cambricon
 
-__all__ = ["Cambricon", "CambriconConfig", "__version__"]
+__all__ = ["Cambricon", "CambriconConfig"]
