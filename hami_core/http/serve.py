@@ -132,12 +132,12 @@ class Server:
 
 
 def parse_address(address: str) -> tuple[str | None, int] | Path:
-    """``host:port`` as a pair (host None: all addresses), ``unix:/path`` as a path.
+    """``host:port`` as a pair (host None: all addresses), ``unix:/path`` or ``/path`` as a path.
 
     Raises:
         ConfigError: Neither.
     """
-    if address.startswith("unix:"):
+    if address.startswith(("unix:", "/")):
         return Path(address.removeprefix("unix:"))
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:

@@ -59,14 +59,41 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - any stru
     return msgspec.json.Decoder(kind)
 
 
+class Throttle:
+    """A token bucket: ``burst`` requests at once, then ``qps`` a second, in the order they came."""
+
+    def __init__(self, qps: float, burst: int) -> None:
+        self._interval = 1.0 / qps
+        self._slack = self._interval * max(burst - 1, 0)
+        self._next = float("-inf")
+
+    async def wait(self) -> None:
+        """Wait for one's turn."""
+        now = asyncio.get_running_loop().time()
+        self._next = max(self._next, now - self._slack) + self._interval
+        delay = self._next - self._interval - now
+        if delay > 0:
+            await asyncio.sleep(delay)
+
+
 class OfficialKubeApi:
     """`hami_core.kube.port.KubeApi` over HTTP. Make one with `connect`."""
 
-    def __init__(self, configuration: Any, session: aiohttp.ClientSession, refresher: Any = None) -> None:  # noqa: ANN401 - untyped library
+    def __init__(
+        self,
+        configuration: Any,  # noqa: ANN401 - untyped library
+        session: aiohttp.ClientSession,
+        refresher: asyncio.Task[None] | None = None,
+        *,
+        timeout_s: float | None = None,
+        throttle: Throttle | None = None,
+    ) -> None:
         self._configuration = configuration
         self._session = session
         self._base = str(configuration.host).rstrip("/")
         self._refresher = refresher
+        self._timeout_s = timeout_s or REQUEST_TIMEOUT_S
+        self._throttle = throttle
 
     async def list(
         self,
@@ -88,7 +115,7 @@ class OfficialKubeApi:
             **{"continue": continue_token},
         )
         path = resource.path(namespace=namespace)
-        body = await self._call("list", "GET", path, query=query, timeout_s=3 * REQUEST_TIMEOUT_S)
+        body = await self._call("list", "GET", path, query=query, patience=3)
         return _page(resource, body)
 
     async def watch(
@@ -189,10 +216,12 @@ class OfficialKubeApi:
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "application/json",
-        timeout_s: float = REQUEST_TIMEOUT_S,
+        patience: float = 1.0,
     ) -> bytes:
         verb = f"{action} {path}"
-        timeout = aiohttp.ClientTimeout(total=timeout_s)
+        timeout = aiohttp.ClientTimeout(total=self._timeout_s * patience)
+        if self._throttle is not None and action != "bind":
+            await self._throttle.wait()
         async with self._request(
             verb, method, path, query=query, body=body, content_type=content_type, limits=timeout
         ) as response:
@@ -244,6 +273,9 @@ async def connect(
     context: str | None = None,
     user_agent: str = "hami",
     connections: int = 64,
+    timeout_s: float | None = None,
+    qps: float = 0.0,
+    burst: int = 1,
 ) -> OfficialKubeApi:
     """Connect as ``kubectl`` would.
 
@@ -252,6 +284,9 @@ async def connect(
         context: Context of the file; None: its current one.
         user_agent: What the API server's audit log shows.
         connections: Most connections at once.
+        timeout_s: Deadline of each call but watches; None: `REQUEST_TIMEOUT_S`.
+        qps: Requests a second at most, 0: no limit. Watches and Bindings are never held up.
+        burst: Requests at once above that.
 
     Raises:
         ConfigError: No usable configuration.
@@ -279,7 +314,8 @@ async def connect(
     session = aiohttp.ClientSession(
         connector=connector, headers={"User-Agent": user_agent}, trust_env=True, read_bufsize=2**20
     )
-    return OfficialKubeApi(configuration, session, refresher)
+    throttle = Throttle(qps, burst) if qps else None
+    return OfficialKubeApi(configuration, session, refresher, timeout_s=timeout_s, throttle=throttle)
 
 
 def _configuration_source(kubeconfig: Path | str | None) -> Path | None:

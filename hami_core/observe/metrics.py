@@ -78,6 +78,23 @@ HAMI_SCHEDULER: Final = (
 )
 """HAMi v2.10's scheduler metrics (port 9395)."""
 
+_OLD: Final = ("nodeid", "deviceuuid", "deviceidx", "devicetype")
+_OLD_VGPU: Final = ("podnamespace", "nodename", "podname", "containeridx", "deviceuuid")
+
+HAMI_SCHEDULER_LEGACY: Final = (
+    _hami("GPUDeviceMemoryLimit", "Memory the device offers.", *_OLD),
+    _hami("GPUDeviceCoreLimit", "Compute the device offers, percent.", *_OLD),
+    _hami("GPUDeviceMemoryAllocated", "Memory booked on the device.", *_OLD, "devicecores"),
+    _hami("GPUDeviceSharedNum", "Slots booked on the device.", *_OLD),
+    _hami("GPUDeviceCoreAllocated", "Compute booked on the device, percent.", *_OLD),
+    _hami("nodeGPUOverview", "Memory booked on the device.", *_OLD, "devicecores", "devicememorylimit"),
+    _hami("nodeGPUMemoryPercentage", "Share of the device's memory that is booked.", *_OLD[:3]),
+    _hami("QuotaUsed", "Device resource in use in a namespace.", "quotanamespace", "quotaName", "limit"),
+    _hami("vGPUMemoryAllocated", "Memory booked for a pod on a device.", *_OLD_VGPU),
+    _hami("vGPUCoreAllocated", "Compute booked for a pod on a device, percent.", *_OLD_VGPU),
+)
+"""The same under HAMi's old names (``--legacy-metrics``)."""
+
 HAMI_MONITOR: Final = (
     _hami("hami_host_gpu_memory_used_bytes", "Device memory in use on the host.", *_DEVICE),
     _hami("hami_host_gpu_utilization_ratio", "Device utilisation on the host, percent.", *_DEVICE),

@@ -95,10 +95,10 @@ class Cluster:
         await self.pods.refresh()
         return self._epoch
 
-    async def watch_drift(self) -> None:
+    async def watch_drift(self, every_s: float = DRIFT_CHECK_S) -> None:
         """Recompute usage now and then and compare, until cancelled."""
         while True:
-            await asyncio.sleep(DRIFT_CHECK_S)
+            await asyncio.sleep(every_s)
             self.drift = self.inventory.drift()
             if self.drift:
                 log.error("usage kept incrementally differed from usage recomputed", rows=self.drift)

@@ -59,12 +59,16 @@ class Filter:
         cluster: What is known.
         notes: Events.
         limit: How many nodes are answered; 0: all that fit.
+        hold_s: How long a hold lasts, and how long where kube-scheduler may wait.
     """
 
-    def __init__(self, cluster: Cluster, notes: Notes, *, limit: int = 16) -> None:
+    def __init__(
+        self, cluster: Cluster, notes: Notes, *, limit: int = 16, hold_s: tuple[float, float] = (HOLD_S, LONG_HOLD_S)
+    ) -> None:
         self._cluster = cluster
         self._notes = notes
         self._limit = limit or ALL
+        self._hold_s, self._long_hold_s = hold_s
         self._rankings: OrderedDict[str, Ranking] = OrderedDict()
 
     async def __call__(self, request: Request) -> Response:
@@ -114,7 +118,7 @@ class Filter:
     def hold(self, pod: Pod, wanted: PodRequest, outcome: FilterOutcome) -> Ranking:
         """Hold the pod's place on the best node and remember the ranking."""
         name = outcome.best[0][0]
-        lasts = LONG_HOLD_S if pods.may_wait_long(pod) else HOLD_S
+        lasts = self._long_hold_s if pods.may_wait_long(pod) else self._hold_s
         self._cluster.inventory.hold(wanted, name, self._cluster.now() + lasts)
         ranking = Ranking(tuple(outcome.best), name)
         self._rankings[wanted.uid] = ranking

@@ -128,18 +128,7 @@ class BindGate:
         """
         if not self._leadership.is_leader and not await self._leadership.confirm():
             raise NotLeaderError("this replica does not hold the scheduler's lease")
-        if self._catching_up is None or self._term != self._leadership.epoch:
-            self._begin()
-        assert self._catching_up is not None  # noqa: S101 - set by _begin; for the type checker
-        try:
-            async with asyncio.timeout(CATCH_UP_S):
-                self._epoch = await asyncio.shield(self._catching_up)
-        except TimeoutError:
-            raise NotLeaderError("just became leader and is still reading the bookings made before") from None
-        except asyncio.CancelledError:
-            if self._catching_up.cancelled():
-                raise NotLeaderError("leadership was lost while the bookings made before were read") from None
-            raise
+        self._epoch = await self._caught_up(self._begin())
         now = self._clock()
         write_by = self._leadership.expires_at - WRITE_S
         if not self._leadership.is_leader or now >= write_by:
@@ -153,12 +142,26 @@ class BindGate:
         if task is not None:
             await asyncio.gather(task, return_exceptions=True)
 
-    def _begin(self) -> None:
-        if self._catching_up is not None and self._term == self._leadership.epoch:
-            return
-        self._forget()
-        self._term = self._leadership.epoch
-        self._catching_up = asyncio.create_task(self._learn(self._term), name="catch-up")
+    async def _caught_up(self, task: asyncio.Task[int]) -> int:
+        """The term's epoch, once everything before it is known."""
+        done, _ = await asyncio.wait({task}, timeout=CATCH_UP_S)
+        if not done:
+            raise NotLeaderError("just became leader and is still reading the bookings made before")
+        if task.cancelled():
+            raise NotLeaderError("leadership was lost while the bookings made before were read")
+        error = task.exception()
+        if error is not None:
+            if task is self._catching_up:
+                self._forget()  # the next Bind tries again
+            raise NotLeaderError(f"the bookings made before can't be read: {error}") from error
+        return task.result()
+
+    def _begin(self) -> asyncio.Task[int]:
+        if self._catching_up is None or self._term != self._leadership.epoch:
+            self._forget()
+            self._term = self._leadership.epoch
+            self._catching_up = asyncio.create_task(self._learn(self._term), name="catch-up")
+        return self._catching_up
 
     def _forget(self) -> None:
         if self._catching_up is not None:

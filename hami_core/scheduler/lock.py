@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -43,7 +43,8 @@ class NodeLocks:
     Args:
         api: The Kubernetes API.
         loaded: Says which locks a pod's vendors need.
-        wait_s: How long a pod waits for a lock others hold, 2 s at least: the extender's ``httpTimeout`` less 5 s.
+        wait_s: How long a pod waits for a lock others hold, 0: not at all; at most the extender's time-out less 5 s.
+        expiry_s: Age from which a lock counts as left behind.
         wall_clock: Now, with zone: the locks hold times.
     """
 
@@ -53,11 +54,13 @@ class NodeLocks:
         loaded: Loaded,
         *,
         wait_s: float = 0.0,
+        expiry_s: float = NODE_LOCK_TIMEOUT.total_seconds(),
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api = api
         self._loaded = loaded
         self._wait_s = wait_s
+        self._expiry = timedelta(seconds=expiry_s)
         self._now = wall_clock
 
     @asynccontextmanager
@@ -80,13 +83,13 @@ class NodeLocks:
             raise
 
     async def _take(self, node: str, pod: Pod, key: str, protocol: str) -> None:
-        try:
-            async with asyncio.timeout(max(self._wait_s, 2.0)):
-                while not await self._try(node, pod, key, protocol):  # noqa: ASYNC110 - another process gives it back
-                    await asyncio.sleep(RETRY_S)
-        except TimeoutError:
-            problem = f"node {node} is locked: node lock contention"
-            raise KubeError(f"lock {node}", 0, problem, retryable=True) from None
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._wait_s
+        while not await self._try(node, pod, key, protocol):
+            if loop.time() >= end:
+                problem = f"node {node} is locked: node lock contention"
+                raise KubeError(f"lock {node}", 0, problem, retryable=True)
+            await asyncio.sleep(RETRY_S)
 
     async def _try(self, node: str, pod: Pod, key: str, protocol: str) -> bool:
         found = await self._api.get(NODES, node)
@@ -98,7 +101,7 @@ class NodeLocks:
             pod=pod.metadata.name,
             now=now,
             holder_exists=await self._holder_exists(text, key),
-            timeout=CAMBRICON_LOCK_TIMEOUT if protocol == "time" else NODE_LOCK_TIMEOUT,
+            timeout=CAMBRICON_LOCK_TIMEOUT if protocol == "time" else self._expiry,
             key=key,
         )
         if verdict is LockVerdict.OURS:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
+import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -20,81 +20,40 @@ from hami_core.errors import KubeError
 from hami_core.http import tls
 from hami_core.http.health import Health
 from hami_core.http.metrics import metrics_route
-from hami_core.http.serve import Listener, Request, Response, Route, Server
+from hami_core.http.serve import Listener, Request, Response, Route, Server, text
 from hami_core.kube.events import EventRecorder
 from hami_core.kube.informer import Backoff
+from hami_core.kube.official import connect
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import PODS, ApiError
 from hami_core.observe import metrics as tables
-from hami_core.placement.policy import PolicyDefaults
+from hami_core.observe.log import configure
+from hami_core.plugins import load
 from hami_core.scheduler import state
 from hami_core.scheduler.bind import Bind, Signing
 from hami_core.scheduler.cluster import Cluster
 from hami_core.scheduler.filter import Filter
-from hami_core.scheduler.leadership import Always, BindGate, Leadership
+from hami_core.scheduler.leadership import Always, BindGate
 from hami_core.scheduler.lock import NodeLocks
 from hami_core.scheduler.notes import Notes
+from hami_core.scheduler.options import LeadershipFactory, Options, from_settings, leadership
 from hami_core.scheduler.prioritize import Prioritize
 from hami_core.scheduler.webhook import Webhook
+from hami_core.settings import load_device_config
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
     from hami_core.http.serve import Handler
     from hami_core.kube.port import KubeApi
     from hami_core.plugins import Loaded
-    from hami_core.wire.signature import PrivateKey, PublicKey
+    from hami_core.settings import SchedulerSettings
 
 log = structlog.get_logger(__name__)
 
 LABELS_COPIED_SINCE: Final = (1, 35)
 """Kubernetes version from which a Binding's labels reach the pod."""
-
-LeadershipFactory = Callable[[Callable[[bool], None]], Leadership]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the process is told, settings resolved.
-
-    Attributes:
-        scheduler_name: Written to pods that ask for devices; source of events.
-        overwrite_default: Whether ``default-scheduler`` may be replaced.
-        defaults: Policies of pods that name none.
-        filter_return: Nodes a Filter answers at most; 0: all that fit.
-        extender: Listen address of the extender verbs.
-        extender_tls: Its TLS files, or None.
-        webhook: Listen address of the webhook; empty: the extender's.
-        webhook_tls: Its TLS files, or None.
-        metrics: Listen address of the metrics; empty: none.
-        metrics_token: Bearer token a scrape needs; empty: none.
-        body_limit: Bytes a request may have.
-        node_labels: Only nodes with these labels are registered.
-        signing_key: Signs allocations; None: they are unsigned.
-        public_keys: Further keys whose signatures count.
-        lock_wait_s: How long a pod waits for a node lock.
-        drain_s: How long requests under way may take when the process ends.
-        instance: Which replica, in events.
-        own_pod: Namespace and name of the pod we run in, to be labelled with our role; empty: not known.
-    """
-
-    scheduler_name: str = "hami-scheduler"
-    overwrite_default: bool = True
-    defaults: PolicyDefaults = field(default_factory=PolicyDefaults)
-    filter_return: int = 16
-    extender: str = "127.0.0.1:8080"
-    extender_tls: tls.TlsFiles | None = None
-    webhook: str = ""
-    webhook_tls: tls.TlsFiles | None = None
-    metrics: str = ":9395"
-    metrics_token: str = ""
-    body_limit: int = 64 * 2**20
-    node_labels: dict[str, str] = field(default_factory=dict)
-    signing_key: PrivateKey | None = None
-    public_keys: tuple[PublicKey, ...] = ()
-    lock_wait_s: float = 20.0
-    drain_s: float = 10.0
-    instance: str = ""
-    own_pod: tuple[str, str] = ("", "")
 
 
 class Scheduler:
@@ -132,9 +91,11 @@ class Scheduler:
         self.gate = BindGate(self.leadership, self.cluster.catch_up, clock=clock)
         self.recorder = EventRecorder(api, options.scheduler_name, instance=options.instance)
         notes = Notes(self.recorder, self.cluster)
-        self.filter = Filter(self.cluster, notes, limit=options.filter_return)
+        self.filter = Filter(
+            self.cluster, notes, limit=options.filter_return, hold_s=(options.hold_s, options.long_hold_s)
+        )
         self.prioritize = Prioritize(self.cluster, self.filter)
-        locks = NodeLocks(api, loaded, wait_s=options.lock_wait_s)
+        locks = NodeLocks(api, loaded, wait_s=options.lock_wait_s, expiry_s=options.lock_expiry_s)
         self.bind = Bind(
             api,
             self.cluster,
@@ -175,7 +136,7 @@ class Scheduler:
             self._spawn(f"informer-{informer.resource.plural}", informer.run())
         self._spawn("leadership", self.leadership.run())
         self._spawn("events", self.recorder.run())
-        self._spawn("drift", self.cluster.watch_drift())
+        self._spawn("drift", self.cluster.watch_drift(self.options.drift_s))
         self._spawn("first-sync", self._after_sync())
         self._spawn("server-version", self._learn_version())
         for number, reloading in enumerate(self._tls):
@@ -227,7 +188,8 @@ class Scheduler:
             context = self._context(options.webhook_tls)
             listeners.append(Listener(options.webhook, [admission, *probes], context, options.body_limit))
         if options.metrics:
-            listeners.append(Listener(options.metrics, [metrics, *probes]))
+            debug = [Route("GET", "/debug/stacks", stacks)] if options.profiling else []
+            listeners.append(Listener(options.metrics, [metrics, *probes, *debug]))
         return listeners
 
     def _context(self, files: tls.TlsFiles | None) -> Any:  # noqa: ANN401 - ssl.SSLContext or None
@@ -252,6 +214,9 @@ class Scheduler:
     def _describe_state(self) -> None:
         registry = self.metrics.registry
         registry.register(tables.StateCollector(tables.HAMI_SCHEDULER, lambda: state.rows(self.cluster)))
+        if self.options.legacy_metrics:
+            legacy = tables.StateCollector(tables.HAMI_SCHEDULER_LEGACY, lambda: state.legacy_rows(self.cluster))
+            registry.register(legacy)
         registry.register(tables.build_info(__version__))
         gauge = self.metrics.gauge
         inventory = self.cluster.inventory
@@ -336,8 +301,52 @@ def _result(verb: str, response: Response) -> str:
 
 
 def _version(version: Mapping[str, str]) -> tuple[int, int]:
-    def number(text: str) -> int:
-        digits = "".join(character for character in text if character.isdigit())
+    def number(part: str) -> int:
+        digits = "".join(character for character in part if character.isdigit())
         return int(digits) if digits else 0
 
     return number(version.get("major", "")), number(version.get("minor", ""))
+
+
+async def stacks(_: Request) -> Response:
+    """Where every task of the process stands."""
+    out = io.StringIO()
+    for task in asyncio.all_tasks():
+        task.print_stack(file=out)
+    return text(200, out.getvalue())
+
+
+def run(settings: SchedulerSettings) -> int:
+    """Run the scheduler until SIGTERM or SIGINT.
+
+    Returns:
+        0 after a graceful end, 1 when a part broke.
+
+    Raises:
+        ConfigError: A setting is wrong; nothing was started.
+    """
+    configure("debug" if settings.debug else settings.log_level, settings.log_format, component="scheduler")
+    return asyncio.run(_run(settings))
+
+
+async def _run(settings: SchedulerSettings) -> int:
+    options = from_settings(settings)
+    loaded = load(load_device_config(settings.device_config_file), side="scheduler", only=settings.vendors or None)
+    loaded.require()
+    if options.signing_key is None:
+        log.warning("allocations are not signed: no signing_key is set; agents in mode required refuse them")
+    api = await connect(
+        settings.kubeconfig,
+        user_agent=f"hami-scheduler/{__version__}",
+        timeout_s=settings.kube_timeout or None,
+        qps=settings.kube_qps,
+        burst=settings.kube_burst,
+    )
+    try:
+        scheduler = Scheduler(api, loaded, options, lead=leadership(settings, api))
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        return await scheduler.run_until(stop)
+    finally:
+        await api.close()

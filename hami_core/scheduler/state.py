@@ -69,3 +69,44 @@ def _quota_rows(inventory: Inventory) -> Iterator[Row]:
         yield "hami_resource_quota_used", labels | {"limit": str(row.limit or 0)}, float(row.used)
         if row.limit is not None:
             yield "hami_resource_quota_limit", labels, float(row.limit)
+
+
+_OLD_NAMES: Final = {
+    "hami_gpu_memory_limit_bytes": "GPUDeviceMemoryLimit",
+    "hami_gpu_core_limit_ratio": "GPUDeviceCoreLimit",
+    "hami_gpu_memory_allocated_bytes": "GPUDeviceMemoryAllocated",
+    "hami_gpu_shared_count": "GPUDeviceSharedNum",
+    "hami_gpu_core_allocated_ratio": "GPUDeviceCoreAllocated",
+    "hami_node_gpu_overview": "nodeGPUOverview",
+    "hami_node_gpu_memory_allocated_ratio": "nodeGPUMemoryPercentage",
+    "hami_resource_quota_used": "QuotaUsed",
+    "hami_vgpu_memory_allocated_bytes": "vGPUMemoryAllocated",
+    "hami_vgpu_core_allocated_ratio": "vGPUCoreAllocated",
+}
+_OLD_DEVICE: Final = {
+    "node": "nodeid",
+    "device_uuid": "deviceuuid",
+    "device_index": "deviceidx",
+    "device_type": "devicetype",
+    "device_cores": "devicecores",
+    "device_memory_limit": "devicememorylimit",
+}
+_OLD_POD: Final = {
+    "namespace": "podnamespace",
+    "node": "nodename",
+    "pod": "podname",
+    "container_index": "containeridx",
+    "device_uuid": "deviceuuid",
+}
+_OLD_QUOTA: Final = {"namespace": "quotanamespace", "quota_name": "quotaName", "limit": "limit"}
+
+
+def legacy_rows(cluster: Cluster) -> Iterator[Row]:
+    """The same samples under HAMi's old names and labels."""
+    for name, labels, value in rows(cluster):
+        old = _OLD_NAMES.get(name)
+        if old is None:
+            continue
+        spelling = _OLD_QUOTA if old == "QuotaUsed" else _OLD_POD if old.startswith("vGPU") else _OLD_DEVICE
+        kept = {key: text for key, text in labels.items() if (old, key) != ("nodeGPUMemoryPercentage", "device_type")}
+        yield old, {spelling[key]: text for key, text in kept.items()}, value

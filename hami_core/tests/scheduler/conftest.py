@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ class Client:
         self.url = f"http://{scheduler.addresses[0]}"
 
     async def post(self, path: str, body: Any) -> Any:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        data = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
         async with self._session.post(self.url + path, data=data) as response:
             text = await response.text()
             assert response.status == 200, (response.status, text)

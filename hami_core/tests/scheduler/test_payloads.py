@@ -165,9 +165,9 @@ BODIES = st.one_of(
     ),
     st.tuples(
         st.just("/bind"),
-        st.fixed_dictionaries({}, optional={k: TEXT | JUNK for k in ("PodName", "PodNamespace", "PodUID", "Node")}).map(
-            json.dumps
-        ),
+        st.fixed_dictionaries(
+            {}, optional=dict.fromkeys(("PodName", "PodNamespace", "PodUID", "Node"), TEXT | JUNK)
+        ).map(json.dumps),
     ),
     st.tuples(
         st.just("/webhook"),

@@ -1,0 +1,102 @@
+"""Node locks for vendors whose own node plugin needs them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hami_core import hookimpl
+from hami_core.tests.kube.apiserver import Fault
+from hami_core.tests.scheduler.conftest import load
+from hami_core.tests.scheduler.vendor import Acme, node, pod
+from hami_core.vendorkit.locks import format_lock, format_time_lock
+from hami_core.wire import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hami_core.model import PodFacts
+
+
+class Locking(Acme):
+    """Needs HAMi's lock, and one of the bare-time form."""
+
+    @hookimpl
+    def lock_annotations(self, node: str, pod: PodFacts) -> Mapping[str, str]:
+        return {keys.NODE_LOCK: "hami", "acme.com/lock": "time"}
+
+
+def locks(server) -> dict[str, str]:
+    annotations = server.objects["nodes"]["n1"]["metadata"]["annotations"]
+    return {key: annotations[key] for key in (keys.NODE_LOCK, "acme.com/lock") if key in annotations}
+
+
+@pytest.fixture
+async def client(server, start):
+    await server.put("nodes", node("n1"))
+    return await start(loaded=load(Locking), lock_wait_s=0.3)
+
+
+async def lock_as(server, key: str, value: str) -> None:
+    found = server.objects["nodes"]["n1"]
+    await server.put(
+        "nodes",
+        {**found, "metadata": {**found["metadata"], "annotations": {**found["metadata"]["annotations"], key: value}}},
+    )
+
+
+async def test_locks_are_taken_and_stay_for_the_node_plugin(server, client):
+    p = await server.put("pods", pod("a"))
+    assert await client.bind(p, "n1") == ""
+    taken = locks(server)
+    assert taken[keys.NODE_LOCK].endswith(",default,a")
+    assert datetime.fromisoformat(taken["acme.com/lock"]).tzinfo is not None
+
+
+async def test_a_lock_held_by_a_live_pod_is_waited_for_then_refused_and_the_place_given_back(server, client):
+    await server.put("pods", pod("holder"))
+    await lock_as(server, keys.NODE_LOCK, format_lock(datetime.now(UTC), "default", "holder"))
+    p = await server.put("pods", pod("a"))
+    assert "node n1 is locked: node lock contention" in await client.bind(p, "n1")
+    assert locks(server).keys() == {keys.NODE_LOCK}, "the other lock was given back"
+    assert not list(client.scheduler.cluster.inventory.bookings())
+
+
+async def test_a_lock_given_back_while_waiting_is_taken(server, client, monkeypatch):
+    monkeypatch.setattr(client.scheduler.bind._locks, "_wait_s", 10.0)
+    await server.put("pods", pod("holder"))
+    await lock_as(server, keys.NODE_LOCK, format_lock(datetime.now(UTC), "default", "holder"))
+    binding = asyncio.create_task(client.bind(await server.put("pods", pod("a")), "n1"))
+    await asyncio.sleep(0.2)
+    del server.objects["nodes"]["n1"]["metadata"]["annotations"][keys.NODE_LOCK]
+    assert await binding == ""
+
+
+@pytest.mark.parametrize("why", ["expired", "holder gone", "holder ended"])
+async def test_a_lock_left_behind_is_taken_over(server, client, why):
+    age = timedelta(minutes=6) if why == "expired" else timedelta()
+    if why != "holder gone":
+        await server.put("pods", pod("holder", status={"phase": "Failed" if why == "holder ended" else "Running"}))
+    await lock_as(server, keys.NODE_LOCK, format_lock(datetime.now(UTC) - age, "default", "holder"))
+    assert await client.bind(await server.put("pods", pod("a")), "n1") == ""
+    assert locks(server)[keys.NODE_LOCK].endswith(",default,a")
+
+
+async def test_a_malformed_lock_is_never_taken_over(server, client):
+    await lock_as(server, keys.NODE_LOCK, "a,b")
+    assert "malformed lock annotation" in await client.bind(await server.put("pods", pod("a")), "n1")
+    assert locks(server)[keys.NODE_LOCK] == "a,b"
+
+
+async def test_a_failed_bind_gives_the_locks_back(server, client):
+    server.faults.append(lambda _, path: Fault(status=403) if path.endswith("/binding") else None)
+    assert await client.bind(await server.put("pods", pod("a")), "n1")
+    assert locks(server) == {}
+
+
+async def test_a_fresh_time_lock_holds_others_off(server, client):
+    await lock_as(server, "acme.com/lock", format_time_lock(datetime.now(UTC)))
+    assert "node lock contention" in await client.bind(await server.put("pods", pod("a")), "n1")
