@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -108,3 +109,10 @@ async def start(api: OfficialKubeApi, signing_key: PrivateKey) -> AsyncIterator[
             return Client(scheduler, session)
 
         yield made
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
