@@ -11,11 +11,15 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "/* Made by gen/emit.py from spec/; do not edit. */\n"
+
+LIBRARIES = ("cuda", "nvml")
+CLASSES = ("pass", "account", "enforce", "throttle", "translate")
 
 C_TYPES = {
     "ptr": "void *",
@@ -82,11 +86,123 @@ def symbol_list(symbols: list[Symbol]) -> str:
     return "".join(lines)
 
 
-def generate() -> dict[str, str]:
-    """Returns file name → content of generated/."""
-    cuda = read_table(ROOT / "spec/cuda_prototypes.tsv")
-    nvml = read_table(ROOT / "spec/nvml_prototypes.tsv")
-    return {"cuda_symbols.def": symbol_list(cuda), "nvml_symbols.def": symbol_list(nvml)}
+@dataclass(frozen=True)
+class Family:
+    """Symbols that are treated alike."""
+
+    name: str
+    group: str
+    policy: str | None
+    pending: bool
+    reason: str
+    symbols: tuple[str, ...]
+
+
+def read_families(path: Path) -> list[Family]:
+    """Reads a classification; faults name the file and the family."""
+    families = []
+    for entry in tomllib.loads(path.read_text())["family"]:
+        name, group = entry["name"], entry["class"]
+        if group not in CLASSES:
+            raise SystemExit(f"{path.name}: family {name}: class {group!r} is none of {', '.join(CLASSES)}")
+        policy, pending = entry.get("policy"), entry.get("pending", False)
+        wrapped = group != "pass" and not pending
+        if wrapped != (policy is not None):
+            raise SystemExit(f"{path.name}: family {name}: a class other than pass needs a policy or pending = true")
+        families.append(Family(name, group, policy, pending, entry["reason"], tuple(entry["symbols"])))
+    return families
+
+
+def check_families(path: Path, symbols: list[Symbol], families: list[Family]) -> None:
+    """Fails unless every symbol has exactly one family."""
+    seen: dict[str, str] = {}
+    for family in families:
+        for name in family.symbols:
+            if name in seen:
+                raise SystemExit(f"{path.name}: {name} is in families {seen[name]} and {family.name}")
+            seen[name] = family.name
+    exported = {symbol.name for symbol in symbols}
+    missing, unknown = sorted(exported - seen.keys()), sorted(seen.keys() - exported)
+    if missing:
+        raise SystemExit(f"{path.name}: unclassified: {', '.join(missing)}")
+    if unknown:
+        raise SystemExit(f"{path.name}: not exported by any header version: {', '.join(unknown)}")
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A symbol that libvgpu.so wraps."""
+
+    symbol: Symbol
+    policy: str
+    library: str
+
+
+def hooks_of(library: str) -> list[Hook]:
+    """Returns the wrapped symbols of one library, after checking its classification."""
+    path = ROOT / f"spec/{library}.toml"
+    symbols = read_table(ROOT / f"spec/{library}_prototypes.tsv")
+    families = read_families(path)
+    check_families(path, symbols, families)
+    policies = {name: family.policy for family in families for name in family.symbols}
+    return [Hook(s, policy, library) for s in symbols if (policy := policies[s.name])]
+
+
+def hook_header(hooks: list[Hook]) -> str:
+    """Returns the enumeration of hooks, in the order of their names."""
+    cuda = sum(hook.library == "cuda" for hook in hooks)
+    lines = [NOTE, "#ifndef HAMI_GENERATED_HOOKS_H\n#define HAMI_GENERATED_HOOKS_H\n\nenum hami_hook {\n"]
+    lines += [f"    HAMI_{hook.symbol.name},\n" for hook in hooks]
+    lines += ["    HAMI_HOOKS\n};\n\n"]
+    lines += [f"/* CUDA hooks come first, in the order of their names; NVML's follow. */\n#define HAMI_CUDA_HOOKS {cuda}\n"]
+    return "".join([*lines, "\n#endif\n"])
+
+
+def hook_source(hooks: list[Hook]) -> str:
+    """Returns the wrappers and the table of names."""
+    lines = [NOTE, '#include "hami/hook.h"\n#include "hami/kinds.h"\n#include "hami/policy.h"\n\n']
+    for hook in hooks:
+        s = hook.symbol
+        arguments = ", ".join([f"HAMI_{s.name}", *([s.names] if s.names else [])])
+        head = f"{c_type(s.ret)}{s.name}{s.params}"
+        lines += [f"HAMI_EXPORT {head};\n{head} {{\n    return hami_{hook.policy}({arguments});\n}}\n\n"]
+    lines += ["const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {\n"]
+    for hook in hooks:
+        s = hook.symbol
+        per_thread = "true" if s.mode != "-" else "false"
+        lines += [f'    {{"{s.name}", "{s.base}", (void *){s.name}, {s.since}, {per_thread}}},\n']
+    return "".join([*lines, "};\n"])
+
+
+def coverage(library: str, title: str) -> list[str]:
+    """Returns the rows of the coverage page for one library."""
+    families = read_families(ROOT / f"spec/{library}.toml")
+    lines = [f"\n## {title}\n\n| family | class | wrapped | symbols | why |\n| --- | --- | --- | ---: | --- |\n"]
+    for family in families:
+        wrapped = "no, passes" if family.group == "pass" else "not yet" if family.pending else "yes"
+        lines.append(f"| {family.name} | {family.group} | {wrapped} | {len(family.symbols)} | {family.reason} |\n")
+    return lines
+
+
+def coverage_page() -> str:
+    """Returns docs/reference/interposer-coverage.md."""
+    head = (
+        "# Interposer coverage\n\nEvery symbol that the CUDA driver (11.8 to 13.5) and NVML export has one class; this page is made\n"
+        "from the same tables as the code (`interpose/gen/emit.py`). *not yet* = classified, but its functions still\n"
+        "reach the driver unchanged. The symbols of each family are listed in `interpose/spec/`.\n"
+    )
+    return "".join([head, *coverage("cuda", "CUDA driver"), *coverage("nvml", "NVML")])
+
+
+def generate() -> dict[Path, str]:
+    """Returns file → content of everything that is made from spec/."""
+    hooks = hooks_of("cuda") + hooks_of("nvml")
+    made = ROOT / "generated"
+    files = {made / f"{lib}_symbols.def": symbol_list(read_table(ROOT / f"spec/{lib}_prototypes.tsv")) for lib in LIBRARIES}
+    files[made / "hooks.h"] = hook_header(hooks)
+    files[made / "hooks.c"] = hook_source(hooks)
+    files[ROOT.parent / "docs/reference/interposer-coverage.md"] = coverage_page()
+    return files
 
 
 def main() -> int:
@@ -95,14 +211,16 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     check = parser.parse_args().check
     stale = 0
-    for name, content in generate().items():
-        path = ROOT / "generated" / name
+    for path, content in generate().items():
+        name = path.relative_to(ROOT.parent)
+        if not path.parent.is_dir():
+            continue  # built from an sdist: the documentation is elsewhere
         found = path.read_text() if path.exists() else ""
         if found == content:
             continue
         stale = 1
         if check:
-            diff = difflib.unified_diff(found.splitlines(), content.splitlines(), f"generated/{name}", "spec", lineterm="")
+            diff = difflib.unified_diff(found.splitlines(), content.splitlines(), str(name), "spec", lineterm="")
             sys.stderr.write("\n".join([*diff, ""]))
         else:
             path.write_text(content)

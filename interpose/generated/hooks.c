@@ -1,0 +1,331 @@
+/* Made by gen/emit.py from spec/; do not edit. */
+#include "hami/hook.h"
+#include "hami/kinds.h"
+#include "hami/policy.h"
+
+HAMI_EXPORT int32_t cuArray3DCreate_v2(void *pHandle, void *pAllocateArray);
+int32_t cuArray3DCreate_v2(void *pHandle, void *pAllocateArray) {
+    return hami_array3d_create(HAMI_cuArray3DCreate_v2, pHandle, pAllocateArray);
+}
+
+HAMI_EXPORT int32_t cuArrayCreate_v2(void *pHandle, void *pAllocateArray);
+int32_t cuArrayCreate_v2(void *pHandle, void *pAllocateArray) {
+    return hami_array_create(HAMI_cuArrayCreate_v2, pHandle, pAllocateArray);
+}
+
+HAMI_EXPORT int32_t cuArrayDestroy(void *hArray);
+int32_t cuArrayDestroy(void *hArray) {
+    return hami_array_destroy(HAMI_cuArrayDestroy, hArray);
+}
+
+HAMI_EXPORT int32_t cuCtxCreate(void *pctx, uint32_t flags, int32_t dev);
+int32_t cuCtxCreate(void *pctx, uint32_t flags, int32_t dev) {
+    return hami_ctx_create(HAMI_cuCtxCreate, pctx, flags, dev);
+}
+
+HAMI_EXPORT int32_t cuCtxCreate_v2(void *pctx, uint32_t flags, int32_t dev);
+int32_t cuCtxCreate_v2(void *pctx, uint32_t flags, int32_t dev) {
+    return hami_ctx_create(HAMI_cuCtxCreate_v2, pctx, flags, dev);
+}
+
+HAMI_EXPORT int32_t cuCtxCreate_v3(void *pctx, void *paramsArray, int32_t numParams, uint32_t flags, int32_t dev);
+int32_t cuCtxCreate_v3(void *pctx, void *paramsArray, int32_t numParams, uint32_t flags, int32_t dev) {
+    return hami_ctx_create_v3(HAMI_cuCtxCreate_v3, pctx, paramsArray, numParams, flags, dev);
+}
+
+HAMI_EXPORT int32_t cuCtxCreate_v4(void *pctx, void *ctxCreateParams, uint32_t flags, int32_t dev);
+int32_t cuCtxCreate_v4(void *pctx, void *ctxCreateParams, uint32_t flags, int32_t dev) {
+    return hami_ctx_create_v4(HAMI_cuCtxCreate_v4, pctx, ctxCreateParams, flags, dev);
+}
+
+HAMI_EXPORT int32_t cuCtxDestroy(void *ctx);
+int32_t cuCtxDestroy(void *ctx) {
+    return hami_ctx_destroy(HAMI_cuCtxDestroy, ctx);
+}
+
+HAMI_EXPORT int32_t cuCtxDestroy_v2(void *ctx);
+int32_t cuCtxDestroy_v2(void *ctx) {
+    return hami_ctx_destroy(HAMI_cuCtxDestroy_v2, ctx);
+}
+
+HAMI_EXPORT int32_t cuDevicePrimaryCtxRelease(int32_t dev);
+int32_t cuDevicePrimaryCtxRelease(int32_t dev) {
+    return hami_primary_release(HAMI_cuDevicePrimaryCtxRelease, dev);
+}
+
+HAMI_EXPORT int32_t cuDevicePrimaryCtxRelease_v2(int32_t dev);
+int32_t cuDevicePrimaryCtxRelease_v2(int32_t dev) {
+    return hami_primary_release(HAMI_cuDevicePrimaryCtxRelease_v2, dev);
+}
+
+HAMI_EXPORT int32_t cuDevicePrimaryCtxReset(int32_t dev);
+int32_t cuDevicePrimaryCtxReset(int32_t dev) {
+    return hami_primary_reset(HAMI_cuDevicePrimaryCtxReset, dev);
+}
+
+HAMI_EXPORT int32_t cuDevicePrimaryCtxReset_v2(int32_t dev);
+int32_t cuDevicePrimaryCtxReset_v2(int32_t dev) {
+    return hami_primary_reset(HAMI_cuDevicePrimaryCtxReset_v2, dev);
+}
+
+HAMI_EXPORT int32_t cuDevicePrimaryCtxRetain(void *pctx, int32_t dev);
+int32_t cuDevicePrimaryCtxRetain(void *pctx, int32_t dev) {
+    return hami_primary_retain(HAMI_cuDevicePrimaryCtxRetain, pctx, dev);
+}
+
+HAMI_EXPORT int32_t cuDeviceTotalMem(void *bytes, int32_t dev);
+int32_t cuDeviceTotalMem(void *bytes, int32_t dev) {
+    return hami_total_mem_v1(HAMI_cuDeviceTotalMem, bytes, dev);
+}
+
+HAMI_EXPORT int32_t cuDeviceTotalMem_v2(void *bytes, int32_t dev);
+int32_t cuDeviceTotalMem_v2(void *bytes, int32_t dev) {
+    return hami_total_mem(HAMI_cuDeviceTotalMem_v2, bytes, dev);
+}
+
+HAMI_EXPORT int32_t cuGetProcAddress(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags);
+int32_t cuGetProcAddress(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags) {
+    return hami_get_proc_address(HAMI_cuGetProcAddress, symbol, pfn, cudaVersion, flags);
+}
+
+HAMI_EXPORT int32_t cuGetProcAddress_v2(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags, void *symbolStatus);
+int32_t cuGetProcAddress_v2(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags, void *symbolStatus) {
+    return hami_get_proc_address_v2(HAMI_cuGetProcAddress_v2, symbol, pfn, cudaVersion, flags, symbolStatus);
+}
+
+HAMI_EXPORT int32_t cuGetProcAddress_v2_ptsz(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags, void *symbolStatus);
+int32_t cuGetProcAddress_v2_ptsz(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags, void *symbolStatus) {
+    return hami_get_proc_address_v2(HAMI_cuGetProcAddress_v2_ptsz, symbol, pfn, cudaVersion, flags, symbolStatus);
+}
+
+HAMI_EXPORT int32_t cuMemAlloc(void *dptr, uint32_t bytesize);
+int32_t cuMemAlloc(void *dptr, uint32_t bytesize) {
+    return hami_mem_alloc_v1(HAMI_cuMemAlloc, dptr, bytesize);
+}
+
+HAMI_EXPORT int32_t cuMemAllocAsync(void *dptr, uint64_t bytesize, void *hStream);
+int32_t cuMemAllocAsync(void *dptr, uint64_t bytesize, void *hStream) {
+    return hami_mem_alloc_async(HAMI_cuMemAllocAsync, dptr, bytesize, hStream);
+}
+
+HAMI_EXPORT int32_t cuMemAllocAsync_ptsz(void *dptr, uint64_t bytesize, void *hStream);
+int32_t cuMemAllocAsync_ptsz(void *dptr, uint64_t bytesize, void *hStream) {
+    return hami_mem_alloc_async(HAMI_cuMemAllocAsync_ptsz, dptr, bytesize, hStream);
+}
+
+HAMI_EXPORT int32_t cuMemAllocFromPoolAsync(void *dptr, uint64_t bytesize, void *pool, void *hStream);
+int32_t cuMemAllocFromPoolAsync(void *dptr, uint64_t bytesize, void *pool, void *hStream) {
+    return hami_mem_alloc_from_pool(HAMI_cuMemAllocFromPoolAsync, dptr, bytesize, pool, hStream);
+}
+
+HAMI_EXPORT int32_t cuMemAllocFromPoolAsync_ptsz(void *dptr, uint64_t bytesize, void *pool, void *hStream);
+int32_t cuMemAllocFromPoolAsync_ptsz(void *dptr, uint64_t bytesize, void *pool, void *hStream) {
+    return hami_mem_alloc_from_pool(HAMI_cuMemAllocFromPoolAsync_ptsz, dptr, bytesize, pool, hStream);
+}
+
+HAMI_EXPORT int32_t cuMemAllocManaged(void *dptr, uint64_t bytesize, uint32_t flags);
+int32_t cuMemAllocManaged(void *dptr, uint64_t bytesize, uint32_t flags) {
+    return hami_mem_alloc_managed(HAMI_cuMemAllocManaged, dptr, bytesize, flags);
+}
+
+HAMI_EXPORT int32_t cuMemAllocPitch(void *dptr, void *pPitch, uint32_t WidthInBytes, uint32_t Height, uint32_t ElementSizeBytes);
+int32_t cuMemAllocPitch(void *dptr, void *pPitch, uint32_t WidthInBytes, uint32_t Height, uint32_t ElementSizeBytes) {
+    return hami_mem_alloc_pitch_v1(HAMI_cuMemAllocPitch, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+}
+
+HAMI_EXPORT int32_t cuMemAllocPitch_v2(void *dptr, void *pPitch, uint64_t WidthInBytes, uint64_t Height, uint32_t ElementSizeBytes);
+int32_t cuMemAllocPitch_v2(void *dptr, void *pPitch, uint64_t WidthInBytes, uint64_t Height, uint32_t ElementSizeBytes) {
+    return hami_mem_alloc_pitch(HAMI_cuMemAllocPitch_v2, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+}
+
+HAMI_EXPORT int32_t cuMemAlloc_v2(void *dptr, uint64_t bytesize);
+int32_t cuMemAlloc_v2(void *dptr, uint64_t bytesize) {
+    return hami_mem_alloc(HAMI_cuMemAlloc_v2, dptr, bytesize);
+}
+
+HAMI_EXPORT int32_t cuMemCreate(void *handle, uint64_t size, void *prop, uint64_t flags);
+int32_t cuMemCreate(void *handle, uint64_t size, void *prop, uint64_t flags) {
+    return hami_mem_create(HAMI_cuMemCreate, handle, size, prop, flags);
+}
+
+HAMI_EXPORT int32_t cuMemFree(uint32_t dptr);
+int32_t cuMemFree(uint32_t dptr) {
+    return hami_mem_free_v1(HAMI_cuMemFree, dptr);
+}
+
+HAMI_EXPORT int32_t cuMemFreeAsync(uint64_t dptr, void *hStream);
+int32_t cuMemFreeAsync(uint64_t dptr, void *hStream) {
+    return hami_mem_free_async(HAMI_cuMemFreeAsync, dptr, hStream);
+}
+
+HAMI_EXPORT int32_t cuMemFreeAsync_ptsz(uint64_t dptr, void *hStream);
+int32_t cuMemFreeAsync_ptsz(uint64_t dptr, void *hStream) {
+    return hami_mem_free_async(HAMI_cuMemFreeAsync_ptsz, dptr, hStream);
+}
+
+HAMI_EXPORT int32_t cuMemFree_v2(uint64_t dptr);
+int32_t cuMemFree_v2(uint64_t dptr) {
+    return hami_mem_free(HAMI_cuMemFree_v2, dptr);
+}
+
+HAMI_EXPORT int32_t cuMemGetInfo(void *free, void *total);
+int32_t cuMemGetInfo(void *free, void *total) {
+    return hami_mem_get_info_v1(HAMI_cuMemGetInfo, free, total);
+}
+
+HAMI_EXPORT int32_t cuMemGetInfo_v2(void *free, void *total);
+int32_t cuMemGetInfo_v2(void *free, void *total) {
+    return hami_mem_get_info(HAMI_cuMemGetInfo_v2, free, total);
+}
+
+HAMI_EXPORT int32_t cuMemMap(uint64_t ptr, uint64_t size, uint64_t offset, uint64_t handle, uint64_t flags);
+int32_t cuMemMap(uint64_t ptr, uint64_t size, uint64_t offset, uint64_t handle, uint64_t flags) {
+    return hami_mem_map(HAMI_cuMemMap, ptr, size, offset, handle, flags);
+}
+
+HAMI_EXPORT int32_t cuMemPoolDestroy(void *pool);
+int32_t cuMemPoolDestroy(void *pool) {
+    return hami_pool_destroy(HAMI_cuMemPoolDestroy, pool);
+}
+
+HAMI_EXPORT int32_t cuMemPoolTrimTo(void *pool, uint64_t minBytesToKeep);
+int32_t cuMemPoolTrimTo(void *pool, uint64_t minBytesToKeep) {
+    return hami_pool_trim(HAMI_cuMemPoolTrimTo, pool, minBytesToKeep);
+}
+
+HAMI_EXPORT int32_t cuMemRelease(uint64_t handle);
+int32_t cuMemRelease(uint64_t handle) {
+    return hami_mem_release(HAMI_cuMemRelease, handle);
+}
+
+HAMI_EXPORT int32_t cuMemRetainAllocationHandle(void *handle, void *addr);
+int32_t cuMemRetainAllocationHandle(void *handle, void *addr) {
+    return hami_mem_retain(HAMI_cuMemRetainAllocationHandle, handle, addr);
+}
+
+HAMI_EXPORT int32_t cuMemUnmap(uint64_t ptr, uint64_t size);
+int32_t cuMemUnmap(uint64_t ptr, uint64_t size) {
+    return hami_mem_unmap(HAMI_cuMemUnmap, ptr, size);
+}
+
+HAMI_EXPORT int32_t cuMipmappedArrayCreate(void *pHandle, void *pMipmappedArrayDesc, uint32_t numMipmapLevels);
+int32_t cuMipmappedArrayCreate(void *pHandle, void *pMipmappedArrayDesc, uint32_t numMipmapLevels) {
+    return hami_mipmapped_create(HAMI_cuMipmappedArrayCreate, pHandle, pMipmappedArrayDesc, numMipmapLevels);
+}
+
+HAMI_EXPORT int32_t cuMipmappedArrayDestroy(void *hMipmappedArray);
+int32_t cuMipmappedArrayDestroy(void *hMipmappedArray) {
+    return hami_array_destroy(HAMI_cuMipmappedArrayDestroy, hMipmappedArray);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetComputeRunningProcesses(void *device, void *infoCount, void *infos);
+int32_t nvmlDeviceGetComputeRunningProcesses(void *device, void *infoCount, void *infos) {
+    return hami_nvml_processes_v1(HAMI_nvmlDeviceGetComputeRunningProcesses, device, infoCount, infos);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetComputeRunningProcesses_v2(void *device, void *infoCount, void *infos);
+int32_t nvmlDeviceGetComputeRunningProcesses_v2(void *device, void *infoCount, void *infos) {
+    return hami_nvml_processes(HAMI_nvmlDeviceGetComputeRunningProcesses_v2, device, infoCount, infos);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetComputeRunningProcesses_v3(void *device, void *infoCount, void *infos);
+int32_t nvmlDeviceGetComputeRunningProcesses_v3(void *device, void *infoCount, void *infos) {
+    return hami_nvml_processes(HAMI_nvmlDeviceGetComputeRunningProcesses_v3, device, infoCount, infos);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetGraphicsRunningProcesses(void *device, void *infoCount, void *infos);
+int32_t nvmlDeviceGetGraphicsRunningProcesses(void *device, void *infoCount, void *infos) {
+    return hami_nvml_processes_v1(HAMI_nvmlDeviceGetGraphicsRunningProcesses, device, infoCount, infos);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetGraphicsRunningProcesses_v2(void *device, void *infoCount, void *infos);
+int32_t nvmlDeviceGetGraphicsRunningProcesses_v2(void *device, void *infoCount, void *infos) {
+    return hami_nvml_processes(HAMI_nvmlDeviceGetGraphicsRunningProcesses_v2, device, infoCount, infos);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, void *infoCount, void *infos);
+int32_t nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, void *infoCount, void *infos) {
+    return hami_nvml_processes(HAMI_nvmlDeviceGetGraphicsRunningProcesses_v3, device, infoCount, infos);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetMPSComputeRunningProcesses(void *device, void *infoCount, void *infos);
+int32_t nvmlDeviceGetMPSComputeRunningProcesses(void *device, void *infoCount, void *infos) {
+    return hami_nvml_processes_v1(HAMI_nvmlDeviceGetMPSComputeRunningProcesses, device, infoCount, infos);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetMPSComputeRunningProcesses_v2(void *device, void *infoCount, void *infos);
+int32_t nvmlDeviceGetMPSComputeRunningProcesses_v2(void *device, void *infoCount, void *infos) {
+    return hami_nvml_processes(HAMI_nvmlDeviceGetMPSComputeRunningProcesses_v2, device, infoCount, infos);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetMPSComputeRunningProcesses_v3(void *device, void *infoCount, void *infos);
+int32_t nvmlDeviceGetMPSComputeRunningProcesses_v3(void *device, void *infoCount, void *infos) {
+    return hami_nvml_processes(HAMI_nvmlDeviceGetMPSComputeRunningProcesses_v3, device, infoCount, infos);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetMemoryInfo(void *device, void *memory);
+int32_t nvmlDeviceGetMemoryInfo(void *device, void *memory) {
+    return hami_nvml_memory_info(HAMI_nvmlDeviceGetMemoryInfo, device, memory);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetMemoryInfo_v2(void *device, void *memory);
+int32_t nvmlDeviceGetMemoryInfo_v2(void *device, void *memory) {
+    return hami_nvml_memory_info_v2(HAMI_nvmlDeviceGetMemoryInfo_v2, device, memory);
+}
+
+const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
+    {"cuArray3DCreate_v2", "cuArray3DCreate", (void *)cuArray3DCreate_v2, 3020, false},
+    {"cuArrayCreate_v2", "cuArrayCreate", (void *)cuArrayCreate_v2, 3020, false},
+    {"cuArrayDestroy", "cuArrayDestroy", (void *)cuArrayDestroy, 2000, false},
+    {"cuCtxCreate", "cuCtxCreate", (void *)cuCtxCreate, 2000, false},
+    {"cuCtxCreate_v2", "cuCtxCreate", (void *)cuCtxCreate_v2, 3020, false},
+    {"cuCtxCreate_v3", "cuCtxCreate", (void *)cuCtxCreate_v3, 11040, false},
+    {"cuCtxCreate_v4", "cuCtxCreate", (void *)cuCtxCreate_v4, 12050, false},
+    {"cuCtxDestroy", "cuCtxDestroy", (void *)cuCtxDestroy, 2000, false},
+    {"cuCtxDestroy_v2", "cuCtxDestroy", (void *)cuCtxDestroy_v2, 4000, false},
+    {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease, 7000, false},
+    {"cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease_v2, 11000, false},
+    {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxReset", (void *)cuDevicePrimaryCtxReset, 7000, false},
+    {"cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxReset", (void *)cuDevicePrimaryCtxReset_v2, 11000, false},
+    {"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", (void *)cuDevicePrimaryCtxRetain, 7000, false},
+    {"cuDeviceTotalMem", "cuDeviceTotalMem", (void *)cuDeviceTotalMem, 2000, false},
+    {"cuDeviceTotalMem_v2", "cuDeviceTotalMem", (void *)cuDeviceTotalMem_v2, 3020, false},
+    {"cuGetProcAddress", "cuGetProcAddress", (void *)cuGetProcAddress, 11030, false},
+    {"cuGetProcAddress_v2", "cuGetProcAddress", (void *)cuGetProcAddress_v2, 12000, false},
+    {"cuGetProcAddress_v2_ptsz", "cuGetProcAddress", (void *)cuGetProcAddress_v2_ptsz, 0, true},
+    {"cuMemAlloc", "cuMemAlloc", (void *)cuMemAlloc, 2000, false},
+    {"cuMemAllocAsync", "cuMemAllocAsync", (void *)cuMemAllocAsync, 11020, false},
+    {"cuMemAllocAsync_ptsz", "cuMemAllocAsync", (void *)cuMemAllocAsync_ptsz, 11020, true},
+    {"cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", (void *)cuMemAllocFromPoolAsync, 11020, false},
+    {"cuMemAllocFromPoolAsync_ptsz", "cuMemAllocFromPoolAsync", (void *)cuMemAllocFromPoolAsync_ptsz, 11020, true},
+    {"cuMemAllocManaged", "cuMemAllocManaged", (void *)cuMemAllocManaged, 6000, false},
+    {"cuMemAllocPitch", "cuMemAllocPitch", (void *)cuMemAllocPitch, 2000, false},
+    {"cuMemAllocPitch_v2", "cuMemAllocPitch", (void *)cuMemAllocPitch_v2, 3020, false},
+    {"cuMemAlloc_v2", "cuMemAlloc", (void *)cuMemAlloc_v2, 3020, false},
+    {"cuMemCreate", "cuMemCreate", (void *)cuMemCreate, 10020, false},
+    {"cuMemFree", "cuMemFree", (void *)cuMemFree, 2000, false},
+    {"cuMemFreeAsync", "cuMemFreeAsync", (void *)cuMemFreeAsync, 11020, false},
+    {"cuMemFreeAsync_ptsz", "cuMemFreeAsync", (void *)cuMemFreeAsync_ptsz, 11020, true},
+    {"cuMemFree_v2", "cuMemFree", (void *)cuMemFree_v2, 3020, false},
+    {"cuMemGetInfo", "cuMemGetInfo", (void *)cuMemGetInfo, 2000, false},
+    {"cuMemGetInfo_v2", "cuMemGetInfo", (void *)cuMemGetInfo_v2, 3020, false},
+    {"cuMemMap", "cuMemMap", (void *)cuMemMap, 10020, false},
+    {"cuMemPoolDestroy", "cuMemPoolDestroy", (void *)cuMemPoolDestroy, 11020, false},
+    {"cuMemPoolTrimTo", "cuMemPoolTrimTo", (void *)cuMemPoolTrimTo, 11020, false},
+    {"cuMemRelease", "cuMemRelease", (void *)cuMemRelease, 10020, false},
+    {"cuMemRetainAllocationHandle", "cuMemRetainAllocationHandle", (void *)cuMemRetainAllocationHandle, 11000, false},
+    {"cuMemUnmap", "cuMemUnmap", (void *)cuMemUnmap, 10020, false},
+    {"cuMipmappedArrayCreate", "cuMipmappedArrayCreate", (void *)cuMipmappedArrayCreate, 5000, false},
+    {"cuMipmappedArrayDestroy", "cuMipmappedArrayDestroy", (void *)cuMipmappedArrayDestroy, 5000, false},
+    {"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses, 0, false},
+    {"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses_v2, 0, false},
+    {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses_v3, 0, false},
+    {"nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses", (void *)nvmlDeviceGetGraphicsRunningProcesses, 0, false},
+    {"nvmlDeviceGetGraphicsRunningProcesses_v2", "nvmlDeviceGetGraphicsRunningProcesses", (void *)nvmlDeviceGetGraphicsRunningProcesses_v2, 0, false},
+    {"nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses", (void *)nvmlDeviceGetGraphicsRunningProcesses_v3, 0, false},
+    {"nvmlDeviceGetMPSComputeRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses", (void *)nvmlDeviceGetMPSComputeRunningProcesses, 0, false},
+    {"nvmlDeviceGetMPSComputeRunningProcesses_v2", "nvmlDeviceGetMPSComputeRunningProcesses", (void *)nvmlDeviceGetMPSComputeRunningProcesses_v2, 0, false},
+    {"nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses", (void *)nvmlDeviceGetMPSComputeRunningProcesses_v3, 0, false},
+    {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo", (void *)nvmlDeviceGetMemoryInfo, 0, false},
+    {"nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo", (void *)nvmlDeviceGetMemoryInfo_v2, 0, false},
+};

@@ -1,0 +1,66 @@
+/* Made by gen/emit.py from spec/; do not edit. */
+#ifndef HAMI_GENERATED_HOOKS_H
+#define HAMI_GENERATED_HOOKS_H
+
+enum hami_hook {
+    HAMI_cuArray3DCreate_v2,
+    HAMI_cuArrayCreate_v2,
+    HAMI_cuArrayDestroy,
+    HAMI_cuCtxCreate,
+    HAMI_cuCtxCreate_v2,
+    HAMI_cuCtxCreate_v3,
+    HAMI_cuCtxCreate_v4,
+    HAMI_cuCtxDestroy,
+    HAMI_cuCtxDestroy_v2,
+    HAMI_cuDevicePrimaryCtxRelease,
+    HAMI_cuDevicePrimaryCtxRelease_v2,
+    HAMI_cuDevicePrimaryCtxReset,
+    HAMI_cuDevicePrimaryCtxReset_v2,
+    HAMI_cuDevicePrimaryCtxRetain,
+    HAMI_cuDeviceTotalMem,
+    HAMI_cuDeviceTotalMem_v2,
+    HAMI_cuGetProcAddress,
+    HAMI_cuGetProcAddress_v2,
+    HAMI_cuGetProcAddress_v2_ptsz,
+    HAMI_cuMemAlloc,
+    HAMI_cuMemAllocAsync,
+    HAMI_cuMemAllocAsync_ptsz,
+    HAMI_cuMemAllocFromPoolAsync,
+    HAMI_cuMemAllocFromPoolAsync_ptsz,
+    HAMI_cuMemAllocManaged,
+    HAMI_cuMemAllocPitch,
+    HAMI_cuMemAllocPitch_v2,
+    HAMI_cuMemAlloc_v2,
+    HAMI_cuMemCreate,
+    HAMI_cuMemFree,
+    HAMI_cuMemFreeAsync,
+    HAMI_cuMemFreeAsync_ptsz,
+    HAMI_cuMemFree_v2,
+    HAMI_cuMemGetInfo,
+    HAMI_cuMemGetInfo_v2,
+    HAMI_cuMemMap,
+    HAMI_cuMemPoolDestroy,
+    HAMI_cuMemPoolTrimTo,
+    HAMI_cuMemRelease,
+    HAMI_cuMemRetainAllocationHandle,
+    HAMI_cuMemUnmap,
+    HAMI_cuMipmappedArrayCreate,
+    HAMI_cuMipmappedArrayDestroy,
+    HAMI_nvmlDeviceGetComputeRunningProcesses,
+    HAMI_nvmlDeviceGetComputeRunningProcesses_v2,
+    HAMI_nvmlDeviceGetComputeRunningProcesses_v3,
+    HAMI_nvmlDeviceGetGraphicsRunningProcesses,
+    HAMI_nvmlDeviceGetGraphicsRunningProcesses_v2,
+    HAMI_nvmlDeviceGetGraphicsRunningProcesses_v3,
+    HAMI_nvmlDeviceGetMPSComputeRunningProcesses,
+    HAMI_nvmlDeviceGetMPSComputeRunningProcesses_v2,
+    HAMI_nvmlDeviceGetMPSComputeRunningProcesses_v3,
+    HAMI_nvmlDeviceGetMemoryInfo,
+    HAMI_nvmlDeviceGetMemoryInfo_v2,
+    HAMI_HOOKS
+};
+
+/* CUDA hooks come first, in the order of their names; NVML's follow. */
+#define HAMI_CUDA_HOOKS 43
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * The shared region: what the processes of one container, the agent and HAMi's monitor read and write together.
+ *
+ * The file starts with HAMi-core's layout, version 1.2, at its offsets, so that monitors made for it can read ours
+ * (struct hami_v1). Behind it, page aligned, lies our own block (struct hami_block), which is what enforcement
+ * uses; the first part is a projection of it. All integers are little endian; every field that several processes
+ * write is a C11 atomic. The file has HAMI_REGION_SIZE bytes, always, and is made by the agent; hami_interpose.region
+ * (Python) has the same offsets and a test compares them.
+ *
+ * Charges are counted in pages of 4 KiB: everything a device hands out is a multiple of that.
+ *
+ * The counter of a device is one 64-bit word: 36 bits of pages in use, 12 bits naming the cell that changed it last,
+ * 16 bits of that cell's sequence number. A process changes it through one of its own cells:
+ *
+ *   1. cell.amount = n, cell.state = PENDING | sequence          the intent
+ *   2. mark the cell that the word names as APPLIED, if it is PENDING with that sequence
+ *   3. compare-and-swap the word to (pages + n, this cell, sequence)
+ *   4. cell.total[other] = total + n, cell.state = IDLE | other | sequence + 1      the commit, one store
+ *
+ * A process that dies anywhere in between leaves a cell that says what happened: IDLE, nothing pending; APPLIED, or
+ * PENDING and the word names it with that sequence, step 3 happened; otherwise it did not. Whoever comes next
+ * finishes or reverts, then takes the cell's total off the counter through the same four steps (region.c).
+ */
+#ifndef HAMI_ABI_H
+#define HAMI_ABI_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    HAMI_DEVICES = 16,
+    HAMI_PROCESSES = 1024,
+    HAMI_CELLS = 4,
+    HAMI_PAGE_SHIFT = 12,
+    HAMI_UUID_BYTES = 96,
+    HAMI_BUILD_BYTES = 48
+};
+
+#define HAMI_V1_MAGIC 19920718
+#define HAMI_V1_SIZE 2008952
+#define HAMI_BLOCK_OFFSET 2011136
+#define HAMI_BLOCK_MAGIC UINT64_C(0x55504756494d4148) /* "HAMIVGPU" */
+#define HAMI_BLOCK_VERSION 1
+#define HAMI_REGION_SIZE (HAMI_BLOCK_OFFSET + sizeof(struct hami_block))
+
+/* ---- HAMi-core v1.2 ---- */
+
+struct hami_v1_memory {
+    _Atomic uint64_t context, module, data, offset, total;
+    uint64_t spare[3];
+};
+
+struct hami_v1_utilization {
+    uint64_t decoder, encoder, sm, spare[3];
+};
+
+struct hami_v1_process {
+    _Atomic int32_t pid;
+    int32_t host_pid;
+    struct hami_v1_memory used[HAMI_DEVICES];
+    uint64_t monitor_used[HAMI_DEVICES];
+    struct hami_v1_utilization utilization[HAMI_DEVICES];
+    _Atomic int32_t status; /* 1 running, 2 suspended, 0 gone */
+    uint32_t pad;
+    uint64_t seqlock;
+    uint64_t spare[2];
+};
+
+struct hami_v1 {
+    int32_t initialized; /* HAMI_V1_MAGIC */
+    uint32_t major, minor;
+    int32_t sm_init;
+    uint64_t owner_pid;
+    uint8_t sem[32];
+    uint64_t device_num;
+    char uuids[HAMI_DEVICES][HAMI_UUID_BYTES];
+    uint64_t limit[HAMI_DEVICES];
+    uint64_t sm_limit[HAMI_DEVICES];
+    struct hami_v1_process processes[HAMI_PROCESSES];
+    _Atomic int32_t process_num;
+    int32_t utilization_switch;
+    int32_t recent_kernel;
+    int32_t priority;
+    uint64_t last_kernel_time;
+    uint8_t sem_postinit[32];
+};
+
+/* ---- our block ---- */
+
+enum hami_reason {
+    HAMI_REASON_NONE = 0,
+    HAMI_REASON_OVER_LIMIT = 1,     /* the request and what is in use exceed the limit */
+    HAMI_REASON_NO_LIMITS = 2,      /* limits folder without a readable file */
+    HAMI_REASON_BAD_LIMITS = 3,     /* limits file is not of the format */
+    HAMI_REASON_UNKNOWN_DEVICE = 4, /* device that the limits file does not name */
+    HAMI_REASON_BAD_REGION = 5,     /* region missing, of another size, or foreign */
+    HAMI_REASON_NO_SLOT = 6         /* more live processes than slots */
+};
+
+/* State of a cell: bits 0-1 phase, bit 2 which total is valid, bits 16-31 sequence. */
+enum { HAMI_CELL_IDLE = 0, HAMI_CELL_PENDING = 1, HAMI_CELL_APPLIED = 2, HAMI_CELL_PHASE = 3, HAMI_CELL_SIDE = 4 };
+
+struct hami_cell {
+    _Atomic uint64_t state;
+    _Atomic int64_t amount;   /* pages, negative to give back */
+    _Atomic int64_t total[2]; /* pages this cell has added so far; negative when it gave back what others took */
+};
+
+struct hami_slot {
+    _Atomic uint64_t owner;    /* process start time << 22 | pid; 0 = free */
+    _Atomic uint64_t sweeper;  /* owner word of the process that cleans up after a dead one */
+    _Atomic uint64_t launches; /* kernels and graphs started */
+    uint64_t spare[5];
+    struct hami_cell cells[HAMI_DEVICES][HAMI_CELLS];
+};
+
+struct hami_device {
+    _Atomic uint64_t used;          /* the counter: pages << 28 | slot << 18 | cell << 16 | sequence */
+    _Atomic uint64_t peak;          /* most pages ever in use */
+    _Atomic uint64_t denied;        /* refused allocations */
+    _Atomic uint64_t context_pages; /* what one process's context takes, as measured; 0 = not yet */
+    _Atomic uint64_t limit_bytes;   /* the limit in force, for readers; decides nothing */
+    _Atomic uint32_t cores;
+    uint32_t pad;
+    uint64_t spare[26];
+};
+
+struct hami_block {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t size;            /* of this block, in bytes */
+    uint32_t header_size;     /* offset of devices[] */
+    uint32_t device_size;     /* sizes of the parts, so that readers can check themselves */
+    uint32_t slot_size;
+    uint32_t device_count;
+    _Atomic uint64_t generation; /* of the limits file last read */
+    _Atomic uint64_t heartbeat;  /* seconds since 1970 of the last start of a process here */
+    _Atomic uint32_t reason;     /* enum hami_reason: why something was last refused */
+    _Atomic uint32_t reason_device;
+    _Atomic uint64_t reason_bytes;
+    _Atomic uint64_t reason_time; /* seconds since 1970 */
+    char build[HAMI_BUILD_BYTES]; /* build id of the library that last started here */
+    uint8_t spare[3976];
+    struct hami_device devices[HAMI_DEVICES];
+    struct hami_slot slots[HAMI_PROCESSES];
+};
+
+struct hami_region {
+    struct hami_v1 v1;
+    uint8_t gap[HAMI_BLOCK_OFFSET - HAMI_V1_SIZE];
+    struct hami_block block;
+};
+
+_Static_assert(sizeof(struct hami_v1_memory) == 64, "v1 device memory");
+_Static_assert(sizeof(struct hami_v1_process) == 1960, "v1 process slot");
+_Static_assert(offsetof(struct hami_v1_process, used) == 8, "v1 used");
+_Static_assert(offsetof(struct hami_v1_process, monitor_used) == 1032, "v1 monitorused");
+_Static_assert(offsetof(struct hami_v1_process, utilization) == 1160, "v1 device_util");
+_Static_assert(offsetof(struct hami_v1_process, status) == 1928, "v1 status");
+_Static_assert(offsetof(struct hami_v1_process, seqlock) == 1936, "v1 seqlock");
+_Static_assert(offsetof(struct hami_v1, device_num) == 56, "v1 device_num");
+_Static_assert(offsetof(struct hami_v1, uuids) == 64, "v1 uuids");
+_Static_assert(offsetof(struct hami_v1, limit) == 1600, "v1 limit");
+_Static_assert(offsetof(struct hami_v1, sm_limit) == 1728, "v1 sm_limit");
+_Static_assert(offsetof(struct hami_v1, processes) == 1856, "v1 procs");
+_Static_assert(offsetof(struct hami_v1, process_num) == 2008896, "v1 proc_num");
+_Static_assert(offsetof(struct hami_v1, last_kernel_time) == 2008912, "v1 last_kernel_time");
+_Static_assert(sizeof(struct hami_v1) == HAMI_V1_SIZE, "v1 size");
+_Static_assert(offsetof(struct hami_region, block) == HAMI_BLOCK_OFFSET, "block offset");
+_Static_assert(sizeof(struct hami_cell) == 32, "cell");
+_Static_assert(sizeof(struct hami_slot) == 64 + HAMI_DEVICES * HAMI_CELLS * 32, "slot");
+_Static_assert(sizeof(struct hami_device) == 256, "device");
+_Static_assert(offsetof(struct hami_block, devices) == 4096, "block header");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics between processes need no lock");
+
+#endif

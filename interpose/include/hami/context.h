@@ -1,0 +1,22 @@
+/* The CUDA contexts of this process: which device each is on, and the reserve that the first of a device takes. */
+#ifndef HAMI_CONTEXT_H
+#define HAMI_CONTEXT_H
+
+#include "hami/cuda_abi.h"
+
+#include <stdbool.h>
+
+enum { HAMI_CONTEXT_UNKNOWN = 0 }; /* id of contexts beyond those we can tell apart */
+
+struct hami_context {
+    CUcontext handle;
+    CUdevice device;
+    unsigned id; /* 1..255 */
+};
+
+/* The calling thread's current context. False when it has none. */
+bool hami_context_current(struct hami_context *context);
+
+void hami_contexts_after_fork(void);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * The few types and constants of the CUDA driver API and NVML that the policies touch, written from their
+ * documentation. Everything else stays an opaque pointer or integer.
+ */
+#ifndef HAMI_CUDA_ABI_H
+#define HAMI_CUDA_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int32_t CUresult;
+typedef int32_t CUdevice;
+typedef uint64_t CUdeviceptr;
+typedef uint32_t CUdeviceptr_v1;
+typedef uint64_t CUmemHandle;
+typedef void *CUcontext;
+typedef void *CUstream;
+typedef void *CUarray;
+typedef void *CUmemoryPool;
+
+enum {
+    CUDA_SUCCESS = 0,
+    CUDA_ERROR_INVALID_VALUE = 1,
+    CUDA_ERROR_OUT_OF_MEMORY = 2,
+    CUDA_ERROR_NOT_SUPPORTED = 801,
+};
+
+enum { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
+
+enum {
+    CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5,
+    CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
+};
+
+enum { CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2 };
+
+enum { CUDA_ARRAY3D_LAYERED = 0x01, CUDA_ARRAY3D_CUBEMAP = 0x04, CUDA_ARRAY3D_SPARSE = 0x40, CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80 };
+
+struct hami_uuid {
+    uint8_t bytes[16];
+};
+
+struct hami_mem_location {
+    int32_t type;
+    int32_t id;
+};
+
+struct hami_allocation_prop {
+    int32_t type;
+    int32_t handle_types;
+    struct hami_mem_location location;
+    void *win32;
+    uint8_t flags[8];
+};
+
+struct hami_array_descriptor {
+    size_t width, height;
+    int32_t format;
+    uint32_t channels;
+};
+
+struct hami_array3d_descriptor {
+    size_t width, height, depth;
+    int32_t format;
+    uint32_t channels;
+    uint32_t flags;
+};
+
+typedef int32_t nvmlReturn;
+typedef void *nvmlDevice;
+
+enum {
+    NVML_SUCCESS = 0,
+    NVML_ERROR_INVALID_ARGUMENT = 2,
+    NVML_ERROR_INSUFFICIENT_SIZE = 7,
+    NVML_ERROR_FUNCTION_NOT_FOUND = 13,
+};
+
+struct nvml_memory {
+    uint64_t total, free, used;
+};
+
+struct nvml_memory_v2 {
+    uint32_t version;
+    uint32_t pad;
+    uint64_t total, reserved, free, used;
+};
+
+struct nvml_process_v1 {
+    uint32_t pid;
+    uint32_t pad;
+    uint64_t used;
+};
+
+struct nvml_process {
+    uint32_t pid;
+    uint32_t pad;
+    uint64_t used;
+    uint32_t gpu_instance;
+    uint32_t compute_instance;
+};
+
+#endif

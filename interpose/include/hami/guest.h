@@ -1,0 +1,27 @@
+/*
+ * This process as a guest of its container's limits: made at the first call that needs it, current ever after.
+ * A process that never gets here opens no file and keeps no state.
+ */
+#ifndef HAMI_GUEST_H
+#define HAMI_GUEST_H
+
+#include "hami/cuda_abi.h"
+#include "hami/limits.h"
+#include "hami/region.h"
+
+/* The limits in force; looks at the file again at most four times a second. Never NULL. */
+const struct hami_limits *hami_guest_limits(void);
+
+/* Looks at the limits file now. True if it holds others than before. */
+bool hami_guest_reload(void);
+
+/* The region, with a slot of this process, or NULL with the reason in *why (which may be NULL). */
+struct hami_region_view *hami_guest_region(enum hami_reason *why);
+
+/* Index of a CUDA device in the limits, or -1 if they do not name it. */
+int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device);
+
+/* Same for an NVML handle. `status` gets the driver's answer if it refuses the handle. */
+int hami_guest_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * A map from 64-bit keys to 64-bit values for many threads, without locks. A key is inserted at most once at a time
+ * and removed by whoever inserted it or was handed it: addresses and handles that the driver gave out are like that.
+ * Keys and values are not zero.
+ *
+ * Buckets of eight keys fill one cache line. A full bucket sends the key to the next, twice as large, segment;
+ * segments are never moved or freed, so the cost of an operation grows with their number alone (1,000 entries: one
+ * or two; 100,000: eight), newest first.
+ */
+#ifndef HAMI_MAP_H
+#define HAMI_MAP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { HAMI_MAP_SEGMENTS = 24, HAMI_MAP_FIRST_BITS = 7 };
+
+struct hami_map_bucket {
+    _Alignas(64) _Atomic uint64_t keys[8];
+    _Atomic uint64_t values[8];
+};
+
+struct hami_map {
+    _Atomic(struct hami_map_bucket *) segments[HAMI_MAP_SEGMENTS];
+};
+
+/* False only when the machine has no memory left for a segment. */
+bool hami_map_put(struct hami_map *map, uint64_t key, uint64_t value);
+
+/* Value of `key`, or 0. */
+uint64_t hami_map_get(struct hami_map *map, uint64_t key);
+
+/* Removes `key` and returns its value, or 0 if there was none. */
+uint64_t hami_map_take(struct hami_map *map, uint64_t key);
+
+/* Calls `visit` for every entry; entries that come and go meanwhile may be missed. */
+void hami_map_each(struct hami_map *map, void (*visit)(uint64_t key, uint64_t value, void *data), void *data);
+
+/* Forgets everything; for the child of a fork, where no other thread is left. */
+void hami_map_reset(struct hami_map *map);
+
+#endif

@@ -1,0 +1,18 @@
+/* Which process is which: pid and start time, and whether it still lives. */
+#ifndef HAMI_PROCESS_H
+#define HAMI_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Identity of the calling process: start time in clock ticks << 22 | pid (a pid has at most 22 bits). */
+uint64_t hami_process_self(void);
+
+/* Whether the process with this identity lives: it exists, started then, and has not ended (zombies have). */
+bool hami_process_lives(uint64_t identity);
+
+static inline int32_t hami_process_pid(uint64_t identity) {
+    return (int32_t)(identity & 0x3fffff);
+}
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * The region as one process sees it: mapped once, one slot of its own, and the charge of each device.
+ * Thread-safe without locks in shared memory; layout and protocol are in abi.h.
+ */
+#ifndef HAMI_REGION_H
+#define HAMI_REGION_H
+
+#include "hami/abi.h"
+#include "hami/limits.h"
+
+#include <stdbool.h>
+
+struct hami_region_view {
+    struct hami_region *region; /* NULL: nothing is mapped, nothing can be charged */
+    unsigned slot;              /* ours; meaningful while has_slot */
+    bool has_slot;
+};
+
+/* What part of a process's use a charge belongs to, for the v1 layout's columns. */
+enum hami_column { HAMI_COLUMN_DATA, HAMI_COLUMN_CONTEXT };
+
+/*
+ * Maps the region at `path`, or memory of this process alone if `path` is empty. A file that is missing is made only
+ * when `create` says so (limits from the environment). Returns HAMI_REASON_NONE or why not.
+ */
+enum hami_reason hami_region_attach(struct hami_region_view *view, const char *path, bool create,
+                                    const struct hami_limits *limits);
+
+/* Fills a zeroed region for `limits`. */
+void hami_region_format(struct hami_region *region, const struct hami_limits *limits);
+
+/* Takes a slot for this process, after cleaning up after dead ones. False when all are in use. */
+bool hami_region_claim(struct hami_region_view *view);
+
+/*
+ * Adds `pages` to the charge of `device` unless it would then exceed `limit_pages`. True if it was added. With
+ * UINT64_MAX as limit it always is, save for the counter's own width.
+ */
+bool hami_region_charge(struct hami_region_view *view, unsigned device, uint64_t pages, uint64_t limit_pages,
+                        enum hami_column column);
+
+/* Takes `pages` off the charge of `device`. Never fails, never goes below zero. */
+void hami_region_release(struct hami_region_view *view, unsigned device, uint64_t pages, enum hami_column column);
+
+/* Pages in use of `device`, by all processes of the container. */
+uint64_t hami_region_used(const struct hami_region_view *view, unsigned device);
+
+/* Pages of `device` that the process in `slot` has; 0 if it is free. */
+uint64_t hami_region_slot_used(const struct hami_region_view *view, unsigned slot, unsigned device);
+
+/* Pid of the live process in `slot`, or 0. */
+int32_t hami_region_slot_pid(const struct hami_region_view *view, unsigned slot);
+
+/* Takes what dead processes held off the counters. True if there were any. */
+bool hami_region_sweep(struct hami_region_view *view);
+
+/* Notes a refusal. `device` may be HAMI_DEVICES when there is none. */
+void hami_region_refused(struct hami_region_view *view, enum hami_reason reason, unsigned device, uint64_t bytes);
+
+/* Gives up this process's slot at the end of its life; charges go with it. */
+void hami_region_detach(struct hami_region_view *view);
+
+/* After fork, in the child: forget the parent's slot and the locks its threads may have held. */
+void hami_region_after_fork(struct hami_region_view *view);
+
+#endif

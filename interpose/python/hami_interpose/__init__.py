@@ -1,0 +1,67 @@
+"""Limits for CUDA programs inside one container: `libvgpu.so`, its files, and simulated GPUs to try it on.
+
+The names here are the whole public interface, with `hami_interpose.limits` (the limits file),
+`hami_interpose.region` (the shared region) and `hami_interpose.sim` (simulated GPUs).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from hami_interpose._version import __version__
+
+__all__ = ["__version__", "build_id", "library", "sim_library_dir"]
+
+_LIBRARIES = Path(__file__).resolve().parent / "lib"
+
+
+class LibraryMissingError(FileNotFoundError):
+    """The compiled libraries are not beside the package."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} is not there: install the hami-interpose wheel, or in a source tree run "
+            "`cmake -S interpose -B interpose/build/dev -G Ninja && cmake --build interpose/build/dev`"
+        )
+
+
+def library() -> Path:
+    """Returns the path of `libvgpu.so`.
+
+    Raises:
+        LibraryMissingError: it was not built.
+    """
+    return _existing(_LIBRARIES / "libvgpu.so")
+
+
+def sim_library_dir() -> Path:
+    """Returns the folder with the simulated `libcuda.so.1` and `libnvidia-ml.so.1`.
+
+    Raises:
+        LibraryMissingError: they were not built.
+    """
+    return _existing(_LIBRARIES / "sim" / "libcuda.so.1").parent
+
+
+@cache
+def build_id() -> str:
+    """Returns the GNU build id of `libvgpu.so` (hexadecimal), which names its content.
+
+    Raises:
+        LibraryMissingError: it was not built.
+        ValueError: the file has no build id.
+    """
+    content = library().read_bytes()
+    # An ELF note: name size 4, content size 20, type 3 (NT_GNU_BUILD_ID), name "GNU".
+    mark = b"\x04\x00\x00\x00\x14\x00\x00\x00\x03\x00\x00\x00GNU\x00"
+    at = content.find(mark)
+    if at < 0:
+        raise ValueError(f"{library()}: no GNU build id")
+    return content[at + len(mark) : at + len(mark) + 20].hex()
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise LibraryMissingError(path)
+    return path

@@ -1,0 +1,228 @@
+"""The shared region of a container, seen from outside: made by the agent, read by it, by `dump` and by tests.
+
+The file starts with HAMi-core's layout v1.2 (HAMi's monitor reads that part); `libvgpu.so` works on the block
+behind it. The layout is that of `interpose/include/hami/abi.h`.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hami_interpose.limits import Limits, check
+
+V1_MAGIC: Final = 19920718
+V1_SIZE: Final = 2008952
+BLOCK_OFFSET: Final = 2011136
+BLOCK_MAGIC: Final = 0x55504756494D4148  # "HAMIVGPU"
+BLOCK_VERSION: Final = 1
+DEVICES: Final = 16
+PROCESSES: Final = 1024
+CELLS: Final = 4
+PAGE: Final = 4096
+
+_V1_SLOTS = 1856
+_V1_SLOT_SIZE = 1960
+_V1_UUID_SIZE = 96
+_HEADER_SIZE = 4096
+_DEVICE_SIZE = 256
+_SLOT_SIZE = 64 + DEVICES * CELLS * 32
+_BLOCK_SIZE = _HEADER_SIZE + DEVICES * _DEVICE_SIZE + PROCESSES * _SLOT_SIZE
+_DEVICES_AT = BLOCK_OFFSET + _HEADER_SIZE
+_SLOTS_AT = _DEVICES_AT + DEVICES * _DEVICE_SIZE
+_HEADER = struct.Struct("<QIIIIII")  # magic, version, sizes of block, header, device, slot, count of devices
+_STATUS = struct.Struct("<QQIIQQ48s")  # generation, heartbeat, reason, its device, bytes, time, build
+_DEVICE = struct.Struct("<QQQQQI")  # counter, peak, denied, context pages, limit, cores
+_CELL = struct.Struct("<Qqqq")  # state, amount, totals
+_COUNTER_TAG_BITS = 28
+_CELL_SIDE = 4
+_PID_MASK = (1 << 22) - 1
+
+REGION_SIZE: Final = BLOCK_OFFSET + _BLOCK_SIZE
+
+REASONS: Final = (
+    "",
+    "the request and what is in use exceed the limit",
+    "the limits folder has no readable file",
+    "the limits file is not of the format",
+    "the limits file does not name the device",
+    "the region is missing, of another size, or foreign",
+    "more live processes than slots",
+)
+
+
+class RegionError(ValueError):
+    """A region file is truncated, foreign or damaged. `offset` is where that shows."""
+
+    def __init__(self, path: str, offset: int, what: str) -> None:
+        self.path = path
+        self.offset = offset
+        self.what = what
+        super().__init__(f"{path}: at offset {offset}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """One device of the container.
+
+    Attributes:
+        uuid: as NVML prints it; empty when limits come from the environment.
+        limit_bytes: the limit in force; 0 = none.
+        cores: percent; 0 = no limit.
+        used_bytes: in use by all processes of the container, context reserve included.
+        peak_bytes: the most ever in use.
+        denied: refused allocations.
+        context_bytes: what one process's context takes here, as measured; 0 = not yet.
+    """
+
+    uuid: str
+    limit_bytes: int
+    cores: int
+    used_bytes: int
+    peak_bytes: int
+    denied: int
+    context_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUse:
+    """One process, by its pid inside the container; `used_bytes` by device, in the container's order."""
+
+    pid: int
+    start_time: int
+    used_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A snapshot. Counters of a running container move while they are read, each by itself.
+
+    Attributes:
+        generation: of the limits file last read by a process.
+        heartbeat: when a process last started here, seconds since 1970; 0 = never.
+        reason: why something was last refused; empty = nothing was.
+        reason_device: index of its device, or -1.
+        reason_bytes: what had been asked for.
+        reason_time: seconds since 1970.
+        build: build of the library that last started here.
+    """
+
+    devices: tuple[DeviceUse, ...]
+    processes: tuple[ProcessUse, ...]
+    generation: int
+    heartbeat: int
+    reason: str
+    reason_device: int
+    reason_bytes: int
+    reason_time: int
+    build: str
+
+
+def initial(limits: Limits) -> bytes:
+    """Returns the content of a fresh region for a container with these limits (REGION_SIZE bytes).
+
+    Raises:
+        LimitsError: the limits could not be written to a limits file either.
+    """
+    check(limits)
+    content = bytearray(REGION_SIZE)
+    struct.pack_into("<iII", content, 0, V1_MAGIC, 1, 2)
+    content[24] = content[2008920] = 1  # semaphores of HAMi-core, free
+    struct.pack_into("<Q", content, 56, len(limits.devices))
+    for i, device in enumerate(limits.devices):
+        struct.pack_into(f"<{_V1_UUID_SIZE}s", content, 64 + i * _V1_UUID_SIZE, device.uuid.encode("ascii"))
+        struct.pack_into("<Q", content, 1600 + i * 8, device.memory_bytes)
+        struct.pack_into("<Q", content, 1728 + i * 8, device.cores or 100)
+        at = _DEVICES_AT + i * _DEVICE_SIZE
+        _DEVICE.pack_into(content, at, 0, 0, 0, 0, device.memory_bytes, device.cores)
+    struct.pack_into("<iiii", content, 2008896, 0, 1, 2, limits.priority)
+    sizes = (_BLOCK_SIZE, _HEADER_SIZE, _DEVICE_SIZE, _SLOT_SIZE, len(limits.devices))
+    _HEADER.pack_into(content, BLOCK_OFFSET, BLOCK_MAGIC, BLOCK_VERSION, *sizes)
+    struct.pack_into("<Q", content, BLOCK_OFFSET + _HEADER.size, limits.generation)
+    return bytes(content)
+
+
+def _content(source: str | os.PathLike[str] | int) -> tuple[str, bytes]:
+    if isinstance(source, int):
+        size = os.fstat(source).st_size
+        return f"file descriptor {source}", os.pread(source, min(size, REGION_SIZE + 1), 0)
+    with Path(source).open("rb") as file:
+        return os.fspath(source), file.read(REGION_SIZE + 1)
+
+
+def _validate(name: str, content: bytes) -> int:
+    """Returns the number of devices."""
+    if len(content) != REGION_SIZE:
+        found = f"{len(content)} bytes" if len(content) < REGION_SIZE else f"more than {REGION_SIZE} bytes"
+        raise RegionError(name, min(len(content), REGION_SIZE), f"a region has {REGION_SIZE} bytes, this file has {found}")
+    magic, major, minor = struct.unpack_from("<iII", content, 0)
+    if magic != V1_MAGIC:
+        raise RegionError(name, 0, f"not a region: starts with {magic}, not {V1_MAGIC}")
+    if major != 1:
+        raise RegionError(name, 4, f"layout {major}.{minor} instead of 1.2")
+    block = _HEADER.unpack_from(content, BLOCK_OFFSET)
+    if block[0] != BLOCK_MAGIC:
+        raise RegionError(name, BLOCK_OFFSET, "no block of libvgpu.so behind the v1 layout")
+    expected = (BLOCK_VERSION, _BLOCK_SIZE, _HEADER_SIZE, _DEVICE_SIZE, _SLOT_SIZE)
+    if block[1:6] != expected:
+        raise RegionError(name, BLOCK_OFFSET + 8, f"block version and sizes are {block[1:6]}, expected {expected}")
+    if not 0 <= block[6] <= DEVICES:
+        raise RegionError(name, BLOCK_OFFSET + 28, f"{block[6]} devices, more than {DEVICES}")
+    return int(block[6])
+
+
+def _text(field: bytes) -> str:
+    return field.split(b"\0", 1)[0].decode("ascii", "replace")
+
+
+def _device(content: bytes, index: int) -> DeviceUse:
+    at = _DEVICES_AT + index * _DEVICE_SIZE
+    counter, peak, denied, context, limit, cores = _DEVICE.unpack_from(content, at)
+    uuid = content[64 + index * _V1_UUID_SIZE :][:_V1_UUID_SIZE]
+    used = (counter >> _COUNTER_TAG_BITS) * PAGE
+    return DeviceUse(_text(uuid), limit, cores, used, peak * PAGE, denied, context * PAGE)
+
+
+def _slot_use(content: bytes, at: int, device: int) -> int:
+    total = 0
+    for cell in range(CELLS):
+        state, _, first, second = _CELL.unpack_from(content, at + 64 + (device * CELLS + cell) * 32)
+        total += second if state & _CELL_SIDE else first
+    return max(total, 0) * PAGE
+
+
+def _processes(content: bytes, devices: int) -> tuple[ProcessUse, ...]:
+    found = []
+    for index in range(PROCESSES):
+        at = _SLOTS_AT + index * _SLOT_SIZE
+        (owner,) = struct.unpack_from("<Q", content, at)
+        if owner:
+            used = tuple(_slot_use(content, at, device) for device in range(devices))
+            found.append(ProcessUse(owner & _PID_MASK, owner >> 22, used))
+    return tuple(found)
+
+
+def read(source: str | os.PathLike[str] | int) -> Region:
+    """Reads a region file, given by path or open descriptor.
+
+    Raises:
+        RegionError: it is truncated, foreign or damaged.
+        OSError: it cannot be read.
+    """
+    name, content = _content(source)
+    count = _validate(name, content)
+    generation, heartbeat, reason, device, size, when, build = _STATUS.unpack_from(content, BLOCK_OFFSET + _HEADER.size)
+    return Region(
+        devices=tuple(_device(content, index) for index in range(count)),
+        processes=_processes(content, count),
+        generation=generation,
+        heartbeat=heartbeat,
+        reason=REASONS[reason] if reason < len(REASONS) else f"reason {reason}",
+        reason_device=device if reason and device < DEVICES else -1,
+        reason_bytes=size,
+        reason_time=when,
+        build=_text(build),
+    )

@@ -1,0 +1,376 @@
+/*
+ * Contexts. The first context of a process on a device takes a reserve there that the driver does not tell in
+ * advance: it is measured once per container and device, in the first process that makes one, and kept in the region.
+ */
+#include "hami/context.h"
+
+#include "hami/account.h"
+#include "hami/guest.h"
+#include "hami/hook.h"
+#include "hami/policy.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CONTEXTS = 256, DEVICES = 64, PROCESSES_READ = 256 };
+#define RESERVE_MAX (UINT64_C(8) << 30)
+
+struct entry {
+    _Atomic(CUcontext) handle;
+    CUdevice device;
+};
+
+/* Of one CUDA device: how many contexts this process has there, and the reserve charged for them. */
+struct device_state {
+    atomic_flag busy;
+    unsigned contexts;
+    CUcontext primary;
+    struct hami_charge reserve;
+};
+
+static struct entry table[CONTEXTS]; /* entry 0 stays empty: HAMI_CONTEXT_UNKNOWN */
+static struct device_state devices[DEVICES];
+static _Atomic unsigned epoch = 1; /* moves when a context ends */
+
+static _Thread_local struct hami_context last;
+static _Thread_local unsigned last_epoch;
+
+/* ---- the table ---- */
+
+static unsigned id_of(CUcontext handle) {
+    for (unsigned i = 1; i < CONTEXTS; i++) {
+        if (atomic_load_explicit(&table[i].handle, memory_order_acquire) == handle) {
+            return i;
+        }
+    }
+    return HAMI_CONTEXT_UNKNOWN;
+}
+
+static unsigned enter(CUcontext handle, CUdevice device) {
+    unsigned id = id_of(handle);
+    for (unsigned i = 1; id == HAMI_CONTEXT_UNKNOWN && i < CONTEXTS; i++) {
+        CUcontext none = NULL;
+        if (atomic_compare_exchange_strong(&table[i].handle, &none, handle)) {
+            id = i;
+        }
+    }
+    table[id].device = device;
+    return id;
+}
+
+bool hami_context_current(struct hami_context *context) {
+    static _Atomic(void *) get_context;
+    static _Atomic(void *) get_device;
+    CUcontext handle = NULL;
+    CUdevice device = 0;
+    void *known = atomic_load_explicit(&get_context, memory_order_acquire);
+    if (known == NULL) {
+        known = hami_cuda_function("cuCtxGetCurrent");
+        atomic_store(&get_device, hami_cuda_function("cuCtxGetDevice"));
+        atomic_store_explicit(&get_context, known, memory_order_release);
+    }
+    CUresult (*current)(CUcontext *) = known;
+    if (current == NULL || current(&handle) != CUDA_SUCCESS || handle == NULL) {
+        return false;
+    }
+    unsigned now = atomic_load_explicit(&epoch, memory_order_acquire);
+    if (last.handle != handle || last_epoch != now) {
+        CUresult (*device_of)(CUdevice *) = atomic_load(&get_device);
+        if (device_of == NULL || device_of(&device) != CUDA_SUCCESS) {
+            return false;
+        }
+        last = (struct hami_context){handle, device, enter(handle, device)};
+        last_epoch = now;
+    }
+    *context = last;
+    return true;
+}
+
+/* ---- the reserve ---- */
+
+/* One thread at a time makes or ends contexts of a device; a context takes the driver some 100 ms. */
+static struct device_state *lock_device(CUdevice device) {
+    struct device_state *state = &devices[device];
+    const struct timespec pause = {0, 100000};
+    while (atomic_flag_test_and_set_explicit(&state->busy, memory_order_acquire)) {
+        (void)nanosleep(&pause, NULL);
+    }
+    return state;
+}
+
+static void unlock_device(struct device_state *state) {
+    atomic_flag_clear_explicit(&state->busy, memory_order_release);
+}
+
+struct sample {
+    bool device_known;
+    uint64_t device_used;
+    bool process_known;
+    uint64_t process_used;
+};
+
+static nvmlDevice nvml_handle(CUdevice device) {
+    char bus[32];
+    nvmlDevice handle = NULL;
+    CUresult (*bus_id)(char *, int, CUdevice) = hami_cuda_function("cuDeviceGetPCIBusId");
+    nvmlReturn (*by_bus)(const char *, nvmlDevice *) = hami_nvml_function("nvmlDeviceGetHandleByPciBusId_v2");
+    bool found = bus_id != NULL && by_bus != NULL && bus_id(bus, sizeof bus, device) == CUDA_SUCCESS &&
+                 by_bus(bus, &handle) == NVML_SUCCESS;
+    return found ? handle : NULL;
+}
+
+/* What the device and this process use now, as NVML sees them. */
+static void sample_use(CUdevice device, struct sample *s) {
+    memset(s, 0, sizeof *s);
+    nvmlReturn (*init)(void) = hami_nvml_function("nvmlInit_v2");
+    nvmlReturn (*end)(void) = hami_nvml_function("nvmlShutdown");
+    if (init == NULL || end == NULL || init() != NVML_SUCCESS) {
+        return;
+    }
+    nvmlDevice handle = nvml_handle(device);
+    if (handle != NULL) {
+        struct nvml_memory memory;
+        struct nvml_process processes[PROCESSES_READ];
+        unsigned count = PROCESSES_READ;
+        nvmlReturn (*info)(nvmlDevice, struct nvml_memory *) = hami_driver_function(HAMI_nvmlDeviceGetMemoryInfo);
+        nvmlReturn (*list)(nvmlDevice, unsigned *, struct nvml_process *) =
+            hami_driver_function(HAMI_nvmlDeviceGetComputeRunningProcesses_v3);
+        s->device_known = info(handle, &memory) == NVML_SUCCESS;
+        s->device_used = s->device_known ? memory.used : 0;
+        if (list(handle, &count, processes) == NVML_SUCCESS) {
+            for (unsigned i = 0; i < count && i < PROCESSES_READ; i++) {
+                if (processes[i].pid == (uint32_t)getpid()) {
+                    s->process_known = true;
+                    s->process_used = processes[i].used;
+                }
+            }
+        }
+    }
+    (void)end();
+}
+
+/* The reserve, from NVML before and after: this process's own figure where NVML shows it by its pid. */
+static uint64_t measured(const struct sample *before, const struct sample *after) {
+    uint64_t bytes = 0;
+    if (after->process_known) {
+        bytes = after->process_used;
+    } else if (before->device_known && after->device_known && after->device_used > before->device_used) {
+        bytes = after->device_used - before->device_used;
+    }
+    return bytes > RESERVE_MAX ? RESERVE_MAX : bytes;
+}
+
+static _Atomic uint64_t *known_reserve(CUdevice device) {
+    const struct hami_limits *limits = hami_guest_limits();
+    struct hami_region_view *view = limits->mode == HAMI_MODE_OFF ? NULL : hami_guest_region(NULL);
+    int index = view == NULL ? -1 : hami_guest_cuda_device(limits, device);
+    return index < 0 ? NULL : &view->region->block.devices[index].context_pages;
+}
+
+/* A context about to be made. */
+struct making {
+    struct device_state *state;
+    CUdevice device;
+    _Atomic uint64_t *known;
+    bool primary;
+    bool first; /* of this process on the device */
+    bool measure;
+    struct sample before;
+};
+
+/* Locks the device and reserves. False: refuse; the device is unlocked then. */
+static bool begin(struct making *m, CUdevice device) {
+    memset(m, 0, sizeof *m);
+    if (device < 0 || device >= DEVICES || hami_guest_limits()->mode == HAMI_MODE_OFF) {
+        return true;
+    }
+    m->device = device;
+    m->state = lock_device(device);
+    m->known = known_reserve(device);
+    m->first = m->state->contexts == 0;
+    if (!m->first) {
+        return true;
+    }
+    uint64_t pages = m->known == NULL ? 0 : atomic_load(m->known);
+    if (!hami_charge_take(device, pages << HAMI_PAGE_SHIFT, HAMI_COLUMN_CONTEXT, false, &m->state->reserve)) {
+        unlock_device(m->state);
+        return false;
+    }
+    m->measure = m->known != NULL && pages == 0;
+    if (m->measure) {
+        sample_use(device, &m->before);
+    }
+    return true;
+}
+
+static void cancel(struct making *m) {
+    if (m->state == NULL) {
+        return;
+    }
+    if (m->first) {
+        hami_charge_give_back(&m->state->reserve, HAMI_COLUMN_CONTEXT);
+        m->state->reserve = (struct hami_charge){-1, 0};
+    }
+    unlock_device(m->state);
+}
+
+/* Charges what the first context was seen to take. False: it does not fit, and the caller must end the context. */
+static bool keep(struct making *m, CUcontext handle) {
+    bool fits = true;
+    if (m->state == NULL) {
+        return true;
+    }
+    if (m->measure) {
+        struct sample after;
+        struct hami_charge empty = m->state->reserve;
+        sample_use(m->device, &after);
+        uint64_t bytes = measured(&m->before, &after);
+        atomic_store(m->known, bytes >> HAMI_PAGE_SHIFT);
+        hami_charge_give_back(&empty, HAMI_COLUMN_CONTEXT);
+        fits = hami_charge_take(m->device, bytes, HAMI_COLUMN_CONTEXT, false, &m->state->reserve);
+    }
+    if (fits) {
+        (void)enter(handle, m->device);
+        m->state->contexts++;
+        m->state->primary = m->primary ? handle : m->state->primary;
+    }
+    unlock_device(m->state);
+    return fits;
+}
+
+/* A context has ended: what lay in it is free again, and the reserve after the last of the device. */
+static void ended(CUcontext handle, struct device_state *state) {
+    unsigned id = id_of(handle);
+    (void)atomic_fetch_add(&epoch, 1);
+    if (id != HAMI_CONTEXT_UNKNOWN) {
+        hami_records_drop_context(id);
+        atomic_store(&table[id].handle, NULL);
+    }
+    if (state->contexts > 0 && --state->contexts == 0) {
+        hami_charge_give_back(&state->reserve, HAMI_COLUMN_CONTEXT);
+        state->reserve = (struct hami_charge){-1, 0};
+    }
+}
+
+/* ---- policies ---- */
+
+int32_t hami_primary_retain(enum hami_hook hook, CUcontext *context, int32_t device) {
+    CUresult (*driver)(CUcontext *, CUdevice) = hami_driver_function(hook);
+    struct making m;
+    if (context == NULL) {
+        return driver(context, device);
+    }
+    if (!begin(&m, device)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = driver(context, device);
+    if (m.state != NULL && m.state->primary != NULL) {
+        unlock_device(m.state); /* one more reference, nothing more taken */
+        return status;
+    }
+    if (status != CUDA_SUCCESS) {
+        cancel(&m);
+        return status;
+    }
+    m.primary = true;
+    if (keep(&m, *context)) {
+        return CUDA_SUCCESS;
+    }
+    CUresult (*release)(CUdevice) = hami_driver_function(HAMI_cuDevicePrimaryCtxRelease_v2);
+    (void)release(device);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* After a release or reset, the device being locked: has the primary context ended? */
+static void check_primary(struct device_state *state, CUdevice device) {
+    unsigned flags = 0;
+    int active = 1;
+    CUresult (*get)(CUdevice, unsigned *, int *) = hami_cuda_function("cuDevicePrimaryCtxGetState");
+    if (state->primary != NULL && get != NULL && get(device, &flags, &active) == CUDA_SUCCESS && active == 0) {
+        ended(state->primary, state);
+        state->primary = NULL;
+    }
+}
+
+int32_t hami_primary_release(enum hami_hook hook, int32_t device) {
+    CUresult (*driver)(CUdevice) = hami_driver_function(hook);
+    if (device < 0 || device >= DEVICES) {
+        return driver(device);
+    }
+    struct device_state *state = lock_device(device);
+    CUresult status = driver(device);
+    check_primary(state, device);
+    unlock_device(state);
+    return status;
+}
+
+int32_t hami_primary_reset(enum hami_hook hook, int32_t device) {
+    return hami_primary_release(hook, device);
+}
+
+static int32_t created(struct making *m, CUresult status, const CUcontext *context) {
+    if (status != CUDA_SUCCESS) {
+        cancel(m);
+        return status;
+    }
+    if (keep(m, *context)) {
+        return CUDA_SUCCESS;
+    }
+    CUresult (*destroy)(CUcontext) = hami_driver_function(HAMI_cuCtxDestroy_v2);
+    (void)destroy(*context);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+int32_t hami_ctx_create(enum hami_hook hook, CUcontext *context, uint32_t flags, int32_t device) {
+    CUresult (*driver)(CUcontext *, uint32_t, CUdevice) = hami_driver_function(hook);
+    struct making m;
+    if (!begin(&m, device)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return created(&m, driver(context, flags, device), context);
+}
+
+int32_t hami_ctx_create_v3(enum hami_hook hook, CUcontext *context, void *affinity, int32_t count, uint32_t flags,
+                           int32_t device) {
+    CUresult (*driver)(CUcontext *, void *, int32_t, uint32_t, CUdevice) = hami_driver_function(hook);
+    struct making m;
+    if (!begin(&m, device)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return created(&m, driver(context, affinity, count, flags, device), context);
+}
+
+int32_t hami_ctx_create_v4(enum hami_hook hook, CUcontext *context, void *params, uint32_t flags, int32_t device) {
+    CUresult (*driver)(CUcontext *, void *, uint32_t, CUdevice) = hami_driver_function(hook);
+    struct making m;
+    if (!begin(&m, device)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return created(&m, driver(context, params, flags, device), context);
+}
+
+int32_t hami_ctx_destroy(enum hami_hook hook, CUcontext context) {
+    CUresult (*driver)(CUcontext) = hami_driver_function(hook);
+    unsigned id = id_of(context);
+    CUresult status = driver(context);
+    if (status == CUDA_SUCCESS && context != NULL && id != HAMI_CONTEXT_UNKNOWN) {
+        struct device_state *state = lock_device(table[id].device);
+        ended(context, state);
+        unlock_device(state);
+    }
+    return status;
+}
+
+void hami_contexts_after_fork(void) {
+    memset(table, 0, sizeof table);
+    memset(&last, 0, sizeof last);
+    for (unsigned i = 0; i < DEVICES; i++) {
+        atomic_flag_clear(&devices[i].busy);
+        devices[i].contexts = 0;
+        devices[i].primary = NULL;
+        devices[i].reserve = (struct hami_charge){-1, 0};
+    }
+}

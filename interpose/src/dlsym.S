@@ -1,0 +1,123 @@
+/*
+ * dlsym and dlvsym. They ask hami_dlsym_answer first and, when it has none, jump to the C library's function with
+ * the caller's arguments, stack and return address untouched: RTLD_NEXT is relative to the caller, which the C
+ * library learns from the return address.
+ */
+
+#if defined(__x86_64__)
+
+.macro DOOR entry, answer, real
+    .text
+    .globl \entry
+    .hidden \entry
+    .type \entry, @function
+    .p2align 4
+\entry:
+    .cfi_startproc
+    endbr64
+    pushq %rdi
+    .cfi_adjust_cfa_offset 8
+    pushq %rsi
+    .cfi_adjust_cfa_offset 8
+    pushq %rdx
+    .cfi_adjust_cfa_offset 8
+    call \answer
+    testq %rax, %rax
+    jne 1f
+    call \real
+    popq %rdx
+    .cfi_adjust_cfa_offset -8
+    popq %rsi
+    .cfi_adjust_cfa_offset -8
+    popq %rdi
+    .cfi_adjust_cfa_offset -8
+    testq %rax, %rax
+    je 2f
+    jmp *%rax
+1:
+    .cfi_adjust_cfa_offset 24
+    addq $24, %rsp
+    .cfi_adjust_cfa_offset -24
+2:
+    ret
+    .cfi_endproc
+    .size \entry, . - \entry
+.endm
+
+#elif defined(__aarch64__)
+
+.macro DOOR entry, answer, real
+    .text
+    .globl \entry
+    .hidden \entry
+    .type \entry, %function
+    .p2align 4
+\entry:
+    .cfi_startproc
+    hint #34 /* bti c */
+    stp x29, x30, [sp, #-48]!
+    .cfi_def_cfa_offset 48
+    .cfi_offset 29, -48
+    .cfi_offset 30, -40
+    stp x0, x1, [sp, #16]
+    str x2, [sp, #32]
+    bl \answer
+    cbnz x0, 1f
+    bl \real
+    mov x16, x0
+    ldp x0, x1, [sp, #16]
+    ldr x2, [sp, #32]
+    ldp x29, x30, [sp], #48
+    .cfi_restore 29
+    .cfi_restore 30
+    .cfi_def_cfa_offset 0
+    cbz x16, 2f
+    br x16
+1:
+    .cfi_def_cfa_offset 48
+    .cfi_offset 29, -48
+    .cfi_offset 30, -40
+    ldp x29, x30, [sp], #48
+    .cfi_restore 29
+    .cfi_restore 30
+    .cfi_def_cfa_offset 0
+    ret
+2:
+    mov x0, xzr
+    ret
+    .cfi_endproc
+    .size \entry, . - \entry
+.endm
+
+#else
+#error "libvgpu.so knows x86-64 and aarch64"
+#endif
+
+DOOR hami_dlsym, hami_dlsym_answer, hami_libc_dlsym
+DOOR hami_dlvsym, hami_dlvsym_answer, hami_libc_dlvsym
+
+/* Programs linked before glibc 2.34 ask for the old version, later ones for GLIBC_2.34. */
+.macro EXPORT entry, name
+    .globl \name\()_2_34
+    .set \name\()_2_34, \entry
+    .globl \name\()_old
+    .set \name\()_old, \entry
+.endm
+
+EXPORT hami_dlsym, hami_export_dlsym
+EXPORT hami_dlvsym, hami_export_dlvsym
+.type hami_export_dlsym_2_34, %function
+.type hami_export_dlsym_old, %function
+.type hami_export_dlvsym_2_34, %function
+.type hami_export_dlvsym_old, %function
+.symver hami_export_dlsym_2_34, dlsym@@GLIBC_2.34
+.symver hami_export_dlvsym_2_34, dlvsym@@GLIBC_2.34
+#if defined(__x86_64__)
+.symver hami_export_dlsym_old, dlsym@GLIBC_2.2.5
+.symver hami_export_dlvsym_old, dlvsym@GLIBC_2.2.5
+#else
+.symver hami_export_dlsym_old, dlsym@GLIBC_2.17
+.symver hami_export_dlvsym_old, dlvsym@GLIBC_2.17
+#endif
+
+.section .note.GNU-stack, "", %progbits

@@ -1,0 +1,99 @@
+/*
+ * The doors through which programs find functions by name: dlsym and dlvsym (their entry is in dlsym.S) and
+ * cuGetProcAddress. The third, link-time names, is the generated wrappers themselves.
+ */
+#include "hami/cuda_abi.h"
+#include "hami/hook.h"
+#include "hami/policy.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* Called by dlsym.S, which jumps on to the C library's function when the answer is NULL. */
+void *hami_dlsym_answer(void *handle, const char *name);
+void *hami_dlvsym_answer(void *handle, const char *name, const char *version);
+
+/*
+ * A wrapper is the answer when the C library would answer with the driver's function of that name. Searches that
+ * depend on the caller (RTLD_NEXT) or start at the program (RTLD_DEFAULT, which finds our exports first) are left alone.
+ */
+void *hami_dlsym_answer(void *handle, const char *name) {
+    if (name == NULL || handle == RTLD_DEFAULT || handle == RTLD_NEXT || hami_hook_named(name) == HAMI_HOOKS) {
+        return NULL;
+    }
+    hami_dlsym_fn *libc_dlsym = hami_libc_dlsym();
+    void *found = libc_dlsym == NULL ? NULL : libc_dlsym(handle, name);
+    void *wrapper = found == NULL ? NULL : hami_wrapper_at(found);
+    if (wrapper == NULL) {
+        return NULL;
+    }
+    (void)libc_dlsym(handle, name); /* the last thing dlerror hears of is a success */
+    return wrapper;
+}
+
+void *hami_dlvsym_answer(void *handle, const char *name, const char *version) {
+    if (name == NULL || handle == RTLD_DEFAULT || handle == RTLD_NEXT || hami_hook_named(name) == HAMI_HOOKS) {
+        return NULL;
+    }
+    hami_dlvsym_fn *libc_dlvsym = hami_libc_dlvsym();
+    void *found = libc_dlvsym == NULL ? NULL : libc_dlvsym(handle, name, version);
+    return found == NULL ? NULL : hami_wrapper_at(found);
+}
+
+/*
+ * What the driver chose, by name, for drivers that answer with other addresses than they export: the newest variant
+ * of that base name up to the version asked for, in the stream mode asked for if there is one.
+ */
+static void *wrapper_by_version(const char *symbol, int version, bool per_thread) {
+    const struct hami_hook_entry *best = NULL;
+    for (unsigned i = 0; i < HAMI_CUDA_HOOKS; i++) {
+        const struct hami_hook_entry *entry = &hami_hooks[i];
+        if (strcmp(entry->base, symbol) != 0 || entry->since > version || (entry->per_thread && !per_thread)) {
+            continue;
+        }
+        bool newer = best == NULL || entry->since > best->since;
+        bool closer = best != NULL && entry->since == best->since && entry->per_thread && !best->per_thread;
+        if (newer || closer) {
+            best = entry;
+        }
+    }
+    return best == NULL ? NULL : best->wrapper;
+}
+
+static void replace(const char *symbol, void **function, int version, uint64_t flags) {
+    if (symbol == NULL || function == NULL || *function == NULL) {
+        return;
+    }
+    void *wrapper = hami_wrapper_at(*function);
+    if (wrapper == NULL) {
+        Dl_info exported;
+        wrapper = wrapper_by_version(symbol, version, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0);
+        if (wrapper == NULL || (dladdr(*function, &exported) != 0 && exported.dli_saddr == *function)) {
+            return; /* nothing of ours, or a variant that the driver exports and we do not wrap */
+        }
+    }
+    *function = wrapper;
+}
+
+int32_t hami_get_proc_address(enum hami_hook hook, const char *symbol, void **function, int32_t version,
+                              uint64_t flags) {
+    int32_t (*driver)(const char *, void **, int32_t, uint64_t) = hami_driver_function(hook);
+    int32_t status = driver(symbol, function, version, flags);
+    if (status == CUDA_SUCCESS) {
+        replace(symbol, function, version, flags);
+    }
+    return status;
+}
+
+int32_t hami_get_proc_address_v2(enum hami_hook hook, const char *symbol, void **function, int32_t version,
+                                 uint64_t flags, void *query) {
+    int32_t (*driver)(const char *, void **, int32_t, uint64_t, void *) = hami_driver_function(hook);
+    int32_t status = driver(symbol, function, version, flags, query);
+    if (status == CUDA_SUCCESS) {
+        if (hook == HAMI_cuGetProcAddress_v2_ptsz && flags == 0) {
+            flags = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+        }
+        replace(symbol, function, version, flags);
+    }
+    return status;
+}

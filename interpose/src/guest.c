@@ -1,0 +1,234 @@
+/* The state of this process: limits, region, and which device is which. */
+#include "hami/guest.h"
+
+#include "hami/account.h"
+#include "hami/hook.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { FRESH, STARTING, STARTED };
+enum { GENERATIONS = 8, CUDA_DEVICES = 64, NVML_HANDLES = 32, LOOK_MS = 250 };
+
+static struct {
+    _Atomic int state;
+    bool fork_handler;
+    struct hami_limits_source source;
+    struct hami_limits generations[GENERATIONS]; /* a reader may hold one while the next is read */
+    _Atomic unsigned current;
+    atomic_flag reloading;
+    _Atomic int64_t next_look;
+    struct timespec modified;
+    uint64_t inode;
+    struct hami_region_view view;
+    enum hami_reason no_region;
+    atomic_flag claiming;
+    _Atomic int8_t cuda_devices[CUDA_DEVICES]; /* index + 2; 1 = not named; 0 = not asked yet */
+} guest = {.reloading = ATOMIC_FLAG_INIT, .claiming = ATOMIC_FLAG_INIT};
+
+static int64_t now_ms(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The child has no CUDA until it starts anew: it gets its own slot then, and what the parent had is not its. */
+static void after_fork_in_child(void) {
+    atomic_store(&guest.state, guest.state == STARTED ? STARTED : FRESH);
+    atomic_flag_clear(&guest.reloading);
+    atomic_flag_clear(&guest.claiming);
+    hami_region_after_fork(&guest.view);
+    hami_account_after_fork();
+}
+
+static void note_file(void) {
+    struct stat found;
+    if (guest.source.file && stat(guest.source.limits_path, &found) == 0) {
+        guest.modified = found.st_mtim;
+        guest.inode = found.st_ino;
+    }
+}
+
+/* Shows readers of the region which limits are in force. */
+static void publish(const struct hami_limits *limits) {
+    struct hami_region *region = guest.view.region;
+    if (region == NULL || limits->denied != HAMI_REASON_NONE) {
+        return;
+    }
+    for (unsigned i = 0; i < limits->device_count; i++) {
+        atomic_store(&region->block.devices[i].limit_bytes, limits->devices[i].memory_bytes);
+        atomic_store(&region->block.devices[i].cores, limits->devices[i].cores);
+        region->v1.limit[i] = limits->devices[i].memory_bytes;
+    }
+    atomic_store(&region->block.generation, limits->generation);
+}
+
+static void start(void) {
+    struct hami_limits *limits = &guest.generations[0];
+    hami_limits_locate(&guest.source);
+    note_file();
+    hami_limits_load(&guest.source, limits);
+    guest.no_region = HAMI_REASON_NONE;
+    if (limits->mode != HAMI_MODE_OFF) {
+        guest.no_region = hami_region_attach(&guest.view, guest.source.region_path, !guest.source.file, limits);
+        publish(limits);
+    }
+    atomic_store(&guest.next_look, now_ms() + LOOK_MS);
+    if (!guest.fork_handler) {
+        guest.fork_handler = pthread_atfork(NULL, NULL, after_fork_in_child) == 0;
+    }
+}
+
+static void ensure_started(void) {
+    int fresh = FRESH;
+    if (atomic_load_explicit(&guest.state, memory_order_acquire) == STARTED) {
+        return;
+    }
+    if (atomic_compare_exchange_strong(&guest.state, &fresh, STARTING)) {
+        start();
+        atomic_store_explicit(&guest.state, STARTED, memory_order_release);
+    }
+    while (atomic_load_explicit(&guest.state, memory_order_acquire) != STARTED) {
+        (void)sched_yield();
+    }
+}
+
+bool hami_guest_reload(void) {
+    struct stat found;
+    ensure_started();
+    if (!guest.source.file || atomic_flag_test_and_set(&guest.reloading)) {
+        return false;
+    }
+    bool there = stat(guest.source.limits_path, &found) == 0;
+    bool same = there && found.st_ino == guest.inode && found.st_mtim.tv_sec == guest.modified.tv_sec &&
+                found.st_mtim.tv_nsec == guest.modified.tv_nsec;
+    if (!same) {
+        unsigned next = (atomic_load(&guest.current) + 1) % GENERATIONS;
+        note_file();
+        hami_limits_load(&guest.source, &guest.generations[next]);
+        for (unsigned i = 0; i < CUDA_DEVICES; i++) {
+            atomic_store(&guest.cuda_devices[i], 0);
+        }
+        publish(&guest.generations[next]);
+        atomic_store_explicit(&guest.current, next, memory_order_release);
+    }
+    atomic_flag_clear(&guest.reloading);
+    return !same;
+}
+
+const struct hami_limits *hami_guest_limits(void) {
+    ensure_started();
+    int64_t now = now_ms();
+    int64_t due = atomic_load_explicit(&guest.next_look, memory_order_relaxed);
+    if (now >= due && atomic_compare_exchange_strong(&guest.next_look, &due, now + LOOK_MS)) {
+        (void)hami_guest_reload();
+        if (guest.view.region != NULL && guest.view.has_slot) {
+            (void)hami_region_sweep(&guest.view);
+        }
+    }
+    return &guest.generations[atomic_load_explicit(&guest.current, memory_order_acquire)];
+}
+
+struct hami_region_view *hami_guest_region(enum hami_reason *why) {
+    ensure_started();
+    enum hami_reason reason = guest.no_region;
+    if (guest.view.region != NULL && !guest.view.has_slot) {
+        while (atomic_flag_test_and_set_explicit(&guest.claiming, memory_order_acquire)) {
+            (void)sched_yield();
+        }
+        if (!guest.view.has_slot && !hami_region_claim(&guest.view)) {
+            reason = HAMI_REASON_NO_SLOT;
+            hami_region_refused(&guest.view, reason, HAMI_DEVICES, 0);
+        }
+        atomic_flag_clear_explicit(&guest.claiming, memory_order_release);
+    }
+    if (guest.view.region == NULL && reason == HAMI_REASON_NONE) {
+        reason = HAMI_REASON_BAD_REGION;
+    }
+    if (why != NULL) {
+        *why = reason;
+    }
+    return reason == HAMI_REASON_NONE ? &guest.view : NULL;
+}
+
+/* ---- which device is which ---- */
+
+/* Index of the device with this UUID; the part behind "GPU-" or "MIG-" decides. */
+static int index_of_uuid(const struct hami_limits *limits, const char *uuid) {
+    const char *digits = strlen(uuid) > 4 ? uuid + 4 : uuid;
+    for (unsigned i = 0; i < limits->device_count; i++) {
+        const char *ours = limits->devices[i].uuid;
+        if (strcasecmp(strlen(ours) > 4 ? ours + 4 : ours, digits) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static bool cuda_uuid(CUdevice device, char text[48]) {
+    struct hami_uuid uuid;
+    CUresult (*get)(struct hami_uuid *, CUdevice) = hami_cuda_function("cuDeviceGetUuid_v2");
+    if (get == NULL) {
+        get = hami_cuda_function("cuDeviceGetUuid");
+    }
+    if (get == NULL || get(&uuid, device) != CUDA_SUCCESS) {
+        return false;
+    }
+    const uint8_t *b = uuid.bytes;
+    (void)snprintf(text, 48, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
+                   b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    return true;
+}
+
+/* HAMi's variables count devices as NVML does. Without NVML, CUDA's own count has to do. */
+static int index_by_nvml(CUdevice device, const char *uuid) {
+    nvmlReturn (*init)(void) = hami_nvml_function("nvmlInit_v2");
+    nvmlReturn (*by_uuid)(const char *, nvmlDevice *) = hami_nvml_function("nvmlDeviceGetHandleByUUID");
+    nvmlReturn (*get_index)(nvmlDevice, unsigned *) = hami_nvml_function("nvmlDeviceGetIndex");
+    nvmlDevice handle = NULL;
+    unsigned index = 0;
+    if (init == NULL || by_uuid == NULL || get_index == NULL || init() != NVML_SUCCESS) {
+        return device < HAMI_DEVICES ? device : -1;
+    }
+    bool known = by_uuid(uuid, &handle) == NVML_SUCCESS && get_index(handle, &index) == NVML_SUCCESS;
+    nvmlReturn (*shutdown)(void) = hami_nvml_function("nvmlShutdown");
+    if (shutdown != NULL) {
+        (void)shutdown();
+    }
+    return known && index < HAMI_DEVICES ? (int)index : -1;
+}
+
+int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device) {
+    char uuid[48];
+    if (device < 0 || device >= CUDA_DEVICES) {
+        return -1;
+    }
+    int8_t known = atomic_load_explicit(&guest.cuda_devices[device], memory_order_acquire);
+    if (known != 0) {
+        return known - 2;
+    }
+    if (!cuda_uuid(device, uuid)) {
+        return -1;
+    }
+    int index = limits->from_environment ? index_by_nvml(device, uuid) : index_of_uuid(limits, uuid);
+    atomic_store_explicit(&guest.cuda_devices[device], (int8_t)(index + 2), memory_order_release);
+    return index;
+}
+
+int hami_guest_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status) {
+    if (limits->from_environment) {
+        nvmlReturn (*get_index)(nvmlDevice, unsigned *) = hami_nvml_function("nvmlDeviceGetIndex");
+        unsigned index = HAMI_DEVICES;
+        *status = get_index == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : get_index(device, &index);
+        return *status == NVML_SUCCESS && index < HAMI_DEVICES ? (int)index : -1;
+    }
+    char uuid[HAMI_UUID_BYTES];
+    nvmlReturn (*get_uuid)(nvmlDevice, char *, unsigned) = hami_nvml_function("nvmlDeviceGetUUID");
+    *status = get_uuid == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : get_uuid(device, uuid, sizeof uuid);
+    return *status == NVML_SUCCESS ? index_of_uuid(limits, uuid) : -1;
+}

@@ -1,0 +1,151 @@
+/*
+ * The C library's own dlsym and dlvsym, found in its symbol table: asking the loader would find ours.
+ * Up to glibc 2.33 they are in libdl.so.2, afterwards in libc.so.6; where both have one, libc's is it.
+ */
+#include "hami/hook.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+
+struct search {
+    const char *library; /* start of the file name, up to a dot or dash */
+    const char *symbol;
+    void *found;
+};
+
+struct symbols {
+    const ElfW(Sym) *table;
+    const char *names;
+    const uint32_t *gnu_hash;
+    const uint32_t *hash;
+};
+
+/* glibc relocates the pointers of its dynamic sections; those that are still offsets are small. */
+static const void *pointer(const struct dl_phdr_info *info, ElfW(Addr) value) {
+    return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr : value);
+}
+
+static struct symbols symbols_of(const struct dl_phdr_info *info) {
+    struct symbols s = {NULL, NULL, NULL, NULL};
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) {
+            continue;
+        }
+        for (const ElfW(Dyn) *d = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr); d->d_tag != DT_NULL;
+             d++) {
+            switch (d->d_tag) {
+            case DT_SYMTAB:
+                s.table = pointer(info, d->d_un.d_ptr);
+                break;
+            case DT_STRTAB:
+                s.names = pointer(info, d->d_un.d_ptr);
+                break;
+            case DT_GNU_HASH:
+                s.gnu_hash = pointer(info, d->d_un.d_ptr);
+                break;
+            case DT_HASH:
+                s.hash = pointer(info, d->d_un.d_ptr);
+                break;
+            default:
+                break;
+            }
+        }
+    }
+    return s;
+}
+
+static bool defines(const struct symbols *s, uint32_t index, const char *name) {
+    const ElfW(Sym) *symbol = &s->table[index];
+    return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 && strcmp(s->names + symbol->st_name, name) == 0;
+}
+
+/* Index of `name` in the GNU hash table, or 0. */
+static uint32_t find_gnu(const struct symbols *s, const char *name) {
+    uint32_t hash = 5381;
+    for (const unsigned char *c = (const unsigned char *)name; *c != 0; c++) {
+        hash = hash * 33 + *c;
+    }
+    uint32_t buckets = s->gnu_hash[0];
+    uint32_t first = s->gnu_hash[1];
+    uint32_t bloom_words = s->gnu_hash[2];
+    const uint32_t *bucket = s->gnu_hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+    const uint32_t *chain = bucket + buckets;
+    if (buckets == 0 || bucket[hash % buckets] < first) {
+        return 0;
+    }
+    for (uint32_t i = bucket[hash % buckets];; i++) {
+        uint32_t entry = chain[i - first];
+        if ((entry | 1) == (hash | 1) && defines(s, i, name)) {
+            return i;
+        }
+        if ((entry & 1) != 0) {
+            return 0;
+        }
+    }
+}
+
+/* Index of `name` in the older table (number of buckets, number of symbols, ...), or 0. */
+static uint32_t find_linear(const struct symbols *s, const char *name) {
+    for (uint32_t i = 1; i < s->hash[1]; i++) {
+        if (defines(s, i, name)) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+static bool named(const char *path, const char *library) {
+    const char *slash = strrchr(path, '/');
+    const char *file = slash == NULL ? path : slash + 1;
+    size_t length = strlen(library);
+    return strncmp(file, library, length) == 0 && (file[length] == '.' || file[length] == '-');
+}
+
+static int visit(struct dl_phdr_info *info, size_t size, void *data) {
+    struct search *search = data;
+    (void)size;
+    if (info->dlpi_name == NULL || !named(info->dlpi_name, search->library)) {
+        return 0;
+    }
+    struct symbols s = symbols_of(info);
+    if (s.table == NULL || s.names == NULL || (s.gnu_hash == NULL && s.hash == NULL)) {
+        return 0;
+    }
+    uint32_t index = s.gnu_hash != NULL ? find_gnu(&s, search->symbol) : find_linear(&s, search->symbol);
+    if (index == 0) {
+        return 0;
+    }
+    search->found = (void *)(info->dlpi_addr + s.table[index].st_value);
+    return 1;
+}
+
+static void *find(const char *symbol) {
+    struct search search = {"libc", symbol, NULL};
+    if (dl_iterate_phdr(visit, &search) == 0) {
+        search.library = "libdl";
+        (void)dl_iterate_phdr(visit, &search);
+    }
+    return search.found;
+}
+
+hami_dlsym_fn *hami_libc_dlsym(void) {
+    static _Atomic(void *) known;
+    void *address = atomic_load_explicit(&known, memory_order_acquire);
+    if (address == NULL) {
+        address = find("dlsym");
+        atomic_store_explicit(&known, address, memory_order_release);
+    }
+    return (hami_dlsym_fn *)address;
+}
+
+hami_dlvsym_fn *hami_libc_dlvsym(void) {
+    static _Atomic(void *) known;
+    void *address = atomic_load_explicit(&known, memory_order_acquire);
+    if (address == NULL) {
+        address = find("dlvsym");
+        atomic_store_explicit(&known, address, memory_order_release);
+    }
+    return (hami_dlvsym_fn *)address;
+}

@@ -1,0 +1,118 @@
+/* The lock-free map; see map.h. */
+#include "hami/map.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+static size_t bucket_count(unsigned segment) {
+    return (size_t)1 << (HAMI_MAP_FIRST_BITS + segment);
+}
+
+static uint64_t mix(uint64_t key) {
+    key = (key ^ key >> 33) * UINT64_C(0xff51afd7ed558ccd);
+    return key ^ key >> 29;
+}
+
+static struct hami_map_bucket *segment_at(struct hami_map *map, unsigned segment, bool make) {
+    struct hami_map_bucket *found = atomic_load_explicit(&map->segments[segment], memory_order_acquire);
+    if (found != NULL || !make) {
+        return found;
+    }
+    size_t size = bucket_count(segment) * sizeof *found;
+    void *fresh = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (fresh == MAP_FAILED) {
+        return NULL;
+    }
+    if (!atomic_compare_exchange_strong(&map->segments[segment], &found, fresh)) {
+        (void)munmap(fresh, size);
+        return found;
+    }
+    return fresh;
+}
+
+/* Puts the pair into the first free place of the bucket. The value is there before the key is. */
+static bool put_in(struct hami_map_bucket *bucket, uint64_t key, uint64_t value) {
+    for (unsigned i = 0; i < 8; i++) {
+        uint64_t empty = 0;
+        if (atomic_load_explicit(&bucket->values[i], memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong_explicit(&bucket->values[i], &empty, value, memory_order_acq_rel,
+                                                    memory_order_relaxed)) {
+            atomic_store_explicit(&bucket->keys[i], key, memory_order_release);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool hami_map_put(struct hami_map *map, uint64_t key, uint64_t value) {
+    uint64_t hash = mix(key);
+    for (unsigned segment = 0; segment < HAMI_MAP_SEGMENTS; segment++) {
+        struct hami_map_bucket *buckets = segment_at(map, segment, true);
+        if (buckets == NULL) {
+            return false;
+        }
+        if (put_in(&buckets[hash & (bucket_count(segment) - 1)], key, value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Place of `key` in the map, or NULL; `index` is its number in the bucket. */
+static struct hami_map_bucket *find(struct hami_map *map, uint64_t key, unsigned *index) {
+    uint64_t hash = mix(key);
+    for (unsigned segment = 0; segment < HAMI_MAP_SEGMENTS; segment++) {
+        struct hami_map_bucket *buckets = segment_at(map, segment, false);
+        if (buckets == NULL) {
+            return NULL;
+        }
+        struct hami_map_bucket *bucket = &buckets[hash & (bucket_count(segment) - 1)];
+        for (unsigned i = 0; i < 8; i++) {
+            if (atomic_load_explicit(&bucket->keys[i], memory_order_acquire) == key) {
+                *index = i;
+                return bucket;
+            }
+        }
+    }
+    return NULL;
+}
+
+uint64_t hami_map_get(struct hami_map *map, uint64_t key) {
+    unsigned i = 0;
+    struct hami_map_bucket *bucket = find(map, key, &i);
+    return bucket == NULL ? 0 : atomic_load_explicit(&bucket->values[i], memory_order_relaxed);
+}
+
+uint64_t hami_map_take(struct hami_map *map, uint64_t key) {
+    unsigned i = 0;
+    struct hami_map_bucket *bucket = find(map, key, &i);
+    if (bucket == NULL || !atomic_compare_exchange_strong(&bucket->keys[i], &key, 0)) {
+        return 0;
+    }
+    return atomic_exchange_explicit(&bucket->values[i], 0, memory_order_acq_rel);
+}
+
+void hami_map_each(struct hami_map *map, void (*visit)(uint64_t, uint64_t, void *), void *data) {
+    for (unsigned segment = 0; segment < HAMI_MAP_SEGMENTS; segment++) {
+        struct hami_map_bucket *buckets = segment_at(map, segment, false);
+        for (size_t b = 0; buckets != NULL && b < bucket_count(segment); b++) {
+            for (unsigned i = 0; i < 8; i++) {
+                uint64_t key = atomic_load_explicit(&buckets[b].keys[i], memory_order_acquire);
+                uint64_t value = atomic_load_explicit(&buckets[b].values[i], memory_order_relaxed);
+                if (key != 0 && value != 0) {
+                    visit(key, value, data);
+                }
+            }
+        }
+    }
+}
+
+void hami_map_reset(struct hami_map *map) {
+    for (unsigned segment = 0; segment < HAMI_MAP_SEGMENTS; segment++) {
+        struct hami_map_bucket *buckets = segment_at(map, segment, false);
+        if (buckets != NULL) {
+            (void)munmap(buckets, bucket_count(segment) * sizeof *buckets);
+            atomic_store(&map->segments[segment], NULL);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+/* Linear memory and arrays: reserve, call, keep or give back. */
+#include "hami/account.h"
+#include "hami/hook.h"
+#include "hami/policy.h"
+
+enum { ROW_STEP = 512 };
+
+static CUresult free_and_refuse(CUdeviceptr address) {
+    CUresult (*driver)(CUdeviceptr) = hami_driver_function(HAMI_cuMemFree_v2);
+    (void)driver(address);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* a * b, or the largest number there is. */
+static uint64_t product(uint64_t a, uint64_t b) {
+    uint64_t result = 0;
+    return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
+}
+
+static uint64_t row(uint64_t bytes) {
+    return bytes > UINT64_MAX - ROW_STEP ? UINT64_MAX : (bytes + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
+}
+
+int32_t hami_mem_alloc(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes) {
+    CUresult (*driver)(CUdeviceptr *, size_t) = hami_driver_function(hook);
+    struct hami_allocation a;
+    if (address == NULL || bytes == 0) {
+        return driver(address, bytes);
+    }
+    if (!hami_allocation_begin(&a, bytes, false)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = driver(address, bytes);
+    if (status != CUDA_SUCCESS) {
+        hami_allocation_cancel(&a);
+        return status;
+    }
+    return hami_allocation_end(&a, *address, bytes, false) ? status : free_and_refuse(*address);
+}
+
+int32_t hami_mem_alloc_v1(enum hami_hook hook, CUdeviceptr_v1 *address, uint32_t bytes) {
+    CUresult (*driver)(CUdeviceptr_v1 *, uint32_t) = hami_driver_function(hook);
+    struct hami_allocation a;
+    if (address == NULL || bytes == 0) {
+        return driver(address, bytes);
+    }
+    if (!hami_allocation_begin(&a, bytes, false)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = driver(address, bytes);
+    if (status != CUDA_SUCCESS) {
+        hami_allocation_cancel(&a);
+        return status;
+    }
+    return hami_allocation_end(&a, *address, bytes, false) ? status : free_and_refuse(*address);
+}
+
+int32_t hami_mem_alloc_pitch(enum hami_hook hook, CUdeviceptr *address, size_t *pitch, uint64_t width,
+                             uint64_t height, uint32_t element) {
+    CUresult (*driver)(CUdeviceptr *, size_t *, size_t, size_t, uint32_t) = hami_driver_function(hook);
+    struct hami_allocation a;
+    if (address == NULL || pitch == NULL || width == 0 || height == 0) {
+        return driver(address, pitch, width, height, element);
+    }
+    if (!hami_allocation_begin(&a, product(row(width), height), false)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = driver(address, pitch, width, height, element);
+    if (status != CUDA_SUCCESS) {
+        hami_allocation_cancel(&a);
+        return status;
+    }
+    return hami_allocation_end(&a, *address, product(*pitch, height), false) ? status : free_and_refuse(*address);
+}
+
+int32_t hami_mem_alloc_pitch_v1(enum hami_hook hook, CUdeviceptr_v1 *address, uint32_t *pitch, uint32_t width,
+                                uint32_t height, uint32_t element) {
+    CUresult (*driver)(CUdeviceptr_v1 *, uint32_t *, uint32_t, uint32_t, uint32_t) = hami_driver_function(hook);
+    struct hami_allocation a;
+    if (address == NULL || pitch == NULL || width == 0 || height == 0) {
+        return driver(address, pitch, width, height, element);
+    }
+    if (!hami_allocation_begin(&a, product(row(width), height), false)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = driver(address, pitch, width, height, element);
+    if (status != CUDA_SUCCESS) {
+        hami_allocation_cancel(&a);
+        return status;
+    }
+    return hami_allocation_end(&a, *address, product(*pitch, height), false) ? status : free_and_refuse(*address);
+}
+
+/* Managed memory may come to lie on the device whole, at any time and without a call: it is charged whole. */
+int32_t hami_mem_alloc_managed(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, uint32_t flags) {
+    CUresult (*driver)(CUdeviceptr *, size_t, uint32_t) = hami_driver_function(hook);
+    struct hami_allocation a;
+    if (address == NULL || bytes == 0) {
+        return driver(address, bytes, flags);
+    }
+    if (!hami_allocation_begin(&a, bytes, true)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = driver(address, bytes, flags);
+    if (status != CUDA_SUCCESS) {
+        hami_allocation_cancel(&a);
+        return status;
+    }
+    return hami_allocation_end(&a, *address, bytes, true) ? status : free_and_refuse(*address);
+}
+
+/* The record leaves before the memory does: afterwards another thread may be given the same address. */
+int32_t hami_mem_free(enum hami_hook hook, CUdeviceptr address) {
+    CUresult (*driver)(CUdeviceptr) = hami_driver_function(hook);
+    uint64_t record = hami_record_take(address);
+    CUresult status = driver(address);
+    if (status != CUDA_SUCCESS) {
+        hami_record_restore(address, record);
+    } else if (record != 0) {
+        hami_record_release(address, record);
+    }
+    return status;
+}
+
+int32_t hami_mem_free_v1(enum hami_hook hook, CUdeviceptr_v1 address) {
+    CUresult (*driver)(CUdeviceptr_v1) = hami_driver_function(hook);
+    uint64_t record = hami_record_take(address);
+    CUresult status = driver(address);
+    if (status != CUDA_SUCCESS) {
+        hami_record_restore(address, record);
+    } else if (record != 0) {
+        hami_record_release(address, record);
+    }
+    return status;
+}
+
+/* ---- arrays ---- */
+
+/* Bytes of one channel; formats are numbered by kind in the high and width in the low bits. */
+static uint64_t channel_bytes(int32_t format) {
+    switch (format) {
+    case 0x02: /* unsigned and signed 16-bit integers, half */
+    case 0x09:
+    case 0x10:
+        return 2;
+    case 0x03: /* 32-bit integers, float */
+    case 0x0a:
+    case 0x20:
+        return 4;
+    default: /* 8-bit integers; block-compressed and video formats take less than 4 bytes a texel and channel */
+        return format == 0x01 || format == 0x08 ? 1 : 4;
+    }
+}
+
+static uint64_t level_bytes(const struct hami_array3d_descriptor *d, unsigned level) {
+    uint64_t width = d->width >> level;
+    uint64_t height = d->height >> level;
+    bool layered = (d->flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
+    uint64_t depth = layered ? d->depth : d->depth >> level;
+    uint64_t bytes = row(product(width == 0 ? 1 : width, channel_bytes(d->format) * d->channels));
+    return product(product(bytes, height == 0 ? 1 : height), depth == 0 ? 1 : depth);
+}
+
+/* Bytes of an array of `levels` levels; sparse and deferred arrays take nothing by themselves. */
+static uint64_t array_bytes(const struct hami_array3d_descriptor *d, unsigned levels) {
+    uint64_t sum = 0;
+    if ((d->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) {
+        return 0;
+    }
+    for (unsigned level = 0; level < levels && level < 32; level++) {
+        if (__builtin_add_overflow(sum, level_bytes(d, level), &sum)) {
+            return UINT64_MAX;
+        }
+    }
+    return sum;
+}
+
+static CUresult array_created(struct hami_allocation *a, CUresult status, const CUarray *array, uint64_t bytes,
+                              enum hami_hook destroy) {
+    if (status != CUDA_SUCCESS) {
+        hami_allocation_cancel(a);
+        return status;
+    }
+    if (hami_allocation_end(a, (uint64_t)(uintptr_t)*array, bytes, true)) {
+        return status;
+    }
+    CUresult (*driver)(CUarray) = hami_driver_function(destroy);
+    (void)driver(*array);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+int32_t hami_array_create(enum hami_hook hook, CUarray *array, const struct hami_array_descriptor *wanted) {
+    CUresult (*driver)(CUarray *, const struct hami_array_descriptor *) = hami_driver_function(hook);
+    struct hami_allocation a;
+    if (array == NULL || wanted == NULL) {
+        return driver(array, wanted);
+    }
+    struct hami_array3d_descriptor d = {wanted->width, wanted->height, 0, wanted->format, wanted->channels, 0};
+    uint64_t bytes = array_bytes(&d, 1);
+    if (!hami_allocation_begin(&a, bytes, true)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
+}
+
+int32_t hami_array3d_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted) {
+    CUresult (*driver)(CUarray *, const struct hami_array3d_descriptor *) = hami_driver_function(hook);
+    struct hami_allocation a;
+    if (array == NULL || wanted == NULL) {
+        return driver(array, wanted);
+    }
+    uint64_t bytes = array_bytes(wanted, 1);
+    if (!hami_allocation_begin(&a, bytes, true)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
+}
+
+int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted,
+                              uint32_t levels) {
+    CUresult (*driver)(CUarray *, const struct hami_array3d_descriptor *, uint32_t) = hami_driver_function(hook);
+    struct hami_allocation a;
+    if (array == NULL || wanted == NULL) {
+        return driver(array, wanted, levels);
+    }
+    uint64_t bytes = array_bytes(wanted, levels == 0 ? 1 : levels);
+    if (!hami_allocation_begin(&a, bytes, true)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return array_created(&a, driver(array, wanted, levels), array, bytes, HAMI_cuMipmappedArrayDestroy);
+}
+
+int32_t hami_array_destroy(enum hami_hook hook, CUarray array) {
+    CUresult (*driver)(CUarray) = hami_driver_function(hook);
+    uint64_t key = (uint64_t)(uintptr_t)array;
+    uint64_t record = hami_record_take(key);
+    CUresult status = driver(array);
+    if (status != CUDA_SUCCESS) {
+        hami_record_restore(key, record);
+    } else if (record != 0) {
+        hami_record_release(key, record);
+    }
+    return status;
+}

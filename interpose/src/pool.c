@@ -1,0 +1,267 @@
+/* Stream-ordered allocation; see pool.h. */
+#include "hami/pool.h"
+
+#include "hami/account.h"
+#include "hami/context.h"
+#include "hami/hook.h"
+#include "hami/policy.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { POOLS = 256 };
+
+struct pool {
+    _Atomic(CUmemoryPool) handle;
+    _Atomic bool used;
+    atomic_flag busy;
+    bool destroyed; /* by the program; gone when nothing is left in it */
+    CUdevice device;
+    unsigned allocations;
+    struct hami_charge charge;
+};
+
+static struct pool pools[POOLS];
+static _Atomic unsigned pool_count;
+
+/* ---- the table ---- */
+
+static void lock(struct pool *pool) {
+    while (atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
+        (void)sched_yield();
+    }
+}
+
+static void unlock(struct pool *pool) {
+    atomic_flag_clear_explicit(&pool->busy, memory_order_release);
+}
+
+/* Entry of a pool, made at first sight; NULL when the table is full. */
+static struct pool *entry_of(CUmemoryPool handle, CUdevice device) {
+    unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        if (atomic_load_explicit(&pools[i].handle, memory_order_acquire) == handle) {
+            return &pools[i];
+        }
+    }
+    for (unsigned i = 0; i < POOLS; i++) {
+        bool unused = false;
+        if (!atomic_compare_exchange_strong(&pools[i].used, &unused, true)) {
+            continue;
+        }
+        pools[i].device = device;
+        pools[i].destroyed = false;
+        pools[i].allocations = 0;
+        pools[i].charge = (struct hami_charge){-1, 0};
+        atomic_store_explicit(&pools[i].handle, handle, memory_order_release);
+        while (count < i + 1 && !atomic_compare_exchange_weak(&pool_count, &count, i + 1)) {
+        }
+        return &pools[i];
+    }
+    return NULL;
+}
+
+static uint64_t attribute(CUmemoryPool handle, int which) {
+    uint64_t value = 0;
+    CUresult (*get)(CUmemoryPool, int, void *) = hami_cuda_function("cuMemPoolGetAttribute");
+    return get != NULL && get(handle, which, &value) == CUDA_SUCCESS ? value : 0;
+}
+
+/* Brings the charge of a locked pool in step with what the driver has reserved for it. */
+static void settle(struct pool *pool) {
+    if (pool->charge.device < 0 || pool->destroyed) {
+        return;
+    }
+    uint64_t reserved = attribute(atomic_load(&pool->handle), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    uint64_t pages = (reserved + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT;
+    if (pages < pool->charge.pages) {
+        hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
+    }
+}
+
+/* The last allocation of a destroyed pool has gone: so has the pool. */
+static void end_if_empty(struct pool *pool) {
+    if (pool->destroyed && pool->allocations == 0) {
+        hami_charge_give_back(&pool->charge, HAMI_COLUMN_DATA);
+        pool->charge = (struct hami_charge){-1, 0};
+        atomic_store(&pool->used, false);
+    }
+}
+
+void hami_pool_settle(unsigned index) {
+    struct pool *pool = &pools[index % POOLS];
+    lock(pool);
+    pool->allocations -= pool->allocations > 0;
+    settle(pool);
+    end_if_empty(pool);
+    unlock(pool);
+}
+
+void hami_pools_settle(void) {
+    unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        /* A pool that another thread is busy with settles itself. */
+        if (atomic_load(&pools[i].used) && !atomic_flag_test_and_set_explicit(&pools[i].busy, memory_order_acquire)) {
+            settle(&pools[i]);
+            unlock(&pools[i]);
+        }
+    }
+}
+
+void hami_pools_after_fork(void) {
+    memset(pools, 0, sizeof pools);
+    for (unsigned i = 0; i < POOLS; i++) {
+        atomic_flag_clear(&pools[i].busy);
+    }
+    atomic_store(&pool_count, 0);
+}
+
+/* ---- allocation ---- */
+
+/* Reserves what the locked pool may have to grow by. False: refuse. */
+static bool reserve(struct pool *pool, uint64_t bytes) {
+    CUmemoryPool handle = atomic_load(&pool->handle);
+    uint64_t held = attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    uint64_t used = attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    uint64_t charged = pool->charge.pages << HAMI_PAGE_SHIFT;
+    uint64_t spare = held > used ? held - used : 0;
+    uint64_t grow = spare >= bytes ? 0 : hami_large(bytes);
+    uint64_t owed = held > charged ? held - charged : 0; /* grown behind our back: by an import, by the driver */
+    if (pool->charge.device < 0) {
+        return hami_charge_take(pool->device, grow + owed < grow ? UINT64_MAX : grow + owed, HAMI_COLUMN_DATA, false,
+                                &pool->charge);
+    }
+    return hami_charge_grow(&pool->charge, grow + owed < grow ? UINT64_MAX : grow + owed);
+}
+
+struct request {
+    enum hami_hook hook;
+    CUdeviceptr *address;
+    uint64_t bytes;
+    CUmemoryPool pool; /* NULL: the stream's device's current one */
+    CUstream stream;
+};
+
+static CUresult call(const struct request *r) {
+    if (r->pool == NULL) {
+        CUresult (*driver)(CUdeviceptr *, size_t, CUstream) = hami_driver_function(r->hook);
+        return driver(r->address, r->bytes, r->stream);
+    }
+    CUresult (*driver)(CUdeviceptr *, size_t, CUmemoryPool, CUstream) = hami_driver_function(r->hook);
+    return driver(r->address, r->bytes, r->pool, r->stream);
+}
+
+/* Inside a capture nothing is taken now; the graph's memory node is. */
+static bool capturing(CUstream stream) {
+    int status = 0;
+    CUresult (*is)(CUstream, int *) = hami_cuda_function("cuStreamIsCapturing");
+    return stream != NULL && is != NULL && is(stream, &status) == CUDA_SUCCESS && status != 0;
+}
+
+static CUresult allocate(const struct request *r, struct pool *pool) {
+    lock(pool);
+    if (!reserve(pool, r->bytes)) {
+        settle(pool);
+        unlock(pool);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = call(r);
+    if (status == CUDA_SUCCESS && hami_record_pool(*r->address, (unsigned)(pool - pools))) {
+        pool->allocations++;
+    }
+    settle(pool);
+    unlock(pool);
+    return status;
+}
+
+/* Device of a stream: its context's; the default streams are the current context's. */
+static bool device_of(CUstream stream, CUdevice *device) {
+    struct hami_context current;
+    CUresult (*direct)(CUstream, CUdevice *) = hami_cuda_function("cuStreamGetDevice");
+    bool known = hami_context_current(&current);
+    *device = current.device;
+    bool named = (uintptr_t)stream > 2; /* 0, 1 and 2 are the default streams */
+    if (named && direct != NULL && direct(stream, device) == CUDA_SUCCESS) {
+        return true;
+    }
+    return known;
+}
+
+int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUstream stream) {
+    struct request r = {hook, address, bytes, NULL, stream};
+    CUresult (*current)(CUmemoryPool *, CUdevice) = hami_cuda_function("cuDeviceGetMemPool");
+    CUmemoryPool handle = NULL;
+    CUdevice device = 0;
+    if (address == NULL || bytes == 0 || capturing(stream) || !device_of(stream, &device) || current == NULL ||
+        current(&handle, device) != CUDA_SUCCESS) {
+        return call(&r);
+    }
+    struct pool *pool = entry_of(handle, device);
+    return pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : allocate(&r, pool);
+}
+
+int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUmemoryPool handle,
+                                 CUstream stream) {
+    struct request r = {hook, address, bytes, handle, stream};
+    CUdevice device = 0;
+    if (address == NULL || bytes == 0 || handle == NULL || capturing(stream) || !device_of(stream, &device)) {
+        return handle == NULL ? CUDA_ERROR_INVALID_VALUE : call(&r);
+    }
+    struct pool *pool = entry_of(handle, device);
+    return pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : allocate(&r, pool);
+}
+
+int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream stream) {
+    CUresult (*driver)(CUdeviceptr, CUstream) = hami_driver_function(hook);
+    if (capturing(stream)) {
+        return driver(address, stream);
+    }
+    uint64_t record = hami_record_take(address);
+    CUresult status = driver(address, stream);
+    if (status != CUDA_SUCCESS) {
+        hami_record_restore(address, record);
+    } else if (record != 0) {
+        hami_record_release(address, record);
+    }
+    return status;
+}
+
+static struct pool *known(CUmemoryPool handle) {
+    unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
+    for (unsigned i = 0; handle != NULL && i < count; i++) {
+        if (atomic_load_explicit(&pools[i].handle, memory_order_acquire) == handle) {
+            return &pools[i];
+        }
+    }
+    return NULL;
+}
+
+int32_t hami_pool_trim(enum hami_hook hook, CUmemoryPool handle, uint64_t keep) {
+    CUresult (*driver)(CUmemoryPool, size_t) = hami_driver_function(hook);
+    CUresult status = driver(handle, keep);
+    struct pool *pool = known(handle);
+    if (pool != NULL) {
+        lock(pool);
+        settle(pool);
+        unlock(pool);
+    }
+    return status;
+}
+
+int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool handle) {
+    CUresult (*driver)(CUmemoryPool) = hami_driver_function(hook);
+    struct pool *pool = known(handle);
+    if (pool == NULL) {
+        return driver(handle);
+    }
+    lock(pool);
+    CUresult status = driver(handle);
+    if (status == CUDA_SUCCESS) {
+        atomic_store(&pool->handle, NULL); /* the driver may hand the same one out again */
+        pool->destroyed = true;
+        end_if_empty(pool);
+    }
+    unlock(pool);
+    return status;
+}

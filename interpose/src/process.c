@@ -1,0 +1,87 @@
+/* Process identity from /proc/PID/stat, whose second field may hold any character, blanks and ")" included. */
+#include "hami/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+enum { PID_BITS = 22, FIELD_THREADS = 20, FIELD_START = 22 };
+
+struct stat_line {
+    char state;
+    uint64_t threads;
+    uint64_t start;
+};
+
+/* Parses the fields that follow the last ")": state is field 3. */
+static bool parse_stat(const char *text, struct stat_line *line) {
+    const char *at = strrchr(text, ')');
+    if (at == NULL || at[1] != ' ' || at[2] == '\0') {
+        return false;
+    }
+    at += 2;
+    line->state = *at;
+    for (int field = 3; field <= FIELD_START; field++) {
+        uint64_t value = 0;
+        for (const char *digit = at; *digit >= '0' && *digit <= '9'; digit++) {
+            value = value * 10 + (uint64_t)(*digit - '0');
+        }
+        if (field == FIELD_THREADS) {
+            line->threads = value;
+        }
+        if (field == FIELD_START) {
+            line->start = value;
+            return true;
+        }
+        at = strchr(at, ' ');
+        if (at == NULL) {
+            return false;
+        }
+        at++;
+    }
+    return false;
+}
+
+/* Returns 1 when read, 0 when there is no such process, -1 when /proc does not tell. */
+static int read_stat(int32_t pid, struct stat_line *line) {
+    char path[32];
+    char text[1024];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT && access("/proc/self/stat", F_OK) == 0 ? 0 : -1;
+    }
+    ssize_t length = read(fd, text, sizeof text - 1);
+    int error = errno;
+    (void)close(fd);
+    if (length <= 0) {
+        return length < 0 && error == ESRCH ? 0 : -1;
+    }
+    text[length] = '\0';
+    return parse_stat(text, line) ? 1 : -1;
+}
+
+uint64_t hami_process_self(void) {
+    struct stat_line line = {0, 0, 0};
+    int32_t pid = (int32_t)getpid();
+    (void)read_stat(pid, &line);
+    return line.start << PID_BITS | (uint64_t)pid;
+}
+
+bool hami_process_lives(uint64_t identity) {
+    struct stat_line line = {0, 0, 0};
+    int32_t pid = hami_process_pid(identity);
+    uint64_t start = identity >> PID_BITS;
+    int known = pid > 0 ? read_stat(pid, &line) : 0;
+    if (known <= 0) {
+        /* hidepid hides processes of other users: ask the kernel another way before calling it dead. */
+        return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+    }
+    bool ended = line.state == 'X' || (line.state == 'Z' && line.threads <= 1);
+    bool same = start == 0 || (line.start & (UINT64_MAX >> PID_BITS)) == start;
+    return same && !ended;
+}

@@ -1,0 +1,214 @@
+/* Answers about the device, given for the container's slice of it. */
+#include "hami/account.h"
+#include "hami/context.h"
+#include "hami/guest.h"
+#include "hami/hook.h"
+#include "hami/policy.h"
+
+#include <string.h>
+
+/* The slice of one device; `known` is unset where the driver's own answer stands. */
+struct slice {
+    bool known;
+    unsigned device;
+    uint64_t limit;
+    uint64_t used;
+};
+
+static struct slice slice_of(const struct hami_limits *limits, int device) {
+    struct slice slice = {false, 0, 0, 0};
+    bool listed = device >= 0 && (uint32_t)device < limits->device_count;
+    if (limits->mode != HAMI_MODE_ENFORCE || limits->denied != HAMI_REASON_NONE || !listed ||
+        limits->devices[device].memory_bytes == 0) {
+        return slice;
+    }
+    struct hami_region_view *view = hami_guest_region(NULL);
+    slice.known = true;
+    slice.device = (unsigned)device;
+    slice.limit = limits->devices[device].memory_bytes;
+    slice.used = view == NULL ? slice.limit : hami_region_used(view, (unsigned)device) << HAMI_PAGE_SHIFT;
+    return slice;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* What is left of the slice, and of the device where neighbours have taken more than they should. */
+static void narrow(const struct slice *slice, uint64_t *free_bytes, uint64_t *total) {
+    uint64_t left = slice->used < slice->limit ? slice->limit - slice->used : 0;
+    *free_bytes = smaller(*free_bytes, left);
+    *total = smaller(*total, slice->limit);
+}
+
+static struct slice current_slice(void) {
+    const struct hami_limits *limits = hami_guest_limits();
+    struct hami_context context;
+    if (limits->mode != HAMI_MODE_ENFORCE || !hami_context_current(&context)) {
+        return (struct slice){false, 0, 0, 0};
+    }
+    return slice_of(limits, hami_guest_cuda_device(limits, context.device));
+}
+
+int32_t hami_mem_get_info(enum hami_hook hook, size_t *free_bytes, size_t *total) {
+    CUresult (*driver)(size_t *, size_t *) = hami_driver_function(hook);
+    CUresult status = driver(free_bytes, total);
+    if (status == CUDA_SUCCESS) {
+        struct slice slice = current_slice();
+        if (slice.known) {
+            uint64_t seen_free = *free_bytes;
+            uint64_t seen_total = *total;
+            narrow(&slice, &seen_free, &seen_total);
+            *free_bytes = seen_free;
+            *total = seen_total;
+        }
+    }
+    return status;
+}
+
+int32_t hami_mem_get_info_v1(enum hami_hook hook, uint32_t *free_bytes, uint32_t *total) {
+    CUresult (*driver)(uint32_t *, uint32_t *) = hami_driver_function(hook);
+    CUresult status = driver(free_bytes, total);
+    if (status == CUDA_SUCCESS) {
+        struct slice slice = current_slice();
+        if (slice.known) {
+            uint64_t seen_free = *free_bytes;
+            uint64_t seen_total = *total;
+            narrow(&slice, &seen_free, &seen_total);
+            *free_bytes = (uint32_t)seen_free;
+            *total = (uint32_t)seen_total;
+        }
+    }
+    return status;
+}
+
+int32_t hami_total_mem(enum hami_hook hook, size_t *bytes, int32_t device) {
+    CUresult (*driver)(size_t *, CUdevice) = hami_driver_function(hook);
+    CUresult status = driver(bytes, device);
+    if (status == CUDA_SUCCESS) {
+        const struct hami_limits *limits = hami_guest_limits();
+        struct slice slice = slice_of(limits, hami_guest_cuda_device(limits, device));
+        *bytes = slice.known ? smaller(*bytes, slice.limit) : *bytes;
+    }
+    return status;
+}
+
+int32_t hami_total_mem_v1(enum hami_hook hook, uint32_t *bytes, int32_t device) {
+    CUresult (*driver)(uint32_t *, CUdevice) = hami_driver_function(hook);
+    CUresult status = driver(bytes, device);
+    if (status == CUDA_SUCCESS) {
+        const struct hami_limits *limits = hami_guest_limits();
+        struct slice slice = slice_of(limits, hami_guest_cuda_device(limits, device));
+        *bytes = slice.known ? (uint32_t)smaller(*bytes, slice.limit) : *bytes;
+    }
+    return status;
+}
+
+/* ---- NVML ---- */
+
+int32_t hami_nvml_memory_info(enum hami_hook hook, nvmlDevice device, struct nvml_memory *memory) {
+    nvmlReturn (*driver)(nvmlDevice, struct nvml_memory *) = hami_driver_function(hook);
+    nvmlReturn status = driver(device, memory);
+    if (status == NVML_SUCCESS) {
+        nvmlReturn asked = NVML_SUCCESS;
+        const struct hami_limits *limits = hami_guest_limits();
+        struct slice slice = slice_of(limits, hami_guest_nvml_device(limits, device, &asked));
+        if (slice.known) {
+            memory->total = smaller(memory->total, slice.limit);
+            memory->used = smaller(slice.used, memory->total);
+            memory->free = memory->total - memory->used;
+        }
+    }
+    return status;
+}
+
+/* Version 2 has what the driver keeps for itself apart; that is no part of a slice. */
+int32_t hami_nvml_memory_info_v2(enum hami_hook hook, nvmlDevice device, struct nvml_memory_v2 *memory) {
+    nvmlReturn (*driver)(nvmlDevice, struct nvml_memory_v2 *) = hami_driver_function(hook);
+    nvmlReturn status = driver(device, memory);
+    if (status == NVML_SUCCESS) {
+        nvmlReturn asked = NVML_SUCCESS;
+        const struct hami_limits *limits = hami_guest_limits();
+        struct slice slice = slice_of(limits, hami_guest_nvml_device(limits, device, &asked));
+        if (slice.known) {
+            memory->total = smaller(memory->total, slice.limit);
+            memory->used = smaller(slice.used, memory->total);
+            memory->free = memory->total - memory->used;
+            memory->reserved = 0;
+        }
+    }
+    return status;
+}
+
+/* A process of this container on a device. */
+struct user {
+    uint32_t pid;
+    uint64_t used;
+};
+
+/* Fills `users` with at most `room` processes; returns how many there are. */
+static uint32_t users_of(const struct hami_region_view *view, unsigned device, struct user *users, uint32_t room) {
+    uint32_t found = 0;
+    int32_t count = atomic_load(&view->region->v1.process_num);
+    for (int32_t i = 0; i < count && i < HAMI_PROCESSES; i++) {
+        int32_t pid = hami_region_slot_pid(view, (unsigned)i);
+        uint64_t pages = pid == 0 ? 0 : hami_region_slot_used(view, (unsigned)i, device);
+        if (pages == 0) {
+            continue;
+        }
+        if (found < room) {
+            users[found] = (struct user){(uint32_t)pid, pages << HAMI_PAGE_SHIFT};
+        }
+        found++;
+    }
+    return found;
+}
+
+/* True when the answer is ours: *found processes, as many as fit in `users`. */
+static bool listed(nvmlDevice device, bool compute, struct user *users, uint32_t room, uint32_t *found) {
+    nvmlReturn asked = NVML_SUCCESS;
+    const struct hami_limits *limits = hami_guest_limits();
+    struct hami_region_view *view = limits->mode == HAMI_MODE_ENFORCE ? hami_guest_region(NULL) : NULL;
+    int index = view == NULL ? -1 : hami_guest_nvml_device(limits, device, &asked);
+    if (index < 0 || (uint32_t)index >= limits->device_count) {
+        return false;
+    }
+    (void)hami_region_sweep(view);
+    *found = compute ? users_of(view, (unsigned)index, users, room) : 0;
+    return true;
+}
+
+static bool is_compute(enum hami_hook hook) {
+    return strncmp(hami_hooks[hook].name, "nvmlDeviceGetCompute", 20) == 0;
+}
+
+int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t *count,
+                               struct nvml_process_v1 *infos) {
+    nvmlReturn (*driver)(nvmlDevice, uint32_t *, struct nvml_process_v1 *) = hami_driver_function(hook);
+    struct user users[HAMI_PROCESSES];
+    uint32_t found = 0;
+    if (count == NULL || !listed(device, is_compute(hook), users, HAMI_PROCESSES, &found)) {
+        return driver(device, count, infos);
+    }
+    uint32_t room = infos == NULL ? 0 : *count;
+    *count = found;
+    for (uint32_t i = 0; i < found && found <= room; i++) {
+        infos[i] = (struct nvml_process_v1){users[i].pid, 0, users[i].used};
+    }
+    return found <= room ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+}
+
+int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process *infos) {
+    nvmlReturn (*driver)(nvmlDevice, uint32_t *, struct nvml_process *) = hami_driver_function(hook);
+    struct user users[HAMI_PROCESSES];
+    uint32_t found = 0;
+    if (count == NULL || !listed(device, is_compute(hook), users, HAMI_PROCESSES, &found)) {
+        return driver(device, count, infos);
+    }
+    uint32_t room = infos == NULL ? 0 : *count;
+    *count = found;
+    for (uint32_t i = 0; i < found && found <= room; i++) {
+        infos[i] = (struct nvml_process){users[i].pid, 0, users[i].used, UINT32_MAX, UINT32_MAX};
+    }
+    return found <= room ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+}

@@ -1,0 +1,404 @@
+/* The shared region: mapping, slots, and the charge protocol that abi.h describes. */
+#include "hami/region.h"
+
+#include "hami/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef HAMI_BUILD_ID
+#define HAMI_BUILD_ID "unknown"
+#endif
+
+enum { TAG_BITS = 28, SLOT_SHIFT = 18, CELL_SHIFT = 16, SEQUENCE_SHIFT = 16 };
+#define PAGES_MAX ((UINT64_C(1) << 36) - 1)
+#define TAG_MASK ((UINT64_C(1) << TAG_BITS) - 1)
+
+/* Which of this process's cells a thread is using right now. Private: a killed process takes its locks with it. */
+static atomic_flag cell_locks[HAMI_DEVICES][HAMI_CELLS];
+static _Atomic unsigned next_cell;
+static _Thread_local unsigned thread_cell;
+
+/* ---- one charge ---- */
+
+static uint64_t tag_of(unsigned slot, unsigned cell, uint64_t state) {
+    return (uint64_t)slot << SLOT_SHIFT | (uint64_t)cell << CELL_SHIFT | (state >> SEQUENCE_SHIFT & 0xffff);
+}
+
+/* Step 2: records in the cell that changed the word last that it did, before the word forgets. */
+static void acknowledge(struct hami_block *block, unsigned device, uint64_t word) {
+    uint64_t tag = word & TAG_MASK;
+    struct hami_cell *cell = &block->slots[tag >> SLOT_SHIFT].cells[device][tag >> CELL_SHIFT & (HAMI_CELLS - 1)];
+    uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
+    if ((state & HAMI_CELL_PHASE) != HAMI_CELL_PENDING || (state >> SEQUENCE_SHIFT & 0xffff) != (tag & 0xffff)) {
+        return;
+    }
+    uint64_t applied = (state & ~(uint64_t)HAMI_CELL_PHASE) | HAMI_CELL_APPLIED;
+    (void)atomic_compare_exchange_strong(&cell->state, &state, applied);
+}
+
+static void commit(struct hami_cell *cell, uint64_t state) {
+    unsigned side = (state & HAMI_CELL_SIDE) != 0;
+    int64_t amount = atomic_load_explicit(&cell->amount, memory_order_relaxed);
+    int64_t total = atomic_load_explicit(&cell->total[side], memory_order_relaxed);
+    uint64_t sequence = ((state >> SEQUENCE_SHIFT) + 1) & 0xffff;
+    atomic_store_explicit(&cell->total[!side], total + amount, memory_order_relaxed);
+    uint64_t idle = sequence << SEQUENCE_SHIFT | (side ? 0 : HAMI_CELL_SIDE) | HAMI_CELL_IDLE;
+    atomic_store_explicit(&cell->state, idle, memory_order_release);
+}
+
+/* Takes the four steps for one cell that nobody else is using. */
+static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsigned index, int64_t amount,
+                  uint64_t limit) {
+    struct hami_cell *cell = &block->slots[slot].cells[device][index];
+    _Atomic uint64_t *counter = &block->devices[device].used;
+    uint64_t idle = atomic_load_explicit(&cell->state, memory_order_relaxed);
+    uint64_t pending = idle | HAMI_CELL_PENDING;
+    atomic_store_explicit(&cell->amount, amount, memory_order_relaxed);
+    atomic_store(&cell->state, pending);
+    uint64_t word = atomic_load(counter);
+    uint64_t pages = 0;
+    do {
+        uint64_t used = word >> TAG_BITS;
+        if (amount > 0 && ((uint64_t)amount > limit || used > limit - (uint64_t)amount)) {
+            atomic_store_explicit(&cell->state, idle, memory_order_release);
+            return false;
+        }
+        pages = amount < 0 && used < (uint64_t)-amount ? 0 : used + (uint64_t)amount;
+        acknowledge(block, device, word);
+    } while (!atomic_compare_exchange_weak(counter, &word, pages << TAG_BITS | tag_of(slot, index, pending)));
+    commit(cell, pending);
+    _Atomic uint64_t *peak = &block->devices[device].peak;
+    uint64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
+    while (seen < pages && !atomic_compare_exchange_weak(peak, &seen, pages)) {
+    }
+    return true;
+}
+
+/* Finds a cell of ours that no other thread is using; waits no longer than their few stores. */
+static unsigned lock_cell(unsigned device) {
+    if (thread_cell == 0) {
+        thread_cell = atomic_fetch_add_explicit(&next_cell, 1, memory_order_relaxed) % HAMI_CELLS + 1;
+    }
+    for (unsigned i = thread_cell - 1, tries = 1;; i = (i + 1) % HAMI_CELLS, tries++) {
+        if (!atomic_flag_test_and_set_explicit(&cell_locks[device][i], memory_order_acquire)) {
+            return i;
+        }
+        if (tries % HAMI_CELLS == 0) {
+            (void)sched_yield();
+        }
+    }
+}
+
+/* Keeps the columns that HAMi's monitor reads in step. */
+static void project(struct hami_region_view *view, unsigned device, int64_t pages, enum hami_column column) {
+    struct hami_v1_memory *used = &view->region->v1.processes[view->slot].used[device];
+    uint64_t bytes = (uint64_t)pages << HAMI_PAGE_SHIFT;
+    _Atomic uint64_t *part = column == HAMI_COLUMN_CONTEXT ? &used->context : &used->data;
+    (void)atomic_fetch_add_explicit(part, bytes, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&used->total, bytes, memory_order_relaxed);
+}
+
+static bool change(struct hami_region_view *view, unsigned device, int64_t pages, uint64_t limit,
+                   enum hami_column column) {
+    unsigned cell = lock_cell(device);
+    bool done = apply(&view->region->block, device, view->slot, cell, pages, limit);
+    atomic_flag_clear_explicit(&cell_locks[device][cell], memory_order_release);
+    if (done) {
+        project(view, device, pages, column);
+    }
+    return done;
+}
+
+bool hami_region_charge(struct hami_region_view *view, unsigned device, uint64_t pages, uint64_t limit_pages,
+                        enum hami_column column) {
+    uint64_t limit = limit_pages < PAGES_MAX ? limit_pages : PAGES_MAX;
+    return pages <= PAGES_MAX && change(view, device, (int64_t)pages, limit, column);
+}
+
+void hami_region_release(struct hami_region_view *view, unsigned device, uint64_t pages, enum hami_column column) {
+    if (pages != 0 && pages <= PAGES_MAX) {
+        (void)change(view, device, -(int64_t)pages, 0, column);
+    }
+}
+
+/* ---- what is in use ---- */
+
+uint64_t hami_region_used(const struct hami_region_view *view, unsigned device) {
+    return atomic_load_explicit(&view->region->block.devices[device].used, memory_order_acquire) >> TAG_BITS;
+}
+
+static int64_t cell_total(const struct hami_cell *cell) {
+    uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
+    return atomic_load_explicit(&cell->total[(state & HAMI_CELL_SIDE) != 0], memory_order_relaxed);
+}
+
+uint64_t hami_region_slot_used(const struct hami_region_view *view, unsigned slot, unsigned device) {
+    int64_t sum = 0;
+    for (unsigned i = 0; i < HAMI_CELLS; i++) {
+        sum += cell_total(&view->region->block.slots[slot].cells[device][i]);
+    }
+    return sum > 0 ? (uint64_t)sum : 0;
+}
+
+int32_t hami_region_slot_pid(const struct hami_region_view *view, unsigned slot) {
+    return hami_process_pid(atomic_load_explicit(&view->region->block.slots[slot].owner, memory_order_acquire));
+}
+
+void hami_region_refused(struct hami_region_view *view, enum hami_reason reason, unsigned device, uint64_t bytes) {
+    if (view->region == NULL) {
+        return;
+    }
+    struct hami_block *block = &view->region->block;
+    if (device < HAMI_DEVICES) {
+        (void)atomic_fetch_add_explicit(&block->devices[device].denied, 1, memory_order_relaxed);
+    }
+    atomic_store_explicit(&block->reason_device, device, memory_order_relaxed);
+    atomic_store_explicit(&block->reason_bytes, bytes, memory_order_relaxed);
+    atomic_store_explicit(&block->reason_time, (uint64_t)time(NULL), memory_order_relaxed);
+    atomic_store_explicit(&block->reason, (uint32_t)reason, memory_order_release);
+}
+
+/* ---- slots and their dead owners ---- */
+
+/* Finishes or reverts what the dead owner was doing in one cell, then takes the cell's total off the counter. */
+static void settle(struct hami_block *block, unsigned slot, unsigned device, unsigned index) {
+    struct hami_cell *cell = &block->slots[slot].cells[device][index];
+    uint64_t word = atomic_load(&block->devices[device].used); /* before the state: see abi.h */
+    uint64_t state = atomic_load(&cell->state);
+    if ((state & HAMI_CELL_PHASE) == HAMI_CELL_PENDING && (word & TAG_MASK) != tag_of(slot, index, state)) {
+        atomic_store(&cell->state, state & ~(uint64_t)HAMI_CELL_PHASE);
+    } else if ((state & HAMI_CELL_PHASE) != HAMI_CELL_IDLE) {
+        commit(cell, state);
+    }
+    int64_t total = cell_total(cell);
+    if (total != 0) {
+        (void)apply(block, device, slot, index, -total, PAGES_MAX);
+    }
+}
+
+/* Becomes the one that cleans up `slot`; takes over from a sweeper that died. */
+static bool become_sweeper(struct hami_slot *slot, uint64_t self) {
+    uint64_t sweeper = atomic_load(&slot->sweeper);
+    if (sweeper != 0 && (sweeper == self || hami_process_lives(sweeper))) {
+        return false;
+    }
+    return atomic_compare_exchange_strong(&slot->sweeper, &sweeper, self);
+}
+
+static void clear_v1(struct hami_v1_process *process) {
+    atomic_store(&process->status, 0);
+    atomic_store(&process->pid, 0);
+    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
+        atomic_store(&process->used[device].context, 0);
+        atomic_store(&process->used[device].data, 0);
+        atomic_store(&process->used[device].total, 0);
+    }
+}
+
+/* Frees the slot of a dead process. Every step may be repeated by another sweeper. */
+static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead, uint64_t self) {
+    struct hami_slot *slot = &region->block.slots[index];
+    if (!become_sweeper(slot, self)) {
+        return;
+    }
+    if (atomic_load(&slot->owner) == dead) {
+        for (unsigned device = 0; device < HAMI_DEVICES; device++) {
+            for (unsigned cell = 0; cell < HAMI_CELLS; cell++) {
+                settle(&region->block, index, device, cell);
+            }
+        }
+        clear_v1(&region->v1.processes[index]);
+        atomic_store(&slot->owner, 0);
+    }
+    atomic_store(&slot->sweeper, 0);
+}
+
+static unsigned slots_in_use(const struct hami_region *region) {
+    int32_t number = atomic_load(&region->v1.process_num);
+    return number < 0 || number > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)number;
+}
+
+bool hami_region_sweep(struct hami_region_view *view) {
+    bool found = false;
+    uint64_t self = hami_process_self();
+    unsigned count = slots_in_use(view->region);
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t owner = atomic_load(&view->region->block.slots[i].owner);
+        if (owner != 0 && owner != self && !hami_process_lives(owner)) {
+            sweep_slot(view->region, i, owner, self);
+            found = true;
+        }
+    }
+    return found;
+}
+
+bool hami_region_claim(struct hami_region_view *view) {
+    struct hami_region *region = view->region;
+    uint64_t self = hami_process_self();
+    (void)hami_region_sweep(view);
+    for (unsigned i = 0; i < HAMI_PROCESSES; i++) {
+        uint64_t owner = atomic_load(&region->block.slots[i].owner);
+        if (owner == self) {
+            /* Ours from before an exec: the driver gave everything back with the old image. */
+            sweep_slot(region, i, self, self);
+            owner = atomic_load(&region->block.slots[i].owner);
+        }
+        /* The number of slots is raised first: a slot beyond it would never be swept. */
+        int32_t number = atomic_load(&region->v1.process_num);
+        while (owner == 0 && number < (int32_t)i + 1 &&
+               !atomic_compare_exchange_weak(&region->v1.process_num, &number, (int32_t)i + 1)) {
+        }
+        if (owner != 0 || atomic_load(&region->block.slots[i].sweeper) != 0 ||
+            !atomic_compare_exchange_strong(&region->block.slots[i].owner, &owner, self)) {
+            continue;
+        }
+        atomic_store(&region->v1.processes[i].pid, hami_process_pid(self));
+        atomic_store(&region->v1.processes[i].status, 1);
+        atomic_store(&region->block.heartbeat, (uint64_t)time(NULL));
+        view->slot = i;
+        view->has_slot = true;
+        return true;
+    }
+    return false;
+}
+
+void hami_region_detach(struct hami_region_view *view) {
+    if (view->region == NULL || !view->has_slot) {
+        return;
+    }
+    uint64_t self = hami_process_self();
+    if (atomic_load(&view->region->block.slots[view->slot].owner) == self) {
+        view->has_slot = false;
+        sweep_slot(view->region, view->slot, self, self);
+    }
+}
+
+void hami_region_after_fork(struct hami_region_view *view) {
+    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
+        for (unsigned cell = 0; cell < HAMI_CELLS; cell++) {
+            atomic_flag_clear(&cell_locks[device][cell]);
+        }
+    }
+    view->has_slot = false;
+}
+
+/* ---- mapping ---- */
+
+void hami_region_format(struct hami_region *region, const struct hami_limits *limits) {
+    struct hami_block *block = &region->block;
+    region->v1.major = 1;
+    region->v1.minor = 2;
+    region->v1.sem[0] = 1;
+    region->v1.sem_postinit[0] = 1;
+    region->v1.utilization_switch = 1;
+    region->v1.recent_kernel = 2;
+    region->v1.priority = (int32_t)limits->priority;
+    region->v1.device_num = limits->device_count;
+    for (unsigned i = 0; i < limits->device_count; i++) {
+        const struct hami_device_limit *device = &limits->devices[i];
+        memcpy(region->v1.uuids[i], device->uuid, HAMI_UUID_BYTES);
+        region->v1.limit[i] = device->memory_bytes;
+        region->v1.sm_limit[i] = device->cores == 0 ? 100 : device->cores;
+        atomic_store(&block->devices[i].limit_bytes, device->memory_bytes);
+        atomic_store(&block->devices[i].cores, device->cores);
+    }
+    block->version = HAMI_BLOCK_VERSION;
+    block->size = sizeof *block;
+    block->header_size = offsetof(struct hami_block, devices);
+    block->device_size = sizeof block->devices[0];
+    block->slot_size = sizeof block->slots[0];
+    block->device_count = limits->device_count;
+    atomic_store(&block->generation, limits->generation);
+    block->magic = HAMI_BLOCK_MAGIC;
+    atomic_thread_fence(memory_order_release);
+    region->v1.initialized = HAMI_V1_MAGIC;
+}
+
+static bool genuine(const struct hami_region *region) {
+    const struct hami_block *block = &region->block;
+    return region->v1.initialized == HAMI_V1_MAGIC && region->v1.major == 1 && block->magic == HAMI_BLOCK_MAGIC &&
+           block->version == HAMI_BLOCK_VERSION && block->size == sizeof *block &&
+           block->header_size == offsetof(struct hami_block, devices) &&
+           block->device_size == sizeof block->devices[0] && block->slot_size == sizeof block->slots[0];
+}
+
+static struct hami_region *map(int fd, int flags) {
+    void *at = mmap(NULL, HAMI_REGION_SIZE, PROT_READ | PROT_WRITE, flags, fd, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+/* Makes the file under a name of its own, complete, and links it in place; whoever is first wins. */
+static void create_file(const char *path, const struct hami_limits *limits) {
+    char name[4200];
+    size_t length = strlen(path);
+    uint64_t self = hami_process_self();
+    if (length > 4096) {
+        return;
+    }
+    memcpy(name, path, length);
+    name[length++] = '.';
+    for (unsigned i = 0; i < 16; i++) {
+        name[length++] = (char)('a' + (self >> (4 * i) & 15));
+    }
+    name[length] = '\0';
+    int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        return;
+    }
+    if (ftruncate(fd, (off_t)HAMI_REGION_SIZE) == 0) {
+        struct hami_region *region = map(fd, MAP_SHARED);
+        if (region != NULL) {
+            hami_region_format(region, limits);
+            (void)munmap(region, HAMI_REGION_SIZE);
+            (void)link(name, path);
+        }
+    }
+    (void)unlink(name);
+    (void)close(fd);
+}
+
+/* A v1 file of HAMi-core's own has no block of ours; it is not ours to extend. */
+static struct hami_region *open_file(const char *path) {
+    struct stat found;
+    struct hami_region *region = NULL;
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return NULL;
+    }
+    if (fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size == (off_t)HAMI_REGION_SIZE) {
+        region = map(fd, MAP_SHARED);
+    }
+    (void)close(fd);
+    if (region != NULL && !genuine(region)) {
+        (void)munmap(region, HAMI_REGION_SIZE);
+        region = NULL;
+    }
+    return region;
+}
+
+enum hami_reason hami_region_attach(struct hami_region_view *view, const char *path, bool create,
+                                    const struct hami_limits *limits) {
+    if (*path == '\0') {
+        view->region = map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+        if (view->region != NULL) {
+            hami_region_format(view->region, limits);
+        }
+    } else {
+        if (create && access(path, F_OK) != 0) {
+            create_file(path, limits);
+        }
+        view->region = open_file(path);
+    }
+    if (view->region == NULL) {
+        return HAMI_REASON_BAD_REGION;
+    }
+    (void)strncpy(view->region->block.build, HAMI_BUILD_ID, HAMI_BUILD_BYTES - 1);
+    return HAMI_REASON_NONE;
+}

@@ -1,0 +1,133 @@
+/*
+ * From a hook to the driver's function and back. The addresses of a library's hooked functions are looked up together,
+ * once, when the first of them is needed; by then the program has loaded the library.
+ */
+#include "hami/cuda_abi.h"
+#include "hami/hook.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { CUDA, NVML, LIBRARIES };
+enum { UNKNOWN, LOOKING, KNOWN };
+
+static const char *const sonames[LIBRARIES] = {"libcuda.so.1", "libnvidia-ml.so.1"};
+
+static struct {
+    _Atomic int state;
+    void *handle;
+} libraries[LIBRARIES];
+
+static void *driver_functions[HAMI_HOOKS]; /* written while LOOKING, read only once KNOWN */
+
+static int32_t missing_cuda(void) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static int32_t missing_nvml(void) {
+    return NVML_ERROR_FUNCTION_NOT_FOUND;
+}
+
+static int library_of(enum hami_hook hook) {
+    return hook < HAMI_CUDA_HOOKS ? CUDA : NVML;
+}
+
+enum hami_hook hami_hook_named(const char *name) {
+    bool cuda = name[0] == 'c' && name[1] == 'u';
+    unsigned low = cuda ? 0 : HAMI_CUDA_HOOKS;
+    unsigned high = cuda ? HAMI_CUDA_HOOKS : HAMI_HOOKS;
+    if (!cuda && strncmp(name, "nvml", 4) != 0) {
+        return HAMI_HOOKS;
+    }
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        int order = strcmp(name, hami_hooks[middle].name);
+        if (order == 0) {
+            return (enum hami_hook)middle;
+        }
+        if (order < 0) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return HAMI_HOOKS;
+}
+
+/* Opens the library; with `load` unset only if the program has it already. */
+static void *open_library(int library, bool load) {
+    void *handle = dlopen(sonames[library], RTLD_LAZY | RTLD_NOLOAD);
+    return handle == NULL && load ? dlopen(sonames[library], RTLD_LAZY) : handle;
+}
+
+static void look_up(int library, void *handle) {
+    unsigned first = library == CUDA ? 0 : HAMI_CUDA_HOOKS;
+    unsigned end = library == CUDA ? HAMI_CUDA_HOOKS : HAMI_HOOKS;
+    for (unsigned i = first; i < end; i++) {
+        driver_functions[i] = hami_libc_dlsym()(handle, hami_hooks[i].name);
+    }
+    (void)dlerror(); /* the names this driver lacks are nobody's error */
+    libraries[library].handle = handle;
+}
+
+/* True once the library's functions are known. Waits for another thread that is looking, never for itself. */
+static bool ready(int library, bool load) {
+    static _Thread_local bool looking;
+    _Atomic int *state = &libraries[library].state;
+    if (atomic_load_explicit(state, memory_order_acquire) == KNOWN) {
+        return true;
+    }
+    if (looking || hami_libc_dlsym() == NULL) {
+        return false;
+    }
+    looking = true;
+    void *handle = open_library(library, load);
+    looking = false;
+    if (handle == NULL) {
+        return false;
+    }
+    int unknown = UNKNOWN;
+    if (atomic_compare_exchange_strong(state, &unknown, LOOKING)) {
+        look_up(library, handle);
+        atomic_store_explicit(state, KNOWN, memory_order_release);
+    }
+    while (atomic_load_explicit(state, memory_order_acquire) != KNOWN) {
+        (void)sched_yield();
+    }
+    return true;
+}
+
+void *hami_driver_function(enum hami_hook hook) {
+    int library = library_of(hook);
+    void *function = ready(library, true) ? driver_functions[hook] : NULL;
+    if (function == NULL) {
+        return library == CUDA ? (void *)missing_cuda : (void *)missing_nvml;
+    }
+    return function;
+}
+
+void *hami_cuda_function(const char *name) {
+    return ready(CUDA, true) ? hami_libc_dlsym()(libraries[CUDA].handle, name) : NULL;
+}
+
+void *hami_nvml_function(const char *name) {
+    return ready(NVML, true) ? hami_libc_dlsym()(libraries[NVML].handle, name) : NULL;
+}
+
+void *hami_wrapper_at(const void *address) {
+    for (int library = CUDA; library < LIBRARIES; library++) {
+        if (!ready(library, false)) {
+            continue;
+        }
+        unsigned first = library == CUDA ? 0 : HAMI_CUDA_HOOKS;
+        unsigned end = library == CUDA ? HAMI_CUDA_HOOKS : HAMI_HOOKS;
+        for (unsigned i = first; i < end; i++) {
+            if (driver_functions[i] == address) {
+                return hami_hooks[i].wrapper;
+            }
+        }
+    }
+    return NULL;
+}

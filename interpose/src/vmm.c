@@ -1,0 +1,177 @@
+/*
+ * Virtual memory management. One record per physical allocation; handles and mappings refer to it, and its charge
+ * goes back with the last of them: cuMemRelease of a mapped handle, the documented idiom, frees nothing yet.
+ */
+#include "hami/vmm.h"
+
+#include "hami/account.h"
+#include "hami/hook.h"
+#include "hami/map.h"
+#include "hami/policy.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct physical {
+    struct hami_charge charge;
+    unsigned handles;
+    unsigned mappings;
+};
+
+struct mapping {
+    struct mapping *next;
+    struct physical *memory;
+    CUdeviceptr start;
+    uint64_t bytes;
+    CUmemHandle handle;
+};
+
+static struct hami_map handles;   /* handle → physical */
+static struct hami_map starts;    /* first address → mapping */
+static struct mapping *mappings;  /* all of them, for addresses inside one */
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+static void lock(void) {
+    while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
+        (void)sched_yield();
+    }
+}
+
+static void unlock(void) {
+    atomic_flag_clear_explicit(&busy, memory_order_release);
+}
+
+static struct physical *physical_of(CUmemHandle handle) {
+    return handle == 0 ? NULL : (struct physical *)(uintptr_t)hami_map_get(&handles, handle);
+}
+
+static void drop_if_unused(struct physical *memory) {
+    if (memory->handles == 0 && memory->mappings == 0) {
+        hami_charge_give_back(&memory->charge, HAMI_COLUMN_DATA);
+        free(memory);
+    }
+}
+
+int32_t hami_mem_create(enum hami_hook hook, CUmemHandle *handle, uint64_t bytes,
+                        const struct hami_allocation_prop *prop, uint64_t flags) {
+    CUresult (*driver)(CUmemHandle *, size_t, const struct hami_allocation_prop *, uint64_t) =
+        hami_driver_function(hook);
+    if (handle == NULL || prop == NULL || bytes == 0 || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+        return driver(handle, bytes, prop, flags); /* host memory costs the device nothing */
+    }
+    struct physical *memory = calloc(1, sizeof *memory);
+    if (memory == NULL ||
+        !hami_charge_take(prop->location.id, hami_large(bytes), HAMI_COLUMN_DATA, false, &memory->charge)) {
+        free(memory);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = driver(handle, bytes, prop, flags);
+    memory->handles = 1;
+    if (status != CUDA_SUCCESS || !hami_map_put(&handles, *handle, (uint64_t)(uintptr_t)memory)) {
+        hami_charge_give_back(&memory->charge, HAMI_COLUMN_DATA);
+        free(memory);
+    }
+    return status;
+}
+
+int32_t hami_mem_release(enum hami_hook hook, CUmemHandle handle) {
+    CUresult (*driver)(CUmemHandle) = hami_driver_function(hook);
+    lock();
+    struct physical *memory = physical_of(handle);
+    CUresult status = driver(handle);
+    if (status == CUDA_SUCCESS && memory != NULL && --memory->handles == 0) {
+        (void)hami_map_take(&handles, handle);
+        drop_if_unused(memory);
+    }
+    unlock();
+    return status;
+}
+
+static void note_mapping(CUdeviceptr address, uint64_t bytes, CUmemHandle handle) {
+    struct physical *memory = physical_of(handle);
+    struct mapping *mapping = memory == NULL ? NULL : malloc(sizeof *mapping);
+    if (mapping == NULL) {
+        return;
+    }
+    *mapping = (struct mapping){mappings, memory, address, bytes, handle};
+    if (!hami_map_put(&starts, address, (uint64_t)(uintptr_t)mapping)) {
+        free(mapping);
+        return;
+    }
+    mappings = mapping;
+    memory->mappings++;
+}
+
+int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, uint64_t offset, CUmemHandle handle,
+                     uint64_t flags) {
+    CUresult (*driver)(CUdeviceptr, size_t, size_t, CUmemHandle, uint64_t) = hami_driver_function(hook);
+    lock();
+    CUresult status = driver(address, bytes, offset, handle, flags);
+    if (status == CUDA_SUCCESS) {
+        note_mapping(address, bytes, handle);
+    }
+    unlock();
+    return status;
+}
+
+static void forget(struct mapping *gone) {
+    for (struct mapping **at = &mappings; *at != NULL; at = &(*at)->next) {
+        if (*at == gone) {
+            *at = gone->next;
+            break;
+        }
+    }
+    gone->memory->mappings--;
+    drop_if_unused(gone->memory);
+    free(gone);
+}
+
+/* Forgets the mappings that lie in a range; one call may unmap several. */
+static void forget_range(CUdeviceptr address, uint64_t bytes) {
+    uint64_t end = bytes > UINT64_MAX - address ? UINT64_MAX : address + bytes;
+    while (address < end) {
+        struct mapping *mapping = (struct mapping *)(uintptr_t)hami_map_take(&starts, address);
+        if (mapping == NULL) {
+            return;
+        }
+        address += mapping->bytes;
+        forget(mapping);
+    }
+}
+
+int32_t hami_mem_unmap(enum hami_hook hook, CUdeviceptr address, uint64_t bytes) {
+    CUresult (*driver)(CUdeviceptr, size_t) = hami_driver_function(hook);
+    lock();
+    CUresult status = driver(address, bytes);
+    if (status == CUDA_SUCCESS && address != 0) {
+        forget_range(address, bytes);
+    }
+    unlock();
+    return status;
+}
+
+/* Any address inside a mapping will do. */
+int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address) {
+    CUresult (*driver)(CUmemHandle *, void *) = hami_driver_function(hook);
+    lock();
+    CUresult status = driver(handle, address);
+    for (struct mapping *m = mappings; status == CUDA_SUCCESS && m != NULL; m = m->next) {
+        if ((CUdeviceptr)(uintptr_t)address - m->start < m->bytes) {
+            if (m->memory->handles++ == 0 || physical_of(*handle) == NULL) {
+                (void)hami_map_put(&handles, *handle, (uint64_t)(uintptr_t)m->memory);
+            }
+            break;
+        }
+    }
+    unlock();
+    return status;
+}
+
+/* The child leaks the parent's few records rather than touch its allocator between fork and exec. */
+void hami_vmm_after_fork(void) {
+    hami_map_reset(&handles);
+    hami_map_reset(&starts);
+    mappings = NULL;
+    atomic_flag_clear(&busy);
+}
