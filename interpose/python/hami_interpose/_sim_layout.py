@@ -80,9 +80,12 @@ class Device(c.Structure):
         ("mig_profiles", MigProfile * MAX_MIG_PROFILES),
         *((n, c.c_uint32) for n in ("lost", "mig_mode", "mig_pending", "persistence", "compute_mode")),
         ("ecc_uncorrected", c.c_uint32),
+        ("mig_slices", c.c_uint32),
+        ("reserved", c.c_uint32),
         ("event_count", c.c_uint64),
         ("events", Event * EVENT_RING),
         ("mig_instances", MigInstance * MAX_MIG_INSTANCES),
+        ("pad_end", c.c_uint8 * 56),
     ]
 
 
@@ -137,7 +140,7 @@ class Books(c.Structure):
         ("faults", Fault * MAX_FAULTS),
         ("devices", Device * MAX_DEVICES),
         ("slots", Slot * MAX_SLOTS),
-        ("pad_used", c.c_uint8 * 768),
+        ("pad_used", c.c_uint8 * 3840),
         ("used", c.c_uint64 * MAX_SLOTS * MAX_DEVICES),
         ("engines", EnginePage * MAX_SLOTS * MAX_DEVICES),
     ]

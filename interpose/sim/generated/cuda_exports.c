@@ -6,9 +6,9 @@ SIM_EXPORT CUresult cuArray3DCreate(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuArray3DCreate_v2(void) {
+SIM_EXPORT CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
     SIM_FAULTS(0xc0e72755d38e4f02ull, 0xf75b3c9d81115a61ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuArray3DCreate_v2(pHandle, pAllocateArray);
 }
 
 SIM_EXPORT CUresult cuArray3DGetDescriptor(void) {
@@ -16,9 +16,9 @@ SIM_EXPORT CUresult cuArray3DGetDescriptor(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuArray3DGetDescriptor_v2(void) {
+SIM_EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
     SIM_FAULTS(0x199f051b81670083ull, 0xb33fab2e3a891bc2ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray);
 }
 
 SIM_EXPORT CUresult cuArrayCreate(void) {
@@ -26,14 +26,14 @@ SIM_EXPORT CUresult cuArrayCreate(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuArrayCreate_v2(void) {
+SIM_EXPORT CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
     SIM_FAULTS(0x0bf79c3a4f36f843ull, 0xabf17263264b4502ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuArrayCreate_v2(pHandle, pAllocateArray);
 }
 
-SIM_EXPORT CUresult cuArrayDestroy(void) {
+SIM_EXPORT CUresult cuArrayDestroy(CUarray hArray) {
     SIM_FAULTS(0xd9c6b797215c8578ull, 0xd9c6b797215c8578ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuArrayDestroy(hArray);
 }
 
 SIM_EXPORT CUresult cuArrayGetDescriptor(void) {
@@ -41,9 +41,9 @@ SIM_EXPORT CUresult cuArrayGetDescriptor(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuArrayGetDescriptor_v2(void) {
+SIM_EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
     SIM_FAULTS(0xcf27c46d4f738058ull, 0x1471d2e87c125d27ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray);
 }
 
 SIM_EXPORT CUresult cuArrayGetMemoryRequirements(void) {
@@ -681,19 +681,19 @@ SIM_EXPORT CUresult cuFlushGPUDirectRDMAWrites(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuFuncGetAttribute(void) {
+SIM_EXPORT CUresult cuFuncGetAttribute(int *pi, int attrib, CUfunction hfunc) {
     SIM_FAULTS(0xf5bf3e61d4a5c12bull, 0xf5bf3e61d4a5c12bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuFuncGetAttribute(pi, attrib, hfunc);
 }
 
-SIM_EXPORT CUresult cuFuncGetModule(void) {
+SIM_EXPORT CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
     SIM_FAULTS(0x53eff2f73ca92009ull, 0x53eff2f73ca92009ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuFuncGetModule(hmod, hfunc);
 }
 
-SIM_EXPORT CUresult cuFuncGetName(void) {
+SIM_EXPORT CUresult cuFuncGetName(const char **name, CUfunction hfunc) {
     SIM_FAULTS(0xc868214a9370b9eaull, 0xc868214a9370b9eaull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuFuncGetName(name, hfunc);
 }
 
 SIM_EXPORT CUresult cuFuncGetParamCount(void) {
@@ -706,19 +706,19 @@ SIM_EXPORT CUresult cuFuncGetParamInfo(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuFuncIsLoaded(void) {
+SIM_EXPORT CUresult cuFuncIsLoaded(int *state, CUfunction function) {
     SIM_FAULTS(0xe52f34d93339f7daull, 0xe52f34d93339f7daull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuFuncIsLoaded(state, function);
 }
 
-SIM_EXPORT CUresult cuFuncLoad(void) {
+SIM_EXPORT CUresult cuFuncLoad(CUfunction function) {
     SIM_FAULTS(0xa53bfaf4cf1cb53full, 0xa53bfaf4cf1cb53full, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuFuncLoad(function);
 }
 
-SIM_EXPORT CUresult cuFuncSetAttribute(void) {
+SIM_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, int attrib, int value) {
     SIM_FAULTS(0x042f9eba61ce5d87ull, 0x042f9eba61ce5d87ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuFuncSetAttribute(hfunc, attrib, value);
 }
 
 SIM_EXPORT CUresult cuFuncSetBlockShape(void) {
@@ -726,14 +726,14 @@ SIM_EXPORT CUresult cuFuncSetBlockShape(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuFuncSetCacheConfig(void) {
+SIM_EXPORT CUresult cuFuncSetCacheConfig(CUfunction hfunc, int config) {
     SIM_FAULTS(0xa6c342f0cb5a78cfull, 0xa6c342f0cb5a78cfull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuFuncSetCacheConfig(hfunc, config);
 }
 
-SIM_EXPORT CUresult cuFuncSetSharedMemConfig(void) {
+SIM_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, int config) {
     SIM_FAULTS(0x8d84af7fc848ea7full, 0x8d84af7fc848ea7full, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuFuncSetSharedMemConfig(hfunc, config);
 }
 
 SIM_EXPORT CUresult cuFuncSetSharedSize(void) {
@@ -856,9 +856,9 @@ SIM_EXPORT CUresult cuGraphAddBatchMemOpNode(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphAddChildGraphNode(void) {
+SIM_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) {
     SIM_FAULTS(0xaaaed9121518cfd8ull, 0xaaaed9121518cfd8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
 }
 
 SIM_EXPORT CUresult cuGraphAddDependencies(void) {
@@ -871,9 +871,9 @@ SIM_EXPORT CUresult cuGraphAddDependencies_v2(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphAddEmptyNode(void) {
+SIM_EXPORT CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies) {
     SIM_FAULTS(0xafd9283940076a77ull, 0xafd9283940076a77ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies);
 }
 
 SIM_EXPORT CUresult cuGraphAddEventRecordNode(void) {
@@ -896,39 +896,39 @@ SIM_EXPORT CUresult cuGraphAddExternalSemaphoresWaitNode(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphAddHostNode(void) {
+SIM_EXPORT CUresult cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams) {
     SIM_FAULTS(0xad8d0394dc23e2f8ull, 0xad8d0394dc23e2f8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 
-SIM_EXPORT CUresult cuGraphAddKernelNode(void) {
+SIM_EXPORT CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
     SIM_FAULTS(0xc2cb08029351b1dbull, 0xc2cb08029351b1dbull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 
-SIM_EXPORT CUresult cuGraphAddKernelNode_v2(void) {
+SIM_EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
     SIM_FAULTS(0x64628b60b39ae074ull, 0xc2cb08029351b1dbull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 
-SIM_EXPORT CUresult cuGraphAddMemAllocNode(void) {
+SIM_EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
     SIM_FAULTS(0xb6cdb6dde9c07080ull, 0xb6cdb6dde9c07080ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 
-SIM_EXPORT CUresult cuGraphAddMemFreeNode(void) {
+SIM_EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr) {
     SIM_FAULTS(0x411fc79bc79c6835ull, 0x411fc79bc79c6835ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr);
 }
 
-SIM_EXPORT CUresult cuGraphAddMemcpyNode(void) {
+SIM_EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
     SIM_FAULTS(0x46e978e4bf4cd51full, 0x46e978e4bf4cd51full, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
 }
 
-SIM_EXPORT CUresult cuGraphAddMemsetNode(void) {
+SIM_EXPORT CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
     SIM_FAULTS(0x03ebe35ed09389fdull, 0x03ebe35ed09389fdull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
 }
 
 SIM_EXPORT CUresult cuGraphAddNode(void) {
@@ -961,9 +961,9 @@ SIM_EXPORT CUresult cuGraphChildGraphNodeGetGraph(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphClone(void) {
+SIM_EXPORT CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
     SIM_FAULTS(0x9f7985fe7900b664ull, 0x9f7985fe7900b664ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphClone(phGraphClone, originalGraph);
 }
 
 SIM_EXPORT CUresult cuGraphConditionalHandleCreate(void) {
@@ -971,9 +971,9 @@ SIM_EXPORT CUresult cuGraphConditionalHandleCreate(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphCreate(void) {
+SIM_EXPORT CUresult cuGraphCreate(CUgraph *phGraph, unsigned flags) {
     SIM_FAULTS(0x624fc1cd38d0d8afull, 0x624fc1cd38d0d8afull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphCreate(phGraph, flags);
 }
 
 SIM_EXPORT CUresult cuGraphDebugDotPrint(void) {
@@ -981,9 +981,9 @@ SIM_EXPORT CUresult cuGraphDebugDotPrint(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphDestroy(void) {
+SIM_EXPORT CUresult cuGraphDestroy(CUgraph hGraph) {
     SIM_FAULTS(0xc7c690a068ea0827ull, 0xc7c690a068ea0827ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphDestroy(hGraph);
 }
 
 SIM_EXPORT CUresult cuGraphDestroyNode(void) {
@@ -1021,9 +1021,9 @@ SIM_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphExecDestroy(void) {
+SIM_EXPORT CUresult cuGraphExecDestroy(CUgraph hGraphExec) {
     SIM_FAULTS(0x968e6ec634e86d04ull, 0x968e6ec634e86d04ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphExecDestroy(hGraphExec);
 }
 
 SIM_EXPORT CUresult cuGraphExecEventRecordNodeSetEvent(void) {
@@ -1131,14 +1131,14 @@ SIM_EXPORT CUresult cuGraphGetId(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphGetNodes(void) {
+SIM_EXPORT CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
     SIM_FAULTS(0x72739b44f9036abeull, 0x72739b44f9036abeull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphGetNodes(hGraph, nodes, numNodes);
 }
 
-SIM_EXPORT CUresult cuGraphGetRootNodes(void) {
+SIM_EXPORT CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes) {
     SIM_FAULTS(0xdc5ed25a8e31f316ull, 0xdc5ed25a8e31f316ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes);
 }
 
 SIM_EXPORT CUresult cuGraphHostNodeGetParams(void) {
@@ -1156,24 +1156,24 @@ SIM_EXPORT CUresult cuGraphInstantiate(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphInstantiateWithFlags(void) {
+SIM_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraph *phGraphExec, CUgraph hGraph, unsigned long long flags) {
     SIM_FAULTS(0x586bd0796e46ad68ull, 0x586bd0796e46ad68ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
 }
 
-SIM_EXPORT CUresult cuGraphInstantiateWithParams(void) {
+SIM_EXPORT CUresult cuGraphInstantiateWithParams(CUgraph *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
     SIM_FAULTS(0x8fc0669e303a8747ull, 0x8fc0669e303a8747ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
 }
 
-SIM_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(void) {
+SIM_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraph *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
     SIM_FAULTS(0xae205e96e63c278dull, 0x8fc0669e303a8747ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
 }
 
-SIM_EXPORT CUresult cuGraphInstantiate_v2(void) {
+SIM_EXPORT CUresult cuGraphInstantiate_v2(CUgraph *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
     SIM_FAULTS(0xe52917225c13b896ull, 0xe140d6fd27b8bbcdull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 
 SIM_EXPORT CUresult cuGraphKernelNodeCopyAttributes(void) {
@@ -1191,9 +1191,9 @@ SIM_EXPORT CUresult cuGraphKernelNodeGetParams(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphKernelNodeGetParams_v2(void) {
+SIM_EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams) {
     SIM_FAULTS(0xb4f621be7cf0085dull, 0xa831e92f3326da5cull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphKernelNodeGetParams_v2(hNode, nodeParams);
 }
 
 SIM_EXPORT CUresult cuGraphKernelNodeSetAttribute(void) {
@@ -1206,19 +1206,19 @@ SIM_EXPORT CUresult cuGraphKernelNodeSetParams(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphKernelNodeSetParams_v2(void) {
+SIM_EXPORT CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
     SIM_FAULTS(0x6152c9a76e946d21ull, 0xe8b5046de95c57b8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphKernelNodeSetParams_v2(hNode, nodeParams);
 }
 
-SIM_EXPORT CUresult cuGraphLaunch(void) {
+SIM_EXPORT CUresult cuGraphLaunch(CUgraph hGraphExec, CUstream hStream) {
     SIM_FAULTS(0x5beb3d66011ab0d8ull, 0x5beb3d66011ab0d8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphLaunch(hGraphExec, hStream);
 }
 
-SIM_EXPORT CUresult cuGraphLaunch_ptsz(void) {
+SIM_EXPORT CUresult cuGraphLaunch_ptsz(CUgraph hGraphExec, CUstream hStream) {
     SIM_FAULTS(0x5c85c2e1c6b535c4ull, 0x5beb3d66011ab0d8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphLaunch(hGraphExec, SIM_PER_THREAD(hStream));
 }
 
 SIM_EXPORT CUresult cuGraphMemAllocNodeGetParams(void) {
@@ -1301,9 +1301,9 @@ SIM_EXPORT CUresult cuGraphNodeGetToolsId(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphNodeGetType(void) {
+SIM_EXPORT CUresult cuGraphNodeGetType(CUgraphNode hNode, int *type) {
     SIM_FAULTS(0x79afb4574b124ed9ull, 0x79afb4574b124ed9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphNodeGetType(hNode, type);
 }
 
 SIM_EXPORT CUresult cuGraphNodeSetEnabled(void) {
@@ -1341,14 +1341,14 @@ SIM_EXPORT CUresult cuGraphRetainUserObject(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphUpload(void) {
+SIM_EXPORT CUresult cuGraphUpload(CUgraph hGraphExec, CUstream hStream) {
     SIM_FAULTS(0x030c7f6812e7536aull, 0x030c7f6812e7536aull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphUpload(hGraphExec, hStream);
 }
 
-SIM_EXPORT CUresult cuGraphUpload_ptsz(void) {
+SIM_EXPORT CUresult cuGraphUpload_ptsz(CUgraph hGraphExec, CUstream hStream) {
     SIM_FAULTS(0x0f70ab6dfb12afe6ull, 0x030c7f6812e7536aull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphUpload(hGraphExec, SIM_PER_THREAD(hStream));
 }
 
 SIM_EXPORT CUresult cuGraphicsEGLRegisterImage(void) {
@@ -1516,24 +1516,24 @@ SIM_EXPORT CUresult cuIpcOpenMemHandle_v2(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuKernelGetAttribute(void) {
-    SIM_FAULTS(0x92ae47b51ee4a4c4ull, 0x92ae47b51ee4a4c4ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuKernelGetAttribute(int *pi, int attrib, CUkernel kernel, CUdevice dev) {
+    SIM_FAULTS(0x92ae47b51ee4a4c4ull, 0x92ae47b51ee4a4c4ull, SIM_DEVICE(dev));
+    return sim_cuKernelGetAttribute(pi, attrib, kernel, dev);
 }
 
-SIM_EXPORT CUresult cuKernelGetFunction(void) {
+SIM_EXPORT CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
     SIM_FAULTS(0xa94a1eaf23f1f8ecull, 0xa94a1eaf23f1f8ecull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuKernelGetFunction(pFunc, kernel);
 }
 
-SIM_EXPORT CUresult cuKernelGetLibrary(void) {
+SIM_EXPORT CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
     SIM_FAULTS(0xaef4279fa23d912full, 0xaef4279fa23d912full, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuKernelGetLibrary(pLib, kernel);
 }
 
-SIM_EXPORT CUresult cuKernelGetName(void) {
+SIM_EXPORT CUresult cuKernelGetName(const char **name, CUkernel hfunc) {
     SIM_FAULTS(0x5427a266bb2af03full, 0x5427a266bb2af03full, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuKernelGetName(name, hfunc);
 }
 
 SIM_EXPORT CUresult cuKernelGetParamCount(void) {
@@ -1546,14 +1546,14 @@ SIM_EXPORT CUresult cuKernelGetParamInfo(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuKernelSetAttribute(void) {
-    SIM_FAULTS(0x6d865362513e9598ull, 0x6d865362513e9598ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuKernelSetAttribute(int attrib, int val, CUkernel kernel, CUdevice dev) {
+    SIM_FAULTS(0x6d865362513e9598ull, 0x6d865362513e9598ull, SIM_DEVICE(dev));
+    return sim_cuKernelSetAttribute(attrib, val, kernel, dev);
 }
 
-SIM_EXPORT CUresult cuKernelSetCacheConfig(void) {
-    SIM_FAULTS(0x36b86e28965c8f9cull, 0x36b86e28965c8f9cull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, int config, CUdevice dev) {
+    SIM_FAULTS(0x36b86e28965c8f9cull, 0x36b86e28965c8f9cull, SIM_DEVICE(dev));
+    return sim_cuKernelSetCacheConfig(kernel, config, dev);
 }
 
 SIM_EXPORT CUresult cuLaunch(void) {
@@ -1561,9 +1561,9 @@ SIM_EXPORT CUresult cuLaunch(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuLaunchCooperativeKernel(void) {
+SIM_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream, void **kernelParams) {
     SIM_FAULTS(0xb3660809f8a9c2b8ull, 0xb3660809f8a9c2b8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
 }
 
 SIM_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(void) {
@@ -1571,9 +1571,9 @@ SIM_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuLaunchCooperativeKernel_ptsz(void) {
+SIM_EXPORT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream, void **kernelParams) {
     SIM_FAULTS(0xea30efeab9d99be4ull, 0xb3660809f8a9c2b8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, SIM_PER_THREAD(hStream), kernelParams);
 }
 
 SIM_EXPORT CUresult cuLaunchGrid(void) {
@@ -1606,24 +1606,24 @@ SIM_EXPORT CUresult cuLaunchHostFunc_v2_ptsz(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuLaunchKernel(void) {
+SIM_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
     SIM_FAULTS(0x87de6a27fe088b2full, 0x87de6a27fe088b2full, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
 }
 
-SIM_EXPORT CUresult cuLaunchKernelEx(void) {
+SIM_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
     SIM_FAULTS(0xd8daf6ba59d1cc52ull, 0xd8daf6ba59d1cc52ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLaunchKernelEx(config, f, kernelParams, extra);
 }
 
-SIM_EXPORT CUresult cuLaunchKernelEx_ptsz(void) {
+SIM_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
     SIM_FAULTS(0x60acab60ef87205eull, 0xd8daf6ba59d1cc52ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLaunchKernelEx_ptsz(config, f, kernelParams, extra);
 }
 
-SIM_EXPORT CUresult cuLaunchKernel_ptsz(void) {
+SIM_EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
     SIM_FAULTS(0xa0c0b42dde6bd565ull, 0x87de6a27fe088b2full, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, SIM_PER_THREAD(hStream), kernelParams, extra);
 }
 
 SIM_EXPORT CUresult cuLibraryEnumerateKernels(void) {
@@ -1631,19 +1631,19 @@ SIM_EXPORT CUresult cuLibraryEnumerateKernels(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuLibraryGetGlobal(void) {
+SIM_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
     SIM_FAULTS(0x07973136b3ce7463ull, 0x07973136b3ce7463ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLibraryGetGlobal(dptr, bytes, library, name);
 }
 
-SIM_EXPORT CUresult cuLibraryGetKernel(void) {
+SIM_EXPORT CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
     SIM_FAULTS(0x086f09e7bdd47f21ull, 0x086f09e7bdd47f21ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLibraryGetKernel(pKernel, library, name);
 }
 
-SIM_EXPORT CUresult cuLibraryGetKernelCount(void) {
+SIM_EXPORT CUresult cuLibraryGetKernelCount(unsigned *count, CUlibrary lib) {
     SIM_FAULTS(0x73475c4a6b02e218ull, 0x73475c4a6b02e218ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLibraryGetKernelCount(count, lib);
 }
 
 SIM_EXPORT CUresult cuLibraryGetManaged(void) {
@@ -1651,9 +1651,9 @@ SIM_EXPORT CUresult cuLibraryGetManaged(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuLibraryGetModule(void) {
+SIM_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
     SIM_FAULTS(0xe2931f6622c02ae4ull, 0xe2931f6622c02ae4ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLibraryGetModule(pMod, library);
 }
 
 SIM_EXPORT CUresult cuLibraryGetUnifiedFunction(void) {
@@ -1661,59 +1661,59 @@ SIM_EXPORT CUresult cuLibraryGetUnifiedFunction(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuLibraryLoadData(void) {
+SIM_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, int *jitOptions, void **jitOptionsValues, unsigned numJitOptions, int *libraryOptions, void **libraryOptionValues, unsigned numLibraryOptions) {
     SIM_FAULTS(0x1b1eb88096a16954ull, 0x1b1eb88096a16954ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 }
 
-SIM_EXPORT CUresult cuLibraryLoadFromFile(void) {
+SIM_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, int *jitOptions, void **jitOptionsValues, unsigned numJitOptions, int *libraryOptions, void **libraryOptionValues, unsigned numLibraryOptions) {
     SIM_FAULTS(0x2fb223fd260d9d62ull, 0x2fb223fd260d9d62ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 }
 
-SIM_EXPORT CUresult cuLibraryUnload(void) {
+SIM_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
     SIM_FAULTS(0x1576094e176b6943ull, 0x1576094e176b6943ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLibraryUnload(library);
 }
 
-SIM_EXPORT CUresult cuLinkAddData(void) {
+SIM_EXPORT CUresult cuLinkAddData(CUlinkState state, int type, void *data, size_t size, const char *name, unsigned numOptions, int *options, void **optionValues) {
     SIM_FAULTS(0xd6761116fa039f18ull, 0xd6761116fa039f18ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
 }
 
-SIM_EXPORT CUresult cuLinkAddData_v2(void) {
+SIM_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, int type, void *data, size_t size, const char *name, unsigned numOptions, int *options, void **optionValues) {
     SIM_FAULTS(0x4978812a6e09fcc1ull, 0xd6761116fa039f18ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
 }
 
-SIM_EXPORT CUresult cuLinkAddFile(void) {
+SIM_EXPORT CUresult cuLinkAddFile(CUlinkState state, int type, const char *path, unsigned numOptions, int *options, void **optionValues) {
     SIM_FAULTS(0x592afd27cb8514c6ull, 0x592afd27cb8514c6ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
 }
 
-SIM_EXPORT CUresult cuLinkAddFile_v2(void) {
+SIM_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, int type, const char *path, unsigned numOptions, int *options, void **optionValues) {
     SIM_FAULTS(0x956c0beaf5260c5full, 0x592afd27cb8514c6ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
 }
 
-SIM_EXPORT CUresult cuLinkComplete(void) {
+SIM_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut) {
     SIM_FAULTS(0xfdeb09f684540a96ull, 0xfdeb09f684540a96ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLinkComplete(state, cubinOut, sizeOut);
 }
 
-SIM_EXPORT CUresult cuLinkCreate(void) {
+SIM_EXPORT CUresult cuLinkCreate(unsigned numOptions, int *options, void **optionValues, CUlinkState *stateOut) {
     SIM_FAULTS(0x8301e9826f2e5e99ull, 0x8301e9826f2e5e99ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLinkCreate_v2(numOptions, options, optionValues, stateOut);
 }
 
-SIM_EXPORT CUresult cuLinkCreate_v2(void) {
+SIM_EXPORT CUresult cuLinkCreate_v2(unsigned numOptions, int *options, void **optionValues, CUlinkState *stateOut) {
     SIM_FAULTS(0x2d2ef0c2e16e7b9aull, 0x8301e9826f2e5e99ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLinkCreate_v2(numOptions, options, optionValues, stateOut);
 }
 
-SIM_EXPORT CUresult cuLinkDestroy(void) {
+SIM_EXPORT CUresult cuLinkDestroy(CUlinkState state) {
     SIM_FAULTS(0xf4cb72f05ef2a521ull, 0xf4cb72f05ef2a521ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuLinkDestroy(state);
 }
 
 SIM_EXPORT CUresult cuLogicalEndpointAddDevice(void) {
@@ -1801,24 +1801,24 @@ SIM_EXPORT CUresult cuLogsUnregisterCallback(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemAddressFree(void) {
+SIM_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
     SIM_FAULTS(0xdca830dad5ce42b4ull, 0xdca830dad5ce42b4ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemAddressFree(ptr, size);
 }
 
-SIM_EXPORT CUresult cuMemAddressReserve(void) {
+SIM_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) {
     SIM_FAULTS(0x6467adea860afbaaull, 0x6467adea860afbaaull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemAddressReserve(ptr, size, alignment, addr, flags);
 }
 
-SIM_EXPORT CUresult cuMemAdvise(void) {
-    SIM_FAULTS(0x9a2cb103abd75f5aull, 0x9a2cb103abd75f5aull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, int advice, CUdevice device) {
+    SIM_FAULTS(0x9a2cb103abd75f5aull, 0x9a2cb103abd75f5aull, SIM_DEVICE(device));
+    return sim_cuMemAdvise(devPtr, count, advice, device);
 }
 
-SIM_EXPORT CUresult cuMemAdvise_v2(void) {
+SIM_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, int advice, CUmemLocation location) {
     SIM_FAULTS(0x77dedfc64952079bull, 0x9a2cb103abd75f5aull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemAdvise_v2(devPtr, count, advice, location);
 }
 
 SIM_EXPORT CUresult cuMemAlloc(void) {
@@ -1851,9 +1851,9 @@ SIM_EXPORT CUresult cuMemAllocHost(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemAllocHost_v2(void) {
+SIM_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytesize) {
     SIM_FAULTS(0xe85844f6e299092aull, 0x4b23f9235b9b1ea9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemAllocHost_v2(pp, bytesize);
 }
 
 SIM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned flags) {
@@ -1886,9 +1886,9 @@ SIM_EXPORT CUresult cuMemBatchDecompressAsync_ptsz(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemCreate(void) {
+SIM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
     SIM_FAULTS(0x8526ce3f1d6122daull, 0x8526ce3f1d6122daull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemCreate(handle, size, prop, flags);
 }
 
 SIM_EXPORT CUresult cuMemDiscardAndPrefetchBatchAsync(void) {
@@ -1931,9 +1931,9 @@ SIM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
     return sim_cuMemFreeAsync(dptr, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuMemFreeHost(void) {
+SIM_EXPORT CUresult cuMemFreeHost(void *p) {
     SIM_FAULTS(0x591716b063a56b4eull, 0x591716b063a56b4eull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemFreeHost(p);
 }
 
 SIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
@@ -1941,9 +1941,9 @@ SIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
     return sim_cuMemFree_v2(dptr);
 }
 
-SIM_EXPORT CUresult cuMemGetAccess(void) {
+SIM_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
     SIM_FAULTS(0x99f772b659d7028cull, 0x99f772b659d7028cull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemGetAccess(flags, location, ptr);
 }
 
 SIM_EXPORT CUresult cuMemGetAddressRange(void) {
@@ -1956,14 +1956,14 @@ SIM_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, C
     return sim_cuMemGetAddressRange_v2(pbase, psize, dptr);
 }
 
-SIM_EXPORT CUresult cuMemGetAllocationGranularity(void) {
+SIM_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, int option) {
     SIM_FAULTS(0x2c6b6da786d43444ull, 0x2c6b6da786d43444ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemGetAllocationGranularity(granularity, prop, option);
 }
 
-SIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(void) {
+SIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
     SIM_FAULTS(0x8e0fb81116b419d3ull, 0x8e0fb81116b419d3ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemGetAllocationPropertiesFromHandle(prop, handle);
 }
 
 SIM_EXPORT CUresult cuMemGetDefaultMemPool(void) {
@@ -1996,9 +1996,9 @@ SIM_EXPORT CUresult cuMemGetMemPool(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemHostAlloc(void) {
+SIM_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned Flags) {
     SIM_FAULTS(0xaecf2aa347e2ba1dull, 0xaecf2aa347e2ba1dull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemHostAlloc(pp, bytesize, Flags);
 }
 
 SIM_EXPORT CUresult cuMemHostGetDevicePointer(void) {
@@ -2006,29 +2006,29 @@ SIM_EXPORT CUresult cuMemHostGetDevicePointer(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemHostGetDevicePointer_v2(void) {
+SIM_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flags) {
     SIM_FAULTS(0xadfd665ed65d2038ull, 0xdd9cda141a8e1847ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemHostGetDevicePointer_v2(pdptr, p, Flags);
 }
 
-SIM_EXPORT CUresult cuMemHostGetFlags(void) {
+SIM_EXPORT CUresult cuMemHostGetFlags(unsigned *pFlags, void *p) {
     SIM_FAULTS(0xb51560d67c1e32c7ull, 0xb51560d67c1e32c7ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemHostGetFlags(pFlags, p);
 }
 
-SIM_EXPORT CUresult cuMemHostRegister(void) {
+SIM_EXPORT CUresult cuMemHostRegister(void *p, size_t bytesize, unsigned Flags) {
     SIM_FAULTS(0x9d27a7d0b6f8df21ull, 0x9d27a7d0b6f8df21ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemHostRegister_v2(p, bytesize, Flags);
 }
 
-SIM_EXPORT CUresult cuMemHostRegister_v2(void) {
+SIM_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags) {
     SIM_FAULTS(0x10d59404c99b6542ull, 0x9d27a7d0b6f8df21ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemHostRegister_v2(p, bytesize, Flags);
 }
 
-SIM_EXPORT CUresult cuMemHostUnregister(void) {
+SIM_EXPORT CUresult cuMemHostUnregister(void *p) {
     SIM_FAULTS(0xaee9e7b5f385860eull, 0xaee9e7b5f385860eull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemHostUnregister(p);
 }
 
 SIM_EXPORT CUresult cuMemImportFromShareableHandle(void) {
@@ -2036,9 +2036,9 @@ SIM_EXPORT CUresult cuMemImportFromShareableHandle(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemMap(void) {
+SIM_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
     SIM_FAULTS(0x7224415beb249a98ull, 0x7224415beb249a98ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemMap(ptr, size, offset, handle, flags);
 }
 
 SIM_EXPORT CUresult cuMemMapArrayAsync(void) {
@@ -2106,24 +2106,24 @@ SIM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
     return sim_cuMemPoolTrimTo(pool, minBytesToKeep);
 }
 
-SIM_EXPORT CUresult cuMemPrefetchAsync(void) {
-    SIM_FAULTS(0x3575515909b1f16bull, 0x3575515909b1f16bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
+    SIM_FAULTS(0x3575515909b1f16bull, 0x3575515909b1f16bull, SIM_DEVICE(dstDevice));
+    return sim_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream);
 }
 
-SIM_EXPORT CUresult cuMemPrefetchAsync_ptsz(void) {
-    SIM_FAULTS(0xea8a2119b57845d9ull, 0x3575515909b1f16bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
+    SIM_FAULTS(0xea8a2119b57845d9ull, 0x3575515909b1f16bull, SIM_DEVICE(dstDevice));
+    return sim_cuMemPrefetchAsync(devPtr, count, dstDevice, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuMemPrefetchAsync_v2(void) {
+SIM_EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned flags, CUstream hStream) {
     SIM_FAULTS(0x4120536d7c896f84ull, 0x3575515909b1f16bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream);
 }
 
-SIM_EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(void) {
+SIM_EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned flags, CUstream hStream) {
     SIM_FAULTS(0x1f07876eadb7e338ull, 0x3575515909b1f16bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemPrefetchAsync_v2(devPtr, count, location, flags, SIM_PER_THREAD(hStream));
 }
 
 SIM_EXPORT CUresult cuMemPrefetchBatchAsync(void) {
@@ -2146,19 +2146,19 @@ SIM_EXPORT CUresult cuMemRangeGetAttributes(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemRelease(void) {
+SIM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     SIM_FAULTS(0xa2e43bb4c392d187ull, 0xa2e43bb4c392d187ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemRelease(handle);
 }
 
-SIM_EXPORT CUresult cuMemRetainAllocationHandle(void) {
+SIM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
     SIM_FAULTS(0xd2acfab76b0c7863ull, 0xd2acfab76b0c7863ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemRetainAllocationHandle(handle, addr);
 }
 
-SIM_EXPORT CUresult cuMemSetAccess(void) {
+SIM_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
     SIM_FAULTS(0xdb5d65bd99d98060ull, 0xdb5d65bd99d98060ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemSetAccess(ptr, size, desc, count);
 }
 
 SIM_EXPORT CUresult cuMemSetMemPool(void) {
@@ -2166,14 +2166,14 @@ SIM_EXPORT CUresult cuMemSetMemPool(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemUnmap(void) {
+SIM_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
     SIM_FAULTS(0x6a0543c2130b24f9ull, 0x6a0543c2130b24f9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemUnmap(ptr, size);
 }
 
-SIM_EXPORT CUresult cuMemcpy(void) {
+SIM_EXPORT CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
     SIM_FAULTS(0xdf05fc5cba1ebb44ull, 0xdf05fc5cba1ebb44ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpy(dst, src, ByteCount);
 }
 
 SIM_EXPORT CUresult cuMemcpy2D(void) {
@@ -2186,14 +2186,14 @@ SIM_EXPORT CUresult cuMemcpy2DAsync(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemcpy2DAsync_v2(void) {
+SIM_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
     SIM_FAULTS(0x8d14a9f7e29cb69full, 0x2488afea7a995586ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpy2DAsync_v2(pCopy, hStream);
 }
 
-SIM_EXPORT CUresult cuMemcpy2DAsync_v2_ptsz(void) {
+SIM_EXPORT CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
     SIM_FAULTS(0xcbb22545e36be755ull, 0x2488afea7a995586ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpy2DAsync_v2(pCopy, SIM_PER_THREAD(hStream));
 }
 
 SIM_EXPORT CUresult cuMemcpy2DUnaligned(void) {
@@ -2201,24 +2201,24 @@ SIM_EXPORT CUresult cuMemcpy2DUnaligned(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemcpy2DUnaligned_v2(void) {
+SIM_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) {
     SIM_FAULTS(0x91b0e2fa902b55f4ull, 0xc56e6ab89a85125bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpy2DUnaligned_v2(pCopy);
 }
 
-SIM_EXPORT CUresult cuMemcpy2DUnaligned_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *pCopy) {
     SIM_FAULTS(0xcc226f73b983a820ull, 0xc56e6ab89a85125bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpy2DUnaligned_v2(pCopy);
 }
 
-SIM_EXPORT CUresult cuMemcpy2D_v2(void) {
+SIM_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) {
     SIM_FAULTS(0xc41c2682bd54c333ull, 0x7088602086121b72ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpy2D_v2(pCopy);
 }
 
-SIM_EXPORT CUresult cuMemcpy2D_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy) {
     SIM_FAULTS(0xe4ae9de787d00a45ull, 0x7088602086121b72ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpy2D_v2(pCopy);
 }
 
 SIM_EXPORT CUresult cuMemcpy3D(void) {
@@ -2231,14 +2231,14 @@ SIM_EXPORT CUresult cuMemcpy3DAsync(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemcpy3DAsync_v2(void) {
+SIM_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
     SIM_FAULTS(0xb7493fa137eaec6eull, 0xef73e4b65199c7e5ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpy3DAsync_v2(pCopy, hStream);
 }
 
-SIM_EXPORT CUresult cuMemcpy3DAsync_v2_ptsz(void) {
+SIM_EXPORT CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
     SIM_FAULTS(0xa63779d852c3c8d2ull, 0xef73e4b65199c7e5ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpy3DAsync_v2(pCopy, SIM_PER_THREAD(hStream));
 }
 
 SIM_EXPORT CUresult cuMemcpy3DBatchAsync(void) {
@@ -2291,24 +2291,24 @@ SIM_EXPORT CUresult cuMemcpy3DWithAttributesAsync_ptsz(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemcpy3D_v2(void) {
+SIM_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) {
     SIM_FAULTS(0x2a770b6d90ea709cull, 0x708bbe208614f103ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpy3D_v2(pCopy);
 }
 
-SIM_EXPORT CUresult cuMemcpy3D_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy) {
     SIM_FAULTS(0xf06d3336f472dca8ull, 0x708bbe208614f103ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpy3D_v2(pCopy);
 }
 
-SIM_EXPORT CUresult cuMemcpyAsync(void) {
+SIM_EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0xbe914fcbc40ba0d8ull, 0xbe914fcbc40ba0d8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyAsync(dst, src, ByteCount, hStream);
 }
 
-SIM_EXPORT CUresult cuMemcpyAsync_ptsz(void) {
+SIM_EXPORT CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x644b307dfd4205c4ull, 0xbe914fcbc40ba0d8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyAsync(dst, src, ByteCount, SIM_PER_THREAD(hStream));
 }
 
 SIM_EXPORT CUresult cuMemcpyAtoA(void) {
@@ -2331,14 +2331,14 @@ SIM_EXPORT CUresult cuMemcpyAtoD(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemcpyAtoD_v2(void) {
+SIM_EXPORT CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
     SIM_FAULTS(0x1d4258cf169603dbull, 0x65bd8e8a2a2b961aull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount);
 }
 
-SIM_EXPORT CUresult cuMemcpyAtoD_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
     SIM_FAULTS(0xb1acfd92c7d90eadull, 0x65bd8e8a2a2b961aull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount);
 }
 
 SIM_EXPORT CUresult cuMemcpyAtoH(void) {
@@ -2361,14 +2361,14 @@ SIM_EXPORT CUresult cuMemcpyAtoHAsync_v2_ptsz(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemcpyAtoH_v2(void) {
+SIM_EXPORT CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
     SIM_FAULTS(0xe1a3106b32530c4full, 0x65bd828a2a2b81b6ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount);
 }
 
-SIM_EXPORT CUresult cuMemcpyAtoH_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemcpyAtoH_v2_ptds(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
     SIM_FAULTS(0x9ef3d2f48a208821ull, 0x65bd828a2a2b81b6ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount);
 }
 
 SIM_EXPORT CUresult cuMemcpyBatchAsync(void) {
@@ -2396,14 +2396,14 @@ SIM_EXPORT CUresult cuMemcpyDtoA(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemcpyDtoA_v2(void) {
+SIM_EXPORT CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
     SIM_FAULTS(0xefefa9e484fa6ce1ull, 0x1ffde164edd614f8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount);
 }
 
-SIM_EXPORT CUresult cuMemcpyDtoA_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
     SIM_FAULTS(0xf739cd6a48e66e67ull, 0x1ffde164edd614f8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount);
 }
 
 SIM_EXPORT CUresult cuMemcpyDtoD(void) {
@@ -2416,24 +2416,24 @@ SIM_EXPORT CUresult cuMemcpyDtoDAsync(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemcpyDtoDAsync_v2(void) {
+SIM_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x7aa1547677a9ff5aull, 0x391491271ec32cd9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
 }
 
-SIM_EXPORT CUresult cuMemcpyDtoDAsync_v2_ptsz(void) {
+SIM_EXPORT CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x280d8481dd083756ull, 0x391491271ec32cd9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuMemcpyDtoD_v2(void) {
+SIM_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
     SIM_FAULTS(0x1ffd280e3cd968e8ull, 0x1ffde664edd61d77ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
 }
 
-SIM_EXPORT CUresult cuMemcpyDtoD_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
     SIM_FAULTS(0x1b81ca4a48adc494ull, 0x1ffde664edd61d77ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
 }
 
 SIM_EXPORT CUresult cuMemcpyDtoH(void) {
@@ -2446,24 +2446,24 @@ SIM_EXPORT CUresult cuMemcpyDtoHAsync(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2(void) {
+SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x7c6971be05650b5eull, 0x9aae72f6ed310d55ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream);
 }
 
-SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2_ptsz(void) {
+SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x2b2c10f459207e42ull, 0x9aae72f6ed310d55ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuMemcpyDtoH_v2(void) {
+SIM_EXPORT CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
     SIM_FAULTS(0x3c4adfaccf4a86ecull, 0x1ffdda64edd60913ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount);
 }
 
-SIM_EXPORT CUresult cuMemcpyDtoH_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemcpyDtoH_v2_ptds(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
     SIM_FAULTS(0x6f0f4e5c8a596458ull, 0x1ffdda64edd60913ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount);
 }
 
 SIM_EXPORT CUresult cuMemcpyHtoA(void) {
@@ -2486,14 +2486,14 @@ SIM_EXPORT CUresult cuMemcpyHtoAAsync_v2_ptsz(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemcpyHtoA_v2(void) {
+SIM_EXPORT CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount) {
     SIM_FAULTS(0x38b8b5f3a53b2345ull, 0xdacde9c522a877c4ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount);
 }
 
-SIM_EXPORT CUresult cuMemcpyHtoA_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemcpyHtoA_v2_ptds(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount) {
     SIM_FAULTS(0xd5b451db76c0c9fbull, 0xdacde9c522a877c4ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount);
 }
 
 SIM_EXPORT CUresult cuMemcpyHtoD(void) {
@@ -2506,44 +2506,44 @@ SIM_EXPORT CUresult cuMemcpyHtoDAsync(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2(void) {
+SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0xa542ae92342a4d46ull, 0x9f4acba4eb5fa4fdull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream);
 }
 
-SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2_ptsz(void) {
+SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x1bb35e4b5ac27c3aull, 0x9f4acba4eb5fa4fdull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuMemcpyHtoD_v2(void) {
+SIM_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
     SIM_FAULTS(0x364603dcd3a02f44ull, 0xdacde6c522a872abull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount);
 }
 
-SIM_EXPORT CUresult cuMemcpyHtoD_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
     SIM_FAULTS(0x7a20ed467e283950ull, 0xdacde6c522a872abull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount);
 }
 
-SIM_EXPORT CUresult cuMemcpyPeer(void) {
+SIM_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount) {
     SIM_FAULTS(0x56d91c078929e298ull, 0x56d91c078929e298ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
 }
 
-SIM_EXPORT CUresult cuMemcpyPeerAsync(void) {
+SIM_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x151a886bad2bd74cull, 0x151a886bad2bd74cull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
 }
 
-SIM_EXPORT CUresult cuMemcpyPeerAsync_ptsz(void) {
+SIM_EXPORT CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0xb0edd97b891c07f0ull, 0x151a886bad2bd74cull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuMemcpyPeer_ptds(void) {
+SIM_EXPORT CUresult cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount) {
     SIM_FAULTS(0x12403192166b7de4ull, 0x56d91c078929e298ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
 }
 
 SIM_EXPORT CUresult cuMemcpyWithAttributesAsync(void) {
@@ -2556,9 +2556,9 @@ SIM_EXPORT CUresult cuMemcpyWithAttributesAsync_ptsz(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemcpy_ptds(void) {
+SIM_EXPORT CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
     SIM_FAULTS(0x8b2ddf963b105d50ull, 0xdf05fc5cba1ebb44ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemcpy(dst, src, ByteCount);
 }
 
 SIM_EXPORT CUresult cuMemsetD16(void) {
@@ -2566,24 +2566,24 @@ SIM_EXPORT CUresult cuMemsetD16(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemsetD16Async(void) {
+SIM_EXPORT CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
     SIM_FAULTS(0x3ee0a60af9747ec3ull, 0x3ee0a60af9747ec3ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD16Async(dstDevice, us, N, hStream);
 }
 
-SIM_EXPORT CUresult cuMemsetD16Async_ptsz(void) {
+SIM_EXPORT CUresult cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
     SIM_FAULTS(0xacc7ea7f47235841ull, 0x3ee0a60af9747ec3ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD16Async(dstDevice, us, N, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuMemsetD16_v2(void) {
+SIM_EXPORT CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N) {
     SIM_FAULTS(0x110e502dc134c53aull, 0x91bbb829991ee5f9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD16_v2(dstDevice, us, N);
 }
 
-SIM_EXPORT CUresult cuMemsetD16_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, unsigned short us, size_t N) {
     SIM_FAULTS(0x8ef5788b30ef50caull, 0x91bbb829991ee5f9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD16_v2(dstDevice, us, N);
 }
 
 SIM_EXPORT CUresult cuMemsetD2D16(void) {
@@ -2591,24 +2591,24 @@ SIM_EXPORT CUresult cuMemsetD2D16(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemsetD2D16Async(void) {
+SIM_EXPORT CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream) {
     SIM_FAULTS(0x1e1021f861dfdff9ull, 0x1e1021f861dfdff9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream);
 }
 
-SIM_EXPORT CUresult cuMemsetD2D16Async_ptsz(void) {
+SIM_EXPORT CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream) {
     SIM_FAULTS(0x14a609b7a13df03full, 0x1e1021f861dfdff9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuMemsetD2D16_v2(void) {
+SIM_EXPORT CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
     SIM_FAULTS(0x9a18c73d0a278f08ull, 0x96d0379322b439d7ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height);
 }
 
-SIM_EXPORT CUresult cuMemsetD2D16_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
     SIM_FAULTS(0xa37ff6b6dd6cfa74ull, 0x96d0379322b439d7ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height);
 }
 
 SIM_EXPORT CUresult cuMemsetD2D32(void) {
@@ -2616,24 +2616,24 @@ SIM_EXPORT CUresult cuMemsetD2D32(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemsetD2D32Async(void) {
+SIM_EXPORT CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned ui, size_t Width, size_t Height, CUstream hStream) {
     SIM_FAULTS(0x7c4949d89c263973ull, 0x7c4949d89c263973ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream);
 }
 
-SIM_EXPORT CUresult cuMemsetD2D32Async_ptsz(void) {
+SIM_EXPORT CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned ui, size_t Width, size_t Height, CUstream hStream) {
     SIM_FAULTS(0xa2576dd3f35243f1ull, 0x7c4949d89c263973ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuMemsetD2D32_v2(void) {
+SIM_EXPORT CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned ui, size_t Width, size_t Height) {
     SIM_FAULTS(0xf9988e9fc87504caull, 0x96d7239322ba3689ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height);
 }
 
-SIM_EXPORT CUresult cuMemsetD2D32_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned ui, size_t Width, size_t Height) {
     SIM_FAULTS(0x9ef19e24b10bf33aull, 0x96d7239322ba3689ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height);
 }
 
 SIM_EXPORT CUresult cuMemsetD2D8(void) {
@@ -2641,24 +2641,24 @@ SIM_EXPORT CUresult cuMemsetD2D8(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemsetD2D8Async(void) {
+SIM_EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream) {
     SIM_FAULTS(0x001f7a7723d590d4ull, 0x001f7a7723d590d4ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream);
 }
 
-SIM_EXPORT CUresult cuMemsetD2D8Async_ptsz(void) {
+SIM_EXPORT CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream) {
     SIM_FAULTS(0x65f217b613ed3548ull, 0x001f7a7723d590d4ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuMemsetD2D8_v2(void) {
+SIM_EXPORT CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
     SIM_FAULTS(0xc5b9c675e19a0b39ull, 0xa5ccb2af1fdbde30ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height);
 }
 
-SIM_EXPORT CUresult cuMemsetD2D8_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
     SIM_FAULTS(0xa5b14f45cc712e1full, 0xa5ccb2af1fdbde30ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height);
 }
 
 SIM_EXPORT CUresult cuMemsetD32(void) {
@@ -2666,24 +2666,24 @@ SIM_EXPORT CUresult cuMemsetD32(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemsetD32Async(void) {
+SIM_EXPORT CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned ui, size_t N, CUstream hStream) {
     SIM_FAULTS(0x358d136964b9d189ull, 0x358d136964b9d189ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD32Async(dstDevice, ui, N, hStream);
 }
 
-SIM_EXPORT CUresult cuMemsetD32Async_ptsz(void) {
+SIM_EXPORT CUresult cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, unsigned ui, size_t N, CUstream hStream) {
     SIM_FAULTS(0xc2a80aef4e8bf9cfull, 0x358d136964b9d189ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD32Async(dstDevice, ui, N, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuMemsetD32_v2(void) {
+SIM_EXPORT CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned ui, size_t N) {
     SIM_FAULTS(0x2ef7c8ceaf74bb38ull, 0x91b4cc299918e947ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD32_v2(dstDevice, ui, N);
 }
 
-SIM_EXPORT CUresult cuMemsetD32_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemsetD32_v2_ptds(CUdeviceptr dstDevice, unsigned ui, size_t N) {
     SIM_FAULTS(0x75cfc1a6a49789c4ull, 0x91b4cc299918e947ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD32_v2(dstDevice, ui, N);
 }
 
 SIM_EXPORT CUresult cuMemsetD8(void) {
@@ -2691,39 +2691,39 @@ SIM_EXPORT CUresult cuMemsetD8(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemsetD8Async(void) {
+SIM_EXPORT CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
     SIM_FAULTS(0xa27ce98f76f9c2deull, 0xa27ce98f76f9c2deull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD8Async(dstDevice, uc, N, hStream);
 }
 
-SIM_EXPORT CUresult cuMemsetD8Async_ptsz(void) {
+SIM_EXPORT CUresult cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
     SIM_FAULTS(0x6c846578fa1e74c2ull, 0xa27ce98f76f9c2deull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD8Async(dstDevice, uc, N, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuMemsetD8_v2(void) {
+SIM_EXPORT CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
     SIM_FAULTS(0x42d556e62cf5427bull, 0x7e4af3a0c1f8777aull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD8_v2(dstDevice, uc, N);
 }
 
-SIM_EXPORT CUresult cuMemsetD8_v2_ptds(void) {
+SIM_EXPORT CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
     SIM_FAULTS(0x1d2ce1131741638dull, 0x7e4af3a0c1f8777aull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemsetD8_v2(dstDevice, uc, N);
 }
 
-SIM_EXPORT CUresult cuMipmappedArrayCreate(void) {
+SIM_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned numMipmapLevels) {
     SIM_FAULTS(0xc95e29ad1e31693full, 0xc95e29ad1e31693full, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels);
 }
 
-SIM_EXPORT CUresult cuMipmappedArrayDestroy(void) {
+SIM_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
     SIM_FAULTS(0x57bc6ac20718ead7ull, 0x57bc6ac20718ead7ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMipmappedArrayDestroy(hMipmappedArray);
 }
 
-SIM_EXPORT CUresult cuMipmappedArrayGetLevel(void) {
+SIM_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned level) {
     SIM_FAULTS(0xae315f76165d83e9ull, 0xae315f76165d83e9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level);
 }
 
 SIM_EXPORT CUresult cuMipmappedArrayGetMemoryRequirements(void) {
@@ -2741,14 +2741,14 @@ SIM_EXPORT CUresult cuModuleEnumerateFunctions(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuModuleGetFunction(void) {
+SIM_EXPORT CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
     SIM_FAULTS(0x298821bb2202467full, 0x298821bb2202467full, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuModuleGetFunction(hfunc, hmod, name);
 }
 
-SIM_EXPORT CUresult cuModuleGetFunctionCount(void) {
+SIM_EXPORT CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule mod) {
     SIM_FAULTS(0x20de1e629cd24b86ull, 0x20de1e629cd24b86ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuModuleGetFunctionCount(count, mod);
 }
 
 SIM_EXPORT CUresult cuModuleGetGlobal(void) {
@@ -2756,14 +2756,14 @@ SIM_EXPORT CUresult cuModuleGetGlobal(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuModuleGetGlobal_v2(void) {
+SIM_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) {
     SIM_FAULTS(0x0682992c1de447a5ull, 0xae7d16f58acd4c64ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
 }
 
-SIM_EXPORT CUresult cuModuleGetLoadingMode(void) {
+SIM_EXPORT CUresult cuModuleGetLoadingMode(int *mode) {
     SIM_FAULTS(0x93d123d3f597c7beull, 0x93d123d3f597c7beull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuModuleGetLoadingMode(mode);
 }
 
 SIM_EXPORT CUresult cuModuleGetSurfRef(void) {
@@ -2776,29 +2776,29 @@ SIM_EXPORT CUresult cuModuleGetTexRef(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuModuleLoad(void) {
+SIM_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *fname) {
     SIM_FAULTS(0xe7626dced9f23fc1ull, 0xe7626dced9f23fc1ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuModuleLoad(module, fname);
 }
 
-SIM_EXPORT CUresult cuModuleLoadData(void) {
+SIM_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     SIM_FAULTS(0x7be930db50451d91ull, 0x7be930db50451d91ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuModuleLoadData(module, image);
 }
 
-SIM_EXPORT CUresult cuModuleLoadDataEx(void) {
+SIM_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned numOptions, int *options, void **optionValues) {
     SIM_FAULTS(0xe3c06bd7602cd08cull, 0xe3c06bd7602cd08cull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
 }
 
-SIM_EXPORT CUresult cuModuleLoadFatBinary(void) {
+SIM_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
     SIM_FAULTS(0xc0e82c30fcdeb17dull, 0xc0e82c30fcdeb17dull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuModuleLoadFatBinary(module, fatCubin);
 }
 
-SIM_EXPORT CUresult cuModuleUnload(void) {
+SIM_EXPORT CUresult cuModuleUnload(CUmodule hmod) {
     SIM_FAULTS(0xd5e42d5043aab55aull, 0xd5e42d5043aab55aull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuModuleUnload(hmod);
 }
 
 SIM_EXPORT CUresult cuMulticastAddDevice(void) {
@@ -2841,19 +2841,19 @@ SIM_EXPORT CUresult cuMulticastUnbind(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(void) {
+SIM_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
     SIM_FAULTS(0xb2b0b5e7208d4bdcull, 0xb2b0b5e7208d4bdcull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize);
 }
 
-SIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(void) {
+SIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
     SIM_FAULTS(0xd89006c271aeebf0ull, 0xd89006c271aeebf0ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
 }
 
-SIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(void) {
+SIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned flags) {
     SIM_FAULTS(0x6185ab1540af26bbull, 0x6185ab1540af26bbull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
 }
 
 SIM_EXPORT CUresult cuOccupancyMaxActiveClusters(void) {
@@ -2861,14 +2861,14 @@ SIM_EXPORT CUresult cuOccupancyMaxActiveClusters(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(void) {
+SIM_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, void *blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
     SIM_FAULTS(0xe8867cedd09febe2ull, 0xe8867cedd09febe2ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit);
 }
 
-SIM_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(void) {
+SIM_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, void *blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned flags) {
     SIM_FAULTS(0x144450b97aba70e9ull, 0x144450b97aba70e9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
 }
 
 SIM_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(void) {
@@ -2901,19 +2901,19 @@ SIM_EXPORT CUresult cuParamSetv(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuPointerGetAttribute(void) {
+SIM_EXPORT CUresult cuPointerGetAttribute(void *data, int attribute_, CUdeviceptr ptr) {
     SIM_FAULTS(0x5cc27a2c24b2f892ull, 0x5cc27a2c24b2f892ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuPointerGetAttribute(data, attribute_, ptr);
 }
 
-SIM_EXPORT CUresult cuPointerGetAttributes(void) {
+SIM_EXPORT CUresult cuPointerGetAttributes(unsigned numAttributes, int *attributes, void **data, CUdeviceptr ptr) {
     SIM_FAULTS(0x516e7a025c1ce653ull, 0x516e7a025c1ce653ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuPointerGetAttributes(numAttributes, attributes, data, ptr);
 }
 
-SIM_EXPORT CUresult cuPointerSetAttribute(void) {
+SIM_EXPORT CUresult cuPointerSetAttribute(const void *value, int attribute_, CUdeviceptr ptr) {
     SIM_FAULTS(0x46e99754c08a51b6ull, 0x46e99754c08a51b6ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuPointerSetAttribute(value, attribute_, ptr);
 }
 
 SIM_EXPORT CUresult cuProfilerInitialize(void) {
@@ -2981,9 +2981,9 @@ SIM_EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuStreamBeginCapture(void) {
+SIM_EXPORT CUresult cuStreamBeginCapture(CUstream hStream, int mode) {
     SIM_FAULTS(0xf6921cc9255ee8bcull, 0xf6921cc9255ee8bcull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamBeginCapture_v2(hStream, mode);
 }
 
 SIM_EXPORT CUresult cuStreamBeginCaptureToCig(void) {
@@ -3006,19 +3006,19 @@ SIM_EXPORT CUresult cuStreamBeginCaptureToGraph_ptsz(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuStreamBeginCapture_ptsz(void) {
+SIM_EXPORT CUresult cuStreamBeginCapture_ptsz(CUstream hStream, int mode) {
     SIM_FAULTS(0x185f1209117e8a60ull, 0xf6921cc9255ee8bcull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamBeginCapture_v2(SIM_PER_THREAD(hStream), mode);
 }
 
-SIM_EXPORT CUresult cuStreamBeginCapture_v2(void) {
+SIM_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, int mode) {
     SIM_FAULTS(0x3a49a8b7d28b00fdull, 0xf6921cc9255ee8bcull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamBeginCapture_v2(hStream, mode);
 }
 
-SIM_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(void) {
+SIM_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, int mode) {
     SIM_FAULTS(0x4783a086a79572dbull, 0xf6921cc9255ee8bcull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamBeginCapture_v2(SIM_PER_THREAD(hStream), mode);
 }
 
 SIM_EXPORT CUresult cuStreamBeginRecaptureToGraph(void) {
@@ -3061,9 +3061,9 @@ SIM_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) {
     return sim_cuStreamDestroy_v2(hStream);
 }
 
-SIM_EXPORT CUresult cuStreamEndCapture(void) {
+SIM_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) {
     SIM_FAULTS(0xdf36c8f9b05774e8ull, 0xdf36c8f9b05774e8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamEndCapture(hStream, phGraph);
 }
 
 SIM_EXPORT CUresult cuStreamEndCaptureToCig(void) {
@@ -3076,9 +3076,9 @@ SIM_EXPORT CUresult cuStreamEndCaptureToCig_ptsz(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuStreamEndCapture_ptsz(void) {
+SIM_EXPORT CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph) {
     SIM_FAULTS(0x6a8ba1ebd72e7554ull, 0xdf36c8f9b05774e8ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamEndCapture(SIM_PER_THREAD(hStream), phGraph);
 }
 
 SIM_EXPORT CUresult cuStreamGetAttribute(void) {
@@ -3091,34 +3091,34 @@ SIM_EXPORT CUresult cuStreamGetAttribute_ptsz(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuStreamGetCaptureInfo(void) {
+SIM_EXPORT CUresult cuStreamGetCaptureInfo(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out) {
     SIM_FAULTS(0xfdb293c32b30578bull, 0xfdb293c32b30578bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out);
 }
 
-SIM_EXPORT CUresult cuStreamGetCaptureInfo_ptsz(void) {
+SIM_EXPORT CUresult cuStreamGetCaptureInfo_ptsz(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out) {
     SIM_FAULTS(0x03d00877907d12b9ull, 0xfdb293c32b30578bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamGetCaptureInfo(SIM_PER_THREAD(hStream), captureStatus_out, id_out);
 }
 
-SIM_EXPORT CUresult cuStreamGetCaptureInfo_v2(void) {
+SIM_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out) {
     SIM_FAULTS(0xdc03503660e319e4ull, 0xfdb293c32b30578bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out);
 }
 
-SIM_EXPORT CUresult cuStreamGetCaptureInfo_v2_ptsz(void) {
+SIM_EXPORT CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out) {
     SIM_FAULTS(0xdfacb3f320b34ed8ull, 0xfdb293c32b30578bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamGetCaptureInfo_v2(SIM_PER_THREAD(hStream), captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out);
 }
 
-SIM_EXPORT CUresult cuStreamGetCaptureInfo_v3(void) {
+SIM_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, void *edgeData_out, size_t *numDependencies_out) {
     SIM_FAULTS(0xdc03513660e31b97ull, 0xfdb293c32b30578bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out);
 }
 
-SIM_EXPORT CUresult cuStreamGetCaptureInfo_v3_ptsz(void) {
+SIM_EXPORT CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, void *edgeData_out, size_t *numDependencies_out) {
     SIM_FAULTS(0xf34f24097f3c089dull, 0xfdb293c32b30578bull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamGetCaptureInfo_v3(SIM_PER_THREAD(hStream), captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out);
 }
 
 SIM_EXPORT CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
@@ -3196,14 +3196,14 @@ SIM_EXPORT CUresult cuStreamGetPriority_ptsz(CUstream hStream, int *priority) {
     return sim_cuStreamGetPriority(SIM_PER_THREAD(hStream), priority);
 }
 
-SIM_EXPORT CUresult cuStreamIsCapturing(void) {
+SIM_EXPORT CUresult cuStreamIsCapturing(CUstream hStream, int *captureStatus) {
     SIM_FAULTS(0xaf1321adf1eb36a2ull, 0xaf1321adf1eb36a2ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamIsCapturing(hStream, captureStatus);
 }
 
-SIM_EXPORT CUresult cuStreamIsCapturing_ptsz(void) {
+SIM_EXPORT CUresult cuStreamIsCapturing_ptsz(CUstream hStream, int *captureStatus) {
     SIM_FAULTS(0x05c213c7f74efb2eull, 0xaf1321adf1eb36a2ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuStreamIsCapturing(SIM_PER_THREAD(hStream), captureStatus);
 }
 
 SIM_EXPORT CUresult cuStreamQuery(CUstream hStream) {
@@ -3576,9 +3576,9 @@ SIM_EXPORT CUresult cuTexRefSetMipmappedArray(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuThreadExchangeStreamCaptureMode(void) {
+SIM_EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
     SIM_FAULTS(0x97083bf8cb7986cdull, 0x97083bf8cb7986cdull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuThreadExchangeStreamCaptureMode(mode);
 }
 
 SIM_EXPORT CUresult cuUserObjectCreate(void) {

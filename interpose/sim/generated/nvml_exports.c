@@ -1,9 +1,9 @@
 /* Written by sim/gen_stubs.py. Do not edit. */
 #include "nvml_export.h"
 
-SIM_EXPORT nvmlReturn_t nvmlComputeInstanceDestroy(void) {
+SIM_EXPORT nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t computeInstance) {
     SIM_FAULTS(0xc94e7500db87806cull, 0xc94e7500db87806cull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+    return sim_nvmlComputeInstanceDestroy(computeInstance);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlComputeInstanceGetInfo(void) {
@@ -11,9 +11,9 @@ SIM_EXPORT nvmlReturn_t nvmlComputeInstanceGetInfo(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlComputeInstanceGetInfo_v2(void) {
+SIM_EXPORT nvmlReturn_t nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t computeInstance, nvmlComputeInstanceInfo_t *info) {
     SIM_FAULTS(0x3d11c3d72b824d47ull, 0x74a9d6421f9f2b4eull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+    return sim_nvmlComputeInstanceGetInfo_v2(computeInstance, info);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceClearAccountingPids(void) {
@@ -36,14 +36,14 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceClearFieldValues(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceCreateGpuInstance(void) {
-    SIM_FAULTS(0x23aebd44cb413b13ull, 0x23aebd44cb413b13ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceCreateGpuInstance(nvmlDevice_t device, unsigned profileId, nvmlGpuInstance_t *gpuInstance) {
+    SIM_FAULTS(0x23aebd44cb413b13ull, 0x23aebd44cb413b13ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceCreateGpuInstance(device, profileId, gpuInstance);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(void) {
-    SIM_FAULTS(0xc63705fefd680f62ull, 0xc63705fefd680f62ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t device, unsigned profileId, const nvmlGpuInstancePlacement_t *placement, nvmlGpuInstance_t *gpuInstance) {
+    SIM_FAULTS(0xc63705fefd680f62ull, 0xc63705fefd680f62ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceCreateGpuInstanceWithPlacement(device, profileId, placement, gpuInstance);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceDiscoverGpus(void) {
@@ -201,9 +201,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetClockOffsets(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetComputeInstanceId(void) {
-    SIM_FAULTS(0x08e2b547d20507b9ull, 0x08e2b547d20507b9ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned *id) {
+    SIM_FAULTS(0x08e2b547d20507b9ull, 0x08e2b547d20507b9ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetComputeInstanceId(device, id);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned *value) {
@@ -326,9 +326,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetDetailedEccErrors(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void) {
-    SIM_FAULTS(0x035184075f3c6e95ull, 0x035184075f3c6e95ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t migDevice, nvmlDevice_t *device) {
+    SIM_FAULTS(0x035184075f3c6e95ull, 0x035184075f3c6e95ull, SIM_DEVICE(migDevice));
+    return sim_nvmlDeviceGetDeviceHandleFromMigDeviceHandle(migDevice, device);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, unsigned *value) {
@@ -451,29 +451,29 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfo_v4(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceById(void) {
-    SIM_FAULTS(0x281f3de0bce87bb3ull, 0x281f3de0bce87bb3ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsigned id, nvmlGpuInstance_t *gpuInstance) {
+    SIM_FAULTS(0x281f3de0bce87bb3ull, 0x281f3de0bce87bb3ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetGpuInstanceById(device, id, gpuInstance);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceId(void) {
-    SIM_FAULTS(0xc5cadf02311fd8deull, 0xc5cadf02311fd8deull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned *id) {
+    SIM_FAULTS(0xc5cadf02311fd8deull, 0xc5cadf02311fd8deull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetGpuInstanceId(device, id);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements(void) {
-    SIM_FAULTS(0x43e8ec780005e2dcull, 0x43e8ec780005e2dcull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements(nvmlDevice_t device, unsigned profileId, nvmlGpuInstancePlacement_t *placements, unsigned *count) {
+    SIM_FAULTS(0x43e8ec780005e2dcull, 0x43e8ec780005e2dcull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetGpuInstancePossiblePlacements(device, profileId, placements, count);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(void) {
-    SIM_FAULTS(0x2cf168074bd9b5ddull, 0x43e8ec780005e2dcull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t device, unsigned profileId, nvmlGpuInstancePlacement_t *placements, unsigned *count) {
+    SIM_FAULTS(0x2cf168074bd9b5ddull, 0x43e8ec780005e2dcull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetGpuInstancePossiblePlacements_v2(device, profileId, placements, count);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(void) {
-    SIM_FAULTS(0xda8b4d6e138a62e0ull, 0xda8b4d6e138a62e0ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned profile, nvmlGpuInstanceProfileInfo_t *info) {
+    SIM_FAULTS(0xda8b4d6e138a62e0ull, 0xda8b4d6e138a62e0ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetGpuInstanceProfileInfo(device, profile, info);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoByIdV(void) {
@@ -481,19 +481,19 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoByIdV(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(void) {
-    SIM_FAULTS(0xe517480b3425bb42ull, 0xe517480b3425bb42ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned profile, nvmlGpuInstanceProfileInfo_v2_t *info) {
+    SIM_FAULTS(0xe517480b3425bb42ull, 0xe517480b3425bb42ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetGpuInstanceProfileInfoV(device, profile, info);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(void) {
-    SIM_FAULTS(0x69f42b097f6f2bb1ull, 0x69f42b097f6f2bb1ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t device, unsigned profileId, unsigned *count) {
+    SIM_FAULTS(0x69f42b097f6f2bb1ull, 0x69f42b097f6f2bb1ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetGpuInstanceRemainingCapacity(device, profileId, count);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstances(void) {
-    SIM_FAULTS(0x43a13ff14ada0640ull, 0x43a13ff14ada0640ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned profileId, nvmlGpuInstance_t *gpuInstances, unsigned *count) {
+    SIM_FAULTS(0x43a13ff14ada0640ull, 0x43a13ff14ada0640ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetGpuInstances(device, profileId, gpuInstances, count);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpuMaxPcieLinkGeneration(nvmlDevice_t device, unsigned *value) {
@@ -721,14 +721,14 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetMemoryLimits_v1(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(void) {
-    SIM_FAULTS(0xa3d5547d3fb7a8ecull, 0xa3d5547d3fb7a8ecull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index, nvmlDevice_t *migDevice) {
+    SIM_FAULTS(0xa3d5547d3fb7a8ecull, 0xa3d5547d3fb7a8ecull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetMigDeviceHandleByIndex(device, index, migDevice);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetMigMode(void) {
-    SIM_FAULTS(0xfcc63b3c2377b2ceull, 0xfcc63b3c2377b2ceull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *currentMode, unsigned *pendingMode) {
+    SIM_FAULTS(0xfcc63b3c2377b2ceull, 0xfcc63b3c2377b2ceull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetMigMode(device, currentMode, pendingMode);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetMinMaxClockOfPState(void) {
@@ -776,14 +776,14 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned *n
     return sim_nvmlDeviceGetNumaNodeId(device, node);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(void) {
-    SIM_FAULTS(0xfa985152fc60e9c4ull, 0xfa985152fc60e9c4ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, int capability, unsigned *capResult) {
+    SIM_FAULTS(0xfa985152fc60e9c4ull, 0xfa985152fc60e9c4ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetNvLinkCapability(device, link, capability, capResult);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(void) {
-    SIM_FAULTS(0xd649c18700e78fbcull, 0xd649c18700e78fbcull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned link, int counter, unsigned long long *counterValue) {
+    SIM_FAULTS(0xd649c18700e78fbcull, 0xd649c18700e78fbcull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetNvLinkErrorCounter(device, link, counter, counterValue);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkInfo(void) {
@@ -796,9 +796,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkInfo_v3(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(void) {
-    SIM_FAULTS(0x52b9a7c19384df56ull, 0x52b9a7c19384df56ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned link, int *pNvLinkDeviceType) {
+    SIM_FAULTS(0x52b9a7c19384df56ull, 0x52b9a7c19384df56ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetNvLinkRemoteDeviceType(device, link, pNvLinkDeviceType);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(void) {
@@ -806,14 +806,14 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(void) {
-    SIM_FAULTS(0x76215ce1c9721bd1ull, 0x64c67b575a908ea8ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned link, nvmlPciInfo_t *pci) {
+    SIM_FAULTS(0x76215ce1c9721bd1ull, 0x64c67b575a908ea8ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, pci);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkState(void) {
-    SIM_FAULTS(0x87d91fe32322c1a3ull, 0x87d91fe32322c1a3ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, int *isActive) {
+    SIM_FAULTS(0x87d91fe32322c1a3ull, 0x87d91fe32322c1a3ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetNvLinkState(device, link, isActive);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkTelemetrySamples_v1(void) {
@@ -831,9 +831,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkUtilizationCounter(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkVersion(void) {
-    SIM_FAULTS(0x9d412701614ddb42ull, 0x9d412701614ddb42ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned link, unsigned *version) {
+    SIM_FAULTS(0x9d412701614ddb42ull, 0x9d412701614ddb42ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetNvLinkVersion(device, link, version);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetNvlinkBwMode(void) {
@@ -861,9 +861,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetOfaUtilization(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(void) {
-    SIM_FAULTS(0x5574aebbf2ca244eull, 0x5574aebbf2ca244eull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2, int p2pIndex, int *p2pStatus) {
+    SIM_FAULTS(0x5574aebbf2ca244eull, 0x5574aebbf2ca244eull, SIM_DEVICE(device1));
+    return sim_nvmlDeviceGetP2PStatus(device1, device2, p2pIndex, p2pStatus);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo(void) {
@@ -1056,9 +1056,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetSupportedClocksThrottleReasons(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetSupportedEventTypes(void) {
-    SIM_FAULTS(0x7faf40bb81c0f151ull, 0x7faf40bb81c0f151ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *eventTypes) {
+    SIM_FAULTS(0x7faf40bb81c0f151ull, 0x7faf40bb81c0f151ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetSupportedEventTypes(device, eventTypes);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(void) {
@@ -1106,14 +1106,14 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetThermalSettings(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(void) {
-    SIM_FAULTS(0x97aa72e2fef8f38bull, 0x97aa72e2fef8f38bull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device1, nvmlDevice_t device2, int *pathInfo) {
+    SIM_FAULTS(0x97aa72e2fef8f38bull, 0x97aa72e2fef8f38bull, SIM_DEVICE(device1));
+    return sim_nvmlDeviceGetTopologyCommonAncestor(device1, device2, pathInfo);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(void) {
-    SIM_FAULTS(0xa0a6a127580ff640ull, 0xa0a6a127580ff640ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, int level, unsigned *count, nvmlDevice_t *deviceArray) {
+    SIM_FAULTS(0xa0a6a127580ff640ull, 0xa0a6a127580ff640ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetTopologyNearestGpus(device, level, count, deviceArray);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, int errorType, int counterType, unsigned long long *eccCounts) {
@@ -1226,9 +1226,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetVirtualizationMode(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceIsMigDeviceHandle(void) {
-    SIM_FAULTS(0xcd8c30e51d7bb369ull, 0xcd8c30e51d7bb369ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *isMigDevice) {
+    SIM_FAULTS(0xcd8c30e51d7bb369ull, 0xcd8c30e51d7bb369ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceIsMigDeviceHandle(device, isMigDevice);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceLockNvlinkRemapTable_v1(void) {
@@ -1241,9 +1241,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceModifyDrainState(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceOnSameBoard(void) {
-    SIM_FAULTS(0x99787ceb53bf8ba7ull, 0x99787ceb53bf8ba7ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t device1, nvmlDevice_t device2, int *onSameBoard) {
+    SIM_FAULTS(0x99787ceb53bf8ba7ull, 0x99787ceb53bf8ba7ull, SIM_DEVICE(device1));
+    return sim_nvmlDeviceOnSameBoard(device1, device2, onSameBoard);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDevicePerfMetricsGetSamples_v1(void) {
@@ -1281,9 +1281,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceReadWritePRM_v1(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(void) {
-    SIM_FAULTS(0x7d11283d800fcd4aull, 0x7d11283d800fcd4aull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long eventTypes, nvmlEventSet_t set) {
+    SIM_FAULTS(0x7d11283d800fcd4aull, 0x7d11283d800fcd4aull, SIM_DEVICE(device));
+    return sim_nvmlDeviceRegisterEvents(device, eventTypes, set);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceRemoveGpu(void) {
@@ -1436,9 +1436,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceSetMemoryLockedClocks(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceSetMigMode(void) {
-    SIM_FAULTS(0x64a648935ceaa462ull, 0x64a648935ceaa462ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn_t *activationStatus) {
+    SIM_FAULTS(0x64a648935ceaa462ull, 0x64a648935ceaa462ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceSetMigMode(device, mode, activationStatus);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceSetNvLinkDeviceLowPowerThreshold(void) {
@@ -1565,14 +1565,14 @@ SIM_EXPORT const char *nvmlErrorString(nvmlReturn_t result) {
     return sim_nvmlErrorString(result);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlEventSetCreate(void) {
+SIM_EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set) {
     SIM_FAULTS(0x7fe8fe01d97cf148ull, 0x7fe8fe01d97cf148ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+    return sim_nvmlEventSetCreate(set);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlEventSetFree(void) {
+SIM_EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
     SIM_FAULTS(0xa200e7cccae5d5f2ull, 0xa200e7cccae5d5f2ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+    return sim_nvmlEventSetFree(set);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlEventSetGetContextCount_v1(void) {
@@ -1600,14 +1600,14 @@ SIM_EXPORT nvmlReturn_t nvmlEventSetRegisterGpuOperationalEvents_v1(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlEventSetWait(void) {
+SIM_EXPORT nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_t *data, unsigned timeoutms) {
     SIM_FAULTS(0xbfb1974f739132ddull, 0xbfb1974f739132ddull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+    return sim_nvmlEventSetWait_v2(set, data, timeoutms);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlEventSetWait_v2(void) {
+SIM_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned timeoutms) {
     SIM_FAULTS(0x3032778adc6f1ae6ull, 0xbfb1974f739132ddull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+    return sim_nvmlEventSetWait_v2(set, data, timeoutms);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlEventSetWait_v3(void) {
@@ -1690,9 +1690,9 @@ SIM_EXPORT nvmlReturn_t nvmlGpmSetStreamingEnabled(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(void) {
+SIM_EXPORT nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t gpuInstance, unsigned profileId, nvmlComputeInstance_t *computeInstance) {
     SIM_FAULTS(0x4aead52bd3d9a0f5ull, 0x4aead52bd3d9a0f5ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+    return sim_nvmlGpuInstanceCreateComputeInstance(gpuInstance, profileId, computeInstance);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(void) {
@@ -1700,9 +1700,9 @@ SIM_EXPORT nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(void) 
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlGpuInstanceDestroy(void) {
+SIM_EXPORT nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t gpuInstance) {
     SIM_FAULTS(0xbe76327458e0880dull, 0xbe76327458e0880dull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+    return sim_nvmlGpuInstanceDestroy(gpuInstance);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetActiveVgpus(void) {
@@ -1735,9 +1735,9 @@ SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceRemainingCapacity(void)
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstances(void) {
+SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t gpuInstance, unsigned profileId, nvmlComputeInstance_t *computeInstances, unsigned *count) {
     SIM_FAULTS(0x47d7d7f08c35e730ull, 0x47d7d7f08c35e730ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+    return sim_nvmlGpuInstanceGetComputeInstances(gpuInstance, profileId, computeInstances, count);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetCreatableVgpus(void) {
@@ -1745,9 +1745,9 @@ SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetCreatableVgpus(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetInfo(void) {
+SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t gpuInstance, nvmlGpuInstanceInfo_t *info) {
     SIM_FAULTS(0x2a3908195c8683abull, 0x2a3908195c8683abull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+    return sim_nvmlGpuInstanceGetInfo(gpuInstance, info);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlGpuInstanceGetVgpuHeterogeneousMode(void) {

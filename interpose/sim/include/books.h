@@ -50,10 +50,10 @@ struct sim_mig_profile {
 };
 
 struct sim_mig_instance {
-    _Atomic uint32_t state; /* 0 free, 1 there */
+    _Atomic uint32_t state; /* 0 free, 1 there, 2 being made */
     uint32_t profile_row;   /* index into mig_profiles */
     uint32_t start, size;
-    uint32_t compute_instances; /* bit per compute instance */
+    _Atomic uint32_t compute_instances; /* bit per compute instance */
     uint8_t uuid[16];
 };
 
@@ -88,6 +88,8 @@ struct sim_device {
     _Alignas(64) _Atomic uint32_t lost;
     _Atomic uint32_t mig_mode, mig_pending, persistence, compute_mode;
     _Atomic uint32_t ecc_uncorrected;
+    _Atomic uint32_t mig_slices; /* bit per memory slice that an instance takes */
+    uint32_t reserved;
     _Atomic uint64_t event_count; /* events ever written */
     struct sim_event events[SIM_EVENT_RING];
     struct sim_mig_instance mig_instances[SIM_MAX_MIG_INSTANCES];
@@ -144,6 +146,8 @@ struct sim_books {
 _Static_assert(sizeof(struct sim_slot) == 64, "one cache line");
 _Static_assert(sizeof(struct sim_engine_page) == 64, "one cache line");
 _Static_assert(sizeof(struct sim_fault) == 128, "two cache lines");
+_Static_assert(sizeof(struct sim_device) == 5632, "as in _sim_layout.py");
+_Static_assert(offsetof(struct sim_books, devices) == 8448, "as in _sim_layout.py");
 
 /* Everything below is per process. */
 

@@ -192,8 +192,61 @@ bool sim_pool_take(struct sim_pool *pool, uint64_t bytes);
 void sim_pool_return(struct sim_pool *pool, uint64_t bytes);
 struct sim_heap *sim_pool_heap(struct sim_pool *pool);
 
-/* graph.c: true if the stream is capturing and the work was recorded. */
-bool sim_capture(struct sim_stream *stream, int node_type, uint64_t duration);
+/* One piece of work, as a stream does it or a graph keeps it. Types are CUgraphNodeType. */
+enum { SIM_WORK_KERNEL = 0, SIM_WORK_COPY = 1, SIM_WORK_SET = 2, SIM_WORK_HOST = 3, SIM_WORK_GRAPH = 4, SIM_WORK_EMPTY = 5,
+       SIM_WORK_WAIT = 6, SIM_WORK_RECORD = 7, SIM_WORK_ALLOC = 10, SIM_WORK_FREE = 11 };
+struct sim_work {
+    int type;
+    uint64_t duration;            /* without jitter */
+    uint64_t target, source, size; /* copies; sets: size elements of width bytes at target */
+    unsigned value, width;
+    CUhostFn host;
+    void *closure;
+    struct sim_graph *child;
+    CUDA_KERNEL_NODE_PARAMS kernel;
+};
+
+/* launch.c: does the work at once as far as bytes go, and queues its time; records it instead while capturing. */
+CUresult sim_do(struct sim_stream *stream, const struct sim_work *work);
+uint64_t sim_kernel_duration(const struct sim_function *function);
+
+/* copy.c */
+CUresult sim_move(uint64_t target, uint64_t source, uint64_t size);
+CUresult sim_fill(uint64_t target, unsigned value, unsigned width, uint64_t count);
+
+/* graph.c */
+CUresult sim_capture(struct sim_stream *stream, const struct sim_work *work);
+bool sim_capturing(struct sim_stream *stream);
+
+/* vmm.c: whether [address, address + size) of a reserved range is mapped. */
+bool sim_mapped(struct sim_span *span, uint64_t address, uint64_t size);
+
+/* stream.c: the stream of a call, or NULL with *error set. */
+struct sim_stream *sim_stream_or_error(CUstream handle, CUresult *error);
+
+struct sim_function {
+    struct sim_object object;
+    struct sim_module *module;
+    struct sim_function *next;
+    uint64_t duration; /* from the name; 0: the books say */
+    int attributes[20];
+    char name[]; /* longer names are cut */
+};
+struct sim_module {
+    struct sim_object object;
+    struct sim_context *context;
+    pthread_mutex_t lock;
+    struct sim_function *functions;
+    unsigned count;
+};
+struct sim_array {
+    struct sim_object object;
+    CUDA_ARRAY3D_DESCRIPTOR shape;
+    CUdeviceptr base;
+    size_t pitch, row; /* bytes from row to row; bytes of a row */
+    unsigned levels;   /* of a mipmapped array, else 0 */
+    struct sim_array *level[16];
+};
 
 static inline uint64_t sim_round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
 

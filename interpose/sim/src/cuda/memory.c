@@ -82,6 +82,7 @@ static bool forget_if_owned(struct sim_span *span, void *closure) {
     return true;
 }
 
+/* Addresses that are reserved, or belong to pools, outlive contexts. */
 void sim_release_context_memory(struct sim_context *context) {
     sim_span_each(forget_if_owned, context);
 }

@@ -16,8 +16,7 @@ struct sim_stream *sim_stream_of(CUstream handle, struct sim_context *context) {
     return (uintptr_t)handle > 0xffff && sim_is(handle, SIM_TAG_STREAM) ? handle : NULL;
 }
 
-/* The stream of a call, or NULL with *error set. */
-static struct sim_stream *stream_or_error(CUstream handle, CUresult *error) {
+struct sim_stream *sim_stream_or_error(CUstream handle, CUresult *error) {
     struct sim_context *context = sim_current(error);
     if (context == NULL) {
         return NULL;
@@ -54,7 +53,7 @@ CUresult sim_cuStreamCreate(CUstream *phStream, unsigned Flags) {
 
 CUresult sim_cuStreamDestroy_v2(CUstream hStream) {
     CUresult error = CUDA_SUCCESS;
-    if (stream_or_error(hStream, &error) == NULL) {
+    if (sim_stream_or_error(hStream, &error) == NULL) {
         return error;
     }
     if (!sim_is(hStream, SIM_TAG_STREAM)) {
@@ -66,7 +65,7 @@ CUresult sim_cuStreamDestroy_v2(CUstream hStream) {
 
 CUresult sim_cuStreamQuery(CUstream hStream) {
     CUresult error = CUDA_SUCCESS;
-    const struct sim_stream *stream = stream_or_error(hStream, &error);
+    const struct sim_stream *stream = sim_stream_or_error(hStream, &error);
     if (stream == NULL) {
         return error;
     }
@@ -75,11 +74,11 @@ CUresult sim_cuStreamQuery(CUstream hStream) {
 
 CUresult sim_cuStreamSynchronize(CUstream hStream) {
     CUresult error = CUDA_SUCCESS;
-    const struct sim_stream *stream = stream_or_error(hStream, &error);
+    struct sim_stream *stream = sim_stream_or_error(hStream, &error);
     if (stream == NULL) {
         return error;
     }
-    if (stream->capture != NULL) {
+    if (sim_capturing(stream)) {
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     sim_wait_until(atomic_load(&stream->ready_at));
@@ -88,7 +87,7 @@ CUresult sim_cuStreamSynchronize(CUstream hStream) {
 
 CUresult sim_cuStreamGetPriority(CUstream hStream, int *priority) {
     CUresult error = CUDA_SUCCESS;
-    const struct sim_stream *stream = stream_or_error(hStream, &error);
+    const struct sim_stream *stream = sim_stream_or_error(hStream, &error);
     if (stream == NULL || priority == NULL) {
         return stream == NULL ? error : CUDA_ERROR_INVALID_VALUE;
     }
@@ -98,7 +97,7 @@ CUresult sim_cuStreamGetPriority(CUstream hStream, int *priority) {
 
 CUresult sim_cuStreamGetFlags(CUstream hStream, unsigned *flags) {
     CUresult error = CUDA_SUCCESS;
-    const struct sim_stream *stream = stream_or_error(hStream, &error);
+    const struct sim_stream *stream = sim_stream_or_error(hStream, &error);
     if (stream == NULL || flags == NULL) {
         return stream == NULL ? error : CUDA_ERROR_INVALID_VALUE;
     }
@@ -108,7 +107,7 @@ CUresult sim_cuStreamGetFlags(CUstream hStream, unsigned *flags) {
 
 CUresult sim_cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
     CUresult error = CUDA_SUCCESS;
-    const struct sim_stream *stream = stream_or_error(hStream, &error);
+    const struct sim_stream *stream = sim_stream_or_error(hStream, &error);
     if (stream == NULL || streamId == NULL) {
         return stream == NULL ? error : CUDA_ERROR_INVALID_VALUE;
     }
@@ -118,7 +117,7 @@ CUresult sim_cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
 
 CUresult sim_cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
     CUresult error = CUDA_SUCCESS;
-    const struct sim_stream *stream = stream_or_error(hStream, &error);
+    const struct sim_stream *stream = sim_stream_or_error(hStream, &error);
     if (stream == NULL || pctx == NULL) {
         return stream == NULL ? error : CUDA_ERROR_INVALID_VALUE;
     }
@@ -128,7 +127,7 @@ CUresult sim_cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
 
 CUresult sim_cuStreamGetDevice(CUstream hStream, CUdevice *device) {
     CUresult error = CUDA_SUCCESS;
-    const struct sim_stream *stream = stream_or_error(hStream, &error);
+    const struct sim_stream *stream = sim_stream_or_error(hStream, &error);
     if (stream == NULL || device == NULL) {
         return stream == NULL ? error : CUDA_ERROR_INVALID_VALUE;
     }
@@ -138,7 +137,7 @@ CUresult sim_cuStreamGetDevice(CUstream hStream, CUdevice *device) {
 
 CUresult sim_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags) {
     CUresult error = CUDA_SUCCESS;
-    struct sim_stream *stream = stream_or_error(hStream, &error);
+    struct sim_stream *stream = sim_stream_or_error(hStream, &error);
     if (stream == NULL) {
         return error;
     }
@@ -146,8 +145,10 @@ CUresult sim_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
         return Flags > 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
     }
     if (hEvent->captured_in != NULL) {
-        stream->capture = hEvent->captured_in;
-        stream->capture_joined = true;
+        if (stream->capture != hEvent->captured_in) {
+            stream->capture = hEvent->captured_in;
+            stream->capture_joined = true;
+        }
         return CUDA_SUCCESS;
     }
     uint64_t due = atomic_load(&hEvent->time), ready = atomic_load(&stream->ready_at);
@@ -161,27 +162,23 @@ CUresult sim_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t l
     (void)dptr;
     (void)length;
     (void)flags;
-    (void)stream_or_error(hStream, &error);
+    (void)sim_stream_or_error(hStream, &error);
     return error;
 }
 
 /* Host functions run in the calling thread, once the stream's earlier work is done. */
 CUresult sim_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
     CUresult error = CUDA_SUCCESS;
-    struct sim_stream *stream = stream_or_error(hStream, &error);
+    struct sim_stream *stream = sim_stream_or_error(hStream, &error);
     if (stream == NULL || fn == NULL) {
         return stream == NULL ? error : CUDA_ERROR_INVALID_VALUE;
     }
-    if (!sim_capture(stream, 3, 0)) {
-        sim_wait_until(atomic_load(&stream->ready_at));
-        fn(userData);
-    }
-    return CUDA_SUCCESS;
+    return sim_do(stream, &(struct sim_work){.type = SIM_WORK_HOST, .host = fn, .closure = userData});
 }
 
 CUresult sim_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned flags) {
     CUresult error = CUDA_SUCCESS;
-    const struct sim_stream *stream = stream_or_error(hStream, &error);
+    const struct sim_stream *stream = sim_stream_or_error(hStream, &error);
     if (stream == NULL || callback == NULL || flags != 0) {
         return stream == NULL ? error : CUDA_ERROR_INVALID_VALUE;
     }
@@ -224,15 +221,16 @@ CUresult sim_cuEventDestroy_v2(CUevent hEvent) {
 
 CUresult sim_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned flags) {
     CUresult error = event_check(hEvent);
-    const struct sim_stream *stream = error == CUDA_SUCCESS ? stream_or_error(hStream, &error) : NULL;
+    struct sim_stream *stream = error == CUDA_SUCCESS ? sim_stream_or_error(hStream, &error) : NULL;
     if (stream == NULL) {
         return error;
     }
     if (flags > 1) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    bool captured = sim_capturing(stream);
     hEvent->captured_in = stream->capture;
-    if (stream->capture == NULL) {
+    if (!captured) {
         uint64_t now = sim_now(), ready = atomic_load(&stream->ready_at);
         atomic_store(&hEvent->time, ready > now ? ready : now);
     }

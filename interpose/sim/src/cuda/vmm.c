@@ -1,0 +1,280 @@
+/* Physical allocations and where they are mapped. An allocation lives while it has a handle or a mapping. */
+#include <stdlib.h>
+
+#include "cuda_impl.h"
+#include "driver.h"
+
+struct physical {
+    struct sim_object object;
+    uint64_t size;
+    int device; /* index in the books; -1: host memory, which takes nothing */
+    CUmemAllocationProp properties;
+    unsigned handles, mappings;
+};
+
+struct sim_mapping {
+    struct sim_mapping *next;
+    uint64_t address, size;
+    struct physical *physical;
+    int access;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
+
+static struct physical *physical_of(CUmemGenericAllocationHandle handle) {
+    struct physical *physical = (struct physical *)(uintptr_t)handle;
+    return sim_is(physical, SIM_TAG_PHYSICAL) ? physical : NULL;
+}
+
+static void drop_if_unused(struct physical *physical) {
+    if (physical->handles == 0 && physical->mappings == 0) {
+        if (physical->device >= 0) {
+            sim_discharge((unsigned)physical->device, physical->size);
+        }
+        sim_object_delete(physical);
+    }
+}
+
+CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, int option) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    if (granularity == NULL || prop == NULL || option < 0 || option > 1) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *granularity = SIM_GRANULE;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+                         unsigned long long flags) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    if (handle == NULL || prop == NULL || size == 0 || size % SIM_GRANULE != 0 || flags != 0 || prop->type != 1) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    const struct sim_gpu *gpu = sim_gpu_of(prop->location.id);
+    bool on_device = prop->location.type == CU_MEM_LOCATION_DEVICE;
+    if (on_device && gpu == NULL) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    if (on_device && !sim_charge(gpu->index, size)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    struct physical *physical = sim_object_new(SIM_TAG_PHYSICAL, sizeof *physical);
+    if (physical == NULL) {
+        if (on_device) {
+            sim_discharge(gpu->index, size);
+        }
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    physical->size = size;
+    physical->device = on_device ? (int)gpu->index : -1;
+    physical->properties = *prop;
+    physical->handles = 1;
+    *handle = (uintptr_t)physical;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemRelease(CUmemGenericAllocationHandle handle) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    CUresult error = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    struct physical *physical = physical_of(handle);
+    if (physical != NULL && physical->handles > 0) {
+        physical->handles--;
+        drop_if_unused(physical);
+        error = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
+    struct physical *physical = sim_ready() == CUDA_SUCCESS ? physical_of(handle) : NULL;
+    if (physical == NULL || prop == NULL) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
+    }
+    *prop = physical->properties;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) {
+    (void)addr; /* a wish only */
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    bool power = (alignment & (alignment - 1)) == 0;
+    if (ptr == NULL || size == 0 || size % SIM_GRANULE != 0 || flags != 0 || !power) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct sim_span *span = sim_span_new(SIM_KIND_RESERVED, size, alignment);
+    if (span == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *ptr = span->base;
+    return CUDA_SUCCESS;
+}
+
+static struct sim_span *reserved_at(CUdeviceptr ptr) {
+    struct sim_span *span = sim_span_at(ptr);
+    return span != NULL && span->kind == SIM_KIND_RESERVED ? span : NULL;
+}
+
+CUresult sim_cuMemAddressFree(CUdeviceptr ptr, size_t size) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    struct sim_span *span = reserved_at(ptr);
+    pthread_mutex_lock(&lock);
+    bool freeable = span != NULL && span->base == ptr && span->size == size && span->mappings == NULL &&
+                    atomic_exchange(&span->live, 0) != 0;
+    pthread_mutex_unlock(&lock);
+    if (freeable) {
+        sim_span_delete(span);
+    }
+    return freeable ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static bool overlaps(const struct sim_span *span, uint64_t address, uint64_t size) {
+    for (const struct sim_mapping *at = span->mappings; at != NULL; at = at->next) {
+        if (address < at->address + at->size && at->address < address + size) {
+            return true;
+        }
+    }
+    return false;
+}
+
+CUresult sim_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    struct sim_span *span = reserved_at(ptr);
+    struct sim_mapping *mapping = calloc(1, sizeof *mapping);
+    CUresult error = mapping == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    struct physical *physical = physical_of(handle);
+    bool fits = span != NULL && physical != NULL && size != 0 && size % SIM_GRANULE == 0 && flags == 0 && offset == 0 &&
+                size <= physical->size && ptr % SIM_GRANULE == 0 && size <= span->base + span->size - ptr;
+    if (mapping != NULL && fits && !overlaps(span, ptr, size)) {
+        *mapping = (struct sim_mapping){span->mappings, ptr, size, physical, 0};
+        span->mappings = mapping;
+        span->device = physical->device >= 0 ? (unsigned)physical->device : 0;
+        physical->mappings++;
+        mapping = NULL;
+        error = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&lock);
+    free(mapping);
+    return error;
+}
+
+/* Unmaps what lies wholly inside; whether everything there was mapped is for the caller. */
+static void unmap_inside(struct sim_span *span, uint64_t address, uint64_t size) {
+    struct sim_mapping **link = &span->mappings;
+    while (*link != NULL) {
+        struct sim_mapping *at = *link;
+        if (at->address >= address && at->address + at->size <= address + size) {
+            *link = at->next;
+            at->physical->mappings--;
+            drop_if_unused(at->physical);
+            free(at);
+        } else {
+            link = &at->next;
+        }
+    }
+}
+
+static uint64_t mapped_inside(const struct sim_span *span, uint64_t address, uint64_t size) {
+    uint64_t bytes = 0;
+    for (const struct sim_mapping *at = span->mappings; at != NULL; at = at->next) {
+        if (at->address >= address && at->address + at->size <= address + size) {
+            bytes += at->size;
+        }
+    }
+    return bytes;
+}
+
+CUresult sim_cuMemUnmap(CUdeviceptr ptr, size_t size) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    struct sim_span *span = reserved_at(ptr);
+    CUresult error = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    if (span != NULL && size != 0 && mapped_inside(span, ptr, size) == size) {
+        unmap_inside(span, ptr, size);
+        error = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+bool sim_mapped(struct sim_span *span, uint64_t address, uint64_t size) {
+    pthread_mutex_lock(&lock);
+    uint64_t covered = 0;
+    for (const struct sim_mapping *at = span->mappings; at != NULL; at = at->next) {
+        uint64_t from = at->address > address ? at->address : address;
+        uint64_t to = at->address + at->size < address + size ? at->address + at->size : address + size;
+        covered += to > from ? to - from : 0;
+    }
+    pthread_mutex_unlock(&lock);
+    return covered == size;
+}
+
+CUresult sim_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    struct sim_span *span = reserved_at(ptr);
+    if (span == NULL || desc == NULL || count == 0 || !sim_mapped(span, ptr, size)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_lock(&lock);
+    for (struct sim_mapping *at = span->mappings; at != NULL; at = at->next) {
+        if (at->address >= ptr && at->address < ptr + size) {
+            at->access = desc[0].flags;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return CUDA_SUCCESS;
+}
+
+static struct sim_mapping *mapping_at(CUdeviceptr ptr) {
+    struct sim_span *span = reserved_at(ptr);
+    struct sim_mapping *at = span != NULL ? span->mappings : NULL;
+    while (at != NULL && ptr - at->address >= at->size) {
+        at = at->next;
+    }
+    return at;
+}
+
+CUresult sim_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
+    if (sim_ready() != CUDA_SUCCESS || flags == NULL || location == NULL) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_lock(&lock);
+    const struct sim_mapping *mapping = mapping_at(ptr);
+    if (mapping != NULL) {
+        *flags = (unsigned long long)mapping->access;
+    }
+    pthread_mutex_unlock(&lock);
+    return mapping != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
+    if (sim_ready() != CUDA_SUCCESS || handle == NULL) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_lock(&lock);
+    struct sim_mapping *mapping = mapping_at((uintptr_t)addr);
+    if (mapping != NULL) {
+        mapping->physical->handles++;
+        *handle = (uintptr_t)mapping->physical;
+    }
+    pthread_mutex_unlock(&lock);
+    return mapping != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
