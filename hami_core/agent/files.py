@@ -21,6 +21,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
+_BLOCK: Final = 64 << 10
 PREFIX: Final = ".new-"
 """Temporary names begin so and keep no suffix a watcher of the folder would look for."""
 
@@ -51,21 +52,33 @@ def make_folder(name: str, mode: int, *, inside: int) -> bool:
 
 
 def write(name: str, data: bytes, mode: int, *, inside: int) -> None:
-    """Put a whole file under a name, or nothing; what was there before is replaced, never followed."""
+    """Put a whole file under a name, or nothing; what was there before is replaced, never followed.
+
+    All its blocks are reserved, so that a program that maps it is not killed by a full disk; zeros are not written.
+    """
     temporary = PREFIX + name.replace(".", "-")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=inside)
     fd = os.open(temporary, _NEW, 0o600, dir_fd=inside)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        if data:
+            os.posix_fallocate(fd, 0, len(data))
+        for start in range(0, len(data), _BLOCK):
+            block = data[start : start + _BLOCK]
+            if block.count(0) != len(block):
+                _write_all(fd, block, start)
         os.fchmod(fd, mode)
         os.fsync(fd)
     finally:
         os.close(fd)
     os.rename(temporary, name, src_dir_fd=inside, dst_dir_fd=inside)
     os.fsync(inside)
+
+
+def _write_all(fd: int, data: bytes, offset: int) -> None:
+    done = 0
+    while done < len(data):
+        done += os.pwrite(fd, data[done:], offset + done)
 
 
 def read(name: str, *, inside: int | None = None, limit: int) -> bytes:

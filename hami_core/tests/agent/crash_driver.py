@@ -82,7 +82,7 @@ class World:
             reader=CheckpointReader(node.plugin_dir, frozenset({GPU})),
             store=RecordStore(node.state_dir),
             specs=SpecFolder(node.cdi_dir),
-            pods=PodIndex(informer, lambda: core.wake()),
+            pods=PodIndex(informer, lambda: core.wake()),  # noqa: PLW0108 - made just now
             authority=Authority("n1", {"ACME": FAMILY}, (KEY.public_key(),), Policy()),
             host=notes,
             boot_id=boot,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hami_core.kube.patch import Patch
 from hami_core.kube.port import ApiError, Page, Resource, WatchEvent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from hami_core.kube.patch import Patch
 
 
 class MemoryApi:

@@ -133,7 +133,7 @@ class Agent:
             reader=CheckpointReader(n.plugin_dir, frozenset({GPU})),
             store=RecordStore(n.state_dir),
             specs=SpecFolder(n.cdi_dir),
-            pods=PodIndex(informer, lambda: self.core.wake()),
+            pods=PodIndex(informer, lambda: self.core.wake()),  # noqa: PLW0108 - made just now
             authority=authority,
             host=self.notes,
             boot_id=self.boot_id,

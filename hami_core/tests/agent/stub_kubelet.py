@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grpc import aio
 
 from hami_core.agent.identity import CHECKPOINT
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.proto import deviceplugin_pb2_grpc as services
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass
@@ -72,7 +74,7 @@ class StubKubelet(services.RegistrationServicer):
         await self.stop()
         await self.start()
 
-    async def Register(self, request: api.RegisterRequest, context: object) -> api.Empty:
+    async def Register(self, request: api.RegisterRequest, context: object) -> api.Empty:  # noqa: N802
         assert request.version == "v1beta1"
         self.registrations += 1
         self.sockets[request.resource_name] = f"unix:{self.folder}/{request.endpoint}"
@@ -110,7 +112,7 @@ class StubKubelet(services.RegistrationServicer):
         """Give slots to a container. ``reuse``: slots of finished init containers of its pod, used first."""
         busy = {s for g in self.given if g.resource == resource for s in g.slots} - set(reuse)
         free = [s for s, d in self.slots[resource].items() if d.health == "Healthy" and s not in busy]
-        slots = [s for s in reuse][:count]
+        slots = list(reuse)[:count]
         if len(slots) < count:
             request = api.PreferredAllocationRequest(
                 container_requests=[
@@ -156,7 +158,7 @@ class StubKubelet(services.RegistrationServicer):
     def write_checkpoint(self, data: bytes) -> None:
         temporary = self.folder / ".checkpoint"
         temporary.write_bytes(data)
-        os.replace(temporary, self.folder / CHECKPOINT)
+        temporary.replace(self.folder / CHECKPOINT)
 
     async def prestart(self, given: Given) -> None:
         request = api.PreStartContainerRequest(devices_ids=given.slots[::-1])

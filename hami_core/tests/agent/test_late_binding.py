@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from pathlib import Path
 
@@ -16,6 +17,11 @@ from hami_core.wire.signature import generate_private_key
 
 APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
 C0, C1 = "card-00000000", "card-00000001"
+
+
+def with_entry(**changes) -> bytes:
+    entry = {"PodUID": "u", "ContainerName": "c", "ResourceName": GPU, "DeviceIDs": {}, "AllocResp": ""} | changes
+    return json.dumps({"Data": {"PodDeviceEntries": [entry], "RegisteredDevices": {}}, "Checksum": 1}).encode()
 
 
 async def test_a_container_gets_exactly_its_slice(node):
@@ -194,10 +200,10 @@ async def test_a_name_the_checkpoint_lacks_makes_the_kubelet_write_again(node):
         b"[]",
         b'{"Data":{"PodDeviceEntries":[{"PodUID":1}]},"Checksum":1}',
         b'{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{},"New":1},"Checksum":1}',
-        b'{"Data":{"PodDeviceEntries":[{"PodUID":"u","ContainerName":"../x","ResourceName":"acme.io/card",'
-        b'"DeviceIDs":{},"AllocResp":""}],"RegisteredDevices":{}},"Checksum":1}',
-        b'{"Data":{"PodDeviceEntries":[{"PodUID":"u","ContainerName":"c","ResourceName":"acme.io/card",'
-        b'"DeviceIDs":{},"AllocResp":"/////w=="}],"RegisteredDevices":{}},"Checksum":1}',
+        with_entry(ContainerName="../x"),
+        with_entry(AllocResp="/////w=="),
+        with_entry(AllocResp="not base64"),
+        with_entry(Surprise=1),
     ],
 )
 async def test_a_checkpoint_of_unknown_form_starts_nothing_and_says_so(node, data):

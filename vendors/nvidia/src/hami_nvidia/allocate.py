@@ -1,0 +1,171 @@
+"""What one container with NVIDIA slices needs to see: pure, from the cards, the driver's files and the options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, LimitsError, Mode, encode
+from hami_interpose.region import initial
+
+from hami_core import ContainerEdits, DeviceError, Mount, RequestError
+from hami_core.agent import env as names
+from hami_nvidia.driver import device_node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from hami_core import ContainerRef, DeviceNode, Slice
+    from hami_nvidia.driver import DriverFiles
+    from hami_nvidia.nvml import Card
+    from hami_nvidia.settings import NodeOptions
+
+MIB: Final = 1 << 20
+LIMITS_FILE: Final = "limits"
+REGION_FILE: Final = "vgpu.cache"
+PRELOAD: Final = f"{names.LIBRARY_PATH}\n".encode()
+"""Content of the container's /etc/ld.so.preload."""
+HIDDEN: Final = {names.NVIDIA_VISIBLE_DEVICES: "void"}
+"""Keeps an NVIDIA default runtime from adding every card."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interposer:
+    """Where the interposer lies on the host: immutable files, named after their content."""
+
+    library: Path
+    preload: Path
+
+
+def edits(
+    slices: Sequence[Slice],
+    container: ContainerRef,
+    *,
+    cards: Mapping[str, Card],
+    driver: DriverFiles,
+    control: Sequence[DeviceNode],
+    interposer: Interposer,
+    options: NodeOptions,
+    dev_root: Path,
+    limits_mode: str,
+    priority_resource: str,
+) -> ContainerEdits:
+    """What one container needs.
+
+    Args:
+        slices: Its slices.
+        container: Which container.
+        cards: The node's cards by UUID.
+        driver: The driver's files.
+        control: Control device nodes.
+        interposer: The library and the preload file.
+        options: What holds on this node.
+        dev_root: Folder of the device nodes.
+        limits_mode: ``enforce``, ``observe`` or ``off``.
+        priority_resource: Name of the priority resource.
+
+    Raises:
+        DeviceError: A card of a slice is not on this node.
+        RequestError: The container's priority makes no sense.
+    """
+    missing = [s.device_id for s in slices if s.device_id not in cards]
+    if missing:
+        raise DeviceError(f"card {missing[0]} is not on this node or does not answer")
+    # NVML and CUDA (in PCI order) count cards as their index does; the container's ordinals follow.
+    ordered = sorted(slices, key=lambda s: cards[s.device_id].index)
+    nodes = _card_nodes([cards[s.device_id] for s in ordered], driver, dev_root)
+    common = {n.path: n for n in (*driver.device_nodes, *control)}
+    seen = dict(driver.env) | dict(HIDDEN)
+    every = (*nodes, *(n for path, n in common.items() if path not in {m.path for m in nodes}))
+    if container.whole_devices and options.memory_scaling == 1 and options.core_scaling == 1:
+        return ContainerEdits(env=seen, mounts=driver.mounts, device_nodes=every, hooks=driver.hooks)
+    limits = _limits(ordered, container, options, limits_mode, priority_resource)
+    try:
+        limits_file, region = encode(limits), initial(limits)
+    except LimitsError as error:
+        raise DeviceError(f"container {container.container} can't be limited: {error}") from error
+    return ContainerEdits(
+        env=seen | _hami_env(ordered, options),
+        mounts=(*driver.mounts, *_interposer_mounts(interposer)),
+        device_nodes=every,
+        hooks=driver.hooks,
+        limits={LIMITS_FILE: limits_file},
+        limits_path=names.LIMITS_DIR,
+        region={REGION_FILE: region},
+        region_path=names.REGION_DIR,
+    )
+
+
+def _card_nodes(cards: Sequence[Card], driver: DriverFiles, dev_root: Path) -> tuple[DeviceNode, ...]:
+    found: dict[str, DeviceNode] = {}
+    for card in cards:
+        named = driver.by_card.get(card.uuid) or driver.by_card.get(str(card.index))
+        for node in named or (device_node(dev_root, f"nvidia{card.minor}"),):
+            found[node.path] = node
+    return tuple(found.values())
+
+
+def _interposer_mounts(interposer: Interposer) -> tuple[Mount, ...]:
+    return (
+        Mount(str(interposer.library), names.LIBRARY_PATH),
+        Mount(str(interposer.preload), names.PRELOAD_PATH),
+    )
+
+
+def _limits(
+    ordered: Sequence[Slice], container: ContainerRef, options: NodeOptions, mode: str, priority_resource: str
+) -> Limits:
+    devices = tuple(
+        DeviceLimit(
+            uuid=s.device_id,
+            memory_bytes=s.memory_mib * MIB,
+            physical_bytes=int(s.memory_mib * MIB / options.memory_scaling),
+            cores=0 if s.cores >= 100 else s.cores,
+        )
+        for s in _merged(ordered)
+    )
+    return Limits(devices, 1, Mode(mode), CorePolicy(options.core_policy), _priority(container, priority_resource))
+
+
+def _merged(ordered: Sequence[Slice]) -> list[Slice]:
+    """One slice per card; a container that has two of one card may use what they come to together."""
+    found: dict[str, Slice] = {}
+    for piece in ordered:
+        before = found.get(piece.device_id)
+        if before is None:
+            found[piece.device_id] = piece
+        else:
+            unlimited = 0 in (before.memory_mib, piece.memory_mib)
+            found[piece.device_id] = replace(
+                before,
+                memory_mib=0 if unlimited else before.memory_mib + piece.memory_mib,
+                cores=0 if 0 in (before.cores, piece.cores) else before.cores + piece.cores,
+            )
+    return list(found.values())
+
+
+def _priority(container: ContainerRef, resource: str) -> int:
+    text = container.limits.get(resource, "") if resource else ""
+    if not text:
+        return 1
+    if not (text.isascii() and text.isdigit() and len(text) == 1):
+        raise RequestError(
+            f"container {container.container}", resource, f"{text!r} is not a priority", "0 to 9, 0 = high"
+        )
+    return int(text)
+
+
+def _hami_env(ordered: Sequence[Slice], options: NodeOptions) -> dict[str, str]:
+    """HAMi's variables, for programs that read them; they decide nothing while the limits folder is there."""
+    slices = _merged(ordered)
+    found = {names.memory_limit(i): f"{s.memory_mib}m" for i, s in enumerate(slices) if s.memory_mib}
+    found[names.SM_LIMIT] = str(slices[0].cores)
+    found[names.SHARED_CACHE] = names.REGION_PATH
+    if options.memory_scaling > 1:
+        found[names.OVERSUBSCRIBE] = "true"
+    if options.log_level != "":
+        found[names.LIBCUDA_LOG_LEVEL] = str(options.log_level)
+    if options.core_policy != "default":
+        found[names.GPU_CORE_UTILIZATION_POLICY] = options.core_policy
+    return found

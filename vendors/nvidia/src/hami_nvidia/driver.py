@@ -1,0 +1,152 @@
+"""The driver's files a container needs: from NVIDIA's own CDI spec where there is one, else found on the node."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from hami_core import DeviceError, DeviceNode, Mount, OciHook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+KIND: Final = "nvidia.com/gpu"
+CONTROL: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+"""Device nodes every container with a card needs, as far as the node has them."""
+_SPEC_LIMIT: Final = 8 << 20
+_FOLDERS: Final = (
+    "usr/lib64",
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "lib64",
+    "lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu",
+    "usr/lib",
+)
+_LIBRARIES: Final = (
+    "libcuda.so",
+    "libcudadebugger.so",
+    "libnvidia-ml.so",
+    "libnvidia-cfg.so",
+    "libnvidia-ptxjitcompiler.so",
+    "libnvidia-nvvm.so",
+    "libnvidia-gpucomp.so",
+    "libnvidia-opencl.so",
+    "libnvidia-allocator.so",
+    "libnvidia-encode.so",
+    "libnvidia-opticalflow.so",
+    "libnvcuvid.so",
+)
+_PROGRAMS: Final = ("nvidia-smi", "nvidia-debugdump")
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFiles:
+    """What every container with a card gets, and device nodes by card where NVIDIA's spec names them."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    device_nodes: tuple[DeviceNode, ...] = ()
+    hooks: tuple[OciHook, ...] = ()
+    by_card: Mapping[str, tuple[DeviceNode, ...]] = field(default_factory=dict)
+    source: str = ""
+
+
+def from_libraries(libraries: Sequence[Path], container_dir: str) -> DriverFiles:
+    """The files an administrator named.
+
+    Raises:
+        DeviceError: One is missing.
+    """
+    mounts: list[Mount] = []
+    for library in libraries:
+        if not library.is_file():
+            raise DeviceError(f"driver library {library} (HAMI_NVIDIA_DRIVER_LIBRARIES) is not a file")
+        mounts.append(Mount(str(library.resolve()), f"{container_dir or library.parent}/{library.name}"))
+    return DriverFiles(mounts=tuple(mounts), source="settings")
+
+
+def discover(root: Path, version: str, container_dir: str) -> DriverFiles:
+    """Find the driver's libraries and programs below a root.
+
+    A library is mounted under its real name and under the name programs load it by, so that no ldconfig has to run.
+
+    Raises:
+        DeviceError: libcuda is not there.
+    """
+    mounts: dict[str, Mount] = {}
+    for folder in (root / part for part in _FOLDERS):
+        for name in _LIBRARIES:
+            for link in sorted(folder.glob(name + ".*")):
+                real = link.resolve()
+                if not real.is_file() or (version and not real.name.endswith(("." + version, ".1"))):
+                    continue
+                where = container_dir or f"/{folder.relative_to(root)}"
+                for target in {f"{where}/{link.name}", f"{where}/{real.name}"}:
+                    mounts.setdefault(target, Mount(str(real), target))
+    if not any("/libcuda.so" in target for target in mounts):
+        raise DeviceError(f"no libcuda.so.1 of driver {version} below {root}; set HAMI_NVIDIA_DRIVER_ROOT")
+    for program in _PROGRAMS:
+        path = root / "usr/bin" / program
+        if path.is_file():
+            mounts[f"/usr/bin/{program}"] = Mount(str(path), f"/usr/bin/{program}")
+    return DriverFiles(mounts=tuple(mounts[t] for t in sorted(mounts)), source=str(root))
+
+
+def control_nodes(dev_root: Path) -> tuple[DeviceNode, ...]:
+    """Control device nodes this node has."""
+    return tuple(device_node(dev_root, name) for name in CONTROL if (dev_root / name).exists())
+
+
+def device_node(dev_root: Path, name: str) -> DeviceNode:
+    """One device node, shown at its usual place."""
+    path = f"/dev/{name}"
+    return DeviceNode(path) if dev_root == Path("/dev") else DeviceNode(path, str(dev_root / name))
+
+
+def from_cdi(folders: Iterable[Path]) -> DriverFiles | None:
+    """NVIDIA's own CDI spec, if nvidia-ctk has written one.
+
+    Raises:
+        DeviceError: It is there but not of the form CDI prescribes.
+    """
+    for folder in folders:
+        for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.json"))):
+            if path.name.startswith("hami-") or path.stat().st_size > _SPEC_LIMIT:
+                continue
+            text = path.read_text()
+            if KIND not in text:
+                continue
+            try:
+                content = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+                if isinstance(content, dict) and content.get("kind") == KIND:
+                    return _parsed(content, str(path))
+            except (ValueError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+                raise DeviceError(f"{path} is not a CDI spec: {type(error).__name__}: {error}") from error
+    return None
+
+
+def _parsed(content: Mapping[str, Any], source: str) -> DriverFiles:
+    edits = content.get("containerEdits") or {}
+    env = dict(item.split("=", 1) for item in edits.get("env") or () if not item.startswith("NVIDIA_VISIBLE_DEVICES="))
+    mounts = tuple(
+        Mount(m["hostPath"], m["containerPath"], "rw" not in (m.get("options") or ()))
+        for m in edits.get("mounts") or ()
+    )
+    hooks = tuple(
+        OciHook(h["hookName"], h["path"], tuple(h.get("args") or ()), tuple(h.get("env") or ()))
+        for h in edits.get("hooks") or ()
+    )
+    by_card = {
+        str(device["name"]): _nodes((device.get("containerEdits") or {}).get("deviceNodes"))
+        for device in content.get("devices") or ()
+    }
+    return DriverFiles(env, mounts, _nodes(edits.get("deviceNodes")), hooks, by_card, source)
+
+
+def _nodes(found: Iterable[Mapping[str, Any]] | None) -> tuple[DeviceNode, ...]:
+    return tuple(DeviceNode(n["path"], n.get("hostPath") or "", n.get("permissions") or "rw") for n in found or ())

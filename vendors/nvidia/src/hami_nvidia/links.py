@@ -1,0 +1,56 @@
+"""Pair scores: how well two cards are linked, as HAMi publishes them in `hami.io/node-nvidia-score`."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hami_nvidia.nvml import Card, Link
+
+LEVEL_SCORES: Final = {0: 60, 10: 50, 20: 40, 30: 30, 40: 20, 50: 10}
+"""Score by NVML's topology level: same board, one switch, several switches, host bridge, same CPU, across CPUs."""
+PER_LINK: Final = 100
+MOST_LINKS: Final = 18
+
+
+def pair_scores(
+    cards: Sequence[Card], level: Callable[[str, str], int], links: Mapping[str, Sequence[Link]]
+) -> tuple[dict[str, dict[str, int]], list[tuple[str, str]]]:
+    """Score every pair of cards.
+
+    Args:
+        cards: The node's cards.
+        level: NVML's topology level of a pair.
+        links: Active NVLinks by card.
+
+    Returns:
+        Scores by card and peer, and the pairs whose two directions disagree: those score 0 both ways.
+    """
+    scores: dict[str, dict[str, int]] = {card.uuid: {} for card in cards}
+    uneven: list[tuple[str, str]] = []
+    for one, other in combinations(cards, 2):
+        there, back = _count(one, other, links), _count(other, one, links)
+        if there != back:
+            uneven.append((one.uuid, other.uuid))
+            score = 0
+        else:
+            score = LEVEL_SCORES.get(level(one.uuid, other.uuid), 0) + PER_LINK * (there if there <= MOST_LINKS else 0)
+        scores[one.uuid][other.uuid] = scores[other.uuid][one.uuid] = score
+    return scores, uneven
+
+
+def _count(one: Card, other: Card, links: Mapping[str, Sequence[Link]]) -> int:
+    own = links.get(one.uuid, ())
+    direct = sum(not link.switch and _same(link.peer, other.bus_id) for link in own)
+    if direct or not own:
+        return direct
+    switched = sum(link.switch for link in own)
+    return min(switched, sum(link.switch for link in links.get(other.uuid, ())))
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two PCI bus ids are one; NVML writes the domain with four digits or eight."""
+    return one.lower().lstrip("0") == other.lower().lstrip("0")

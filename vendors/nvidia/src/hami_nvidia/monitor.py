@@ -1,0 +1,142 @@
+"""HAMi's monitor metrics: what cards do, and what each container holds of them (names and labels of HAMi v2.10)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from hami_interpose.region import RegionError, read
+
+from hami_core import Sample
+from hami_nvidia.nvml import NvmlError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hami_interpose.region import Region
+
+    from hami_core import ContainerRef
+    from hami_nvidia.nvml import Card, Nvml, Usage
+
+log = structlog.get_logger(__name__)
+
+ZONE: Final = {"zone": "vGPU"}
+REGION_FILE: Final = "vgpu.cache"
+_HOST_MEMORY: Final = ("hami_host_gpu_memory_used_bytes", "Device memory in use on the card, by NVML")
+_HOST_UTIL: Final = ("hami_host_gpu_utilization_ratio", "Percent of time a kernel ran on the card (0 to 100)")
+_HOST_MEMORY_UTIL: Final = (
+    "hami_host_gpu_memory_controller_utilization_ratio",
+    "Percent of time the card's memory was read or written (0 to 100)",
+)
+
+
+def host_samples(nvml: Nvml, cards: Sequence[Card], node: str, *, legacy: bool = False) -> list[Sample]:
+    """What the cards do; a card that does not answer has no samples."""
+    found: list[Sample] = []
+    for card in cards:
+        try:
+            usage = nvml.usage(card.uuid)
+        except NvmlError as error:
+            log.warning("a card can't be measured", error=str(error))
+            continue
+        labels = ZONE | {
+            "device_index": str(card.index),
+            "device_uuid": card.uuid,
+            # HAMi's monitor prefixes always, its register only where the name lacks it.
+            "device_type": f"NVIDIA-{card.name}",
+        }
+        at_node = labels | {"node": node}
+        for (name, help_), wanted, value in (
+            (_HOST_MEMORY, at_node, usage.memory_used_bytes),
+            (_HOST_UTIL, at_node, usage.gpu_percent),
+            (_HOST_MEMORY_UTIL, labels, usage.memory_percent),
+        ):
+            if value is not None:
+                found.append(Sample(name, wanted, float(value), help_))
+        if legacy:
+            found += _legacy_host(card, usage, node)
+    return found
+
+
+def _legacy_host(card: Card, usage: Usage, node: str) -> Iterator[Sample]:
+    own = ZONE | {
+        "nodeid": node,
+        "deviceidx": str(card.index),
+        "deviceuuid": card.uuid,
+        "devicetype": f"NVIDIA-{card.name}",
+    }
+    if usage.memory_used_bytes is not None:
+        yield Sample("HostGPUMemoryUsage", own, float(usage.memory_used_bytes), _HOST_MEMORY[1])
+    if usage.gpu_percent is not None:
+        yield Sample("HostCoreUtilization", own, float(usage.gpu_percent), _HOST_UTIL[1])
+
+
+def container_samples(
+    records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str], *, legacy: bool = False
+) -> list[Sample]:
+    """What the containers hold, from their regions.
+
+    A region that can't be read has no samples but one that says so; a container without one (whole cards) has none.
+    """
+    found: list[Sample] = []
+    for record_id, ref in sorted(records.items()):
+        labels = ZONE | {"namespace": ref.namespace, "pod": ref.pod, "container": ref.container}
+        try:
+            region = _read(Path(region_dirs[record_id]) / REGION_FILE) if record_id in region_dirs else None
+        except (RegionError, OSError) as error:
+            log.warning("a container's region can't be read", record=record_id, error=str(error))
+            found.append(Sample("hami_vgpu_region_unreadable", labels, 1.0, "1: the container's region is no region"))
+            continue
+        if region is not None:
+            found += _of_region(region, labels)
+            found += _legacy(region, ref) if legacy else ()
+    return found
+
+
+def _read(path: Path) -> Region | None:
+    """A region, opened without following links or waiting: the container may have put anything there."""
+    if not path.parent.is_dir():
+        return None
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise RegionError(str(path), 0, "not a regular file")
+        return read(fd)
+    finally:
+        os.close(fd)
+
+
+def _of_region(region: Region, labels: Mapping[str, str]) -> Iterator[Sample]:
+    for position, device in enumerate(region.devices):
+        own = dict(labels) | {"vdevice_index": str(position), "device_uuid": device.uuid[:40]}
+        holds = "Device memory the container holds"
+        yield Sample("hami_vgpu_memory_used_bytes", own, float(device.used_bytes), holds)
+        yield Sample("hami_container_device_memory_bytes", own, float(device.used_bytes), holds)
+        limit = "Device memory the container may hold, 0: no limit"
+        yield Sample("hami_vgpu_memory_limit_bytes", own, float(device.limit_bytes), limit)
+        contexts = device.context_bytes * len(region.processes)
+        context = "Device memory that the container's contexts hold"
+        yield Sample("hami_vgpu_memory_context_bytes", own, float(min(contexts, device.used_bytes)), context)
+        # Modules are not counted apart; what is no context is the programs' own.
+        yield Sample("hami_vgpu_memory_module_bytes", own, 0.0, "Device memory that the container's modules hold")
+        buffers = float(max(device.used_bytes - contexts, 0))
+        yield Sample("hami_vgpu_memory_buffer_bytes", own, buffers, "Device memory that the container allocated")
+        denied = "Allocations refused since the container was made"
+        yield Sample("hami_vgpu_memory_denied", own, float(device.denied), denied)
+
+
+def _legacy(region: Region, ref: ContainerRef) -> Iterator[Sample]:
+    """The same under HAMi's old names."""
+    for position, device in enumerate(region.devices):
+        own = ZONE | {
+            "podnamespace": ref.namespace,
+            "podname": ref.pod,
+            "ctrname": ref.container,
+            "vdeviceid": str(position),
+            "deviceuuid": device.uuid[:40],
+        }
+        yield Sample("vGPU_device_memory_usage_in_bytes", own, float(device.used_bytes), "Device memory held")
+        yield Sample("vGPU_device_memory_limit_in_bytes", own, float(device.limit_bytes), "Device memory limit")

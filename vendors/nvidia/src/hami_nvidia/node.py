@@ -1,0 +1,234 @@
+"""NVIDIA's node side: discovery, registration, what a container sees, health, metrics."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from hami_core import Advertisement, Device, DeviceError, hookimpl
+from hami_core.agent import encode_devices_json, encode_pair_scores, keys
+from hami_nvidia import Nvidia, NvidiaConfig, monitor
+from hami_nvidia import allocate as container_edits
+from hami_nvidia import driver as driver_files
+from hami_nvidia.health import HealthWatch, XidPolicy
+from hami_nvidia.links import pair_scores
+from hami_nvidia.nvml import MIB, Card, Nvml, NvmlError
+from hami_nvidia.rules import WORD
+from hami_nvidia.settings import NodeOptions, NodeSettings, options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from hami_core import ContainerEdits, ContainerRef, Family, HealthChange, Sample, Slice
+
+log = structlog.get_logger(__name__)
+
+
+class NvidiaNode(Nvidia):
+    """The object behind the entry point ``nvidia`` of group ``hami.node``.
+
+    Args:
+        settings: Where things are; default: from the environment.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, settings: NodeSettings | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self.settings = settings or NodeSettings()
+        self.nvml = Nvml(self.settings.nvml_library)
+        self.options = NodeOptions()
+        self._cards: dict[str, Card] = {}
+        self._driver: driver_files.DriverFiles | None = None
+        self._interposer: container_edits.Interposer | None = None
+        policy = XidPolicy.parse(self.settings.disable_health_checks, self.settings.enable_health_checks)
+        self._health = HealthWatch(self.nvml, policy, self.settings.xid_recovery_s, clock)
+
+    # --- start -----------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def families(self, config: NvidiaConfig | None) -> Sequence[Family]:
+        """One family; the options of this node are settled here."""
+        found = super().families(config)
+        self.options = options(self.settings, self._config.model_dump(by_alias=True))
+        return found
+
+    # --- discovery -------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def discover(self) -> list[Device]:
+        """The cards of this node, scaling applied; a card seen before that no longer answers is unhealthy."""
+        try:
+            found, errors = self.nvml.cards()
+        except NvmlError:
+            self.nvml.close()
+            raise
+        for error in errors:
+            log.warning("a card does not answer", error=str(error))
+        devices: dict[str, Device] = {}
+        for card in found:
+            if card.uuid in self.options.hidden_uuids or card.index in self.options.hidden_indices:
+                continue
+            device = self._device(card)
+            if device is not None:
+                devices[card.uuid] = device
+                self._cards[card.uuid] = card
+        for uuid, card in self._cards.items():
+            if uuid not in devices:
+                lost = self._device(card, healthy=False)
+                if lost is not None:
+                    devices[uuid] = lost
+        return sorted(devices.values(), key=lambda d: (d.index, d.id))
+
+    def _device(self, card: Card, *, healthy: bool = True) -> Device | None:
+        total = card.memory_bytes // MIB if card.memory_bytes is not None else self.options.preconfigured_memory_mib
+        if total <= 0:
+            log.warning(
+                "a card that shares the host's memory is not offered; set preConfiguredDeviceMemory", card=card.uuid
+            )
+            return None
+        mig = self.options.mode == "mig"
+        return Device(
+            id=card.uuid,
+            index=card.index,
+            slots=self.options.split_count,
+            memory_mib=total if mig else int(total * self.options.memory_scaling),
+            cores=100 if mig else int(100 * self.options.core_scaling),
+            type=card.name if card.name.startswith("NVIDIA") else f"NVIDIA-{card.name}",
+            family=WORD,
+            numa=self._numa(card),
+            mode=self.options.mode,
+            healthy=healthy,
+        )
+
+    def _numa(self, card: Card) -> int:
+        """NUMA node from sysfs, which writes the PCI domain with four digits; NVML where sysfs says nothing."""
+        bus = card.bus_id.lower()
+        bus = bus[4:] if len(bus.partition(":")[0]) == 8 else bus
+        try:
+            node = int((self.settings.sys_root / "bus/pci/devices" / bus / "numa_node").read_text())
+        except (OSError, ValueError):
+            try:
+                node = self.nvml.memory_node(card.uuid) or 0
+            except NvmlError:
+                node = 0
+        return max(node, 0)
+
+    @hookimpl
+    def advertise(self, devices: Sequence[Device]) -> Advertisement:
+        """The register annotation, pair scores where wanted, and ``<uuid>-<k>`` slots."""
+        annotations = {keys.NVIDIA_REGISTER: encode_devices_json(devices)}
+        if self.settings.topology_score:
+            annotations[keys.NVIDIA_PAIR_SCORES] = encode_pair_scores(self._scores([d.id for d in devices]))
+        numa = self.options.numa_topology
+        slots = {f"{d.id}-{k}": (d.healthy, d.numa if numa else -1) for d in devices for k in range(d.slots)}
+        resource = self._family.resources.count
+        return Advertisement(annotations=annotations, slots={resource: slots}, env=dict(container_edits.HIDDEN))
+
+    def _scores(self, uuids: Sequence[str]) -> dict[str, dict[str, int]]:
+        cards = [self._cards[uuid] for uuid in uuids if uuid in self._cards]
+
+        def level(one: str, other: str) -> int:
+            try:
+                return self.nvml.common_ancestor(one, other)
+            except NvmlError as error:
+                log.warning("how two cards are linked can't be told", error=str(error))
+                return -1
+
+        links = {}
+        for card in cards:
+            try:
+                links[card.uuid] = self.nvml.links(card.uuid)
+            except NvmlError as error:
+                log.warning("a card's links can't be told", error=str(error))
+        scores, uneven = pair_scores(cards, level, links)
+        for one, other in uneven:
+            log.warning("two cards have unequal numbers of links to each other", one=one, other=other)
+        return scores
+
+    # --- one container ---------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def allocate(self, slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:
+        """Device nodes, driver files, interposer, limits and region of one container."""
+        if any(s.device_id not in self._cards for s in slices):
+            self.discover()
+        return container_edits.edits(
+            slices,
+            container,
+            cards=self._cards,
+            driver=self._driver_files(),
+            control=driver_files.control_nodes(self.settings.dev_root),
+            interposer=self._installed(),
+            options=self.options,
+            dev_root=self.settings.dev_root,
+            limits_mode=self.settings.limits_mode,
+            priority_resource=self._family.resources.priority,
+        )
+
+    def _driver_files(self) -> driver_files.DriverFiles:
+        if self._driver is None:
+            own = self.settings
+            if own.driver_libraries:
+                self._driver = driver_files.from_libraries(own.driver_libraries, own.container_library_dir)
+            else:
+                self._driver = driver_files.from_cdi(own.cdi_spec_dirs) or driver_files.discover(
+                    own.driver_root, self.nvml.driver_version(), own.container_library_dir
+                )
+            log.info("driver files", source=self._driver.source, mounts=len(self._driver.mounts))
+        return self._driver
+
+    def _installed(self) -> container_edits.Interposer:
+        """The interposer on the host, put there on first use under a name made of its content."""
+        if self._interposer is None:
+            from hami_interpose import library  # noqa: PLC0415 - the wheel with the library, needed only here
+
+            try:
+                content = library().read_bytes()
+                folder = self.settings.libraries
+                folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+                name = f"libvgpu-{hashlib.sha256(content).hexdigest()[:16]}.so"
+                _install(folder / name, content, 0o755)
+                preload = folder / "ld.so.preload"
+                _install(preload, container_edits.PRELOAD, 0o644)
+            except OSError as error:
+                raise DeviceError(f"libvgpu.so can't be put into {self.settings.libraries}: {error}") from error
+            self._interposer = container_edits.Interposer(folder / name, preload)
+        return self._interposer
+
+    @hookimpl
+    def release(self, container: ContainerRef) -> None:
+        """Nothing is set up outside the edits."""
+
+    # --- health and metrics ----------------------------------------------------------------------------------------
+
+    @hookimpl
+    def health(self, devices: Sequence[Device]) -> list[HealthChange]:
+        """Critical errors and cards that do not answer."""
+        return self._health.look([d.id for d in devices])
+
+    @hookimpl
+    def metrics(self, records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> list[Sample]:
+        """HAMi's monitor metrics."""
+        cards = sorted(self._cards.values(), key=lambda c: c.index)
+        legacy = self.settings.legacy_metrics
+        return [
+            *monitor.host_samples(self.nvml, cards, self.settings.node_name, legacy=legacy),
+            *monitor.container_samples(records, region_dirs, legacy=legacy),
+        ]
+
+
+def _install(path: Path, content: bytes, mode: int) -> None:
+    """Put a file there whole, unless it is there already with this content."""
+    if path.is_file() and path.read_bytes() == content:
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("wb") as file:
+        file.write(content)
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+    temporary.rename(path)

@@ -1,0 +1,328 @@
+"""The only place that touches NVML: typed calls, typed errors, one broken card never hides the others.
+
+The binding (nvidia-ml-py) is loaded on first use, so that importing this package needs no driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hami_core import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import ModuleType
+
+MIB: Final = 1 << 20
+NVLINKS: Final = 18
+"""Links a card may have, as far as pair scores count them."""
+ERROR_NOT_SUPPORTED: Final = 3
+ERROR_TIMEOUT: Final = 10
+ERROR_GPU_IS_LOST: Final = 15
+_NONE: Final = 0xFFFFFFFF
+
+
+class NvmlError(DeviceError):
+    """One NVML call failed.
+
+    Args:
+        call: Function, such as ``nvmlDeviceGetMemoryInfo``.
+        code: NVML's return code; -1 when the library itself is missing.
+        text: NVML's words.
+        card: Which card, if any.
+    """
+
+    def __init__(self, call: str, code: int, text: str, card: str = "") -> None:
+        super().__init__(f"{call}{' of ' + card if card else ''}: {text} (NVML error {code})")
+        self.call = call
+        self.code = code
+        self.card = card
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A card as NVML describes it.
+
+    Attributes:
+        index: NVML index (PCI order).
+        uuid: UUID with its ``GPU-`` prefix.
+        name: NVML name.
+        minor: Number of ``/dev/nvidia<minor>``.
+        memory_bytes: Total memory; None where it shares the host's (unified memory).
+        bus_id: PCI bus id in NVML's long form.
+        mig: MIG mode is on.
+    """
+
+    index: int
+    uuid: str
+    name: str
+    minor: int
+    memory_bytes: int | None
+    bus_id: str
+    mig: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a card does now. None: not measured on this card."""
+
+    memory_used_bytes: int | None
+    gpu_percent: int | None
+    memory_percent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An active NVLink: its peer's PCI bus id and whether that is a switch."""
+
+    peer: str
+    switch: bool
+
+
+class Nvml:
+    """NVML, initialised on first use.
+
+    Args:
+        library: Path of libnvidia-ml.so.1; empty: found by its name.
+    """
+
+    def __init__(self, library: str = "") -> None:
+        self._library = library
+        self._lock = threading.RLock()
+        self._module: ModuleType | None = None
+        self._events: Any = None
+        self._registered: set[str] = set()
+
+    @contextlib.contextmanager
+    def _calling(self, call: str, card: str = "") -> Iterator[ModuleType]:
+        """The binding, with its errors turned into ours."""
+        module = self._open()
+        try:
+            yield module
+        except module.NVMLError as error:
+            raise NvmlError(call, int(error.value), str(error), card) from error
+        except (OSError, AttributeError, UnicodeDecodeError, ValueError) as error:
+            raise NvmlError(call, -1, f"{type(error).__name__}: {error}", card) from error
+
+    def _open(self) -> ModuleType:
+        with self._lock:
+            if self._module is not None:
+                return self._module
+            import pynvml  # noqa: PLC0415 - only where a driver is wanted
+
+            if self._library:
+                try:
+                    pynvml.nvmlLib = ctypes.CDLL(self._library)
+                except OSError as error:
+                    raise NvmlError("dlopen", -1, f"{self._library}: {error}") from error
+            try:
+                pynvml.nvmlInit()
+            except pynvml.NVMLError as error:
+                hint = "" if self._library else "; is the NVIDIA driver installed, is libnvidia-ml.so.1 mounted?"
+                raise NvmlError("nvmlInit", int(error.value), f"{error}{hint}") from error
+            module: ModuleType = pynvml
+            self._module = module
+            return module
+
+    def close(self) -> None:
+        """Shut NVML down; it is opened again on the next call (after a driver reload)."""
+        with self._lock:
+            module, self._module, self._events = self._module, None, None
+            self._registered.clear()
+            if module is not None:
+                with contextlib.suppress(module.NVMLError):
+                    module.nvmlShutdown()
+
+    # --- devices -----------------------------------------------------------------------------------------------
+
+    def driver_version(self) -> str:
+        """Version of the driver, such as ``550.54.15``."""
+        with self._calling("nvmlSystemGetDriverVersion") as nvml:
+            return _text(nvml.nvmlSystemGetDriverVersion())
+
+    def cards(self) -> tuple[list[Card], list[NvmlError]]:
+        """Every card that answers, and the errors of those that do not.
+
+        Raises:
+            NvmlError: NVML itself does not work.
+        """
+        with self._calling("nvmlDeviceGetCount") as nvml:
+            count = nvml.nvmlDeviceGetCount()
+        found: list[Card] = []
+        errors: list[NvmlError] = []
+        for index in range(count):
+            try:
+                found.append(self._card(index))
+            except NvmlError as error:
+                errors.append(error)
+        return found, errors
+
+    def _card(self, index: int) -> Card:
+        with self._calling("nvmlDeviceGetHandleByIndex", f"card {index}") as nvml:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            uuid = _text(nvml.nvmlDeviceGetUUID(handle))
+        with self._calling("nvmlDeviceGetName", uuid) as nvml:
+            name = _text(nvml.nvmlDeviceGetName(handle))
+        with self._calling("nvmlDeviceGetMinorNumber", uuid) as nvml:
+            minor = int(nvml.nvmlDeviceGetMinorNumber(handle))
+        with self._calling("nvmlDeviceGetPciInfo", uuid) as nvml:
+            bus_id = _text(nvml.nvmlDeviceGetPciInfo(handle).busId)
+        memory = self._unless_unsupported(lambda: self._memory(handle, uuid)[0])
+        mig = self._unless_unsupported(lambda: self._mig(handle, uuid))
+        return Card(index, uuid, name, minor, memory, bus_id, bool(mig))
+
+    def _memory(self, handle: Any, uuid: str) -> tuple[int, int]:  # noqa: ANN401 - NVML's opaque handle
+        with self._calling("nvmlDeviceGetMemoryInfo", uuid) as nvml:
+            info = nvml.nvmlDeviceGetMemoryInfo(handle)
+            return int(info.total), int(info.used)
+
+    def _mig(self, handle: Any, uuid: str) -> bool:  # noqa: ANN401 - NVML's opaque handle
+        with self._calling("nvmlDeviceGetMigMode", uuid) as nvml:
+            return bool(nvml.nvmlDeviceGetMigMode(handle)[0])
+
+    def _unless_unsupported(self, call: Any) -> Any:  # noqa: ANN401 - passes through what the call answers
+        try:
+            return call()
+        except NvmlError as error:
+            if error.code == ERROR_NOT_SUPPORTED:
+                return None
+            raise
+
+    def _handle(self, uuid: str) -> Any:  # noqa: ANN401 - NVML's opaque handle
+        with self._calling("nvmlDeviceGetHandleByUUID", uuid) as nvml:
+            return nvml.nvmlDeviceGetHandleByUUID(uuid)
+
+    def usage(self, uuid: str) -> Usage:
+        """What a card does now.
+
+        Raises:
+            NvmlError: The card does not answer.
+        """
+        handle = self._handle(uuid)
+        used = self._unless_unsupported(lambda: self._memory(handle, uuid)[1])
+
+        def rates() -> tuple[int, int]:
+            with self._calling("nvmlDeviceGetUtilizationRates", uuid) as nvml:
+                found = nvml.nvmlDeviceGetUtilizationRates(handle)
+                return int(found.gpu), int(found.memory)
+
+        gpu, memory = self._unless_unsupported(rates) or (None, None)
+        return Usage(used, gpu, memory)
+
+    def processes(self, uuid: str) -> dict[int, int]:
+        """Bytes of device memory by host process id, as the driver counts it (0 where it does not say)."""
+        handle = self._handle(uuid)
+        with self._calling("nvmlDeviceGetComputeRunningProcesses", uuid) as nvml:
+            found = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            return {int(p.pid): int(p.usedGpuMemory or 0) for p in found}
+
+    def memory_node(self, uuid: str) -> int | None:
+        """NUMA node nearest to the card's memory, if NVML says."""
+        handle = self._handle(uuid)
+
+        def nodes() -> list[int]:
+            with self._calling("nvmlDeviceGetMemoryAffinity", uuid) as nvml:
+                return [int(word) for word in nvml.nvmlDeviceGetMemoryAffinity(handle, 1, 0)]
+
+        found = self._unless_unsupported(nodes) or [0]
+        return (found[0] & -found[0]).bit_length() - 1 if found[0] else None
+
+    # --- how cards are linked --------------------------------------------------------------------------------------
+
+    def common_ancestor(self, one: str, other: str) -> int:
+        """NVML's topology level between two cards (0 same board … 50 across CPUs)."""
+        first, second = self._handle(one), self._handle(other)
+        with self._calling("nvmlDeviceGetTopologyCommonAncestor", one) as nvml:
+            return int(nvml.nvmlDeviceGetTopologyCommonAncestor(first, second))
+
+    def links(self, uuid: str) -> list[Link]:
+        """The active NVLinks of a card."""
+        handle = self._handle(uuid)
+        found: list[Link] = []
+        for number in range(NVLINKS):
+            try:
+                with self._calling("nvmlDeviceGetNvLinkState", uuid) as nvml:
+                    if not nvml.nvmlDeviceGetNvLinkState(handle, number):
+                        continue
+                    peer = _text(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, number).busId)
+                    found.append(Link(peer.lower(), self._is_switch(handle, number)))
+            except NvmlError:
+                continue
+        return found
+
+    def _is_switch(self, handle: Any, number: int) -> bool:  # noqa: ANN401 - NVML's opaque handle
+        try:
+            with self._calling("nvmlDeviceGetNvLinkRemoteDeviceType") as nvml:
+                kind = int(nvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, number))
+                return kind == int(nvml.NVML_NVLINK_DEVICE_TYPE_SWITCH)
+        except NvmlError:
+            return False
+
+    # --- events ----------------------------------------------------------------------------------------------------
+
+    def watch(self, uuids: Sequence[str]) -> dict[str, NvmlError]:
+        """Register cards for critical errors; cards that can't be are returned with their error."""
+        if self._unless_unsupported(self._make_events) is None:
+            return {}
+        failed: dict[str, NvmlError] = {}
+        for uuid in uuids:
+            if uuid in self._registered:
+                continue
+            try:
+                handle = self._handle(uuid)
+                with self._calling("nvmlDeviceRegisterEvents", uuid) as nvml:
+                    wanted = (
+                        nvml.nvmlEventTypeXidCriticalError
+                        | nvml.nvmlEventTypeDoubleBitEccError
+                        | nvml.nvmlEventTypeSingleBitEccError
+                    )
+                    mask = wanted & int(nvml.nvmlDeviceGetSupportedEventTypes(handle))
+                    nvml.nvmlDeviceRegisterEvents(handle, mask, self._events)
+                self._registered.add(uuid)
+            except NvmlError as error:
+                if error.code == ERROR_NOT_SUPPORTED:
+                    self._registered.add(uuid)
+                else:
+                    failed[uuid] = error
+        return failed
+
+    def _make_events(self) -> Any:  # noqa: ANN401 - NVML's opaque event set
+        with self._lock, self._calling("nvmlEventSetCreate") as nvml:
+            if self._events is None:
+                self._events = nvml.nvmlEventSetCreate()
+            return self._events
+
+    def xids(self, most: int = 64) -> list[tuple[str, int]]:
+        """Critical errors since the last call, as (UUID, XID); UUID empty where the card can't be told.
+
+        Raises:
+            NvmlError: Waiting itself failed.
+        """
+        found: list[tuple[str, int]] = []
+        while self._events is not None and len(found) < most:
+            try:
+                with self._calling("nvmlEventSetWait") as nvml:
+                    event = nvml.nvmlEventSetWait_v2(self._events, 10)
+                    if int(event.eventType) != int(nvml.nvmlEventTypeXidCriticalError):
+                        continue
+            except NvmlError as error:
+                if error.code == ERROR_TIMEOUT:
+                    break
+                raise
+            found.append((self._event_card(event), int(event.eventData)))
+        return found
+
+    def _event_card(self, event: Any) -> str:  # noqa: ANN401 - NVML's structure
+        try:
+            with self._calling("nvmlDeviceGetUUID") as nvml:
+                return _text(nvml.nvmlDeviceGetUUID(event.device))
+        except NvmlError:
+            return ""
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,227 @@
+"""Settings of the NVIDIA node side: environment ``HAMI_NVIDIA_…``, over HAMi's per-node file, over device-config."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from hami_core import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Mode = Literal["hami-core", "mig", "mps"]
+CorePolicy = Literal["default", "force", "disable"]
+_FILE_LIMIT: Final = 4 << 20
+
+
+class NodeSettings(BaseSettings):
+    """Where things are on this node, and what its administrator wants.
+
+    Every field is the environment variable ``HAMI_NVIDIA_<NAME>``; lists are separated by commas. What the agent
+    itself is told (node name, state folder, …) it exports as ``HAMI_<NAME>``, and that counts here. Fields that are
+    None are taken from HAMi's per-node file and then from the ``nvidia`` section of device-config.yaml.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="HAMI_NVIDIA_", frozen=True, extra="ignore", populate_by_name=True)
+
+    node_name: str = Field(
+        default="", validation_alias=AliasChoices("HAMI_NVIDIA_NODE_NAME", "HAMI_NODE_NAME", "NODE_NAME")
+    )
+    nvml_library: str = ""
+    """libnvidia-ml.so.1 to load; empty: found by name."""
+    driver_root: Path = Path("/")
+    """Root of the driver's installation."""
+    driver_libraries: Annotated[tuple[Path, ...], NoDecode] = ()
+    """Host files to mount as the driver's libraries; empty: NVIDIA's own CDI spec, else found below driver_root."""
+    container_library_dir: str = ""
+    """Where containers see the driver's libraries; empty: the same folder as on the host."""
+    cdi_spec_dirs: Annotated[tuple[Path, ...], NoDecode] = Field(
+        default=(Path("/etc/cdi"), Path("/var/run/cdi")),
+        validation_alias=AliasChoices("HAMI_NVIDIA_CDI_SPEC_DIRS", "HAMI_CDI_SEARCH_DIRS"),
+    )
+    """Where NVIDIA's own CDI spec (of nvidia-ctk) may be."""
+    dev_root: Path = Path("/dev")
+    """Folder of the device nodes on the host."""
+    sys_root: Path = Path("/sys")
+    """Root of sysfs."""
+    state_dir: Path = Field(
+        default=Path("/var/lib/hami"), validation_alias=AliasChoices("HAMI_NVIDIA_STATE_DIR", "HAMI_STATE_DIR")
+    )
+    """The agent's folder on the host; the same path in the agent's own container."""
+    library_dir: Path | None = None
+    """Host folder for libvgpu.so, at the same path here; None: ``lib`` in the agent's folder."""
+    node_config: Path = Field(
+        default=Path("/config/config.json"),
+        validation_alias=AliasChoices("HAMI_NVIDIA_NODE_CONFIG", "HAMI_NODE_CONFIG_FILE"),
+    )
+    """HAMi's per-node file; optional."""
+    split_count: int | None = Field(default=None, ge=1, le=1000)
+    memory_scaling: float | None = Field(default=None, gt=0, le=100)
+    core_scaling: float | None = Field(default=None, gt=0, le=100)
+    preconfigured_memory_mib: int | None = Field(default=None, ge=0)
+    numa_topology: bool | None = None
+    operating_mode: Mode | None = None
+    core_policy: CorePolicy | None = None
+    topology_score: bool = Field(
+        default=False, validation_alias=AliasChoices("HAMI_NVIDIA_TOPOLOGY_SCORE", "ENABLE_TOPOLOGY_SCORE")
+    )
+    disable_health_checks: str = Field(
+        default="", validation_alias=AliasChoices("HAMI_NVIDIA_DISABLE_HEALTH_CHECKS", "DP_DISABLE_HEALTHCHECKS")
+    )
+    enable_health_checks: str = Field(
+        default="", validation_alias=AliasChoices("HAMI_NVIDIA_ENABLE_HEALTH_CHECKS", "DP_ENABLE_HEALTHCHECKS")
+    )
+    xid_recovery_s: float = Field(default=0.0, ge=0)
+    """Seconds after which a card with a critical error counts as recovered if it answers; 0: not before a restart."""
+    limits_mode: Literal["enforce", "observe", "off"] = Field(
+        default="enforce", validation_alias=AliasChoices("HAMI_NVIDIA_LIMITS_MODE", "HAMI_ENFORCEMENT")
+    )
+    legacy_metrics: bool = Field(
+        default=False, validation_alias=AliasChoices("HAMI_NVIDIA_LEGACY_METRICS", "HAMI_LEGACY_METRICS")
+    )
+
+    @field_validator("driver_libraries", "cdi_spec_dirs", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:  # noqa: ANN401 - text from the environment, or a sequence
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @property
+    def libraries(self) -> Path:
+        """Host folder for libvgpu.so."""
+        return self.library_dir or self.state_dir / "lib"
+
+
+class _Filter(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    uuid: tuple[str, ...] = ()
+    index: tuple[int, ...] = ()
+
+
+class _NodeEntry(BaseModel):
+    """One entry of HAMi's per-node file; keys are matched without regard to case, as Go does."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str = ""
+    operatingmode: Mode | None = None
+    devicesplitcount: int | None = Field(default=None, ge=0, le=1000)
+    devicememoryscaling: float | None = Field(default=None, ge=0, le=100)
+    devicecorescaling: float | None = Field(default=None, ge=0, le=100)
+    preconfigureddevicememory: int | None = Field(default=None, ge=0)
+    libcudaloglevel: str | None = None
+    enablenumatopology: bool | None = None
+    filterdevices: _Filter | None = None
+
+    @field_validator("operatingmode", mode="before")
+    @classmethod
+    def _empty_mode(cls, value: Any) -> Any:  # noqa: ANN401 - whatever the file holds
+        return value or None
+
+
+class NodeOptions(BaseModel):
+    """What holds on this node after all sources were laid over each other."""
+
+    model_config = ConfigDict(frozen=True)
+
+    mode: Mode = "hami-core"
+    split_count: int = Field(default=10, ge=1)
+    memory_scaling: float = Field(default=1.0, gt=0)
+    core_scaling: float = Field(default=1.0, gt=0)
+    preconfigured_memory_mib: int = 0
+    log_level: str | int = ""
+    numa_topology: bool = False
+    core_policy: CorePolicy = "default"
+    hidden_uuids: frozenset[str] = frozenset()
+    hidden_indices: frozenset[int] = frozenset()
+
+
+_FROM_CONFIG: Final = {
+    "deviceSplitCount": "split_count",
+    "deviceMemoryScaling": "memory_scaling",
+    "deviceCoreScaling": "core_scaling",
+    "preConfiguredDeviceMemory": "preconfigured_memory_mib",
+    "libCudaLogLevel": "log_level",
+    "enableNumaTopology": "numa_topology",
+    "gpuCorePolicy": "core_policy",
+}
+_FROM_NODE: Final = {
+    "operatingmode": "mode",
+    "devicesplitcount": "split_count",
+    "devicememoryscaling": "memory_scaling",
+    "devicecorescaling": "core_scaling",
+    "preconfigureddevicememory": "preconfigured_memory_mib",
+    "libcudaloglevel": "log_level",
+    "enablenumatopology": "numa_topology",
+}
+_FROM_SETTINGS: Final = {
+    "operating_mode": "mode",
+    "split_count": "split_count",
+    "memory_scaling": "memory_scaling",
+    "core_scaling": "core_scaling",
+    "preconfigured_memory_mib": "preconfigured_memory_mib",
+    "numa_topology": "numa_topology",
+    "core_policy": "core_policy",
+}
+
+
+def options(settings: NodeSettings, section: Mapping[str, Any]) -> NodeOptions:
+    """What holds on this node.
+
+    Args:
+        settings: The node's settings; they win.
+        section: The ``nvidia`` section of device-config by HAMi's keys; it gives the defaults.
+
+    Raises:
+        ConfigError: The per-node file or a value is wrong.
+    """
+    found: dict[str, Any] = {}
+    if section.get("disableCoreLimit"):
+        found["core_policy"] = "disable"
+    found.update({ours: section[key] for key, ours in _FROM_CONFIG.items() if section.get(key) not in (None, "")})
+    if section.get("disableCoreLimit"):
+        found["core_policy"] = "disable"
+    for entry in _node_entries(settings):
+        values = entry.model_dump()
+        # As in HAMi an entry's zero means "not set"; its false does override here.
+        found.update(
+            {o: values[k] for k, o in _FROM_NODE.items() if values[k] not in (None, "", 0) or values[k] is False}
+        )
+        if entry.filterdevices and (entry.filterdevices.uuid or entry.filterdevices.index):
+            found["hidden_uuids"] = frozenset(entry.filterdevices.uuid)
+            found["hidden_indices"] = frozenset(entry.filterdevices.index)
+    for key, ours in _FROM_SETTINGS.items():
+        value = getattr(settings, key)
+        if value is not None:
+            found[ours] = value
+    try:
+        return NodeOptions(**found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"nvidia node option {first['loc'][0]}", first["msg"]) from error
+
+
+def _node_entries(settings: NodeSettings) -> list[_NodeEntry]:
+    path = settings.node_config
+    try:
+        data = path.read_bytes()[: _FILE_LIMIT + 1]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ConfigError(str(path), f"can't be read: {error.strerror}") from error
+    try:
+        content = _lowered(json.loads(data))
+        entries = [_NodeEntry.model_validate(entry) for entry in (content.get("nodeconfig") or [])]
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(str(path), f"is not HAMi's per-node configuration: {error}") from error
+    return [entry for entry in entries if entry.name == settings.node_name]
+
+
+def _lowered(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(value, dict):
+        return {str(key).lower(): _lowered(item) for key, item in value.items()}
+    return [_lowered(item) for item in value] if isinstance(value, list) else value
