@@ -1,12 +1,22 @@
-"""Which nodes a pod fits on, and which of them are best."""
+"""Which nodes a pod fits on, and which of them are best.
+
+For independent devices the count of fitting cards *is* the exact answer, for the whole cluster at once. Where a later
+container depends on what an earlier one took, a node fits for sure when cards enough fit beforehand that the earlier
+containers cannot spoil them all; the rest is placed, in columns or, where vendors have a say (MIG, links, quotas on
+mixed cards), by the walk of `hami_core.placement`, in score order until enough nodes are found.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
-from hami_core.inventory.names import RawNames
+import numpy as np
+
+from hami_core.inventory.columns import MAX_WIDTH, NOT_ENOUGH_CARDS, Columns, counted, greatest, histogram_text
+from hami_core.inventory.names import NameIndex
 from hami_core.inventory.outcome import FilterOutcome, Refusals
-from hami_core.model import Allocation
+from hami_core.model import Allocation, ContainerKind
 from hami_core.placement.place import place
 from hami_core.placement.policy import prefers_low_score
 from hami_core.wire import reasons
@@ -14,10 +24,15 @@ from hami_core.wire import reasons
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hami_core.inventory.names import RawNames
     from hami_core.inventory.nodes import Node
     from hami_core.inventory.table import Cluster
+    from hami_core.placement.fit import Ask
     from hami_core.placement.place import Plan
     from hami_core.placement.quota import QuotaBook
+
+_BLOCK: Final = 512
+"""Nodes placed at once in columns before looking whether enough are found."""
 
 
 class Search:
@@ -27,30 +42,317 @@ class Search:
         self._cluster = cluster
         self._nodes = nodes
         self._quota = quota
+        self._names = NameIndex(cluster)
 
     def run(self, plan: Plan, names: Sequence[str] | RawNames, limit: int) -> FilterOutcome:
         """Rank the nodes named."""
-        asked = names.decode() if isinstance(names, RawNames) else names
-        keys = self._cluster.keys(low_first=prefers_low_score(plan.node_policy)).tolist()
-        fits: list[tuple[int, str, float]] = []
-        refused: dict[str, list[str]] = {}
-        for name in dict.fromkeys(asked):
-            verdict = self._verdict(plan, name)
-            if isinstance(verdict, str):
-                refused.setdefault(verdict, []).append(name)
-            else:
-                fits.append((keys[self._cluster.columns[name]], name, verdict))
-        fits.sort(reverse=True)
-        count = sum(len(group) for group in refused.values())
-        return FilterOutcome([(n, s) for _, n, s in fits[:limit]], Refusals(count, lambda: refused), len(fits))
+        asked = self._names.find(names)
+        query = Query(plan, self._cluster, self._nodes, self._quota)
+        best, fitting, refused = query.answer(asked.mask, limit)
+        node_level = {reasons.NODE_UNREGISTERED: asked.unknown, reasons.NODE_USAGE_UNAVAILABLE: asked.closed}
 
-    def _verdict(self, plan: Plan, name: str) -> str | float:
-        node = self._nodes.get(name)
-        if node is None:
-            return reasons.NODE_UNREGISTERED
-        if node.closed:
-            return reasons.NODE_USAGE_UNAVAILABLE
-        placed = place(name, node.cards(plan.request.families), plan, self._quota)
-        if not isinstance(placed, Allocation):
-            return placed.short
-        return float(self._cluster.scores[node.column])
+        def render() -> dict[str, list[str]]:
+            groups = {word: list(group) for word, group in node_level.items() if group}
+            for word, group in query.reasons(refused).items():
+                groups.setdefault(word, []).extend(group)
+            return groups
+
+        count = len(refused) + len(asked.unknown) + len(asked.closed)
+        return FilterOutcome(best, Refusals(count, render), fitting)
+
+
+class Query:
+    """One Filter."""
+
+    def __init__(self, plan: Plan, cluster: Cluster, nodes: Mapping[str, Node], quota: QuotaBook) -> None:
+        self._plan = plan
+        self._cluster = cluster
+        self._nodes = nodes
+        self._quota = quota
+        self._asks = [
+            (container.kind, ask)
+            for container, asks in zip(plan.request.containers, plan.asks, strict=True)
+            for ask in asks
+        ]
+        self._quota_bound, self._quota_hopeless = self._quota_verdict()
+        self._failed: np.ndarray | None = None
+        self._odd = self._odd_nodes()
+
+    # --- verdicts ----------------------------------------------------------------------------------------------
+
+    def answer(self, mask: np.ndarray, limit: int) -> tuple[list[tuple[str, float]], int, np.ndarray]:
+        """(best nodes with scores, nodes known to fit, columns known to be refused)."""
+        if self._plan.unknown or self._quota_hopeless:
+            return [], 0, np.flatnonzero(mask)
+        possible, sure = self._judge(mask)
+        refused = np.flatnonzero(mask & ~possible)
+        columns = np.flatnonzero(possible)
+        if self._scores_nodes():
+            best, more = self._placed_and_scored(columns, limit)
+            return best, len(columns) - len(more), np.concatenate([refused, more])
+        keys = self._cluster.keys(low_first=prefers_low_score(self._plan.node_policy))[columns]
+        if sure[columns].all():
+            if len(columns) > limit:
+                top = np.argpartition(keys, -limit)[-limit:] if limit else np.empty(0, np.intp)
+            else:
+                top = np.arange(len(columns))
+            chosen = columns[top[np.argsort(-keys[top])]]
+            return self._named(chosen), len(columns), refused
+        found, more = self._in_order(columns[np.argsort(-keys)], sure, limit)
+        known = int(sure[columns].sum()) + int((~sure[found]).sum())
+        return self._named(found), known, np.concatenate([refused, more])
+
+    def _judge(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes that may fit, and those of them that fit for sure."""
+        possible, sure = mask.copy(), mask.copy()
+        staying: dict[str, int] = {}
+        for kind, ask in self._asks:
+            word = ask.rules.family.word
+            table = self._cluster.tables.get(word)
+            if table is None or not table.width:
+                return np.zeros_like(mask), np.zeros_like(mask)
+            columns = Columns(table, self._cluster.size)
+            failed = columns.failed_checks(ask, columns.need(ask))
+            self._failed = failed
+            fitting = failed == 0
+            before = staying.get(word, 0)
+            possible &= columns.fits(ask, fitting)
+            if before:
+                sure &= columns.fits(ask, fitting, before)
+            if kind is not ContainerKind.INIT:
+                staying[word] = before + ask.request.count
+        if self._odd is not None:
+            possible |= self._odd & mask
+            sure &= ~self._odd
+        sure &= possible
+        if self._must_walk():
+            sure[:] = False
+        return possible, sure
+
+    def _in_order(self, columns: np.ndarray, sure: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
+        """Go through nodes best first until ``limit`` are found: (found, refused on the way)."""
+        found: list[int] = []
+        refused: list[int] = []
+        size = _BLOCK if self._in_columns() else max(limit, 1)
+        for start in range(0, len(columns), size):
+            if len(found) >= limit:
+                break
+            block = columns[start : start + size]
+            fits = self._settle(block, sure, limit - len(found))
+            for column in block.tolist():
+                if len(found) >= limit:
+                    break
+                verdict = fits.get(column)
+                if verdict is None:
+                    verdict = self._walk_fits(column)
+                (found if verdict else refused).append(column)
+        return np.array(found, np.intp), np.array(refused, np.intp)
+
+    def _settle(self, block: np.ndarray, sure: np.ndarray, wanted: int) -> dict[int, bool]:
+        """Verdicts on a block of nodes as far as they come without a walk."""
+        known = dict.fromkeys(block[sure[block]].tolist(), True)
+        if len(known) >= wanted and sure[block[:wanted]].all():
+            return known
+        open_ones = block[~sure[block]]
+        if self._odd is not None:
+            open_ones = open_ones[~self._odd[open_ones]]
+        if self._in_columns() and len(open_ones):
+            keys = self._greedy(open_ones)
+            known.update(zip(open_ones.tolist(), (keys == _FITS).tolist(), strict=True))
+        return known
+
+    def _walk_fits(self, column: int) -> bool:
+        return isinstance(self._place(column), Allocation)
+
+    def _place(self, column: int) -> Allocation | str:
+        name = self._cluster.names[column]
+        node = self._nodes[name]
+        placed = place(name, node.cards(self._plan.request.families), self._plan, self._quota)
+        return placed if isinstance(placed, Allocation) else placed.short
+
+    def _placed_and_scored(self, columns: np.ndarray, limit: int) -> tuple[list[tuple[str, float]], np.ndarray]:
+        """Place on every node and add what vendors say of the allocation to the node's score."""
+        fits: list[tuple[float, int]] = []
+        refused: list[int] = []
+        for column in columns.tolist():
+            placed = self._place(column)
+            if isinstance(placed, Allocation):
+                fits.append((self._total(column, placed), column))
+            else:
+                refused.append(column)
+        low_first = prefers_low_score(self._plan.node_policy)
+        ranks = self._cluster.ranks()
+        fits.sort(key=lambda fit: (fit[0] if low_first else -fit[0], -int(ranks[fit[1]])))
+        best = [(str(self._cluster.names[column]), score) for score, column in fits[:limit]]
+        return best, np.array(refused, np.intp)
+
+    def _total(self, column: int, placed: Allocation) -> float:
+        total = float(self._cluster.scores[column])
+        facts = self._nodes[placed.node].facts
+        for word in placed.families:
+            score_node = self._plan.rules[word].score_node
+            if score_node is not None:
+                total += score_node(facts, placed, self._plan.node_policy)
+        return total
+
+    def _named(self, columns: np.ndarray) -> list[tuple[str, float]]:
+        names, scores = self._cluster.names[columns].tolist(), self._cluster.scores[columns].tolist()
+        return list(zip(names, scores, strict=True))
+
+    # --- which way ---------------------------------------------------------------------------------------------
+
+    def _odd_nodes(self) -> np.ndarray | None:
+        """Nodes with devices whose accounting is the vendor's."""
+        odd: np.ndarray | None = None
+        for _, ask in self._asks:
+            table = self._cluster.tables.get(ask.rules.family.word)
+            if table is not None and ask.rules.account is not None:
+                here = table.odd[: self._cluster.size]
+                odd = here if odd is None else odd | here
+        return odd if odd is not None and odd.any() else None
+
+    def _must_walk(self) -> bool:
+        """Whether no node can be judged in columns alone."""
+        return self._quota_bound or any(
+            ask.custom is not None and (ask.rules.fit_mask is None or ask.rules.family.depends_on_chosen)
+            for _, ask in self._asks
+        )
+
+    def _in_columns(self) -> bool:
+        """Whether containers that depend on each other can be placed in columns."""
+        return not self._must_walk() and not any(
+            ask.chooses or ask.policy.chain is not None or ask.custom is not None or self._is_wide(ask)
+            for _, ask in self._asks
+        )
+
+    def _is_wide(self, ask: Ask) -> bool:
+        table = self._cluster.tables.get(ask.rules.family.word)
+        return table is not None and (table.width > MAX_WIDTH or max(table.numas) > 255 or len(table.numas) > MAX_WIDTH)
+
+    def _scores_nodes(self) -> bool:
+        return any(ask.rules.score_node is not None for _, ask in self._asks)
+
+    def _quota_verdict(self) -> tuple[bool, bool]:
+        """(whether the quota may bind on some node, whether it refuses on every node)."""
+        bound = False
+        most: dict[str, list[int]] = {}
+        for _, ask in self._asks:
+            family = ask.rules.family
+            if not family.checks_quota_in_fit:
+                continue
+            rooms = self._quota.room(self._plan.request.namespace, family.word)
+            table = self._cluster.tables.get(family.word)
+            if rooms == (None, None) or table is None:
+                continue
+            request = ask.request
+            largest = int(table.total_memory.max(initial=0))
+            amounts = (request.count * request.memory_on(largest), request.count * ask.cores)
+            odd = bool(table.odd.any())  # an instance may book fewer cores than were asked for
+            least = (request.count * request.memory_mib, ask.cores if odd else request.count * ask.cores)
+            sums = most.setdefault(family.word, [0, 0])
+            for i, room in enumerate(rooms):
+                sums[i] += amounts[i]
+                if room is not None and least[i] > room:
+                    return True, True
+                bound = bound or (room is not None and (sums[i] > room or odd))
+        return bound, False
+
+    # --- containers that depend on each other, in columns -------------------------------------------------------
+
+    def _greedy(self, where: np.ndarray) -> np.ndarray:
+        """Place the pod on each of these nodes: `_FITS`, or the histogram of the first container that does not fit."""
+        result = np.full(len(where), _FITS, np.int64)
+        alive = np.arange(len(where))
+        tables = {ask.rules.family.word: self._cluster.tables.get(ask.rules.family.word) for _, ask in self._asks}
+        running = {w: Columns(table, self._cluster.size, where) for w, table in tables.items() if table and table.width}
+        last = {ask.rules.family.word: i for i, (_, ask) in enumerate(self._asks)}
+        for number, (kind, ask) in enumerate(self._asks):
+            word = ask.rules.family.word
+            columns = running.get(word)
+            if columns is None:
+                result[alive] = NOT_ENOUGH_CARDS
+                return result
+            need = columns.need(ask)
+            failed = columns.failed_checks(ask, need)
+            fitting = failed == 0
+            fits = columns.fits(ask, fitting)
+            new = alive[~fits[alive]]
+            if len(new):
+                result[new] = columns.histogram(ask, failed)[new]
+                alive = alive[fits[alive]]
+            if number != last[word] and kind is not ContainerKind.INIT and len(alive):
+                self._take(columns, ask, fitting, need)
+        return result
+
+    def _take(self, columns: Columns, ask: Ask, fitting: np.ndarray, need: np.ndarray | int) -> None:
+        if ask.numa_bind:
+            fitting = _first_group(columns, ask, fitting)
+        columns.take(ask, greatest(columns.order(ask, fitting, need), ask.request.count), need)
+
+    # --- reasons -----------------------------------------------------------------------------------------------
+
+    def reasons(self, refused: np.ndarray) -> dict[str, list[str]]:
+        """Why each of these nodes is refused: reason → names."""
+        groups: dict[str, list[str]] = {}
+        present = np.array([c for c in refused.tolist() if self._cluster.names[c]], np.intp)
+        plain = present
+        if not self._has_plain_reasons():
+            plain = present[:0]
+        elif self._odd is not None:
+            plain = present[~self._odd[present]]
+        walked = np.setdiff1d(present, plain, assume_unique=True)
+        for column in walked.tolist():
+            placed = self._place(column)
+            word = reasons.NODE_UNFIT_POD if isinstance(placed, Allocation) else placed
+            groups.setdefault(word, []).append(self._cluster.names[column])
+        if len(plain):
+            self._group(plain, self._histograms(plain), groups)
+        return groups
+
+    def _histograms(self, where: np.ndarray) -> np.ndarray:
+        if len(self._asks) == 1 and self._failed is not None:
+            ask = self._asks[0][1]
+            columns = Columns(self._cluster.tables[ask.rules.family.word], self._cluster.size, where)
+            return columns.histogram(ask, self._failed[:, where])
+        return self._greedy(where)
+
+    def _group(self, where: np.ndarray, keys: np.ndarray, groups: dict[str, list[str]]) -> None:
+        order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        names = self._cluster.names[where[order]].tolist()
+        cuts = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), len(names)]
+        for start, end in pairwise(cuts):
+            key = int(ordered[start])
+            word = reasons.NODE_UNFIT_POD if key == _FITS else histogram_text(key)
+            groups.setdefault(word, []).extend(names[start:end])
+
+    def _has_plain_reasons(self) -> bool:
+        """Whether the columns know every reason word: HAMi's own, and no order of cards that only the walk follows."""
+        for _, ask in self._asks:
+            table = self._cluster.tables.get(ask.rules.family.word)
+            if table is None or not table.width:
+                continue
+            refusals = [ask.type_refusal(kind) for kind in table.kinds]
+            if any(r is not None and r.code != reasons.CARD_TYPE_MISMATCH for r in refusals):
+                return False
+            if any(r is not None and r.code != reasons.CARD_UUID_MISMATCH for r in ask.id_refusals()):
+                return False
+            if ask.custom is not None or self._is_wide(ask) or (ask.numa_bind and ask.mutex):
+                return False
+        return not self._must_walk() and (len(self._asks) == 1 or self._in_columns())
+
+
+_FITS: Final = -2
+"""Result of placing a pod on a node where it fits; no histogram is negative but `NOT_ENOUGH_CARDS`."""
+
+
+def _first_group(columns: Columns, ask: Ask, fitting: np.ndarray) -> np.ndarray:
+    """The fitting cards of the first NUMA node, in walk order, that has enough of them."""
+    chosen = np.zeros_like(fitting)
+    done = np.zeros(fitting.shape[1], np.bool_)
+    for group in columns.groups(ask):
+        here = fitting & group
+        take = (counted(here) >= ask.request.count) & ~done
+        chosen |= here & take
+        done |= take
+    return chosen

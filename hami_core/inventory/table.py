@@ -56,6 +56,7 @@ class Table:
         count: Cards per node.
         odd: Nodes with devices the vendor's `account` decides on: they are walked.
         numas: NUMA nodes seen.
+        places: Device id → its (column, position) on each node that has it.
     """
 
     def __init__(self, rules: VendorRules, capacity: int) -> None:
@@ -63,6 +64,8 @@ class Table:
         self.width = 0
         self.kinds: list[DeviceKind] = []
         self.numas: set[int] = {0}
+        self.places: dict[str, list[tuple[int, int]]] = {}
+        self._ids: dict[int, tuple[str, ...]] = {}
         self._kind_number: dict[DeviceKind, int] = {}
         self.count = np.zeros(capacity, np.int32)
         self.odd = np.zeros(capacity, np.bool_)
@@ -99,6 +102,10 @@ class Table:
         self.static[:, column] = ABSENT
         self.count[column] = 0
         self.odd[column] = False
+        for at, device_id in enumerate(self._ids.pop(column, ())):
+            self.places[device_id].remove((column, at))
+            if not self.places[device_id]:
+                del self.places[device_id]
 
     def fill(self, column: int, family: FamilyDevices) -> None:
         """Write a node's devices."""
@@ -107,8 +114,10 @@ class Table:
         self.clear(column)
         modes = self.rules.family.account_modes
         self.count[column] = len(family.devices)
+        self._ids[column] = tuple(device.id for device in family.devices)
         for at, device in enumerate(family.devices):
             self.numas.add(device.numa)
+            self.places.setdefault(device.id, []).append((column, at))
             self.kind[at, column] = self._number(device.kind)
             self.total_memory[at, column] = device.memory_mib
             self.total_cores[at, column] = device.cores

@@ -107,6 +107,16 @@ class Ask:
             answer = self._ids[key] = self.rules.check_uuid(self.request, device_id)
             return answer
 
+    def id_refusals(self) -> list[Reason | None]:
+        """The distinct answers the vendor gave about device ids so far."""
+        return list(self._ids.values())
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the vendor's `choose` picks among the cards that fit."""
+        words = self.rules.family.choose_policies
+        return self.rules.choose is not None and (words is None or bool(words & self.policy.tokens))
+
     def counts_apart(self, card: Card) -> bool:
         """Whether the vendor's `account` decides what such a device gives (MIG)."""
         modes = self.rules.family.account_modes
@@ -213,11 +223,11 @@ def walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None = None) -> Fit
         admits: Says whether the namespace's quota allows the container these slices; None: no quota.
     """
     choose = ask.rules.choose
-    if choose is None:
+    if choose is None or not ask.chooses:
         return _walk(ordered, ask, admits, gather=False)
     fit = _walk(ordered, ask, None if admits is None else (lambda pieces: admits(pieces[-1:])), gather=True)
     if not fit.fits:
-        return fit if admits is None else _walk(ordered, ask, admits, gather=False)
+        return fit
     candidates = fit.picks
     count = ask.request.count
     wanted = (

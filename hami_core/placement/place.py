@@ -60,6 +60,7 @@ class Plan:
     ) -> None:
         given = defaults or PolicyDefaults()
         self.request = request
+        self.rules = rules
         self.node_policy = request.node_policy or given.node_policy
         self.device_policy = device_policy(request.device_policy or given.device_policy)
         self.unknown = next((word for word in request.families if word not in rules), "")

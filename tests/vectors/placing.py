@@ -39,7 +39,7 @@ def nvidia_rules(**config: Any) -> VendorRules:
         family,
         check_type=nvidia.check_type,
         check_uuid=nvidia.check_uuid,
-        choose=nvidia.choose,
+        choose=lambda request, candidates, policy: nvidia.choose(request, candidates),
         account=lambda request, device, piece, taken: nvidia.account(device, piece),
     )
 

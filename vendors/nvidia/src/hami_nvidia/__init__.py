@@ -74,10 +74,8 @@ class Nvidia:
         return default_check_uuid(request, device_id, self._family)
 
     @hookimpl
-    def choose(self, request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | None:
-        """The best-linked cards, for pods that ask for it."""
-        if topology.POLICY not in {word.strip() for word in policy.split(",")}:
-            return None
+    def choose(self, request: Request, candidates: tuple[DeviceUsage, ...]) -> tuple[int, ...]:
+        """The best-linked cards; asked under the policy ``topology-aware`` only."""
         return topology.choose([usage.device for usage in candidates], request.count)
 
     @hookimpl

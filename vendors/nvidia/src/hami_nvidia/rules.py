@@ -10,7 +10,7 @@ from hami_core import Capability, Family, Grade, Reason, Resources, SelectorKeys
 from hami_core.wire import keys
 from hami_core.wire.node import decode_cordon, decode_pair_scores
 from hami_core.wire.reasons import CARD_TYPE_MISMATCH
-from hami_nvidia import mig
+from hami_nvidia import mig, topology
 from hami_nvidia.request import NUMA_BIND
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def family(config: NvidiaConfig) -> Family:
         memory_factor=max(config.memory_factor, 1),
         checks_quota_in_fit=True,
         account_modes=frozenset({mig.MODE}),
+        choose_policies=frozenset({topology.POLICY}),
         capabilities=MappingProxyType(CAPABILITIES),
     )
 
