@@ -1,0 +1,72 @@
+"""The outcome of a conformance run, for people, for machines, and for the table of capabilities in the docs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Outcome = Literal["passed", "failed", "skipped", "xfailed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One test.
+
+    Attributes:
+        suite: The subject.
+        test: Its name without ``test_``.
+        outcome: How it ended.
+        detail: Why it failed, was skipped or does not apply.
+    """
+
+    suite: str
+    test: str
+    outcome: Outcome
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One vendor's run.
+
+    Attributes:
+        vendor: Entry-point name.
+        distribution: Distribution name.
+        version: Its version.
+        api_version: The contract version it was held against.
+        results: Every test.
+        capabilities: Family → capability → what the vendor declares.
+    """
+
+    vendor: str
+    distribution: str
+    version: str
+    api_version: str
+    results: tuple[Result, ...]
+    capabilities: dict[str, dict[str, str]]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed and something ran."""
+        return any(r.outcome == "passed" for r in self.results) and all(r.outcome != "failed" for r in self.results)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**asdict(self), "passed": self.passed}
+
+    def __str__(self) -> str:
+        lines = [f"{self.vendor} ({self.distribution} {self.version}) against hook API {self.api_version}"]
+        suite = ""
+        for result in self.results:
+            if result.suite != suite:
+                suite = result.suite
+                lines.append(f"  {suite}")
+            lines.append(f"    {result.outcome:<8} {result.test.replace('_', ' ')}")
+            if result.detail and result.outcome != "passed":
+                lines += [f"             {line}" for line in result.detail.strip().splitlines()]
+        counts = Counter(result.outcome for result in self.results)
+        lines.append(
+            f"{'PASSED' if self.passed else 'FAILED'}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
+        )
+        return "\n".join(lines)

@@ -1,0 +1,103 @@
+"""Inputs of the kit: made-up nodes, and hypothesis strategies for containers, annotations and devices in use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from hami_core.model import (
+    INT32_MAX,
+    ContainerKind,
+    ContainerSpec,
+    Device,
+    DeviceUsage,
+    Family,
+    NodeFacts,
+    PodFacts,
+)
+from hami_core.plugins.vendor import declared_keys
+from hami_core.wire.node import encode_devices_csv, encode_devices_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ODD_TEXT = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from(["", " ", ",", "a,b,,c", "\x00", "0" * 300, "[]", "{}", "null", '[{"id": 1}]', "[[[[", "true"]),
+)
+"""Text no annotation should hold, and some that one might."""
+
+QUANTITIES = st.one_of(
+    st.integers(-(2**70), 2**70).map(str),
+    st.sampled_from(["0", "1", "2", "100", "101", "1.5", "16Gi", "1e3", "-1", "+1", "1m", "", "NaN", "0x10", "1_000"]),
+    st.text(max_size=8),
+)
+"""Amounts as a manifest may hold them, and text that is none."""
+
+
+def made_up_nodes(families: Sequence[Family]) -> tuple[NodeFacts, ...]:
+    """Nodes with two devices a family: in both register formats of HAMi, and by capacity."""
+    annotations: list[dict[str, str]] = [{}, {}]
+    capacity: dict[str, str] = {}
+    for family in families:
+        capacity |= dict.fromkeys(family.resources.names(), "16")
+        devices = [
+            Device(f"{family.word}-{index}", index, 10, 16384, 100, f"{family.word}-model", family.word)
+            for index in range(2)
+        ]
+        if family.register_key:
+            annotations[0][family.register_key] = encode_devices_json(devices)
+            annotations[1][family.register_key] = encode_devices_csv(devices)
+    return tuple(
+        NodeFacts(f"node-{position}", found, {}, capacity, capacity) for position, found in enumerate(annotations)
+    )
+
+
+def pods(families: Sequence[Family]) -> st.SearchStrategy[PodFacts]:
+    """Pods with any text in any of the declared annotations."""
+    keys = sorted(declared_keys(families))
+    values = st.dictionaries(st.sampled_from(keys), ODD_TEXT, max_size=4) if keys else st.just({})
+    return values.map(lambda annotations: PodFacts("default", "pod", "uid", annotations))
+
+
+def odd_containers(families: Sequence[Family]) -> st.SearchStrategy[ContainerSpec]:
+    """Containers with any amount, or no amount at all, of the vendor's resources."""
+    names = st.sampled_from([name for family in families for name in family.resources.names()])
+    amounts = st.dictionaries(names, QUANTITIES, max_size=5)
+    return st.builds(
+        ContainerSpec,
+        name=st.just("main"),
+        kind=st.sampled_from(ContainerKind),
+        limits=amounts,
+        requests=amounts,
+        env_names=st.just(frozenset({"PATH"})),
+        privileged=st.booleans(),
+    )
+
+
+def plain_containers(family: Family) -> st.SearchStrategy[ContainerSpec]:
+    """Containers that ask for a family in a sensible way."""
+    names = family.resources
+    optional = {
+        names.memory: st.integers(0, 40000),
+        names.memory_percentage: st.integers(1, 100),
+        names.cores: st.integers(0, 100),
+    }
+    limits = st.fixed_dictionaries(
+        {names.count: st.integers(1, 4)}, optional={name: amount for name, amount in optional.items() if name}
+    )
+    return limits.map(
+        lambda amounts: ContainerSpec("main", ContainerKind.APP, {name: str(value) for name, value in amounts.items()})
+    )
+
+
+def usages(device: Device) -> st.SearchStrategy[DeviceUsage]:
+    """A device with anything booked on it that it can hold."""
+    return st.builds(
+        DeviceUsage,
+        device=st.just(device),
+        used_slots=st.integers(0, min(device.slots, INT32_MAX)),
+        used_memory_mib=st.integers(0, device.memory_mib),
+        used_cores=st.integers(0, device.cores),
+    )

@@ -1,0 +1,64 @@
+"""`VendorSuite`: all suites in one class, and the guard against leaving out a test in silence."""
+
+# ruff: noqa: S101 - these are tests
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hami_core.testing.suites.admission import AdmissionSuite
+from hami_core.testing.suites.allocate import AllocateSuite
+from hami_core.testing.suites.budget import BudgetSuite
+from hami_core.testing.suites.capability import CapabilitySuite
+from hami_core.testing.suites.discovery import DiscoverySuite
+from hami_core.testing.suites.fit import FitSuite
+from hami_core.testing.suites.inventory import InventorySuite
+from hami_core.testing.suites.placement import PlacementSuite
+from hami_core.testing.suites.purity import PuritySuite
+
+if TYPE_CHECKING:
+    import pytest
+
+SUITES: tuple[type, ...] = (
+    DiscoverySuite,
+    CapabilitySuite,
+    InventorySuite,
+    AdmissionSuite,
+    FitSuite,
+    PlacementSuite,
+    PuritySuite,
+    BudgetSuite,
+    AllocateSuite,
+)
+
+
+def standard_tests() -> dict[str, type]:
+    """Every test of the kit, by name, with the suite it belongs to."""
+    return {name: suite for suite in SUITES for name in vars(suite) if name.startswith("test_")}
+
+
+class VendorSuite(
+    DiscoverySuite,
+    CapabilitySuite,
+    InventorySuite,
+    AdmissionSuite,
+    FitSuite,
+    PlacementSuite,
+    PuritySuite,
+    BudgetSuite,
+    AllocateSuite,
+):
+    """Inherit, fill in the fixture ``vendor`` (and ``node_side``), done. See `hami_core.testing.suites.case`."""
+
+    def test_no_standard_test_was_replaced_in_silence(self) -> None:
+        """A test that does not apply is overridden with ``@pytest.mark.xfail(reason=…)``, never dropped."""
+        replaced = [
+            name
+            for name, suite in standard_tests().items()
+            if getattr(type(self), name, None) is not vars(suite)[name] and not _says_why(getattr(self, name, None))
+        ]
+        assert not replaced, f"replaced without @pytest.mark.xfail(reason=…): {', '.join(replaced)}"
+
+
+def _says_why(test: object) -> bool:
+    marks: list[pytest.Mark] = getattr(test, "pytestmark", [])
+    return any(mark.name == "xfail" and mark.kwargs.get("reason") for mark in marks)

@@ -1,0 +1,81 @@
+"""From what the user wrote to numbers, or to an error the user understands."""
+
+# ruff: noqa: S101 - these are tests
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hami_core.errors import RequestError
+from hami_core.model import ContainerKind, ContainerSpec, PodFacts
+from hami_core.testing import samples
+from hami_core.testing.suites.case import VendorCase
+from hami_core.testing.suites.inventory import RELAXED
+
+if TYPE_CHECKING:
+    from hami_core.plugins.problem import Reporter
+    from hami_core.plugins.vendor import LoadedVendor
+
+POD = PodFacts("default", "pod", "uid")
+
+
+class AdmissionSuite(VendorCase):
+    """Requests and admission."""
+
+    def test_one_device_is_one_device(self, loaded: LoadedVendor) -> None:
+        """The count resource alone makes a request."""
+        for family in loaded.families:
+            container = ContainerSpec("main", ContainerKind.APP, {family.resources.count: "1"})
+            request = loaded.parse_request(container, POD, family)
+            assert request is not None
+            assert request.count >= 1
+
+    def test_container_that_asks_for_nothing_gets_nothing(self, loaded: LoadedVendor) -> None:
+        """No resource of the vendor, no request, no mutation that says otherwise."""
+        container = ContainerSpec("main", ContainerKind.APP, {"cpu": "1", "memory": "1Gi"})
+        for family in loaded.families:
+            assert loaded.parse_request(container, POD, family) is None
+        mutation = loaded.mutate_admission(container, POD)
+        assert mutation is None or not mutation.uses_devices
+
+    @pytest.mark.parametrize("amount", ["-1", "1.5", "99999999999999999999", "abc", "", "1Qx"])
+    def test_impossible_count_is_refused_by_name(self, loaded: LoadedVendor, amount: str) -> None:
+        """The error names the resource, so that the user finds the line."""
+        for family in loaded.families:
+            container = ContainerSpec("main", ContainerKind.APP, {family.resources.count: amount})
+            with pytest.raises(RequestError) as raised:
+                loaded.parse_request(container, POD, family)
+            assert family.resources.count in str(raised.value)
+
+    @RELAXED
+    @given(data=st.data())
+    def test_requests_are_total_and_bounded(
+        self, loaded: LoadedVendor, reporter: Reporter, data: st.DataObject
+    ) -> None:
+        """Any amounts and annotations give a bounded request, none, or a `RequestError`; nothing else."""
+        container = data.draw(samples.odd_containers(loaded.families))
+        pod = data.draw(samples.pods(loaded.families))
+        for family in loaded.families:
+            try:
+                loaded.parse_request(container, pod, family)
+            except RequestError as error:
+                assert str(error)  # noqa: PT017
+        assert not reporter.failures
+
+    @RELAXED
+    @given(data=st.data())
+    def test_admission_is_total(self, loaded: LoadedVendor, reporter: Reporter, data: st.DataObject) -> None:
+        """Any container is changed, left alone or refused; the same one twice in the same way."""
+        container = data.draw(samples.odd_containers(loaded.families))
+        pod = data.draw(samples.pods(loaded.families))
+        answers: list[object] = []
+        for _ in range(2):
+            try:
+                answers.append(loaded.mutate_admission(container, pod))
+            except RequestError as error:
+                answers.append(str(error))
+        assert not reporter.failures
+        assert answers[0] == answers[1]

@@ -1,0 +1,107 @@
+"""What every suite needs: the vendor under test, its nodes and its devices, as fixtures."""
+
+# ruff: noqa: S101 - these are tests
+from __future__ import annotations
+
+import contextlib
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+import yaml
+
+from hami_core.errors import WireError
+from hami_core.model import EMPTY, NodeFacts
+from hami_core.plugins.discovery import NODE, VENDORS, Source, installed
+from hami_core.plugins.manager import build_vendor
+from hami_core.plugins.problem import Reporter
+from hami_core.testing import samples
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hami_core.model import Device
+    from hami_core.plugins.vendor import LoadedVendor
+
+
+class VendorCase:
+    """Fill in ``vendor``; the rest has working defaults."""
+
+    config: ClassVar[Mapping[str, Any]] = EMPTY
+    """Sections of the device-config to test with; none: the vendor's defaults."""
+
+    node_fixtures: ClassVar[str] = ""
+    """Glob, beside the test file, of Node manifests as the vendor's real node plugin leaves them, at least one per
+    device model. None: nodes are made up from the families' register keys and resource names."""
+
+    @pytest.fixture
+    def vendor(self) -> object:
+        """The scheduler-side object, as the entry point's class makes it."""
+        pytest.fail(f"{type(self).__name__} must define a fixture `vendor` that returns the vendor's object")
+
+    @pytest.fixture
+    def node_side(self) -> object | None:
+        """The node-side object, set up so that it finds at least one device here; None: not tested."""
+        return None
+
+    @pytest.fixture
+    def reporter(self) -> Reporter:
+        """Where failures of the vendor are counted."""
+        return Reporter()
+
+    @pytest.fixture
+    def loaded(self, vendor: object, reporter: Reporter) -> LoadedVendor:
+        """The scheduler side, loaded as the scheduler would."""
+        return build_vendor([(vendor, source_of(vendor, VENDORS))], [], self.config, reporter)
+
+    @pytest.fixture
+    def node_loaded(self, vendor: object, node_side: object | None, reporter: Reporter) -> LoadedVendor:
+        """Both sides, loaded as the agent would."""
+        if node_side is None:
+            pytest.skip("no node side to test: the fixture `node_side` returns None")
+        objects = [(vendor, source_of(vendor, VENDORS)), (node_side, source_of(node_side, NODE))]
+        return build_vendor(objects, [], self.config, reporter)
+
+    @pytest.fixture
+    def nodes(self, loaded: LoadedVendor) -> tuple[NodeFacts, ...]:
+        """The nodes to register."""
+        if not self.node_fixtures:
+            return samples.made_up_nodes(loaded.families)
+        folder = Path(inspect.getfile(type(self))).parent
+        files = sorted(folder.glob(self.node_fixtures))
+        assert files, f"no file matches {folder / self.node_fixtures}"
+        return tuple(node_facts(yaml.safe_load(file.read_text("utf-8"))) for file in files)
+
+    @pytest.fixture
+    def devices(self, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...]) -> tuple[Device, ...]:
+        """Every device the vendor reads from its nodes."""
+        found: list[Device] = []
+        for node in nodes:
+            # made-up nodes come in both of HAMi's formats, of which a vendor reads one
+            with contextlib.nullcontext() if self.node_fixtures else contextlib.suppress(WireError):
+                found += loaded.register(node) or ()
+        assert found, "register() finds no device on any node; give Node manifests in `node_fixtures`"
+        return tuple(found)
+
+
+def node_facts(manifest: Mapping[str, Any]) -> NodeFacts:
+    """What hooks see of a Node manifest."""
+    metadata, status = manifest.get("metadata") or {}, manifest.get("status") or {}
+    capacity = {key: str(value) for key, value in (status.get("capacity") or {}).items()}
+    return NodeFacts(
+        name=metadata.get("name", "node"),
+        annotations=dict(metadata.get("annotations") or {}),
+        labels=dict(metadata.get("labels") or {}),
+        capacity=capacity,
+        allocatable={key: str(value) for key, value in (status.get("allocatable") or capacity).items()},
+    )
+
+
+def source_of(plugin: object, group: str) -> Source:
+    """The installed entry point that names the object's class, else one that stands for none."""
+    cls = type(plugin)
+    for source, point in installed(group):
+        if point.module.partition(".")[0] == cls.__module__.partition(".")[0] and point.load() is cls:
+            return source
+    return Source(cls.__name__.lower(), group, f"{cls.__module__}:{cls.__qualname__}")

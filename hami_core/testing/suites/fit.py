@@ -1,0 +1,141 @@
+"""The rules on devices: total, repeatable, and never easier for who asks for more."""
+
+# ruff: noqa: S101 - these are tests
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from hami_core.errors import RequestError
+from hami_core.model import DeviceKind, DeviceUsage, Reason, Request, Slice
+from hami_core.testing import samples
+from hami_core.testing.suites.case import VendorCase
+from hami_core.testing.suites.inventory import RELAXED
+
+if TYPE_CHECKING:
+    from hami_core.model import Device, VendorRules
+    from hami_core.plugins.problem import Reporter
+    from hami_core.plugins.vendor import LoadedVendor
+
+
+class FitSuite(VendorCase):
+    """Checks on kinds, ids and candidates."""
+
+    @RELAXED
+    @given(data=st.data())
+    def test_checks_are_total_and_repeatable(
+        self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: Reporter, data: st.DataObject
+    ) -> None:
+        """Any declared annotation, any device: None or a reason, the same one again."""
+        rules, request = _asked(loaded, data)
+        device = data.draw(st.sampled_from(devices))
+        kind = data.draw(st.sampled_from([device.kind, DeviceKind(request.family, ""), DeviceKind("?", "?", "?")]))
+        usage = data.draw(samples.usages(device))
+        device_id = data.draw(st.one_of(st.just(device.id), samples.ODD_TEXT))
+        answers = [
+            (
+                rules.check_type(request, kind),
+                rules.check_uuid(request, device_id),
+                rules.custom_filter(request, usage, ()),
+                rules.custom_filter(request, usage, (usage,)),
+            )
+            for _ in range(2)
+        ]
+        assert not reporter.failures
+        assert answers[0] == answers[1]
+
+    @RELAXED
+    @given(data=st.data())
+    def test_asking_for_more_never_helps(
+        self, loaded: LoadedVendor, devices: tuple[Device, ...], data: st.DataObject
+    ) -> None:
+        """A device refused to a request is refused to one with more memory or cores."""
+        rules, request = _asked(loaded, data)
+        usage = data.draw(samples.usages(data.draw(st.sampled_from(devices))))
+        more = replace(
+            request,
+            memory_mib=request.memory_mib + data.draw(st.integers(0, 1000)) if request.memory_mib else 0,
+            cores=request.cores + data.draw(st.integers(0, 10)),
+        )
+        refused = rules.custom_filter(request, usage, ()) is not None
+        assert not refused or rules.custom_filter(more, usage, ()) is not None
+
+    @RELAXED
+    @given(data=st.data())
+    def test_mask_agrees_with_the_filter(
+        self, loaded: LoadedVendor, devices: tuple[Device, ...], data: st.DataObject
+    ) -> None:
+        """`fit_mask` and `custom_filter` are one rule written twice."""
+        rules, request = _asked(loaded, data)
+        if rules.fit_mask is None:
+            pytest.skip("the vendor has no fit_mask")
+        usages = [data.draw(samples.usages(device)) for device in devices]
+        mask = rules.fit_mask(request, _columns(usages))
+        if mask is not None:
+            one_by_one = [rules.custom_filter(request, usage, ()) is None for usage in usages]
+            assert mask[:, 0].tolist() == one_by_one
+
+    @RELAXED
+    @given(data=st.data())
+    def test_booked_slice_stays_on_its_device(
+        self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: Reporter, data: st.DataObject
+    ) -> None:
+        """What `account` makes of a slice is on the same device and never larger than the device."""
+        rules, request = _asked(loaded, data)
+        if rules.account is None:
+            pytest.skip("the vendor has no account")
+        device = data.draw(st.sampled_from(devices))
+        memory = min(request.memory_on(device.memory_mib), device.memory_mib)
+        plain = Slice(device.id, device.family, memory, min(request.cores, device.cores), device.family, device.mode)
+        usage = DeviceUsage(device)
+        booked = rules.account(replace(request, family=device.family), usage, plain, (usage,))
+        assert not reporter.failures
+        if booked is not None and not isinstance(booked, Reason):
+            assert booked.memory_mib <= device.memory_mib
+            assert booked.device_id == device.id
+
+    @RELAXED
+    @given(data=st.data())
+    def test_choice_is_among_the_candidates(
+        self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: Reporter, data: st.DataObject
+    ) -> None:
+        """`choose` answers positions, as many as were asked for, or leaves it to the policy."""
+        rules, request = _asked(loaded, data)
+        if rules.choose is None:
+            pytest.skip("the vendor has no choose")
+        candidates = tuple(DeviceUsage(device) for device in devices if device.family == request.family)
+        assume(len(candidates) > 0)
+        wanted = replace(request, count=data.draw(st.integers(1, len(candidates))))
+        rules.choose(wanted, candidates, data.draw(st.sampled_from(["binpack", "spread", "topology-aware"])))
+        assert not reporter.failures
+
+
+def _asked(loaded: LoadedVendor, data: st.DataObject) -> tuple[VendorRules, Request]:
+    """One family's rules, and a request as the vendor itself parses it."""
+    rules = data.draw(st.sampled_from(loaded.rules()))
+    container = data.draw(samples.plain_containers(rules.family))
+    try:
+        request = loaded.parse_request(container, data.draw(samples.pods([rules.family])), rules.family)
+    except RequestError:
+        request = None
+    assume(request is not None)
+    assert request is not None
+    return rules, request
+
+
+def _columns(usages: list[DeviceUsage]) -> dict[str, np.ndarray]:
+    values = {
+        "total_memory": [u.device.memory_mib for u in usages],
+        "free_memory": [u.device.memory_mib - u.used_memory_mib for u in usages],
+        "total_cores": [u.device.cores for u in usages],
+        "free_cores": [u.device.cores - u.used_cores for u in usages],
+        "slots": [u.device.slots for u in usages],
+        "used_slots": [u.used_slots for u in usages],
+        "numa": [u.device.numa for u in usages],
+    }
+    return {name: np.array(column, np.int64).reshape(-1, 1) for name, column in values.items()}

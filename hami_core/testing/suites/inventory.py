@@ -1,0 +1,90 @@
+"""`register`: total on whatever stands on a node, and true to what the vendor's node plugin writes."""
+
+# ruff: noqa: S101 - these are tests
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hami_core.errors import WireError
+from hami_core.model import NodeFacts
+from hami_core.testing import samples
+from hami_core.testing.suites.case import VendorCase
+
+if TYPE_CHECKING:
+    from hami_core.model import Device
+    from hami_core.plugins.problem import Reporter
+    from hami_core.plugins.vendor import LoadedVendor
+
+RELAXED = settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.differing_executors],
+)
+"""Fixtures are read only, so that one instance serves all examples."""
+
+
+class InventorySuite(VendorCase):
+    """From node objects to devices."""
+
+    def test_devices_are_found(self, devices: tuple[Device, ...]) -> None:
+        """Every device has slots, a type and something to share."""
+        for device in devices:
+            assert device.slots > 0, device
+            assert device.type, device
+
+    def test_node_without_the_vendors_traces_has_no_devices(self, loaded: LoadedVendor) -> None:
+        """An empty node object is nobody's business."""
+        assert not loaded.register(NodeFacts("empty"))
+
+    def test_same_node_gives_the_same_devices(self, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...]) -> None:
+        """Called again, also in another order, it answers the same."""
+        first = {node.name: _register(loaded, node) for node in nodes}
+        assert {node.name: _register(loaded, node) for node in reversed(nodes)} == first
+
+    @RELAXED
+    @given(data=st.data())
+    def test_register_is_total(
+        self, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...], reporter: Reporter, data: st.DataObject
+    ) -> None:
+        """Any text in any key gives devices, nothing, or a `WireError`; nothing else."""
+        node = data.draw(st.sampled_from(nodes))
+        keys = sorted({*node.annotations, *node.labels, *(f.register_key for f in loaded.families if f.register_key)})
+        names = sorted({*node.capacity, *(name for family in loaded.families for name in family.resources.names())})
+        changed = st.dictionaries(st.sampled_from(keys), samples.ODD_TEXT) if keys else st.just({})
+        capacity = st.dictionaries(st.sampled_from(names), samples.QUANTITIES)
+        drawn = data.draw(capacity)
+        odd = NodeFacts(
+            node.name, {**node.annotations, **data.draw(changed)}, data.draw(changed), {**node.capacity, **drawn}, drawn
+        )
+        _register(loaded, odd)
+        assert not reporter.failures
+
+    @RELAXED
+    @given(data=st.data())
+    def test_register_survives_half_written_annotations(
+        self, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...], reporter: Reporter, data: st.DataObject
+    ) -> None:
+        """A real annotation that was cut off, doubled or had a character changed."""
+        node = data.draw(st.sampled_from([node for node in nodes if node.annotations] or list(nodes)))
+        damaged = {key: data.draw(_damaged(text)) for key, text in node.annotations.items()}
+        _register(loaded, NodeFacts(node.name, damaged, node.labels, node.capacity, node.allocatable))
+        assert not reporter.failures
+
+
+def _register(loaded: LoadedVendor, node: NodeFacts) -> tuple[Device, ...] | None:
+    try:
+        return loaded.register(node)
+    except WireError:
+        return None
+
+
+def _damaged(text: str) -> st.SearchStrategy[str]:
+    position = st.integers(0, max(len(text) - 1, 0))
+    return st.one_of(
+        position.map(lambda cut: text[:cut]),
+        st.just(text * 2),
+        st.builds(lambda at, char: text[:at] + char + text[at + 1 :], position, st.characters()),
+    )

@@ -1,0 +1,80 @@
+"""The vendor under the real scheduler rules: pods are placed, and no device gives more than it has."""
+
+# ruff: noqa: S101 - these are tests
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hami_core.errors import RequestError
+from hami_core.inventory import Inventory, PolicyDefaults
+from hami_core.model import Allocation, ContainerKind, ContainerSpec, NodeFacts, PodFacts, Request
+from hami_core.placement.request import pod_request
+from hami_core.testing import samples
+from hami_core.testing.suites.case import VendorCase
+from hami_core.testing.suites.inventory import RELAXED
+
+if TYPE_CHECKING:
+    from hami_core.model import Device, PodRequest
+    from hami_core.plugins.problem import Reporter
+    from hami_core.plugins.vendor import LoadedVendor
+
+
+class PlacementSuite(VendorCase):
+    """Filter and Bind with the vendor's rules."""
+
+    def test_smallest_pod_is_scheduled(self, loaded: LoadedVendor, devices: tuple[Device, ...]) -> None:
+        """One device of each family that has one, nothing else said."""
+        inventory = _inventory(loaded, devices)
+        for family in loaded.families:
+            if any(device.family == family.word for device in devices):
+                container = ContainerSpec("main", ContainerKind.APP, {family.resources.count: "1"})
+                wanted = _pod(loaded, f"pod-{family.word}", container)
+                outcome = inventory.filter(wanted, ["node"])
+                assert [name for name, _ in outcome.best] == ["node"], dict(outcome.refused)
+                booked = inventory.book(wanted, "node")
+                assert isinstance(booked, Allocation), booked
+                assert len(booked.of(family.word)[0]) == wanted.containers[0].requests[0].count
+                loaded.patch_annotations(PodFacts("default", wanted.name, wanted.uid), booked)
+
+    @RELAXED
+    @given(data=st.data())
+    def test_no_device_is_overbooked(
+        self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: Reporter, data: st.DataObject
+    ) -> None:
+        """Whatever is booked, in whatever order: slots, memory and cores stay within each device."""
+        inventory = _inventory(loaded, devices)
+        for number in range(data.draw(st.integers(1, 12))):
+            family = data.draw(st.sampled_from(loaded.families))
+            container = data.draw(samples.plain_containers(family))
+            try:
+                inventory.book(_pod(loaded, f"pod-{number}", container), "node")
+            except RequestError:
+                continue
+        assert not reporter.failures
+        for usage in inventory.usage("node"):
+            assert usage.used_slots <= usage.device.slots, usage
+            assert usage.used_memory_mib <= usage.device.memory_mib, usage
+            assert usage.used_cores <= usage.device.cores, usage
+        assert inventory.drift() == 0
+
+
+def _inventory(loaded: LoadedVendor, devices: tuple[Device, ...]) -> Inventory:
+    """One node that has every device once."""
+    by_family: dict[str, dict[str, Device]] = defaultdict(dict)
+    for device in devices:
+        by_family[device.family].setdefault(device.id, device)
+    inventory = Inventory(loaded.rules(), PolicyDefaults())
+    inventory.set_node(NodeFacts("node"), {word: tuple(found.values()) for word, found in by_family.items()})
+    return inventory
+
+
+def _pod(loaded: LoadedVendor, name: str, container: ContainerSpec) -> PodRequest:
+    def parse(spec: ContainerSpec, pod: PodFacts) -> tuple[Request, ...]:
+        found = (loaded.parse_request(spec, pod, family) for family in loaded.families)
+        return tuple(request for request in found if request is not None)
+
+    return pod_request(name, "default", name, [container], {}, parse)
