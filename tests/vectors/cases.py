@@ -4,6 +4,9 @@ The files are ``*.json`` in this folder, or in the folder that the environment v
 format and names, other cases). A *path* names a part of them: ``"check_uuid"`` is that group's ``cases``,
 ``"node_lock.parse"`` a list inside a group, ``"vendors/codec.encode"`` one of ``vendors.json``.
 
+A foreign folder may leave groups out: their cases are then none (pytest reports the test as skipped, for want of
+parameters), while facts and configuration come from our own files.
+
 A module claims what it runs by calling `cases`, `rows` or `value` with literal paths; test_claims.py finds the parts
 nobody claims. A case remembers which of its keys were read: one that no runner looked at fails the test
 (`conftest.py`), so a key nobody knows never passes for checked.
@@ -73,40 +76,45 @@ class Case(Mapping[str, Any]):
 
 
 @cache
-def files() -> dict[str, dict[str, Any]]:
-    """File name → content of every vector file."""
-    found = {path.name: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+def files(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
+    """File name → content of every vector file of a folder."""
+    found = {path.name: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     if not found:
-        raise FileNotFoundError(f"no *.json in {FOLDER}")
+        raise FileNotFoundError(f"no *.json in {folder}")
     for name, content in found.items():
         if not isinstance(content, dict):
-            raise TypeError(f"{FOLDER / name}: expected an object of groups")
+            raise TypeError(f"{folder / name}: expected an object of groups")
     return found
 
 
 @cache
-def groups() -> dict[str, Any]:
+def groups(folder: Path = FOLDER) -> dict[str, Any]:
     """Group → content, over all files; those of ``vendors.json`` begin with ``vendors/``."""
     merged: dict[str, Any] = {}
-    for name, content in files().items():
+    for name, content in files(folder).items():
         for group in content.keys() - DESCRIPTIONS:
             full = f"vendors/{group}" if name.startswith("vendors") else group
             if full in merged:
-                raise ValueError(f"{FOLDER / name}: group {group!r} stands in another file too")
+                raise ValueError(f"{folder / name}: group {group!r} stands in another file too")
             merged[full] = content[group]
     return merged
 
 
-def value(path: str, default: Any = None) -> Any:
-    """What stands at a path; in a foreign folder the default where it is absent."""
-    found: Any = groups()
+def value(path: str) -> Any:
+    """What stands at a path: a fact, a table, a group."""
+    for folder in (FOLDER, OWN):
+        found, there = _at(path, groups(folder))
+        if there:
+            return found
+    raise KeyError(f"{FOLDER}: no vectors at {path!r}")
+
+
+def _at(path: str, found: Any) -> tuple[Any, bool]:
     for step in path.split("."):
         if not isinstance(found, dict) or step not in found:
-            if FOREIGN:
-                return default
-            raise KeyError(f"{FOLDER}: no vectors at {path!r}")
+            return None, False
         found = found[step]
-    return found
+    return found, True
 
 
 def cases(path: str, *, where: Callable[[Mapping[str, Any]], bool] | None = None) -> list[Any]:
@@ -116,7 +124,7 @@ def cases(path: str, *, where: Callable[[Mapping[str, Any]], bool] | None = None
         path: A group with ``cases``, or a list of objects.
         where: Take only the cases for which this holds; whoever filters says elsewhere what becomes of the rest.
     """
-    found = value(path, [])
+    found = _listed(path)
     head = {k: v for k, v in found.items() if k != "cases"} if isinstance(found, dict) else {}
     entries = found["cases"] if isinstance(found, dict) else found
     return [
@@ -126,14 +134,22 @@ def cases(path: str, *, where: Callable[[Mapping[str, Any]], bool] | None = None
     ]
 
 
+def _listed(path: str) -> Any:
+    """The content of a group with cases; in a foreign folder that leaves it out there are none."""
+    found, there = _at(path, groups())
+    if not there and not FOREIGN:
+        raise KeyError(f"{FOLDER}: no vectors at {path!r}")
+    return found if there else []
+
+
 def rows(path: str) -> list[Any]:
     """The rows of a list of lists at a path as parameters."""
-    return [pytest.param(row, id=f"{path}[{number}]") for number, row in enumerate(value(path, []))]
+    return [pytest.param(row, id=f"{path}[{number}]") for number, row in enumerate(_listed(path))]
 
 
 def head(path: str) -> dict[str, Any]:
     """What a group says beside its cases."""
-    found = value(path, {})
+    found = value(path)
     return {key: entry for key, entry in found.items() if key != "cases"}
 
 

@@ -108,8 +108,8 @@ def mig_slice(entry: dict[str, Any]) -> Slice:
 @pytest.mark.parametrize("kind", ["scheduled", "realised"])
 def test_mig_reservations_come_back_as_written(kind: str) -> None:
     samples = {
-        "scheduled": value("vendors/codec.migAllocations.scheduled", []),
-        "realised": value("vendors/codec.migAllocations.realised", []),
+        "scheduled": value("vendors/codec.migAllocations.scheduled"),
+        "realised": value("vendors/codec.migAllocations.realised"),
     }
     text = json.dumps(samples[kind], separators=(",", ":"))
     found = mig.decode_reservations(text)
@@ -126,7 +126,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("reason", value("vendors/codec.migAllocations.rejects", []))
+@pytest.mark.parametrize("reason", value("vendors/codec.migAllocations.rejects"))
 def test_broken_mig_reservations_are_refused(reason: str) -> None:
     assert reason in BROKEN, f"the runner has no sample for {reason!r}"
     sound = {

@@ -39,7 +39,7 @@ def stamped(text: str | None) -> str | None:
 
 
 def test_the_annotation_is_hamis() -> None:
-    assert head("node_lock").get("annotation", keys.NODE_LOCK) == keys.NODE_LOCK
+    assert head("node_lock")["annotation"] == keys.NODE_LOCK
 
 
 @pytest.mark.parametrize("case", cases("node_lock.parse"))
@@ -87,7 +87,7 @@ def test_releasing(case: Case) -> None:
 
 
 def test_the_format_in_words() -> None:
-    told = value("vendors/codec.nodeLock", {})
-    assert told.get("annotation", keys.NODE_LOCK) == keys.NODE_LOCK
-    assert told.get("env", env.NODE_LOCK_EXPIRE) == env.NODE_LOCK_EXPIRE
-    assert timedelta(seconds=told.get("expireSeconds", 300)) == NODE_LOCK_TIMEOUT
+    told = value("vendors/codec.nodeLock")
+    assert told["annotation"] == keys.NODE_LOCK
+    assert told["env"] == env.NODE_LOCK_EXPIRE
+    assert timedelta(seconds=told["expireSeconds"]) == NODE_LOCK_TIMEOUT

@@ -193,9 +193,7 @@ def test_node_fit(case: Case) -> None:
     assert totals == pytest.approx(case["score"], abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    "table", [value("vendors/nvidia.topologyPick", {}), value("vendors/nvidia.topologyPickNegative", {})]
-)
+@pytest.mark.parametrize("table", [value("vendors/nvidia.topologyPick"), value("vendors/nvidia.topologyPickNegative")])
 def test_topology_pick_of_the_vendor_tables(table: dict[str, Any]) -> None:
     cards = [Card(device({}, i, id=name, pair_scores=row), i) for i, (name, row) in enumerate(table["scores"].items())]
     walked = [c.device for c in reversed(cards)]

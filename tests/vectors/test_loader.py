@@ -1,0 +1,61 @@
+"""Foreign vectors are run like our own, and what nobody understands in them fails by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.vectors
+
+HERE = Path(__file__).parent
+SOUND = {
+    "policy_contains": {"src": "x", "cases": [{"policy": "mutex,spread", "token": "mutex", "out": True, "note": "n"}]},
+    "reason_string": {"cases": [{"op": "parse", "in": "1/2 A", "out": {"A": 1}}]},
+}
+
+
+def outcome(folder: Path, vectors: dict[str, object]) -> tuple[int, str]:
+    """Exit status and output of the vector tests over a folder with one file."""
+    (folder / "control-plane.json").write_text(json.dumps(vectors))
+    modules = [str(HERE / name) for name in ("test_codec_pod.py", "test_claims.py")]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-m", "vectors", "-p", "no:cacheprovider", *modules],
+        env={**os.environ, "HAMI_VECTORS": str(folder)},
+        cwd=HERE.parent.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def test_other_cases_of_known_groups_run(tmp_path: Path) -> None:
+    status, output = outcome(tmp_path, SOUND)
+    assert status == 0, output
+
+
+def test_what_the_runner_does_not_know_fails_by_name(tmp_path: Path) -> None:
+    status, output = outcome(
+        tmp_path,
+        {
+            "policy_contains": {"cases": [{"policy": "a", "token": "b", "out": False, "surprise": 1}]},
+            "reason_string": {"cases": [{"op": "translate", "in": "x"}]},
+            "brand_new": {"cases": [{"a": 1}]},
+        },
+    )
+    assert status == 1
+    assert "policy_contains[0]: the runner knows nothing of ['surprise']" in output
+    assert "reason_string[0]: op 'translate' is unknown to the runner" in output
+    assert "vectors that nobody runs: ['brand_new']" in output
+
+
+def test_wrong_expectations_fail(tmp_path: Path) -> None:
+    wrong = {"policy_contains": {"cases": [{"policy": "mutex", "token": "mutex", "out": False}]}}
+    status, output = outcome(tmp_path, wrong)
+    assert status == 1
+    assert "1 failed" in output
