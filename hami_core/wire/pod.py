@@ -23,6 +23,7 @@ MISSING_FIELDS: Final = "pod annotation format error, missing fields, do not use
 
 _UNSAFE = re.compile(r"[,:;]")
 _MAX_WEIGHT: Final = 1_000_000
+_INT64_MAX: Final = 2**63 - 1
 _WEIGHT_WORDS: Final = ("slot", "core", "memory")
 
 
@@ -229,14 +230,15 @@ def parse_weights(text: str | None) -> Weights:
 
 
 def _weight(text: str, word: str, value: str) -> int:
-    if word not in _WEIGHT_WORDS:
-        raise _bad_weights(text, f'unknown weight "{word}"')
+    """One weight; the order of the checks is HAMi's."""
     try:
-        weight = parse_int_go(value)
+        weight = parse_int_go(value, minimum=-_INT64_MAX - 1, maximum=_INT64_MAX)
     except ValueError:
         raise _bad_weights(text, f'"{word}" weight must be an integer') from None
     if weight < 0:
         raise _bad_weights(text, f'"{word}" weight must not be negative')
+    if word not in _WEIGHT_WORDS:
+        raise _bad_weights(text, f'unknown weight "{word}"')
     if weight > _MAX_WEIGHT:
         raise _bad_weights(text, f'"{word}" weight must not exceed {_MAX_WEIGHT}')
     return weight

@@ -69,6 +69,23 @@ class Case(Mapping[str, Any]):
         """The error for a value of ``key`` that the runner has no meaning for."""
         return AssertionError(f"{self.name}: {key} {self._data.get(key)!r} is unknown to the runner")
 
+    @property
+    def fails(self) -> bool:
+        """Whether the case expects an error."""
+        return any(key in self for key in ("error", "error_prefix", "error_contains", "error_suffix", "error_any"))
+
+    def check_error(self, words: str) -> None:
+        """Hold an error's words against whichever form of expectation the case has.
+
+        ``error`` is the whole text, or its front where HAMi wraps another error behind a colon; true: any error.
+        """
+        expected = self.get("error", True)
+        assert expected is True or words == expected or words.startswith(f"{expected}: "), f"{self!r}: {words!r}"
+        assert words.startswith(self.get("error_prefix", "")), f"{self!r}: {words!r}"
+        assert self.get("error_contains", "") in words, f"{self!r}: {words!r}"
+        assert words.endswith(self.get("error_suffix", "")), f"{self!r}: {words!r}"
+        assert self.get("error_any", True) is True, f"{self!r}: {words!r}"
+
     def finish(self) -> None:
         """Fail when keys were left unread."""
         if self._unread:

@@ -57,6 +57,13 @@ LATER: dict[str, str] = {
 }
 
 LATER_VENDORS: dict[str, str] = {
+    "Metax-GPU": "vendor MetaX",
+    "MR-V50": "vendor Iluvatar",
+    "MR-V100": "vendor Iluvatar",
+    "GCU": "vendor Enflame",
+    "Enflame": "vendor Enflame",
+    "DCU": "vendor Hygon",
+    "BI-V150": "vendor Iluvatar",
     "AMD": "vendor AMD",
     "AWSNeuron": "vendor AWS Neuron",
     "BI-V100": "vendor Iluvatar",
