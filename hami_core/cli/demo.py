@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -39,7 +40,7 @@ def command(gpu: str, *, as_json: bool, keep: bool, manifests: Path | None, work
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
         else:
             folder = work.resolve()
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
             sys.exit(asyncio.run(_demo(folder, manifests, real=gpu == "real", as_json=as_json, keep=keep)))
 
 
@@ -52,6 +53,9 @@ async def _demo(folder: Path, manifests: Path | None, *, real: bool, as_json: bo
     from hami_core.demo.stage import GpuNode, Stage
     from hami_core.demo.view import final
 
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     started = time.monotonic()
     pods = load(manifests or examples())
     screen = Console(stderr=as_json)

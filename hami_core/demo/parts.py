@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 
 START_LIMIT_S: Final = 30.0
 STOP_LIMIT_S: Final = 10.0
+
+
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def _end_with_parent() -> None:
+    """In the child: be ended by the kernel when the stage is, however it ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 class PartError(HamiError):
@@ -64,6 +74,7 @@ class Part:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, no lock is taken
             )
 
     async def ready(self, limit_s: float = START_LIMIT_S) -> None:

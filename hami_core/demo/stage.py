@@ -147,8 +147,8 @@ class Stage:
                 "scheduler",
                 f"--kubeconfig={self.cluster.kubeconfig}",
                 f"--http_bind=127.0.0.1:{port}",
-                f"--cert_file={self.work / 'tls.crt'}",
-                f"--key_file={self.work / 'tls.key'}",
+                f"--cert_file={self.work / 'tls' / 'tls.crt'}",
+                f"--key_file={self.work / 'tls' / 'tls.key'}",
                 f"--metrics-bind-address=127.0.0.1:{metrics}",
                 f"--scheduler-name={SCHEDULER_NAME}",
                 f"--signing-key={self.work / 'signing.key'}",
@@ -202,7 +202,7 @@ class Stage:
             "kind": "KubeSchedulerConfiguration",
             "percentageOfNodesToScore": 100,
             "podMaxBackoffSeconds": 3,
-            "leaderElection": {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"},
+            "leaderElection": {"leaseDuration": "8s", "renewDeadline": "6s", "retryPeriod": "1s"},
             "profiles": [{"schedulerName": SCHEDULER_NAME}],
             "extenders": [
                 {
@@ -213,7 +213,7 @@ class Stage:
                     "weight": 10,
                     "nodeCacheCapable": True,
                     "enableHTTPS": True,
-                    "tlsConfig": {"caFile": str(self.work / "tls.crt")},
+                    "tlsConfig": {"caFile": str(self.work / "tls" / "tls.crt")},
                     "httpTimeout": "30s",
                     "managedResources": [
                         {"name": "nvidia.com/gpu"},
@@ -245,7 +245,7 @@ class Stage:
         key = signature.generate_private_key()
         _private(self.work / "signing.key", signature.private_key_pem(key))
         (self.work / "signing.pub").write_bytes(signature.public_key_pem(key.public_key()))
-        tls.ensure_self_signed(self.work, ["127.0.0.1", "localhost"])
+        tls.ensure_self_signed(self.work / "tls", ["127.0.0.1", "localhost"])
 
     def _make_gpus(self) -> None:
         if self.real:
@@ -265,7 +265,7 @@ class Stage:
             raise PartError(f"the C client program does not compile:\n{done.stderr}")
 
     async def _register_webhook(self, port: int) -> None:
-        bundle = base64.b64encode((self.work / "tls.crt").read_bytes()).decode()
+        bundle = base64.b64encode((self.work / "tls" / "tls.crt").read_bytes()).decode()
         hook = {
             "name": "vgpu.hami.io",
             "clientConfig": {"url": f"https://127.0.0.1:{port}/webhook", "caBundle": bundle},

@@ -41,7 +41,7 @@ def fill(index: int) -> tuple[dict[str, Any], list[Any]]:
             if int(code) != 0:
                 refusal = int(code)
                 break
-            blocks.append(pointer)
+            blocks.append((pointer, size))
             taken += size
     result = {
         "index": index,
@@ -72,8 +72,9 @@ def main() -> None:
             driver.cuCtxSetCurrent(check(driver.cuDevicePrimaryCtxRetain(check(driver.cuDeviceGet(result["index"])))))
         )
         if blocks:
-            check(driver.cuMemFree(blocks.pop()))
-            code, _ = driver.cuMemAlloc(2 * MIB)
+            pointer, size = blocks[-1]
+            check(driver.cuMemFree(pointer))
+            code, _ = driver.cuMemAlloc(size)
             again = again and int(code) == 0
     report = {"program": "cuda-bindings", "pid": os.getpid(), "again": again, "devices": [r for r, _ in filled]}
     print(json.dumps(report), flush=True)

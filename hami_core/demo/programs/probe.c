@@ -44,7 +44,7 @@ static void visit(int index, int look, int *again)
     CUdevice device;
     CUcontext context;
     CUuuid uuid;
-    size_t total, free_before, ignored, taken = 0;
+    size_t total, free_before, ignored, size, last_size = 0, taken = 0;
     CUdeviceptr pointer, last = 0;
     CUresult result = 0;
 
@@ -56,15 +56,17 @@ static void visit(int index, int look, int *again)
     must(cuMemGetInfo_v2(&free_before, &ignored), "cuMemGetInfo");
     for (size_t i = 0; !look && i < sizeof steps / sizeof *steps; i++)
         for (;;) {
-            result = cuMemAlloc_v2(&pointer, steps[i] * MIB);
+            size = steps[i] * MIB;
+            result = cuMemAlloc_v2(&pointer, size);
             if (result != 0)
                 break;
-            taken += steps[i] * MIB;
+            taken += size;
             last = pointer;
+            last_size = size;
         }
     if (last != 0) { /* one block given back must fit again */
         must(cuMemFree_v2(last), "cuMemFree");
-        *again = *again && cuMemAlloc_v2(&last, 2 * MIB) == 0;
+        *again = *again && cuMemAlloc_v2(&last, last_size) == 0;
     }
     printf("%s{\"index\": %d, \"uuid\": \"GPU-", index ? ", " : "", index);
     for (int i = 0; i < 16; i++)
