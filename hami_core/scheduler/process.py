@@ -246,9 +246,6 @@ class Scheduler:
     async def _after_sync(self) -> None:
         started = time.monotonic()
         await self.cluster.synced()
-        # What was just read lives as long as the process: the collector need not walk it again.
-        gc.collect()
-        gc.freeze()
         log.info(
             "the cluster is read",
             nodes=len(self.cluster.nodes.store),
@@ -347,6 +344,22 @@ async def _run(settings: SchedulerSettings) -> int:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        return await scheduler.run_until(stop)
+        sparing = asyncio.create_task(_spare_the_collector(scheduler.cluster))
+        try:
+            return await scheduler.run_until(stop)
+        finally:
+            sparing.cancel()
+            await asyncio.gather(sparing, return_exceptions=True)
     finally:
         await api.close()
+
+
+async def _spare_the_collector(cluster: Cluster) -> None:
+    """Read the cluster without collecting garbage: what is read lives as long as the process, and is no garbage."""
+    gc.disable()
+    try:
+        await cluster.synced()
+        gc.collect()
+        gc.freeze()
+    finally:
+        gc.enable()
