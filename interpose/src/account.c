@@ -16,14 +16,15 @@ enum { BLOCK_SHIFT = 21, UNIT_SHIFT = 9, BLOCK_UNITS = 1 << (BLOCK_SHIFT - UNIT_
 enum { KIND_SHIFT = 60, DEVICE_SHIFT = 52, CONTEXT_SHIFT = 44 };
 #define AMOUNT_MASK ((UINT64_C(1) << 36) - 1)
 
-/* Record of a block: device + 1 (8 bits), allocations in it (20), units in use (20). */
-enum { BLOCK_COUNT_SHIFT = 20 };
+/* Record of a block: device + 1 (8 bits), units of one allocation (12), allocations in it (20), units in use (20). */
+enum { BLOCK_SIZE_SHIFT = 40, BLOCK_COUNT_SHIFT = 20, SIZES = 12 };
+#define BLOCK_SIZE_FIELD UINT64_C(0xfff)
 #define BLOCK_FIELD UINT64_C(0xfffff)
 
 static struct hami_map records;
 static struct hami_map blocks;
 static atomic_flag block_locks[BLOCK_LOCKS];
-static _Atomic int64_t room[HAMI_DEVICES]; /* units free in this process's blocks */
+static _Thread_local uint64_t last_block[SIZES]; /* where this thread's last allocation of a size went */
 
 /* ---- charges ---- */
 
@@ -147,8 +148,19 @@ static atomic_flag *lock_block(uint64_t block) {
     return lock;
 }
 
-static uint64_t block_record(int device, uint64_t count, uint64_t units) {
-    return (uint64_t)(device + 1) << DEVICE_SHIFT | count << BLOCK_COUNT_SHIFT | units;
+static uint64_t block_record(int device, uint64_t size, uint64_t count, uint64_t units) {
+    return (uint64_t)(device + 1) << DEVICE_SHIFT | size << BLOCK_SIZE_SHIFT | count << BLOCK_COUNT_SHIFT | units;
+}
+
+/*
+ * Whether the driver will find room for a small allocation in a block that it has: it packs equal sizes together, by
+ * thread, so what is left of the block that served this thread last can be counted on.
+ */
+static bool room_for(int device, uint64_t units) {
+    uint64_t block = last_block[__builtin_ctzll(units)];
+    uint64_t found = block == 0 ? 0 : hami_map_get(&blocks, block);
+    return found >> DEVICE_SHIFT == (uint64_t)(device + 1) && (found >> BLOCK_SIZE_SHIFT & BLOCK_SIZE_FIELD) == units &&
+           (found & BLOCK_FIELD) + units <= BLOCK_UNITS;
 }
 
 /* Adds an allocation to its block. True if the block was there; else it is made if `may_start`. */
@@ -157,9 +169,7 @@ static bool enter_block(uint64_t block, int device, uint64_t units, bool may_sta
     uint64_t found = hami_map_take(&blocks, block);
     uint64_t count = found >> BLOCK_COUNT_SHIFT & BLOCK_FIELD;
     if (found != 0 || may_start) {
-        (void)hami_map_put(&blocks, block, block_record(device, count + 1, (found & BLOCK_FIELD) + units));
-        int64_t fresh = found == 0 ? BLOCK_UNITS : 0;
-        (void)atomic_fetch_add_explicit(&room[device], fresh - (int64_t)units, memory_order_relaxed);
+        (void)hami_map_put(&blocks, block, block_record(device, units, count + 1, (found & BLOCK_FIELD) + units));
     }
     atomic_flag_clear_explicit(lock, memory_order_release);
     return found != 0;
@@ -171,10 +181,8 @@ static bool leave_block(uint64_t block, int device, uint64_t units) {
     uint64_t found = hami_map_take(&blocks, block);
     uint64_t count = found >> BLOCK_COUNT_SHIFT & BLOCK_FIELD;
     if (count > 1) {
-        (void)hami_map_put(&blocks, block, block_record(device, count - 1, (found & BLOCK_FIELD) - units));
+        (void)hami_map_put(&blocks, block, block_record(device, units, count - 1, (found & BLOCK_FIELD) - units));
     }
-    int64_t gone = count == 1 ? BLOCK_UNITS : 0;
-    (void)atomic_fetch_add_explicit(&room[device], (int64_t)units - gone, memory_order_relaxed);
     atomic_flag_clear_explicit(lock, memory_order_release);
     return count == 1;
 }
@@ -201,7 +209,7 @@ bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, bool alway
         return taken;
     }
     int index = hami_guest_cuda_device(hami_guest_limits(), context.device);
-    a->in_room = index >= 0 && atomic_load_explicit(&room[index], memory_order_relaxed) >= (int64_t)units_of(bytes);
+    a->in_room = index >= 0 && room_for(index, units_of(bytes));
     if (!a->in_room) {
         hami_charge_refused(index, bytes);
         return false;
@@ -221,6 +229,7 @@ static bool end_small(struct hami_allocation *a, uint64_t address, uint64_t actu
     } else {
         hami_charge_shrink(&a->charge, a->charge.pages - (HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT));
     }
+    last_block[__builtin_ctzll(units)] = address >> BLOCK_SHIFT;
     return hami_map_put(&records, address, record_of(HAMI_KIND_SMALL, a->charge.device, a->context, units));
 }
 
@@ -304,9 +313,7 @@ void hami_account_after_fork(void) {
     for (unsigned i = 0; i < BLOCK_LOCKS; i++) {
         atomic_flag_clear(&block_locks[i]);
     }
-    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-        atomic_store(&room[i], 0);
-    }
+    memset(last_block, 0, sizeof last_block);
     hami_contexts_after_fork();
     hami_pools_after_fork();
     hami_vmm_after_fork();

@@ -1,0 +1,176 @@
+"""Containers to test in: a limits folder, a region and simulated GPUs, and C programs compiled on the spot."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "python"))  # the tree under test, whatever is installed
+
+import hami_interpose  # noqa: E402
+from hami_interpose import region, sim  # noqa: E402
+from hami_interpose.limits import DeviceLimit, Limits, Mode, encode  # noqa: E402
+
+MIB = 1 << 20
+PRELOAD = os.environ.get("HAMI_TEST_PRELOAD", "")  # runtimes of sanitizers, which must come first
+
+
+@dataclass
+class Container:
+    """What a process in a container sees of us."""
+
+    root: Path
+    state: Path
+    limits: Limits | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def write_limits(self, limits: Limits) -> None:
+        """Replaces the limits file as the agent does, by rename."""
+        self.limits = limits
+        folder = self.root / "limits"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".new").write_bytes(encode(limits))
+        (folder / ".new").rename(folder / "limits")
+
+    @property
+    def region_path(self) -> Path:
+        return self.root / "region" / "vgpu.cache"
+
+    def region(self) -> region.Region:
+        return region.read(self.region_path)
+
+    def environment(self) -> dict[str, str]:
+        """The environment of a process of this container."""
+        env = sim.environment(self.state)
+        env["LD_PRELOAD"] = ":".join(filter(None, [PRELOAD, str(hami_interpose.library())]))
+        env["HAMI_VGPU_ROOT"] = str(self.root)
+        env["ASAN_OPTIONS"] = "detect_leaks=0"
+        return env | self.variables
+
+    def start(self, program: Path | str, *arguments: object) -> subprocess.Popen[str]:
+        """Starts a program; its output is piped."""
+        command = [str(program), *map(str, arguments)]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=self.environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+    def run(self, program: Path | str, *arguments: object) -> str:
+        """Runs a program to its end; it must succeed and be silent on stderr."""
+        process = self.start(program, *arguments)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, f"{program} {arguments}: exit {process.returncode}\n{out}\n{err}"
+        assert err == ""
+        return out
+
+    def json(self, program: Path | str, *arguments: object) -> dict[str, int]:
+        """Runs a program that prints one JSON object."""
+        found = json.loads(self.run(program, *arguments))
+        assert isinstance(found, dict)
+        return found
+
+
+@pytest.fixture
+def gpus(tmp_path: Path) -> Path:
+    """The state of two simulated A100 80 GB."""
+    sim.create(tmp_path / "gpus", "a100x2")
+    return tmp_path / "gpus"
+
+
+@pytest.fixture
+def make_container(tmp_path: Path, gpus: Path) -> Callable[..., Container]:
+    """Makes containers on the simulated GPUs, each with its own root."""
+    made = []
+
+    def make(
+        *memory_mib: int, mode: Mode = Mode.ENFORCE, order: tuple[int, ...] | None = None, state: Path = gpus
+    ) -> Container:
+        container = Container(tmp_path / f"container{len(made)}", state)
+        made.append(container)
+        with sim.State(state) as books:
+            uuids = [device.uuid for device in books.devices]
+        chosen = order or range(len(memory_mib))
+        devices = tuple(
+            DeviceLimit(uuids[i], mib * MIB, mib * MIB) for i, mib in zip(chosen, memory_mib, strict=True)
+        )
+        container.write_limits(Limits(devices, mode=mode))
+        container.region_path.parent.mkdir(parents=True)
+        assert container.limits is not None
+        container.region_path.write_bytes(region.initial(container.limits))
+        return container
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Path]]:
+    """Compiles programs/NAME.c once per session and set of flags."""
+    folder = tmp_path_factory.mktemp("programs")
+    built: dict[tuple[str, ...], Path] = {}
+
+    def build(name: str, *flags: str) -> Path:
+        key = (name, *flags)
+        if key not in built:
+            out = folder / f"{name}{len(built)}"
+            libraries = str(hami_interpose.sim_library_dir())
+            command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", f"-I{HERE.parent / 'include'}"]
+            command += [str(HERE / "programs" / f"{name}.c"), "-o", str(out), *flags]
+            if "-DDIRECT" in flags:
+                command += [f"-L{libraries}", "-l:libcuda.so.1", "-l:libnvidia-ml.so.1"]
+            subprocess.run([*command, "-ldl", "-lpthread"], check=True)
+            built[key] = out
+        return built[key]
+
+    yield build
+
+
+class Shell:
+    """A running programs/shell.c: one command, one answer of numbers."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert first == "ready\n", f"{first}{process.stderr.read() if process.stderr else ''}"
+
+    def line(self, *command: object) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(" ".join(map(str, command)) + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+    def __call__(self, *command: object) -> list[int]:
+        return [int(word) for word in self.line(*command).split()]
+
+    def status(self, *command: object) -> int:
+        return self(*command)[0]
+
+    def free_bytes(self) -> int:
+        status, free, _ = self("info")
+        assert status == 0
+        return free
+
+
+@pytest.fixture
+def shells(programs: Callable[..., Path]) -> Iterator[Callable[..., Shell]]:
+    """Starts shells in containers, each with its context on device 0; ends them with the test."""
+    started = []
+
+    def start(container: Container, *flags: str, device: int | None = 0) -> Shell:
+        shell = Shell(container.start(programs("shell", *flags)))
+        started.append(shell)
+        if device is not None:
+            assert shell.status("use", device) == 0
+        return shell
+
+    yield start
+    for shell in started:
+        shell.process.kill()
+        shell.process.communicate()

@@ -1,0 +1,115 @@
+/* The driver's functions for test programs, found in one of the ways programs find them. */
+#ifndef DRIVER_H
+#define DRIVER_H
+
+#include "hami/cuda_abi.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+
+#ifdef DIRECT
+#define FUNCTION(name, result, ...) extern result name(__VA_ARGS__);
+#else
+#define FUNCTION(name, result, ...) static result (*name)(__VA_ARGS__);
+#endif
+
+#define FUNCTIONS                                                                                                      \
+    FUNCTION(cuInit, int, unsigned)                                                                                    \
+    FUNCTION(cuDeviceGetCount, int, int *)                                                                             \
+    FUNCTION(cuDevicePrimaryCtxRetain, int, CUcontext *, int)                                                          \
+    FUNCTION(cuDevicePrimaryCtxRelease_v2, int, int)                                                                   \
+    FUNCTION(cuCtxCreate_v2, int, CUcontext *, unsigned, int)                                                          \
+    FUNCTION(cuCtxDestroy_v2, int, CUcontext)                                                                          \
+    FUNCTION(cuCtxSetCurrent, int, CUcontext)                                                                          \
+    FUNCTION(cuMemAlloc_v2, int, CUdeviceptr *, size_t)                                                                \
+    FUNCTION(cuMemAllocPitch_v2, int, CUdeviceptr *, size_t *, size_t, size_t, unsigned)                               \
+    FUNCTION(cuMemAllocManaged, int, CUdeviceptr *, size_t, unsigned)                                                  \
+    FUNCTION(cuMemFree_v2, int, CUdeviceptr)                                                                           \
+    FUNCTION(cuMemGetInfo_v2, int, size_t *, size_t *)                                                                 \
+    FUNCTION(cuDeviceTotalMem_v2, int, size_t *, int)                                                                  \
+    FUNCTION(cuMemAllocAsync, int, CUdeviceptr *, size_t, CUstream)                                                    \
+    FUNCTION(cuMemFreeAsync, int, CUdeviceptr, CUstream)                                                               \
+    FUNCTION(cuStreamSynchronize, int, CUstream)                                                                       \
+    FUNCTION(cuMemCreate, int, CUmemHandle *, size_t, const struct hami_allocation_prop *, uint64_t)                   \
+    FUNCTION(cuMemRelease, int, CUmemHandle)                                                                           \
+    FUNCTION(cuMemAddressReserve, int, CUdeviceptr *, size_t, size_t, CUdeviceptr, uint64_t)                           \
+    FUNCTION(cuMemMap, int, CUdeviceptr, size_t, size_t, CUmemHandle, uint64_t)                                        \
+    FUNCTION(cuMemUnmap, int, CUdeviceptr, size_t)                                                                     \
+    FUNCTION(cuArray3DCreate_v2, int, CUarray *, const struct hami_array3d_descriptor *)                               \
+    FUNCTION(cuArrayDestroy, int, CUarray)
+
+#define NVML_FUNCTIONS                                                                                                 \
+    FUNCTION(nvmlInit_v2, int, void)                                                                                   \
+    FUNCTION(nvmlDeviceGetHandleByIndex_v2, int, unsigned, nvmlDevice *)                                               \
+    FUNCTION(nvmlDeviceGetMemoryInfo, int, nvmlDevice, struct nvml_memory *)                                           \
+    FUNCTION(nvmlDeviceGetComputeRunningProcesses_v3, int, nvmlDevice, unsigned *, struct nvml_process *)
+
+FUNCTIONS
+NVML_FUNCTIONS
+#undef FUNCTION
+
+__attribute__((unused, noreturn)) static void fail(const char *what, int status) {
+    fprintf(stderr, "%s: %d\n", what, status);
+    exit(1);
+}
+
+#define CHECK(call)                                                                                                    \
+    do {                                                                                                               \
+        int check_status = (call);                                                                                     \
+        if (check_status != 0)                                                                                         \
+            fail(#call, check_status);                                                                                 \
+    } while (0)
+
+#ifndef DIRECT
+static void *library_function(void *library, const char *name) {
+#ifdef GET_PROC_ADDRESS
+    int (*get)(const char *, void **, int, uint64_t, void *) = dlsym(library, "cuGetProcAddress_v2");
+    char base[64];
+    void *found = NULL;
+    size_t length = strlen(name);
+    snprintf(base, sizeof base, "%.*s", (int)(strcmp(name + length - 3, "_v2") == 0 ? length - 3 : length), name);
+    if (get != NULL && strncmp(name, "cu", 2) == 0) {
+        CHECK(get(base, &found, 12000, 0, NULL));
+        return found;
+    }
+#endif
+#ifdef DLVSYM
+    return dlsym(RTLD_DEFAULT, name) != NULL ? dlsym(RTLD_DEFAULT, name) : dlsym(library, name);
+#else
+    return dlsym(library, name);
+#endif
+}
+#endif
+
+/* Finds every function and starts CUDA and NVML. */
+__attribute__((unused)) static void start_driver(void) {
+#ifndef DIRECT
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (library == NULL)
+        fail(dlerror(), 0);
+#define FUNCTION(name, result, ...)                                                                                    \
+    name = (result(*)(__VA_ARGS__))library_function(library, #name);                                                   \
+    if (name == NULL)                                                                                                  \
+        fail("no " #name, 0);
+    FUNCTIONS
+    library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    NVML_FUNCTIONS
+#undef FUNCTION
+#endif
+    CHECK(cuInit(0));
+    CHECK(nvmlInit_v2());
+}
+
+/* Makes the primary context of a device current. */
+__attribute__((unused)) static void use_device(int device) {
+    CUcontext context = NULL;
+    CHECK(cuDevicePrimaryCtxRetain(&context, device));
+    CHECK(cuCtxSetCurrent(context));
+}
+
+#endif

@@ -1,0 +1,151 @@
+/*
+ * A program that does what it is told, one command a line, and answers each with one line: the status, then what
+ * the call gave. Things allocated are numbered from 0 in the order of success.
+ */
+#include "driver.h"
+
+#include <sys/wait.h>
+
+enum { THINGS = 1 << 20 };
+
+static uint64_t things[THINGS];
+static size_t made;
+
+static void answer(int status) {
+    printf("%d %zu\n", status, status == 0 ? made++ : 0);
+}
+
+static int allocate(char **word) {
+    uint64_t *out = &things[made];
+    uint64_t a = word[1] ? strtoull(word[1], NULL, 0) : 0;
+    uint64_t b = word[2] ? strtoull(word[2], NULL, 0) : 0;
+    uint64_t c = word[3] ? strtoull(word[3], NULL, 0) : 0;
+    size_t pitch = 0;
+    if (strcmp(word[0], "alloc") == 0) {
+        answer(cuMemAlloc_v2(out, a));
+    } else if (strcmp(word[0], "pitch") == 0) {
+        answer(cuMemAllocPitch_v2(out, &pitch, a, b, 4));
+    } else if (strcmp(word[0], "managed") == 0) {
+        answer(cuMemAllocManaged(out, a, 1));
+    } else if (strcmp(word[0], "async") == 0) {
+        answer(cuMemAllocAsync(out, a, NULL));
+    } else if (strcmp(word[0], "create") == 0) {
+        struct hami_allocation_prop prop = {.type = 1, .location = {.type = 1, .id = (int)b}};
+        answer(cuMemCreate(out, a, &prop, 0));
+    } else if (strcmp(word[0], "reserve") == 0) {
+        answer(cuMemAddressReserve(out, a, 0, 0, 0));
+    } else if (strcmp(word[0], "array") == 0) {
+        struct hami_array3d_descriptor d = {a, b, c, 0x20, 4, 0};
+        answer(cuArray3DCreate_v2((CUarray *)out, &d));
+    } else if (strcmp(word[0], "context") == 0) {
+        answer(cuCtxCreate_v2((CUcontext *)out, 0, (int)a));
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+static int give_back(char **word) {
+    uint64_t thing = word[1] ? things[strtoull(word[1], NULL, 0) % THINGS] : 0;
+    uint64_t other = word[2] ? things[strtoull(word[2], NULL, 0) % THINGS] : 0;
+    uint64_t bytes = word[3] ? strtoull(word[3], NULL, 0) : 0;
+    int status = 0;
+    if (strcmp(word[0], "free") == 0) {
+        status = cuMemFree_v2(thing);
+    } else if (strcmp(word[0], "free_async") == 0) {
+        status = cuMemFreeAsync(thing, NULL);
+    } else if (strcmp(word[0], "sync") == 0) {
+        status = cuStreamSynchronize(NULL);
+    } else if (strcmp(word[0], "release") == 0) {
+        status = cuMemRelease(thing);
+    } else if (strcmp(word[0], "map") == 0) { /* map ADDRESS HANDLE BYTES */
+        status = cuMemMap(thing, bytes, 0, other, 0);
+    } else if (strcmp(word[0], "unmap") == 0) { /* unmap ADDRESS 0 BYTES */
+        status = cuMemUnmap(thing, bytes);
+    } else if (strcmp(word[0], "destroy_array") == 0) {
+        status = cuArrayDestroy((CUarray)(uintptr_t)thing);
+    } else if (strcmp(word[0], "destroy_context") == 0) {
+        status = cuCtxDestroy_v2((CUcontext)(uintptr_t)thing);
+    } else if (strcmp(word[0], "release_primary") == 0) {
+        status = cuDevicePrimaryCtxRelease_v2(word[1] ? atoi(word[1]) : 0);
+    } else {
+        return 0;
+    }
+    printf("%d\n", status);
+    return 1;
+}
+
+static int use(int device) {
+    CUcontext context = NULL;
+    int status = cuDevicePrimaryCtxRetain(&context, device);
+    return status != 0 ? status : cuCtxSetCurrent(context);
+}
+
+static void show_nvml(int device) {
+    struct nvml_memory m = {0, 0, 0};
+    nvmlDevice handle = NULL;
+    CHECK(nvmlDeviceGetHandleByIndex_v2((unsigned)device, &handle));
+    int status = nvmlDeviceGetMemoryInfo(handle, &m);
+    printf("%d %llu %llu %llu\n", status, (unsigned long long)m.total, (unsigned long long)m.used, (unsigned long long)m.free);
+}
+
+static void show_processes(int device) {
+    struct nvml_process processes[64];
+    unsigned count = 64;
+    nvmlDevice handle = NULL;
+    CHECK(nvmlDeviceGetHandleByIndex_v2((unsigned)device, &handle));
+    int status = nvmlDeviceGetComputeRunningProcesses_v3(handle, &count, processes);
+    printf("%d", status);
+    for (unsigned i = 0; status == 0 && i < count; i++)
+        printf(" %u:%llu", processes[i].pid, (unsigned long long)processes[i].used);
+    printf("\n");
+}
+
+/* A child that leaves CUDA alone and ends; the parent goes on as before. */
+static void fork_child(void) {
+    pid_t child = fork();
+    int status = 0;
+    if (child == 0)
+        _exit(0);
+    (void)waitpid(child, &status, 0);
+    printf("%d\n", status);
+}
+
+static void show(char **word) {
+    int device = word[1] ? atoi(word[1]) : 0;
+    size_t a = 0, b = 0;
+    if (strcmp(word[0], "use") == 0) {
+        printf("%d\n", use(device));
+    } else if (strcmp(word[0], "info") == 0) {
+        int status = cuMemGetInfo_v2(&a, &b);
+        printf("%d %zu %zu\n", status, a, b);
+    } else if (strcmp(word[0], "total") == 0) {
+        int status = cuDeviceTotalMem_v2(&a, device);
+        printf("%d %zu\n", status, a);
+    } else if (strcmp(word[0], "nvml") == 0) {
+        show_nvml(device);
+    } else if (strcmp(word[0], "processes") == 0) {
+        show_processes(device);
+    } else if (strcmp(word[0], "fork") == 0) {
+        fork_child();
+    } else {
+        printf("-1 unknown command\n");
+    }
+}
+
+int main(void) {
+    char line[256];
+    start_driver();
+    printf("ready\n");
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        char *word[5] = {NULL, NULL, NULL, NULL, NULL};
+        unsigned count = 0;
+        for (char *at = strtok(line, " \n"); at != NULL && count < 4; at = strtok(NULL, " \n"))
+            word[count++] = at;
+        if (count > 0 && !allocate(word) && !give_back(word))
+            show(word);
+        fflush(stdout);
+    }
+    return 0;
+}

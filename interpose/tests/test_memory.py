@@ -1,0 +1,165 @@
+"""What counts, by kind of allocation; it always comes back."""
+
+from __future__ import annotations
+
+import pytest
+from hami_interpose import sim
+
+MIB = 1 << 20
+OUT_OF_MEMORY = 2
+
+
+@pytest.fixture
+def shell(make_container, shells):
+    return shells(make_container(4000))
+
+
+@pytest.mark.parametrize(
+    ("command", "taken", "undo"),
+    [
+        (("alloc", MIB), 2 * MIB, "free"),
+        (("alloc", 2 * MIB), 2 * MIB, "free"),
+        (("alloc", 2 * MIB + 1), 4 * MIB, "free"),
+        (("alloc", 1), 2 * MIB, "free"),
+        (("alloc", MIB - 1), 2 * MIB, "free"),
+        (("pitch", 4, 10000), 6 * MIB, "free"),  # rows of 4 bytes take 512
+        (("managed", 3 * MIB), 4 * MIB, "free"),
+        (("async", 3 * MIB), 4 * MIB, "free_async"),
+        (("async", 3 * MIB), 4 * MIB, "free"),
+        (("create", 4 * MIB, 0), 4 * MIB, "release"),
+        (("array", 1024, 1024, 0), 16 * MIB, "destroy_array"),
+        (("array", 100, 100, 10), 2 * MIB, "destroy_array"),
+    ],
+    ids=str,
+)
+def test_charged_as_taken_and_given_back(shell, command, taken, undo):
+    before = shell.free_bytes()
+    status, thing = shell(*command)
+    assert status == 0
+    assert before - shell.free_bytes() == taken
+    assert shell.status(undo, thing) == 0
+    assert shell.status("sync") == 0
+    assert shell.free_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("alloc", 5000 * MIB), ("managed", 5000 * MIB), ("async", 5000 * MIB), ("create", 5000 * MIB, 0)]
+    + [("alloc", 2**64 - 1), ("pitch", 2**40, 2**40), ("array", 65536, 65536, 0), ("alloc", 2**63)],
+    ids=str,
+)
+def test_refused_beyond_the_limit_with_out_of_memory(shell, make_container, command):
+    before = shell.free_bytes()
+    assert shell.status(*command) == OUT_OF_MEMORY
+    assert shell.free_bytes() == before
+    assert shell.status("alloc", 2 * MIB) == 0
+
+
+def test_small_allocations_share_blocks(shell):
+    before = shell.free_bytes()
+    things = [shell("alloc", 4096)[1] for _ in range(512)]  # exactly one block
+    assert before - shell.free_bytes() == 2 * MIB
+    extra = shell("alloc", 4096)[1]
+    assert before - shell.free_bytes() == 4 * MIB
+    for thing in [*things[1:], extra]:
+        assert shell.status("free", thing) == 0
+    assert before - shell.free_bytes() == 2 * MIB
+    assert shell.status("free", things[0]) == 0
+    assert shell.free_bytes() == before
+
+
+def test_small_allocation_fits_into_its_block_when_the_limit_is_full(shell):
+    assert shell.status("alloc", MIB - 1) == 0
+    assert shell.status("alloc", shell.free_bytes() // (2 * MIB) * 2 * MIB) == 0
+    assert shell.status("alloc", 2 * MIB) == OUT_OF_MEMORY
+    assert shell.status("alloc", 512) == OUT_OF_MEMORY  # of another size: would start a block
+    assert shell.status("alloc", MIB - 1) == 0
+    assert shell.status("alloc", MIB - 1) == OUT_OF_MEMORY
+
+
+def test_released_but_mapped_memory_still_counts(shell):
+    before = shell.free_bytes()
+    address = shell("reserve", 4 * MIB)[1]
+    handle = shell("create", 4 * MIB, 0)[1]
+    assert shell.status("map", address, handle, 4 * MIB) == 0
+    assert shell.status("release", handle) == 0
+    assert before - shell.free_bytes() == 4 * MIB
+    assert shell.status("unmap", address, 0, 4 * MIB) == 0
+    assert shell.free_bytes() == before
+
+
+def test_created_memory_is_charged_to_the_device_it_is_on(make_container, shells):
+    container = make_container(4000, 3000)
+    shell = shells(container)
+    assert shell.status("create", 8 * MIB, 1) == 0
+    assert container.region().devices[1].used_bytes == 8 * MIB
+    assert shell.status("create", 3000 * MIB, 1) == OUT_OF_MEMORY
+    assert shell.status("create", 3000 * MIB, 0) == 0
+
+
+def test_a_destroyed_context_gives_everything_back(make_container, shells):
+    container = make_container(4000)
+    shell = shells(container, device=None)
+    context = shell("context", 0)[1]
+    for size in [512, 4096, 2 * MIB, 100 * MIB]:
+        assert shell.status("alloc", size) == 0
+    assert shell.status("destroy_context", context) == 0
+    assert container.region().devices[0].used_bytes == 0
+
+
+def test_the_last_release_of_the_primary_context_gives_everything_back(make_container, shells):
+    container = make_container(4000)
+    shell = shells(container)
+    reserve = container.region().devices[0].used_bytes
+    assert reserve > 0
+    assert shell.status("use", 0) == 0
+    assert container.region().devices[0].used_bytes == reserve
+    assert shell.status("alloc", 100 * MIB) == 0
+    assert shell.status("release_primary", 0) == 0
+    assert container.region().devices[0].used_bytes == reserve + 100 * MIB
+    assert shell.status("release_primary", 0) == 0
+    assert container.region().devices[0].used_bytes == 0
+
+
+def test_a_limit_below_the_context_reserve_refuses_the_context(make_container, shells):
+    shell = shells(make_container(100), device=None)
+    assert shell.status("use", 0) == OUT_OF_MEMORY
+    assert shell.status("context", 0) == OUT_OF_MEMORY
+
+
+def test_a_failed_free_changes_nothing(shell):
+    thing = shell("alloc", 2 * MIB)[1]
+    before = shell.free_bytes()
+    assert shell.status("free", thing + 1) == 0  # address 0: nothing to free
+    assert shell.free_bytes() == before
+    assert shell.status("free", thing) == 0
+    assert shell.status("free", thing) != 0
+    assert shell.free_bytes() == before + 2 * MIB
+
+
+def test_no_limit_shows_and_gives_the_whole_device(make_container, shells, gpus):
+    container = make_container(0)
+    shell = shells(container)
+    with sim.State(gpus) as state:
+        total = state.devices[0].memory_total
+    assert shell("total", 0) == [0, total]
+    assert shell.status("alloc", 60000 * MIB) == 0
+    assert container.region().devices[0].used_bytes > 60000 * MIB
+
+
+def test_devices_are_known_by_uuid_not_by_number(make_container, shells):
+    container = make_container(3000, 4000, order=(1, 0))
+    shell = shells(container, device=None)
+    assert shell("total", 0) == [0, 4000 * MIB]
+    assert shell("total", 1) == [0, 3000 * MIB]
+    assert shell("nvml", 1)[1] == 3000 * MIB
+
+
+def test_cuda_visible_devices_moves_numbers_not_limits(make_container, shells):
+    container = make_container(3000, 4000)
+    container.variables["CUDA_VISIBLE_DEVICES"] = "1"
+    shell = shells(container)
+    assert shell("info")[2] == 4000 * MIB
+    assert shell.status("alloc", 3200 * MIB) == 0
+    assert [device.used_bytes > 0 for device in container.region().devices] == [False, True]
+    assert shell("nvml", 0)[1:3] == [3000 * MIB, 0]
