@@ -1,0 +1,16 @@
+"""The conformance kit on this vendor, on nodes as its real device plugin leaves them."""
+
+from __future__ import annotations
+
+import pytest
+from hami_cambricon import Cambricon
+
+from hami_core.testing import VendorSuite
+
+
+class TestCambricon(VendorSuite):
+    node_fixtures = "data/nodes/*.yaml"
+
+    @pytest.fixture
+    def vendor(self) -> Cambricon:
+        return Cambricon()
