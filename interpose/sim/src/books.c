@@ -18,6 +18,7 @@ const _Atomic uint32_t *sim_watch = &nothing_to_watch;
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static int alive_fd = -1;
 static _Atomic int my_slot = -1;
+static int32_t my_pid;
 static uint64_t my_start_time;
 
 static int open_in_state(const char *state, const char *file) {
@@ -84,6 +85,7 @@ static enum sim_open open_locked(void) {
         munmap(map, sizeof(struct sim_books));
         return SIM_OPEN_BAD;
     }
+    my_pid = (int32_t)getpid();
     my_start_time = process_start_time();
     sim_watch = &books->watch;
     sim_books = books;
@@ -125,7 +127,7 @@ static bool lock_byte(int command, off_t byte, struct flock *lock) {
 
 static bool is_mine(unsigned slot) {
     const struct sim_slot *record = &sim_books->slots[slot];
-    return record->pid == (int32_t)getpid() && record->start_time == my_start_time;
+    return record->pid == my_pid && record->start_time == my_start_time;
 }
 
 int sim_slot_pid(unsigned slot) {
@@ -133,7 +135,7 @@ int sim_slot_pid(unsigned slot) {
         return 0;
     }
     if (is_mine(slot)) {
-        return (int)getpid();
+        return (int)my_pid;
     }
     struct flock lock;
     if (!lock_byte(F_GETLK, (off_t)slot, &lock)) {
@@ -214,7 +216,7 @@ static int claim_locked(void) {
         struct sim_slot *record = &sim_books->slots[slot];
         release_slot(slot);
         raise_slot_limit(slot + 1);
-        record->pid = (int32_t)getpid();
+        record->pid = my_pid;
         record->start_time = my_start_time;
         write_name(record);
         for (unsigned device = 0; device < SIM_MAX_DEVICES; device++) {
@@ -328,6 +330,7 @@ void sim_books_after_fork(void) {
     atomic_store(&my_slot, -1);
     pthread_mutex_init(&open_lock, NULL);
     pthread_mutex_init(&slot_lock, NULL);
+    my_pid = (int32_t)getpid();
     my_start_time = process_start_time();
 }
 

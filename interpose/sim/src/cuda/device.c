@@ -101,7 +101,7 @@ CUresult sim_cuDriverGetVersion(int *driverVersion) {
     if (driverVersion == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    *driverVersion = sim_books_open() == SIM_OPEN_OK ? sim_books->cuda_version : 13000;
+    *driverVersion = sim_books_open() == SIM_OPEN_OK ? sim_books->cuda_version : 13050;
     return CUDA_SUCCESS;
 }
 

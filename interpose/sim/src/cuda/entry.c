@@ -7,6 +7,11 @@
 
 enum { FOUND = 0, NO_SYMBOL = 1, OLD_VERSION = 2 };
 enum { PER_THREAD = 2 };
+#define DEFAULT_VERSION 13050 /* where there is no simulated machine: symbols resolve, cuInit finds no device */
+
+static int driver_version(void) {
+    return sim_books_open() == SIM_OPEN_OK ? sim_books->cuda_version : DEFAULT_VERSION;
+}
 
 /* Entries of one base name are neighbours, by version, newest last. */
 static const struct sim_entry *find_base(const char *base) {
@@ -22,6 +27,7 @@ static const struct sim_entry *find_base(const char *base) {
     return low < sim_entry_count && strcmp(sim_entries[low].base, base) == 0 ? &sim_entries[low] : NULL;
 }
 
+/* Newest variant that is old enough; of two alike, the per-thread one if that was asked for. */
 static int lookup(const char *symbol, int version, cuuint64_t flags, void **pfn) {
     const struct sim_entry *at = find_base(symbol), *end = sim_entries + sim_entry_count, *best = NULL;
     *pfn = NULL;
@@ -29,7 +35,7 @@ static int lookup(const char *symbol, int version, cuuint64_t flags, void **pfn)
         return NO_SYMBOL;
     }
     for (; at < end && strcmp(at->base, symbol) == 0; at++) {
-        if (at->version <= version && at->version <= sim_books->cuda_version) {
+        if (at->version <= version) {
             bool newer = best == NULL || at->version > best->version;
             bool threaded = best != NULL && at->version == best->version && at->per_thread;
             if (!at->per_thread ? newer : flags == PER_THREAD && (newer || threaded)) {
@@ -48,15 +54,12 @@ static CUresult resolve(const char *symbol, void **pfn, int version, cuuint64_t 
     if (symbol == NULL || pfn == NULL || flags > PER_THREAD) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (sim_books_open() != SIM_OPEN_OK) {
-        return CUDA_ERROR_NO_DEVICE;
-    }
     *pfn = NULL;
     if (*symbol == '\0') { /* libcudart asks for the empty name first */
         *status = FOUND;
         return CUDA_SUCCESS;
     }
-    if (version > sim_books->cuda_version) {
+    if (version > driver_version()) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     *status = lookup(symbol, version, flags, pfn);

@@ -1,0 +1,94 @@
+"""Simulated machines to test: a state directory each, programs run on it in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+from hami_interpose import sim, sim_library_dir  # noqa: E402
+
+# What scripts begin with: cuda-bindings and a check that unpacks or raises.
+PRELUDE = """
+import json, os, sys, time
+from cuda.bindings import driver as cuda
+
+def ck(result):
+    error, *values = result
+    assert error == cuda.CUresult.CUDA_SUCCESS, error
+    return values[0] if len(values) == 1 else tuple(values)
+
+def context(ordinal=0):
+    ck(cuda.cuInit(0))
+    ctx = ck(cuda.cuDevicePrimaryCtxRetain(ck(cuda.cuDeviceGet(ordinal))))
+    ck(cuda.cuCtxSetCurrent(ctx))
+    return ctx
+
+def answer(**values):
+    print(json.dumps(values), flush=True)
+"""
+
+
+@dataclass
+class Machine:
+    """One simulated machine."""
+
+    directory: Path
+
+    def state(self) -> sim.State:
+        return sim.State(self.directory)
+
+    def popen(self, script: str, **env: str) -> subprocess.Popen[str]:
+        """Starts a Python script on it."""
+        command = [sys.executable, "-c", PRELUDE + textwrap.dedent(script)]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            command, env=sim.environment(self.directory) | env, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        )
+
+    def python(self, script: str, **env: str) -> dict[str, Any]:
+        """Runs a Python script to its end and returns what it answered."""
+        process = self.popen(script, **env)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, f"exit {process.returncode}\n{out}\n{err}"
+        return json.loads(out.splitlines()[-1]) if out.strip() else {}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Callable[..., Machine]:
+    """Makes machines from profiles."""
+
+    def make(profile: str | Path = "h100x2") -> Machine:
+        directory = tmp_path / f"state{len(list(tmp_path.glob('state*')))}"
+        sim.create(directory, profile)
+        return Machine(directory)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Compiles programs/NAME.c against the simulated libraries, once."""
+    folder = tmp_path_factory.mktemp("sim-programs")
+
+    def build(name: str) -> Path:
+        out = folder / name
+        if not out.exists():
+            libraries = sim_library_dir()
+            source = HERE / "programs" / f"{name}.c"
+            command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", str(source), "-o", str(out)]
+            command += [f"-I{HERE.parents[1] / 'sim' / 'include'}", f"-I{HERE.parents[1] / 'sim' / 'generated'}"]
+            command += [f"-L{libraries}", "-l:libcuda.so.1", "-l:libnvidia-ml.so.1", "-lpthread", "-ldl"]
+            subprocess.run(command, check=True)
+        return out
+
+    return build

@@ -1,0 +1,111 @@
+"""Profiles, state directories and the layout they share with C."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+import sys
+
+import pytest
+from hami_interpose import _sim_layout as layout
+from hami_interpose import sim
+
+
+@pytest.mark.parametrize(
+    "name", [f"{m}x{n}" for m in ("a100", "a100-40g", "h100", "h200", "l40s", "t4") for n in (1, 2, 4, 8)]
+)
+def test_every_built_in_profile_makes_a_state(tmp_path, name):
+    sim.create(tmp_path / "s", name)
+    count = int(name.rpartition("x")[2])
+    with sim.State(tmp_path / "s") as state:
+        devices = state.devices
+    assert len(devices) == count == len({d.uuid for d in devices})
+    assert all(d.memory_used == 0 and d.memory_total > 0 and not d.processes for d in devices)
+    nodes = {p.name for p in (tmp_path / "s" / "dev").iterdir()}
+    assert nodes == {"nvidiactl", "nvidia-uvm", *(f"nvidia{i}" for i in range(count))}
+    described = json.loads((tmp_path / "s" / "profile.json").read_text())
+    assert [f"GPU-{d['uuid']}" for d in described["devices"]] == [d.uuid for d in devices]
+
+
+def test_a_yaml_profile_overrides_and_mixes_models(tmp_path):
+    text = "devices:\n- {model: t4, count: 2, memory_mib: 1024, context_reserve_mib: 10}\n- {model: l40s}\n"
+    (tmp_path / "p.yaml").write_text(text)
+    sim.create(tmp_path / "s", tmp_path / "p.yaml")
+    with sim.State(tmp_path / "s") as state:
+        assert [d.memory_total >> 20 for d in state.devices] == [1024, 1024, 46068]
+        assert [d.context_reserve >> 20 for d in state.devices] == [10, 10, 298]
+
+
+def test_uuids_differ_by_directory_and_agree_by_seed(tmp_path):
+    sim.create(tmp_path / "a", "t4")
+    sim.create(tmp_path / "b", "t4")
+    sim.create(tmp_path / "c", "t4", seed="x")
+    sim.create(tmp_path / "d", "t4", seed="x")
+    uuids = []
+    for name in "abcd":
+        with sim.State(tmp_path / name) as state:
+            uuids.append(state.devices[0].uuid)
+    assert uuids[0] != uuids[1]
+    assert uuids[2] == uuids[3]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{}", "must be a mapping with a list `devices`"),
+        ('{"devices": [{"model": "h1000"}]}', "unknown GPU model 'h1000'; known: a100"),
+        ('{"devices": [{"model": "t4", "count": 0}]}', "whole number from 1 to 16"),
+        ('{"devices": [{"model": "t4", "count": 17}]}', "whole number from 1 to 16"),
+        ('{"devices": [{"model": "t4", "count": 9}, {"model": "t4", "count": 8}]}', "17 devices, at most 16"),
+        ('{"devices": [{"model": "t4", "memory": 4}]}', "devices[0]: unknown key 'memory'"),
+        ('{"devices": [{"model": "t4", "memory_mib": -1}]}', "not a size in MiB"),
+        ('{"devices": [{"model": "t4", "sms": "many"}]}', "'many' is not a int"),
+        ("[", "not JSON"),
+    ],
+)
+def test_bad_profiles_name_the_place(tmp_path, content, message):
+    (tmp_path / "p.json").write_text(content)
+    with pytest.raises(sim.ProfileError) as caught:
+        sim.create(tmp_path / "s", tmp_path / "p.json")
+    assert message in str(caught.value)
+    assert not (tmp_path / "s" / "books").exists()
+
+
+def test_unknown_name_lists_the_models(tmp_path):
+    with pytest.raises(sim.ProfileError, match="unknown profile 'b9000x2': use .*a100, a100-40g, h100, h200, l40s, t4"):
+        sim.create(tmp_path / "s", "b9000x2")
+
+
+def test_a_state_is_not_overwritten_and_a_missing_or_foreign_one_is_named(tmp_path):
+    sim.create(tmp_path / "s", "t4")
+    with pytest.raises(sim.StateError, match="already holds"):
+        sim.create(tmp_path / "s", "t4")
+    with pytest.raises(sim.StateError, match="no simulated driver's state here"):
+        sim.State(tmp_path / "none")
+    (tmp_path / "s" / "books").write_bytes(b"x" * 100)
+    with pytest.raises(sim.StateError, match="wrong size"):
+        sim.State(tmp_path / "s")
+
+
+def test_python_and_c_agree_on_every_offset(tmp_path, compiled):
+    shown = json.loads(subprocess.run([compiled("layout")], check=True, capture_output=True, text=True).stdout)
+    for name, structure in {
+        "sim_books": layout.Books,
+        "sim_device": layout.Device,
+        "sim_fault": layout.Fault,
+        "sim_slot": layout.Slot,
+        "sim_engine_page": layout.EnginePage,
+        "sim_event": layout.Event,
+        "sim_link": layout.Link,
+        "sim_mig_profile": layout.MigProfile,
+        "sim_mig_instance": layout.MigInstance,
+    }.items():
+        assert shown[name] == layout.offsets(structure) | {"sizeof": ctypes.sizeof(structure)}, name
+
+
+def test_run_returns_the_commands_status(tmp_path):
+    assert sim.run([sys.executable, "-c", "raise SystemExit(7)"], profile="t4") == 7
+    assert sim.run(["sh", "-c", "kill -9 $$"], state=tmp_path / "s", profile="t4") == 137
+    with pytest.raises(sim.StateError, match="name a profile"):
+        sim.run(["true"], state=tmp_path / "other")
