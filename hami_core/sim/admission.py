@@ -6,17 +6,19 @@ import base64
 import copy
 import ssl
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import orjson
 
 from hami_core.sim import patch, selection
 from hami_core.sim.resources import NAMESPACES, WEBHOOKS, ApiError, Object, Resource
-from hami_core.sim.store import Store
+
+if TYPE_CHECKING:
+    from hami_core.sim.store import Store
 
 
-class WebhookFailure(Exception):
+class WebhookError(Exception):
     """The call itself failed, so the webhook's failurePolicy decides."""
 
 
@@ -72,7 +74,7 @@ async def _call(session: aiohttp.ClientSession, webhook: Object, review: Object)
     config = webhook.get("clientConfig") or {}
     url = config.get("url", "")
     if not url.startswith("https://"):
-        raise WebhookFailure(f"clientConfig.url {url!r} is not an https:// address (services are not resolved here)")
+        raise WebhookError(f"clientConfig.url {url!r} is not an https:// address (services are not resolved here)")
     trust = ssl.create_default_context()
     if config.get("caBundle"):
         trust = ssl.create_default_context(cadata=base64.b64decode(config["caBundle"]).decode())
@@ -82,14 +84,12 @@ async def _call(session: aiohttp.ClientSession, webhook: Object, review: Object)
         async with session.post(url, data=orjson.dumps(review), headers=headers, ssl=trust, timeout=timeout) as answer:
             body = await answer.read()
             if answer.status != 200:
-                raise WebhookFailure(
-                    f"an error on the server ({body[:200].decode(errors='replace')!r}): {answer.status}"
-                )
+                raise WebhookError(f"an error on the server ({body[:200].decode(errors='replace')!r}): {answer.status}")
             response: Object = orjson.loads(body)["response"]
     except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
-        raise WebhookFailure(f'Post "{url}": {type(error).__name__}: {error}') from error
+        raise WebhookError(f'Post "{url}": {type(error).__name__}: {error}') from error
     if response.get("uid") != review["request"]["uid"]:
-        raise WebhookFailure(f"expected response.uid={review['request']['uid']!r}, got {response.get('uid')!r}")
+        raise WebhookError(f"expected response.uid={review['request']['uid']!r}, got {response.get('uid')!r}")
     return response
 
 
@@ -119,7 +119,7 @@ async def admit(
             if not response.get("allowed"):
                 raise _denied(name, response)
             obj = _patched(obj, response)
-        except WebhookFailure as failure:
+        except WebhookError as failure:
             if webhook.get("failurePolicy", "Fail") == "Fail":
                 text = f'Internal error occurred: failed calling webhook "{name}": failed to call webhook: {failure}'
                 raise ApiError(500, "InternalError", text) from failure
@@ -132,10 +132,10 @@ def _patched(obj: Object, response: Object) -> Object:
     if not response.get("patch"):
         return obj
     if response.get("patchType") != "JSONPatch":
-        raise WebhookFailure(f"response.patchType: {response.get('patchType')!r} is not JSONPatch")
+        raise WebhookError(f"response.patchType: {response.get('patchType')!r} is not JSONPatch")
     try:
         operations: Any = orjson.loads(base64.b64decode(response["patch"]))
         patched: Object = patch.json_patch(copy.deepcopy(obj), operations)
     except (ValueError, ApiError) as error:
-        raise WebhookFailure(f"response.patch: {error}") from error
+        raise WebhookError(f"response.patch: {error}") from error
     return patched

@@ -10,19 +10,22 @@ import asyncio
 import base64
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import orjson
 from aiohttp import web
 
 from hami_core.sim import admission, discovery, patch, selection, strategy, tables
+from hami_core.sim.calls import Call, answer_json, cut, parse, read_body, wants_table
 from hami_core.sim.faults import Fault, Faults
 from hami_core.sim.resources import BY_PATH, NAMESPACES, NODES, PODS, ApiError, Object, Resource, bad_request, not_found
-from hami_core.sim.store import Event, Store
+from hami_core.sim.store import Store
+from hami_core.sim.watching import Stream, seen
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PATCHES = {
@@ -30,55 +33,6 @@ _PATCHES = {
     "application/json-patch+json": patch.json_patch,
     "application/strategic-merge-patch+json": patch.strategic,
 }
-_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """What one request is about."""
-
-    verb: str
-    resource: Resource
-    namespace: str
-    name: str
-    sub: str
-
-    @property
-    def what(self) -> str:
-        """``pods`` or ``pods/binding``."""
-        return f"{self.resource.plural}/{self.sub}" if self.sub else self.resource.plural
-
-
-def parse(request: web.Request) -> Call:
-    """Reads verb and object out of method and path.
-
-    Raises:
-        ApiError: 404 for a path that is not served, 405 for a method.
-    """
-    parts = [p for p in request.path.split("/") if p]
-    missing = ApiError(404, "NotFound", "the server could not find the requested resource")
-    if parts[:2] == ["api", "v1"]:
-        group, version, rest = "", "v1", parts[2:]
-    elif parts[:1] == ["apis"] and len(parts) > 3:
-        group, version, rest = parts[1], parts[2], parts[3:]
-    else:
-        raise missing
-    namespace = ""
-    if rest[:1] == ["namespaces"] and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
-        namespace, rest = rest[1], rest[2:]
-    plural, name, sub = (*rest, "", "", "")[:3]
-    if plural == "bindings" and not group:
-        plural, sub = "pods", "binding"
-    resource = BY_PATH.get((group, version, plural))
-    if resource is None or len(rest) > 3:
-        raise missing
-    verb = _VERBS.get(request.method)
-    if verb is None:
-        raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
-    if not name and verb in {"get", "delete"}:
-        watching = request.query.get("watch") in {"true", "1"}
-        verb = {"get": "watch" if watching else "list", "delete": "deletecollection"}[verb]
-    return Call(verb, resource, namespace, name, sub)
 
 
 class ApiServer:
@@ -123,7 +77,7 @@ class ApiServer:
         if request.path in {"/healthz", "/livez", "/readyz"}:
             return web.Response(text="ok")
         if (document := self._documents.get(request.path.rstrip("/"))) is not None:
-            return _json(document)
+            return answer_json(document)
         try:
             call = parse(request)
             agent = request.headers.get("User-Agent", "")
@@ -134,10 +88,10 @@ class ApiServer:
             response = await self._dispatch(request, call, fault)
             if fault and fault.action == "commit_then_timeout":
                 await asyncio.sleep(fault.seconds)
-                _cut(request)
+                cut(request)
         except ApiError as error:
             headers = {"Retry-After": "1"} if error.code == 429 else None
-            return _json(error.status(), error.code, headers)
+            return answer_json(error.status(), error.code, headers)
         return response
 
     async def _break_before(self, request: web.Request, fault: Fault) -> None:
@@ -146,7 +100,7 @@ class ApiServer:
         elif fault.action == "status":
             raise ApiError(fault.code, fault.reason, f"injected fault: {fault.code} {fault.reason}")
         elif fault.action == "reset":
-            _cut(request)
+            cut(request)
 
     async def _sim(self, request: web.Request) -> web.Response:
         """The test's own door: faults, compaction, watches, counts of what was asked."""
@@ -155,21 +109,21 @@ class ApiServer:
             try:
                 self._faults.add(orjson.loads(await request.read()))
             except ValueError as error:
-                return _json({"error": str(error)}, 400)
+                return answer_json({"error": str(error)}, 400)
         elif what == "faults" and method == "DELETE":
             self._faults.clear()
         elif what == "faults":
-            return _json(self._faults.listing())
+            return answer_json(self._faults.listing())
         elif what == "requests":
-            return _json(dict(self._asked))
+            return answer_json(dict(self._asked))
         elif what == "compact" and method == "POST":
             self._store.forget()
         elif what == "drop-watches" and method == "POST":
             for watch in self._watches:
                 watch.abort()
         else:
-            return _json({"error": f"{method} /sim/{what}: there is no such thing"}, 404)
-        return _json({"ok": True})
+            return answer_json({"error": f"{method} /sim/{what}: there is no such thing"}, 404)
+        return answer_json({"ok": True})
 
     async def _dispatch(self, request: web.Request, call: Call, fault: Fault | None) -> web.StreamResponse:
         if call.verb == "watch":
@@ -188,8 +142,8 @@ class ApiServer:
         if call.verb == "get" and (not call.sub or (call.sub == "status" and call.resource.status)):
             return self._answer(request, call.resource, obj)
         if call.verb == "delete" and not call.sub:
-            options = await _body(request, optional=True)
-            return _json(self._delete(call.resource, self._existing(call), options, request))
+            options = await read_body(request, optional=True)
+            return answer_json(self._delete(call.resource, self._existing(call), options, request))
         raise ApiError(404, "NotFound", "the server could not find the requested resource")
 
     # ---- reading
@@ -212,16 +166,16 @@ class ApiServer:
             token = base64.urlsafe_b64encode(orjson.dumps([last.get("namespace", ""), last["name"]])).decode()
             meta |= {"continue": token, "remainingItemCount": len(found) - limit}
             found = found[:limit]
-        if _wants_table(request):
-            return _json(tables.table(resource, found, meta))
-        return _json(
+        if wants_table(request):
+            return answer_json(tables.table(resource, found, meta))
+        return answer_json(
             {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": meta, "items": found}
         )
 
     def _answer(self, request: web.Request, resource: Resource, obj: Object) -> web.Response:
-        if _wants_table(request):
-            return _json(tables.table(resource, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]}))
-        return _json(obj)
+        if wants_table(request):
+            return answer_json(tables.table(resource, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]}))
+        return answer_json(obj)
 
     async def _log(self, request: web.Request, pod: Object) -> web.StreamResponse:
         """Passes a container's log on from its kubelet."""
@@ -237,6 +191,7 @@ class ApiServer:
             raise bad_request(f"a container name must be specified for pod {meta['name']}, choose one of: {names}")
         port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
         url = f"http://127.0.0.1:{port}/containerLogs/{meta['namespace']}/{meta['name']}/{container}"
+        response: web.StreamResponse | None = None
         try:
             async with self._session.get(url, params=request.query) as answer:
                 response = web.StreamResponse(status=answer.status, headers={"Content-Type": "text/plain"})
@@ -244,6 +199,8 @@ class ApiServer:
                 async for chunk in answer.content.iter_any():
                     await response.write(chunk)
         except aiohttp.ClientError as error:
+            if response is not None:
+                cut(request)
             raise ApiError(500, "InternalError", f"Get {url!r}: {error}") from error
         return response
 
@@ -271,36 +228,24 @@ class ApiServer:
         self, request: web.Request, response: web.StreamResponse, call: Call, test: selection.Test, *, once: bool
     ) -> None:
         """Writes events until the client goes; ``once`` cuts the connection after the first."""
-        query, store, resource = request.query, self._store, call.resource
+        query, store, stream = request.query, self._store, Stream(request, response, call.resource)
         initial = query.get("sendInitialEvents") == "true"
         version = int(query.get("resourceVersion") or 0)
-        as_table, bookmarks = _wants_table(request), query.get("allowWatchBookmarks") in {"true", "1"}
-
-        async def send(kind: str, obj: Object) -> None:
-            if as_table and kind != "BOOKMARK":
-                obj = tables.table(resource, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]})
-            await response.write(orjson.dumps({"type": kind, "object": obj}) + b"\n")
-
-        def bookmark(**annotations: str) -> Object:
-            meta: Object = {"resourceVersion": str(version), "creationTimestamp": None}
-            meta |= {"annotations": annotations} if annotations else {}
-            return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
-
+        bookmarks = query.get("allowWatchBookmarks") in {"true", "1"}
         if version == 0 or initial:
             version = store.version
-            for obj in store.all(resource, call.namespace):
-                if test(obj):
-                    await send("ADDED", obj)
+            for obj in filter(test, store.all(call.resource, call.namespace)):
+                await stream.send("ADDED", obj)
             if initial:
-                await send("BOOKMARK", bookmark(**{"k8s.io/initial-events-end": "true"}))
+                await stream.bookmark(version, {"k8s.io/initial-events-end": "true"})
         loop = asyncio.get_running_loop()
         due = loop.time() + self._bookmark_seconds
-        while request.transport is not None and not request.transport.is_closing():
+        while stream.open:
             for event in store.since(version):
-                if event.resource is resource and (shown := _seen(event, call, test)):
-                    await send(shown, event.obj)
+                if event.resource is call.resource and (shown := seen(event, call, test)):
+                    await stream.send(shown, event.obj)
                     if once:
-                        _cut(request)
+                        cut(request)
                 version = event.version
             if (left := due - loop.time()) > 0:
                 with contextlib.suppress(TimeoutError):
@@ -309,7 +254,7 @@ class ApiServer:
                 continue
             due = loop.time() + self._bookmark_seconds
             if bookmarks:
-                await send("BOOKMARK", bookmark())
+                await stream.bookmark(version)
 
     # ---- writing
 
@@ -321,12 +266,12 @@ class ApiServer:
         return self._store.write(resource, kind, obj, before)
 
     async def _create(self, request: web.Request, call: Call) -> web.Response:
-        body, resource = await _body(request), call.resource
+        body, resource = await read_body(request), call.resource
         if call.sub == "binding":
             return self._bind(request, call, body)
         if call.sub == "eviction":
             self._delete(PODS, self._existing(call), body.get("deleteOptions") or {}, request)
-            return _json({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
+            return answer_json({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
         if call.name or call.sub:
             raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         namespace = call.namespace or (body.get("metadata") or {}).get("namespace", "")
@@ -346,7 +291,7 @@ class ApiServer:
             raise ApiError(409, "AlreadyExists", f'{resource.qualified} "{name}" already exists', **details)
         obj = self._commit(request, resource, "ADDED", obj, None)
         headers = {"Warning": ", ".join(f'299 - "{w}"' for w in warnings)} if warnings else None
-        return _json(obj, 201, headers)
+        return answer_json(obj, 201, headers)
 
     def _bind(self, request: web.Request, call: Call, binding: Object) -> web.Response:
         name = call.name or (binding.get("metadata") or {}).get("name", "")
@@ -355,14 +300,16 @@ class ApiServer:
             raise not_found(PODS, name)
         bound = strategy.bind(pod, binding, copy_labels=self._copy_binding_labels)
         self._commit(request, PODS, "MODIFIED", bound, pod)
-        return _json({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+        return answer_json(
+            {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
+        )
 
     async def _change(self, request: web.Request, call: Call) -> web.Response:
         apply = _PATCHES.get(request.content_type) if call.verb == "patch" else None
         if call.verb == "patch" and apply is None:
-            text = f"the body of the request was in an unknown format - accepted media types include: {', '.join(_PATCHES)}"
-            raise ApiError(415, "UnsupportedMediaType", text)
-        body = await _body(request, of=(dict, list) if apply else (dict,))
+            text = "the body of the request was in an unknown format - accepted media types include"
+            raise ApiError(415, "UnsupportedMediaType", f"{text}: {', '.join(_PATCHES)}")
+        body = await read_body(request, of=(dict, list) if apply else (dict,))
         old = self._existing(call)  # read after the body: from here to the commit nothing is awaited
         new = apply(old, body) if apply else body
         if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
@@ -380,7 +327,7 @@ class ApiServer:
     def _store_changed(self, request: web.Request, resource: Resource, obj: Object, old: Object) -> web.Response:
         meta = obj["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("deletionGracePeriodSeconds") and not meta.get("finalizers"):
-            return _json(self._commit(request, resource, "DELETED", obj, old))
+            return answer_json(self._commit(request, resource, "DELETED", obj, old))
         meta["resourceVersion"] = old["metadata"]["resourceVersion"]
         return self._answer(request, resource, self._commit(request, resource, "MODIFIED", obj, old))
 
@@ -406,56 +353,17 @@ class ApiServer:
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
     async def _delete_collection(self, request: web.Request, call: Call) -> web.Response:
-        test, options = self._selected(request, call), await _body(request, optional=True)
+        test, options = self._selected(request, call), await read_body(request, optional=True)
         found = [o for o in self._store.all(call.resource, call.namespace) if test(o)]
         for obj in found:
             self._delete(call.resource, obj, options, request)
         kind, version = f"{call.resource.kind}List", {"resourceVersion": str(self._store.version)}
-        return _json({"kind": kind, "apiVersion": call.resource.api_version, "metadata": version, "items": found})
+        return answer_json({"kind": kind, "apiVersion": call.resource.api_version, "metadata": version, "items": found})
 
 
-def _seen(event: Event, call: Call, test: selection.Test) -> str:
-    """What a watcher with this selector sees of an event; empty for nothing."""
-    if call.namespace and event.obj["metadata"].get("namespace") != call.namespace:
-        return ""
-    after = event.type != "DELETED" and test(event.obj)
-    before = event.before is not None and test(event.before)
-    if after:
-        return "MODIFIED" if before else "ADDED"
-    return "DELETED" if before else ""
-
-
-def _wants_table(request: web.Request) -> bool:
-    return "as=Table" in request.headers.get("Accept", "")
-
-
-def _json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:  # noqa: ANN401 - JSON
-    return web.Response(body=orjson.dumps(body), status=status, headers=headers, content_type="application/json")
-
-
-async def _body(request: web.Request, *, optional: bool = False, of: tuple[type, ...] = (dict,)) -> Any:  # noqa: ANN401 - JSON
-    data = await request.read()
-    if optional and not data:
-        return {}
-    try:
-        body = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise bad_request(f"the object provided is not JSON: {error}") from error
-    if not isinstance(body, of):
-        raise bad_request(f"the object provided is a {type(body).__name__}")
-    return body
-
-
-def _cut(request: web.Request) -> None:
-    """Ends the connection without an answer."""
-    if request.transport is not None:
-        request.transport.abort()
-    raise ConnectionResetError("cut on demand")
-
-
-async def serve(directory: Path, host: str, port: int, **options: Any) -> tuple[web.AppRunner, str]:  # noqa: ANN401
+async def serve(directory: Path, host: str, port: int, **options: Any) -> tuple[web.AppRunner, str]:  # noqa: ANN401 - passed on
     """Starts serving the state kept in a directory; returns the runner, to be cleaned up, and the URL."""
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - nothing runs beside it yet
     server = ApiServer(Store(directory / "journal"), **options)
     runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=0.5)
     await runner.setup()

@@ -29,7 +29,7 @@ def main(argv: list[str]) -> None:
             copy_binding_labels=not given.drop_binding_labels,
         )
 
-        async def stop(_: bool) -> None:  # noqa: FBT001 - the signature of all parts
+        async def stop(_: bool) -> None:
             await runner.cleanup()
 
         return url, stop

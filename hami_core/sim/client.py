@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import orjson
 
 from hami_core.sim.resources import Object, now
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _LOG = logging.getLogger(__name__)
 
 
-class ApiFailure(Exception):
+class CallError(Exception):
     """The server refused or did not answer (``code`` 0)."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -48,7 +50,7 @@ class Client:
         """One request; ``patch`` names the patch type (``merge``, ``strategic-merge``).
 
         Raises:
-            ApiFailure: The server refused, or no answer came.
+            CallError: The server refused, or no answer came.
         """
         headers = {"Content-Type": f"application/{patch}-patch+json" if patch else "application/json"}
         data = None if body is None else orjson.dumps(body)
@@ -57,9 +59,9 @@ class Client:
                 content = await answer.read()
                 parsed: Object = orjson.loads(content)
         except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
-            raise ApiFailure(0, f"{method} {path}: {type(error).__name__}: {error}") from error
+            raise CallError(0, f"{method} {path}: {type(error).__name__}: {error}") from error
         if answer.status >= 400:
-            raise ApiFailure(answer.status, parsed.get("message") or str(parsed))
+            raise CallError(answer.status, parsed.get("message") or str(parsed))
         return parsed
 
     async def event(self, component: str, about: Object, kind: str, reason: str, message: str) -> None:
@@ -67,7 +69,7 @@ class Client:
         meta = about["metadata"]
         namespace, stamp = meta.get("namespace", "default"), now()
         body = {
-            "metadata": {"name": f"{meta['name']}.{random.getrandbits(64):016x}", "namespace": namespace},  # noqa: S311
+            "metadata": {"name": f"{meta['name']}.{random.getrandbits(64):016x}", "namespace": namespace},
             "involvedObject": {
                 "kind": about["kind"], "apiVersion": about["apiVersion"], "name": meta["name"],
                 "namespace": meta.get("namespace", ""), "uid": meta["uid"], "resourceVersion": meta["resourceVersion"],
@@ -78,7 +80,7 @@ class Client:
         }  # fmt: skip
         try:
             await self.call("POST", f"/api/v1/namespaces/{namespace}/events", body)
-        except ApiFailure as failure:
+        except CallError as failure:
             _LOG.warning("event %s about %s lost: %s", reason, meta["name"], failure)
 
     async def follow(self, path: str, query: str, changed: Callable[[str, Object], None]) -> None:
@@ -101,7 +103,7 @@ class Client:
                 changed("SYNCED", {})
                 while True:
                     version = await self._watch(f"{path}?{query}", version, known, changed)
-            except ApiFailure as failure:
+            except CallError as failure:
                 _LOG.info("list and watch of %s again: %s", path, failure)
             await asyncio.sleep(random.uniform(0.1, 0.4))  # noqa: S311 - jitter
 
@@ -127,7 +129,7 @@ class Client:
     def _take(event: Object, known: dict[str, Object], changed: Callable[[str, Object], None]) -> str:
         kind, obj = event["type"], event["object"]
         if kind == "ERROR":
-            raise ApiFailure(obj.get("code", 500), obj.get("message", "watch failed"))
+            raise CallError(obj.get("code", 500), obj.get("message", "watch failed"))
         version: str = obj["metadata"]["resourceVersion"]
         if kind != "BOOKMARK":
             uid = obj["metadata"]["uid"]

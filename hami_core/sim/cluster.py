@@ -7,11 +7,9 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 import orjson
@@ -21,6 +19,10 @@ from hami_core.errors import ConfigError
 from hami_core.sim.client import Client
 from hami_core.sim.kubelet import containers
 from hami_core.sim.process import PARENT_PIPE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
 
 _START_SECONDS = 30.0
 _SOCKET_PATH_MAX = 107
@@ -37,7 +39,8 @@ class NodeSpec:
         seed: Of the order in which device ids are picked and named; None draws one.
         resync_seconds: Until a refused container start is tried again (the first time after a tenth of it).
         crash_seconds: First back-off of a crash loop.
-        settle_seconds: From kubelet.sock to the first admission, in which plugins can register.
+        settle_seconds: Time that plugins have to register again after the kubelet's restart, before it takes up its
+            pods; those whose plugin is later fail, as on a real node. It goes on at once when all are back.
         reduced: No mount namespaces, even where they are possible.
     """
 
@@ -47,7 +50,7 @@ class NodeSpec:
     seed: int | None = None
     resync_seconds: float = 12.0
     crash_seconds: float = 10.0
-    settle_seconds: float = 0.7
+    settle_seconds: float = 3.0
     reduced: bool = False
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import ssl
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import orjson
 
-from hami_core.sim.resources import Object
+if TYPE_CHECKING:
+    from hami_core.sim.resources import Object
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -124,8 +125,7 @@ class Extender:
         """
         answer = await self._send("prioritize", self._args(pod, nodes, names))
         scores: dict[str, int] = {}
-        for entry in answer or []:
-            entry = _folded(entry)
+        for entry in map(_folded, answer or []):
             if not isinstance(entry.get("score"), int) or isinstance(entry.get("score"), bool):
                 raise ExtenderError(f"json: cannot unmarshal score {entry.get('score')!r} into a whole number")
             scores[entry["host"]] = entry["score"]

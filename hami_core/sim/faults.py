@@ -28,7 +28,8 @@ class Fault:
 
     Args:
         action: What happens, see `Action`.
-        verb: ``get``, ``list``, ``watch``, ``create``, ``update``, ``patch``, ``delete``, ``deletecollection``; empty for any.
+        verb: ``get``, ``list``, ``watch``, ``create``, ``update``, ``patch``, ``delete``, ``deletecollection``;
+            empty for any.
         resource: Plural, with the subresource behind a slash where there is one (``pods/binding``); empty for any.
         name: Object's name; empty for any.
         agent: Part of the caller's User-Agent; empty for any.

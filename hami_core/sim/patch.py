@@ -88,7 +88,7 @@ def json_patch(target: Json, operations: Json) -> Json:
         try:
             document = _apply(document, operation)
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            text = f"the server rejected our request due to an error in our request: operation {number} of the JSON patch: "
+            text = f"the server rejected our request due to an error in our request: JSON patch, operation {number}: "
             raise ApiError(422, "Invalid", f"{text}{type(error).__name__}: {error}") from error
     return document
 
@@ -106,7 +106,7 @@ def _get(document: Json, tokens: list[str]) -> Json:
 
 
 def _index(array: list[Json], token: str, *, end: bool = False) -> int:
-    if token == "-" and end:
+    if end and token == "-":  # noqa: S105 - a token of a JSON pointer
         return len(array)
     if not token.isascii() or not token.isdigit() or int(token) > len(array) - (0 if end else 1):
         raise IndexError(f"no element {token!r} in a list of {len(array)}")

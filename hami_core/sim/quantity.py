@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from hami_core.sim.resources import Object
+if TYPE_CHECKING:
+    from hami_core.sim.resources import Object
 
 _QUANTITY = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|u|n)?)$")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -30,7 +32,7 @@ def parse(text: object) -> Fraction:
 
 
 def requests(pod: Object) -> dict[str, Fraction]:
-    """What a pod needs: app containers and sidecars together, or its greediest init container with the sidecars before it."""
+    """What a pod needs: apps and sidecars together, or its greediest init container with the sidecars before it."""
     spec = pod["spec"]
     total: dict[str, Fraction] = {}
     peak: dict[str, Fraction] = {}

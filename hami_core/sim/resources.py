@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 Object = dict[str, Any]
@@ -58,7 +58,9 @@ _EVENT_FIELDS = (
 RESOURCES = (
     Resource("", "v1", "pods", "Pod", namespaced=True, short=("po",), status=True, fields=_POD_FIELDS),
     Resource("", "v1", "nodes", "Node", namespaced=False, short=("no",), status=True, fields=("spec.unschedulable",)),
-    Resource("", "v1", "namespaces", "Namespace", namespaced=False, short=("ns",), status=True, fields=("status.phase",)),
+    Resource(
+        "", "v1", "namespaces", "Namespace", namespaced=False, short=("ns",), status=True, fields=("status.phase",)
+    ),
     Resource("", "v1", "events", "Event", namespaced=True, short=("ev",), fields=_EVENT_FIELDS),
     Resource("", "v1", "configmaps", "ConfigMap", namespaced=True, short=("cm",)),
     Resource("", "v1", "secrets", "Secret", namespaced=True, fields=("type",)),
@@ -132,9 +134,9 @@ def bad_request(message: str) -> ApiError:
 
 def now() -> str:
     """This moment as `metav1.Time`."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def now_micro() -> str:
     """This moment as `metav1.MicroTime`."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

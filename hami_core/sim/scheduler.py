@@ -8,15 +8,16 @@ import logging
 import random
 from collections import Counter
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import aiohttp
-
-from hami_core.sim.client import ApiFailure, Client
+from hami_core.sim.client import CallError, Client
 from hami_core.sim.extender import Extender, ExtenderError, seconds
 from hami_core.sim.quantity import parse, requests
 from hami_core.sim.resources import Object, now
 from hami_core.sim.waiting import Queue, Waiting
+
+if TYPE_CHECKING:
+    import aiohttp
 
 _LOG = logging.getLogger(__name__)
 _NAME = "default-scheduler"
@@ -24,7 +25,7 @@ _POD_PARTS = ("spec", "metadata.labels", "metadata.annotations")
 _NODE_PARTS = ("spec", "metadata.labels", "metadata.annotations", "status.allocatable", "status.conditions")
 
 
-class Unschedulable(Exception):
+class UnschedulableError(Exception):
     """No node is left; the text is what users read."""
 
 
@@ -113,7 +114,7 @@ class Scheduler:
                 continue
             try:
                 node = await self._place(pod)
-            except Unschedulable as reason:
+            except UnschedulableError as reason:
                 await self._give_back(waiting, moves, "Unschedulable", str(reason))
             except ExtenderError as error:
                 await self._give_back(waiting, moves, "SchedulerError", str(error))
@@ -127,11 +128,11 @@ class Scheduler:
         """The node for a pod.
 
         Raises:
-            Unschedulable: None is left.
+            UnschedulableError: None is left.
             ExtenderError: An extender that must be asked could not be.
         """
         if not self._nodes:
-            raise Unschedulable("no nodes available to schedule pods")
+            raise UnschedulableError("no nodes available to schedule pods")
         nodes, why = dict(self._nodes), dict[str, list[str]]()
         for name, node in nodes.items():
             if reasons := self._in_tree(pod, node):
@@ -150,7 +151,7 @@ class Scheduler:
             why.update({n: [reason] for n, reason in answer.failed.items() if n in nodes})
             left = answer.nodes
         if not left:
-            raise Unschedulable(_fit_message(len(nodes), why))
+            raise UnschedulableError(_fit_message(len(nodes), why))
         return left[0] if len(left) == 1 else await self._best(pod, nodes, left)
 
     def _in_tree(self, pod: Object, node: Object) -> list[str]:
@@ -213,7 +214,7 @@ class Scheduler:
                 names = {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]}
                 body = {"kind": "Binding", "apiVersion": "v1", "metadata": names, "target": target}
                 await self._client.call("POST", f"{_path(pod)}/binding", body)
-        except (ExtenderError, ApiFailure) as error:
+        except (ExtenderError, CallError) as error:
             if self._assumed.pop(meta["uid"], None) is None:
                 return  # seen bound, or gone
             self._queue.move_all()
@@ -235,7 +236,7 @@ class Scheduler:
         if old is not None and all(old.get(k) == v for k, v in condition.items()):
             return
         body = {"status": {"conditions": [{**condition, "lastProbeTime": None, "lastTransitionTime": now()}]}}
-        with contextlib.suppress(ApiFailure):
+        with contextlib.suppress(CallError):
             await self._client.call("PATCH", f"{_path(pod)}/status", body, patch="strategic-merge")
 
 

@@ -15,7 +15,7 @@ import aiohttp
 import yaml
 
 from hami_core.sim import process
-from hami_core.sim.client import ApiFailure, Client
+from hami_core.sim.client import CallError, Client
 from hami_core.sim.extender import seconds
 from hami_core.sim.resources import Object, now_micro
 from hami_core.sim.scheduler import Scheduler
@@ -42,7 +42,7 @@ class Leadership:
 
     async def acquire(self) -> None:
         """Returns once the Lease is ours."""
-        while not await self._try():
+        while not await self._try():  # noqa: ASYNC110 - the Lease is polled, as client-go does
             await asyncio.sleep(self._retry)
         _LOG.info("became leader as %s", self.identity)
 
@@ -56,7 +56,7 @@ class Leadership:
 
     async def release(self) -> None:
         """Gives the Lease up, so that a successor need not wait."""
-        with contextlib.suppress(ApiFailure):
+        with contextlib.suppress(CallError):
             lease = await self._client.call("GET", f"{_LEASES}/kube-scheduler")
             if lease["spec"].get("holderIdentity") == self.identity:
                 spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
@@ -70,7 +70,7 @@ class Leadership:
         }  # fmt: skip
         try:
             lease = await self._client.call("GET", f"{_LEASES}/kube-scheduler")
-        except ApiFailure as failure:
+        except CallError as failure:
             return failure.code == 404 and await self._write(
                 "POST", _LEASES, {"metadata": {"name": "kube-scheduler"}, "spec": spec}
             )
@@ -90,7 +90,7 @@ class Leadership:
     async def _write(self, method: str, path: str, lease: Object) -> bool:
         try:
             await self._client.call(method, path, lease)
-        except ApiFailure as failure:
+        except CallError as failure:
             _LOG.info("lease not written: %s", failure)
             return False
         return True
@@ -124,7 +124,7 @@ def main(argv: list[str]) -> None:
 
         task = asyncio.create_task(work())
 
-        async def stop(_: bool) -> None:  # noqa: FBT001 - the signature of all parts
+        async def stop(_: bool) -> None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             for lease in leases:

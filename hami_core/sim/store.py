@@ -11,12 +11,14 @@ import asyncio
 import os
 from bisect import bisect_right
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import orjson
 
 from hami_core.sim.resources import BY_PATH, ApiError, Object, Resource
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Key = tuple[str, str]
 """Namespace (empty for cluster-wide objects) and name."""

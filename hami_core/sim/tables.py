@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from hami_core.sim.resources import Object, Resource
+if TYPE_CHECKING:
+    from hami_core.sim.resources import Object, Resource
 
 _COLUMNS: dict[str, tuple[str, ...]] = {
     "pods": ("Name", "Ready", "Status", "Restarts", "Age", "IP", "Node"),
@@ -19,7 +21,7 @@ _WIDE = {"IP", "Node"}
 def _age(stamp: str | None) -> str:
     if not stamp:
         return "<unknown>"
-    then = datetime.fromisoformat(stamp.replace("Z", "+00:00"))
+    then = datetime.fromisoformat(stamp)
     seconds = max(0, int((datetime.now(UTC) - then).total_seconds()))
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= 2 * size:

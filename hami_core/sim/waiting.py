@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hami_core.sim.resources import Object
+if TYPE_CHECKING:
+    from hami_core.sim.resources import Object
 
 
 @dataclass(slots=True)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _LOG = logging.getLogger(__name__)
 
 
-class Unresolvable(Exception):
+class UnresolvableError(Exception):
     """A name stands in no specification."""
 
 
@@ -45,10 +47,11 @@ def _specs(folder: Path) -> list[dict[str, Any]]:
         try:
             text = path.read_text()
             spec = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-            if not isinstance(spec, dict) or "kind" not in spec or not isinstance(spec.get("devices"), list):
-                raise ValueError("kind or devices missing")
         except (OSError, ValueError, yaml.YAMLError) as error:
             _LOG.warning("CDI specification %s left out: %s", path, error)
+            continue
+        if not isinstance(spec, dict) or "kind" not in spec or not isinstance(spec.get("devices"), list):
+            _LOG.warning("CDI specification %s left out: kind or devices missing", path)
             continue
         found.append(spec)
     return found
@@ -58,7 +61,7 @@ def resolve(folder: Path, names: list[str]) -> Edits:
     """The edits for device names such as ``vendor.com/class=name``.
 
     Raises:
-        Unresolvable: At least one stands in no file of the folder.
+        UnresolvableError: At least one stands in no file of the folder.
     """
     edits, missing = Edits(), []
     specs = _specs(folder) if names else []
@@ -77,5 +80,5 @@ def resolve(folder: Path, names: list[str]) -> Edits:
             edits.add(spec.get("containerEdits") or {})
         edits.add(entry.get("containerEdits") or {})
     if missing:
-        raise Unresolvable(f"CDI device injection failed: unresolvable CDI devices {', '.join(missing)}")
+        raise UnresolvableError(f"CDI device injection failed: unresolvable CDI devices {', '.join(missing)}")
     return edits

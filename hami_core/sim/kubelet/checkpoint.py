@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import os
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 
 from hami_core.agent.proto import deviceplugin_pb2 as api
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAME = "kubelet_internal_checkpoint"
 _NO_NUMA = "-1"
@@ -33,7 +36,7 @@ class Entry:
 
 
 def _checksum(data: bytes) -> int:
-    """FNV-1a, 32 bits, over the JSON. (The real kubelet hashes Go's print of the structure; nobody else reads it.)"""
+    """FNV-1a, 32 bits, over the JSON; the real kubelet hashes Go's print of the structure, and nobody else reads it."""
     value = 0x811C9DC5
     for byte in data:
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF

@@ -13,11 +13,13 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.sim.kubelet import cdi, launch
-from hami_core.sim.resources import Object
+
+if TYPE_CHECKING:
+    from hami_core.agent.proto import deviceplugin_pb2 as api
+    from hami_core.sim.resources import Object
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LAUNCH = launch.__file__
@@ -135,7 +137,7 @@ def attempts(pods: Path, uid: str, name: str) -> list[Container]:
 
 async def end_all(pods: Path) -> None:
     """Ends every container below a node's folder of pods, and waits for it."""
-    found = [Container(p.parent) for p in pods.glob("*/*/*/shim.json")]
+    found = [Container(p.parent) for p in pods.glob("*/*/*/shim.json")]  # noqa: ASYNC240 - local and small
     for container in found:
         container.stop(at_once=True)
     for container in found:
@@ -210,7 +212,7 @@ def specification(
     names = [d.name for a in answers for d in a.cdi_devices]
     try:
         edits = cdi.resolve(runtime.cdi, names)
-    except cdi.Unresolvable as error:
+    except cdi.UnresolvableError as error:
         raise CreateError(f"failed to create containerd container: {error}") from error
     args = [expand(a, env) for a in [*(container.get("command") or []), *(container.get("args") or [])]]
     if not args:
@@ -246,12 +248,12 @@ def specification(
 async def start(folder: Path, spec: dict[str, Any]) -> Container:
     """Starts the shim and returns once the process runs or has failed to start."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True)  # noqa: ASYNC240 - local and small
     (folder / "spec.json").write_text(json.dumps(spec))
     if spec["mode"] == "reduced":
         (folder / "log").write_text("[reduced: no mount namespace on this machine]\n")
     with (folder / "shim.log").open("ab") as log:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: ASYNC220 - asyncio would end it with this process
             [sys.executable, "-I", "-S", _LAUNCH, str(folder)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
         )  # fmt: skip

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
@@ -20,7 +18,13 @@ import grpc.aio
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.proto import deviceplugin_pb2_grpc as rpc
 from hami_core.sim.kubelet import checkpoint
-from hami_core.sim.resources import Object
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from hami_core.sim.resources import Object
 
 _LOG = logging.getLogger(__name__)
 _FORGET_SECONDS = 300.0
@@ -129,8 +133,8 @@ class DeviceManager(rpc.RegistrationServicer):
     ) -> api.Empty:
         """A plugin presents itself; its socket must answer already."""
         if request.version != "v1beta1":
-            text = f'requested API version "{request.version}" is not supported by kubelet. Supported version is ["v1beta1"]'
-            await context.abort(grpc.StatusCode.UNKNOWN, text)
+            text = f'requested API version "{request.version}" is not supported by kubelet.'
+            await context.abort(grpc.StatusCode.UNKNOWN, f'{text} Supported version is ["v1beta1"]')
         if "/" not in request.resource_name:
             text = f'the ResourceName "{request.resource_name}" is invalid'
             await context.abort(grpc.StatusCode.UNKNOWN, text)
@@ -174,6 +178,10 @@ class DeviceManager(rpc.RegistrationServicer):
             gone = resource.stopped_at is not None and now - resource.stopped_at > _FORGET_SECONDS
             found[name] = (0, 0) if gone else (len(resource.devices), len(resource.healthy))
         return found
+
+    def absent(self) -> bool:
+        """Whether a resource that the checkpoint names has no healthy device yet."""
+        return any(not r.healthy for r in self._resources.values() if r.stopped_at is None)
 
     def entries(self, uid: str, container: str) -> list[checkpoint.Entry]:
         """What one container holds."""
@@ -278,8 +286,8 @@ class DeviceManager(rpc.RegistrationServicer):
         used = {i for e in self._entries.values() if e.resource == name for i in e.ids}
         free = resource.healthy - used - set(chosen)
         if len(free) < count - len(chosen):
-            text = f"requested number of devices unavailable for {name}. Requested: {count - len(chosen)}, Available: {len(free)}"
-            raise DeviceError(text)
+            text = f"requested number of devices unavailable for {name}."
+            raise DeviceError(f"{text} Requested: {count - len(chosen)}, Available: {len(free)}")
         preferred = await self._preferred(resource, free | set(chosen), chosen, count)
         order = [*preferred, *self._mixed(free)]
         for one in order:
@@ -313,9 +321,8 @@ class DeviceManager(rpc.RegistrationServicer):
             if plugin is None or not plugin.options.pre_start_required:
                 continue
             if entry is None:
-                raise DeviceError(
-                    f"no devices found allocated in local cache for pod {uid}, container {container['name']}, resource {name}"
-                )
+                where = f"pod {uid}, container {container['name']}, resource {name}"
+                raise DeviceError(f"no devices found allocated in local cache for {where}")
             if plugin.stopped:
                 raise DeviceError(
                     f"device plugin PreStartContainer rpc failed with err: endpoint of {name} has been stopped"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import random
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from aiohttp import web
 
 from hami_core.sim import process
-from hami_core.sim.client import ApiFailure, Client
+from hami_core.sim.client import CallError, Client
 from hami_core.sim.kubelet import containers
 from hami_core.sim.kubelet.devices import DeviceError, DeviceManager
 from hami_core.sim.kubelet.podresources import PodResources
@@ -54,7 +55,7 @@ class Kubelet:
         root: Path = self._given.root
         for name in ("cdi", "pods"):
             (root / name).mkdir(parents=True, exist_ok=True)
-        why = self._given.reduced and "asked for" or await containers.probe(root / "probe")
+        why = (self._given.reduced and "asked for") or await containers.probe(root / "probe")
         if why:
             _LOG.warning("reduced mode: containers get no mount namespace: %s", why)
         env = dict(e.split("=", 1) for e in self._given.image_env)
@@ -79,7 +80,7 @@ class Kubelet:
             self._tasks[name] = asyncio.create_task(work)
         return f"http://127.0.0.1:{self._port}"
 
-    async def stop(self, orphaned: bool) -> None:  # noqa: FBT001 - the signature of all parts
+    async def stop(self, orphaned: bool) -> None:
         """Stops; containers go on unless nobody is left to end them."""
         for task in self._tasks.values():
             task.cancel()
@@ -117,8 +118,11 @@ class Kubelet:
             self._arrived.set()
 
     async def _admission(self) -> None:
-        """Admits pods one after the other, oldest first."""
-        await asyncio.sleep(self._given.settle_seconds)
+        """Admits pods one after the other, oldest first; after a restart when plugins are back or had their time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._given.settle_seconds):
+                while self._devices.absent():  # noqa: ASYNC110 - for a moment after a restart
+                    await asyncio.sleep(0.05)
         while True:
             while self._queue:
                 uid, pod = min(self._queue.items(), key=lambda i: (i[1]["metadata"]["creationTimestamp"], i[0]))
@@ -166,7 +170,7 @@ class Kubelet:
         while True:
             try:
                 await self._client.call("POST", "/api/v1/nodes", node)
-            except ApiFailure as failure:
+            except CallError as failure:
                 if failure.code != 409:
                     _LOG.info("node not registered yet: %s", failure)
                     await asyncio.sleep(0.3)
@@ -198,7 +202,7 @@ class Kubelet:
             try:
                 path = f"/api/v1/nodes/{self._name}/status"
                 await self._client.call("PATCH", path, {"status": self._status()}, patch="strategic-merge")
-            except ApiFailure as failure:
+            except CallError as failure:
                 _LOG.info("node status not written: %s", failure)
                 if failure.code == 404:
                     await self._register()
@@ -213,7 +217,7 @@ class Kubelet:
             body = {"spec": {**spec, "renewTime": now_micro()}}
             try:
                 await self._client.call("PATCH", f"{_LEASES}/{self._name}", body, patch="merge")
-            except ApiFailure as failure:
+            except CallError as failure:
                 if failure.code == 404:
                     with_name = {"metadata": {"name": self._name}, **body}
                     await asyncio.gather(self._client.call("POST", _LEASES, with_name), return_exceptions=True)
@@ -233,7 +237,7 @@ class Kubelet:
             if (meta["namespace"], meta["name"]) == (names["namespace"], names["pod"]):
                 known = containers.attempts(self._given.root / "pods", uid, names["container"])
                 known = known[:-1] if request.query.get("previous") == "true" else known
-                if known:
+                if known and (known[-1].folder / "log").exists():
                     return await self._send_log(request, known[-1])
         text = f"container {names['container']!r} in pod {names['pod']!r} is waiting to start"
         return web.Response(status=400, text=text)
@@ -247,13 +251,15 @@ class Kubelet:
             if tail is not None:
                 lines = content.splitlines(keepends=True)
                 content = b"".join(lines[len(lines) - min(int(tail), len(lines)) :])
-            await response.write(content)
-            while follow:
-                over = container.exit is not None
-                await response.write(log.read())
+            over = not follow
+            while True:
+                if content:  # an empty chunk would end the body
+                    await response.write(content)
                 if over:
                     break
                 await asyncio.sleep(0.1)
+                over = container.exit is not None
+                content = log.read()
         return response
 
 
@@ -272,7 +278,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--seed", type=int, default=None, help="of the random order of device ids")
     parser.add_argument("--resync-seconds", type=float, default=12.0, help="until a refused start is tried again")
     parser.add_argument("--crash-seconds", type=float, default=10.0, help="first back-off of a crash loop")
-    parser.add_argument("--settle-seconds", type=float, default=0.7, help="from kubelet.sock to the first admission")
+    parser.add_argument("--settle-seconds", type=float, default=3.0, help="time plugins have after a restart")
     parser.add_argument("--reduced", action="store_true", help="no mount namespaces, even where they are possible")
     given = parser.parse_args(argv)
     given.root = given.root.resolve()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
 
 from hami_core.agent.proto import podresources_pb2 as api
 from hami_core.agent.proto import podresources_pb2_grpc as rpc
-from hami_core.sim.kubelet.devices import DeviceManager
-from hami_core.sim.resources import Object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from hami_core.sim.kubelet.devices import DeviceManager
+    from hami_core.sim.resources import Object
 
 
 def _devices(resource: str, groups: dict[str, tuple[str, ...]]) -> Iterable[api.ContainerDevices]:
@@ -37,7 +41,7 @@ class PodResources(rpc.PodResourcesListerServicer):
     async def start(self, socket: Path) -> None:
         """Serves on a socket."""
         socket.parent.mkdir(parents=True, exist_ok=True)
-        socket.unlink(missing_ok=True)
+        socket.unlink(missing_ok=True)  # noqa: ASYNC240 - one file, once
         self._server = grpc.aio.server()
         rpc.add_PodResourcesListerServicer_to_server(self, self._server)
         self._server.add_insecure_port(f"unix://{socket}")
@@ -80,7 +84,7 @@ class PodResources(rpc.PodResourcesListerServicer):
             if (pod["metadata"]["name"], pod["metadata"]["namespace"]) == (request.pod_name, request.pod_namespace):
                 return api.GetPodResourcesResponse(pod_resources=self._pod(pod))
         text = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
-        await context.abort(grpc.StatusCode.UNKNOWN, text)
+        return await context.abort(grpc.StatusCode.UNKNOWN, text)
 
     async def GetAllocatableResources(  # noqa: N802 - gRPC's name
         self,

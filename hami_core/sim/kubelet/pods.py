@@ -7,14 +7,16 @@ import logging
 import shutil
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hami_core.sim.client import ApiFailure, Client
+from hami_core.sim.client import CallError, Client
 from hami_core.sim.kubelet import containers
 from hami_core.sim.kubelet.containers import ConfigError, CreateError, Runtime
 from hami_core.sim.kubelet.devices import DeviceError, DeviceManager
 from hami_core.sim.kubelet.status import Track, pod_status
-from hami_core.sim.resources import Object
+
+if TYPE_CHECKING:
+    from hami_core.sim.resources import Object
 
 _LOG = logging.getLogger(__name__)
 _STARTS = asyncio.Semaphore(4)
@@ -136,39 +138,39 @@ class PodWorker:
 
     async def _advance(self) -> None:
         policy = self.pod["spec"].get("restartPolicy", "Always")
-        for track in [t for t in self._tracks.values() if t.kind != "app"]:
+        if self._finish(policy):
+            return
+        for track in self._of("init", "sidecar"):
             if track.kind == "sidecar":
                 await self._keep(track, restart=True)
                 if not track.running:
-                    return self._settle(policy)
-                continue
-            if track.end and track.end["exit_code"] == 0:
-                continue
-            await self._keep(track, restart=policy != "Never")
-            return self._settle(policy)
-        apps = [t for t in self._tracks.values() if t.kind == "app"]
-        for track in apps:
-            failed = bool(track.end) and track.end["exit_code"] != 0 if track.end else False
+                    return
+            elif not track.end or track.end["exit_code"] != 0:
+                await self._keep(track, restart=policy != "Never")
+                return
+        for track in self._of("app"):
+            failed = track.end is not None and track.end["exit_code"] != 0
             await self._keep(track, restart=policy == "Always" or (policy == "OnFailure" and failed))
-        return self._settle(policy)
-
-    def _settle(self, policy: str) -> None:
-        """Sets the phase."""
-        apps = [t for t in self._tracks.values() if t.kind == "app"]
-        inits = [t for t in self._tracks.values() if t.kind == "init"]
-        ends = [t.end for t in apps]
-        init_failed = policy == "Never" and any(t.end and t.end["exit_code"] != 0 for t in inits)
-        codes = [e["exit_code"] for e in ends if e]
-        over = len(codes) == len(apps) and (policy == "Never" or (policy == "OnFailure" and not any(codes)))
-        if init_failed or over:
-            sidecars = [t for t in self._tracks.values() if t.kind == "sidecar" and t.running]
-            for track in sidecars:
-                if track.current:
-                    track.current.stop(at_once=True)
-            if not sidecars:
-                self.phase = "Failed" if init_failed or any(codes) else "Succeeded"
-        elif any(t.current is not None for t in apps):
+        if any(t.current is not None for t in self._of("app")):
             self.phase = "Running"
+        self._finish(policy)
+
+    def _of(self, *kinds: str) -> list[Track]:
+        return [t for t in self._tracks.values() if t.kind in kinds]
+
+    def _finish(self, policy: str) -> bool:
+        """Whether the pod has done what it will do; sidecars are ended then, and the phase set when they are."""
+        codes = [t.end["exit_code"] for t in self._of("app") if t.end]
+        init_failed = policy == "Never" and any(t.end and t.end["exit_code"] != 0 for t in self._of("init"))
+        over = len(codes) == len(self._of("app")) and (policy == "Never" or (policy == "OnFailure" and not any(codes)))
+        if not init_failed and not over:
+            return False
+        running = [t.current for t in self._of("sidecar") if t.running and t.current]
+        for container in running:
+            container.stop(at_once=True)
+        if not running:
+            self.phase = "Failed" if init_failed or any(codes) else "Succeeded"
+        return True
 
     async def _keep(self, track: Track, *, restart: bool) -> None:
         """Starts a container that should run and does not, unless it has to wait."""
@@ -265,7 +267,7 @@ class PodWorker:
         options: Object = {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}}
         try:
             await self._node.client.call("DELETE", self._path, options)
-        except ApiFailure as failure:
+        except CallError as failure:
             if failure.code in {404, 409}:
                 self.gone = True
                 return 0.0
@@ -288,7 +290,7 @@ class PodWorker:
         body = {"metadata": {"uid": self.uid}, "status": status}
         try:
             await self._node.client.call("PATCH", f"{self._path}/status", body, patch="strategic-merge")
-        except ApiFailure as failure:
+        except CallError as failure:
             if failure.code != 404:
                 _LOG.info("status of %s not written: %s", self._path, failure)
                 self._wake_later(0.5)

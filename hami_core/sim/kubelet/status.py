@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hami_core.sim.kubelet.containers import Container
 from hami_core.sim.resources import Object, now
+
+if TYPE_CHECKING:
+    from hami_core.sim.kubelet.containers import Container
 
 
 @dataclass

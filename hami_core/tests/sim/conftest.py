@@ -7,10 +7,9 @@ import base64
 import json
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 import pytest
@@ -18,8 +17,14 @@ from aiohttp import web
 
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.proto import deviceplugin_pb2_grpc as rpc
+from hami_core.agent.proto import podresources_pb2 as res
+from hami_core.agent.proto import podresources_pb2_grpc as res_rpc
 from hami_core.sim.client import Client
-from hami_core.sim.cluster import NodePaths
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    from hami_core.sim.cluster import NodePaths
 
 KIND = "example.test/late"
 
@@ -74,6 +79,28 @@ class Kube:
         ) as answer:
             return await answer.text()
 
+    async def until_admitted(self, cluster: Any, node: str) -> None:
+        """Returns once a restarted kubelet has taken up its pods, which PodResources shows."""
+        async with (
+            asyncio.timeout(40),
+            grpc.aio.insecure_channel(f"unix://{cluster.node(node).pod_resources}") as channel,
+        ):
+            stub = res_rpc.PodResourcesListerStub(channel)
+            while not (await stub.List(res.ListPodResourcesRequest(), wait_for_ready=True)).pod_resources:
+                await asyncio.sleep(0.05)
+
+    async def until_log(self, name: str, container: str, word: str) -> str:
+        """The container's log once it has the word."""
+        text = ""
+        try:
+            async with asyncio.timeout(40):
+                while word not in text:
+                    await asyncio.sleep(0.05)
+                    text = await self.log(name, container)
+        except TimeoutError:
+            pytest.fail(f"log of {name}/{container} never had {word!r}: {text}")
+        return text
+
 
 @asynccontextmanager
 async def kube_at(url: str) -> AsyncIterator[Kube]:
@@ -127,7 +154,9 @@ class LatePlugin(rpc.DevicePluginServicer):
         if self.refuse_allocate:
             await context.abort(grpc.StatusCode.INTERNAL, self.refuse_allocate)
         names = [api.CDIDevice(name=f"{KIND}={uuid.uuid4().hex}")]
-        answer = api.ContainerAllocateResponse(cdi_devices=names, envs={"FROM": "allocate", "ONLY_ALLOCATE": "1", "POD": "allocate"})
+        answer = api.ContainerAllocateResponse(
+            cdi_devices=names, envs={"FROM": "allocate", "ONLY_ALLOCATE": "1", "POD": "allocate"}
+        )
         return api.AllocateResponse(container_responses=[answer])
 
     async def PreStartContainer(self, request, context):
@@ -139,7 +168,10 @@ class LatePlugin(rpc.DevicePluginServicer):
         return api.PreStartContainerResponse()
 
     def entries(self) -> list[dict]:
-        return json.loads((self.node.plugin_dir / "kubelet_internal_checkpoint").read_bytes())["Data"]["PodDeviceEntries"] or []
+        return (
+            json.loads((self.node.plugin_dir / "kubelet_internal_checkpoint").read_bytes())["Data"]["PodDeviceEntries"]
+            or []
+        )
 
     def write_specs(self) -> None:
         for entry in self.entries():
@@ -200,7 +232,9 @@ class Extender:
         if verb == "filter":
             names = body["NodeNames"]
             failed = {n: self.refuse[n] for n in names if n in self.refuse}
-            return web.json_response({"NodeNames": [n for n in names if n not in failed], "FailedNodes": failed, "Error": ""})
+            return web.json_response(
+                {"NodeNames": [n for n in names if n not in failed], "FailedNodes": failed, "Error": ""}
+            )
         if verb == "prioritize":
             return web.json_response([{"Host": n, "Score": self.scores.get(n, 0)} for n in body["NodeNames"]])
         assert self.on_bind is not None

@@ -230,7 +230,9 @@ async def test_binding_refuses_deleting_and_gated_pods(http, core) -> None:
 
 async def test_delete_takes_grace_and_preconditions(http, core) -> None:
     await on_thread(core.create_namespaced_pod, "default", pod("graceful"))
-    async with http.post("/api/v1/namespaces/default/pods/graceful/binding", json=binding("graceful", "none")) as answer:
+    async with http.post(
+        "/api/v1/namespaces/default/pods/graceful/binding", json=binding("graceful", "none")
+    ) as answer:
         assert answer.status == 201
     path = "/api/v1/namespaces/default/pods/graceful"
     async with http.delete(path, json={"preconditions": {"uid": "another"}}) as answer:
@@ -287,7 +289,9 @@ async def test_kubectl(cluster) -> None:
     table = (await kubectl("get", "pods", "-l", "from=kubectl")).splitlines()
     assert table[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
     assert table[1].split()[:4] == ["by-kubectl", "0/1", "Pending", "0"]
-    assert orjson.loads(await kubectl("get", "pod", "by-kubectl", "-o", "json"))["metadata"]["labels"] == {"from": "kubectl"}
+    assert orjson.loads(await kubectl("get", "pod", "by-kubectl", "-o", "json"))["metadata"]["labels"] == {
+        "from": "kubectl"
+    }
     assert "annotated" in await kubectl("annotate", "pod", "by-kubectl", "k=v")
     described = await kubectl("describe", "pod", "by-kubectl")
     assert "Status:           Pending" in described
@@ -334,7 +338,9 @@ async def test_watches_can_be_cut(cluster, http) -> None:
 
 
 async def test_a_killed_server_comes_back_with_everything(cluster, core, http) -> None:
-    made = await on_thread(core.create_namespaced_config_map, "default", {"metadata": {"name": "kept"}, "data": {"a": "1"}})
+    made = await on_thread(
+        core.create_namespaced_config_map, "default", {"metadata": {"name": "kept"}, "data": {"a": "1"}}
+    )
     await on_thread(core.create_namespaced_config_map, "default", {"metadata": {"name": "dropped"}})
     await on_thread(core.delete_namespaced_config_map, "dropped", "default")
     journal = cluster.directory / "apiserver" / "journal"
@@ -350,7 +356,10 @@ async def test_a_killed_server_comes_back_with_everything(cluster, core, http) -
     query = {"watch": "true", "resourceVersion": made.metadata.resource_version}
     async with http.get("/api/v1/namespaces/default/configmaps", params=query) as answer:
         events = [orjson.loads(await answer.content.readline()) for _ in range(2)]
-    assert [(e["type"], e["object"]["metadata"]["name"]) for e in events] == [("ADDED", "dropped"), ("DELETED", "dropped")]
+    assert [(e["type"], e["object"]["metadata"]["name"]) for e in events] == [
+        ("ADDED", "dropped"),
+        ("DELETED", "dropped"),
+    ]
 
 
 class Webhook:
@@ -396,7 +405,11 @@ async def webhook(core):
 
 async def test_webhook_patches_new_pods_it_selects(webhook, core) -> None:
     operations = [{"op": "add", "path": "/spec/schedulerName", "value": "other"}]
-    webhook.answer = {"allowed": True, "patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(operations)).decode()}
+    webhook.answer = {
+        "allowed": True,
+        "patchType": "JSONPatch",
+        "patch": base64.b64encode(orjson.dumps(operations)).decode(),
+    }
     made = await on_thread(core.create_namespaced_pod, "default", pod("hooked-1", labels={"hooked": "yes"}))
     assert made.spec.scheduler_name == "other"
     (review,) = webhook.reviews

@@ -42,7 +42,12 @@ async def test_filter_prioritize_bind_decide(short_dir, kube, extender) -> None:
         assert asked["filter"]["NodeNames"] == ["n1", "n2", "n3"]
         assert asked["filter"]["Nodes"] is None
         assert asked["prioritize"]["NodeNames"] == ["n2", "n3"]
-        assert asked["bind"] == {"PodName": "a", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"], "Node": "n3"}
+        assert asked["bind"] == {
+            "PodName": "a",
+            "PodNamespace": "default",
+            "PodUID": pod["metadata"]["uid"],
+            "Node": "n3",
+        }
         assert await k.events("Scheduled") == ["Successfully assigned default/a to n3"]
         # A pod that names no managed resource is none of the extender's business.
         await k.create("b", [PLAIN])
@@ -64,7 +69,11 @@ async def test_refusals_are_told_and_tried_again(short_dir, kube, extender) -> N
             pod = await k.until("a", lambda p: p["status"].get("conditions"))
             (condition,) = pod["status"]["conditions"]
             expected = "0/2 nodes are available: 2 card 0: needs 4000 MiB, has 1000."
-            assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "Unschedulable")
+            assert (condition["type"], condition["status"], condition["reason"]) == (
+                "PodScheduled",
+                "False",
+                "Unschedulable",
+            )
             assert condition["message"] == expected
             assert expected in await k.events("FailedScheduling")
             # Nothing happens by itself; an event of the cluster moves the pod back.
@@ -118,7 +127,9 @@ async def test_in_tree_rules(short_dir, kube) -> None:
             text = "0/2 nodes are available: 1 Insufficient example.test/thing, 1 node(s) were unschedulable."
             assert pod["status"]["conditions"][0]["message"] == text
             taint = {"key": "example.test/taint", "value": "v", "effect": "NoSchedule"}
-            await k.client.call("PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": None, "taints": [taint]}}, patch="merge")
+            await k.client.call(
+                "PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": None, "taints": [taint]}}, patch="merge"
+            )
             await k.create("third", [PLAIN], tolerations=[{"key": "example.test/taint", "operator": "Exists"}],
                            nodeSelector={"kubernetes.io/hostname": "n2"})  # fmt: skip
             assert (await k.until("third", lambda p: p["spec"].get("nodeName")))["spec"]["nodeName"] == "n2"
@@ -175,7 +186,9 @@ async def test_queue_forgets_no_event_that_came_during_an_attempt() -> None:
     assert (await queue.pop()).attempts == 2
 
 
-@pytest.mark.parametrize(("text", "value"), [("1", 1), ("500m", 0.5), ("2Ki", 2048), ("1e3", 1000), ("0.5", 0.5), ("3k", 3000)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("1", 1), ("500m", 0.5), ("2Ki", 2048), ("1e3", 1000), ("0.5", 0.5), ("3k", 3000)]
+)
 def test_quantities(text, value) -> None:
     assert parse(text) == value
 

@@ -1,0 +1,96 @@
+"""Requests of the API: what a path and a method are about, bodies in and out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from hami_core.sim.resources import BY_PATH, ApiError, Resource, bad_request
+
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What one request is about."""
+
+    verb: str
+    resource: Resource
+    namespace: str
+    name: str
+    sub: str
+
+    @property
+    def what(self) -> str:
+        """``pods`` or ``pods/binding``."""
+        return f"{self.resource.plural}/{self.sub}" if self.sub else self.resource.plural
+
+
+def parse(request: web.Request) -> Call:
+    """Reads verb and object out of method and path.
+
+    Raises:
+        ApiError: 404 for a path that is not served, 405 for a method.
+    """
+    parts = [p for p in request.path.split("/") if p]
+    missing = ApiError(404, "NotFound", "the server could not find the requested resource")
+    if parts[:2] == ["api", "v1"]:
+        group, version, rest = "", "v1", parts[2:]
+    elif parts[:1] == ["apis"] and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        raise missing
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
+        namespace, rest = rest[1], rest[2:]
+    plural, name, sub = (*rest, "", "", "")[:3]
+    if plural == "bindings" and not group:
+        plural, sub = "pods", "binding"
+    resource = BY_PATH.get((group, version, plural))
+    if resource is None or len(rest) > 3:
+        raise missing
+    verb = _VERBS.get(request.method)
+    if verb is None:
+        raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    if not name and verb in {"get", "delete"}:
+        watching = request.query.get("watch") in {"true", "1"}
+        verb = {"get": "watch" if watching else "list", "delete": "deletecollection"}[verb]
+    return Call(verb, resource, namespace, name, sub)
+
+
+def wants_table(request: web.Request) -> bool:
+    """Whether kubectl asks for a table."""
+    return "as=Table" in request.headers.get("Accept", "")
+
+
+def answer_json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:  # noqa: ANN401 - JSON
+    """An answer with a JSON body."""
+    return web.Response(body=orjson.dumps(body), status=status, headers=headers, content_type="application/json")
+
+
+async def read_body(request: web.Request, *, optional: bool = False, of: tuple[type, ...] = (dict,)) -> Any:  # noqa: ANN401 - JSON
+    """The request's JSON body.
+
+    Raises:
+        ApiError: 400 when it is no JSON or of another type.
+    """
+    data = await request.read()
+    if optional and not data:
+        return {}
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise bad_request(f"the object provided is not JSON: {error}") from error
+    if not isinstance(body, of):
+        raise bad_request(f"the object provided is a {type(body).__name__}")
+    return body
+
+
+def cut(request: web.Request) -> None:
+    """Ends the connection without an answer."""
+    if request.transport is not None:
+        request.transport.abort()
+    raise ConnectionResetError("cut on demand")

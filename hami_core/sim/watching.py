@@ -1,0 +1,61 @@
+"""Watches: what each event looks like to one watcher, and how it is sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+
+from hami_core.sim import selection, tables
+from hami_core.sim.calls import Call, wants_table
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from hami_core.sim.resources import Object, Resource
+    from hami_core.sim.store import Event
+
+
+class Stream:
+    """One watch's connection.
+
+    Args:
+        request: The request.
+        response: Its answer, begun.
+        resource: What is watched.
+    """
+
+    def __init__(self, request: web.Request, response: web.StreamResponse, resource: Resource) -> None:
+        self._request = request
+        self._response = response
+        self._resource = resource
+        self._as_table = wants_table(request)
+
+    @property
+    def open(self) -> bool:
+        """Whether the client is still there."""
+        return self._request.transport is not None and not self._request.transport.is_closing()
+
+    async def send(self, kind: str, obj: Object) -> None:
+        """Sends one event."""
+        if self._as_table and kind != "BOOKMARK":
+            obj = tables.table(self._resource, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]})
+        await self._response.write(orjson.dumps({"type": kind, "object": obj}) + b"\n")
+
+    async def bookmark(self, version: int, annotations: dict[str, str] | None = None) -> None:
+        """Sends a version without an object."""
+        meta: Object = {"resourceVersion": str(version), "creationTimestamp": None}
+        meta |= {"annotations": annotations} if annotations else {}
+        kind = {"kind": self._resource.kind, "apiVersion": self._resource.api_version}
+        await self.send("BOOKMARK", {**kind, "metadata": meta})
+
+
+def seen(event: Event, call: Call, test: selection.Test) -> str:
+    """What a watcher with this selector sees of an event; empty for nothing."""
+    if call.namespace and event.obj["metadata"].get("namespace") != call.namespace:
+        return ""
+    after = event.type != "DELETED" and test(event.obj)
+    before = event.before is not None and test(event.before)
+    if after:
+        return "MODIFIED" if before else "ADDED"
+    return "DELETED" if before else ""
