@@ -14,21 +14,13 @@ _VOLCANO = "Volcano as source of allocations"
 
 LATER: dict[str, str] = {
     # scheduler side
-    "extender_http": _SCHEDULER,
     "health_nvidia": _SCHEDULER,
     "metrics": _MONITOR,
-    "node_lock.bind_retry": _SCHEDULER,
-    "node_lock.lock_all_order": _SCHEDULER,
     "node_override_score": "vendor MetaX",
-    "pod_group_member": _SCHEDULER,
-    "webhook_pipeline": _SCHEDULER,
     # NVIDIA's node side, monitor, interposer
-    "vendors/codec.legacyMigUuid": "migration from HAMi's older MIG ids",
-    "vendors/codec.physicalDeviceId": _AGENT,
     "vendors/feedback": _MONITOR,
     "vendors/metrics": _MONITOR,
     "vendors/mig": _MIG,
-    "vendors/nvidia.legacyMigDeviceUuid": _MIG,
     "vendors/nvidia.xid": _AGENT,
     "vendors/sharedRegion": _REGION,
     # other vendors
