@@ -21,7 +21,6 @@ LATER: dict[str, str] = {
     "vendors/feedback": _MONITOR,
     "vendors/metrics": _MONITOR,
     "vendors/mig": _MIG,
-    "vendors/nvidia.xid": _AGENT,
     "vendors/sharedRegion": _REGION,
     # other vendors
     "ascend910c_pairs": "Ascend: templates, pairs and the node side",
