@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 RELAXED = settings(
     max_examples=100,
     deadline=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.differing_executors],
 )
-"""Fixtures are read only, so that one instance serves all examples."""
+"""The same examples on every machine. Fixtures are read only, so that one instance serves all examples."""
 
 
 class InventorySuite(VendorCase):

@@ -1,0 +1,29 @@
+"""The conformance kit on this vendor. Further tests of your own rules go beside it."""
+
+from __future__ import annotations
+
+import pytest
+from hami_acme import Acme
+from hami_acme.node import AcmeNode
+
+from hami_core.testing import VendorSuite
+
+
+class TestAcme(VendorSuite):
+    node_fixtures = "data/nodes/*.yaml"
+
+    @pytest.fixture
+    def vendor(self) -> Acme:
+        return Acme()
+
+    @pytest.fixture
+    def node_side(self, tmp_path, monkeypatch) -> AcmeNode:
+        """A machine with two devices, as the driver would show them."""
+        for index in range(2):
+            folder = tmp_path / f"acme{index}"
+            folder.mkdir()
+            facts = {"uuid": f"ACME-000{index}", "memory_mib": "32768", "model": "Acme-X1", "numa_node": "0"}
+            for name, value in facts.items():
+                (folder / name).write_text(value + "\n")
+        monkeypatch.setenv("HAMI_ACME_SYSFS", str(tmp_path))
+        return AcmeNode()

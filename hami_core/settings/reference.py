@@ -1,0 +1,104 @@
+"""The reference page of all settings, out of the models: ``python -m hami_core.settings.reference > …``."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from hami_core.settings.agent import AgentSettings
+from hami_core.settings.base import env_names, flag_names, note
+from hami_core.settings.flags import KLOG, default_text
+from hami_core.settings.scheduler import SchedulerSettings
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from hami_core.settings.base import Settings
+
+_INTRO: Final = """# Settings
+
+Generated from the models by `python -m hami_core.settings.reference`; a test compares.
+
+Where a setting is given in several places, the first of these counts:
+
+1. the flag, `--name=value` or `--name value`; switches also `--name` and `--name=false`. One dash and underscores work
+   too, as with HAMi's programs;
+2. the environment variable, `HAMI_…`; where a second one is listed, it is HAMi's own and comes after ours;
+3. the settings file, YAML, named by `--config` or `HAMI_CONFIG`; its keys are the setting names below, with `_` or `-`;
+4. the default.
+
+Durations are seconds or Go's form (`90`, `5m`, `1h30m`, `250ms`); addresses `host:port`, `:port` or `unix:/path`; lists
+are separated by commas. A value that is wrong ends the process at start with the place it was set in and what is
+expected; an unknown flag or key is an error too.
+
+`HAMI_PLUGINS` chooses what plugins are loaded, for debugging: `nvidia,audit` these and no others, `-ascend` all but
+this one, set and empty none.
+
+Settings of one vendor's devices are in the device-config (HAMi's `device-config.yaml`: one section a vendor, unknown
+sections and keys are warned of) and, for what is particular to a node, in the vendor's own variables; see the vendor's
+page.
+"""
+
+
+def page() -> str:
+    """The whole page in MyST markdown."""
+    parts = [
+        _INTRO,
+        _section("hami scheduler", SchedulerSettings),
+        _section("hami agent", AgentSettings),
+        _ignored(),
+    ]
+    return "\n".join(parts)
+
+
+def _section(title: str, model: type[Settings]) -> str:
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, field in model.model_fields.items():
+        flags = "<br>".join(f"`{flag}`" for flag in flag_names(name, field))
+        variables = "<br>".join(f"`{variable}`" for variable in env_names(name, field))
+        default = "required" if field.is_required() else f"`{default_text(field)}`"
+        text = f"{field.description}{_choices(field)}".replace("|", "\\|")
+        groups[note(field, "group")].append(f"| {flags} | {variables} | {default} | {text} |")
+    lines = [f"## {title}"]
+    for group, rows in groups.items():
+        lines += [
+            "",
+            f"### {title}: {group}",
+            "",
+            "| flag | variable | default | meaning |",
+            "|---|---|---|---|",
+            *rows,
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _choices(field: FieldInfo) -> str:
+    """The words a setting may have, where the description does not list them already."""
+    words: tuple[Any, ...] = getattr(field.annotation, "__args__", ())
+    if not words or not all(isinstance(word, str) for word in words):
+        return ""
+    missing = [word for word in words if word not in (field.description or "")]
+    return f" One of {', '.join(f'`{word}`' for word in words)}." if missing else ""
+
+
+def _ignored() -> str:
+    lines = [
+        "## Flags without effect",
+        "",
+        "HAMi's programs have them; they are accepted with a warning.",
+        "",
+        "| flag | of | why it has none |",
+        "|---|---|---|",
+    ]
+    for title, flags in (
+        ("scheduler", SchedulerSettings.IGNORED),
+        ("agent", AgentSettings.IGNORED),
+        ("both", KLOG),
+    ):
+        lines += [f"| `{flag}` | {title} | {why} |" for flag, why in sorted(flags.items())]
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
