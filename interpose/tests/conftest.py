@@ -20,7 +20,22 @@ from hami_interpose import region, sim  # noqa: E402
 from hami_interpose.limits import DeviceLimit, Limits, Mode, encode  # noqa: E402
 
 MIB = 1 << 20
-PRELOAD = os.environ.get("HAMI_TEST_PRELOAD", "")  # runtimes of sanitizers, which must come first
+BUILD = os.environ.get("HAMI_TEST_BUILD", "")  # a sanitizer preset of CMakePresets.json, built
+RUNTIMES = {"": (), "asan": ("libasan.so", "libubsan.so"), "tsan": ("libtsan.so",)}[BUILD]
+
+
+def library() -> Path:
+    """The library under test."""
+    return HERE.parent / f"build/{BUILD}/lib/libvgpu.so" if BUILD else hami_interpose.library()
+
+
+def preload() -> str:
+    """What goes into LD_PRELOAD: sanitizers' runtimes must come before what they watch."""
+    found = [
+        subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+        for name in RUNTIMES
+    ]
+    return ":".join([*found, str(library())])
 
 
 @dataclass
@@ -50,9 +65,10 @@ class Container:
     def environment(self) -> dict[str, str]:
         """The environment of a process of this container."""
         env = sim.environment(self.state)
-        env["LD_PRELOAD"] = ":".join(filter(None, [PRELOAD, str(hami_interpose.library())]))
+        env["LD_PRELOAD"] = preload()
         env["HAMI_VGPU_ROOT"] = str(self.root)
-        env["ASAN_OPTIONS"] = "detect_leaks=0"
+        env["ASAN_OPTIONS"] = "detect_leaks=0"  # the simulated driver and Python keep what they have to their end
+        env["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
         return env | self.variables
 
     def start(self, program: Path | str, *arguments: object) -> subprocess.Popen[str]:
@@ -174,3 +190,16 @@ def shells(programs: Callable[..., Path]) -> Iterator[Callable[..., Shell]]:
     for shell in started:
         shell.process.kill()
         shell.process.communicate()
+
+
+@pytest.fixture
+def run_c(tmp_path: Path) -> Callable[[str], str]:
+    """Compiles and runs a C program given as text; returns what it prints."""
+
+    def run(text: str) -> str:
+        (tmp_path / "program.c").write_text(text)
+        command = ["gcc", "-std=gnu11", f"-I{HERE.parent / 'include'}", str(tmp_path / "program.c"), "-o"]
+        subprocess.run([*command, str(tmp_path / "program")], check=True)
+        return subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True).stdout
+
+    return run

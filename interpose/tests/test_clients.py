@@ -1,0 +1,52 @@
+"""Real client programs, unchanged: nvidia-ml-py and cuda-bindings."""
+
+from __future__ import annotations
+
+import sys
+
+MIB = 1 << 20
+
+NVML = """
+import pynvml
+pynvml.nvmlInit()
+handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+first = pynvml.nvmlDeviceGetMemoryInfo(handle)
+second = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+print(first.total, first.free, first.used, second.total, second.reserved + second.free + second.used)
+print([(p.pid, p.usedGpuMemory) for p in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)])
+"""
+
+BINDINGS = """
+from cuda.bindings import driver
+def call(answer):
+    assert answer[0] == driver.CUresult.CUDA_SUCCESS, answer
+    return answer[1] if len(answer) == 2 else answer[1:]
+call(driver.cuInit(0))
+device = call(driver.cuDeviceGet(0))
+call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(device))))
+free, total = call(driver.cuMemGetInfo())
+blocks = 0
+while True:
+    status, address = driver.cuMemAlloc(64 << 20)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        break
+    blocks += 1
+print(total, free, blocks, status.name)
+"""
+
+
+def test_nvidia_ml_py_sees_the_slice(make_container, shells):
+    container = make_container(4000)
+    shell = shells(container)
+    used = container.region().devices[0].used_bytes
+    memory, processes = container.run(sys.executable, "-W", "ignore", "-c", NVML).splitlines()
+    assert memory == f"{4000 * MIB} {4000 * MIB - used} {used} {4000 * MIB} {4000 * MIB}"
+    assert processes == f"[({shell.process.pid}, {used})]"
+
+
+def test_cuda_bindings_get_the_limit_and_no_more(make_container):
+    container = make_container(4000)
+    total, free, blocks, status = container.run(sys.executable, "-c", BINDINGS).split()
+    assert int(total) == 4000 * MIB
+    assert int(blocks) == int(free) // (64 * MIB)
+    assert status == "CUDA_ERROR_OUT_OF_MEMORY"

@@ -1,0 +1,141 @@
+"""The limits file: the C reader and the Python reader and writer agree, on samples and on whatever hypothesis finds."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, LimitsError, Mode, decode, encode
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+SAMPLES = Path(__file__).resolve().parent / "data/limits"
+MODES = [Mode.OFF, Mode.OBSERVE, Mode.ENFORCE]
+BAD_LIMITS = 3
+
+
+class Reader:
+    """The library's own reader, in a process of its own."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.path = folder / "limits"
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen([program], stdin=pipe, stdout=pipe, text=True)
+
+    def read(self, content: bytes) -> str:
+        self.path.write_bytes(content)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{self.path}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+
+@pytest.fixture(scope="module")
+def reader(programs, tmp_path_factory):
+    flags = ("-D_GNU_SOURCE", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    reader = Reader(programs("parse_limits", *flags), tmp_path_factory.mktemp("limits"))
+    yield reader
+    reader.process.stdin.close()
+    reader.process.wait()
+    reader.process.stdout.close()
+    assert reader.process.returncode == 0
+
+
+def values(limits: Limits) -> str:
+    """What parse_limits.c prints for valid limits."""
+    policy = list(CorePolicy).index(limits.core_policy)
+    words = [0, limits.generation, MODES.index(limits.mode), policy, limits.priority]
+    for device in limits.devices:
+        words += [device.uuid, device.memory_bytes, device.physical_bytes, device.cores]
+    return " ".join(map(str, words))
+
+
+@pytest.mark.parametrize("path", sorted((SAMPLES / "good").iterdir()), ids=lambda path: path.name)
+def test_good_samples_are_read_alike_and_written_back(reader, path):
+    content = path.read_bytes()
+    limits = decode(content)
+    assert encode(limits) == content
+    assert reader.read(content) == values(limits)
+
+
+@pytest.mark.parametrize("path", sorted((SAMPLES / "bad").iterdir()), ids=lambda path: path.name)
+def test_bad_samples_are_refused_by_both(reader, path):
+    content = path.read_bytes()
+    with pytest.raises(LimitsError, match="limits"):
+        decode(content)
+    assert reader.read(content).startswith(f"{BAD_LIMITS} ")
+
+
+def test_a_file_beyond_the_largest_size_is_refused_by_both(reader):
+    content = b"hami-limits 1\n" + b"x" * 65536
+    with pytest.raises(LimitsError, match="65536"):
+        decode(content)
+    assert reader.read(content).startswith(f"{BAD_LIMITS} ")
+
+
+U64 = st.integers(0, 2**64 - 1)
+UUIDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=95)
+DEVICES = st.builds(DeviceLimit, UUIDS, U64, U64, st.integers(0, 100))
+LIMITS = st.builds(
+    Limits,
+    st.lists(DEVICES, min_size=1, max_size=16, unique_by=lambda device: device.uuid).map(tuple),
+    U64,
+    st.sampled_from(Mode),
+    st.sampled_from(CorePolicy),
+    st.integers(0, 9),
+)
+FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@FUZZ
+@given(limits=LIMITS)
+def test_what_is_written_is_read_alike(reader, limits):
+    content = encode(limits)
+    assert decode(content) == limits
+    assert reader.read(content) == values(limits)
+
+
+@FUZZ
+@given(limits=LIMITS, data=st.data())
+def test_damaged_files_are_judged_alike(reader, limits, data):
+    content = bytearray(encode(limits))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(content)))
+        kind = data.draw(st.sampled_from(["cut", "insert", "replace", "delete"]))
+        byte = data.draw(st.sampled_from(b" \n0123456789-+end\0\xff") | st.integers(0, 255))
+        if kind == "cut":
+            del content[at:]
+        elif kind == "insert":
+            content.insert(at, byte)
+        elif kind == "replace":
+            content[at : at + 1] = bytes([byte])
+        else:
+            del content[at : at + 1]
+    try:
+        expected = values(decode(bytes(content)))
+    except LimitsError:
+        expected = None
+    found = reader.read(bytes(content))
+    assert found == expected if expected is not None else found.startswith(f"{BAD_LIMITS} ")
+
+
+@pytest.mark.parametrize(
+    ("limits", "line"),
+    [
+        (Limits(()), 6),
+        (Limits((DeviceLimit("GPU-1", -1, 0),)), 6),
+        (Limits((DeviceLimit("GPU-1", 2**64, 0),)), 6),
+        (Limits((DeviceLimit("GPU 1", 1, 1),)), 6),
+        (Limits((DeviceLimit("GPU-1", 1, 1), DeviceLimit("GPU-1", 1, 1))), 7),
+        (Limits((DeviceLimit("GPU-1", 1, 1, 101),)), 6),
+        (Limits((DeviceLimit("GPU-1", 1, 1),), generation=-1), 2),
+        (Limits((DeviceLimit("GPU-1", 1, 1),), priority=10), 5),
+    ],
+    ids=str,
+)
+def test_the_writer_names_what_it_cannot_write(limits, line):
+    with pytest.raises(LimitsError) as caught:
+        encode(limits)
+    assert caught.value.line == line

@@ -1,0 +1,151 @@
+"""Where limits come from, what happens when they are missing or wrong, and how they change while programs run."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hami_interpose import region
+from hami_interpose.limits import DeviceLimit, Limits, Mode
+
+MIB = 1 << 20
+OUT_OF_MEMORY = 2
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage\n", b"hami-limits 1\ngeneration 1\nmode off\n", None], ids=str)
+def test_a_folder_without_a_valid_file_denies_and_says_why(make_container, shells, content):
+    container = make_container(4000)
+    path = container.root / "limits/limits"
+    path.unlink() if content is None else path.write_bytes(content)
+    shell = shells(container, device=None)
+    assert shell.status("use", 0) == OUT_OF_MEMORY
+    assert container.region().reason == region.REASONS[2 if content is None else 3]
+
+
+def test_an_unreadable_file_denies(make_container, shells):
+    container = make_container(4000)
+    (container.root / "limits/limits").unlink()
+    (container.root / "limits/limits").mkdir()
+    assert shells(container, device=None).status("use", 0) == OUT_OF_MEMORY
+    assert container.region().reason == region.REASONS[2]
+
+
+def test_the_environment_does_not_override_the_folder(make_container, shells):
+    container = make_container(4000)
+    container.variables |= {"CUDA_DEVICE_MEMORY_LIMIT": "70000m", "CUDA_DEVICE_MEMORY_LIMIT_0": "70000m"}
+    assert shells(container)("info")[2] == 4000 * MIB
+
+
+def test_a_device_that_is_not_named_is_denied(make_container, shells):
+    container = make_container(4000)
+    shell = shells(container)
+    assert shell.status("create", 2 * MIB, 1) == OUT_OF_MEMORY
+    assert container.region().reason == region.REASONS[4]
+    assert shell.status("alloc", 2 * MIB) == 0
+
+
+def test_observe_counts_and_refuses_nothing(make_container, shells):
+    container = make_container(1000, mode=Mode.OBSERVE)
+    shell = shells(container)
+    assert shell("info")[2] > 70000 * MIB
+    assert shell.status("alloc", 2000 * MIB) == 0
+    assert container.region().devices[0].used_bytes > 2000 * MIB
+
+
+def test_off_does_nothing(make_container, shells):
+    container = make_container(1000, mode=Mode.OFF)
+    shell = shells(container)
+    assert shell("info")[2] > 70000 * MIB
+    assert shell.status("alloc", 2000 * MIB) == 0
+    assert container.region().processes == ()
+
+
+def relimit(container, memory_mib):
+    old = container.limits.devices[0]
+    device = DeviceLimit(old.uuid, memory_mib * MIB, memory_mib * MIB)
+    container.write_limits(Limits((device,), generation=container.limits.generation + 1))
+
+
+def test_a_larger_limit_counts_at_once(make_container, shells):
+    container = make_container(1000)
+    shell = shells(container)
+    assert shell.status("alloc", 2000 * MIB) == OUT_OF_MEMORY
+    relimit(container, 3000)
+    assert shell.status("alloc", 2000 * MIB) == 0
+    assert container.region().generation == 2
+    assert container.region().devices[0].limit_bytes == 3000 * MIB
+
+
+def test_a_smaller_limit_refuses_new_memory_and_never_wraps(make_container, shells):
+    container = make_container(3000)
+    shell = shells(container)
+    thing = shell("alloc", 2000 * MIB)[1]
+    relimit(container, 1000)
+    deadline = time.monotonic() + 5
+    while shell("info")[2] != 1000 * MIB and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert shell("info")[1:] == [0, 1000 * MIB]
+    assert shell("nvml", 0)[1:] == [1000 * MIB, 1000 * MIB, 0]
+    assert shell.status("alloc", 2 * MIB) == OUT_OF_MEMORY
+    assert shell.status("free", thing) == 0
+    assert shell.status("alloc", 100 * MIB) == 0
+
+
+def test_a_repaired_limits_file_ends_the_denial(make_container, shells):
+    container = make_container(1000)
+    good = container.limits
+    (container.root / "limits/limits").write_bytes(b"broken")
+    shell = shells(container, device=None)
+    assert shell.status("use", 0) == OUT_OF_MEMORY
+    container.write_limits(good)
+    assert shell.status("use", 0) == 0
+
+
+@pytest.fixture
+def environment_container(make_container):
+    """No folder at all: HAMi's variables count."""
+
+    def make(**variables):
+        container = make_container(1)
+        container.region_path.unlink()
+        container.root = container.root / "nowhere"
+        container.variables |= variables
+        return container
+
+    return make
+
+
+def run_without_root(container):
+    """HAMI_VGPU_ROOT must be unset, not empty, to count as absent; empty counts as absent too."""
+    container.variables["HAMI_VGPU_ROOT"] = ""
+    return container
+
+
+def test_hamis_variables_limit_where_no_folder_is(environment_container, shells, tmp_path):
+    cache = tmp_path / "cache"
+    variables = {"CUDA_DEVICE_MEMORY_LIMIT_0": "2000m", "CUDA_DEVICE_MEMORY_LIMIT": "3g"}
+    container = run_without_root(
+        environment_container(**variables, CUDA_DEVICE_MEMORY_SHARED_CACHE=str(cache))
+    )
+    first = shells(container)
+    assert first("total", 0) == [0, 2000 * MIB]
+    assert first("total", 1) == [0, 3072 * MIB]
+    assert first.status("alloc", 1000 * MIB) == 0
+    second = shells(container)
+    assert second.status("alloc", 1000 * MIB) == OUT_OF_MEMORY
+    assert region.read(cache).devices[0].used_bytes > 1000 * MIB
+    assert [path.name for path in tmp_path.glob("cache*")] == ["cache"]
+
+
+def test_variables_follow_nvmls_numbers_under_cuda_visible_devices(environment_container, shells):
+    variables = {"CUDA_DEVICE_MEMORY_LIMIT_0": "2000m", "CUDA_DEVICE_MEMORY_LIMIT_1": "3000m"}
+    container = run_without_root(environment_container(**variables, CUDA_VISIBLE_DEVICES="1,0"))
+    shell = shells(container)
+    assert [shell("total", i)[1] for i in (0, 1)] == [3000 * MIB, 2000 * MIB]
+
+
+def test_no_limits_anywhere_leaves_everything_as_it_is(environment_container, shells):
+    container = run_without_root(environment_container())
+    shell = shells(container)
+    assert shell("info")[2] > 70000 * MIB
+    assert shell.status("alloc", 70000 * MIB) == 0

@@ -1,0 +1,174 @@
+"""The region: the same bytes for C, for Python and for HAMi's monitor; anything else is refused and named."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from hami_interpose import region
+from hami_interpose.limits import DeviceLimit, Limits
+
+DATA = Path(__file__).resolve().parent / "data"
+MIB = 1 << 20
+OUT_OF_MEMORY = 2
+LIMITS = Limits((DeviceLimit("GPU-1", 100 * MIB, 50 * MIB, 30), DeviceLimit("GPU-2", 0, 0)), generation=9, priority=0)
+
+LAYOUT = r"""
+#include "hami/abi.h"
+#include <stdio.h>
+#define SHOW(name, type, field) printf("\"%s\": [%zu, %zu],\n", name, offsetof(type, field), sizeof(((type *)0)->field));
+int main(void) {
+    printf("{\n");
+    SHOW("region.initializedFlag", struct hami_v1, initialized)
+    SHOW("region.majorVersion", struct hami_v1, major)
+    SHOW("region.minorVersion", struct hami_v1, minor)
+    SHOW("region.smInitFlag", struct hami_v1, sm_init)
+    SHOW("region.ownerPid", struct hami_v1, owner_pid)
+    SHOW("region.sem", struct hami_v1, sem)
+    SHOW("region.num", struct hami_v1, device_num)
+    SHOW("region.uuids", struct hami_v1, uuids)
+    SHOW("region.limit", struct hami_v1, limit)
+    SHOW("region.smLimit", struct hami_v1, sm_limit)
+    SHOW("region.procs", struct hami_v1, processes)
+    SHOW("region.procnum", struct hami_v1, process_num)
+    SHOW("region.utilizationSwitch", struct hami_v1, utilization_switch)
+    SHOW("region.recentKernel", struct hami_v1, recent_kernel)
+    SHOW("region.priority", struct hami_v1, priority)
+    SHOW("region.lastKernelTime", struct hami_v1, last_kernel_time)
+    SHOW("region.unused", struct hami_v1, sem_postinit)
+    SHOW("procSlot.pid", struct hami_v1_process, pid)
+    SHOW("procSlot.hostpid", struct hami_v1_process, host_pid)
+    SHOW("procSlot.used", struct hami_v1_process, used)
+    SHOW("procSlot.monitorused", struct hami_v1_process, monitor_used)
+    SHOW("procSlot.deviceUtil", struct hami_v1_process, utilization)
+    SHOW("procSlot.status", struct hami_v1_process, status)
+    SHOW("deviceMemory.contextSize", struct hami_v1_memory, context)
+    SHOW("deviceMemory.moduleSize", struct hami_v1_memory, module)
+    SHOW("deviceMemory.bufferSize", struct hami_v1_memory, data)
+    SHOW("deviceMemory.offset", struct hami_v1_memory, offset)
+    SHOW("deviceMemory.total", struct hami_v1_memory, total)
+    SHOW("deviceUtilization.decUtil", struct hami_v1_utilization, decoder)
+    SHOW("deviceUtilization.encUtil", struct hami_v1_utilization, encoder)
+    SHOW("deviceUtilization.smUtil", struct hami_v1_utilization, sm)
+    printf("\"sizes\": [%zu, %zu, %zu, %zu, %zu]}\n", sizeof(struct hami_v1), sizeof(struct hami_v1_process),
+           sizeof(struct hami_v1_memory), sizeof(struct hami_v1_utilization), (size_t)HAMI_REGION_SIZE);
+    return 0;
+}
+"""
+
+
+def test_v1_layout_is_the_vectors(tmp_path, run_c):
+    vectors = json.loads((DATA / "shared_region.json").read_text())["v1"]
+    ours = json.loads(run_c(LAYOUT))
+    sizes = ours.pop("sizes")
+    expected = {
+        f"{part}.{name}": place
+        for part in ("region", "procSlot", "deviceMemory", "deviceUtilization")
+        for name, place in vectors[part]["fields"].items()
+        if name != "unused" or part == "region"
+    }
+    assert ours == expected
+    parts = ("region", "procSlot", "deviceMemory", "deviceUtilization")
+    assert sizes[:4] == [vectors[part]["size"] for part in parts]
+    assert sizes[4] == region.REGION_SIZE
+
+
+def test_a_fresh_region_reads_back(tmp_path):
+    path = tmp_path / "vgpu.cache"
+    path.write_bytes(region.initial(LIMITS))
+    found = region.read(path)
+    assert [(d.uuid, d.limit_bytes, d.cores, d.used_bytes) for d in found.devices] == [
+        ("GPU-1", 100 * MIB, 30, 0),
+        ("GPU-2", 0, 0, 0),
+    ]
+    assert (found.generation, found.processes, found.reason) == (9, (), "")
+    with path.open("rb") as file:
+        assert region.read(file.fileno()) == found
+
+
+def test_hamis_monitor_reads_limits_and_use(make_container, shells):
+    """The v1 part, read by its offsets alone, as HAMi's monitor does."""
+    container = make_container(4000)
+    shell = shells(container)
+    assert shell.status("alloc", 10 * MIB) == 0
+    content = container.region_path.read_bytes()
+    magic, major, minor = struct.unpack_from("<iII", content, 0)
+    assert (magic, major, minor) == (19920718, 1, 2)
+    assert struct.unpack_from("<Q", content, 56) == (1,)
+    assert struct.unpack_from("<Q", content, 1600) == (4000 * MIB,)
+    count = struct.unpack_from("<i", content, 2008896)[0]
+    slots = [1856 + 1960 * i for i in range(count)]
+    (slot,) = [at for at in slots if struct.unpack_from("<i", content, at)[0] == shell.process.pid]
+    context, module, data, offset, total = struct.unpack_from("<5Q", content, slot + 8)
+    reserve = container.region().devices[0].context_bytes
+    assert (context, module, data, offset, total) == (reserve, 0, 10 * MIB, 0, reserve + 10 * MIB)
+    assert struct.unpack_from("<i", content, slot + 1928) == (1,)
+
+
+def test_a_used_region_reads_back(make_container, shells):
+    container = make_container(4000, 3000)
+    shell = shells(container)
+    assert shell.status("alloc", 10 * MIB) == 0
+    assert shell.status("alloc", 5000 * MIB) == OUT_OF_MEMORY
+    found = container.region()
+    (process,) = found.processes
+    reserve = found.devices[0].context_bytes
+    assert process.pid == shell.process.pid
+    assert process.used_bytes == (reserve + 10 * MIB, 0)
+    assert found.devices[0].used_bytes == found.devices[0].peak_bytes == reserve + 10 * MIB
+    assert [device.denied for device in found.devices] == [1, 0]
+    assert (found.reason, found.reason_device, found.reason_bytes) == (region.REASONS[1], 0, 5000 * MIB)
+    assert found.heartbeat > 0
+    assert len(found.build) == 16
+
+
+def damage(content: bytes, offset: int, value: bytes) -> bytes:
+    return content[:offset] + value + content[offset + len(value) :]
+
+
+FRESH = region.initial(LIMITS)
+DAMAGED = {
+    "empty": (b"", 0),
+    "truncated": (FRESH[:-1], len(FRESH) - 1),
+    "v1 alone": (FRESH[:2008953], 2008953),
+    "longer": (FRESH + b"x", len(FRESH)),
+    "zeros": (bytes(len(FRESH)), 0),
+    "other major": (damage(FRESH, 4, b"\2\0\0\0"), 4),
+    "no block": (damage(FRESH, region.BLOCK_OFFSET, b"X"), region.BLOCK_OFFSET),
+    "block version": (damage(FRESH, region.BLOCK_OFFSET + 8, b"\2"), region.BLOCK_OFFSET + 8),
+    "block size": (damage(FRESH, region.BLOCK_OFFSET + 12, b"\0\0\0\0"), region.BLOCK_OFFSET + 8),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_region_is_refused_and_the_place_named(tmp_path, name):
+    content, offset = DAMAGED[name]
+    path = tmp_path / "vgpu.cache"
+    path.write_bytes(content)
+    with pytest.raises(region.RegionError, match=r"vgpu\.cache") as caught:
+        region.read(path)
+    assert caught.value.offset == offset
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_region_denies_everything(make_container, shells, name):
+    container = make_container(4000)
+    container.region_path.write_bytes(DAMAGED[name][0])
+    assert shells(container, device=None).status("use", 0) == OUT_OF_MEMORY
+    assert container.region_path.read_bytes() == DAMAGED[name][0]
+
+
+def test_a_missing_region_denies_everything(make_container, shells):
+    container = make_container(4000)
+    container.region_path.unlink()
+    assert shells(container, device=None).status("use", 0) == OUT_OF_MEMORY
+    assert not container.region_path.exists()
+
+
+def test_a_region_behind_a_link_is_not_followed(make_container, shells):
+    container = make_container(4000)
+    container.region_path.rename(container.root / "elsewhere")
+    container.region_path.symlink_to(container.root / "elsewhere")
+    assert shells(container, device=None).status("use", 0) == OUT_OF_MEMORY
