@@ -177,6 +177,20 @@ class Columns:
             answer |= counted(fitting & group) >= count
         return answer
 
+    def beyond_quota(self, ask: Ask, failed: np.ndarray, need: np.ndarray | int, admitted: int) -> np.ndarray:
+        """Failed checks where the quota lets the request take so many cards only: the walk then refuses the rest."""
+        if admitted == 0:
+            everywhere: np.ndarray = failed | _U16(t.QUOTA)
+            return everywhere
+        fitting = failed == 0
+        key = self.order(ask, np.ones_like(fitting), need)
+        if len(key) < admitted:
+            return failed
+        enough = counted(fitting) >= admitted
+        last = np.partition(np.where(fitting, key, -1), -admitted, axis=0)[-admitted]
+        refused: np.ndarray = failed | ((key < last) & enough) * _U16(t.QUOTA)
+        return refused
+
     def order(self, ask: Ask, fitting: np.ndarray, need: np.ndarray | int) -> np.ndarray:
         """Sort key per card: the greatest is taken first; -1 where the card does not fit."""
         place = (self.numa.astype(np.int64) << 8) | np.arange(self.used.shape[0])[:, None]

@@ -39,7 +39,7 @@ class Refusals(Mapping[str, str]):
         pieces = []
         for reason, names in self.by_reason().items():
             value = orjson.dumps(reason).decode()
-            if all(_is_plain(name) for name in names):
+            if _are_plain(names):
                 pieces.append('"' + f'":{value},"'.join(names) + f'":{value}')
             else:
                 pieces += [f"{orjson.dumps(name).decode()}:{value}" for name in names]
@@ -60,8 +60,10 @@ class Refusals(Mapping[str, str]):
         return self._by_node
 
 
-def _is_plain(name: str) -> bool:
-    return name.isascii() and name.isprintable() and '"' not in name and "\\" not in name
+def _are_plain(names: list[str]) -> bool:
+    """Whether names need no escaping in JSON, as no name of a real node does."""
+    text = " ".join(names)
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from hami_core.inventory import limits
 from hami_core.inventory.columns import MAX_WIDTH, NOT_ENOUGH_CARDS, Columns, counted, greatest, histogram_text
 from hami_core.inventory.names import NameIndex
 from hami_core.inventory.outcome import FilterOutcome, Refusals
+from hami_core.inventory.table import QUOTA
 from hami_core.model import Allocation, ContainerKind
 from hami_core.placement.place import place
 from hami_core.placement.policy import prefers_low_score
@@ -74,15 +76,15 @@ class Query:
             for container, asks in zip(plan.request.containers, plan.asks, strict=True)
             for ask in asks
         ]
-        self._quota_bound, self._quota_hopeless = self._quota_verdict()
-        self._failed: np.ndarray | None = None
+        self._limits = limits.judge(self._asks, plan.request.namespace, quota, cluster.tables)
+        self._judged: tuple[Columns, np.ndarray] | None = None
         self._odd = self._odd_nodes()
 
     # --- verdicts ----------------------------------------------------------------------------------------------
 
     def answer(self, mask: np.ndarray, limit: int) -> tuple[list[tuple[str, float]], int, np.ndarray]:
         """(best nodes with scores, nodes known to fit, columns known to be refused)."""
-        if self._plan.unknown or self._quota_hopeless:
+        if self._plan.unknown or self._limits.hopeless:
             return [], 0, np.flatnonzero(mask)
         possible, sure = self._judge(mask)
         refused = np.flatnonzero(mask & ~possible)
@@ -112,22 +114,33 @@ class Query:
             if table is None or not table.width:
                 return np.zeros_like(mask), np.zeros_like(mask)
             columns = Columns(table, self._cluster.size)
-            failed = columns.failed_checks(ask, columns.need(ask))
-            self._failed = failed
+            failed = self._failed_checks(columns, ask, columns.need(ask))
+            self._judged = columns, failed
             fitting = failed == 0
             before = staying.get(word, 0)
-            possible &= columns.fits(ask, fitting)
+            fits = columns.fits(ask, fitting)
+            if self._odd is not None:  # one card may serve several times; none without a card that passes
+                fits |= self._odd & (counted(fitting) > 0)
+            possible &= fits
             if before:
                 sure &= columns.fits(ask, fitting, before)
             if kind is not ContainerKind.INIT:
                 staying[word] = before + ask.request.count
         if self._odd is not None:
-            possible |= self._odd & mask
             sure &= ~self._odd
         sure &= possible
         if self._must_walk():
             sure[:] = False
         return possible, sure
+
+    def _failed_checks(self, columns: Columns, ask: Ask, need: np.ndarray | int) -> np.ndarray:
+        failed = columns.failed_checks(ask, need)
+        memory_room, cores_room = self._limits.rooms
+        if memory_room is not None:
+            failed |= (need > np.int64(memory_room)) * QUOTA_BIT
+        if cores_room is not None and ask.cores > cores_room:
+            failed |= QUOTA_BIT
+        return failed
 
     def _in_order(self, columns: np.ndarray, sure: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """Go through nodes best first until ``limit`` are found: (found, refused on the way)."""
@@ -213,7 +226,7 @@ class Query:
 
     def _must_walk(self) -> bool:
         """Whether no node can be judged in columns alone."""
-        return self._quota_bound or any(
+        return self._limits.walk or any(
             ask.custom is not None and (ask.rules.fit_mask is None or ask.rules.family.depends_on_chosen)
             for _, ask in self._asks
         )
@@ -232,31 +245,6 @@ class Query:
     def _scores_nodes(self) -> bool:
         return any(ask.rules.score_node is not None for _, ask in self._asks)
 
-    def _quota_verdict(self) -> tuple[bool, bool]:
-        """(whether the quota may bind on some node, whether it refuses on every node)."""
-        bound = False
-        most: dict[str, list[int]] = {}
-        for _, ask in self._asks:
-            family = ask.rules.family
-            if not family.checks_quota_in_fit:
-                continue
-            rooms = self._quota.room(self._plan.request.namespace, family.word)
-            table = self._cluster.tables.get(family.word)
-            if rooms == (None, None) or table is None:
-                continue
-            request = ask.request
-            largest = int(table.total_memory.max(initial=0))
-            amounts = (request.count * request.memory_on(largest), request.count * ask.cores)
-            odd = bool(table.odd.any())  # an instance may book fewer cores than were asked for
-            least = (request.count * request.memory_mib, ask.cores if odd else request.count * ask.cores)
-            sums = most.setdefault(family.word, [0, 0])
-            for i, room in enumerate(rooms):
-                sums[i] += amounts[i]
-                if room is not None and least[i] > room:
-                    return True, True
-                bound = bound or (room is not None and (sums[i] > room or odd))
-        return bound, False
-
     # --- containers that depend on each other, in columns -------------------------------------------------------
 
     def _greedy(self, where: np.ndarray) -> np.ndarray:
@@ -273,7 +261,9 @@ class Query:
                 result[alive] = NOT_ENOUGH_CARDS
                 return result
             need = columns.need(ask)
-            failed = columns.failed_checks(ask, need)
+            failed = self._failed_checks(columns, ask, need)
+            if number in self._limits.admitted:
+                failed = columns.beyond_quota(ask, failed, need, self._limits.admitted[number])
             fitting = failed == 0
             fits = columns.fits(ask, fitting)
             new = alive[~fits[alive]]
@@ -294,26 +284,25 @@ class Query:
     def reasons(self, refused: np.ndarray) -> dict[str, list[str]]:
         """Why each of these nodes is refused: reason → names."""
         groups: dict[str, list[str]] = {}
-        present = np.array([c for c in refused.tolist() if self._cluster.names[c]], np.intp)
-        plain = present
-        if not self._has_plain_reasons():
-            plain = present[:0]
-        elif self._odd is not None:
-            plain = present[~self._odd[present]]
-        walked = np.setdiff1d(present, plain, assume_unique=True)
-        for column in walked.tolist():
+        walk = np.full(len(refused), not self._has_plain_reasons())
+        if self._odd is not None:
+            walk |= self._odd[refused]
+        for column in refused[walk].tolist():
+            if not self._cluster.names[column]:
+                continue  # removed since
             placed = self._place(column)
             word = reasons.NODE_UNFIT_POD if isinstance(placed, Allocation) else placed
             groups.setdefault(word, []).append(self._cluster.names[column])
+        plain = refused[~walk]
         if len(plain):
             self._group(plain, self._histograms(plain), groups)
         return groups
 
     def _histograms(self, where: np.ndarray) -> np.ndarray:
-        if len(self._asks) == 1 and self._failed is not None:
-            ask = self._asks[0][1]
-            columns = Columns(self._cluster.tables[ask.rules.family.word], self._cluster.size, where)
-            return columns.histogram(ask, self._failed[:, where])
+        if len(self._asks) == 1 and self._judged is not None and not self._limits.admitted:
+            columns, failed = self._judged
+            keys: np.ndarray = columns.histogram(self._asks[0][1], failed)[where]
+            return keys
         return self._greedy(where)
 
     def _group(self, where: np.ndarray, keys: np.ndarray, groups: dict[str, list[str]]) -> None:
@@ -324,7 +313,7 @@ class Query:
         for start, end in pairwise(cuts):
             key = int(ordered[start])
             word = reasons.NODE_UNFIT_POD if key == _FITS else histogram_text(key)
-            groups.setdefault(word, []).extend(names[start:end])
+            groups.setdefault(word, []).extend(filter(None, names[start:end]))
 
     def _has_plain_reasons(self) -> bool:
         """Whether the columns know every reason word: HAMi's own, and no order of cards that only the walk follows."""
@@ -339,8 +328,12 @@ class Query:
                 return False
             if ask.custom is not None or self._is_wide(ask) or (ask.numa_bind and ask.mutex):
                 return False
+            if self._limits.admitted and (ask.numa_bind or ask.chooses or ask.policy.chain is not None):
+                return False
         return not self._must_walk() and (len(self._asks) == 1 or self._in_columns())
 
+
+QUOTA_BIT: Final = np.uint16(QUOTA)
 
 _FITS: Final = -2
 """Result of placing a pod on a node where it fits; no histogram is negative but `NOT_ENOUGH_CARDS`."""

@@ -165,7 +165,10 @@ class Ask:
         piece = self._piece(card)
         if admits is not None and not admits([*(taken for _, taken in picks), piece]):
             return reasons.QUOTA_NOT_FIT
-        return self._capacity_refusal(card, piece) or self._vendor_answer(card, piece, picks)
+        answer = self._capacity_refusal(card, piece) or self._vendor_answer(card, piece, picks)
+        if admits is not None and isinstance(answer, Slice) and answer is not piece:
+            return answer if admits([*(taken for _, taken in picks), answer]) else reasons.QUOTA_NOT_FIT
+        return answer
 
     def _capacity_refusal(self, card: Card, piece: Slice) -> str | None:
         device = card.device

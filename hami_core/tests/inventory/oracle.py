@@ -92,7 +92,7 @@ def in_order(cards: list[OCard], ask: OAsk, pod: OPod) -> list[OCard]:
                     keys.append(word)
             keys = keys or ["spread"]
             if ask.numa_bind and keys[0] != "numa":
-                keys = ["numa"] + keys
+                keys = ["numa", *keys]
             key = [{"binpack": score, "spread": -score, "numa": card.numa}[k] for k in keys] + [card.index]
         elif policy == "mutex":
             key = [-card.used, card.numa]
@@ -188,6 +188,8 @@ def try_container(cards: list[OCard], ask: OAsk, pod: OPod, quota_ok, *, link: b
                 reason = "" if slot else "CardMigTopologyInfeasible"
                 if slot:
                     _, memory, cores, place = slot
+                    before = [] if gather else [(t[0].id, t[1], t[2]) for t in taken]
+                    reason = "" if quota_ok([*before, (card.id, memory, cores)]) else "ResourceQuotaNotFit"
             else:
                 reason = ""
             if reason:
@@ -244,12 +246,13 @@ def place_pod(
 ) -> list | str:
     """Per container [(device id, memory, cores, mig place)], or the reason. ``room`` is NVIDIA's quota."""
     cards = {family: [c.copy() for c in sorted(row, key=lambda c: c.index)] for family, row in node.items()}
-    result, history = [], []
+    result: list = []
+    history: list = []
     for number, (kind, asks) in enumerate(pod.containers):
         got = []
         for ask in asks:
 
-            def quota_ok(extra: list, ask: OAsk = ask) -> bool:
+            def quota_ok(extra: list, ask: OAsk = ask, history: list = history) -> bool:
                 if ask.family != "NVIDIA":
                     return True
                 memory, cores = peak_sum(history, ask.family, extra)

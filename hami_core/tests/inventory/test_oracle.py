@@ -20,7 +20,7 @@ def _check(world: World, rounds: int, *, plain: bool) -> None:
         request, theirs = world.pod(plain=plain)
         names = list(world.cluster)
         if rng.random() < 0.3:
-            names = rng.sample(names, rng.randint(0, len(names))) + ["nobody"]
+            names = [*rng.sample(names, rng.randint(0, len(names))), "nobody"]
         fits, refused = filter_pod(world.cluster, theirs, names, world.room)
         everything = world.inventory.filter(request, names, limit=1000)
         context = f"{request}\n{world.room}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from hami_nvidia import Nvidia, NvidiaConfig
 
 from hami_core.inventory import Inventory
 from hami_core.model import (
@@ -27,9 +28,11 @@ from hami_core.model import (
     Weights,
 )
 from hami_core.vendorkit import default_check_type, default_check_uuid
-from hami_nvidia import Nvidia, NvidiaConfig
 
 from .oracle import OAsk, OCard, OPod
+
+if TYPE_CHECKING:
+    import random
 
 OTHER = Family(
     "OTHER",

@@ -1,0 +1,227 @@
+"""Filter in process: latency over nodes, fill, containers and running pods; cost of an update and of a booking.
+
+Every request has a shape not seen before; "filled" nodes are filled each in its own way. ``python -m
+tests.bench.filter`` prints JSON; ``--nodes`` and ``--rounds`` choose sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+from dataclasses import asdict
+from itertools import count, pairwise
+from typing import TYPE_CHECKING
+
+from hami_nvidia import Nvidia, NvidiaConfig
+
+from hami_core.inventory import Inventory, RawNames
+from hami_core.model import (
+    Allocation,
+    Booking,
+    ContainerKind,
+    ContainerRequest,
+    ContainerSlices,
+    Device,
+    NodeFacts,
+    PodRequest,
+    Request,
+    Slice,
+    VendorRules,
+)
+from tests.bench.figures import Figure, p50_p99, timings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+BENCH = "filter"
+CARDS = 8
+MODELS = (("NVIDIA-A100", 40960), ("NVIDIA-H100", 81559), ("NVIDIA-T4", 15360), ("NVIDIA-L40S", 46068))
+ONE_MS, SEVERAL_MS = (1.0, 3.0), (4.0, 10.0)
+
+
+def rules() -> VendorRules:
+    """NVIDIA's rules without the plugin layer, which has a bench of its own."""
+    nvidia = Nvidia()
+    (family,) = nvidia.families(NvidiaConfig())
+    return VendorRules(
+        family,
+        nvidia.check_type,
+        nvidia.check_uuid,
+        choose=lambda request, candidates, policy: nvidia.choose(request, candidates),
+        account=lambda request, device, piece, taken: nvidia.account(device, piece),
+    )
+
+
+class World:
+    """A cluster.
+
+    Args:
+        nodes: How many, of 8 cards each.
+        fill: How much of each card is taken at most: 0 empty, 1 up to everything.
+        pods: Running pods a card, at most; the more, the smaller each.
+    """
+
+    def __init__(self, nodes: int, *, fill: float, pods: int = 4, seed: int = 7) -> None:
+        self.rng = random.Random(seed)
+        self.inventory = Inventory([rules()])
+        self.names = [f"node-{number:05d}" for number in range(nodes)]
+        self.running = 0
+        self._unseen = count(1)
+        for name in self.names:
+            model, memory = self.rng.choice(MODELS)
+            ids = [f"{name}-GPU-{i}" for i in range(CARDS)]
+            devices = [Device(d, i, 10, memory, 100, model, "NVIDIA", i // 4) for i, d in enumerate(ids)]
+            self.inventory.set_node(NodeFacts(name), {"NVIDIA": devices})
+            if fill:
+                self._fill(name, ids, memory, fill, pods)
+        self.rng.shuffle(self.names)
+
+    def _fill(self, node: str, ids: Sequence[str], memory: int, fill: float, pods: int) -> None:
+        for device in ids:
+            here = self.rng.randint(0, pods)
+            for number in range(here):
+                share = fill * self.rng.random() / here
+                piece = Slice(device, "NVIDIA", int(memory * share), int(100 * share))
+                uid = f"{device}-{number}"
+                part = ContainerSlices("c", ContainerKind.APP, (piece,))
+                self.inventory.set_pod(Booking(uid, "default", uid, Allocation(node, (part,))))
+                self.running += 1
+
+    def request(
+        self, counts: Sequence[int], *, numa: bool = False, percent: bool = False, size: int = 12000
+    ) -> PodRequest:
+        """A pod with one app container per count, of amounts nobody has asked for before."""
+        number = next(self._unseen)
+        parts = tuple(
+            ContainerRequest(f"c{i}", ContainerKind.APP, (self._ask(n, numa, percent, size),))
+            for i, n in enumerate(counts)
+        )
+        policy = self.rng.choice(["binpack", "spread"])
+        return PodRequest(f"uid-{number}", "default", "pod", parts, self.rng.choice(["binpack", "spread"]), policy)
+
+    def _ask(self, cards: int, numa: bool, percent: bool, size: int) -> Request:
+        rng = self.rng
+        memory = 0 if percent else rng.randint(size // 8, size)
+        return Request(
+            "NVIDIA", cards, memory, rng.randint(5, 60) if percent else None, rng.randint(1, 60), numa_bind=numa
+        )
+
+
+def _latency(world: World, make: Callable[[], PodRequest], rounds: int, *, names: object = None) -> list[float]:
+    asked = world.names if names is None else names
+    return timings(lambda: world.inventory.filter(make(), asked), rounds)  # type: ignore[arg-type]
+
+
+def _shapes(world: World, label: str, rounds: int, *, budget: bool) -> list[Figure]:
+    shapes: dict[str, tuple[Callable[[], PodRequest], tuple[float, float]]] = {
+        "1 container, 1 card": (lambda: world.request([1]), ONE_MS),
+        "1 container, 4 cards": (lambda: world.request([4]), ONE_MS),
+        "1 container, percentage": (lambda: world.request([1], percent=True), ONE_MS),
+        "1 container, 2 cards, NUMA": (lambda: world.request([2], numa=True), ONE_MS),
+        "2 containers, 1+1": (lambda: world.request([1, 1]), SEVERAL_MS),
+        "2 containers, 2+2": (lambda: world.request([2, 2]), SEVERAL_MS),
+        "4 containers of 1": (lambda: world.request([1, 1, 1, 1]), SEVERAL_MS),
+    }
+    figures: list[Figure] = []
+    for shape, (make, limits) in shapes.items():
+        taken = _latency(world, make, rounds)
+        figures += p50_p99(BENCH, f"{label}, {shape}", taken, budget_ms=limits if budget else None)
+    return figures
+
+
+def _refusals(world: World, label: str, rounds: int, *, budget: bool) -> list[Figure]:
+    """Nothing fits: the histogram of every node is written out."""
+
+    def call(counts: Sequence[int]) -> None:
+        outcome = world.inventory.filter(world.request(counts, size=10**6), world.names)
+        outcome.refused.json()
+
+    one = timings(lambda: call([8]), rounds)
+    two = timings(lambda: call([8, 8]), rounds)
+    return [
+        *p50_p99(BENCH, f"{label}, nothing fits, reasons written", one, budget_ms=SEVERAL_MS if budget else None),
+        *p50_p99(BENCH, f"{label}, nothing fits, 2 containers, reasons written", two),
+    ]
+
+
+def _changes(world: World, label: str, rounds: int, *, budget: bool) -> list[Figure]:
+    inventory, names = world.inventory, world.names
+    numbers = count()
+
+    def event() -> None:
+        number = next(numbers)
+        node = names[number % len(names)]
+        pieces = tuple(Slice(f"{node}-GPU-{i}", "NVIDIA", 100 + number % 50, 1) for i in range(2))
+        part = ContainerSlices("c", ContainerKind.APP, pieces)
+        inventory.set_pod(Booking("event", "default", "event", Allocation(node, (part,))))
+
+    def bind() -> None:
+        request = world.request([1], size=100)
+        node = names[next(numbers) % len(names)]
+        inventory.hold(request, node, 1.0)
+        inventory.book(request, node)
+        inventory.release(request.uid)
+
+    event_us = [s * 1e6 for s in timings(event, rounds * 5)]
+    bind_us = [s * 1e6 for s in timings(bind, rounds)]
+    return [
+        Figure(
+            BENCH, f"{label}, pod event of two slices, p50", statistics.median(event_us), "µs", 100 if budget else None
+        ),
+        Figure(BENCH, f"{label}, hold + book + release, p50", statistics.median(bind_us), "µs"),
+    ]
+
+
+def run(*, quick: bool = False, sizes: Sequence[int] = (100, 1000, 5000), rounds: int = 0) -> list[Figure]:
+    """Measure."""
+    rounds = rounds or (40 if quick else 300)
+    figures: list[Figure] = []
+    medians: dict[tuple[int, str], float] = {}
+    for nodes in sizes:
+        for fill, state in ((0.0, "empty"), (0.9, "filled")):
+            world = World(nodes, fill=fill)
+            label = f"{nodes} nodes {state}"
+            last = nodes == sizes[-1] and nodes <= 5000 and state == "filled"
+            shapes = _shapes(world, label, rounds, budget=last)
+            medians[nodes, state] = shapes[0].value
+            figures += shapes
+            figures += _refusals(world, label, max(rounds // 10, 10), budget=last)
+            if state == "filled":
+                figures += _changes(world, label, rounds, budget=last)
+                raw = RawNames(json.dumps(world.names).encode())
+                taken = _latency(world, lambda w=world: w.request([1]), rounds, names=raw)  # type: ignore[misc]
+                figures += p50_p99(BENCH, f"{label}, 1 container, raw names", taken)
+    return figures + _ratios(medians, sizes, rounds)
+
+
+def _ratios(medians: dict[tuple[int, str], float], sizes: Sequence[int], rounds: int) -> list[Figure]:
+    figures = []
+    for small, large in pairwise(sizes):
+        growth = (medians[large, "filled"] / medians[small, "filled"]) / (large / small)
+        case = f"growth of latency over growth of nodes, {small} to {large}"
+        figures.append(Figure(BENCH, case, growth, "ratio", 1.0))
+    nodes = min(sizes[-1], 1000)
+    few, many = World(nodes, fill=0.9, pods=2), World(nodes, fill=0.9, pods=8)
+    slow = statistics.median(_latency(many, lambda: many.request([1]), rounds))
+    fast = statistics.median(_latency(few, lambda: few.request([1]), rounds))
+    case = f"{nodes} nodes, latency with {many.running} over {few.running} running pods"
+    return [*figures, Figure(BENCH, case, slow / fast, "ratio", 1.5)]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the figures as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.filter", description=__doc__)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[100, 1000, 5000], help="cluster sizes, ascending")
+    parser.add_argument("--rounds", type=int, default=0, help="calls per figure; default: 300")
+    options = parser.parse_args(argv)
+    figures = run(sizes=options.nodes, rounds=options.rounds)
+    json.dump([asdict(figure) | {"within": figure.within} for figure in figures], sys.stdout, indent=1)
+    sys.stdout.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
