@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
 
 from hami_core.kube.port import PODS
 from hami_core.model import ContainerKind
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
     from hami_core.kube.informer import Informer
     from hami_core.kube.objects import Container, Pod
+
+
+_REMEMBERED: Final = 1000
 
 
 class PodIndex:
@@ -26,6 +30,8 @@ class PodIndex:
         if informer.resource is not PODS:
             raise ValueError(f"an informer of {informer.resource.plural}, not of pods")
         self._informer = informer
+        self.ended: OrderedDict[str, None] = OrderedDict()
+        """UIDs of pods last seen at their end, the latest thousand: their containers do not run."""
         self._by_uid: dict[str, Pod] = {}
         self._changed = changed
         informer.on_change(self._on_change)
@@ -35,6 +41,11 @@ class PodIndex:
             self._by_uid.pop(old.uid, None)
         if new is not None:
             self._by_uid[new.uid] = new
+        for pod in (old, new):
+            if pod is not None and pod.is_terminal:
+                self.ended[pod.uid] = None
+        while len(self.ended) > _REMEMBERED:
+            self.ended.popitem(last=False)
         self._changed()
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import os
 import signal
 import socket
@@ -343,6 +344,7 @@ def run(settings: AgentSettings) -> int:
     from hami_core.observe.log import configure  # noqa: PLC0415 - a process's own
 
     configure(settings.log_level, settings.log_format, component="agent", node=settings.node_name)
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)
     _export(settings)
     return asyncio.run(_main(settings))
 

@@ -43,6 +43,8 @@ NUDGE_AFTER_S: Final = 1.0
 """A name Allocate gave that the checkpoint lacks for so long: the kubelet is made to write it again."""
 FORGET_AFTER_S: Final = 120.0
 """The kubelet did not admit the pod this name was for."""
+ABSENT_S: Final = 30.0
+"""How long a pod deleted by force keeps what it holds while the kubelet still lists it: its containers may run yet."""
 RETRY_S: Final = 2.0
 """A vendor's failure is tried again this often."""
 
@@ -149,6 +151,8 @@ class Reconciler:
         self._removing: dict[str, asyncio.Task[None]] = {}
         self._given: dict[str, tuple[str, float, float]] = {}
         self._refusals: dict[_Key, Refusal] = {}
+        self._ended: set[str] = set()
+        self._absent: dict[str, float] = {}
         self._told: dict[_Key, str] = {}
         self._wake = asyncio.Event()
         self._progress = asyncio.Event()
@@ -315,6 +319,7 @@ class Reconciler:
             self.checkpoint_problem = str(error)
         else:
             self._see_names(entries)
+            self._see_ends()
             self._resolve(entries)
             await self._clean(entries)
         self._done = began
@@ -349,6 +354,18 @@ class Reconciler:
         for resource in late:
             self.counters.nudges += 1
             self._host.nudge(resource)
+
+    def _see_ends(self) -> None:
+        """Note which pods with records have ended, and since when others are not there any more."""
+        uids = {record.pod_uid for record in self.records.values()}
+        self._ended = {uid for uid in uids if uid in self._ended or uid in self._pods.ended}
+        self._absent = {uid: since for uid, since in self._absent.items() if uid in uids}
+        for uid in uids if self._pods.synced else ():
+            pod = self._pods.get(uid)
+            if pod is None:
+                self._absent.setdefault(uid, self._clock())
+            else:
+                self._absent.pop(uid, None)
 
     def _resolve(self, entries: Sequence[Entry]) -> None:
         current: dict[_Key, Refusal] = {}
@@ -398,11 +415,14 @@ class Reconciler:
         return found
 
     def holders(self) -> list[Claim]:
-        """The claims that hold: of every pod with a record, unless it has ended for good."""
+        """The claims that hold: of every pod with a record, unless it has ended for good.
+
+        The kubelet's checkpoint lists a pod that is gone until some other pod is admitted, so that alone holds nothing.
+        """
         found: dict[str, Claim] = {}
+        now = self._clock()
         for record in self.records.values():
-            pod = self._pods.get(record.pod_uid)
-            if pod is not None and pod.is_terminal:
+            if record.pod_uid in self._ended or now - self._absent.get(record.pod_uid, now) > ABSENT_S:
                 continue
             label = f"{record.namespace}/{record.pod}"
             found[record.pod_uid] = Claim(record.pod_uid, label, record.pod_slices, record.epoch, record.signature)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -124,7 +125,7 @@ class Vendor:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(limit_s):
-                return await loop.run_in_executor(pool, call)
+                return await loop.run_in_executor(pool, contextvars.copy_context().run, call)
         except TimeoutError as error:
             raise DeviceError(f"{self.name}: {hook} did not answer within {limit_s:g} s") from error
         except (RequestError, DeviceError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -121,6 +123,7 @@ class Agent:
     policy: str = "required"
     boot_id: str = "boot-1"
     prestart_wait_s: float = 5.0
+    clock: Callable[[], float] = time.monotonic
 
     async def start(self) -> Agent:
         n = self.node
@@ -138,6 +141,7 @@ class Agent:
             host=self.notes,
             boot_id=self.boot_id,
             prestart_wait_s=self.prestart_wait_s,
+            clock=self.clock,
         )
         devices = await self.vendor.discover()
         self.core.devices = {d.id: d for d in devices}

@@ -139,10 +139,26 @@ async def test_who_holds_stays_and_who_does_not_fit_is_told(node):
     said = await refusal(node, late)
     assert "needs 400 MiB, 300 of 1000 MiB are free (held by default/a)" in said
     assert agent.notes.unfit == {"default/b"}
+    # The kubelet's checkpoint lists a pod that has ended until it admits another.
+    node.pod("a", [("main", APP, [(C0, 700)])], phase="Succeeded")
     node.api.drop(PODS, "a", "default")
-    node.kubelet.forget("uid-a")
     await node.kubelet.until(lambda: agent.notes.touched == ["default/b"])
     await node.kubelet.prestart(late)
+
+
+async def test_a_pod_deleted_by_force_holds_a_while_longer(node):
+    now = [0.0]
+    agent = await node.up(clock=lambda: now[0])
+    await node.registered()
+    first = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 700)])]), "main", GPU, 1)
+    await node.kubelet.prestart(first)
+    late = await node.kubelet.admit(node.pod("b", [("main", APP, [(C0, 400)])]), "main", GPU, 1)
+    node.api.drop(PODS, "a", "default")
+    await refusal(node, late)
+    await agent.core.pass_once()
+    now[0] += 31
+    agent.core.wake()
+    await node.kubelet.until(lambda: agent.notes.touched == ["default/b"])
 
 
 async def test_among_those_that_wait_the_higher_epoch_wins(node):
@@ -207,7 +223,7 @@ async def test_a_name_the_checkpoint_lacks_makes_the_kubelet_write_again(node):
     ],
 )
 async def test_a_checkpoint_of_unknown_form_starts_nothing_and_says_so(node, data):
-    agent = await node.up(prestart_wait_s=0.3)
+    agent = await node.up(prestart_wait_s=2.0)
     await node.registered()
     given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
     await node.kubelet.prestart(given)

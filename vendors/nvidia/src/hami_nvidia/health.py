@@ -95,8 +95,11 @@ class HealthWatch:
             if not self.policy.is_critical(xid):
                 log.info("an XID that applications cause", card=uuid, xid=xid)
                 continue
-            for struck in [uuid] if uuid else uuids:
-                self._struck[struck] = (xid, self.clock())
+            if not uuid:
+                # Whichever it is shows by not answering; the others are not to blame.
+                log.warning("a critical error of a card that can't be told", xid=xid)
+            else:
+                self._struck[uuid] = (xid, self.clock())
         return failed
 
     def _one(self, uuid: str, problem: str) -> HealthChange:

@@ -96,6 +96,7 @@ class Nvml:
         self._module: ModuleType | None = None
         self._events: Any = None
         self._registered: set[str] = set()
+        self._by_handle: dict[int, str] = {}
 
     @contextlib.contextmanager
     def _calling(self, call: str, card: str = "") -> Iterator[ModuleType]:
@@ -133,6 +134,7 @@ class Nvml:
         with self._lock:
             module, self._module, self._events = self._module, None, None
             self._registered.clear()
+            self._by_handle.clear()
             if module is not None:
                 with contextlib.suppress(module.NVMLError):
                     module.nvmlShutdown()
@@ -283,6 +285,7 @@ class Nvml:
                     mask = wanted & int(nvml.nvmlDeviceGetSupportedEventTypes(handle))
                     nvml.nvmlDeviceRegisterEvents(handle, mask, self._events)
                 self._registered.add(uuid)
+                self._by_handle[_address(handle)] = uuid
             except NvmlError as error:
                 if error.code == ERROR_NOT_SUPPORTED:
                     self._registered.add(uuid)
@@ -298,6 +301,8 @@ class Nvml:
 
     def xids(self, most: int = 64) -> list[tuple[str, int]]:
         """Critical errors since the last call, as (UUID, XID); UUID empty where the card can't be told.
+
+        A card that has fallen off the bus does not say its UUID any more; then its handle tells.
 
         Raises:
             NvmlError: Waiting itself failed.
@@ -321,7 +326,11 @@ class Nvml:
             with self._calling("nvmlDeviceGetUUID") as nvml:
                 return _text(nvml.nvmlDeviceGetUUID(event.device))
         except NvmlError:
-            return ""
+            return self._by_handle.get(_address(event.device), "")
+
+
+def _address(handle: Any) -> int:  # noqa: ANN401 - NVML's opaque handle
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
 def _text(value: str | bytes) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 from hami_interpose import sim
 from hami_nvidia.nvml import Nvml
@@ -7,19 +9,29 @@ from hami_nvidia.nvml import Nvml
 LIBRARY = str(sim.LIBRARIES / "libnvidia-ml.so.1")
 
 
+@pytest.fixture(scope="session")
+def gpus(tmp_path_factory):
+    """State of two simulated cards. One for all tests: a driver library stays with the cards it has seen."""
+    folder = tmp_path_factory.mktemp("gpus") / "state"
+    sim.create(folder, "a100x2")
+    os.environ["HAMI_SIM_STATE"] = str(folder)
+    yield folder
+    del os.environ["HAMI_SIM_STATE"]
+
+
 @pytest.fixture
-def simulated(tmp_path, monkeypatch):
-    """Make simulated cards and a fresh NVML on them: ``simulated("a100x2") -> (Nvml, state folder)``."""
-    opened = []
+def state(gpus):
+    """The cards' books, put right again afterwards."""
+    with sim.State(gpus) as state:
+        yield state
+        for index in range(2):
+            state.restore(index)
+        state.clear()
 
-    def make(profile):
-        folder = tmp_path / f"gpus-{len(opened)}"
-        sim.create(folder, profile)
-        monkeypatch.setenv("HAMI_SIM_STATE", str(folder))
-        nvml = Nvml(LIBRARY)
-        opened.append(nvml)
-        return nvml, folder
 
-    yield make
-    for nvml in opened:
-        nvml.close()
+@pytest.fixture
+def nvml(gpus):
+    """NVML on the simulated cards."""
+    opened = Nvml(LIBRARY)
+    yield opened
+    opened.close()

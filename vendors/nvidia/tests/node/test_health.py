@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hami_interpose import sim
 from hami_nvidia.health import HealthWatch, XidPolicy
 
 
@@ -41,30 +40,26 @@ def test_which_xids_count(disabled, enabled, d11, d13, d555):
     assert (policy.is_critical(11), policy.is_critical(13), policy.is_critical(555)) == (d11, d13, d555)
 
 
-def test_a_card_that_does_not_answer_is_unhealthy_and_alone(simulated):
-    nvml, folder = simulated("a100x2")
+def test_a_card_that_does_not_answer_is_unhealthy_and_alone(nvml, state):
     uuids = [c.uuid for c in nvml.cards()[0]]
     watch = HealthWatch(nvml, XidPolicy(), 0, lambda: 0.0)
     assert [c.healthy for c in watch.look(uuids)] == [True, True]
-    with sim.State(folder) as state:
-        state.lose(1)
-        found = watch.look(uuids)
-        assert [c.healthy for c in found] == [True, False]
-        assert found[1].reason
+    state.lose(1)
+    found = watch.look(uuids)
+    assert [c.healthy for c in found] == [True, False]
+    assert found[1].reason
 
 
-def test_a_critical_error_counts_until_its_time_is_over(simulated):
-    nvml, folder = simulated("a100x2")
+def test_a_critical_error_counts_until_its_time_is_over(nvml, state):
     uuids = [c.uuid for c in nvml.cards()[0]]
     now = [0.0]
     watch = HealthWatch(nvml, XidPolicy(), 60, lambda: now[0])
     watch.look(uuids)
-    with sim.State(folder) as state:
-        state.xid(0, 31)
-        assert [c.healthy for c in watch.look(uuids)] == [True, True], "an application's fault"
-        state.xid(0, 48)
-        found = watch.look(uuids)
-        assert [c.healthy for c in found] == [False, True]
-        assert "XID 48" in found[0].reason
-        now[0] = 61.0
-        assert [c.healthy for c in watch.look(uuids)] == [True, True]
+    state.xid(0, 31)
+    assert [c.healthy for c in watch.look(uuids)] == [True, True], "an application's fault"
+    state.xid(0, 48)
+    found = watch.look(uuids)
+    assert [c.healthy for c in found] == [False, True]
+    assert "XID 48" in found[0].reason
+    now[0] = 61.0
+    assert [c.healthy for c in watch.look(uuids)] == [True, True]

@@ -20,24 +20,28 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def node(simulated, tmp_path):
-    def make(profile="a100x2", config=None, **settings):
-        nvml, folder = simulated(profile)
+def node(gpus, tmp_path):
+    opened = []
+
+    def make(config=None, **settings):
         fixed = {
             "node_name": "n1",
             "nvml_library": str(sim.LIBRARIES / "libnvidia-ml.so.1"),
             "driver_libraries": (sim.LIBRARIES / "libcuda.so.1", sim.LIBRARIES / "libnvidia-ml.so.1"),
             "container_library_dir": "/usr/local/nvidia/lib64",
-            "dev_root": folder / "dev",
+            "dev_root": gpus / "dev",
             "library_dir": tmp_path / "lib",
             "node_config": tmp_path / "none",
         }
         made = NvidiaNode(NodeSettings(**(fixed | settings)))
         made.families(config)
-        made.folder = folder
+        made.folder = gpus
+        opened.append(made)
         return made
 
-    return make
+    yield make
+    for made in opened:
+        made.nvml.close()
 
 
 def ref(**how):
@@ -69,7 +73,7 @@ def test_register_as_hami_reads_it(node):
 
 
 def test_pair_scores_when_wanted(node):
-    made = node("h100x2", topology_score=True)
+    made = node(topology_score=True)
     devices = made.discover()
     scores = decode_pair_scores(made.advertise(devices).annotations["hami.io/node-nvidia-score"], key="k")
     assert set(scores) == {d.id for d in devices}
@@ -125,7 +129,7 @@ def test_what_a_container_gets(node, tmp_path):
 
 
 def test_only_its_own_cards_nodes(node):
-    made = node("a100x2")
+    made = node()
     first, second = made.discover()
     edits = made.allocate((slice_of(second, 10),), ref())
     assert "/dev/nvidia0" not in {n.path for n in edits.device_nodes}
@@ -164,16 +168,15 @@ def test_a_priority_that_is_none(node, text):
         made.allocate((slice_of(first, 1),), ref(limits={"nvidia.com/priority": text}))
 
 
-def test_a_lost_card_stays_listed_and_is_unhealthy(node):
+def test_a_lost_card_stays_listed_and_is_unhealthy(node, state):
     made = node()
     first, second = made.discover()
-    with sim.State(made.folder) as state:
-        state.lose(0)
-        again = made.discover()
-        assert [(d.id, d.healthy) for d in again] == [(first.id, False), (second.id, True)]
-        slots = made.advertise(again).slots["nvidia.com/gpu"]
-        assert not slots[f"{first.id}-0"][0]
-        assert slots[f"{second.id}-0"][0]
+    state.lose(0)
+    again = made.discover()
+    assert [(d.id, d.healthy) for d in again] == [(first.id, False), (second.id, True)]
+    slots = made.advertise(again).slots["nvidia.com/gpu"]
+    assert not slots[f"{first.id}-0"][0]
+    assert slots[f"{second.id}-0"][0]
 
 
 def test_the_drivers_files_from_nvidias_own_cdi_spec(node, tmp_path):

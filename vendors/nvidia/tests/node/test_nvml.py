@@ -10,8 +10,7 @@ from hami_interpose import sim
 from hami_nvidia.nvml import Nvml, NvmlError
 
 
-def test_cards(simulated):
-    nvml, _ = simulated("a100x2")
+def test_cards(nvml):
     cards, errors = nvml.cards()
     assert not errors
     assert [c.index for c in cards] == [0, 1]
@@ -22,25 +21,21 @@ def test_cards(simulated):
     assert nvml.driver_version()
 
 
-def test_one_lost_card_does_not_hide_the_others(simulated):
-    nvml, folder = simulated("a100x2")
-    with sim.State(folder) as state:
-        state.lose(0)
-        cards, errors = nvml.cards()
-        assert [c.index for c in cards] == [1]
-        assert len(errors) == 1
-        assert "card 0" in str(errors[0]) or "GPU-" in str(errors[0])
-        state.restore(0)
-        assert len(nvml.cards()[0]) == 2
+def test_one_lost_card_does_not_hide_the_others(nvml, state):
+    state.lose(0)
+    cards, errors = nvml.cards()
+    assert [c.index for c in cards] == [1]
+    assert len(errors) == 1
+    assert "card 0" in str(errors[0]) or "GPU-" in str(errors[0])
+    state.restore(0)
+    assert len(nvml.cards()[0]) == 2
 
 
-def test_a_failing_call_names_call_and_card(simulated):
-    nvml, folder = simulated("a100x2")
+def test_a_failing_call_names_call_and_card(nvml, state):
     cards, _ = nvml.cards()
-    with sim.State(folder) as state:
-        state.inject(sim.Fault("nvmlDeviceGetUtilizationRates", error=999))
-        with pytest.raises(NvmlError) as caught:
-            nvml.usage(cards[1].uuid)
+    state.inject(sim.Fault("nvmlDeviceGetUtilizationRates", error=999))
+    with pytest.raises(NvmlError) as caught:
+        nvml.usage(cards[1].uuid)
     assert caught.value.code == 999
     assert cards[1].uuid in str(caught.value)
     assert "nvmlDeviceGetUtilizationRates" in str(caught.value)

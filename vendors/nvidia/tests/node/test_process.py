@@ -1,0 +1,238 @@
+"""``hami agent --vendor nvidia`` as a process, beside an embedded API server and kubelet, on simulated cards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import aiohttp
+import pytest
+from hami_interpose import sim, sim_library_dir
+
+from hami_core.sim.cluster import Cluster, NodeSpec
+from hami_core.wire import keys
+from hami_core.wire.node import decode_devices_json
+from hami_core.wire.signature import generate_private_key, public_key_pem, sign, statement_of
+
+pytestmark = pytest.mark.timeout(120)
+
+
+class Bed:
+    """One node with two simulated cards, an agent, and a scheduler played by the test."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.gpus = root / "gpus"
+        self.key = generate_private_key()
+        self.agent: subprocess.Popen | None = None
+        self.address = ""
+
+    async def __aenter__(self) -> Bed:
+        sim.create(self.gpus, "a100x2")
+        (self.root / "signing.pub").write_bytes(public_key_pem(self.key.public_key()))
+        spec = NodeSpec("n1", image_env={"HAMI_SIM_STATE": str(self.gpus)}, shared=[self.gpus], resync_seconds=1.0)
+        self.cluster = Cluster(self.root / "c", nodes=[spec], scheduler_config=None)
+        await self.cluster.__aenter__()
+        self.http = aiohttp.ClientSession(self.cluster.url)
+        self.place = self.cluster.node("n1")
+        self.start()
+        await self.until(self.ready, "the agent to be ready")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop()
+        await self.http.close()
+        await self.cluster.__aexit__(None, None, None)
+
+    def start(self, **env: str) -> None:
+        libraries = sim_library_dir()
+        keep = {k: v for k, v in os.environ.items() if not k.startswith("HAMI_")}
+        more = {
+            "HAMI_SIM_STATE": str(self.gpus),
+            "LD_LIBRARY_PATH": str(libraries),
+            "HAMI_NVIDIA_DEV_ROOT": str(self.gpus / "dev"),
+            "HAMI_NVIDIA_DRIVER_LIBRARIES": f"{libraries}/libcuda.so.1,{libraries}/libnvidia-ml.so.1",
+            "HAMI_NVIDIA_CONTAINER_LIBRARY_DIR": "/usr/local/nvidia/lib64",
+            "HAMI_NVIDIA_SPLIT_COUNT": "4",
+        }
+        command = [
+            *(sys.executable, "-m", "hami_core", "agent", "--vendor=nvidia", "--node-name=n1"),
+            f"--kubeconfig={self.cluster.kubeconfig}",
+            f"--state-dir={self.root / 'state'}",
+            f"--kubelet-plugin-dir={self.place.plugin_dir}",
+            f"--cdi-dir={self.place.cdi_dir}",
+            f"--signing-keys={self.root / 'signing.pub'}",
+            f"--metrics-bind-address=unix:{self.root / 'm.sock'}",
+            "--health-interval=0.2",
+            "--log-format=json",
+        ]
+        (self.root / "m.sock").unlink(missing_ok=True)
+        with (self.root / "agent.log").open("ab") as log:
+            self.agent = subprocess.Popen(command, env={**keep, **more, **env}, stderr=log, stdout=log)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        if self.agent is None:
+            return 0
+        self.agent.send_signal(number)
+        code = self.agent.wait(15)
+        self.agent = None
+        return code
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(self.root / "m.sock"))) as session:
+            try:
+                async with session.get(f"http://agent{path}") as answer:
+                    return answer.status, await answer.text()
+            except aiohttp.ClientError as error:
+                return 0, str(error)
+
+    async def ready(self) -> bool:
+        return (await self.get("/readyz"))[0] == 200
+
+    async def until(self, what, name: str, seconds: float = 40.0) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while not await what():
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            log = (self.root / "agent.log").read_text()[-6000:]
+            pytest.fail(f"waited in vain for {name}\n{await self.get('/readyz')}\n{log}")
+
+    async def api(self, method: str, path: str, body=None, kind: str = "application/json"):
+        async with self.http.request(method, path, json=body, headers={"Content-Type": kind}) as answer:
+            assert answer.status < 400, await answer.text()
+            return await answer.json() if "json" in answer.content_type else await answer.text()
+
+    async def devices(self):
+        node = await self.api("GET", "/api/v1/nodes/n1")
+        text = node["metadata"]["annotations"][keys.NVIDIA_REGISTER]
+        return decode_devices_json(text, key="k", family="NVIDIA"), node
+
+    async def run(self, name: str, slices: list[tuple[str, int]], script: str) -> None:
+        """Create a pod and bind it with a signed allocation, as the scheduler does."""
+        limits = {"nvidia.com/gpu": str(len(slices))}
+        container = {"name": "main", "image": "x", "command": ["sh", "-c", script], "resources": {"limits": limits}}
+        spec = {"containers": [container], "restartPolicy": "Never", "schedulerName": "hami-scheduler"}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        made = await self.api("POST", "/api/v1/namespaces/default/pods", body)
+        uid = made["metadata"]["uid"]
+        text = "".join(f"{card},NVIDIA,{mib},0:" for card, mib in slices) + ";"
+        annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: text}
+        annotations[keys.SIGNATURE] = sign(self.key, statement_of(uid, annotations, epoch=1))
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": "default", "uid": uid, "annotations": annotations},
+            "target": {"kind": "Node", "name": "n1"},
+        }
+        await self.api("POST", f"/api/v1/namespaces/default/pods/{name}/binding", binding)
+
+    async def phase(self, name: str) -> str:
+        return (await self.api("GET", f"/api/v1/namespaces/default/pods/{name}"))["status"].get("phase", "")
+
+    async def log(self, name: str) -> str:
+        """What the container has printed; nothing before it runs."""
+        async with self.http.get(f"/api/v1/namespaces/default/pods/{name}/log?container=main") as answer:
+            return await answer.text() if answer.status == 200 else ""
+
+    async def done(self, name: str) -> str:
+        async def over() -> bool:
+            return await self.phase(name) in {"Succeeded", "Failed"}
+
+        await self.until(over, f"pod {name} to end")
+        assert await self.phase(name) == "Succeeded", await self.log(name)
+        return await self.log(name)
+
+
+@pytest.fixture
+async def bed():
+    root = Path(tempfile.mkdtemp(prefix="hami-"))
+    async with Bed(root) as made:
+        yield made
+    shutil.rmtree(root, ignore_errors=True)
+
+
+SHOW = "cat ${HAMI_VGPU_ROOT:-/usr/local/vgpu}/limits/limits; env | grep -E '^(NVIDIA|CUDA)'"
+
+
+async def test_from_registration_to_limits_and_through_restarts(bed):
+    devices, node = await bed.devices()
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == str(sum(d.slots for d in devices)) == "8"
+    first, second = devices
+    await bed.run("a", [(first.id, 1000)], SHOW)
+    text = await bed.done("a")
+    assert f"device {first.id} {1000 << 20} {1000 << 20} 0" in text
+    assert "NVIDIA_VISIBLE_DEVICES=void" in text
+    assert "CUDA_DEVICE_MEMORY_LIMIT_0=1000m" in text
+
+    await bed.run("b", [(second.id, 500)], f"{SHOW}; sleep 300")
+    bed.stop(signal.SIGKILL)
+    bed.start()
+    await bed.until(bed.ready, "the agent to be ready again")
+    await bed.cluster.restart("kubelet:n1")
+    await bed.run("c", [(first.id, 300), (second.id, 400)], SHOW)
+    text = await bed.done("c")
+    assert f"device {first.id} {300 << 20}" in text
+    assert f"device {second.id} {400 << 20}" in text
+
+    async def runs() -> bool:
+        return f"device {second.id} {500 << 20}" in await bed.log("b")
+
+    await bed.until(runs, "pod b to run")
+    status, metrics = await bed.get("/metrics")
+    assert status == 200
+    assert 'hami_vgpu_memory_limit_bytes{container="main"' in metrics
+    assert "hami_host_gpu_memory_used_bytes{" in metrics
+    assert bed.stop() == 0
+
+
+async def test_a_pod_that_does_not_fit_is_told_so(bed):
+    devices, _ = await bed.devices()
+    first = devices[0]
+    await bed.run("a", [(first.id, first.memory_mib - 10)], "sleep 300")
+    await bed.run("b", [(first.id, 11)], SHOW)
+
+    async def told() -> bool:
+        events = await bed.api("GET", "/api/v1/namespaces/default/events")
+        return any(
+            "needs 11 MiB, 10 of" in e["message"] and e["involvedObject"]["name"] == "b" for e in events["items"]
+        )
+
+    await bed.until(told, "an event that says why")
+    await bed.api("DELETE", "/api/v1/namespaces/default/pods/a?gracePeriodSeconds=1")
+    assert f"device {first.id} {11 << 20}" in await bed.done("b")
+
+
+async def test_a_lost_card_is_taken_off_and_the_other_stays(bed):
+    devices, _ = await bed.devices()
+    with sim.State(bed.gpus) as state:
+        state.lose(0)
+
+        async def fewer() -> bool:
+            now, node = await bed.devices()
+            return [d.healthy for d in now] == [False, True] and node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+
+        await bed.until(fewer, "the card to be taken off")
+        await bed.run("a", [(devices[1].id, 100)], SHOW)
+        assert f"device {devices[1].id}" in await bed.done("a")
+        state.restore(0)
+
+        async def back() -> bool:
+            return [d.healthy for d in (await bed.devices())[0]] == [True, True]
+
+        await bed.until(back, "the card to be back")
+
+
+async def test_a_second_agent_on_one_state_folder_says_so(bed):
+    log = bed.root / "agent.log"
+    first = bed.agent
+    bed.start()
+    second, bed.agent = bed.agent, first
+    assert second.wait(30) != 0
+    assert "another agent runs on" in log.read_text()
