@@ -6,10 +6,9 @@ A path covers everything below it. Whoever runs a part strikes its line; test_cl
 from __future__ import annotations
 
 _SCHEDULER = "scheduler: HTTP and webhook"
-_AGENT = "node agent of NVIDIA"
 _MONITOR = "monitor: metrics and feedback"
 _MIG = "NVIDIA MIG on the node"
-_REGION = "region layout: checked beside the interposer, which defines it"
+_REGION = "written by libvgpu.so alone: held against the layout by interpose/tests/test_region.py"
 _VOLCANO = "Volcano as source of allocations"
 
 LATER: dict[str, str] = {
@@ -21,7 +20,12 @@ LATER: dict[str, str] = {
     "vendors/feedback": _MONITOR,
     "vendors/metrics": _MONITOR,
     "vendors/mig": _MIG,
-    "vendors/sharedRegion": _REGION,
+    "vendors/sharedRegion.casting": _MONITOR,
+    "vendors/sharedRegion.feedback": _MONITOR,
+    "vendors/sharedRegion.v0": "monitor: regions of older libraries",
+    "vendors/sharedRegion.v1.deviceMemory": _REGION,
+    "vendors/sharedRegion.v1.deviceUtilization": _REGION,
+    "vendors/sharedRegion.v1.procSlot": _REGION,
     # other vendors
     "ascend910c_pairs": "Ascend: templates, pairs and the node side",
     "aws_select": "vendor AWS Neuron",
