@@ -115,7 +115,7 @@ def help_text(model: type[Settings], usage: str) -> str:
 
 def default_text(field: FieldInfo) -> str:
     """A default as one would write it."""
-    value = field.default
+    value = field.get_default(call_default_factory=True, validated_data={})
     if value is None or value in ("", (), {}):
         return "none"
     if isinstance(value, bool):
