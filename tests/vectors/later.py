@@ -19,7 +19,12 @@ LATER: dict[str, str] = {
     # NVIDIA's node side, monitor, interposer
     "vendors/feedback": _MONITOR,
     "vendors/metrics": _MONITOR,
-    "vendors/mig": _MIG,
+    "vendors/mig.chartAllowlist": _MIG,
+    "vendors/mig.nvmlPlacementsByFamily": _MIG,
+    "vendors/mig.sliceKeyToCIProfileId": _MIG,
+    "vendors/mig.sliceKeyToGIProfileId": _MIG,
+    "vendors/mig.substringSurprise": _MIG,
+    "vendors/mig.volcanoKnownMigGeometries": _VOLCANO,
     "vendors/sharedRegion.casting": _MONITOR,
     "vendors/sharedRegion.feedback": _MONITOR,
     "vendors/sharedRegion.v0": "monitor: regions of older libraries",

@@ -1,0 +1,74 @@
+"""MIG placement on the cards of the vendor tables."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hami_nvidia import mig
+
+from hami_core.model import Device, DeviceUsage, MigPlacement, MigProfile, Slice
+from hami_core.wire.node import decode_devices_json
+
+from .cases import Case, cases, value
+
+pytestmark = pytest.mark.vectors
+
+
+def card() -> Device:
+    """A card with the profiles of the table, read as a node agent publishes them."""
+    profiles = json.dumps(value("vendors/mig.a100TestCapability"))
+    (found,) = decode_devices_json(
+        f'[{{"id":"GPU-a","mode":"mig","migProfiles":{profiles}}}]', key="k", family="NVIDIA"
+    )
+    return found
+
+
+PROFILES: dict[str, MigProfile] = {profile.name: profile for profile in card().mig_profiles}
+
+
+def place_all(names: list[str], occupied: list[MigPlacement]) -> list[MigPlacement | None]:
+    """Places one instance after the other, as pods come."""
+    placed: list[MigPlacement | None] = []
+    for name in names:
+        placed.append(mig.free_placement(PROFILES[name], [*occupied, *(p for p in placed if p)]))
+    return placed
+
+
+def test_instances_that_go_to_the_top() -> None:
+    prefixes = tuple(value("vendors/mig.preferHighStartPrefixes"))
+    for name, profile in PROFILES.items():
+        starts = [place.start for place in profile.placements]
+        (first,) = place_all([name], [])
+        assert first is not None
+        assert first.start == (max(starts) if name.startswith(prefixes) else min(starts))
+
+
+def test_the_sequence() -> None:
+    steps = value("vendors/mig.selectSequence")
+    placed = place_all([step["profile"] for step in steps], [])
+    assert [place and place.start for place in placed] == [step["start"] for step in steps]
+
+
+@pytest.mark.parametrize("case", cases("vendors/mig.canPlace"))
+def test_what_still_fits(case: Case) -> None:
+    placed = place_all(case["want"], [MigPlacement(*row) for row in case["occupied"]])
+    assert (None not in placed) is case["ok"]
+
+
+@pytest.mark.parametrize("case", cases("vendors/mig.allocate"))
+def test_what_is_booked(case: Case) -> None:
+    count = case.get("occupied2g", 0)
+    in_use = PROFILES["2g.10gb"].placements[:count] if count else ()
+    assert len(in_use) == count
+    memory = case["memory"] if "memory" in case else case["totalmem"] * case["memPercent"] // 100
+    booked = mig.account(DeviceUsage(card(), mig_in_use=tuple(in_use)), Slice("GPU-a", "NVIDIA", memory, 0))
+    assert isinstance(booked, Slice) is case.get("fit", True)
+    if isinstance(booked, Slice) and "profile" in case:
+        assert [booked.mig_profile, booked.memory_mib, booked.cores] == [
+            case["profile"],
+            case["usedmem"],
+            case["usedcores"],
+        ]
+        assert booked.mig_placement == MigPlacement(case["start"], case["size"])
+        assert booked.device_id == "GPU-a"
