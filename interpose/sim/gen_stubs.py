@@ -19,7 +19,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SPEC = HERE.parent / "spec"
 NOTE = "/* Written by sim/gen_stubs.py. Do not edit. */\n"
-DEFINITION = re.compile(r"^(CUresult|nvmlReturn_t|const char \*)\s*sim_((?:cu|nvml)[A-Z]\w+)\(([^{;]*?)\)\s*\{", re.M | re.S)
+DEFINITION = re.compile(
+    r"^(CUresult|nvmlReturn_t|const char \*)\s*sim_((?:cu|nvml)[A-Z]\w+)\(([^{;]*?)\)\s*\{", re.M | re.S
+)
 SCALAR = re.compile(r"^SIM_SCALAR\((nvml\w+),", re.M)
 
 # Older exported names whose arguments are those of a newer one.
@@ -159,10 +161,7 @@ def exports(rows: list[Symbol], defined: dict[str, Definition], result: str, uns
 def entries(rows: list[Symbol]) -> str:
     """The table behind cuGetProcAddress: by base name, then version, plain before per-thread."""
     listed = sorted((s for s in rows if s.since), key=lambda s: (s.base, s.since, s.mode != "-", s.name))
-    lines = [
-        f'    {{"{s.base}", (void *){s.name}, {s.since}, {int(s.mode != "-")}}},\n'
-        for s in listed
-    ]
+    lines = [f'    {{"{s.base}", (void *){s.name}, {s.since}, {int(s.mode != "-")}}},\n' for s in listed]
     return (
         "\nconst struct sim_entry sim_entries[] = {\n" + "".join(lines) + "};\n"
         f"const size_t sim_entry_count = {len(lines)};\n"

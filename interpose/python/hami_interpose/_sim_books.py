@@ -48,7 +48,14 @@ def _fill_device(device: Any, card: dict[str, Any]) -> None:
         setattr(device, name, int(card[name], 16))
     for name in ("numa_node", "brand", "architecture", "sm_clock_mhz", "memory_clock_mhz", "bus_width_bits"):
         setattr(device, name, card[name])
-    for name in ("pcie_generation", "pcie_width", "temperature_idle_c", "mig_max_devices", "host_bridge", "pcie_switch"):
+    for name in (
+        "pcie_generation",
+        "pcie_width",
+        "temperature_idle_c",
+        "mig_max_devices",
+        "host_bridge",
+        "pcie_switch",
+    ):
         setattr(device, name, card[name])
     device.power_limit_mw = card["power_limit_w"] * 1000
     device.power_idle_mw = card["power_idle_w"] * 1000
@@ -78,7 +85,18 @@ def _fill_mig(device: Any, card: dict[str, Any]) -> None:
     for row in device.mig_profiles:
         row.profile = -1
     for row, profile in zip(device.mig_profiles, card["mig_profiles"], strict=False):
-        for name in ("profile", "id", "slices", "instances", "sms", "copy_engines", "decoders", "encoders", "jpegs", "ofas"):
+        for name in (
+            "profile",
+            "id",
+            "slices",
+            "instances",
+            "sms",
+            "copy_engines",
+            "decoders",
+            "encoders",
+            "jpegs",
+            "ofas",
+        ):
             setattr(row, name, profile[name])
         row.memory_mib = profile["memory_mib"]
         row.placement_size = profile["placement_size"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
+
 MAGIC = 0x3142534953494D48
 VERSION = 1
 MAX_DEVICES = 16
@@ -109,7 +110,8 @@ class EnginePage(c.Structure):
     """What one process queued on one device."""
 
     _fields_ = [
-        (n, c.c_uint64) for n in ("busy_until", "busy_total", "launches", "window_start", "window_busy", "window_previous")
+        (n, c.c_uint64)
+        for n in ("busy_until", "busy_total", "launches", "window_start", "window_busy", "window_previous")
     ] + [("reserved", c.c_uint64 * 2)]
 
 

@@ -34,7 +34,16 @@ from hami_interpose._sim_books import fill
 from hami_interpose._sim_profiles import ProfileError, expand, load, models
 
 __all__ = [
-    "Device", "Fault", "Process", "ProfileError", "State", "StateError", "create", "environment", "models", "run"
+    "Device",
+    "Fault",
+    "Process",
+    "ProfileError",
+    "State",
+    "StateError",
+    "create",
+    "environment",
+    "models",
+    "run",
 ]
 
 MIB = 1 << 20
@@ -336,7 +345,11 @@ def run(
     if not (LIBRARIES / "libcuda.so.1").exists():
         raise StateError(f"{LIBRARIES}: the simulated driver is not built; build or install hami-interpose")
     with contextlib.ExitStack() as stack:
-        where = Path(state) if state is not None else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hami-sim-")))
+        where = (
+            Path(state)
+            if state is not None
+            else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hami-sim-")))
+        )
         if not (where / "books").exists():
             if profile is None:
                 raise StateError(f"{where}: no state here; name a profile")

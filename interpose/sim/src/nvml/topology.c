@@ -89,12 +89,8 @@ static const struct sim_link *link_of(nvmlDevice_t device, unsigned link, const 
     if (model == NULL) {
         return NULL;
     }
-    if (output == NULL || link >= SIM_MAX_LINKS) {
-        *error = NVML_ERROR_INVALID_ARGUMENT;
-        return NULL;
-    }
-    if (link >= model->link_count) {
-        *error = NVML_ERROR_NOT_SUPPORTED;
+    if (output == NULL || link >= model->link_count) {
+        *error = output != NULL && model->link_count == 0 ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
         return NULL;
     }
     return &model->links[link];

@@ -1,0 +1,35 @@
+"""``python -m hami_interpose sim``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PYTHON = Path(__file__).resolve().parents[2] / "python"
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    env = os.environ | {"PYTHONPATH": str(PYTHON)}
+    line = [sys.executable, "-m", "hami_interpose", "sim", *map(str, arguments)]
+    return subprocess.run(line, env=env, capture_output=True, text=True, check=False)
+
+
+COUNT = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetCount())"
+
+
+def test_runs_a_command_and_passes_its_status_on(tmp_path):
+    done = command("--profile", "h100x2", "--", sys.executable, "-c", f"{COUNT}; raise SystemExit(5)")
+    assert (done.returncode, done.stdout, done.stderr) == (5, "2\n", "")
+    done = command("--profile", "a100x4", "--state", tmp_path / "s", "--", sys.executable, "-c", COUNT)
+    assert (done.returncode, done.stdout) == (0, "4\n")
+    done = command("--state", tmp_path / "s", "--", sys.executable, "-c", COUNT)
+    assert (done.returncode, done.stdout) == (0, "4\n")
+
+
+def test_mistakes_are_explained():
+    assert "unknown profile 'h1000': use <model>" in command("--profile", "h1000", "--", "true").stderr
+    assert "sim needs a command" in command("--profile", "t4").stderr
+    assert "No such file or directory: 'no-such-program'" in command("--profile", "t4", "--", "no-such-program").stderr
+    assert "no state here; name a profile" in command("--state", "/nonexistent", "--", "true").stderr
