@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hami_core.errors import WireError
+from hami_core.wire import keys
+from hami_core.wire.mig import decode_reservations
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -22,6 +26,7 @@ def rows(cluster: Cluster) -> Iterator[Row]:
         yield from _device_rows(node, usage)
     for booking in inventory.bookings():
         yield from _booking_rows(booking)
+    yield from _mig_rows(cluster)
     yield from _quota_rows(inventory)
 
 
@@ -61,6 +66,35 @@ def _booking_rows(booking: Booking) -> Iterator[Row]:
             }
             yield "hami_vgpu_memory_allocated_bytes", labels, float(memory * MIB)
             yield "hami_vgpu_core_allocated_ratio", labels, float(cores)
+
+
+def _mig_rows(cluster: Cluster) -> Iterator[Row]:
+    """MIG instances that node agents say they made."""
+    indexes: dict[tuple[str, str], int] = {}
+    for pod in cluster.pods.store.values():
+        text = pod.metadata.annotations.get(keys.MIG_ALLOCATIONS)
+        node = pod.spec.node_name
+        if not text or not node or pod.is_terminal:
+            continue
+        try:
+            reservations = decode_reservations(text)
+        except WireError:
+            continue  # told when the pod was read
+        for made in (r for r in reservations if r.made):
+            if (node, made.gpu_uuid) not in indexes:
+                indexes |= {(node, u.device.id): u.device.index for u in cluster.inventory.usage(node)}
+            labels = {
+                "node": node,
+                "device_uuid": made.gpu_uuid,
+                "device_index": str(indexes.get((node, made.gpu_uuid), -1)),
+                "mig_uuid": made.mig_uuid,
+                "profile": made.profile,
+                "gpu_instance_id": str(made.gpu_instance_id),
+                "compute_instance_id": str(made.compute_instance_id),
+                "placement_start": str(made.placement.start),
+                "placement_size": str(made.placement.size),
+            }
+            yield "hami_node_gpu_mig_instance_info", labels, 1.0
 
 
 def _quota_rows(inventory: Inventory) -> Iterator[Row]:

@@ -19,6 +19,7 @@ class Fault:
     """What happens to one request: an answer in place of the real one, or after it (``commit``)."""
 
     status: int = 0
+    message: str = "injected fault"
     headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
     drop: bool = False
@@ -122,7 +123,7 @@ class ApiServer:
         if fault.drop:
             assert request.transport is not None
             request.transport.close()
-        return _refusal(fault.status or 500, "Injected", "injected fault", fault.headers)
+        return _refusal(fault.status or 500, "Injected", fault.message, fault.headers)
 
     async def _answer(self, request: web.Request, body: Any) -> web.StreamResponse:
         parts = [part for part in request.path.split("/") if part]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from io import StringIO
+from pathlib import Path
 
 import pytest
 import structlog
@@ -21,6 +22,13 @@ def test_names_are_unique_and_ours():
     assert len(names) == len(set(names))
     assert all(name.startswith("hami_") for name in names)
     assert all(spec.help.endswith(".") for table in TABLES for spec in table)
+
+
+def test_every_metric_of_the_scheduler_is_on_its_page():
+    page = Path(__file__).parents[3] / "docs" / "reference" / "scheduler.md"
+    text = page.read_text()
+    names = [spec.name for table in (metrics.HAMI_SCHEDULER, metrics.SCHEDULER) for spec in table]
+    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 def test_hamis_gauges_carry_its_labels_and_zone():

@@ -40,7 +40,8 @@ class Client:
             return json.loads(text)
 
     async def raw(self, method: str, path: str, data: bytes | None = None) -> tuple[int, str]:
-        async with self._session.request(method, self.url + path, data=data) as response:
+        body = None if data is None else io.BytesIO(data)
+        async with self._session.request(method, self.url + path, data=body) as response:
             return response.status, await response.text()
 
     async def filter(self, pod: dict[str, Any], nodes: list[str]) -> Any:
@@ -62,6 +63,10 @@ class Client:
             "request": {"uid": "r1", "namespace": "default", "operation": "CREATE", "object": pod, **request},
         }
         return (await self.post("/webhook", review))["response"]
+
+    @staticmethod
+    def timeout(seconds: float) -> aiohttp.ClientTimeout:
+        return aiohttp.ClientTimeout(total=seconds)
 
     async def metrics(self) -> str:
         async with self._session.get(f"http://{self.scheduler.addresses[-1]}/metrics") as response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -308,3 +309,30 @@ async def test_metrics_show_bookings_with_hamis_names(server, start):
     assert "hami_scheduler_bookings 1.0" in text
     assert 'hami_scheduler_request_duration_seconds_count{result="ok",verb="bind"} 1.0' in text
     assert client.scheduler.cluster.inventory.drift() == 0
+
+
+async def test_mig_instances_and_old_names_are_shown(server, start):
+    await put_nodes(server, "n1", cards=2)
+    reservation = {
+        "containerIndex": 0,
+        "deviceIndex": 0,
+        "gpuUUID": "n1-1",
+        "profile": "1g.5gb",
+        "placement": {"start": 3, "size": 1},
+    }
+    made = {**reservation, "deviceIndex": 1, "migUUID": "MIG-x", "gpuInstanceID": 0, "computeInstanceID": 0}
+    allocated = "n1-1,ACME,5000,14:n1-1,ACME,5000,14:;"
+    annotations = {
+        keys.NODE: "n1",
+        ALLOCATED: allocated,
+        keys.MIG_ALLOCATIONS: json.dumps([reservation, made]),
+    }
+    await server.put("pods", pod("m", metadata={"annotations": annotations}, spec={"nodeName": "n1"}))
+    client = await start(legacy_metrics=True)
+    lines = [line for line in (await client.metrics()).splitlines() if not line.startswith("#")]
+    (mig,) = [line for line in lines if line.startswith("hami_node_gpu_mig_instance_info")]
+    assert 'mig_uuid="MIG-x"' in mig
+    assert 'device_index="1"' in mig
+    assert any(line.startswith("GPUDeviceSharedNum{deviceidx=") for line in lines)
+    assert any(line.startswith("vGPUMemoryAllocated{containeridx=") for line in lines)
+    assert any(line.startswith('nodeGPUMemoryPercentage{deviceidx="0",deviceuuid=') for line in lines)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,21 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hami_core.tests.scheduler.vendor import node, pod
-
-VECTORS = Path(__file__).parents[3] / "tests" / "vectors" / "control-plane.json"
-CASES = json.loads(VECTORS.read_text())["extender_http"]["cases"]
-
-
-@pytest.mark.vectors
-@pytest.mark.parametrize("case", [c for c in CASES if "body" in c], ids=lambda c: f"{c['route']} {c['body']}")
-async def test_vectors(start, case):
-    client = await start()
-    body = None if case["body"] is None else case["body"].encode()
-    status, answer = await client.raw("POST", case["route"], body)
-    assert status == case["status"]
-    if status == 200:
-        error = json.loads(answer)["Error"]
-        assert error if case.get("error_nonempty") else error == case["error"]
 
 
 async def test_a_body_beyond_hamis_mebibyte_is_served(server, start):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,41 +17,12 @@ from hami_core.tests.scheduler.test_patch_reference import apply
 from hami_core.tests.scheduler.vendor import ALLOCATED, Acme, pod
 from hami_core.wire import keys
 
-VECTORS = Path(__file__).parents[3] / "tests" / "vectors" / "control-plane.json"
-
 
 def patched(pod_: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
     if "patch" not in response:
         return pod_
     assert response["patchType"] == "JSONPatch"
     return dict(apply(pod_, json.loads(base64.b64decode(response["patch"]))))
-
-
-def pipeline_cases() -> list[dict[str, Any]]:
-    return list(json.loads(VECTORS.read_text())["webhook_pipeline"]["cases"])
-
-
-@pytest.mark.vectors
-@pytest.mark.parametrize("case", pipeline_cases(), ids=lambda case: json.dumps(case)[14:70])
-async def test_pipeline_vectors(start, case):
-    made = pod("a") if case["gpu"] else plain_pod("a")
-    spec = made["spec"]
-    spec["schedulerName"] = case["schedulerName"]
-    spec["nodeName"] = case.get("nodeName", "")
-    if "privileged_container" in case:
-        privileged = {"name": case["privileged_container"], "securityContext": {"privileged": True}}
-        spec["containers"].append(privileged)
-    if case.get("ephemeral_privileged"):
-        spec["ephemeralContainers"] = [{"name": "e", "securityContext": {"privileged": True}}]
-    client = await start(overwrite_default=case.get("force_overwrite", True))
-    response = await client.admit(made)
-    assert response["allowed"] == (case["result"] == "allowed")
-    if "message" in case:
-        assert response["status"]["message"] == case["message"]
-    if case.get("patched") is False:
-        assert "patch" not in response
-    if "schedulerName_out" in case:
-        assert patched(made, response)["spec"]["schedulerName"] == case["schedulerName_out"]
 
 
 @pytest.mark.parametrize("version", ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"])
