@@ -5,7 +5,6 @@ A path covers everything below it. Whoever runs a part strikes its line; test_cl
 
 from __future__ import annotations
 
-_SCHEDULER = "scheduler: HTTP and webhook"
 _MONITOR = "monitor: metrics and feedback"
 _MIG = "NVIDIA MIG on the node"
 _REGION = "written by libvgpu.so alone: held against the layout by interpose/tests/test_region.py"
@@ -13,7 +12,7 @@ _VOLCANO = "Volcano as source of allocations"
 
 LATER: dict[str, str] = {
     # scheduler side
-    "health_nvidia": _SCHEDULER,
+    "health_nvidia": "liveness of nodes by HAMi's handshake",
     "metrics": _MONITOR,
     "node_override_score": "vendor MetaX",
     # NVIDIA's node side, monitor, interposer
