@@ -19,7 +19,7 @@ from hami_core.plugins.config import read_section, section_name
 from hami_core.plugins.defaults import Defaults
 from hami_core.plugins.discovery import is_ours_to_pass
 from hami_core.plugins.tighten import RULES
-from hami_core.plugins.vendor import LoadedVendor
+from hami_core.plugins.vendor import LoadedVendor, declared_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -205,7 +205,8 @@ def build_vendor(
     for plugin, source in wrappers:
         manager.add_wrapper(plugin, source)
     version = api_version(type(objects[-1][0])) or API_VERSION
-    vendor = LoadedVendor(owner.name, owner, families, version, manager, manager.compile())
+    keys = {"": declared_keys(families), **{family.word: declared_keys([family]) for family in families}}
+    vendor = LoadedVendor(owner.name, owner, families, version, manager, manager.compile(), keys)
     defaults.vendor = vendor
     return vendor
 

@@ -7,7 +7,6 @@ callables of `LoadedVendor.rules` never raise: there a failure is a refusal.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hami_core.errors import VendorError
@@ -69,6 +68,7 @@ class LoadedVendor:
         api_version: The contract version it states.
         manager: Its own pluggy manager: itself, the defaults for what it leaves out, the wrappers.
         calls: Every hook by name.
+        keys: Pod annotations its hooks are shown, by common word; those of all its families under "".
     """
 
     name: str
@@ -77,6 +77,7 @@ class LoadedVendor:
     api_version: tuple[int, int]
     manager: VendorManager
     calls: Mapping[str, HookCall]
+    keys: Mapping[str, frozenset[str]]
 
     @property
     def distribution(self) -> str:
@@ -98,12 +99,14 @@ class LoadedVendor:
         """Hooks the vendor itself implements, in the order of the spec."""
         return self.manager.implemented_by_vendor
 
-    def shown(self, pod: PodFacts, families: Sequence[Family] | None = None) -> PodFacts:
-        """The pod as hooks may see it: only the annotations that were declared."""
-        keys = declared_keys(self.families if families is None else families)
-        if pod.annotations.keys() <= keys:
+    def shown(self, pod: PodFacts, word: str = "") -> PodFacts:
+        """The pod as hooks may see it: only the annotations the family, or any family, declared."""
+        keys = self.keys[word]
+        annotations = pod.annotations
+        if not annotations or annotations.keys() <= keys:
             return pod
-        return replace(pod, annotations={key: value for key, value in pod.annotations.items() if key in keys})
+        kept = {key: annotations[key] for key in keys if key in annotations}
+        return PodFacts(pod.namespace, pod.name, pod.uid, kept, pod.runtime_class)
 
     # --- scheduler side --------------------------------------------------------------------------------------------
 
@@ -123,12 +126,12 @@ class LoadedVendor:
             RequestError: The user's request is wrong.
             VendorError: The plugin failed.
         """
-        shown = self.shown(pod, (family,))
+        shown = self.shown(pod, family.word)
         args = (container, shown, family)
         found = self._optional("parse_request", args, lambda answer: answers.request(answer, family.word))
-        if found is None or found.annotations == shown.annotations:
+        if found is None or found.annotations is shown.annotations or found.annotations == shown.annotations:
             return found
-        return replace(found, annotations=MappingProxyType(dict(shown.annotations)))
+        return replace(found, annotations=shown.annotations)
 
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
         """What to change on a container at admission.
