@@ -11,7 +11,7 @@ from hami_core.inventory.nodes import FamilyDevices, Node
 from hami_core.inventory.search import Search
 from hami_core.inventory.table import Cluster
 from hami_core.model import Allocation, Booking
-from hami_core.placement import explain
+from hami_core.placement import explain as explaining
 from hami_core.placement.peak import uses
 from hami_core.placement.place import Plan, Rejection, place
 from hami_core.placement.policy import PolicyDefaults
@@ -55,7 +55,7 @@ class Inventory:
         self._nodes: dict[str, Node] = {}
         self._ledger = Ledger()
         self._cluster = Cluster(self.rules)
-        self._search = Search(self._cluster, self._nodes, self.quota)
+        self._search = Search(self._cluster, self._nodes)
 
     # --- nodes -------------------------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class Inventory:
             WireError: Raw names are no JSON array of strings.
         """
         self.release_hold(request.uid)
-        return self._search.run(Plan(request, self.rules, self.defaults), nodes, limit)
+        return self._search.run(Plan(request, self.rules, self.defaults), nodes, limit, self.quota)
 
     def simulate(
         self,
@@ -195,25 +195,25 @@ class Inventory:
             empty for a node it fits on. Holds of other pods count, the pod's own does not.
         """
         names = [node] if node is not None else self.node_names()
-        return [reason for name in names for reason in self._explain_node(request, name)]
+        return [reason for name in names for reason in self._explain_node(request, name).reasons]
 
     def explain_text(self, request: PodRequest, node: str | None = None) -> str:
         """The same for people: ``needs 30000 MiB on one card; of n1's 8 cards the freest has 12000 MiB free``."""
         names = [node] if node is not None else self.node_names()
-        return explain.text(request, {name: self._explain_node(request, name) for name in names})
+        return explaining.text([self._explain_node(request, name) for name in names])
 
-    def _explain_node(self, request: PodRequest, name: str) -> list[Reason]:
+    def _explain_node(self, request: PodRequest, name: str) -> explaining.Explanation:
         node = self._nodes.get(name)
         if node is None:
-            return [explain.for_node(reasons.NODE_UNREGISTERED, name)]
+            return explaining.of_node(name, reasons.NODE_UNREGISTERED)
         if node.closed:
-            return [explain.for_node(reasons.NODE_USAGE_UNAVAILABLE, name)]
+            return explaining.of_node(name, reasons.NODE_USAGE_UNAVAILABLE)
         own = self._ledger.holds.get(request.uid)
         if own is not None:
             self._drop(own)
         try:
             plan = Plan(request, self.rules, self.defaults)
-            return explain.node_reasons(name, node.cards(request.families), plan, self.quota)
+            return explaining.explain(name, node.cards(request.families), plan, self.quota)
         finally:
             if own is not None:
                 self._put(own)

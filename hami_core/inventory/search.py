@@ -40,16 +40,15 @@ _BLOCK: Final = 512
 class Search:
     """Filter over the cluster's tables."""
 
-    def __init__(self, cluster: Cluster, nodes: Mapping[str, Node], quota: QuotaBook) -> None:
+    def __init__(self, cluster: Cluster, nodes: Mapping[str, Node]) -> None:
         self._cluster = cluster
         self._nodes = nodes
-        self._quota = quota
         self._names = NameIndex(cluster)
 
-    def run(self, plan: Plan, names: Sequence[str] | RawNames, limit: int) -> FilterOutcome:
+    def run(self, plan: Plan, names: Sequence[str] | RawNames, limit: int, quota: QuotaBook) -> FilterOutcome:
         """Rank the nodes named."""
         asked = self._names.find(names)
-        query = Query(plan, self._cluster, self._nodes, self._quota)
+        query = Query(plan, self._cluster, self._nodes, quota)
         best, fitting, refused = query.answer(asked.mask, limit)
         node_level = {reasons.NODE_UNREGISTERED: asked.unknown, reasons.NODE_USAGE_UNAVAILABLE: asked.closed}
 
@@ -317,6 +316,8 @@ class Query:
 
     def _has_plain_reasons(self) -> bool:
         """Whether the columns know every reason word: HAMi's own, and no order of cards that only the walk follows."""
+        if self._plan.unknown:
+            return False
         for _, ask in self._asks:
             table = self._cluster.tables.get(ask.rules.family.word)
             if table is None or not table.width:

@@ -1,36 +1,186 @@
-"""Why a pod does not fit: reasons as values, and as text for people."""
+"""Why a pod does not fit: one reason for each device, with amounts, and a sentence for people."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from hami_core.model import Allocation, Reason
 from hami_core.placement.place import place
+from hami_core.wire import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hami_core.model import PodRequest
     from hami_core.placement.card import Card
-    from hami_core.placement.place import Plan
+    from hami_core.placement.fit import Ask
+    from hami_core.placement.place import Plan, Rejection
     from hami_core.placement.quota import QuotaBook
 
 
-def for_node(word: str, node: str) -> Reason:
-    """A reason about a node as a whole."""
-    return Reason(word, detail=f"node {node}")
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one node refuses a pod.
+
+    Attributes:
+        node: The node.
+        container: The first container that does not fit; empty when no device was looked at.
+        needs: What it asks for, in words.
+        reasons: One for each device that refuses, or one for the node as a whole; empty: the pod fits.
+        cards: Devices of the family on the node.
+    """
+
+    node: str
+    container: str = ""
+    needs: str = ""
+    reasons: tuple[Reason, ...] = ()
+    cards: int = 0
 
 
-def node_reasons(
-    node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: QuotaBook | None = None
-) -> list[Reason]:
-    """Each device's reason on one node; empty when the pod fits there."""
+def of_node(node: str, word: str) -> Explanation:
+    """A refusal of a node as a whole."""
+    return Explanation(node, reasons=(Reason(word, detail=f"node {node}"),))
+
+
+def explain(node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: QuotaBook | None = None) -> Explanation:
+    """Place a pod on a node and say what stood in its way.
+
+    Args:
+        node: The node.
+        cards: As for `hami_core.placement.place.place`; changed.
+        plan: The pod.
+        quota: Namespace limits.
+    """
     placed = place(node, cards, plan, quota)
     if isinstance(placed, Allocation):
-        return []
-    return [Reason(placed.short, detail=f"node {node}, container {placed.container}")]
+        return Explanation(node)
+    ask = _ask_of(plan, placed)
+    if ask is None:
+        return of_node(node, placed.short)
+    family = cards.get(placed.family, ())
+    where = f"node {node}, container {placed.container}"
+    found: tuple[Reason, ...]
+    if placed.word:
+        found = (Reason(placed.word, "", ask.request.count, len(family), where),)
+    else:
+        found = tuple(_card_reason(card, ask, placed, where, _room(plan, ask, quota)) for card in family)
+    return Explanation(node, placed.container, _needs(ask), found, len(family))
 
 
-def text(request: PodRequest, per_node: Mapping[str, Sequence[Reason]]) -> str:
-    """Put the reasons of nodes into a sentence or two."""
-    return "; ".join(f"{r.detail}: {r.code}" for rs in per_node.values() for r in rs) or f"{request.name} fits"
+def text(explanations: Sequence[Explanation]) -> str:
+    """A sentence for each container that does not fit, over all nodes: what it needs and how near any card comes.
+
+    Returns:
+        Such as ``container trainer needs 30000 MiB on one card; of n1's 8 cards the freest has 12000 MiB free``; empty
+        when the pod fits on every node.
+    """
+    sentences: dict[str, list[Explanation]] = {}
+    for one in explanations:
+        if one.reasons:
+            subject = f"container {one.container} needs {one.needs}; " if one.container else ""
+            sentences.setdefault(subject, []).append(one)
+    return "\n".join(subject + _whole_nodes(group) for subject, group in sentences.items())
+
+
+def _whole_nodes(group: Sequence[Explanation]) -> str:
+    cards = sum(one.cards for one in group)
+    every = [reason for one in group for reason in one.reasons]
+    by_card = [reason for reason in every if reason.device]
+    others: dict[str, int] = {}
+    for reason in every:
+        if not reason.device:
+            words = f"has only {reason.available} cards" if reason.available is not None else f"refuses: {reason.code}"
+            others[words] = others.get(words, 0) + 1
+    where = f"{group[0].node}'s" if len(group) == 1 else f"the {cards} cards on {len(group)} nodes"
+    parts = []
+    if by_card:
+        parts.append(
+            f"of {where} {_plural(cards) if len(group) == 1 else ''}".rstrip() + " " + ", ".join(_phrases(by_card))
+        )
+    single = group[0].node if len(group) == 1 else ""
+    parts += [f"{single or f'{number} of {len(group)} nodes'}: {words}" for words, number in others.items()]
+    return "; ".join(parts)
+
+
+def _plural(number: int) -> str:
+    return f"{number} card" if number == 1 else f"{number} cards"
+
+
+_PHRASES: Final = {
+    reasons.CARD_NOT_HEALTH: "{n} not healthy",
+    reasons.CARD_CORDONED: "{n} cordoned",
+    reasons.CARD_TYPE_MISMATCH: "{n} of a model or mode the pod does not take",
+    reasons.CARD_UUID_MISMATCH: "{n} excluded by the ids the pod names",
+    reasons.CARD_TIME_SLICING_EXHAUSTED: "{n} without a free slot",
+    reasons.EXCLUSIVE_CONFLICT: "{n} in use while the container wants its cards alone",
+    reasons.CARD_COMPUTE_UNITS_EXHAUSTED: "{n} with all cores given away",
+    reasons.CARD_INSUFFICIENT_MEMORY: "the freest has {best} MiB free",
+    reasons.CARD_INSUFFICIENT_CORE: "the least busy has {best} % of its cores free",
+    reasons.TOO_FEW_CARDS: "only {n} would serve",
+    reasons.NUMA_NOT_FIT: "{n} would serve, but not enough on one NUMA node",
+    reasons.QUOTA_NOT_FIT: "{n} would serve, but the namespace's quota leaves {best}",
+    reasons.MIG_INFEASIBLE: "{n} without a free MIG instance large enough",
+}
+
+
+def _phrases(found: Sequence[Reason]) -> list[str]:
+    """Shortest way first: what is nearest to fitting."""
+    groups: dict[str, list[Reason]] = {}
+    for reason in found:
+        groups.setdefault(reason.code, []).append(reason)
+    order = sorted(groups, key=lambda code: (code != reasons.CARD_INSUFFICIENT_MEMORY, -len(groups[code]), code))
+    words = []
+    for code in order:
+        best = max((reason.available or 0 for reason in groups[code]), default=0)
+        phrase = _PHRASES.get(code, "{n} refused as " + code)
+        words.append(phrase.format(n=len(groups[code]), best=best))
+    return words
+
+
+def _needs(ask: Ask) -> str:
+    request = ask.request
+    parts = []
+    if request.memory_mib:
+        parts.append(f"{request.memory_mib} MiB")
+    elif request.memory_percent:
+        parts.append(f"{request.memory_percent} % of the memory")
+    if ask.cores:
+        parts.append(f"{ask.cores} % of the cores")
+    amount = " and ".join(parts) or "a slot"
+    which = "one card" if request.count == 1 else f"each of {request.count} cards"
+    return f"{amount} on {which}" + (" of one NUMA node" if request.numa_bind and request.count > 1 else "")
+
+
+def _ask_of(plan: Plan, rejection: Rejection) -> Ask | None:
+    for container, asks in zip(plan.request.containers, plan.asks, strict=False):
+        if container.name == rejection.container:
+            return next((ask for ask in asks if ask.rules.family.word == rejection.family), None)
+    return None
+
+
+def _room(plan: Plan, ask: Ask, quota: QuotaBook | None) -> int | None:
+    if quota is None or not ask.rules.family.checks_quota_in_fit:
+        return None
+    return quota.room(plan.request.namespace, ask.rules.family.word)[0]
+
+
+def _card_reason(card: Card, ask: Ask, rejection: Rejection, where: str, room: int | None) -> Reason:
+    """A device's own reason; where it would serve alone, what stopped the container as a whole."""
+    answer = ask.refusal_before_numa(card) or ask.refusal(card, [], None)
+    device = card.device
+    if isinstance(answer, Reason):
+        detail = f"{where}: {answer.detail}" if answer.detail else where
+        return Reason(answer.code, device.id, answer.needed, answer.available, detail)
+    need = ask.request.memory_on(device.memory_mib)
+    amounts: dict[str, tuple[int | None, int | None]] = {
+        reasons.CARD_INSUFFICIENT_MEMORY: (need, max(device.memory_mib - card.used_memory, 0)),
+        reasons.CARD_INSUFFICIENT_CORE: (ask.cores, max(device.cores - card.used_cores, 0)),
+        reasons.CARD_TIME_SLICING_EXHAUSTED: (1, 0),
+    }
+    if isinstance(answer, str):
+        return Reason(answer, device.id, *amounts.get(answer, (None, None)), where)
+    for word in (reasons.QUOTA_NOT_FIT, reasons.NUMA_NOT_FIT):
+        if word in rejection.counts:
+            available = max(room, 0) if word == reasons.QUOTA_NOT_FIT and room is not None else None
+            return Reason(word, device.id, need, available, where)
+    return Reason(reasons.TOO_FEW_CARDS, device.id, ask.request.count, None, where)

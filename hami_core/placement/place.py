@@ -65,7 +65,7 @@ class Plan:
         self.device_policy = device_policy(request.device_policy or given.device_policy)
         self.unknown = next((word for word in request.families if word not in rules), "")
         """A family asked for that no vendor serves; empty: all are known."""
-        self.asks: tuple[tuple[Ask, ...], ...] = ()
+        self.asks: tuple[tuple[Ask, ...], ...] = ((),) * len(request.containers)
         if not self.unknown:
             self.asks = tuple(
                 tuple(Ask(r, rules[r.family], self.device_policy, request.weights) for r in container.requests)
