@@ -32,6 +32,10 @@ PAGE: Final = 500
 """Objects a list asks for at once."""
 
 
+BRIEF_S: Final = 1.0
+"""A watch that ends sooner than this counts as a failure, for the pace of the next."""
+
+
 class Backoff:
     """Growing waits with jitter: half to all of ``first * 2**n``, at most ``most`` seconds."""
 
@@ -190,17 +194,19 @@ class Informer(Generic[T]):
             await asyncio.gather(wanted, consuming, return_exceptions=True)
 
     async def _consume(self, stream: AsyncGenerator[WatchEvent[T], None]) -> None:
-        events = 0
+        clock = asyncio.get_running_loop().time
+        started = clock()
         try:
             async for event in stream:
-                events += 1
                 self._backoff.reset()
                 self._apply(event)
         finally:
             await stream.aclose()
-        if not events:
+        if clock() - started < BRIEF_S:
             # A server that ends watches at once must not be asked in a tight loop.
             await asyncio.sleep(self._backoff.next())
+        else:
+            self._backoff.reset()
 
     def _apply(self, event: WatchEvent[T]) -> None:
         item = event.object

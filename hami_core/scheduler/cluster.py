@@ -95,6 +95,11 @@ class Cluster:
         await self.pods.refresh()
         return self._epoch
 
+    async def read_up(self) -> int:
+        """The same for a replica that led from its start: its first list was made while it did."""
+        await self.synced()
+        return self._epoch
+
     async def watch_drift(self, every_s: float = DRIFT_CHECK_S) -> None:
         """Recompute usage now and then and compare, until cancelled."""
         while True:

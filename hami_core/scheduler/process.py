@@ -88,7 +88,7 @@ class Scheduler:
             clock=clock,
         )
         self.leadership = lead(self._leads) if lead else Always()
-        self.gate = BindGate(self.leadership, self.cluster.catch_up, clock=clock)
+        self.gate = BindGate(self.leadership, self.cluster.catch_up if lead else self.cluster.read_up, clock=clock)
         self.recorder = EventRecorder(api, options.scheduler_name, instance=options.instance)
         notes = Notes(self.recorder, self.cluster)
         self.filter = Filter(

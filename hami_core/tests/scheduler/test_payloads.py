@@ -199,7 +199,7 @@ async def fuzz(client: Any, examples: int) -> None:
 
 async def test_any_body_gets_an_answer_and_changes_nothing(server, start):
     await server.put("nodes", node("n1"))
-    await fuzz(await start(), 1000)
+    await fuzz(await start(), 2000)
 
 
 @pytest.mark.soak
