@@ -1,6 +1,6 @@
 /*
- * The doors through which programs find functions by name: dlsym and dlvsym (their entry is in dlsym.S) and
- * cuGetProcAddress. The third, link-time names, is the generated wrappers themselves.
+ * cuGetProcAddress, one of the doors through which programs find functions. The others: dlsym and dlvsym (dlsym.S,
+ * dlsym.c), and link-time names, which are the generated wrappers themselves.
  */
 #include "hami/cuda_abi.h"
 #include "hami/hook.h"
@@ -8,37 +8,6 @@
 
 #include <dlfcn.h>
 #include <string.h>
-
-/* Called by dlsym.S, which jumps on to the C library's function when the answer is NULL. */
-void *hami_dlsym_answer(void *handle, const char *name);
-void *hami_dlvsym_answer(void *handle, const char *name, const char *version);
-
-/*
- * A wrapper is the answer when the C library would answer with the driver's function of that name. Searches that
- * depend on the caller (RTLD_NEXT) or start at the program (RTLD_DEFAULT, which finds our exports first) are left alone.
- */
-void *hami_dlsym_answer(void *handle, const char *name) {
-    if (name == NULL || handle == RTLD_DEFAULT || handle == RTLD_NEXT || hami_hook_named(name) == HAMI_HOOKS) {
-        return NULL;
-    }
-    hami_dlsym_fn *libc_dlsym = hami_libc_dlsym();
-    void *found = libc_dlsym == NULL ? NULL : libc_dlsym(handle, name);
-    void *wrapper = found == NULL ? NULL : hami_wrapper_at(found);
-    if (wrapper == NULL) {
-        return NULL;
-    }
-    (void)libc_dlsym(handle, name); /* the last thing dlerror hears of is a success */
-    return wrapper;
-}
-
-void *hami_dlvsym_answer(void *handle, const char *name, const char *version) {
-    if (name == NULL || handle == RTLD_DEFAULT || handle == RTLD_NEXT || hami_hook_named(name) == HAMI_HOOKS) {
-        return NULL;
-    }
-    hami_dlvsym_fn *libc_dlvsym = hami_libc_dlvsym();
-    void *found = libc_dlvsym == NULL ? NULL : libc_dlvsym(handle, name, version);
-    return found == NULL ? NULL : hami_wrapper_at(found);
-}
 
 /*
  * What the driver chose, by name, for drivers that answer with other addresses than they export: the newest variant

@@ -7,7 +7,15 @@
 #include <elf.h>
 #include <link.h>
 #include <stdatomic.h>
-#include <string.h>
+
+/* The C library's string functions may be a sanitizer's, and that not up yet. */
+static bool same(const char *a, const char *b) {
+    while (*a != '\0' && *a == *b) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
 
 struct search {
     const char *library; /* start of the file name, up to a dot or dash */
@@ -58,7 +66,7 @@ static struct symbols symbols_of(const struct dl_phdr_info *info) {
 
 static bool defines(const struct symbols *s, uint32_t index, const char *name) {
     const ElfW(Sym) *symbol = &s->table[index];
-    return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 && strcmp(s->names + symbol->st_name, name) == 0;
+    return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 && same(s->names + symbol->st_name, name);
 }
 
 /* Index of `name` in the GNU hash table, or 0. */
@@ -96,11 +104,17 @@ static uint32_t find_linear(const struct symbols *s, const char *name) {
     return 0;
 }
 
+/* Whether the file name of `path` is `library` followed by a dot or dash. */
 static bool named(const char *path, const char *library) {
-    const char *slash = strrchr(path, '/');
-    const char *file = slash == NULL ? path : slash + 1;
-    size_t length = strlen(library);
-    return strncmp(file, library, length) == 0 && (file[length] == '.' || file[length] == '-');
+    const char *file = path;
+    for (const char *at = path; *at != '\0'; at++) {
+        file = *at == '/' ? at + 1 : file;
+    }
+    while (*library != '\0' && *file == *library) {
+        file++;
+        library++;
+    }
+    return *library == '\0' && (*file == '.' || *file == '-');
 }
 
 static int visit(struct dl_phdr_info *info, size_t size, void *data) {

@@ -21,7 +21,7 @@ from hami_interpose.limits import DeviceLimit, Limits, Mode, encode  # noqa: E40
 
 MIB = 1 << 20
 BUILD = os.environ.get("HAMI_TEST_BUILD", "")  # a sanitizer preset of CMakePresets.json, built
-RUNTIMES = {"": (), "asan": ("libasan.so", "libubsan.so"), "tsan": ("libtsan.so",)}[BUILD]
+RUNTIMES = {"": (), "asan": ("libasan.so", "libubsan.so")}[BUILD]
 
 
 def library() -> Path:

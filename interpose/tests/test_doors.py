@@ -78,7 +78,8 @@ def test_a_process_without_cuda_is_left_alone(make_container, programs):
     container = make_container(4000)
     program = programs("plain")
     with_us = container.run(program)
-    env = {key: value for key, value in container.environment().items() if key != "LD_PRELOAD"} | {"FILLER": "1"}
+    env = container.environment()
+    env["LD_PRELOAD"] = env["LD_PRELOAD"].rpartition(":")[0]  # what a sanitizer adds stays
     without = subprocess.run([program], env=env, capture_output=True, text=True, check=True).stdout
     assert with_us == without
     assert container.region().processes == ()

@@ -1,0 +1,109 @@
+/*
+ * cost ROUNDS: CPU time of single calls, in ns, as one JSON object: the median of 15 batches each. Run bare and with
+ * libvgpu.so preloaded; run.py does both.
+ */
+#define _GNU_SOURCE
+#include "../tests/programs/driver.h"
+
+#include <time.h>
+
+enum { BATCHES = 15, MOST_LIVE = 100000 };
+
+static unsigned long rounds;
+static CUdeviceptr live[MOST_LIVE];
+static nvmlDevice card;
+static void *kernel;
+static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **);
+static int (*get_device)(int *);
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void alloc_free(size_t bytes) {
+    CUdeviceptr address = 0;
+    CHECK(cuMemAlloc_v2(&address, bytes));
+    CHECK(cuMemFree_v2(address));
+}
+
+static void alloc_small(void) {
+    alloc_free(4096);
+}
+
+static void alloc_large(void) {
+    alloc_free(2 * MIB);
+}
+
+static void mem_info(void) {
+    size_t a = 0, b = 0;
+    CHECK(cuMemGetInfo_v2(&a, &b));
+}
+
+static void nvml_info(void) {
+    struct nvml_memory memory;
+    CHECK(nvmlDeviceGetMemoryInfo(card, &memory));
+}
+
+static void launch_kernel(void) {
+    CHECK(launch(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+}
+
+static void context_device(void) {
+    int device = 0;
+    CHECK(get_device(&device));
+}
+
+static int order(const void *a, const void *b) {
+    double difference = *(const double *)a - *(const double *)b;
+    return (difference > 0) - (difference < 0);
+}
+
+static void measure(const char *name, void (*call)(void)) {
+    double batch[BATCHES];
+    for (unsigned i = 0; i < BATCHES; i++) {
+        double start = now();
+        for (unsigned long round = 0; round < rounds; round++)
+            call();
+        batch[i] = (now() - start) / (double)rounds;
+        CHECK(cuStreamSynchronize(NULL));
+    }
+    qsort(batch, BATCHES, sizeof batch[0], order);
+    printf("%s\"%s\": %.2f", strcmp(name, "alloc_small") == 0 ? "{" : ", ", name, batch[BATCHES / 2]);
+}
+
+static void keep_live(size_t from, size_t to) {
+    for (size_t i = from; i < to; i++)
+        CHECK(cuMemAlloc_v2(&live[i], 512));
+}
+
+int main(int argc, char **argv) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    void *module = NULL;
+    rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 2000;
+    start_driver();
+    use_device(0);
+    int (*load)(void **, const void *) = (int (*)(void **, const void *))dlsym(library, "cuModuleLoadData");
+    int (*function)(void **, void *, const char *) =
+        (int (*)(void **, void *, const char *))dlsym(library, "cuModuleGetFunction");
+    launch = (int (*)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
+                      void **))dlsym(library, "cuLaunchKernel");
+    get_device = (int (*)(int *))dlsym(library, "cuCtxGetDevice");
+    CHECK(load(&module, "image"));
+    CHECK(function(&kernel, module, "kernel"));
+    CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
+    measure("alloc_small", alloc_small);
+    measure("alloc_large", alloc_large);
+    measure("mem_get_info", mem_info);
+    measure("nvml_memory_info", nvml_info);
+    measure("launch", launch_kernel);
+    measure("ctx_get_device", context_device);
+    keep_live(0, 1000);
+    measure("alloc_small_1000_live", alloc_small);
+    keep_live(1000, MOST_LIVE);
+    measure("alloc_small_100000_live", alloc_small);
+    measure("alloc_large_100000_live", alloc_large);
+    printf("}\n");
+    return 0;
+}

@@ -1,0 +1,93 @@
+"""What libvgpu.so costs: CPU time of single calls, bare simulated driver against the same with the library preloaded.
+
+    python interpose/bench/run.py [--rounds N] [--repeat N]
+
+Prints one JSON object: for each call the bare figure, ours, the ratio and the nanoseconds added (medians over the
+repeats, which alternate so that both see the same machine).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "python"))
+
+import hami_interpose  # noqa: E402
+from hami_interpose import region, sim  # noqa: E402
+from hami_interpose.limits import DeviceLimit, Limits, encode  # noqa: E402
+
+
+def container(root: Path, state: Path) -> None:
+    """A container with half of the first card."""
+    with sim.State(state) as books:
+        device = books.devices[0]
+    half = device.memory_total // 2
+    limits = Limits((DeviceLimit(device.uuid, half, half),))
+    (root / "limits").mkdir()
+    (root / "limits/limits").write_bytes(encode(limits))
+    (root / "region").mkdir()
+    (root / "region/vgpu.cache").write_bytes(region.initial(limits))
+
+
+def build(folder: Path) -> Path:
+    """Compiles cost.c."""
+    program = folder / "cost"
+    include = f"-I{HERE.parent / 'include'}"
+    command = ["gcc", "-std=gnu11", "-O2", include, str(HERE / "cost.c"), "-o", str(program), "-ldl"]
+    subprocess.run(command, check=True)
+    return program
+
+
+def measure(program: Path, rounds: int, env: dict[str, str]) -> dict[str, float]:
+    """Runs the program once."""
+    found: dict[str, float] = json.loads(subprocess.check_output([program, str(rounds)], env=env))
+    return found
+
+
+def compare(rounds: int, repeat: int) -> dict[str, dict[str, float]]:
+    """Runs bare and preloaded in turn and compares the medians."""
+    with tempfile.TemporaryDirectory(prefix="hami-bench-") as name:
+        folder = Path(name)
+        sim.create(folder / "gpus", "a100")
+        container(folder, folder / "gpus")
+        with sim.State(folder / "gpus") as state:
+            state.set_launch_time(0)
+        program = build(folder)
+        bare_env = sim.environment(folder / "gpus")
+        our_env = bare_env | {"LD_PRELOAD": str(hami_interpose.library()), "HAMI_VGPU_ROOT": str(folder)}
+        runs = [(measure(program, rounds, bare_env), measure(program, rounds, our_env)) for _ in range(repeat)]
+    result = {}
+    for call in runs[0][0]:
+        bare = statistics.median(run[0][call] for run in runs)
+        ours = statistics.median(run[1][call] for run in runs)
+        result[call] = {
+            "bare_ns": round(bare, 1),
+            "hami_ns": round(ours, 1),
+            "ratio": round(ours / bare, 3),
+            "added_ns": round(ours - bare, 1),
+        }
+    return result
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5000, help="calls in each of 15 batches")
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each kind")
+    options = parser.parse_args()
+    calls = compare(options.rounds, options.repeat)
+    machine = {"cpus": os.cpu_count(), "library": hami_interpose.build_id()}
+    json.dump({"interposer": calls, "machine": machine}, sys.stdout, indent=1)
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()
