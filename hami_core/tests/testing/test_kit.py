@@ -1,0 +1,85 @@
+"""The kit itself: a good vendor passes, and each broken promise is caught by the test that is there for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from hami_core import ConfigError
+from hami_core.testing import Report, Result, run
+from hami_core.testing.isolation import watched
+
+MUTANTS = Path(__file__).with_name("mutants.py")
+
+
+def kit(tmp_path, *selection):
+    """Run the kit over mutants.py; outcome by (class, test)."""
+    xml = tmp_path / "results.xml"
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", f"--junit-xml={xml}", "-o", "junit_family=xunit1"]
+    command = [sys.executable, "-m", "pytest", *options, *selection]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False)
+    assert xml.exists(), done.stdout + done.stderr
+    outcomes = {}
+    for case in ET.parse(xml).iter("testcase"):
+        bad = case.find("failure") is not None or case.find("error") is not None
+        name = case.get("name").partition("[")[0]
+        key = (case.get("classname").rpartition(".")[2], name)
+        outcomes[key] = "failed" if bad or outcomes.get(key) == "failed" else "passed"
+    return outcomes
+
+
+def test_good_vendor_passes(tmp_path):
+    outcomes = kit(tmp_path, f"{MUTANTS}::TestGood")
+    assert len(outcomes) > 40
+    assert {key for key, outcome in outcomes.items() if outcome == "failed"} == set()
+
+
+def test_every_broken_promise_is_caught(tmp_path):
+    from hami_core.tests.testing import mutants
+
+    wanted = {(name, cls.must_fail) for name, cls in vars(mutants).items() if getattr(cls, "must_fail", None)}
+    assert len(wanted) > 28
+    outcomes = kit(tmp_path, *[f"{MUTANTS}::{name}::{test}" for name, test in sorted(wanted)])
+    assert {key for key in wanted if outcomes.get(key) != "failed"} == set()
+
+
+def test_unknown_vendor_is_named_with_what_there_is():
+    with pytest.raises(ConfigError, match="vendor nowhere: no such vendor is installed"):
+        run("nowhere")
+
+
+@pytest.mark.parametrize(
+    ("act", "shown"),
+    [
+        (lambda: open("/dev/null").close(), "open"),  # noqa: PTH123
+        (lambda: __import__("time").monotonic(), "time.monotonic()"),
+        (lambda: __import__("os").environ.get("HOME"), "os.environ"),
+        (lambda: __import__("socket").socket().close(), "socket"),
+        (lambda: __import__("os").listdir("/"), "os.listdir"),
+        (lambda: subprocess.run(["true"], check=True), "subprocess.Popen"),
+    ],
+)
+def test_impure_acts_are_noticed_and_pass(act, shown):
+    act()
+    with watched() as acts:
+        act()
+    assert any(shown in line for line in acts)
+    before = list(acts)
+    act()
+    assert acts == before
+
+
+def test_report_passes_only_when_something_ran_and_nothing_failed():
+    def report(*outcomes):
+        return Report("v", "d", "1", "1.0", tuple(Result("s", "test", o, "why") for o in outcomes), {})
+
+    assert report("passed", "skipped", "xfailed").passed
+    assert not report("passed", "failed").passed
+    assert not report("skipped").passed
+    assert not report().passed
+    assert "why" in str(report("failed"))
+    assert str(report("failed")).endswith("FAILED: 1 failed")
