@@ -37,8 +37,9 @@ def load(
     Args:
         config: The device-config: section name → raw content (`hami_core.settings.DeviceConfig` is one).
         side: ``scheduler`` loads ``hami.vendors``; ``node`` loads ``hami.node`` and the vendors of the same names.
-        only: Names to load and nothing else, None: all. The environment variable ``HAMI_PLUGINS`` narrows it further.
-        blocked: Names to leave out.
+        only: Vendors to load and no others, None: all. Wrapper plugins are loaded all the same.
+        blocked: Names to leave out, of vendors and of wrapper plugins. The environment variable ``HAMI_PLUGINS``
+            narrows both further.
         observer: Called with each problem when it first occurs, at loading and later.
 
     Returns:
@@ -51,7 +52,8 @@ def load(
         nodes = discovery.discover(discovery.NODE, selection)
         names = {found.source.name for found in nodes}
         vendors = [found for found in vendors if found.source.name in names]
-    wrappers = discovery.discover(discovery.PLUGINS, selection)
+    # choosing vendors must not drop a policy: wrappers only tighten
+    wrappers = discovery.discover(discovery.PLUGINS, Selection.from_environment(None, blocked))
     return assemble(vendors, nodes, wrappers, config=config, side=side, observer=observer)
 
 

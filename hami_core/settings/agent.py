@@ -68,6 +68,7 @@ class AgentSettings(Settings):
             ),
             _UNREAD,
         ),
+        "--kubelet-socket": "it is kubelet.sock in --kubelet-plugin-dir",
     }
 
     vendor: str = Field(
@@ -100,11 +101,6 @@ class AgentSettings(Settings):
         description="Records of the containers served; must outlive a reboot.",
         json_schema_extra=notes(group=_NODE),
     )
-    host_root: Path = Field(
-        Path("/"),
-        description="Where the host's file system is seen from here.",
-        json_schema_extra=notes(group=_NODE),
-    )
     proc_dir: Path = Field(
         Path("/proc"), description="The host's /proc as seen from here.", json_schema_extra=notes(group=_NODE)
     )
@@ -135,25 +131,10 @@ class AgentSettings(Settings):
         description="What the interposer does with a container's limits.",
         json_schema_extra=notes(group=_TRUST),
     )
-    evict_unenforced: bool = Field(
-        False,
-        description="Evict a pod whose processes use a device past the interposer; off: event and metric only.",
-        json_schema_extra=notes(group=_TRUST),
-    )
 
     kubelet_plugin_dir: Path = Field(
         Path("/var/lib/kubelet/device-plugins"),
-        description="Where kubelet.sock and the device checkpoint are.",
-        json_schema_extra=notes(group=_KUBELET),
-    )
-    kubelet_socket: Path | None = Field(
-        None,
-        description="The kubelet's registration socket; none: kubelet.sock in the plugin folder.",
-        json_schema_extra=notes(env=["KUBELET_SOCKET"], group=_KUBELET),
-    )
-    pod_resources_socket: Path = Field(
-        Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
-        description="The kubelet's PodResources socket, used as a cross-check.",
+        description="The kubelet's folder with kubelet.sock and the device checkpoint.",
         json_schema_extra=notes(group=_KUBELET),
     )
     cdi_dir: Path = Field(
@@ -179,12 +160,6 @@ class AgentSettings(Settings):
         description="How long PreStartContainer waits for a container's slice to be known.",
         json_schema_extra=notes(group=_TIMES),
     )
-    checkpoint_grace: Seconds = Field(
-        1.0,
-        gt=0,
-        description="After which a name missing in the kubelet's checkpoint makes the agent send its devices again.",
-        json_schema_extra=notes(group=_TIMES),
-    )
     reconcile_interval: Seconds = Field(
         30.0,
         gt=0,
@@ -193,15 +168,6 @@ class AgentSettings(Settings):
     )
     health_interval: Seconds = Field(
         5.0, gt=0, description="How often devices' health is asked for.", json_schema_extra=notes(group=_TIMES)
-    )
-    monitor_interval: Seconds = Field(
-        10.0,
-        gt=0,
-        description="How often regions and drivers are compared.",
-        json_schema_extra=notes(group=_TIMES),
-    )
-    discover_timeout: Seconds = Field(
-        30.0, gt=0, description="Limit of one discovery.", json_schema_extra=notes(group=_TIMES)
     )
     drain_time: Seconds = Field(
         10.0,
@@ -251,8 +217,3 @@ class AgentSettings(Settings):
         if self.mode == "trust" and not self.trust_schedulers:
             raise ValueError("--mode=trust needs the schedulers to trust; write --mode=trust:<scheduler>")
         return self
-
-    @property
-    def registration_socket(self) -> Path:
-        """The kubelet's registration socket."""
-        return self.kubelet_socket or self.kubelet_plugin_dir / "kubelet.sock"

@@ -290,3 +290,30 @@ def test_loading_writes_no_cache_into_the_home_folder(site, tmp_path):
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['one']"
     assert list(home.rglob("*")) == []
+
+
+AUDIT = """
+from hami_core import Reason, hookimpl
+class Wrapper:
+    @hookimpl(wrapper=True)
+    def check_type(self):
+        yield
+        return [Reason("Audited")]
+"""
+
+
+def test_choosing_vendors_does_not_drop_a_policy(site, monkeypatch):
+    site.add("one")
+    site.add("audit", AUDIT, group="hami.plugins", target="Wrapper")
+    from hami_core import DeviceKind, Request
+
+    def verdict(**options):
+        rules = plugins.load(only=["one"], **options).rules()[0]
+        return rules.check_type(Request("ONE", 1), DeviceKind("ONE", "T"))
+
+    assert verdict().code == "Audited"
+    assert verdict(blocked=["audit"]) is None
+    monkeypatch.setenv("HAMI_PLUGINS", "one")
+    assert verdict() is None
+    monkeypatch.setenv("HAMI_PLUGINS", "one,audit")
+    assert verdict().code == "Audited"
