@@ -86,7 +86,7 @@ class Stage:
             nodes=[self._node_spec(node) for node in self.nodes],
             scheduler_config=self._scheduler_config(port),
         )
-        await self.cluster.__aenter__()
+        await self.cluster.start()
         self.session = aiohttp.ClientSession(self.cluster.url)
         try:
             self.parts["scheduler"] = self._scheduler(port, metrics)
@@ -113,7 +113,7 @@ class Stage:
         for part in self.parts.values():
             part.stop()
         await self.session.close()
-        await self.cluster.__aexit__(None, None, None)
+        await self.cluster.stop()
 
     @property
     def part_names(self) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory):
-    work = tmp_path_factory.mktemp("demo")
+def result(short):
+    work = short
     done = subprocess.run(
         [sys.executable, "-m", "hami_core", "demo", "--json", "--dir", str(work)],
         capture_output=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
@@ -33,13 +34,12 @@ def crowd(rng: random.Random) -> list[dict]:
     return pods
 
 
-async def rounds(tmp_path, seeds) -> None:
+async def rounds(short, seeds) -> None:
     node = GpuNode("big", "h100x8", split=20)
-    async with Stage(tmp_path, [node], kubelet={"seed": seeds[0], "resync_seconds": 2.0}) as stage:
+    async with Stage(short / str(seeds[0]), [node], kubelet={"seed": seeds[0], "resync_seconds": 2.0}) as stage:
         for seed in seeds:
             pods = crowd(random.Random(seed))
-            for entry in pods:
-                await stage.submit(entry)
+            await asyncio.gather(*(stage.submit(entry) for entry in pods))
             left = await all_end(stage, {entry["metadata"]["name"] for entry in pods}, 120)
             assert not left, f"seed {seed}: {left}"
             wrong = await wrong_slices(stage, pods)
@@ -48,11 +48,11 @@ async def rounds(tmp_path, seeds) -> None:
 
 
 @pytest.mark.timeout(1500)
-async def test_each_container_has_exactly_its_own_slice(tmp_path):
-    await rounds(tmp_path, range(20))
+async def test_each_container_has_exactly_its_own_slice(short):
+    await rounds(short, range(20))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(14400)
-async def test_each_container_has_exactly_its_own_slice_for_long(tmp_path):
-    await rounds(tmp_path, range(1000, 1200))
+async def test_each_container_has_exactly_its_own_slice_for_long(short):
+    await rounds(short, range(1000, 1200))

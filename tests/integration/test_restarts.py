@@ -23,9 +23,9 @@ def wave(rng: random.Random, number: int) -> list[dict]:
     ]
 
 
-async def kills(tmp_path, seed: int, points: int) -> None:
+async def kills(short, seed: int, points: int) -> None:
     rng = random.Random(seed)
-    async with Stage(tmp_path, NODES, kubelet={"resync_seconds": 2.0}) as stage:
+    async with Stage(short / str(seed), NODES, kubelet={"resync_seconds": 2.0}) as stage:
         for number in range(points):
             victim = stage.part_names[number % len(stage.part_names)]
             pods = wave(rng, number)
@@ -62,11 +62,11 @@ async def submit_again(stage: Stage, entry: dict) -> None:
 
 
 @pytest.mark.timeout(900)
-async def test_every_pod_ends_with_its_own_slice_whatever_is_killed(tmp_path):
-    await kills(tmp_path, seed=1, points=10)
+async def test_every_pod_ends_with_its_own_slice_whatever_is_killed(short):
+    await kills(short, seed=1, points=10)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-async def test_every_pod_ends_with_its_own_slice_whatever_is_killed_for_long(tmp_path):
-    await kills(tmp_path, seed=2, points=50)
+async def test_every_pod_ends_with_its_own_slice_whatever_is_killed_for_long(short):
+    await kills(short, seed=2, points=50)

@@ -1,0 +1,21 @@
+"""Fixtures of the integration tests."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def short(request):
+    """A folder with a short path: unix sockets lie in it. Kept, and named, when a test of the module failed."""
+    folder = Path(tempfile.mkdtemp(prefix="hami-"))
+    failed = request.session.testsfailed
+    yield folder
+    if request.session.testsfailed == failed:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        print(f"logs of the failed run are in {folder}")
