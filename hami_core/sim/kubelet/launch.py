@@ -18,10 +18,14 @@ import json
 import os
 import signal
 import stat
-import subprocess
 import sys
 import time
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing typing would take longer than all the rest
+    from typing import Any, NoReturn
+
+    Spec = dict[str, Any]
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
@@ -29,8 +33,6 @@ _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _KERNEL = ("/proc", "/sys", "/dev")
-
-Spec = dict[str, Any]
 
 
 def _check(result: int, what: str) -> None:
@@ -202,20 +204,26 @@ def _run_hooks(spec: Spec, names: tuple[str, ...], pid: int, folder: str, cwd: s
         "ociVersion": "1.2.0", "id": spec["id"], "status": "creating", "pid": pid, "bundle": folder,
         "annotations": spec["annotations"],
     }  # fmt: skip
-    for hook in spec["hooks"]:
-        if hook["name"] not in names:
-            continue
+    wanted = [hook for hook in spec["hooks"] if hook["name"] in names]
+    if not wanted:
+        return
+    import subprocess  # noqa: PLC0415 - few containers have hooks, and it is slow to import
+
+    for hook in wanted:
         env = dict(e.split("=", 1) for e in hook["env"])
-        done = subprocess.run(
-            hook["args"] or [hook["path"]],
-            executable=hook["path"],
-            input=json.dumps(state).encode(),
-            env=env,
-            cwd=cwd,
-            capture_output=True,
-            timeout=hook["timeout"] or 60,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                hook["args"] or [hook["path"]],
+                executable=hook["path"],
+                input=json.dumps(state).encode(),
+                env=env,
+                cwd=cwd,
+                capture_output=True,
+                timeout=hook["timeout"] or 60,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(f"error running hook: {error}") from error
         if done.returncode:
             out, err = (t.decode(errors="replace").strip() for t in (done.stdout, done.stderr))
             text = f"error running hook: exit status {done.returncode}, stdout: {out}, stderr: {err}"
@@ -313,7 +321,7 @@ def _start(folder: str, spec: Spec) -> int:
             _run_hooks(spec, ("prestart", "createRuntime"), pid, folder, folder)
             os.write(go, b"+")
             first = os.read(ready_read, 1)
-    except (RuntimeError, OSError, subprocess.SubprocessError) as failure:
+    except (RuntimeError, OSError) as failure:
         error = str(failure)
     os.close(go)
     if first == b"-":

@@ -1,5 +1,7 @@
 """A cluster on demand, a device plugin that binds late, an extender that obeys the test."""
 
+# ruff: noqa: N802 - names of gRPC methods
+
 from __future__ import annotations
 
 import asyncio
@@ -245,8 +247,8 @@ class Extender:
 
     def config(self, **more: Any) -> dict:
         entry = {
-            "urlPrefix": self.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind", "weight": 5,
-            "nodeCacheCapable": True, "httpTimeout": "5s",
+            "urlPrefix": self.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind",
+            "weight": 5, "nodeCacheCapable": True, "httpTimeout": "5s",
             "managedResources": [{"name": "example.test/gpu", "ignoredByScheduler": True}], **more,
         }  # fmt: skip
         return {"extenders": [entry], "podInitialBackoffSeconds": 0.2, "podMaxBackoffSeconds": 1}

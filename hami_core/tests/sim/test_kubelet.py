@@ -18,7 +18,7 @@ from hami_core.agent.proto import deviceplugin_pb2_grpc as rpc
 from hami_core.agent.proto import podresources_pb2 as res
 from hami_core.agent.proto import podresources_pb2_grpc as res_rpc
 from hami_core.sim import Cluster, NodeSpec
-from hami_core.sim.kubelet import checkpoint
+from hami_core.sim.kubelet import checkpoint, launch
 
 KIND = "example.test/late"
 FAST = NodeSpec("n1", resync_seconds=2, crash_seconds=0.2, settle_seconds=0.5)
@@ -48,34 +48,37 @@ def ids(entry: dict) -> set[str]:
 
 async def test_late_binding_gives_each_container_its_own(short_dir, kube, late_plugin) -> None:
     """Init containers' slots are reused, sidecars keep theirs, every container finds its own identity inside."""
-    async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
-        async with late_plugin(cluster.node("n1"), 8) as plugin:
-            show = "echo $IDENTITY"
-            await k.create(
-                "a",
-                [box("app", f"{show}; sleep 300", 2)],
-                initContainers=[
-                    box("first", show, 2),
-                    box("side", f"{show}; sleep 300", 1, restartPolicy="Always"),
-                    box("last", show, 3),
-                ],
-            )
-            pod = await k.phase("a", "Running")
-            uid = pod["metadata"]["uid"]
-            for name in ("first", "side", "last", "app"):
-                assert await k.log("a", name) == f"{uid}/{name}\n"
-            held = {e["ContainerName"]: ids(e) for e in plugin.entries()}
-            assert {n: len(i) for n, i in held.items()} == {"first": 2, "side": 1, "last": 3, "app": 2}
-            assert held["side"] < held["first"]
-            assert held["first"] - held["side"] < held["last"]
-            assert held["app"] < held["last"]
-            assert not held["side"] & (held["last"] | held["app"])
-            # Preferences are asked for only where new slots are needed, with those that must be in.
-            assert plugin.preferred == [(set(), 2), (held["first"] - held["side"], 3)]
-            assert [c for c, _ in plugin.calls] == ["Allocate"] * 4 + ["PreStartContainer"] * 4
-            assert [i for c, i in plugin.calls if c == "PreStartContainer"] == [
-                held[n] for n in ("first", "side", "last", "app")
-            ]
+    async with (
+        Cluster(short_dir, [FAST]) as cluster,
+        kube(cluster.url) as k,
+        late_plugin(cluster.node("n1"), 8) as plugin,
+    ):
+        show = "echo $IDENTITY"
+        await k.create(
+            "a",
+            [box("app", f"{show}; sleep 300", 2)],
+            initContainers=[
+                box("first", show, 2),
+                box("side", f"{show}; sleep 300", 1, restartPolicy="Always"),
+                box("last", show, 3),
+            ],
+        )
+        pod = await k.phase("a", "Running")
+        uid = pod["metadata"]["uid"]
+        for name in ("first", "side", "last", "app"):
+            assert await k.log("a", name) == f"{uid}/{name}\n"
+        held = {e["ContainerName"]: ids(e) for e in plugin.entries()}
+        assert {n: len(i) for n, i in held.items()} == {"first": 2, "side": 1, "last": 3, "app": 2}
+        assert held["side"] < held["first"]
+        assert held["first"] - held["side"] < held["last"]
+        assert held["app"] < held["last"]
+        assert not held["side"] & (held["last"] | held["app"])
+        # Preferences are asked for only where new slots are needed, with those that must be in.
+        assert plugin.preferred == [(set(), 2), (held["first"] - held["side"], 3)]
+        assert [c for c, _ in plugin.calls] == ["Allocate"] * 4 + ["PreStartContainer"] * 4
+        assert [i for c, i in plugin.calls if c == "PreStartContainer"] == [
+            held[n] for n in ("first", "side", "last", "app")
+        ]
 
 
 async def test_checkpoint_has_the_real_form(short_dir, kube, late_plugin) -> None:
@@ -101,87 +104,100 @@ async def test_checkpoint_has_the_real_form(short_dir, kube, late_plugin) -> Non
 
 
 async def test_cdi_edits_appear_inside_and_only_there(short_dir, kube, late_plugin) -> None:
-    async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
-        async with late_plugin(cluster.node("n1"), 2) as plugin:
-            source = short_dir / "source"
-            source.mkdir()
-            (source / "file").write_text("from the host\n")
-            preload = short_dir / "preload"
-            preload.write_text("")
-            plugin.extra = {
-                "mounts": [
-                    {"hostPath": str(source), "containerPath": "/opt/in/side", "options": ["ro", "bind"]},
-                    {"hostPath": str(preload), "containerPath": "/etc/ld.so.preload", "options": ["ro", "bind"]},
-                ],
-                "deviceNodes": [{"path": "/dev/accelerator0", "hostPath": "/dev/zero"}],
-            }
-            script = """
-            cat /opt/in/side/file; touch /opt/in/side/no 2>/dev/null || echo read-only
-            head -c 3 /dev/accelerator0 | od -An -tx1; ls /etc/ld.so.preload
-            echo $FROM $POD $ONLY_ALLOCATE $IMAGE $NODE $REF; echo gone > /overlay-only; cat /overlay-only; pwd
-            """
-            env = [{"name": "FROM", "value": "pod"}, {"name": "POD", "value": "pod"},
-                   {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-                   {"name": "REF", "value": "$(NODE)-$$(NODE)"}]  # fmt: skip
-            await k.create("a", [box("app", script, 1, env=env, workingDir="/opt")], restartPolicy="Never")
-            pod = await k.phase("a", "Succeeded")
-            assert pod["status"]["containerStatuses"][0]["imageID"] == "namespace"
-            assert (await k.log("a", "app")).split("\n") == [
-                "from the host", "read-only", " 00 00 00", "/etc/ld.so.preload",
-                "cdi cdi 1 n1 n1-$(NODE)", "gone", "/opt", "",
-            ]  # fmt: skip
-            assert not Path("/opt/in").exists()
-            assert not Path("/overlay-only").exists()
-            assert not any(str(short_dir) in line for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    async with (
+        Cluster(short_dir, [FAST]) as cluster,
+        kube(cluster.url) as k,
+        late_plugin(cluster.node("n1"), 2) as plugin,
+    ):
+        source = short_dir / "source"
+        source.mkdir()
+        (source / "file").write_text("from the host\n")
+        preload = short_dir / "preload"
+        preload.write_text("")
+        plugin.extra = {
+            "mounts": [
+                {"hostPath": str(source), "containerPath": "/opt/in/side", "options": ["ro", "bind"]},
+                {"hostPath": str(preload), "containerPath": "/etc/ld.so.preload", "options": ["ro", "bind"]},
+            ],
+            "deviceNodes": [{"path": "/dev/accelerator0", "hostPath": "/dev/zero"}],
+        }
+        script = """
+        cat /opt/in/side/file; touch /opt/in/side/no 2>/dev/null || echo read-only
+        head -c 3 /dev/accelerator0 | od -An -tx1; ls /etc/ld.so.preload
+        echo $FROM $POD $ONLY_ALLOCATE $IMAGE $NODE $REF; echo gone > /overlay-only; cat /overlay-only; pwd
+        """
+        env = [{"name": "FROM", "value": "pod"}, {"name": "POD", "value": "pod"},
+               {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+               {"name": "REF", "value": "$(NODE)-$$(NODE)"}]  # fmt: skip
+        await k.create("a", [box("app", script, 1, env=env, workingDir="/opt")], restartPolicy="Never")
+        pod = await k.phase("a", "Succeeded")
+        assert pod["status"]["containerStatuses"][0]["imageID"] == "namespace"
+        assert (await k.log("a", "app")).split("\n") == [
+            "from the host", "read-only", " 00 00 00", "/etc/ld.so.preload",
+            "cdi cdi 1 n1 n1-$(NODE)", "gone", "/opt", "",
+        ]  # fmt: skip
+        assert not Path("/opt/in").exists()
+        assert not Path("/overlay-only").exists()
+        assert not any(str(short_dir) in line for line in Path("/proc/self/mountinfo").read_text().splitlines())
 
 
 async def test_a_refused_start_is_shown_and_tried_again(short_dir, kube, late_plugin) -> None:
-    async with Cluster(short_dir, [NodeSpec("n1", resync_seconds=600)]) as cluster, kube(cluster.url) as k:
-        async with late_plugin(cluster.node("n1"), 2) as plugin:
-            plugin.refuse_start = "slice not verified yet"
-            await k.create("a", [box("app", SLEEP, 1)], restartPolicy="Never")
-            pod = await k.until("a", lambda p: waiting(p, "app", "CreateContainerConfigError"))
-            text = "device plugin PreStartContainer rpc failed with err: rpc error: code = FailedPrecondition desc = slice not verified yet"
-            assert waiting(pod, "app", "CreateContainerConfigError") == text
-            assert pod["status"]["phase"] == "Pending"
-            assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
-            assert f"Error: {text}" in await k.events("Failed")
-            plugin.refuse_start = ""
-            # The next try is a minute away, but a change of the pod brings it at once.
-            touch = {"metadata": {"annotations": {"example.test/touch": "1"}}}
-            await k.client.call("PATCH", "/api/v1/namespaces/default/pods/a", touch, patch="merge")
-            pod = await k.phase("a", "Running")
-            assert [c for c, _ in plugin.calls].count("Allocate") == 1
+    async with (
+        Cluster(short_dir, [NodeSpec("n1", resync_seconds=600)]) as cluster,
+        kube(cluster.url) as k,
+        late_plugin(cluster.node("n1"), 2) as plugin,
+    ):
+        plugin.refuse_start = "slice not verified yet"
+        await k.create("a", [box("app", SLEEP, 1)], restartPolicy="Never")
+        pod = await k.until("a", lambda p: waiting(p, "app", "CreateContainerConfigError"))
+        error = "rpc error: code = FailedPrecondition desc = slice not verified yet"
+        text = f"device plugin PreStartContainer rpc failed with err: {error}"
+        assert waiting(pod, "app", "CreateContainerConfigError") == text
+        assert pod["status"]["phase"] == "Pending"
+        assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+        assert f"Error: {text}" in await k.events("Failed")
+        plugin.refuse_start = ""
+        # The next try is a minute away, but a change of the pod brings it at once.
+        touch = {"metadata": {"annotations": {"example.test/touch": "1"}}}
+        await k.client.call("PATCH", "/api/v1/namespaces/default/pods/a", touch, patch="merge")
+        pod = await k.phase("a", "Running")
+        assert [c for c, _ in plugin.calls].count("Allocate") == 1
 
 
 async def test_no_cdi_file_no_start(short_dir, kube, late_plugin) -> None:
-    async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
-        async with late_plugin(cluster.node("n1"), 2) as plugin:
-            plugin.write = False
-            await k.create("a", [box("app", "echo $IDENTITY; sleep 300", 1)])
-            pod = await k.until("a", lambda p: waiting(p, "app", "CreateContainerError"))
-            assert "unresolvable CDI devices example.test/late=" in waiting(pod, "app", "CreateContainerError")
-            (plugin.node.cdi_dir / "broken.json").write_text("{")
-            plugin.write_specs()
-            await k.phase("a", "Running")
-            assert await k.log("a", "app") == f"{pod['metadata']['uid']}/app\n"
+    async with (
+        Cluster(short_dir, [FAST]) as cluster,
+        kube(cluster.url) as k,
+        late_plugin(cluster.node("n1"), 2) as plugin,
+    ):
+        plugin.write = False
+        await k.create("a", [box("app", "echo $IDENTITY; sleep 300", 1)])
+        pod = await k.until("a", lambda p: waiting(p, "app", "CreateContainerError"))
+        assert "unresolvable CDI devices example.test/late=" in waiting(pod, "app", "CreateContainerError")
+        (plugin.node.cdi_dir / "broken.json").write_text("{")
+        plugin.write_specs()
+        await k.phase("a", "Running")
+        assert await k.until_log("a", "app", "/") == f"{pod['metadata']['uid']}/app\n"
 
 
 async def test_a_failed_allocate_ends_the_pod(short_dir, kube, late_plugin) -> None:
-    async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
-        async with late_plugin(cluster.node("n1"), 2) as plugin:
-            plugin.refuse_allocate = "no way"
-            await k.create("a", [box("app", SLEEP, 1)])
-            pod = await k.phase("a", "Failed")
-            text = "Allocate failed due to rpc error: code = Internal desc = no way, which is unexpected"
-            assert (pod["status"]["reason"], pod["status"]["message"]) == (
-                "UnexpectedAdmissionError",
-                f"Pod was rejected: {text}",
-            )
-            assert await k.events("UnexpectedAdmissionError") == [text]
-            plugin.refuse_allocate = ""
-            await k.create("b", [box("app", SLEEP, 2)])
-            await k.phase("b", "Running")
+    async with (
+        Cluster(short_dir, [FAST]) as cluster,
+        kube(cluster.url) as k,
+        late_plugin(cluster.node("n1"), 2) as plugin,
+    ):
+        plugin.refuse_allocate = "no way"
+        await k.create("a", [box("app", SLEEP, 1)])
+        pod = await k.phase("a", "Failed")
+        text = "Allocate failed due to rpc error: code = Internal desc = no way, which is unexpected"
+        assert (pod["status"]["reason"], pod["status"]["message"]) == (
+            "UnexpectedAdmissionError",
+            f"Pod was rejected: {text}",
+        )
+        assert await k.events("UnexpectedAdmissionError") == [text]
+        plugin.refuse_allocate = ""
+        await k.create("b", [box("app", SLEEP, 2)])
+        await k.phase("b", "Running")
 
 
 async def test_containers_outlive_their_kubelet(short_dir, kube, late_plugin) -> None:
@@ -217,95 +233,106 @@ async def test_containers_outlive_their_kubelet(short_dir, kube, late_plugin) ->
 
 
 async def test_a_pod_that_never_ran_fails_when_its_plugin_is_away(short_dir, kube, late_plugin) -> None:
-    async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
-        async with late_plugin(cluster.node("n1"), 4) as plugin:
-            plugin.refuse_start = "wait"
-            await k.create("a", [box("app", SLEEP, 1)])
-            await k.until("a", lambda p: waiting(p, "app", "CreateContainerConfigError"))
-            await cluster.restart("kubelet:n1")
-            pod = await k.phase("a", "Failed")
-            assert f"no healthy devices present; cannot allocate unhealthy devices {KIND}" in pod["status"]["message"]
+    async with (
+        Cluster(short_dir, [FAST]) as cluster,
+        kube(cluster.url) as k,
+        late_plugin(cluster.node("n1"), 4) as plugin,
+    ):
+        plugin.refuse_start = "wait"
+        await k.create("a", [box("app", SLEEP, 1)])
+        await k.until("a", lambda p: waiting(p, "app", "CreateContainerConfigError"))
+        await cluster.restart("kubelet:n1")
+        pod = await k.phase("a", "Failed")
+        assert f"no healthy devices present; cannot allocate unhealthy devices {KIND}" in pod["status"]["message"]
 
 
 async def test_a_restart_between_allocate_and_start_harms_nothing_while_the_plugin_is_there(
     short_dir, kube, late_plugin
 ) -> None:
     spec = NodeSpec("n1", resync_seconds=2, settle_seconds=30)
-    async with Cluster(short_dir, [spec]) as cluster, kube(cluster.url) as k:
-        async with late_plugin(cluster.node("n1"), 4) as plugin:
-            plugin.refuse_start = "wait"
-            await k.create("a", [box("app", "echo $IDENTITY; sleep 300", 1)])
-            pod = await k.until("a", lambda p: waiting(p, "app", "CreateContainerConfigError"))
-            await cluster.restart("kubelet:n1")
-            plugin.refuse_start = ""
-            await plugin.stop()
-            await plugin.start()
-            await k.phase("a", "Running")
-            assert [c for c, _ in plugin.calls].count("Allocate") == 1
-            assert await k.log("a", "app") == f"{pod['metadata']['uid']}/app\n"
+    async with (
+        Cluster(short_dir, [spec]) as cluster,
+        kube(cluster.url) as k,
+        late_plugin(cluster.node("n1"), 4) as plugin,
+    ):
+        plugin.refuse_start = "wait"
+        await k.create("a", [box("app", "echo $IDENTITY; sleep 300", 1)])
+        pod = await k.until("a", lambda p: waiting(p, "app", "CreateContainerConfigError"))
+        await cluster.restart("kubelet:n1")
+        plugin.refuse_start = ""
+        await plugin.stop()
+        await plugin.start()
+        await k.phase("a", "Running")
+        assert [c for c, _ in plugin.calls].count("Allocate") == 1
+        assert await k.log("a", "app") == f"{pod['metadata']['uid']}/app\n"
 
 
 async def test_restarts_and_phases(short_dir, kube, late_plugin) -> None:
-    async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
-        async with late_plugin(cluster.node("n1"), 8) as plugin:
-            await k.create("loop", [box("app", "exit 7", 1)])
-            await k.until("loop", lambda p: p["status"].get("containerStatuses", [{}])[0].get("restartCount", 0) >= 2)
-            pod = await k.until("loop", lambda p: waiting(p, "app", "CrashLoopBackOff"))
-            assert pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 7
-            kinds = Counter(c for c, _ in plugin.calls)
-            assert kinds["Allocate"] == 1
-            assert kinds["PreStartContainer"] >= 3
-            await k.client.call("DELETE", "/api/v1/namespaces/default/pods/loop")
-            await k.create("done", [box("one", "exit 0", 1), box("two", "exit 0")], restartPolicy="OnFailure")
-            await k.phase("done", "Succeeded")
-            await k.create("bad", [box("one", "exit 1", 1), box("two", "exit 0")], restartPolicy="Never")
-            pod = await k.phase("bad", "Failed")
-            assert state(pod, "one")["terminated"]["exitCode"] == 1
-            await k.create(
-                "init", [box("app", "exit 0", 1)], restartPolicy="Never", initContainers=[box("i", "exit 4")]
-            )
-            pod = await k.phase("init", "Failed")
-            assert state(pod, "i")["terminated"]["exitCode"] == 4
-            assert "waiting" in state(pod, "app")
-            side = box("side", SLEEP, 1, restartPolicy="Always")
-            await k.create("job", [box("app", "exit 0", 1)], restartPolicy="Never", initContainers=[side])
-            pod = await k.phase("job", "Succeeded")
-            assert "terminated" in state(pod, "side")
-            # Ended pods hold nothing: all slots can be had again.
-            await k.create("all", [box("app", SLEEP, 8)])
-            await k.until("all", lambda p: p["status"]["phase"] == "Running")
+    async with (
+        Cluster(short_dir, [FAST]) as cluster,
+        kube(cluster.url) as k,
+        late_plugin(cluster.node("n1"), 8) as plugin,
+    ):
+        await k.create("loop", [box("app", "exit 7", 1)])
+        await k.until("loop", lambda p: p["status"].get("containerStatuses", [{}])[0].get("restartCount", 0) >= 2)
+        pod = await k.until("loop", lambda p: waiting(p, "app", "CrashLoopBackOff"))
+        assert pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 7
+        kinds = Counter(c for c, _ in plugin.calls)
+        assert kinds["Allocate"] == 1
+        assert kinds["PreStartContainer"] >= 3
+        await k.client.call("DELETE", "/api/v1/namespaces/default/pods/loop")
+        await k.create("done", [box("one", "exit 0", 1), box("two", "exit 0")], restartPolicy="OnFailure")
+        await k.phase("done", "Succeeded")
+        await k.create("bad", [box("one", "exit 1", 1), box("two", "exit 0")], restartPolicy="Never")
+        pod = await k.phase("bad", "Failed")
+        assert state(pod, "one")["terminated"]["exitCode"] == 1
+        await k.create("init", [box("app", "exit 0", 1)], restartPolicy="Never", initContainers=[box("i", "exit 4")])
+        pod = await k.phase("init", "Failed")
+        assert state(pod, "i")["terminated"]["exitCode"] == 4
+        assert "waiting" in state(pod, "app")
+        side = box("side", SLEEP, 1, restartPolicy="Always")
+        await k.create("job", [box("app", "exit 0", 1)], restartPolicy="Never", initContainers=[side])
+        pod = await k.phase("job", "Succeeded")
+        assert "terminated" in state(pod, "side")
+        # Ended pods hold nothing: all slots can be had again.
+        await k.create("all", [box("app", SLEEP, 8)])
+        await k.until("all", lambda p: p["status"]["phase"] == "Running")
 
 
 async def test_hooks_see_the_container_and_can_refuse(short_dir, kube, late_plugin) -> None:
-    async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
-        async with late_plugin(cluster.node("n1"), 8) as plugin:
-            hook = short_dir / "hook"
-            hook.write_text(
-                f'#!/bin/sh\npwd > {short_dir}/$1.cwd; cat > {short_dir}/$1.state; [ -z "$WORD" ] || {{ echo $WORD >&2; exit 3; }}\n'
-            )
-            hook.chmod(0o755)
+    async with (
+        Cluster(short_dir, [FAST]) as cluster,
+        kube(cluster.url) as k,
+        late_plugin(cluster.node("n1"), 8) as plugin,
+    ):
+        hook = short_dir / "hook"
+        hook.write_text(
+            f"#!/bin/sh\ncd -P . && pwd > {short_dir}/$1.cwd; cat > {short_dir}/$1.state\n"
+            '[ -z "$WORD" ] || { echo $WORD >&2; exit 3; }\n'
+        )
+        hook.chmod(0o755)
 
-            def hooks(word: str) -> dict:
-                names = ("createRuntime", "createContainer")
-                entry = {"path": str(hook), "env": [f"WORD={word}", "PATH=/usr/bin:/bin"]}
-                return {"hooks": [{"hookName": n, "args": ["hook", n], **entry} for n in names]}
+        def hooks(word: str) -> dict:
+            names = ("createRuntime", "createContainer")
+            entry = {"path": str(hook), "env": [f"WORD={word}", "PATH=/usr/bin:/bin"]}
+            return {"hooks": [{"hookName": n, "args": ["hook", n], **entry} for n in names]}
 
-            plugin.extra = hooks("")
-            await k.create("good", [box("app", SLEEP, 1)])
-            pod = await k.phase("good", "Running")
-            for name in ("createRuntime", "createContainer"):
-                notes = json.loads((short_dir / f"{name}.state").read_text())["annotations"]
-                assert notes["io.kubernetes.cri.sandbox-uid"] == pod["metadata"]["uid"]
-                assert notes["io.kubernetes.cri.container-name"] == "app"
-            bundle = (short_dir / "createRuntime.cwd").read_text().strip()
-            inside = (short_dir / "createContainer.cwd").read_text().strip()
-            assert json.loads(Path(bundle, "config.json").read_text())["root"]["path"] == inside
-            plugin.extra = hooks("not yours")
-            await k.create("bad", [box("app", SLEEP, 1)], restartPolicy="Never")
-            pod = await k.phase("bad", "Failed")
-            end = state(pod, "app")["terminated"]
-            assert (end["reason"], end["exitCode"]) == ("StartError", 128)
-            assert "error running hook: exit status 3, stdout: , stderr: not yours" in end["message"]
+        plugin.extra = hooks("")
+        await k.create("good", [box("app", SLEEP, 1)])
+        pod = await k.phase("good", "Running")
+        for name in ("createRuntime", "createContainer"):
+            notes = json.loads((short_dir / f"{name}.state").read_text())["annotations"]
+            assert notes["io.kubernetes.cri.sandbox-uid"] == pod["metadata"]["uid"]
+            assert notes["io.kubernetes.cri.container-name"] == "app"
+        bundle = (short_dir / "createRuntime.cwd").read_text().strip()
+        inside = (short_dir / "createContainer.cwd").read_text().strip()
+        assert json.loads(Path(bundle, "config.json").read_text())["root"]["path"] == inside
+        plugin.extra = hooks("not yours")
+        await k.create("bad", [box("app", SLEEP, 1)], restartPolicy="Never")
+        pod = await k.phase("bad", "Failed")
+        end = state(pod, "app")["terminated"]
+        assert (end["reason"], end["exitCode"]) == ("StartError", 128)
+        assert "error running hook: exit status 3, stdout: , stderr: not yours" in end["message"]
 
 
 async def test_deletion_asks_then_kills_and_leaves_nothing(short_dir, kube) -> None:
@@ -340,25 +367,28 @@ async def test_deletion_asks_then_kills_and_leaves_nothing(short_dir, kube) -> N
 
 async def test_reduced_mode_leads_to_the_same_places(short_dir, kube, late_plugin) -> None:
     spec = NodeSpec("n1", reduced=True, image_env={"HAMI_SIM_DEV": "/dev"})
-    async with Cluster(short_dir, [spec]) as cluster, kube(cluster.url) as k:
-        async with late_plugin(cluster.node("n1"), 2) as plugin:
-            limits, library = short_dir / "limits", short_dir / "libs"
-            for folder in (limits, library):
-                folder.mkdir()
-            (limits / "limits").write_text("here\n")
-            (short_dir / "zero").write_text("device\n")
-            plugin.extra = {
-                "mounts": [{"hostPath": str(limits), "containerPath": "/usr/local/vgpu/limits"},
-                           {"hostPath": str(library), "containerPath": "/usr/local/nvidia/lib64"}],
-                "deviceNodes": [{"path": "/dev/accelerator0", "hostPath": str(short_dir / "zero")}],
-            }  # fmt: skip
-            script = "cat $HAMI_VGPU_ROOT/limits/limits $HAMI_SIM_DEV/accelerator0; readlink -f $LD_LIBRARY_PATH"
-            await k.create("a", [box("app", script, 1)], restartPolicy="Never")
-            pod = await k.phase("a", "Succeeded")
-            assert pod["status"]["containerStatuses"][0]["imageID"] == "reduced"
-            log = (await k.log("a", "app")).splitlines()
-            assert log[0].startswith("[reduced")
-            assert log[1:] == ["here", "device", str(library)]
+    async with (
+        Cluster(short_dir, [spec]) as cluster,
+        kube(cluster.url) as k,
+        late_plugin(cluster.node("n1"), 2) as plugin,
+    ):
+        limits, library = short_dir / "limits", short_dir / "libs"
+        for folder in (limits, library):
+            folder.mkdir()
+        (limits / "limits").write_text("here\n")
+        (short_dir / "zero").write_text("device\n")
+        plugin.extra = {
+            "mounts": [{"hostPath": str(limits), "containerPath": "/usr/local/vgpu/limits"},
+                       {"hostPath": str(library), "containerPath": "/usr/local/nvidia/lib64"}],
+            "deviceNodes": [{"path": "/dev/accelerator0", "hostPath": str(short_dir / "zero")}],
+        }  # fmt: skip
+        script = "cat $HAMI_VGPU_ROOT/limits/limits $HAMI_SIM_DEV/accelerator0; readlink -f $LD_LIBRARY_PATH"
+        await k.create("a", [box("app", script, 1)], restartPolicy="Never")
+        pod = await k.phase("a", "Succeeded")
+        assert pod["status"]["containerStatuses"][0]["imageID"] == "reduced"
+        log = (await k.log("a", "app")).splitlines()
+        assert log[0].startswith("[reduced")
+        assert log[1:] == ["here", "device", str(library)]
 
 
 async def test_podresources_shows_apps_and_sidecars(short_dir, kube, late_plugin) -> None:
@@ -382,32 +412,79 @@ async def test_podresources_shows_apps_and_sidecars(short_dir, kube, late_plugin
 
 
 async def test_registration_is_checked(short_dir) -> None:
-    async with Cluster(short_dir, [FAST]) as cluster:
-        async with grpc.aio.insecure_channel(f"unix://{cluster.node('n1').plugin_dir / 'kubelet.sock'}") as channel:
-            stub = rpc.RegistrationStub(channel)
-            good = {"version": "v1beta1", "endpoint": "x.sock", "resource_name": KIND}
-            for field, value, text in (("version", "v1", "is not supported"), ("resource_name", "gpu", "is invalid")):
-                with pytest.raises(grpc.aio.AioRpcError, match=text):
-                    await stub.Register(api.RegisterRequest(**{**good, field: value}))
+    async with (
+        Cluster(short_dir, [FAST]) as cluster,
+        grpc.aio.insecure_channel(f"unix://{cluster.node('n1').plugin_dir / 'kubelet.sock'}") as channel,
+    ):
+        stub = rpc.RegistrationStub(channel)
+        good = {"version": "v1beta1", "endpoint": "x.sock", "resource_name": KIND}
+        for field, value, text in (("version", "v1", "is not supported"), ("resource_name", "gpu", "is invalid")):
+            with pytest.raises(grpc.aio.AioRpcError, match=text):
+                await stub.Register(api.RegisterRequest(**{**good, field: value}))
 
 
-@pytest.mark.parametrize("seed", [random.SystemRandom().randrange(1 << 30)])
-async def test_a_wave_of_pods_in_random_order(short_dir, kube, late_plugin, seed) -> None:
+async def wave(short_dir, kube, late_plugin, *, seed: int, pods: int) -> None:
     """Every container of many pods submitted at once finds its own name, whatever order ids come in."""
     rng = random.Random(seed)
-    async with Cluster(short_dir, [NodeSpec("n1", seed=seed)]) as cluster, kube(cluster.url) as k:
-        async with late_plugin(cluster.node("n1"), 40):
-            wanted = []
-            for index in range(10):
-                inits = [box(f"i{n}", "echo $IDENTITY", rng.randint(1, 3)) for n in range(rng.randint(0, 2))]
-                apps = [box(f"c{n}", "echo $IDENTITY; sleep 300", rng.randint(1, 2)) for n in range(rng.randint(1, 2))]
-                wanted.append((f"p{index}", inits, apps))
-            made = await asyncio.gather(*(k.create(name, apps, initContainers=inits) for name, inits, apps in wanted))
-            for pod, (name, inits, apps) in zip(made, wanted, strict=True):
-                await k.until(
-                    name, lambda p: all(c.get("ready") for c in p["status"].get("containerStatuses") or [{}]), 120
-                )
-                for container in [*inits, *apps]:
-                    assert await k.log(name, container["name"]) == f"{pod['metadata']['uid']}/{container['name']}\n", (
-                        seed
-                    )
+    wanted = []
+    for index in range(pods):
+        inits = [box(f"i{n}", "echo $IDENTITY", rng.randint(1, 3)) for n in range(rng.randint(0, 2))]
+        side = [box("side", "echo $IDENTITY; sleep 300", 1, restartPolicy="Always")] * rng.randint(0, 1)
+        apps = [box(f"c{n}", "echo $IDENTITY; sleep 300", rng.randint(1, 2)) for n in range(rng.randint(1, 2))]
+        wanted.append((f"p{index}", rng.sample([*inits, *side], len(inits) + len(side)), apps))
+    async with (
+        Cluster(short_dir, [NodeSpec("n1", seed=seed)]) as cluster,
+        kube(cluster.url) as k,
+        late_plugin(cluster.node("n1"), pods * 8) as plugin,
+    ):
+        made = await asyncio.gather(*(k.create(name, apps, initContainers=inits) for name, inits, apps in wanted))
+        for pod, (name, inits, apps) in zip(made, wanted, strict=True):
+            await k.until(
+                name, lambda p: all(c.get("ready") for c in p["status"].get("containerStatuses") or [{}]), 150
+            )
+            for container in [*inits, *apps]:
+                assert await k.log(name, container["name"]) == f"{pod['metadata']['uid']}/{container['name']}\n", seed
+        held = {(e["PodUID"], e["ContainerName"]): ids(e) for e in plugin.entries()}
+        for (uid, _), mine in held.items():
+            assert not any(mine & others for (u, _), others in held.items() if u != uid), seed
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_a_wave_of_pods_in_random_order(short_dir, kube, late_plugin, seed) -> None:
+    await wave(short_dir, kube, late_plugin, seed=seed, pods=10)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+async def test_a_hundred_pods_at_once(short_dir, kube, late_plugin) -> None:
+    await wave(short_dir, kube, late_plugin, seed=random.SystemRandom().randrange(1 << 30), pods=100)
+
+
+async def test_a_container_whose_shim_is_killed_ends_and_starts_again(short_dir, kube) -> None:
+    async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
+        await k.create("a", [box("app", "echo pid $$$$; exec sleep 297")])
+        pid = int((await k.until_log("a", "app", "pid")).split()[1])
+        shim = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        os.kill(shim, signal.SIGKILL)
+        pod = await k.until("a", lambda p: p["status"]["containerStatuses"][0]["restartCount"] == 1)
+        end = pod["status"]["containerStatuses"][0]["lastState"]["terminated"]
+        assert (end["exitCode"], end["reason"]) == (137, "ContainerStatusUnknown")
+        assert launch.start_time(pid) == 0  # a zombie at most
+
+
+async def test_every_part_can_be_killed_while_pods_arrive(short_dir, kube, late_plugin) -> None:
+    spec = NodeSpec("n1", resync_seconds=2, crash_seconds=0.2, settle_seconds=30)
+    config = {"leaderElection": {"leaseDuration": "1s", "renewDeadline": "800ms", "retryPeriod": "200ms"}}
+    async with (
+        Cluster(short_dir, [spec], config) as cluster,
+        kube(cluster.url) as k,
+        late_plugin(cluster.node("n1"), 8) as plugin,
+    ):
+        for index, part in enumerate(["apiserver", "scheduler", "kubelet:n1"]):
+            pod = await k.create(f"p{index}", [box("app", "echo $IDENTITY; sleep 300", 1)])
+            await cluster.restart(part)
+            if part.startswith("kubelet"):
+                await plugin.stop()
+                await plugin.start()
+            await k.phase(f"p{index}", "Running")
+            assert await k.until_log(f"p{index}", "app", "/") == f"{pod['metadata']['uid']}/app\n"

@@ -61,26 +61,28 @@ async def test_filter_prioritize_bind_decide(short_dir, kube, extender) -> None:
 
 
 async def test_refusals_are_told_and_tried_again(short_dir, kube, extender) -> None:
-    async with Cluster(short_dir, [NodeSpec("n1"), NodeSpec("n2")], scheduler_config=extender.config()) as cluster:
-        async with kube(cluster.url) as k:
-            extender.on_bind = binder(k, "late")
-            extender.refuse = {"n1": "card 0: needs 4000 MiB, has 1000", "n2": "card 0: needs 4000 MiB, has 1000"}
-            await k.create("a", [GPU])
-            pod = await k.until("a", lambda p: p["status"].get("conditions"))
-            (condition,) = pod["status"]["conditions"]
-            expected = "0/2 nodes are available: 2 card 0: needs 4000 MiB, has 1000."
-            assert (condition["type"], condition["status"], condition["reason"]) == (
-                "PodScheduled",
-                "False",
-                "Unschedulable",
-            )
-            assert condition["message"] == expected
-            assert expected in await k.events("FailedScheduling")
-            # Nothing happens by itself; an event of the cluster moves the pod back.
-            extender.refuse = {}
-            node = {"metadata": {"annotations": {"example.test/changed": "1"}}}
-            await k.client.call("PATCH", "/api/v1/nodes/n1", node, patch="merge")
-            await k.until("a", lambda p: p["spec"].get("nodeName"))
+    async with (
+        Cluster(short_dir, [NodeSpec("n1"), NodeSpec("n2")], scheduler_config=extender.config()) as cluster,
+        kube(cluster.url) as k,
+    ):
+        extender.on_bind = binder(k, "late")
+        extender.refuse = {"n1": "card 0: needs 4000 MiB, has 1000", "n2": "card 0: needs 4000 MiB, has 1000"}
+        await k.create("a", [GPU])
+        pod = await k.until("a", lambda p: p["status"].get("conditions"))
+        (condition,) = pod["status"]["conditions"]
+        expected = "0/2 nodes are available: 2 card 0: needs 4000 MiB, has 1000."
+        assert (condition["type"], condition["status"], condition["reason"]) == (
+            "PodScheduled",
+            "False",
+            "Unschedulable",
+        )
+        assert condition["message"] == expected
+        assert expected in await k.events("FailedScheduling")
+        # Nothing happens by itself; an event of the cluster moves the pod back.
+        extender.refuse = {}
+        node = {"metadata": {"annotations": {"example.test/changed": "1"}}}
+        await k.client.call("PATCH", "/api/v1/nodes/n1", node, patch="merge")
+        await k.until("a", lambda p: p["spec"].get("nodeName"))
 
 
 async def test_a_failed_bind_is_tried_again(short_dir, kube, extender) -> None:
@@ -113,28 +115,30 @@ async def test_an_extender_that_is_down(short_dir, kube, extender) -> None:
 
 
 async def test_in_tree_rules(short_dir, kube) -> None:
-    async with Cluster(short_dir, [NodeSpec("n1"), NodeSpec("n2")], {"podMaxBackoffSeconds": 1}) as cluster:
-        async with kube(cluster.url) as k:
-            for name in ("n1", "n2"):
-                status = {"status": {"allocatable": {"example.test/thing": "2"}}}
-                await k.client.call("PATCH", f"/api/v1/nodes/{name}/status", status, patch="merge")
-            await k.client.call("PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": True}}, patch="merge")
-            thing = {**PLAIN, "resources": {"limits": {"example.test/thing": "2"}}}
-            await k.create("first", [thing])
-            assert (await k.until("first", lambda p: p["spec"].get("nodeName")))["spec"]["nodeName"] == "n1"
-            await k.create("second", [thing])
-            pod = await k.until("second", lambda p: p["status"].get("conditions"))
-            text = "0/2 nodes are available: 1 Insufficient example.test/thing, 1 node(s) were unschedulable."
-            assert pod["status"]["conditions"][0]["message"] == text
-            taint = {"key": "example.test/taint", "value": "v", "effect": "NoSchedule"}
-            await k.client.call(
-                "PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": None, "taints": [taint]}}, patch="merge"
-            )
-            await k.create("third", [PLAIN], tolerations=[{"key": "example.test/taint", "operator": "Exists"}],
-                           nodeSelector={"kubernetes.io/hostname": "n2"})  # fmt: skip
-            assert (await k.until("third", lambda p: p["spec"].get("nodeName")))["spec"]["nodeName"] == "n2"
-            await k.client.call("DELETE", "/api/v1/namespaces/default/pods/first")
-            assert (await k.until("second", lambda p: p["spec"].get("nodeName")))["spec"]["nodeName"] == "n1"
+    async with (
+        Cluster(short_dir, [NodeSpec("n1"), NodeSpec("n2")], {"podMaxBackoffSeconds": 1}) as cluster,
+        kube(cluster.url) as k,
+    ):
+        for name in ("n1", "n2"):
+            status = {"status": {"allocatable": {"example.test/thing": "2"}}}
+            await k.client.call("PATCH", f"/api/v1/nodes/{name}/status", status, patch="merge")
+        await k.client.call("PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": True}}, patch="merge")
+        thing = {**PLAIN, "resources": {"limits": {"example.test/thing": "2"}}}
+        await k.create("first", [thing])
+        assert (await k.until("first", lambda p: p["spec"].get("nodeName")))["spec"]["nodeName"] == "n1"
+        await k.create("second", [thing])
+        pod = await k.until("second", lambda p: p["status"].get("conditions"))
+        text = "0/2 nodes are available: 1 Insufficient example.test/thing, 1 node(s) were unschedulable."
+        assert pod["status"]["conditions"][0]["message"] == text
+        taint = {"key": "example.test/taint", "value": "v", "effect": "NoSchedule"}
+        await k.client.call(
+            "PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": None, "taints": [taint]}}, patch="merge"
+        )
+        await k.create("third", [PLAIN], tolerations=[{"key": "example.test/taint", "operator": "Exists"}],
+                       nodeSelector={"kubernetes.io/hostname": "n2"})  # fmt: skip
+        assert (await k.until("third", lambda p: p["spec"].get("nodeName")))["spec"]["nodeName"] == "n2"
+        await k.client.call("DELETE", "/api/v1/namespaces/default/pods/first")
+        assert (await k.until("second", lambda p: p["spec"].get("nodeName")))["spec"]["nodeName"] == "n1"
 
 
 async def test_the_lease_names_host_and_changes_hands(short_dir, kube) -> None:
