@@ -376,7 +376,6 @@ class Inventory:
                 position = family.apply(use, entry.pod, sign)
                 if position >= 0:
                     self._cluster.refresh_card(node, use.family, position)
-        self._cluster.refresh_score(node)
 
     # --- what is ------------------------------------------------------------------------------------------------
 

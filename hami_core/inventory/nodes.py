@@ -29,7 +29,7 @@ class FamilyDevices:
     instance, or the other way round, takes no new pods until that has ended: nobody knows what is free on it.
     """
 
-    __slots__ = ("_muddled", "cores", "devices", "memory", "mig", "pods", "positions", "slots", "totals")
+    __slots__ = ("_muddled", "cores", "devices", "memory", "mig", "pods", "positions", "slots", "totals", "used")
 
     def __init__(self, devices: Iterable[Device]) -> None:
         unique: dict[str, Device] = {}
@@ -42,6 +42,7 @@ class FamilyDevices:
             sum(d.cores for d in self.devices),
             sum(d.memory_mib for d in self.devices),
         )
+        self.used = [0, 0, 0]
         self.slots = [0] * len(self.devices)
         self.memory = [0] * len(self.devices)
         self.cores = [0] * len(self.devices)
@@ -67,9 +68,14 @@ class FamilyDevices:
         device = self.devices[position]
         if use.unplaced if device.mode == MIG_MODE else use.mig:
             self._muddled[position] += sign
+        memory = min(use.memory_mib, device.memory_mib * use.slots)
+        cores = min(use.cores, device.cores * use.slots)
         self.slots[position] += sign * use.slots
-        self.memory[position] += sign * min(use.memory_mib, device.memory_mib * use.slots)
-        self.cores[position] += sign * min(use.cores, device.cores * use.slots)
+        self.memory[position] += sign * memory
+        self.cores[position] += sign * cores
+        self.used[0] += sign * use.slots
+        self.used[1] += sign * cores
+        self.used[2] += sign * memory
         if sign > 0:
             self.mig[position] += use.mig
             self.pods[position] += (pod,)
@@ -114,7 +120,7 @@ class FamilyDevices:
     def sums(self) -> tuple[Sequence[object], ...]:
         """Everything that `apply` changes, in a form that compares regardless of the order of bookings."""
         mig = [sorted(placements, key=_extent) for placements in self.mig]
-        return self.slots, self.memory, self.cores, self._muddled, mig
+        return self.slots, self.memory, self.cores, self.used, self._muddled, mig
 
 
 _T = TypeVar("_T")
@@ -141,9 +147,7 @@ class Node:
     def totals(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
         """(used, total) of slots, cores and memory over all devices of all vendors."""
         kinds = self.families.values()
-        slots = (sum(sum(f.slots) for f in kinds), sum(f.totals[0] for f in kinds))
-        cores = (sum(sum(f.cores) for f in kinds), sum(f.totals[1] for f in kinds))
-        memory = (sum(sum(f.memory) for f in kinds), sum(f.totals[2] for f in kinds))
+        slots, cores, memory = ((sum(f.used[i] for f in kinds), sum(f.totals[i] for f in kinds)) for i in range(3))
         return slots, cores, memory
 
     def cards(self, words: Sequence[str]) -> dict[str, list[Card]]:

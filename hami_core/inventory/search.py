@@ -47,6 +47,7 @@ class Search:
 
     def run(self, plan: Plan, names: Sequence[str] | RawNames, limit: int, quota: QuotaBook) -> FilterOutcome:
         """Rank the nodes named."""
+        self._cluster.settle()
         asked = self._names.find(names)
         query = Query(plan, self._cluster, self._nodes, quota)
         best, fitting, refused = query.answer(asked.mask, limit)

@@ -115,21 +115,43 @@ class Table:
         modes = self.rules.family.account_modes
         self.count[column] = len(family.devices)
         self._ids[column] = tuple(device.id for device in family.devices)
-        for at, device in enumerate(family.devices):
-            self.numas.add(device.numa)
+        devices = family.devices
+        for at, device in enumerate(devices):
             self.places.setdefault(device.id, []).append((column, at))
-            self.kind[at, column] = self._number(device.kind)
-            self.total_memory[at, column] = device.memory_mib
-            self.total_cores[at, column] = device.cores
-            self.slots[at, column] = device.slots
-            self.numa[at, column] = device.numa
-            self.slots_f[at, column] = device.slots or 1
-            self.cores_f[at, column] = device.cores or 1
-            self.memory_f[at, column] = device.memory_mib or 1
-            self.live[at, column] = bool(device.slots and device.cores and device.memory_mib)
-            if self.rules.account is not None and (modes is None or device.mode in modes):
-                self.odd[column] = True
-            self.update(column, at, family)
+        if self.rules.account is not None:
+            self.odd[column] = modes is None or any(device.mode in modes for device in devices)
+        self.numas.update(device.numa for device in devices)
+        whole = {
+            "kind": [self._number(d.kind) for d in devices],
+            "total_memory": [d.memory_mib for d in devices],
+            "total_cores": [d.cores for d in devices],
+            "slots": [d.slots for d in devices],
+            "numa": [d.numa for d in devices],
+            "slots_f": [d.slots or 1 for d in devices],
+            "cores_f": [d.cores or 1 for d in devices],
+            "memory_f": [d.memory_mib or 1 for d in devices],
+            "live": [bool(d.slots and d.cores and d.memory_mib) for d in devices],
+            "used": [_clamp(n) for n in family.slots],
+            "used_memory": [_clamp(n) for n in family.memory],
+            "used_cores": [_clamp(n) for n in family.cores],
+            "free_memory": [_clamp(d.memory_mib - n) for d, n in zip(devices, family.memory, strict=True)],
+            "free_cores": [_clamp(d.cores - n) for d, n in zip(devices, family.cores, strict=True)],
+            "static": [self._static(family, at) for at in range(len(devices))],
+        }
+        for name, values in whole.items():
+            getattr(self, name)[: len(devices), column] = values
+
+    def _static(self, family: FamilyDevices, at: int) -> int:
+        """Failed checks that do not depend on the request."""
+        device, cores = family.devices[at], family.cores[at]
+        bits = 0 if family.healthy(at) else UNHEALTHY
+        if device.cordoned:
+            bits |= CORDONED
+        if family.slots[at] >= device.slots:
+            bits |= SLOTS
+        if device.cores and cores == device.cores and self.rules.family.full_card_rule:
+            bits |= SOLD_OUT
+        return bits
 
     def update(self, column: int, at: int, family: FamilyDevices) -> None:
         """Write what is booked on one device."""
@@ -139,14 +161,7 @@ class Table:
         self.used_cores[at, column] = _clamp(cores)
         self.free_memory[at, column] = _clamp(device.memory_mib - memory)
         self.free_cores[at, column] = _clamp(device.cores - cores)
-        bits = 0 if family.healthy(at) else UNHEALTHY
-        if device.cordoned:
-            bits |= CORDONED
-        if used >= device.slots:
-            bits |= SLOTS
-        if device.cores and cores == device.cores and self.rules.family.full_card_rule:
-            bits |= SOLD_OUT
-        self.static[at, column] = bits
+        self.static[at, column] = self._static(family, at)
 
     def _number(self, kind: DeviceKind) -> int:
         number = self._kind_number.get(kind)
@@ -166,7 +181,7 @@ class Cluster:
         columns: Column per node name.
         open: Nodes that take new pods.
         version: Grows when nodes come, go, open or close.
-        scores: Node score per column, float32.
+        scores: Node score per column, float32; up to date after `settle`.
     """
 
     def __init__(self, rules: Mapping[str, VendorRules]) -> None:
@@ -179,6 +194,7 @@ class Cluster:
         self.scores = np.zeros(0, np.float32)
         self._rules = rules
         self._free: list[int] = []
+        self._stale: dict[str, Node] = {}
         self._ranks = np.zeros(0, np.int64)
         self._ranked_version = -1
 
@@ -198,7 +214,7 @@ class Cluster:
         for word, family in node.families.items():
             if word in self._rules:
                 self._table(word).fill(node.column, family)
-        self.refresh_score(node)
+        self._stale[node.facts.name] = node
 
     def remove_node(self, node: Node) -> None:
         """Empty a node's column."""
@@ -207,6 +223,7 @@ class Cluster:
             if table.count[column]:
                 table.clear(column)
         del self.columns[node.facts.name]
+        self._stale.pop(node.facts.name, None)
         self.names[column] = ""
         self.open[column] = False
         self.scores[column] = 0
@@ -215,13 +232,16 @@ class Cluster:
         node.column = -1
 
     def refresh_card(self, node: Node, word: str, at: int) -> None:
-        """Write what is booked on one device."""
+        """Write what is booked on one device; the node's score follows with `settle`."""
         if word in self.tables:
             self.tables[word].update(node.column, at, node.families[word])
+        self._stale[node.facts.name] = node
 
-    def refresh_score(self, node: Node) -> None:
-        """Write a node's score, after its cards."""
-        self.scores[node.column] = node_score(*node.totals())
+    def settle(self) -> None:
+        """Write the scores of the nodes that changed since the last time."""
+        for node in self._stale.values():
+            self.scores[node.column] = node_score(*node.totals())
+        self._stale.clear()
 
     def keys(self, *, low_first: bool) -> np.ndarray:
         """Sort keys of all nodes, unique, greatest best: score (or its opposite), then the smaller name.

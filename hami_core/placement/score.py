@@ -13,16 +13,14 @@ if TYPE_CHECKING:
     from hami_core.model import Weights
 
 _FLOAT32: Final = struct.Struct("f")
+_THREE: Final = struct.Struct("3f")
+_SIX: Final = struct.Struct("6f")
 
 
 def float32(value: float) -> float:
     """Round to the nearest float32."""
     rounded: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
     return rounded
-
-
-def _ratio(part: int, whole: int) -> float:
-    return float32(float32(part) / float32(whole))
 
 
 def device_score(
@@ -41,11 +39,12 @@ def device_score(
     """
     if not (slots[1] and cores[1] and memory[1]):
         return 0.0
-    parts = (_ratio(*slots), _ratio(*cores), _ratio(*memory))
+    s, all_s, c, all_c, m, all_m = _SIX.unpack(_SIX.pack(*slots, *cores, *memory))
+    s, c, m = _THREE.unpack(_THREE.pack(s / all_s, c / all_c, m / all_m))
     if weights is not None:
-        factors = (weights.slot, weights.core, weights.memory)
-        parts = tuple(float32(float32(f) * p) for f, p in zip(factors, parts, strict=True))  # type: ignore[assignment]
-    return float32(10 * float32(float32(parts[0] + parts[1]) + parts[2]))
+        ws, wc, wm = _THREE.unpack(_THREE.pack(weights.slot, weights.core, weights.memory))
+        s, c, m = _THREE.unpack(_THREE.pack(ws * s, wc * c, wm * m))
+    return float32(10 * float32(float32(s + c) + m))
 
 
 def node_score(slots: tuple[int, int], cores: tuple[int, int], memory: tuple[int, int]) -> float:
