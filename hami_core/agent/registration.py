@@ -37,6 +37,7 @@ class NodeWriter:
         self._node = node
         self._annotations: dict[str, str] = {}
         self._labels: dict[str, str] = {}
+        self._returned: tuple[str, Node] | None = None
         self._wake = asyncio.Event()
         self.informer.on_change(lambda _old, _new: self._wake.set())
 
@@ -71,10 +72,15 @@ class NodeWriter:
         node = self.node
         if node is None:
             return
+        seen = node.metadata.resource_version
+        if self._returned and self._returned[0] == seen:
+            # The watch has not caught up with our last write; what that returned is newer.
+            node = self._returned[1]
         annotations = _difference(self._annotations, node.metadata.annotations)
         labels = _difference(self._labels, node.metadata.labels)
         if annotations or labels:
-            await self._api.patch(NODES, self._node, metadata_patch(annotations=annotations, labels=labels))
+            patch = metadata_patch(annotations=annotations, labels=labels)
+            self._returned = seen, await self._api.patch(NODES, self._node, patch)
             self.written += 1
             log.info("node object written", keys=sorted({*annotations, *labels}))
         self.is_current = True

@@ -36,7 +36,13 @@ class Bed:
     async def __aenter__(self) -> Bed:
         sim.create(self.gpus, "a100x2")
         (self.root / "signing.pub").write_bytes(public_key_pem(self.key.public_key()))
-        spec = NodeSpec("n1", image_env={"HAMI_SIM_STATE": str(self.gpus)}, shared=[self.gpus], resync_seconds=1.0)
+        spec = NodeSpec(
+            "n1",
+            image_env={"HAMI_SIM_STATE": str(self.gpus)},
+            shared=[self.gpus],
+            resync_seconds=1.0,
+            settle_seconds=4.0,
+        )
         self.cluster = Cluster(self.root / "c", nodes=[spec], scheduler_config=None)
         await self.cluster.__aenter__()
         self.http = aiohttp.ClientSession(self.cluster.url)
@@ -60,6 +66,7 @@ class Bed:
             "HAMI_NVIDIA_DRIVER_LIBRARIES": f"{libraries}/libcuda.so.1,{libraries}/libnvidia-ml.so.1",
             "HAMI_NVIDIA_CONTAINER_LIBRARY_DIR": "/usr/local/nvidia/lib64",
             "HAMI_NVIDIA_SPLIT_COUNT": "4",
+            "HAMI_NVIDIA_XID_RECOVERY_S": "1",
         }
         command = [
             *(sys.executable, "-m", "hami_core", "agent", "--vendor=nvidia", "--node-name=n1"),
@@ -172,6 +179,11 @@ async def test_from_registration_to_limits_and_through_restarts(bed):
     assert "CUDA_DEVICE_MEMORY_LIMIT_0=1000m" in text
 
     await bed.run("b", [(second.id, 500)], f"{SHOW}; sleep 300")
+
+    async def runs() -> bool:
+        return f"device {second.id} {500 << 20}" in await bed.log("b")
+
+    await bed.until(runs, "pod b to run")
     bed.stop(signal.SIGKILL)
     bed.start()
     await bed.until(bed.ready, "the agent to be ready again")
@@ -181,10 +193,7 @@ async def test_from_registration_to_limits_and_through_restarts(bed):
     assert f"device {first.id} {300 << 20}" in text
     assert f"device {second.id} {400 << 20}" in text
 
-    async def runs() -> bool:
-        return f"device {second.id} {500 << 20}" in await bed.log("b")
-
-    await bed.until(runs, "pod b to run")
+    assert await bed.phase("b") == "Running"
     status, metrics = await bed.get("/metrics")
     assert status == 200
     assert 'hami_vgpu_memory_limit_bytes{container="main"' in metrics
