@@ -17,6 +17,7 @@ from hami_core.vendorkit.locks import (
     CAMBRICON_LOCK_TIMEOUT,
     NODE_LOCK_TIMEOUT,
     LockVerdict,
+    contention_text,
     format_lock,
     format_time_lock,
     judge_lock,
@@ -87,8 +88,7 @@ class NodeLocks:
         end = loop.time() + self._wait_s
         while not await self._try(node, pod, key, protocol):
             if loop.time() >= end:
-                problem = f"node {node} is locked: node lock contention"
-                raise KubeError(f"lock {node}", 0, problem, retryable=True)
+                raise KubeError(f"lock {node}", 0, contention_text(node, self._expiry), retryable=True)
             await asyncio.sleep(RETRY_S)
 
     async def _try(self, node: str, pod: Pod, key: str, protocol: str) -> bool:

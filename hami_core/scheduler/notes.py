@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING, Final
 
 from hami_core.kube.events import EventRecorder, reference
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 5
 """Names an event lists; HAMi lists them all."""
-EXPLAINED: Final = 20
-"""Up to so many candidate nodes an event says in amounts what is missing."""
+EXPLAINED: Final = 3
+"""For so many nodes an event says in amounts what is missing."""
 
 
 class Notes:
@@ -40,9 +41,9 @@ class Notes:
             self._recorder.record(target, "Warning", "FilteringFailed", f"{len(names)} nodes {word}({listed(names)})")
         total = len(outcome.refused)
         message = f"no available node, {total} nodes do not meet"
-        candidates = [name for names in by_reason.values() for name in names]
-        if 0 < total <= EXPLAINED:
-            parts = [self._cluster.inventory.explain_text(wanted, name) for name in sorted(candidates)]
+        candidates = heapq.nsmallest(EXPLAINED, (name for names in by_reason.values() for name in names))
+        parts = [self._cluster.inventory.explain_text(wanted, name) for name in candidates]
+        if parts:
             message += ": " + "; ".join(dict.fromkeys(parts))
         self._recorder.record(target, "Warning", "FilteringFailed", message)
 

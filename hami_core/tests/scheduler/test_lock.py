@@ -60,7 +60,7 @@ async def test_a_lock_held_by_a_live_pod_is_waited_for_then_refused_and_the_plac
     await server.put("pods", pod("holder"))
     await lock_as(server, keys.NODE_LOCK, format_lock(datetime.now(UTC), "default", "holder"))
     p = await server.put("pods", pod("a"))
-    assert "node n1 is locked: node lock contention" in await client.bind(p, "n1")
+    assert "node n1 has been locked within 5m0s: node lock contention" in await client.bind(p, "n1")
     assert locks(server).keys() == {keys.NODE_LOCK}, "the other lock was given back"
     assert not list(client.scheduler.cluster.inventory.bookings())
 
