@@ -3,8 +3,8 @@
     python sim/gen_stubs.py [--check]
 
 The names come from the prototype tables ``spec/*_prototypes.tsv``. A function is implemented if one of our C files
-defines ``sim_<name>``; its wrapper looks for injected faults and calls it. A ``_ptsz`` or ``_ptds`` variant of it calls it
-with the per-thread stream in place of the default one. Every other exported name answers "not supported".
+defines ``sim_<name>``; its wrapper looks for injected faults and calls it. A ``_ptsz`` or ``_ptds`` variant of it calls
+it with the per-thread stream in place of the default one. Every other exported name answers "not supported".
 ``--check`` writes nothing and fails if a file would change.
 """
 
@@ -20,9 +20,9 @@ HERE = Path(__file__).resolve().parent
 SPEC = HERE.parent / "spec"
 NOTE = "/* Written by sim/gen_stubs.py. Do not edit. */\n"
 DEFINITION = re.compile(
-    r"^(CUresult|nvmlReturn_t|const char \*)\s*sim_((?:cu|nvml)[A-Z]\w+)\(([^{;]*?)\)\s*\{", re.M | re.S
+    r"^(CUresult|nvmlReturn_t|const char \*)\s*sim_((?:cu|nvml)[A-Z]\w+)\(([^{;]*?)\)\s*\{", re.MULTILINE | re.DOTALL
 )
-SCALAR = re.compile(r"^SIM_SCALAR\((nvml\w+),", re.M)
+SCALAR = re.compile(r"^SIM_SCALAR\((nvml\w+),", re.MULTILINE)
 
 # Older exported names whose arguments are those of a newer one.
 SAME_AS = {
@@ -70,6 +70,7 @@ class Definition:
 
     @property
     def arguments(self) -> list[str]:
+        """The parameters' names."""
         return [re.findall(r"\w+", p.split("[")[0])[-1] for p in self.parameters]
 
 
@@ -101,6 +102,7 @@ def fnv1a(name: str) -> int:
 
 
 def hashes(symbol: Symbol) -> str:
+    """C text of what faults know a symbol by."""
     return f"{fnv1a(symbol.name):#018x}ull, {fnv1a(symbol.base):#018x}ull"
 
 
@@ -143,6 +145,7 @@ def wrapper(symbol: Symbol, defined: dict[str, Definition], result: str, unsuppo
 
 
 def prototypes(defined: dict[str, Definition], guard: str, include: str) -> str:
+    """Header with the implemented functions."""
     lines = [
         f"{d.result}{'' if d.result.endswith('*') else ' '}sim_{d.name}({', '.join(d.parameters) or 'void'});\n"
         for d in sorted(defined.values(), key=lambda d: d.name)
@@ -151,10 +154,12 @@ def prototypes(defined: dict[str, Definition], guard: str, include: str) -> str:
 
 
 def version_script(names: list[str]) -> str:
+    """Linker script: these names and no others."""
     return NOTE + "{\n    global:\n" + "".join(f"        {n};\n" for n in names) + "    local:\n        *;\n};\n"
 
 
 def exports(rows: list[Symbol], defined: dict[str, Definition], result: str, unsupported: str, head: str) -> str:
+    """All exported functions of one library."""
     return NOTE + head + "\n" + "\n".join(wrapper(s, defined, result, unsupported) for s in rows)
 
 
@@ -169,6 +174,7 @@ def entries(rows: list[Symbol]) -> str:
 
 
 def errors(table: str) -> str:
+    """The table behind cuGetErrorName, cuGetErrorString and nvmlErrorString."""
     rows = [r.split("\t") for r in (HERE / "data" / table).read_text().splitlines() if not r.startswith("#")]
     lines = "".join(f'    {{{value}, "{name}", "{text}"}},\n' for value, name, text in rows)
     return f"\nconst struct sim_error sim_errors[] = {{\n{lines}}};\nconst size_t sim_error_count = {len(rows)};\n"
@@ -200,6 +206,7 @@ def generate() -> dict[str, str]:
 
 
 def main() -> None:
+    """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="fail if a generated file is out of date")
     check = parser.parse_args().check

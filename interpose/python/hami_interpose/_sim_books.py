@@ -33,7 +33,7 @@ def fill(profile: dict[str, Any], cards: list[dict[str, Any]]) -> layout.Books:
     return books
 
 
-def _fill_device(device: Any, card: dict[str, Any]) -> None:
+def _fill_device(device: layout.Device, card: dict[str, Any]) -> None:
     device.name = card["product"].encode()
     device.uuid[:] = uuid.UUID(card["uuid"]).bytes
     for name in ("serial", "board_part", "vbios"):
@@ -70,7 +70,7 @@ def _fill_device(device: Any, card: dict[str, Any]) -> None:
     _fill_mig(device, card)
 
 
-def _fill_links(device: Any, card: dict[str, Any]) -> None:
+def _fill_links(device: layout.Device, card: dict[str, Any]) -> None:
     device.link_count = min(len(card["links"]), layout.MAX_LINKS)
     for link, description in zip(device.links, card["links"], strict=False):
         to_gpu = description["to"] == "gpu"
@@ -80,7 +80,7 @@ def _fill_links(device: Any, card: dict[str, Any]) -> None:
         link.pci_device_id = int(card["pci_device_id"], 16) if to_gpu else 0x22A310DE
 
 
-def _fill_mig(device: Any, card: dict[str, Any]) -> None:
+def _fill_mig(device: layout.Device, card: dict[str, Any]) -> None:
     device.mig_profile_count = len(card["mig_profiles"])
     for row in device.mig_profiles:
         row.profile = -1

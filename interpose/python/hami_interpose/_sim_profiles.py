@@ -64,7 +64,7 @@ def load(profile: str | Path) -> dict[str, Any]:
     return check({"name": text, "devices": [{"model": match[1], "count": int(match[2] or 1)}]}, text)
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> object:
     try:
         content = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -72,23 +72,23 @@ def _read(path: Path) -> Any:
     if path.suffix in {".yaml", ".yml"}:
         return _parse_yaml(path, content)
     try:
-        return json.loads(content)
+        parsed: object = json.loads(content)
     except json.JSONDecodeError as error:
         raise ProfileError(f"profile {path}: not JSON: {error}") from error
+    return parsed
 
 
-def _parse_yaml(path: Path, content: str) -> Any:
+def _parse_yaml(path: Path, content: str) -> object:
+    import yaml  # noqa: PLC0415 -- only YAML profiles pay for it
+
     try:
-        import yaml
-    except ImportError as error:
-        raise ProfileError(f"profile {path}: reading YAML needs PyYAML (pip install PyYAML), or use JSON") from error
-    try:
-        return yaml.safe_load(content)
+        parsed: object = yaml.safe_load(content)
     except yaml.YAMLError as error:
         raise ProfileError(f"profile {path}: not YAML: {error}") from error
+    return parsed
 
 
-def check(profile: Any, source: str) -> dict[str, Any]:
+def check(profile: object, source: str) -> dict[str, Any]:
     """Checks a profile's form and fills in defaults.
 
     Raises:
@@ -98,7 +98,7 @@ def check(profile: Any, source: str) -> dict[str, Any]:
         raise ProfileError(f"profile {source}: must be a mapping with a list `devices` of at least one entry")
     unknown = profile.keys() - PROFILE_KEYS
     if unknown:
-        raise ProfileError(f"profile {source}: unknown key {sorted(unknown)[0]!r}; known: {sorted(PROFILE_KEYS)}")
+        raise ProfileError(f"profile {source}: unknown key {min(unknown)!r}; known: {sorted(PROFILE_KEYS)}")
     for position, entry in enumerate(profile["devices"]):
         _check_entry(entry, f"profile {source}: devices[{position}]")
     total = sum(int(e.get("count", 1)) for e in profile["devices"])
@@ -114,13 +114,13 @@ def check(profile: Any, source: str) -> dict[str, Any]:
     return defaults | profile
 
 
-def _check_entry(entry: Any, where: str) -> None:
+def _check_entry(entry: object, where: str) -> None:
     if not isinstance(entry, dict) or not isinstance(entry.get("model"), str):
         raise ProfileError(f"{where}: must be a mapping with a string `model`")
     data = model(entry["model"])
     unknown = entry.keys() - ENTRY_KEYS - data.keys()
     if unknown:
-        raise ProfileError(f"{where}: unknown key {sorted(unknown)[0]!r}")
+        raise ProfileError(f"{where}: unknown key {min(unknown)!r}")
     count = entry.get("count", 1)
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_DEVICES:
         raise ProfileError(f"{where}.count: {count!r} is not a whole number from 1 to {MAX_DEVICES}")

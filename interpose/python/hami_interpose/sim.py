@@ -22,16 +22,17 @@ import struct
 import subprocess
 import tempfile
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 from hami_interpose import _sim_layout as layout
 from hami_interpose._sim_books import fill
 from hami_interpose._sim_profiles import ProfileError, expand, load, models
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
 
 __all__ = [
     "Device",
@@ -46,7 +47,6 @@ __all__ = [
     "run",
 ]
 
-MIB = 1 << 20
 XID_EVENT = 8  # nvmlEventTypeXidCriticalError
 XID_OFF_THE_BUS = 79
 LIBRARIES = Path(__file__).resolve().parent / "lib" / "sim"
@@ -252,10 +252,11 @@ class State:
             finally:
                 fcntl.lockf(self._alive, fcntl.LOCK_UN, 1, turn)
 
-    def _card(self, index: int) -> Any:
+    def _card(self, index: int) -> layout.Device:
         if not 0 <= index < self._books.device_count:
             raise IndexError(f"device {index}: this state has {self._books.device_count} devices")
-        return self._books.devices[index]
+        card: layout.Device = self._books.devices[index]
+        return card
 
     def inject(self, fault: Fault) -> None:
         """Makes calls of a function fail, from now on, in every process of this state.
@@ -356,13 +357,3 @@ def run(
             create(where, profile)
         status = subprocess.run(list(command), env=environment(where, env), check=False).returncode
         return status if status >= 0 else 128 - status
-
-
-def wait_for(state: State, index: int, used: int, timeout: float = 5.0) -> bool:
-    """Waits until a card's use is exactly so many bytes; for tests and demos."""
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        if state.devices[index].memory_used == used:
-            return True
-        time.sleep(0.01)
-    return state.devices[index].memory_used == used

@@ -6,16 +6,18 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hami_interpose import sim, sim_library_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).resolve().parent
 
-from hami_interpose import sim, sim_library_dir  # noqa: E402
 
 # What scripts begin with: cuda-bindings and a check that unpacks or raises.
 PRELUDE = """

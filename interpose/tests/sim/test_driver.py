@@ -25,7 +25,7 @@ def test_devices_are_those_of_the_profile(machine):
         name=ck(cuda.cuDeviceGetName(64, 1)).rstrip(b"\\0 ").decode().rstrip("\\0"),
         bus=ck(cuda.cuDeviceGetPCIBusId(32, 1)).split(b"\\0")[0].decode(),
         sms=ck(cuda.cuDeviceGetAttribute(attr.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0)),
-        capability=[ck(cuda.cuDeviceGetAttribute(a, 0)) for a in (75, 76)] if False else [
+        capability=[
             ck(cuda.cuDeviceGetAttribute(attr.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0)),
             ck(cuda.cuDeviceGetAttribute(attr.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0))],
         peer=ck(cuda.cuDeviceCanAccessPeer(0, 1)),
@@ -95,7 +95,8 @@ import ctypes
 lib = ctypes.CDLL("libcuda.so.1")
 def get(name, version, flags):
     found, status = ctypes.c_void_p(), ctypes.c_int(9)
-    error = lib.cuGetProcAddress_v2(name.encode(), ctypes.byref(found), version, ctypes.c_uint64(flags), ctypes.byref(status))
+    error = lib.cuGetProcAddress_v2(
+        name.encode(), ctypes.byref(found), version, ctypes.c_uint64(flags), ctypes.byref(status))
     return error, found.value, status.value
 rows = [line.rstrip("\\n").split("\\t")[:4] for line in open(TABLE) if not line.startswith("#")]
 address = {row[0]: ctypes.cast(getattr(lib, row[0]), ctypes.c_void_p).value for row in rows}
@@ -106,7 +107,8 @@ for name, base, since, mode in rows:
         continue
     for flags in (0, 1, 2):
         # Newest variant that is old enough; with the per-thread flag its per-thread form where there is one.
-        fits = [(int(s), m != "-", n) for n, b, s, m in rows if b == base and 0 < int(s) <= since and (flags == 2 or m == "-")]
+        fits = [(int(s), m != "-", n) for n, b, s, m in rows
+                if b == base and 0 < int(s) <= since and (flags == 2 or m == "-")]
         expected = address[max(fits)[2]] if fits else None
         if get(base, since, flags) != (0, expected, 0 if expected else 2):
             wrong.append([name, since, flags])
@@ -152,43 +154,52 @@ def test_kernels_take_their_time_in_stream_order(machine):
     ck(cuda.cuStreamSynchronize(other))
     waited = time.perf_counter() - began
     answer(queued=queued, busy=busy, early=early, waited=waited, event=ck(cuda.cuEventElapsedTime(start, end)),
-           done=int(cuda.cuStreamQuery(stream)[0]), bad=int(cuda.cuLaunchKernel(kernel, 1, 1, 1, 2048, 1, 1, 0, stream, 0, 0)[0]))
+           done=int(cuda.cuStreamQuery(stream)[0]),
+           bad=int(cuda.cuLaunchKernel(kernel, 1, 1, 1, 2048, 1, 1, 0, stream, 0, 0)[0]))
     """)
     assert (shown["busy"], shown["early"], shown["done"], shown["bad"]) == (600, 600, 0, 1)
-    assert 90 < shown["event"] < 110  # 50 x 2 ms, jitter averages out
-    assert shown["waited"] * 1000 >= shown["event"] - 1
+    assert 80 <= shown["event"] <= shown["waited"] * 1000  # 50 x 2 ms, each at most 20 % shorter
     assert shown["queued"] < shown["waited"]
 
 
-def test_launch_time_is_set_from_outside_and_two_processes_share_the_device(machine):
+TIME_ONE = """
+context()
+kernel = ck(cuda.cuModuleGetFunction(ck(cuda.cuModuleLoadData(b"x")), NAME))
+start, end = ck(cuda.cuEventCreate(0)), ck(cuda.cuEventCreate(0))
+ck(cuda.cuEventRecord(start, 0))
+ck(cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0))
+ck(cuda.cuEventRecord(end, 0))
+ck(cuda.cuEventSynchronize(end))
+answer(ms=ck(cuda.cuEventElapsedTime(start, end)))
+"""
+
+
+def test_launch_time_is_set_from_outside(machine):
     m = machine("t4")
-    script = """
-    context()
-    module = ck(cuda.cuModuleLoadData(b"x"))
-    kernel = ck(cuda.cuModuleGetFunction(module, b"plain"))
-    answer(ready=1)
-    sys.stdin.readline()
-    start, end = ck(cuda.cuEventCreate(0)), ck(cuda.cuEventCreate(0))
-    ck(cuda.cuEventRecord(start, 0))
-    for _ in range(100):
-        ck(cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0))
-        ck(cuda.cuCtxSynchronize())
-    ck(cuda.cuEventRecord(end, 0))
-    ck(cuda.cuEventSynchronize(end))
-    answer(ms=ck(cuda.cuEventElapsedTime(start, end)))
-    """
     with m.state() as state:
-        state.set_launch_time(0.005)
-        pair = [m.popen(script) for _ in range(2)]
-        for p in pair:
-            assert p.stdout is not None
-            p.stdout.readline()
-        for p in pair:
-            assert p.stdin is not None
-            p.stdin.write("\n")
-            p.stdin.flush()
-        times = [json.loads(p.communicate()[0])["ms"] for p in pair]
-    assert max(times) > 500 * 1.3  # alone it would be 500 ms; beside the other up to twice that
+        state.set_launch_time(0.2)
+        assert m.python("NAME = b'plain'\n" + TIME_ONE)["ms"] >= 160
+        assert state.devices[0].busy_ns == 0  # of live processes
+
+
+def test_a_busy_neighbour_halves_the_device(machine):
+    m = machine("t4x2")
+    neighbour = m.popen("""
+    context(1)
+    kernel = ck(cuda.cuModuleGetFunction(ck(cuda.cuModuleLoadData(b"x")), b"long_60000ms"))
+    ck(cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0))
+    answer(ok=1)
+    time.sleep(60)
+    """)
+    assert neighbour.stdout is not None
+    neighbour.stdout.readline()
+    script = "NAME = b'short_100ms'\n" + TIME_ONE
+    assert m.python(script.replace("context()", "context(1)"))["ms"] >= 160
+    with m.state() as state:
+        assert state.devices[1].busy_ns >= 48e9
+        assert state.devices[0].busy_ns == 0
+    neighbour.kill()
+    neighbour.communicate()
 
 
 def test_graphs_by_hand_and_by_capture(machine):
@@ -220,7 +231,7 @@ def test_graphs_by_hand_and_by_capture(machine):
     ck(cuda.cuGraphExecDestroy(run)), ck(cuda.cuGraphDestroy(graph))
     answer(in_capture=in_capture, nodes=nodes, before=before, after=list(back), ms=ms)
     """)
-    assert 8 <= shown.pop("ms") <= 12.2
+    assert shown.pop("ms") >= 8  # ten kernels of 1 ms, each at most 20 % shorter
     assert shown == {"in_capture": 900, "nodes": 11, "before": 0, "after": [7] * 16}
 
 

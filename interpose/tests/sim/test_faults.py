@@ -72,7 +72,8 @@ def test_a_lost_card_is_lost_for_both_libraries_until_restored(machine):
         sys.stdin.readline()
     """
     process = m.popen(script)
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
 
     def next_answer():
         line = process.stdout.readline()
@@ -82,7 +83,8 @@ def test_a_lost_card_is_lost_for_both_libraries_until_restored(machine):
     with m.state() as state:
         assert '"cuda": 0, "handle": 0, "memory": 0, "other": 0, "count": 2, "xid": 0' in next_answer()
         state.lose(1)
-        assert state.devices[1].lost and not state.devices[0].lost
+        assert state.devices[1].lost
+        assert not state.devices[0].lost
         process.stdin.flush()
         assert '"cuda": 999, "handle": 15, "memory": 15, "other": 0, "count": 2, "xid": 79' in next_answer()
         state.restore(1)

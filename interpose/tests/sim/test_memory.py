@@ -211,7 +211,8 @@ def test_processes_share_the_card_and_sigkill_gives_back_at_once(machine):
         sys.stdin.readline()
         answer(error=int(cuda.cuMemAlloc(8 << 30)[0]))
         """)
-        assert watcher.stdin is not None and watcher.stdout is not None
+        assert watcher.stdin is not None
+        assert watcher.stdout is not None
         assert watcher.stdout.readline() == '{"error": 2}\n'
         holder.send_signal(signal.SIGKILL)
         # Not reaped yet: a zombie holds nothing either. The kernel needs a moment to take it down.

@@ -45,7 +45,8 @@ def test_what_an_inventory_asks(machine):
     """)
     )
     serial = shown.pop("serial")
-    assert serial.isdigit() and len(serial) == 13
+    assert serial.isdigit()
+    assert len(serial) == 13
     with m.state() as state:
         assert shown.pop("uuid") == state.devices[0].uuid
     assert shown == {
@@ -92,29 +93,30 @@ def test_memory_and_processes_of_others(machine):
 
 
 def test_utilization_follows_work(machine):
-    m = machine("a100x2")
-    shown = m.python(
+    shown = machine("a100x2").python(
         nvml("""
     context()
-    kernel = ck(cuda.cuModuleGetFunction(ck(cuda.cuModuleLoadData(b"x")), b"k_5ms"))
-    idle = n.nvmlDeviceGetUtilizationRates(h).gpu
-    end = time.monotonic() + 1.2
-    while time.monotonic() < end:
+    module = ck(cuda.cuModuleLoadData(b"x"))
+    other = n.nvmlDeviceGetHandleByIndex(1)
+
+    def launch(name):
+        kernel = ck(cuda.cuModuleGetFunction(module, name))
         ck(cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0))
-        ck(cuda.cuCtxSynchronize())
-    busy = n.nvmlDeviceGetUtilizationRates(h).gpu
-    power = n.nvmlDeviceGetPowerUsage(h)
-    other = n.nvmlDeviceGetUtilizationRates(n.nvmlDeviceGetHandleByIndex(1)).gpu
-    samples = n.nvmlDeviceGetProcessUtilization(h, 0)
-    mine = [s.smUtil for s in samples if s.pid == os.getpid()]
-    time.sleep(1.2)
-    answer(idle=idle, busy=busy, power=power, other=other, mine=mine, after=n.nvmlDeviceGetUtilizationRates(h).gpu)
+
+    gpu = lambda handle: n.nvmlDeviceGetUtilizationRates(handle).gpu
+    idle = gpu(h)
+    launch(b"k_100ms")
+    ck(cuda.cuCtxSynchronize())
+    time.sleep(1)
+    after = gpu(h)
+    launch(b"k_60000ms")
+    time.sleep(0.6)
+    busy, power = gpu(h), n.nvmlDeviceGetPowerUsage(h)
+    mine = [s.smUtil for s in n.nvmlDeviceGetProcessUtilization(h, 0) if s.pid == os.getpid()]
+    answer(idle=idle, after=after, busy=busy, power=power, other=gpu(other), mine=mine)
     """)
     )
-    assert (shown["idle"], shown["other"], shown["after"]) == (0, 0, 0)
-    assert shown["busy"] > 50
-    assert shown["power"] > 60_000
-    assert len(shown["mine"]) == 1
+    assert shown == {"idle": 0, "after": 0, "busy": 100, "power": 400_000, "other": 0, "mine": [100]}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,8 @@ def test_mig_instances_are_made_seen_by_others_and_removed(machine):
     for profile in range(n.NVML_GPU_INSTANCE_PROFILE_COUNT):
         try:
             info = n.nvmlDeviceGetGpuInstanceProfileInfo(h, profile, version=2)
-            infos[info.id] = [info.name if isinstance(info.name, str) else info.name.decode(), info.sliceCount, info.memorySizeMB]
+            name = info.name if isinstance(info.name, str) else info.name.decode()
+            infos[info.id] = [name, info.sliceCount, info.memorySizeMB]
         except n.NVMLError_NotSupported:
             pass
     left = n.nvmlDeviceGetGpuInstanceRemainingCapacity(h, 9)
@@ -200,13 +203,13 @@ def test_mig_instances_are_made_seen_by_others_and_removed(machine):
     assert count.value == 1
     n.nvmlComputeInstanceDestroy(cis[0])
     n.nvmlGpuInstanceDestroy(gi)
-    answer(prefix=uuid[:4], memory=attributes.memorySizeMB, total=n.nvmlDeviceGetMemoryInfo(h).total >> 20, second=index_of(1),
-           busy=busy, parent=parent, left=n.nvmlDeviceGetGpuInstanceRemainingCapacity(h, 9))
+    answer(prefix=uuid[:4], memory=attributes.memorySizeMB, total=n.nvmlDeviceGetMemoryInfo(h).total >> 20,
+           second=index_of(1), busy=busy, parent=parent, left=n.nvmlDeviceGetGpuInstanceRemainingCapacity(h, 9))
     """)
     )
     assert seen == {
-        "prefix": "MIG-", "memory": 40192, "total": 81920, "second": False, "busy": nvml_error("IN_USE"), "parent": True,
-        "left": 1,
+        "prefix": "MIG-", "memory": 40192, "total": 81920, "second": False, "busy": nvml_error("IN_USE"),
+        "parent": True, "left": 1,
     }  # fmt: skip
 
 

@@ -73,7 +73,9 @@ def test_bad_profiles_name_the_place(tmp_path, content, message):
 
 
 def test_unknown_name_lists_the_models(tmp_path):
-    with pytest.raises(sim.ProfileError, match="unknown profile 'b9000x2': use .*a100, a100-40g, h100, h200, l40s, t4"):
+    with pytest.raises(
+        sim.ProfileError, match=r"unknown profile 'b9000x2': use .*a100, a100-40g, h100, h200, l40s, t4"
+    ):
         sim.create(tmp_path / "s", "b9000x2")
 
 
