@@ -18,11 +18,9 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "python"))
-
-import hami_interpose  # noqa: E402
-from hami_interpose import region, sim  # noqa: E402
-from hami_interpose.limits import DeviceLimit, Limits, encode  # noqa: E402
+import hami_interpose
+from hami_interpose import region, sim
+from hami_interpose.limits import DeviceLimit, Limits, encode
 
 
 def container(root: Path, state: Path) -> None:

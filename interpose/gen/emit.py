@@ -154,7 +154,9 @@ def hook_header(hooks: list[Hook]) -> str:
     lines = [NOTE, "#ifndef HAMI_GENERATED_HOOKS_H\n#define HAMI_GENERATED_HOOKS_H\n\nenum hami_hook {\n"]
     lines += [f"    HAMI_{hook.symbol.name},\n" for hook in hooks]
     lines += ["    HAMI_HOOKS\n};\n\n"]
-    lines += [f"/* CUDA hooks come first, in the order of their names; NVML's follow. */\n#define HAMI_CUDA_HOOKS {cuda}\n"]
+    lines += [
+        f"/* CUDA hooks come first, in the order of their names; NVML's follow. */\n#define HAMI_CUDA_HOOKS {cuda}\n"
+    ]
     return "".join([*lines, "\n#endif\n"])
 
 
@@ -187,9 +189,10 @@ def coverage(library: str, title: str) -> list[str]:
 def coverage_page() -> str:
     """Returns docs/reference/interposer-coverage.md."""
     head = (
-        "# Interposer coverage\n\nEvery symbol that the CUDA driver (11.8 to 13.5) and NVML export has one class; this page is made\n"
-        "from the same tables as the code (`interpose/gen/emit.py`). *not yet* = classified, but its functions still\n"
-        "reach the driver unchanged. The symbols of each family are listed in `interpose/spec/`.\n"
+        "# Interposer coverage\n\n"
+        "Every symbol that the CUDA driver (11.8 to 13.5) and NVML export has one class; this page is made from the\n"
+        "same tables as the code (`interpose/gen/emit.py`). *not yet* = classified, but its functions still reach the\n"
+        "driver unchanged. The symbols of each family are listed in `interpose/spec/`.\n"
     )
     return "".join([head, *coverage("cuda", "CUDA driver"), *coverage("nvml", "NVML")])
 
@@ -198,7 +201,9 @@ def generate() -> dict[Path, str]:
     """Returns file → content of everything that is made from spec/."""
     hooks = hooks_of("cuda") + hooks_of("nvml")
     made = ROOT / "generated"
-    files = {made / f"{lib}_symbols.def": symbol_list(read_table(ROOT / f"spec/{lib}_prototypes.tsv")) for lib in LIBRARIES}
+    files = {
+        made / f"{lib}_symbols.def": symbol_list(read_table(ROOT / f"spec/{lib}_prototypes.tsv")) for lib in LIBRARIES
+    }
     files[made / "hooks.h"] = hook_header(hooks)
     files[made / "hooks.c"] = hook_source(hooks)
     files[ROOT.parent / "docs/reference/interposer-coverage.md"] = coverage_page()

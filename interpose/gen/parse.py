@@ -18,7 +18,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pycparser import c_ast, c_parser
+from pycparser import c_ast, c_parser  # type: ignore[import-untyped]
 
 SPEC = Path(__file__).resolve().parent.parent / "spec"
 
@@ -207,9 +207,7 @@ def functions(unit: c_ast.FileAST, prefix: str) -> dict[str, Prototype]:
             for i, p in enumerate(listed)
             if types.kind(p.type) != "void"
         ]
-        found[declared.name] = Prototype(
-            declared.name, types.kind(declared.type.type), "; ".join(args) or "-"
-        )
+        found[declared.name] = Prototype(declared.name, types.kind(declared.type.type), "; ".join(args) or "-")
     return found
 
 
@@ -231,7 +229,8 @@ def versions(folder: Path) -> dict[str, tuple[str, int, str]]:
 def variant(name: str) -> tuple[str, int, str]:
     """Splits an exported name into base, number of its _vN suffix (1 if none) and stream mode."""
     match = re.fullmatch(r"(\w+?)(?:_v(\d+))?(?:_(ptsz|ptds))?", name)
-    assert match
+    if match is None:
+        raise ValueError(f"not a symbol name: {name!r}")
     return match[1], int(match[2] or 1), match[3] or "-"
 
 

@@ -41,7 +41,7 @@ static uint64_t limit_pages(const struct hami_limits *limits, int device) {
     return limits->mode == HAMI_MODE_ENFORCE && bytes != 0 ? bytes >> HAMI_PAGE_SHIFT : UINT64_MAX;
 }
 
-void hami_charge_refused(int device, uint64_t bytes) {
+static void refused(int device, uint64_t bytes) {
     struct hami_region_view *view = hami_guest_region(NULL);
     if (view != NULL && device >= 0) {
         hami_region_refused(view, HAMI_REASON_OVER_LIMIT, (unsigned)device, bytes);
@@ -71,8 +71,7 @@ static bool cannot_count(const struct hami_limits *limits, enum hami_reason reas
     return limits->mode == HAMI_MODE_OBSERVE;
 }
 
-bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, bool quiet,
-                      struct hami_charge *charge) {
+bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, struct hami_charge *charge) {
     const struct hami_limits *limits = hami_guest_limits();
     enum hami_reason why = HAMI_REASON_NONE;
     *charge = (struct hami_charge){-1, 0};
@@ -94,9 +93,7 @@ bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, 
         return cannot_count(limits, why, bytes);
     }
     if (!take_pages(view, index, pages_of(bytes), column)) {
-        if (!quiet) {
-            hami_charge_refused(index, bytes);
-        }
+        refused(index, bytes);
         return false;
     }
     *charge = (struct hami_charge){index, pages_of(bytes)};
@@ -109,7 +106,7 @@ bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
         return true;
     }
     if (view == NULL || !take_pages(view, charge->device, pages_of(bytes), HAMI_COLUMN_DATA)) {
-        hami_charge_refused(charge->device, bytes);
+        refused(charge->device, bytes);
         return false;
     }
     charge->pages += pages_of(bytes);
@@ -166,10 +163,13 @@ static bool room_for(int device, uint64_t units) {
 /* Adds an allocation to its block. True if the block was there; else it is made if `may_start`. */
 static bool enter_block(uint64_t block, int device, uint64_t units, bool may_start) {
     atomic_flag *lock = lock_block(block);
-    uint64_t found = hami_map_take(&blocks, block);
+    uint64_t found = hami_map_get(&blocks, block);
     uint64_t count = found >> BLOCK_COUNT_SHIFT & BLOCK_FIELD;
-    if (found != 0 || may_start) {
-        (void)hami_map_put(&blocks, block, block_record(device, units, count + 1, (found & BLOCK_FIELD) + units));
+    uint64_t record = block_record(device, units, count + 1, (found & BLOCK_FIELD) + units);
+    if (found != 0) {
+        (void)hami_map_set(&blocks, block, record);
+    } else if (may_start) {
+        (void)hami_map_put(&blocks, block, record);
     }
     atomic_flag_clear_explicit(lock, memory_order_release);
     return found != 0;
@@ -178,10 +178,12 @@ static bool enter_block(uint64_t block, int device, uint64_t units, bool may_sta
 /* Takes an allocation out of its block. True if it was the last. */
 static bool leave_block(uint64_t block, int device, uint64_t units) {
     atomic_flag *lock = lock_block(block);
-    uint64_t found = hami_map_take(&blocks, block);
+    uint64_t found = hami_map_get(&blocks, block);
     uint64_t count = found >> BLOCK_COUNT_SHIFT & BLOCK_FIELD;
     if (count > 1) {
-        (void)hami_map_put(&blocks, block, block_record(device, units, count - 1, (found & BLOCK_FIELD) - units));
+        (void)hami_map_set(&blocks, block, block_record(device, units, count - 1, (found & BLOCK_FIELD) - units));
+    } else {
+        (void)hami_map_take(&blocks, block);
     }
     atomic_flag_clear_explicit(lock, memory_order_release);
     return count == 1;
@@ -190,8 +192,15 @@ static bool leave_block(uint64_t block, int device, uint64_t units) {
 /* ---- allocations ---- */
 
 static uint64_t record_of(enum hami_kind kind, int device, unsigned context, uint64_t amount) {
-    return (uint64_t)kind << KIND_SHIFT | (uint64_t)(device + 1) << DEVICE_SHIFT |
-           (uint64_t)context << CONTEXT_SHIFT | (amount & AMOUNT_MASK);
+    return (uint64_t)kind << KIND_SHIFT | (uint64_t)(device + 1) << DEVICE_SHIFT | (uint64_t)context << CONTEXT_SHIFT |
+           (amount & AMOUNT_MASK);
+}
+
+/* Index of a CUDA device where this process is counted and limited, or -1. */
+static int limited_device(CUdevice device) {
+    const struct hami_limits *limits = hami_guest_limits();
+    bool enforced = limits->mode == HAMI_MODE_ENFORCE && limits->denied == HAMI_REASON_NONE;
+    return enforced ? hami_guest_cuda_device(limits, device) : -1;
 }
 
 bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, bool always_large) {
@@ -202,34 +211,35 @@ bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, bool alway
         return true; /* no context: the driver's answer says so */
     }
     a->context = context.id;
-    bool small = !always_large && bytes < HAMI_SMALL_BELOW;
-    bool taken = hami_charge_take(context.device, hami_large(bytes), HAMI_COLUMN_DATA, small, &a->charge);
-    a->counted = a->charge.device >= 0;
-    if (taken || !small) {
-        return taken;
+    a->device = context.device;
+    if (!always_large && bytes < HAMI_SMALL_BELOW) {
+        int index = limited_device(context.device);
+        a->in_room = index >= 0 && room_for(index, units_of(bytes));
+        a->charge.device = a->in_room ? index : -1;
     }
-    int index = hami_guest_cuda_device(hami_guest_limits(), context.device);
-    a->in_room = index >= 0 && room_for(index, units_of(bytes));
-    if (!a->in_room) {
-        hami_charge_refused(index, bytes);
+    if (!a->in_room && !hami_charge_take(context.device, hami_large(bytes), HAMI_COLUMN_DATA, &a->charge)) {
         return false;
     }
-    a->charge.device = index;
-    a->counted = true;
+    a->counted = a->charge.device >= 0;
     return true;
 }
 
 static bool end_small(struct hami_allocation *a, uint64_t address, uint64_t actual) {
     uint64_t units = units_of(actual);
-    bool there = enter_block(address >> BLOCK_SHIFT, a->charge.device, units, !a->in_room);
-    if (there) {
-        hami_charge_shrink(&a->charge, a->charge.pages);
-    } else if (a->in_room) {
-        return false;
-    } else {
-        hami_charge_shrink(&a->charge, a->charge.pages - (HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT));
+    uint64_t block = address >> BLOCK_SHIFT;
+    if (a->in_room && !enter_block(block, a->charge.device, units, false)) {
+        /* The driver started a block although the last one had room. */
+        if (!hami_charge_take(a->device, HAMI_LARGE_STEP, HAMI_COLUMN_DATA, &a->charge)) {
+            return false;
+        }
+        a->in_room = false;
     }
-    last_block[__builtin_ctzll(units)] = address >> BLOCK_SHIFT;
+    if (!a->in_room) {
+        bool there = enter_block(block, a->charge.device, units, true);
+        hami_charge_shrink(&a->charge,
+                           there ? a->charge.pages : a->charge.pages - (HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT));
+    }
+    last_block[__builtin_ctzll(units)] = block;
     return hami_map_put(&records, address, record_of(HAMI_KIND_SMALL, a->charge.device, a->context, units));
 }
 
@@ -248,11 +258,7 @@ bool hami_allocation_end(struct hami_allocation *a, uint64_t address, uint64_t a
         return true;
     }
     bool small = !always_large && actual < HAMI_SMALL_BELOW;
-    bool stands = small ? end_small(a, address, actual) : end_large(a, address, actual);
-    if (!stands && small) {
-        hami_charge_refused(a->charge.device, actual);
-    }
-    return stands;
+    return small ? end_small(a, address, actual) : end_large(a, address, actual);
 }
 
 void hami_allocation_cancel(struct hami_allocation *a) {

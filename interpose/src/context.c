@@ -195,7 +195,7 @@ static bool begin(struct making *m, CUdevice device) {
         return true;
     }
     uint64_t pages = m->known == NULL ? 0 : atomic_load(m->known);
-    if (!hami_charge_take(device, pages << HAMI_PAGE_SHIFT, HAMI_COLUMN_CONTEXT, false, &m->state->reserve)) {
+    if (!hami_charge_take(device, pages << HAMI_PAGE_SHIFT, HAMI_COLUMN_CONTEXT, &m->state->reserve)) {
         unlock_device(m->state);
         return false;
     }
@@ -230,7 +230,7 @@ static bool keep(struct making *m, CUcontext handle) {
         uint64_t bytes = measured(&m->before, &after);
         atomic_store(m->known, bytes >> HAMI_PAGE_SHIFT);
         hami_charge_give_back(&empty, HAMI_COLUMN_CONTEXT);
-        fits = hami_charge_take(m->device, bytes, HAMI_COLUMN_CONTEXT, false, &m->state->reserve);
+        fits = hami_charge_take(m->device, bytes, HAMI_COLUMN_CONTEXT, &m->state->reserve);
     }
     if (fits) {
         (void)enter(handle, m->device);

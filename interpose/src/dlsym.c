@@ -1,6 +1,6 @@
 /*
- * What dlsym and dlvsym answer; their entry is in dlsym.S. Runtimes of sanitizers call dlsym before they are up, so this
- * file and libc.c are built without instrumentation and, for names that are not the driver's, call nothing.
+ * What dlsym and dlvsym answer; their entry is in dlsym.S. Runtimes of sanitizers call dlsym before they are up, so
+ * this file and libc.c are built without instrumentation and, for names that are not the driver's, call nothing.
  */
 #include "hami/hook.h"
 
@@ -22,7 +22,8 @@ static bool ours(void *handle, const char *name) {
 
 /*
  * A wrapper is the answer when the C library would answer with the driver's function of that name. Searches that
- * depend on the caller (RTLD_NEXT) or start at the program (RTLD_DEFAULT, which finds our exports first) are left alone.
+ * depend on the caller (RTLD_NEXT) or start at the program (RTLD_DEFAULT, which finds our exports first) are left
+ * alone.
  */
 void *hami_dlsym_answer(void *handle, const char *name) {
     if (!ours(handle, name)) {

@@ -31,6 +31,17 @@ static struct {
     _Atomic int8_t cuda_devices[CUDA_DEVICES]; /* index + 2; 1 = not named; 0 = not asked yet */
 } guest = {.reloading = ATOMIC_FLAG_INIT, .claiming = ATOMIC_FLAG_INIT};
 
+/* Handles stay with their device for the life of a process; one seen before needs no asking. */
+static _Atomic(nvmlDevice) nvml_handles[NVML_HANDLES];
+static _Atomic int8_t nvml_indices[NVML_HANDLES]; /* as cuda_devices */
+
+static void forget_handles(void) {
+    for (unsigned i = 0; i < NVML_HANDLES; i++) {
+        atomic_store(&nvml_indices[i], 0);
+        atomic_store(&nvml_handles[i], NULL);
+    }
+}
+
 static int64_t now_ms(void) {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -114,6 +125,7 @@ bool hami_guest_reload(void) {
         for (unsigned i = 0; i < CUDA_DEVICES; i++) {
             atomic_store(&guest.cuda_devices[i], 0);
         }
+        forget_handles();
         publish(&guest.generations[next]);
         atomic_store_explicit(&guest.current, next, memory_order_release);
     }
@@ -180,8 +192,8 @@ static bool cuda_uuid(CUdevice device, char text[48]) {
         return false;
     }
     const uint8_t *b = uuid.bytes;
-    (void)snprintf(text, 48, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
-                   b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    (void)snprintf(text, 48, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+                   b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
     return true;
 }
 
@@ -220,7 +232,23 @@ int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device) {
     return index;
 }
 
+static int ask_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status);
+
 int hami_guest_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status) {
+    unsigned place = (unsigned)((uintptr_t)device >> 4) % NVML_HANDLES;
+    int8_t known = atomic_load_explicit(&nvml_indices[place], memory_order_acquire);
+    if (known != 0 && atomic_load_explicit(&nvml_handles[place], memory_order_relaxed) == device) {
+        return known - 2;
+    }
+    int index = ask_nvml_device(limits, device, status);
+    nvmlDevice empty = NULL;
+    if (*status == NVML_SUCCESS && atomic_compare_exchange_strong(&nvml_handles[place], &empty, device)) {
+        atomic_store_explicit(&nvml_indices[place], (int8_t)(index + 2), memory_order_release);
+    }
+    return index;
+}
+
+static int ask_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status) {
     if (limits->from_environment) {
         nvmlReturn (*get_index)(nvmlDevice, unsigned *) = hami_nvml_function("nvmlDeviceGetIndex");
         unsigned index = HAMI_DEVICES;

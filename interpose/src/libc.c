@@ -24,7 +24,7 @@ struct search {
 };
 
 struct symbols {
-    const ElfW(Sym) *table;
+    const ElfW(Sym) * table;
     const char *names;
     const uint32_t *gnu_hash;
     const uint32_t *hash;

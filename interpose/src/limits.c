@@ -87,9 +87,8 @@ static bool take_device(struct cursor *c, struct hami_limits *limits) {
         return false;
     }
     struct hami_device_limit *device = &limits->devices[limits->device_count];
-    bool ok = take_uuid(c, device->uuid) && take_word(c, " ") &&
-              take_number(c, UINT64_MAX, &device->memory_bytes) && take_word(c, " ") &&
-              take_number(c, UINT64_MAX, &device->physical_bytes) && take_word(c, " ") &&
+    bool ok = take_uuid(c, device->uuid) && take_word(c, " ") && take_number(c, UINT64_MAX, &device->memory_bytes) &&
+              take_word(c, " ") && take_number(c, UINT64_MAX, &device->physical_bytes) && take_word(c, " ") &&
               take_number(c, 100, &cores) && take_word(c, "\n");
     for (unsigned i = 0; ok && i < limits->device_count; i++) {
         ok = strcmp(limits->devices[i].uuid, device->uuid) != 0;

@@ -86,10 +86,23 @@ uint64_t hami_map_get(struct hami_map *map, uint64_t key) {
 uint64_t hami_map_take(struct hami_map *map, uint64_t key) {
     unsigned i = 0;
     struct hami_map_bucket *bucket = find(map, key, &i);
-    if (bucket == NULL || !atomic_compare_exchange_strong(&bucket->keys[i], &key, 0)) {
+    uint64_t wanted = key;
+    if (bucket == NULL || !atomic_compare_exchange_strong(&bucket->keys[i], &wanted, 0)) {
         return 0;
     }
-    return atomic_exchange_explicit(&bucket->values[i], 0, memory_order_acq_rel);
+    /* Without its key the place is ours until its value is gone as well. */
+    uint64_t value = atomic_load_explicit(&bucket->values[i], memory_order_relaxed);
+    atomic_store_explicit(&bucket->values[i], 0, memory_order_release);
+    return value;
+}
+
+bool hami_map_set(struct hami_map *map, uint64_t key, uint64_t value) {
+    unsigned i = 0;
+    struct hami_map_bucket *bucket = find(map, key, &i);
+    if (bucket != NULL) {
+        atomic_store_explicit(&bucket->values[i], value, memory_order_relaxed);
+    }
+    return bucket != NULL;
 }
 
 void hami_map_each(struct hami_map *map, void (*visit)(uint64_t, uint64_t, void *), void *data) {

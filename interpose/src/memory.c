@@ -55,8 +55,8 @@ int32_t hami_mem_alloc_v1(enum hami_hook hook, CUdeviceptr_v1 *address, uint32_t
     return hami_allocation_end(&a, *address, bytes, false) ? status : free_and_refuse(*address);
 }
 
-int32_t hami_mem_alloc_pitch(enum hami_hook hook, CUdeviceptr *address, size_t *pitch, uint64_t width,
-                             uint64_t height, uint32_t element) {
+int32_t hami_mem_alloc_pitch(enum hami_hook hook, CUdeviceptr *address, size_t *pitch, uint64_t width, uint64_t height,
+                             uint32_t element) {
     CUresult (*driver)(CUdeviceptr *, size_t *, size_t, size_t, uint32_t) = hami_driver_function(hook);
     struct hami_allocation a;
     if (address == NULL || pitch == NULL || width == 0 || height == 0) {

@@ -129,7 +129,7 @@ static bool reserve(struct pool *pool, uint64_t bytes) {
     uint64_t grow = spare >= bytes ? 0 : hami_large(bytes);
     uint64_t owed = held > charged ? held - charged : 0; /* grown behind our back: by an import, by the driver */
     if (pool->charge.device < 0) {
-        return hami_charge_take(pool->device, grow + owed < grow ? UINT64_MAX : grow + owed, HAMI_COLUMN_DATA, false,
+        return hami_charge_take(pool->device, grow + owed < grow ? UINT64_MAX : grow + owed, HAMI_COLUMN_DATA,
                                 &pool->charge);
     }
     return hami_charge_grow(&pool->charge, grow + owed < grow ? UINT64_MAX : grow + owed);

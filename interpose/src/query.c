@@ -182,8 +182,7 @@ static bool is_compute(enum hami_hook hook) {
     return strncmp(hami_hooks[hook].name, "nvmlDeviceGetCompute", 20) == 0;
 }
 
-int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t *count,
-                               struct nvml_process_v1 *infos) {
+int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process_v1 *infos) {
     nvmlReturn (*driver)(nvmlDevice, uint32_t *, struct nvml_process_v1 *) = hami_driver_function(hook);
     struct user users[HAMI_PROCESSES];
     uint32_t found = 0;

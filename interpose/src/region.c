@@ -61,8 +61,8 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
     uint64_t idle = atomic_load_explicit(&cell->state, memory_order_relaxed);
     uint64_t pending = idle | HAMI_CELL_PENDING;
     atomic_store_explicit(&cell->amount, amount, memory_order_relaxed);
-    atomic_store(&cell->state, pending);
-    uint64_t word = atomic_load(counter);
+    atomic_store_explicit(&cell->state, pending, memory_order_release); /* seen by whoever sees our word */
+    uint64_t word = atomic_load_explicit(counter, memory_order_acquire);
     uint64_t pages = 0;
     do {
         uint64_t used = word >> TAG_BITS;
@@ -72,7 +72,8 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
         }
         pages = amount < 0 && used < (uint64_t)-amount ? 0 : used + (uint64_t)amount;
         acknowledge(block, device, word);
-    } while (!atomic_compare_exchange_weak(counter, &word, pages << TAG_BITS | tag_of(slot, index, pending)));
+    } while (!atomic_compare_exchange_weak_explicit(counter, &word, pages << TAG_BITS | tag_of(slot, index, pending),
+                                                    memory_order_acq_rel, memory_order_acquire));
     commit(cell, pending);
     _Atomic uint64_t *peak = &block->devices[device].peak;
     uint64_t seen = atomic_load_explicit(peak, memory_order_relaxed);

@@ -27,9 +27,9 @@ struct mapping {
     CUmemHandle handle;
 };
 
-static struct hami_map handles;   /* handle → physical */
-static struct hami_map starts;    /* first address → mapping */
-static struct mapping *mappings;  /* all of them, for addresses inside one */
+static struct hami_map handles;  /* handle → physical */
+static struct hami_map starts;   /* first address → mapping */
+static struct mapping *mappings; /* all of them, for addresses inside one */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static void lock(void) {
@@ -61,8 +61,7 @@ int32_t hami_mem_create(enum hami_hook hook, CUmemHandle *handle, uint64_t bytes
         return driver(handle, bytes, prop, flags); /* host memory costs the device nothing */
     }
     struct physical *memory = calloc(1, sizeof *memory);
-    if (memory == NULL ||
-        !hami_charge_take(prop->location.id, hami_large(bytes), HAMI_COLUMN_DATA, false, &memory->charge)) {
+    if (memory == NULL || !hami_charge_take(prop->location.id, hami_large(bytes), HAMI_COLUMN_DATA, &memory->charge)) {
         free(memory);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

@@ -5,30 +5,37 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import hami_interpose
 import pytest
+from hami_interpose import region, sim
+from hami_interpose.limits import DeviceLimit, Limits, Mode, encode
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "python"))  # the tree under test, whatever is installed
-
-import hami_interpose  # noqa: E402
-from hami_interpose import region, sim  # noqa: E402
-from hami_interpose.limits import DeviceLimit, Limits, Mode, encode  # noqa: E402
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 MIB = 1 << 20
-BUILD = os.environ.get("HAMI_TEST_BUILD", "")  # a sanitizer preset of CMakePresets.json, built
-RUNTIMES = {"": (), "asan": ("libasan.so", "libubsan.so")}[BUILD]
+HERE = Path(__file__).resolve().parent
+SANITIZE = bool(os.environ.get("HAMI_INTERPOSE_SANITIZE"))  # run everything on an ASan and UBSan build
+RUNTIMES = ("libasan.so", "libubsan.so") if SANITIZE else ()
 
 
+@cache
 def library() -> Path:
-    """The library under test."""
-    return HERE.parent / f"build/{BUILD}/lib/libvgpu.so" if BUILD else hami_interpose.library()
+    """The library under test: the installed one, or the sanitizer preset of CMakePresets.json, built here."""
+    if not SANITIZE:
+        return hami_interpose.library()
+    for command in (["cmake", "--preset", "asan"], ["cmake", "--build", "--preset", "asan"]):
+        done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
+    return HERE.parent / "build/asan/lib/libvgpu.so"
 
 
+@cache
 def preload() -> str:
     """What goes into LD_PRELOAD: sanitizers' runtimes must come before what they watch."""
     found = [
@@ -112,9 +119,7 @@ def make_container(tmp_path: Path, gpus: Path) -> Callable[..., Container]:
         with sim.State(state) as books:
             uuids = [device.uuid for device in books.devices]
         chosen = order or range(len(memory_mib))
-        devices = tuple(
-            DeviceLimit(uuids[i], mib * MIB, mib * MIB) for i, mib in zip(chosen, memory_mib, strict=True)
-        )
+        devices = tuple(DeviceLimit(uuids[i], mib * MIB, mib * MIB) for i, mib in zip(chosen, memory_mib, strict=True))
         container.write_limits(Limits(devices, mode=mode))
         container.region_path.parent.mkdir(parents=True)
         assert container.limits is not None
@@ -125,7 +130,7 @@ def make_container(tmp_path: Path, gpus: Path) -> Callable[..., Container]:
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Path]]:
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Compiles programs/NAME.c once per session and set of flags."""
     folder = tmp_path_factory.mktemp("programs")
     built: dict[tuple[str, ...], Path] = {}
@@ -143,7 +148,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...,
             built[key] = out
         return built[key]
 
-    yield build
+    return build
 
 
 class Shell:

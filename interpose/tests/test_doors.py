@@ -58,9 +58,12 @@ def test_cuget_proc_address_answers_with_the_drivers_own_variant(make_container,
     lines = (HERE / "data/cudart_requests.tsv").read_text().splitlines(keepends=True)
     requests = "".join(line for line in lines if not line.startswith("#"))
     program, container = programs("requests"), make_container(4000)
-    run = {"input": requests, "capture_output": True, "text": True, "check": True}
-    bare = subprocess.run([program], env=sim.environment(container.state), **run).stdout.splitlines()
-    ours = subprocess.run([program], env=container.environment(), **run).stdout.splitlines()
+    bare, ours = (
+        subprocess.run(
+            [program], env=env, input=requests, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        for env in (sim.environment(container.state), container.environment())
+    )
     wrapped = wrapped_symbols()
     assert len(bare) == len(ours) == 505
     expected = [f"{line}*" if line.split()[-1] in wrapped else line for line in bare]
@@ -90,5 +93,3 @@ def test_nothing_is_opened_before_the_first_cuda_call(make_container):
     container = make_container(4000)
     (container.root / "limits/limits").unlink()
     assert container.run("/bin/sh", "-c", "echo hello") == "hello\n"
-
-

@@ -124,9 +124,7 @@ def run_without_root(container):
 def test_hamis_variables_limit_where_no_folder_is(environment_container, shells, tmp_path):
     cache = tmp_path / "cache"
     variables = {"CUDA_DEVICE_MEMORY_LIMIT_0": "2000m", "CUDA_DEVICE_MEMORY_LIMIT": "3g"}
-    container = run_without_root(
-        environment_container(**variables, CUDA_DEVICE_MEMORY_SHARED_CACHE=str(cache))
-    )
+    container = run_without_root(environment_container(**variables, CUDA_DEVICE_MEMORY_SHARED_CACHE=str(cache)))
     first = shells(container)
     assert first("total", 0) == [0, 2000 * MIB]
     assert first("total", 1) == [0, 3072 * MIB]

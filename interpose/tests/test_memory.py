@@ -44,8 +44,16 @@ def test_charged_as_taken_and_given_back(shell, command, taken, undo):
 
 @pytest.mark.parametrize(
     "command",
-    [("alloc", 5000 * MIB), ("managed", 5000 * MIB), ("async", 5000 * MIB), ("create", 5000 * MIB, 0)]
-    + [("alloc", 2**64 - 1), ("pitch", 2**40, 2**40), ("array", 65536, 65536, 0), ("alloc", 2**63)],
+    [
+        ("alloc", 5000 * MIB),
+        ("alloc", 2**63),
+        ("alloc", 2**64 - 1),
+        ("managed", 5000 * MIB),
+        ("async", 5000 * MIB),
+        ("create", 5000 * MIB, 0),
+        ("pitch", 2**40, 2**40),
+        ("array", 65536, 65536, 0),
+    ],
     ids=str,
 )
 def test_refused_beyond_the_limit_with_out_of_memory(shell, make_container, command):

@@ -18,7 +18,8 @@ LIMITS = Limits((DeviceLimit("GPU-1", 100 * MIB, 50 * MIB, 30), DeviceLimit("GPU
 LAYOUT = r"""
 #include "hami/abi.h"
 #include <stdio.h>
-#define SHOW(name, type, field) printf("\"%s\": [%zu, %zu],\n", name, offsetof(type, field), sizeof(((type *)0)->field));
+#define SHOW(name, type, field) \
+    printf("\"%s\": [%zu, %zu],\n", name, offsetof(type, field), sizeof(((type *)0)->field));
 int main(void) {
     printf("{\n");
     SHOW("region.initializedFlag", struct hami_v1, initialized)

@@ -129,9 +129,9 @@ struct hami_device {
 struct hami_block {
     uint64_t magic;
     uint32_t version;
-    uint32_t size;            /* of this block, in bytes */
-    uint32_t header_size;     /* offset of devices[] */
-    uint32_t device_size;     /* sizes of the parts, so that readers can check themselves */
+    uint32_t size;        /* of this block, in bytes */
+    uint32_t header_size; /* offset of devices[] */
+    uint32_t device_size; /* sizes of the parts, so that readers can check themselves */
     uint32_t slot_size;
     uint32_t device_count;
     _Atomic uint64_t generation; /* of the limits file last read */

@@ -25,10 +25,9 @@ uint64_t hami_large(uint64_t bytes);
 
 /*
  * Reserves `bytes` (rounded up to pages) on a CUDA device. False: refuse with CUDA_ERROR_OUT_OF_MEMORY; nothing is
- * reserved then. `quiet` leaves the refusal out of the counters, for callers that have another way.
+ * reserved then, and the refusal is counted.
  */
-bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, bool quiet,
-                      struct hami_charge *charge);
+bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, struct hami_charge *charge);
 
 /* Adds to a charge that exists, under the same limit. */
 bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes);
@@ -39,9 +38,6 @@ void hami_charge_shrink(struct hami_charge *charge, uint64_t pages);
 /* Gives a charge back whole. */
 void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column);
 
-/* Notes that an allocation of `bytes` on this device index was refused for its limit. */
-void hami_charge_refused(int device, uint64_t bytes);
-
 /* ---- the allocations of this process ---- */
 
 enum hami_kind { HAMI_KIND_LARGE = 1, HAMI_KIND_SMALL = 2, HAMI_KIND_POOL = 3 };
@@ -49,9 +45,10 @@ enum hami_kind { HAMI_KIND_LARGE = 1, HAMI_KIND_SMALL = 2, HAMI_KIND_POOL = 3 };
 /* An allocation under way. */
 struct hami_allocation {
     struct hami_charge charge;
-    unsigned context;  /* id of the context it belongs to; see context.h */
+    unsigned context; /* id of the context it belongs to; see context.h */
     bool counted;
-    bool in_room;      /* small, no reserve left: only right if it lands in a block that is there */
+    CUdevice device;
+    bool in_room; /* small, nothing reserved: will land in a block that is there and has room */
 };
 
 /* Reserves for an allocation of `bytes` in the current context. False: refuse. */

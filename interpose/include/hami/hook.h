@@ -14,8 +14,8 @@ struct hami_hook_entry {
     const char *name;
     const char *base; /* what programs ask cuGetProcAddress for */
     void *wrapper;
-    int since;        /* first CUDA version of this variant, 0 = unknown */
-    bool per_thread;  /* works on the per-thread default stream */
+    int since;       /* first CUDA version of this variant, 0 = unknown */
+    bool per_thread; /* works on the per-thread default stream */
 };
 
 /* Indexed by enum hami_hook; each library's part is in the order of the names. */

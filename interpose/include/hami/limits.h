@@ -29,16 +29,16 @@ struct hami_limits {
     enum hami_core_policy core_policy;
     uint32_t priority;
     uint32_t device_count;
-    enum hami_reason denied;  /* not NONE: these limits deny every allocation */
-    bool from_environment;    /* devices are counted, not named */
+    enum hami_reason denied; /* not NONE: these limits deny every allocation */
+    bool from_environment;   /* devices are counted, not named */
     struct hami_device_limit devices[HAMI_DEVICES];
 };
 
 /* Where the limits of this process come from. */
 struct hami_limits_source {
-    bool file;               /* false: environment */
-    char limits_path[4096];  /* empty when not from a file */
-    char region_path[4096];  /* empty: count in memory of this process alone */
+    bool file;              /* false: environment */
+    char limits_path[4096]; /* empty when not from a file */
+    char region_path[4096]; /* empty: count in memory of this process alone */
 };
 
 /* Finds the source: mounted folder, then HAMI_VGPU_ROOT, then environment. */

@@ -10,7 +10,8 @@
 #include "hami/hook.h"
 
 /* entry.c */
-int32_t hami_get_proc_address(enum hami_hook hook, const char *symbol, void **function, int32_t version, uint64_t flags);
+int32_t hami_get_proc_address(enum hami_hook hook, const char *symbol, void **function, int32_t version,
+                              uint64_t flags);
 int32_t hami_get_proc_address_v2(enum hami_hook hook, const char *symbol, void **function, int32_t version,
                                  uint64_t flags, void *query);
 
@@ -19,34 +20,41 @@ int32_t hami_primary_retain(enum hami_hook hook, CUcontext *context, int32_t dev
 int32_t hami_primary_release(enum hami_hook hook, int32_t device);
 int32_t hami_primary_reset(enum hami_hook hook, int32_t device);
 int32_t hami_ctx_create(enum hami_hook hook, CUcontext *context, uint32_t flags, int32_t device);
-int32_t hami_ctx_create_v3(enum hami_hook hook, CUcontext *context, void *affinity, int32_t count, uint32_t flags, int32_t device);
+int32_t hami_ctx_create_v3(enum hami_hook hook, CUcontext *context, void *affinity, int32_t count, uint32_t flags,
+                           int32_t device);
 int32_t hami_ctx_create_v4(enum hami_hook hook, CUcontext *context, void *params, uint32_t flags, int32_t device);
 int32_t hami_ctx_destroy(enum hami_hook hook, CUcontext context);
 
 /* memory.c */
 int32_t hami_mem_alloc(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes);
 int32_t hami_mem_alloc_v1(enum hami_hook hook, CUdeviceptr_v1 *address, uint32_t bytes);
-int32_t hami_mem_alloc_pitch(enum hami_hook hook, CUdeviceptr *address, size_t *pitch, uint64_t width, uint64_t height, uint32_t element);
-int32_t hami_mem_alloc_pitch_v1(enum hami_hook hook, CUdeviceptr_v1 *address, uint32_t *pitch, uint32_t width, uint32_t height, uint32_t element);
+int32_t hami_mem_alloc_pitch(enum hami_hook hook, CUdeviceptr *address, size_t *pitch, uint64_t width, uint64_t height,
+                             uint32_t element);
+int32_t hami_mem_alloc_pitch_v1(enum hami_hook hook, CUdeviceptr_v1 *address, uint32_t *pitch, uint32_t width,
+                                uint32_t height, uint32_t element);
 int32_t hami_mem_alloc_managed(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, uint32_t flags);
 int32_t hami_mem_free(enum hami_hook hook, CUdeviceptr address);
 int32_t hami_mem_free_v1(enum hami_hook hook, CUdeviceptr_v1 address);
 int32_t hami_array_create(enum hami_hook hook, CUarray *array, const struct hami_array_descriptor *wanted);
 int32_t hami_array3d_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted);
-int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted, uint32_t levels);
+int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted,
+                              uint32_t levels);
 int32_t hami_array_destroy(enum hami_hook hook, CUarray array);
 
 /* pool.c */
 int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUstream stream);
-int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUmemoryPool pool, CUstream stream);
+int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUmemoryPool pool,
+                                 CUstream stream);
 int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream stream);
 int32_t hami_pool_trim(enum hami_hook hook, CUmemoryPool pool, uint64_t keep);
 int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool pool);
 
 /* vmm.c */
-int32_t hami_mem_create(enum hami_hook hook, CUmemHandle *handle, uint64_t bytes, const struct hami_allocation_prop *prop, uint64_t flags);
+int32_t hami_mem_create(enum hami_hook hook, CUmemHandle *handle, uint64_t bytes,
+                        const struct hami_allocation_prop *prop, uint64_t flags);
 int32_t hami_mem_release(enum hami_hook hook, CUmemHandle handle);
-int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, uint64_t offset, CUmemHandle handle, uint64_t flags);
+int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, uint64_t offset, CUmemHandle handle,
+                     uint64_t flags);
 int32_t hami_mem_unmap(enum hami_hook hook, CUdeviceptr address, uint64_t bytes);
 int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address);
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hami_interpose
+from hami_interpose import region
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -31,8 +35,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _dump(path: Path, *, as_json: bool) -> None:
-    from hami_interpose import region
-
     found = region.read(path)
     if as_json:
         print(json.dumps(asdict(found)))
@@ -54,7 +56,7 @@ def _dump(path: Path, *, as_json: bool) -> None:
 
 
 def _simulate(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    from hami_interpose import sim
+    from hami_interpose import sim  # noqa: PLC0415 - half of the package, for this command alone
 
     command = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     if not command:

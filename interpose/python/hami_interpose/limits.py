@@ -80,7 +80,7 @@ class Limits:
 
 
 def _check_number(line: int, name: str, value: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+    if type(value) is not int or not 0 <= value <= most:
         raise LimitsError(line, f"{name} must be a whole number from 0 to {most}, not {value!r}")
 
 

@@ -157,7 +157,8 @@ def _validate(name: str, content: bytes) -> int:
     """Returns the number of devices."""
     if len(content) != REGION_SIZE:
         found = f"{len(content)} bytes" if len(content) < REGION_SIZE else f"more than {REGION_SIZE} bytes"
-        raise RegionError(name, min(len(content), REGION_SIZE), f"a region has {REGION_SIZE} bytes, this file has {found}")
+        place = min(len(content), REGION_SIZE)
+        raise RegionError(name, place, f"a region has {REGION_SIZE} bytes, this file has {found}")
     magic, major, minor = struct.unpack_from("<iII", content, 0)
     if magic != V1_MAGIC:
         raise RegionError(name, 0, f"not a region: starts with {magic}, not {V1_MAGIC}")

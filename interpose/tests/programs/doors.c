@@ -43,7 +43,8 @@ int main(int argc, char **argv) {
     expect(foreign != NULL && !wrapped((void *)foreign) && foreign() == 4711, "a foreign library's own cuMemAlloc_v2");
     int (*next)(void) = (int (*)(void))dlsym(other, "find_next");
     expect(next != NULL && next() == 0, "RTLD_NEXT from another library");
-    expect(dlvsym(RTLD_DEFAULT, "printf", "GLIBC_2.2.5") != NULL || dlvsym(RTLD_DEFAULT, "printf", "GLIBC_2.17") != NULL,
+    expect(dlvsym(RTLD_DEFAULT, "printf", "GLIBC_2.2.5") != NULL ||
+               dlvsym(RTLD_DEFAULT, "printf", "GLIBC_2.17") != NULL,
            "dlvsym");
     expect(dlsym(RTLD_NEXT, "malloc") == dlsym(RTLD_NEXT, "malloc") && dlsym(RTLD_NEXT, "malloc") != NULL,
            "RTLD_NEXT twice");

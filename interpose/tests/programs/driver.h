@@ -93,7 +93,7 @@ __attribute__((unused)) static void start_driver(void) {
     if (library == NULL)
         fail(dlerror(), 0);
 #define FUNCTION(name, result, ...)                                                                                    \
-    name = (result(*)(__VA_ARGS__))library_function(library, #name);                                                   \
+    name = (result (*)(__VA_ARGS__))library_function(library, #name);                                                  \
     if (name == NULL)                                                                                                  \
         fail("no " #name, 0);
     FUNCTIONS

@@ -9,8 +9,8 @@ int main(void) {
         path[strcspn(path, "\n")] = '\0';
         (void)snprintf(source.limits_path, sizeof source.limits_path, "%s", path);
         hami_limits_load(&source, &limits);
-        printf("%d %llu %d %d %u", limits.denied, (unsigned long long)limits.generation, limits.mode, limits.core_policy,
-               limits.priority);
+        printf("%d %llu %d %d %u", limits.denied, (unsigned long long)limits.generation, limits.mode,
+               limits.core_policy, limits.priority);
         for (unsigned i = 0; i < limits.device_count; i++)
             printf(" %s %llu %llu %u", limits.devices[i].uuid, (unsigned long long)limits.devices[i].memory_bytes,
                    (unsigned long long)limits.devices[i].physical_bytes, limits.devices[i].cores);

@@ -30,7 +30,8 @@ int main(void) {
         variables++;
     FILE *maps = fopen("/proc/self/maps", "r");
     while (maps != NULL && fgets(text, sizeof text, maps) != NULL)
-        ours += strstr(text, "vgpu.cache") != NULL || strstr(text, "libcuda") != NULL || strstr(text, "libnvidia") != NULL;
+        ours +=
+            strstr(text, "vgpu.cache") != NULL || strstr(text, "libcuda") != NULL || strstr(text, "libnvidia") != NULL;
     fclose(maps);
     printf("%u %u %u %u %u %o %s %s\n", files, tasks, handlers, variables, ours, umask(0), setlocale(LC_ALL, NULL),
            getcwd(text, sizeof text));

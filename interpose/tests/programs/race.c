@@ -1,6 +1,7 @@
 /*
  * race ROUNDS SEED THREADS: each thread allocates and frees blocks of 2 to 16 MiB at random, some small ones too,
- * as fast as it can, once a line on its input says so; then everything is freed. Prints how often it got memory and how often it was refused.
+ * as fast as it can, once a line on its input says so; then everything is freed. Prints how often it got memory and how
+ * often it was refused.
  */
 #include "driver.h"
 

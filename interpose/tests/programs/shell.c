@@ -86,7 +86,8 @@ static void show_nvml(int device) {
     nvmlDevice handle = NULL;
     CHECK(nvmlDeviceGetHandleByIndex_v2((unsigned)device, &handle));
     int status = nvmlDeviceGetMemoryInfo(handle, &m);
-    printf("%d %llu %llu %llu\n", status, (unsigned long long)m.total, (unsigned long long)m.used, (unsigned long long)m.free);
+    printf("%d %llu %llu %llu\n", status, (unsigned long long)m.total, (unsigned long long)m.used,
+           (unsigned long long)m.free);
 }
 
 static void show_processes(int device) {
