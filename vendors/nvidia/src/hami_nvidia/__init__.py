@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hami_core import hookimpl
 from hami_core.vendorkit import default_check_uuid
@@ -31,6 +31,9 @@ __all__ = ["Nvidia", "NvidiaConfig"]
 
 class Nvidia:
     """NVIDIA GPUs, scheduler side."""
+
+    api_version: ClassVar[tuple[int, int]] = (1, 0)
+    """Version of the hook contract this was written for."""
 
     def __init__(self) -> None:
         self._config = NvidiaConfig()
