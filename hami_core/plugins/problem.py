@@ -64,7 +64,7 @@ class Reporter:
 
     @property
     def failures(self) -> Mapping[tuple[str, str], int]:
-        """Failed calls by (plugin, hook): the counter behind ``hami_vendor_hook_failures_total``."""
+        """Failed calls by (plugin, hook) since loading, for the process to export."""
         return dict(self._failures)
 
     def found(self, problem: Problem) -> None:

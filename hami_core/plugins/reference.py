@@ -28,8 +28,8 @@ side, both under the vendor's name. It implements the hooks it wants, marked wit
 subset of the arguments it needs, by name. It states `api_version = (major, minor)`; another major version is refused.
 Where both classes implement a hook, the agent asks the node side.
 
-Whatever a hook raises, and an answer of the wrong type or out of range, is reported with distribution, version, hook
-and arguments, counted in `hami plugins --json` and the metrics, and has the effect named under *When it fails*. It
+Whatever a hook raises, and an answer of the wrong type or out of range, is logged with distribution, version, hook and
+arguments (of one kind of failure the 1st, 10th, 100th…), counted, and has the effect named under *When it fails*. It
 never ends the process. `RequestError` out of `parse_request` and `mutate_admission` is the user's error and denies the
 pod with its text; `WireError` out of `register` is the node's.
 
