@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +110,7 @@ class Scheduler:
             waiting = await self._queue.pop()
             uid, moves = waiting.pod["metadata"]["uid"], self._queue.moves
             pod = waiting.pod = self._pods.get(uid, waiting.pod)
-            if uid not in self._pods or not self._wanted(pod) or pod["spec"].get("nodeName"):
+            if uid not in self._pods or not self._wanted(pod) or pod["spec"].get("nodeName") or uid in self._assumed:
                 continue
             try:
                 node = await self._place(pod)
@@ -133,9 +133,9 @@ class Scheduler:
         """
         if not self._nodes:
             raise UnschedulableError("no nodes available to schedule pods")
-        nodes, why = dict(self._nodes), dict[str, list[str]]()
+        nodes, why, there = dict(self._nodes), dict[str, list[str]](), self._by_node()
         for name, node in nodes.items():
-            if reasons := self._in_tree(pod, node):
+            if reasons := self._in_tree(pod, node, there[name]):
                 why[name] = reasons
         left = sorted(nodes.keys() - why.keys())
         for extender in self._extenders:
@@ -154,7 +154,15 @@ class Scheduler:
             raise UnschedulableError(_fit_message(len(nodes), why))
         return left[0] if len(left) == 1 else await self._best(pod, nodes, left)
 
-    def _in_tree(self, pod: Object, node: Object) -> list[str]:
+    def _by_node(self) -> defaultdict[str, list[Object]]:
+        """Pods that are on a node or about to be."""
+        found: defaultdict[str, list[Object]] = defaultdict(list)
+        for pod in {**self._pods, **self._assumed}.values():
+            if pod["spec"].get("nodeName"):
+                found[pod["spec"]["nodeName"]].append(pod)
+        return found
+
+    def _in_tree(self, pod: Object, node: Object, there: list[Object]) -> list[str]:
         spec, meta, node_spec = pod["spec"], node["metadata"], node.get("spec") or {}
         reasons = []
         tolerated = spec.get("tolerations") or []
@@ -170,11 +178,9 @@ class Scheduler:
         labels = meta.get("labels") or {}
         if any(labels.get(k) != v for k, v in (spec.get("nodeSelector") or {}).items()):
             reasons.append("node(s) didn't match Pod's node affinity/selector")
-        return reasons or self._resources(pod, node)
+        return reasons or self._resources(pod, node, there)
 
-    def _resources(self, pod: Object, node: Object) -> list[str]:
-        name = node["metadata"]["name"]
-        there = [p for p in {**self._pods, **self._assumed}.values() if p["spec"].get("nodeName") == name]
+    def _resources(self, pod: Object, node: Object, there: list[Object]) -> list[str]:
         free = _quantities((node.get("status") or {}).get("allocatable") or {})
         if len(there) + 1 > free.get("pods", Fraction(110)):
             return ["Too many pods"]

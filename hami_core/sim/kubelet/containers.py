@@ -135,9 +135,9 @@ def attempts(pods: Path, uid: str, name: str) -> list[Container]:
     return sorted(found, key=lambda c: c.attempt)
 
 
-async def end_all(pods: Path) -> None:
-    """Ends every container below a node's folder of pods, and waits for it."""
-    found = [Container(p.parent) for p in pods.glob("*/*/*/shim.json")]  # noqa: ASYNC240 - local and small
+async def end_all(pods: Path, uid: str = "*") -> None:
+    """Ends every container below a node's folder of pods, or of one pod, and waits for it."""
+    found = [Container(p.parent) for p in pods.glob(f"{uid}/*/*/shim.json")]  # noqa: ASYNC240 - local and small
     for container in found:
         container.stop(at_once=True)
     for container in found:

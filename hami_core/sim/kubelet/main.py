@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import shutil
 from pathlib import Path
 
 from aiohttp import web
@@ -44,6 +45,7 @@ class Kubelet:
         self._resources = PodResources(self._devices, self._active_pods)
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._known: dict[str, Object] = {}
         self._queue: dict[str, Object] = {}
         self._arrived = asyncio.Event()
         self._node: Node
@@ -102,13 +104,18 @@ class Kubelet:
 
     def _pod_changed(self, kind: str, pod: Object) -> None:
         if kind == "SYNCED":
+            self._tasks["orphans"] = asyncio.create_task(self._end_orphans())
             return
         uid = pod["metadata"]["uid"]
         worker = self._workers.get(uid)
+        self._known[uid] = pod
         if kind == "DELETED":
             self._queue.pop(uid, None)
+            del self._known[uid]
             if worker:
                 worker.end()
+            else:
+                shutil.rmtree(self._given.root / "pods" / uid, ignore_errors=True)
         elif worker:
             worker.update(pod)
         elif (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"} or pod["metadata"].get(
@@ -116,6 +123,13 @@ class Kubelet:
         ):
             self._queue[uid] = pod
             self._arrived.set()
+
+    async def _end_orphans(self) -> None:
+        """Ends what is left of pods that went while no kubelet was there to see it."""
+        for folder in (self._given.root / "pods").iterdir():
+            if folder.name not in self._known and folder.name not in self._workers:
+                await containers.end_all(folder.parent, folder.name)
+                shutil.rmtree(folder, ignore_errors=True)
 
     async def _admission(self) -> None:
         """Admits pods one after the other, oldest first; after a restart when plugins are back or had their time."""
@@ -232,8 +246,8 @@ class Kubelet:
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
         names = request.match_info
-        for uid, worker in self._workers.items():
-            meta = worker.pod["metadata"]
+        for uid, pod in self._known.items():
+            meta = pod["metadata"]
             if (meta["namespace"], meta["name"]) == (names["namespace"], names["pod"]):
                 known = containers.attempts(self._given.root / "pods", uid, names["container"])
                 known = known[:-1] if request.query.get("previous") == "true" else known

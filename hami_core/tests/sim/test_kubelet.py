@@ -488,3 +488,19 @@ async def test_every_part_can_be_killed_while_pods_arrive(short_dir, kube, late_
                 await plugin.start()
             await k.phase(f"p{index}", "Running")
             assert await k.until_log(f"p{index}", "app", "/") == f"{pod['metadata']['uid']}/app\n"
+
+
+async def test_what_was_deleted_while_no_kubelet_looked_ends(short_dir, kube) -> None:
+    async with Cluster(short_dir, [FAST]) as cluster, kube(cluster.url) as k:
+        await k.create("done", [box("app", "echo finished")], restartPolicy="Never")
+        await k.create("a", [box("app", "echo pid $$$$; exec sleep 296")])
+        pid = int((await k.until_log("a", "app", "pid")).split()[1])
+        await k.phase("done", "Succeeded")
+        await cluster.stop_part("kubelet:n1", signal.SIGKILL)
+        await k.client.call("DELETE", "/api/v1/namespaces/default/pods/a", {"gracePeriodSeconds": 0})
+        assert launch.start_time(pid)
+        await cluster.start_part("kubelet:n1")
+        async with asyncio.timeout(30):
+            while launch.start_time(pid):
+                await asyncio.sleep(0.05)
+        assert await k.until_log("done", "app", "finished") == "finished\n"
