@@ -17,10 +17,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
 import hami_interpose
 from hami_interpose import region, sim
 from hami_interpose.limits import DeviceLimit, Limits, encode
+
+HERE = Path(__file__).resolve().parent
 
 
 def container(root: Path, state: Path) -> None:
