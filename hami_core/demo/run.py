@@ -75,11 +75,13 @@ class Course:
                 if (name, ask.container) not in self.reports:
                     await self._read_report(name, ask.container)
         listing = await self.stage.call("GET", "/api/v1/namespaces/default/events")
-        lines = [
-            f"{item.get('type', '')}  {item['involvedObject'].get('name', '')}: {item.get('message', '')}"
-            for item in listing["items"]
-        ]
-        self.events = list(dict.fromkeys(lines))
+        said = [(item["involvedObject"].get("name", ""), item.get("message", "")) for item in listing["items"]]
+        self.events = list(dict.fromkeys(f"{name}: {message}" for name, message in said))
+
+    def _explanation(self, name: str) -> str:
+        """What our scheduler's event says of a pod that fits nowhere."""
+        head = f"{name}: no available node"
+        return next((line.partition(": ")[2] for line in reversed(self.events) if line.startswith(head)), "")
 
     async def _read_report(self, pod: str, container: str) -> None:
         for line in (await self.stage.log(pod, container)).splitlines():
@@ -139,7 +141,7 @@ class Course:
         now = self.seen.get(name, {})
         phase = now.get("status", {}).get("phase", "Unknown")
         if self._is_refused(pod):
-            return judge_refused(name, phase, refusal_of(now))
+            return judge_refused(name, phase, refusal_of(now), self._explanation(name))
         node = now.get("spec", {}).get("nodeName", "")
         cards = self.stage.devices().get(node, [])
         sizes = {card.uuid: card.total for card in cards}
@@ -150,7 +152,7 @@ class Course:
             held = {card.uuid: card.used_by[pid] for card in cards if pid in card.used_by}
             containers.append(judge_container(ask, report, sizes, held))
         problems = () if phase in {"Running", "Succeeded"} else (f"is {phase}: {refusal_of(now)}",)
-        return PodVerdict(name, phase, node, "", tuple(containers), problems)
+        return PodVerdict(name, phase, node, containers=tuple(containers), problems=problems)
 
 
 def refusal_of(pod: Mapping[str, Any]) -> str:

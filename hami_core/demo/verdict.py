@@ -56,6 +56,7 @@ class PodVerdict:
     phase: str
     node: str = ""
     reason: str = ""
+    explanation: str = ""
     containers: tuple[ContainerVerdict, ...] = ()
     problems: tuple[str, ...] = field(default=())
 
@@ -124,14 +125,21 @@ def _judge_device(
     return DeviceVerdict(uuid, asked, seen, allocated, used, overshoot, refusal, tuple(problems))
 
 
-def judge_refused(name: str, phase: str, reason: str) -> PodVerdict:
-    """Judge a pod that no card can hold: it must be pending, and say why."""
+def judge_refused(name: str, phase: str, reason: str, explanation: str = "") -> PodVerdict:
+    """Judge a pod that no card can hold: it must be pending, and say why.
+
+    Args:
+        name: The pod.
+        phase: Its phase.
+        reason: The scheduler's short reason, from its status.
+        explanation: The same for people, from its events.
+    """
     problems = []
     if phase != "Pending":
         problems.append(f"is {phase}, though no card can hold it")
     if not reason:
         problems.append("is refused without a reason")
-    return PodVerdict(name, phase, "", reason, (), tuple(problems))
+    return PodVerdict(name, phase, "", reason, explanation, (), tuple(problems))
 
 
 def fits_nowhere(asks: Sequence[Ask], card_bytes: Sequence[int]) -> bool:

@@ -11,6 +11,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from hami_core.demo.verdict import OUT_OF_MEMORY
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -93,33 +95,43 @@ def live(snapshot: Snapshot) -> RenderableType:
 
 
 def final(verdicts: Sequence[PodVerdict]) -> RenderableType:
-    """The final table: asked, seen, taken, refused; per container and card."""
-    table = Table(box=box.ROUNDED, title="What each container asked for, and what it got", title_style="bold")
-    for column, right in (
-        ("pod", False), ("container", False), ("program", False), ("card", False), ("asked MiB", True),
-        ("sees MiB", True), ("took MiB", True), ("driver says", True), ("next block", False), ("", False),
-    ):  # fmt: skip
-        table.add_column(column, justify="right" if right else "left", overflow="fold")
+    """The final table: asked, seen, taken, refused, per container and card; below it what was refused, and why."""
+    table = Table(
+        box=box.ROUNDED,
+        title="What each container asked for, and what it got (MiB)",
+        title_style="bold",
+        caption="took: what its program could allocate; driver: what the driver says its process holds, context "
+        "included; next: the driver's answer to one block more",
+    )
+    for column in ("container", "card", "asked", "sees", "took", "driver", "next", ""):
+        numeric = column in {"asked", "sees", "took", "driver"}
+        table.add_column(column, justify="right" if numeric else "left", no_wrap=True)
+    lines: list[Text] = []
     for pod in verdicts:
         if not pod.containers:
-            table.add_row(pod.name, "", "", "", "", "", "", "", pod.reason, _mark(pod.ok))
+            lines.append(
+                Text.assemble(
+                    _mark(pod.ok), f" {pod.name} is refused: ", pod.explanation or pod.reason or "no reason given"
+                )
+            )
         for container in pod.containers:
             for device in container.devices:
                 table.add_row(
-                    pod.name,
-                    container.container,
-                    container.program,
+                    f"{pod.name}/{container.container}",
                     device.uuid[:12],
                     f"{device.asked // MIB:,}",
                     f"{device.seen // MIB:,}",
                     _mib(device.allocated),
                     _mib(device.driver_used),
-                    "" if device.refusal is None else "out of memory" if device.refusal == 2 else str(device.refusal),
+                    _answer(device.refusal),
                     _mark(container.ok),
                 )
-        for problem in _problems(pod):
-            table.add_row(pod.name, "", Text(problem, style="red"), *[""] * 7)
-    return table
+        lines += [Text(f"✗ {pod.name}: {problem}", style="red") for problem in _problems(pod)]
+    return Group(table, *lines)
+
+
+def _answer(code: int | None) -> str:
+    return "" if code is None else "OOM" if code == OUT_OF_MEMORY else str(code)
 
 
 def _mib(size: int | None) -> str:

@@ -60,6 +60,7 @@ def test_the_pod_that_fits_nowhere_says_why(result):
     carol = pod(result, "carol")
     assert carol["phase"] == "Pending"
     assert "CardInsufficientMemory" in carol["reason"]
+    assert "needs 200000 MiB" in carol["explanation"]
 
 
 def test_allocation_stops_at_the_last_block_with_the_right_error(result):

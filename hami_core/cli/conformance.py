@@ -1,0 +1,28 @@
+"""``hami conformance``: hold an installed vendor against the contract."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+
+@click.command("conformance")
+@click.argument("name")
+@click.option("--node", is_flag=True, help="Test the node side too; it must find devices on this machine.")
+@click.option("--report", is_flag=True, help="Print JSON.")
+@click.option("--timeout", type=float, default=600.0, show_default=True, help="Limit of the whole run, in seconds.")
+def command(name: str, *, node: bool, report: bool, timeout: float) -> None:
+    """Check the installed vendor plugin NAME (entry point or distribution) against the contract.
+
+    Exits with 1 when a test failed. Needs the extra hami-core[testing].
+    """
+    try:
+        from hami_core.testing.run import run
+    except ImportError as error:
+        raise click.ClickException(f"{error}; pip install 'hami-core[testing]'") from error
+
+    result = run(name, node=node, timeout_s=timeout)
+    print(json.dumps(result.as_json(), indent=1) if report else result)
+    sys.exit(0 if result.passed else 1)
