@@ -12,7 +12,6 @@ import os
 import random
 import socket
 from contextlib import asynccontextmanager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -21,7 +20,8 @@ import msgspec
 import structlog
 
 from hami_core.errors import ConfigError
-from hami_core.kube.objects import Binding, ListMeta, ObjectList, Status
+from hami_core.kube.decode import decode, decoder, page, watch_event
+from hami_core.kube.objects import Binding, Status
 from hami_core.kube.port import PODS, ApiError, Page, Resource, WatchEvent
 
 if TYPE_CHECKING:
@@ -38,25 +38,6 @@ REQUEST_TIMEOUT_S: Final = 10.0
 MAX_WATCH_LINE: Final = 16 * 2**20
 """Longest event of a watch (an object in etcd has at most 1.5 MiB)."""
 _encode: Final = msgspec.json.Encoder().encode
-
-
-class _Meta(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-    name: str = ""
-
-
-class _Versioned(msgspec.Struct):
-    metadata: _Meta = _Meta()
-
-
-class _RawEvent(msgspec.Struct):
-    type: str = ""
-    object: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-@cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - any struct or generic alias
-    return msgspec.json.Decoder(kind)
 
 
 class Throttle:
@@ -116,7 +97,7 @@ class OfficialKubeApi:
         )
         path = resource.path(namespace=namespace)
         body = await self._call("list", "GET", path, query=query, patience=3)
-        return _page(resource, body)
+        return page(resource, body)
 
     async def watch(
         self,
@@ -144,20 +125,20 @@ class OfficialKubeApi:
             await _raise_for_status(verb, response)
             with _transport_errors(verb):
                 async for line in _lines(response.content, verb):
-                    event = _watch_event(resource, line, verb)
+                    event = watch_event(resource, line, verb)
                     if event is not None:
                         yield event
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """One object."""
         body = await self._call("get", "GET", resource.path(name, namespace))
-        decoded: T = _decode(resource.type, body, f"get {resource.plural} {name}")
+        decoded: T = decode(resource.type, body, f"get {resource.plural} {name}")
         return decoded
 
     async def create(self, resource: Resource[T], body: object, namespace: str = "") -> T:
         """A new object."""
         answer = await self._call("create", "POST", resource.path(namespace=namespace), body=_encode(body))
-        decoded: T = _decode(resource.type, answer, f"create {resource.plural}")
+        decoded: T = decode(resource.type, answer, f"create {resource.plural}")
         return decoded
 
     async def patch(
@@ -166,7 +147,7 @@ class OfficialKubeApi:
         """Change an object."""
         path = resource.path(name, namespace, subresource)
         answer = await self._call("patch", "PATCH", path, body=_encode(patch.body), content_type=patch.content_type)
-        decoded: T = _decode(resource.type, answer, f"patch {resource.plural} {name}")
+        decoded: T = decode(resource.type, answer, f"patch {resource.plural} {name}")
         return decoded
 
     async def delete(
@@ -197,7 +178,7 @@ class OfficialKubeApi:
     async def server_version(self) -> Mapping[str, str]:
         """``/version``."""
         body = await self._call("get", "GET", "/version")
-        answer = _decode(dict[str, Any], body, "get /version")
+        answer = decode(dict[str, Any], body, "get /version")
         return {key: str(value) for key, value in answer.items() if isinstance(value, str)}
 
     async def close(self) -> None:
@@ -366,7 +347,7 @@ async def _raise_for_status(verb: str, response: aiohttp.ClientResponse) -> None
     with _transport_errors(verb):
         body = await response.read()
     try:
-        status = _decoder(Status).decode(body)
+        status = decoder(Status).decode(body)
     except msgspec.MsgspecError:
         status = Status(message=body[:512].decode("utf-8", "replace").strip())
     problem = status.message or response.reason or "refused"
@@ -379,40 +360,6 @@ def _seconds(text: str) -> float:
     if not text:
         return 0.0
     return min(float(text), 60.0) if text.isdigit() else random.uniform(0.5, 1.5)  # noqa: S311 - jitter
-
-
-def _kind(resource: Resource[T]) -> Any:  # noqa: ANN401 - mypy does not take a type for hashable
-    return resource.type
-
-
-def _decode(kind: Any, body: bytes, verb: str) -> Any:  # noqa: ANN401 - decodes whatever it is asked for
-    try:
-        return _decoder(kind).decode(body)
-    except msgspec.MsgspecError as error:
-        raise ApiError(verb, 0, f"the answer can't be decoded: {error}", reason="Undecodable") from error
-
-
-def _page(resource: Resource[T], body: bytes) -> Page[T]:
-    """Decode a list at once; only when that fails, object by object, so that one bad object hides no other."""
-    try:
-        whole = _decoder(ObjectList[resource.type]).decode(body)  # type: ignore[name-defined]
-        items, meta, bad = tuple(whole.items or ()), whole.metadata, 0
-    except msgspec.ValidationError:
-        items, meta, bad = _salvage(resource, body)
-    return Page(items, meta.resource_version, meta.continue_, bad)
-
-
-def _salvage(resource: Resource[T], body: bytes) -> tuple[tuple[T, ...], ListMeta, int]:
-    whole = _decode(ObjectList[msgspec.Raw], body, f"list {resource.plural}")
-    good: list[T] = []
-    bad = 0
-    for raw in whole.items or ():
-        try:
-            good.append(_decoder(_kind(resource)).decode(raw))
-        except msgspec.MsgspecError as error:
-            bad += 1
-            log.warning("object left out: it can't be decoded", resource=resource.plural, error=str(error))
-    return tuple(good), whole.metadata, bad
 
 
 async def _lines(content: aiohttp.StreamReader, verb: str) -> AsyncIterator[bytes]:
@@ -428,22 +375,3 @@ async def _lines(content: aiohttp.StreamReader, verb: str) -> AsyncIterator[byte
                     yield line
         if len(buffer) > MAX_WATCH_LINE:
             raise ApiError(verb, 0, f"an event is longer than {MAX_WATCH_LINE} bytes", reason="TooLarge")
-
-
-def _watch_event(resource: Resource[T], line: bytes, verb: str) -> WatchEvent[T] | None:
-    raw: _RawEvent = _decode(_RawEvent, line, verb)
-    if raw.type == "ERROR":
-        status: Status = _decode(Status, bytes(raw.object), verb)
-        raise ApiError(verb, status.code, status.message or "watch error", reason=status.reason)
-    if raw.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
-        log.warning("unknown kind of watch event skipped", resource=resource.plural, type=raw.type)
-        return None
-    meta: _Versioned = _decode(_Versioned, bytes(raw.object), verb)
-    if raw.type == "BOOKMARK":
-        return WatchEvent("BOOKMARK", None, meta.metadata.resource_version)
-    try:
-        decoded = _decoder(_kind(resource)).decode(raw.object)
-    except msgspec.MsgspecError as error:
-        log.warning("event skipped: its object can't be decoded", resource=resource.plural, error=str(error))
-        return WatchEvent("BOOKMARK", None, meta.metadata.resource_version)
-    return WatchEvent(raw.type, decoded, meta.metadata.resource_version)

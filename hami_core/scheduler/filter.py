@@ -173,7 +173,7 @@ def decode_pod(args: FilterArgs) -> Pod:
     """
     try:
         return _pod.decode(args.pod)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise WireError("ExtenderArgs.Pod", -1, str(error)) from None
 
 
@@ -185,7 +185,7 @@ def decode_nodes(args: FilterArgs) -> list[Node]:
     """
     try:
         return _nodes.decode(args.nodes or b"{}").items or []
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise WireError("ExtenderArgs.Nodes", -1, str(error)) from None
 
 

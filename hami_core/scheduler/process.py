@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import io
 import signal
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -20,19 +19,18 @@ from hami_core.errors import KubeError
 from hami_core.http import tls
 from hami_core.http.health import Health
 from hami_core.http.metrics import metrics_route
-from hami_core.http.serve import Listener, Request, Response, Route, Server, text
+from hami_core.http.serve import Listener, Route, Server
 from hami_core.kube.events import EventRecorder
 from hami_core.kube.informer import Backoff
 from hami_core.kube.official import connect
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import PODS, ApiError
-from hami_core.observe import metrics as tables
 from hami_core.observe.log import configure
 from hami_core.plugins import load
-from hami_core.scheduler import state
 from hami_core.scheduler.bind import Bind, Signing
 from hami_core.scheduler.cluster import Cluster
 from hami_core.scheduler.filter import Filter
+from hami_core.scheduler.instruments import Instruments, stacks
 from hami_core.scheduler.leadership import Always, BindGate
 from hami_core.scheduler.lock import NodeLocks
 from hami_core.scheduler.notes import Notes
@@ -45,7 +43,6 @@ from hami_core.wire import keys
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from hami_core.http.serve import Handler
     from hami_core.kube.port import KubeApi
     from hami_core.plugins import Loaded
     from hami_core.settings import SchedulerSettings
@@ -108,14 +105,13 @@ class Scheduler:
         self.webhook = Webhook(
             self.cluster, scheduler_name=options.scheduler_name, overwrite_default=options.overwrite_default
         )
-        self.metrics = tables.Metrics(tables.SCHEDULER)
+        self.instruments = Instruments(self.cluster, self.gate, legacy=options.legacy_metrics)
         self._api = api
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._tls: list[Coroutine[Any, Any, None]] = []
         self._stopping = asyncio.Event()
         self._broken: BaseException | None = None
         self._server: Server | None = None
-        self._describe_state()
         self.health.ready("cluster", lambda: "" if self.cluster.is_synced else "not read yet")
         self.health.ready("process", lambda: "shutting down" if self._stopping.is_set() else "")
 
@@ -174,13 +170,13 @@ class Scheduler:
     def _listeners(self) -> list[Listener]:
         options = self.options
         verbs = [
-            Route("POST", "/filter", self._timed("filter", self.filter)),
-            Route("POST", "/prioritize", self._timed("prioritize", self.prioritize)),
-            Route("POST", "/bind", self._timed("bind", self.bind)),
+            Route("POST", "/filter", self.instruments.timed("filter", self.filter)),
+            Route("POST", "/prioritize", self.instruments.timed("prioritize", self.prioritize)),
+            Route("POST", "/bind", self.instruments.timed("bind", self.bind)),
         ]
-        admission = Route("POST", "/webhook", self._timed("webhook", self.webhook))
+        admission = Route("POST", "/webhook", self.instruments.timed("webhook", self.webhook))
         probes = self.health.routes()
-        metrics = metrics_route(self.metrics.registry, token=options.metrics_token)
+        metrics = metrics_route(self.instruments.registry, token=options.metrics_token)
         apart = bool(options.webhook)
         routes = [*verbs, *probes, *([] if apart else [admission])]
         listeners = [Listener(options.extender, routes, self._context(options.extender_tls), options.body_limit)]
@@ -198,36 +194,6 @@ class Scheduler:
         context = tls.context(files)
         self._tls.append(tls.reload_on_change(context, files))
         return context
-
-    def _timed(self, verb: str, handler: Handler) -> Handler:
-        histogram = self.metrics.histogram("hami_scheduler_request_duration_seconds")
-        series = {result: histogram.labels(verb=verb, result=result) for result in ("ok", "refused", "error")}
-
-        async def timed(request: Request) -> Response:
-            started = time.perf_counter()
-            response = await handler(request)
-            series[_result(verb, response)].observe(time.perf_counter() - started)
-            return response
-
-        return timed
-
-    def _describe_state(self) -> None:
-        registry = self.metrics.registry
-        registry.register(tables.StateCollector(tables.HAMI_SCHEDULER, lambda: state.rows(self.cluster)))
-        if self.options.legacy_metrics:
-            legacy = tables.StateCollector(tables.HAMI_SCHEDULER_LEGACY, lambda: state.legacy_rows(self.cluster))
-            registry.register(legacy)
-        registry.register(tables.build_info(__version__))
-        gauge = self.metrics.gauge
-        inventory = self.cluster.inventory
-        gauge("hami_scheduler_leader").set_function(lambda: float(self.gate.is_leader))
-        gauge("hami_scheduler_epoch").set_function(lambda: float(self.gate.epoch))
-        gauge("hami_scheduler_holds").set_function(lambda: float(sum(1 for _ in inventory.holds())))
-        gauge("hami_scheduler_bookings").set_function(lambda: float(sum(1 for _ in inventory.bookings())))
-        gauge("hami_scheduler_closed_nodes").set_function(lambda: float(len(self.cluster.closed_nodes)))
-        gauge("hami_cache_drift").set_function(lambda: float(self.cluster.drift))
-        for informer in self.cluster.informers:
-            _describe_informer(self.metrics, informer)
 
     # --- tasks
 
@@ -279,38 +245,12 @@ class Scheduler:
             log.warning("our pod's role label was not written", role=role, error=str(error))
 
 
-def _describe_informer(metrics: tables.Metrics, informer: Any) -> None:  # noqa: ANN401 - of any resource
-    labels = {"resource": informer.resource.plural}
-    metrics.gauge("hami_informer_objects").labels(**labels).set_function(lambda: float(len(informer.store)))
-    metrics.gauge("hami_informer_synced").labels(**labels).set_function(lambda: float(informer.synced.is_set()))
-
-
-def _result(verb: str, response: Response) -> str:
-    if response.status != 200:
-        return "error"
-    if verb in {"filter", "bind"} and not response.body.endswith(b'"Error":""}'):
-        return "error"
-    if verb == "filter" and b'"NodeNames":null' in response.body[:4096] and b'"Nodes":null' in response.body[:4096]:
-        return "refused"
-    if verb == "webhook" and b'"allowed":false' in response.body[:256]:
-        return "refused"
-    return "ok"
-
-
 def _version(version: Mapping[str, str]) -> tuple[int, int]:
     def number(part: str) -> int:
         digits = "".join(character for character in part if character.isdigit())
         return int(digits) if digits else 0
 
     return number(version.get("major", "")), number(version.get("minor", ""))
-
-
-async def stacks(_: Request) -> Response:
-    """Where every task of the process stands."""
-    out = io.StringIO()
-    for task in asyncio.all_tasks():
-        task.print_stack(file=out)
-    return text(200, out.getvalue())
 
 
 def run(settings: SchedulerSettings) -> int:

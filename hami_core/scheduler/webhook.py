@@ -92,7 +92,7 @@ class Webhook:
         try:
             pod = _pod.decode(review.object)
             document = _document.decode(review.object)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             return Verdict(False, f"the pod can't be decoded: {error}", 400)
         namespace = pod.metadata.namespace or review.namespace
         try:

@@ -81,6 +81,20 @@ async def test_a_pod_with_a_hundred_containers(server, start):
     assert "at most 1000" in (await client.filter(made, ["n1"]))["Error"]
 
 
+@pytest.mark.parametrize("nested", ['{"a":' * 100_000, "[" * 100_000, '"\\ud800"', "1e999999", "\xff"])
+async def test_bodies_made_to_break_decoders(start, nested):
+    client = await start()
+    pods = [f'{{"metadata":{nested}', f'{{"spec":{{"containers":[{{"name":{nested}}}]}}}}', f'{{"x":{nested}']
+    for inner in [nested, *pods]:
+        data = f'{{"Pod":{inner},"NodeNames":["n1"]}}'.encode("latin-1")
+        status, answer = await client.raw("POST", "/filter", data)
+        assert status == 200
+        assert json.loads(answer)["Error"]
+        review = '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","object":%s}}'
+        status, answer = await client.raw("POST", "/webhook", (review % inner).encode("latin-1"))
+        assert status == 400 or not json.loads(answer)["response"]["allowed"]
+
+
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=4),

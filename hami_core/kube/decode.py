@@ -1,0 +1,102 @@
+"""Bodies of the API server → partial structs. One object that makes no sense never hides another."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import structlog
+
+from hami_core.kube.objects import ListMeta, ObjectList, Status
+from hami_core.kube.port import ApiError, Page, WatchEvent
+
+if TYPE_CHECKING:
+    from hami_core.kube.port import Resource
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    name: str = ""
+
+
+class _Versioned(msgspec.Struct):
+    metadata: _Meta = _Meta()
+
+
+class _RawEvent(msgspec.Struct):
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+@cache
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - any struct or generic alias
+    """The decoder of a type, made once."""
+    return msgspec.json.Decoder(kind)
+
+
+def _kind(resource: Resource[T]) -> Any:  # noqa: ANN401 - mypy does not take a type for hashable
+    return resource.type
+
+
+def decode(kind: Any, body: bytes, verb: str) -> Any:  # noqa: ANN401 - decodes whatever it is asked for
+    """Decode an answer.
+
+    Raises:
+        ApiError: It is not what it should be.
+    """
+    try:
+        return decoder(kind).decode(body)
+    except msgspec.MsgspecError as error:
+        raise ApiError(verb, 0, f"the answer can't be decoded: {error}", reason="Undecodable") from error
+
+
+def page(resource: Resource[T], body: bytes) -> Page[T]:
+    """Decode a list at once; only when that fails, object by object, so that one bad object hides no other."""
+    try:
+        whole = decoder(ObjectList[resource.type]).decode(body)  # type: ignore[name-defined]
+        items, meta, bad = tuple(whole.items or ()), whole.metadata, 0
+    except msgspec.ValidationError:
+        items, meta, bad = _salvage(resource, body)
+    return Page(items, meta.resource_version, meta.continue_, bad)
+
+
+def _salvage(resource: Resource[T], body: bytes) -> tuple[tuple[T, ...], ListMeta, int]:
+    whole = decode(ObjectList[msgspec.Raw], body, f"list {resource.plural}")
+    good: list[T] = []
+    bad = 0
+    for raw in whole.items or ():
+        try:
+            good.append(decoder(_kind(resource)).decode(raw))
+        except msgspec.MsgspecError as error:
+            bad += 1
+            log.warning("object left out: it can't be decoded", resource=resource.plural, error=str(error))
+    return tuple(good), whole.metadata, bad
+
+
+def watch_event(resource: Resource[T], line: bytes, verb: str) -> WatchEvent[T] | None:
+    """One event of a watch; None: a kind nobody knows.
+
+    Raises:
+        ApiError: The server ends the watch with an error, such as status 410.
+    """
+    raw: _RawEvent = decode(_RawEvent, line, verb)
+    if raw.type == "ERROR":
+        status: Status = decode(Status, bytes(raw.object), verb)
+        raise ApiError(verb, status.code, status.message or "watch error", reason=status.reason)
+    if raw.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
+        log.warning("unknown kind of watch event skipped", resource=resource.plural, type=raw.type)
+        return None
+    meta: _Versioned = decode(_Versioned, bytes(raw.object), verb)
+    if raw.type == "BOOKMARK":
+        return WatchEvent("BOOKMARK", None, meta.metadata.resource_version)
+    try:
+        decoded = decoder(_kind(resource)).decode(raw.object)
+    except msgspec.MsgspecError as error:
+        log.warning("event skipped: its object can't be decoded", resource=resource.plural, error=str(error))
+        return WatchEvent("BOOKMARK", None, meta.metadata.resource_version)
+    return WatchEvent(raw.type, decoded, meta.metadata.resource_version)

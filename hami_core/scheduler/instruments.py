@@ -1,0 +1,96 @@
+"""What the scheduler process measures of itself, and how it tells: histograms, gauges, stacks."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hami_core._version import __version__
+from hami_core.http.serve import Request, Response, text
+from hami_core.observe import metrics as tables
+from hami_core.scheduler import state
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hami_core.http.serve import Handler
+    from hami_core.scheduler.cluster import Cluster
+    from hami_core.scheduler.leadership import BindGate
+
+
+class Instruments:
+    """The process's metrics.
+
+    Args:
+        cluster: What is known.
+        gate: Who binds.
+        legacy: Also HAMi's old metric names.
+    """
+
+    def __init__(self, cluster: Cluster, gate: BindGate, *, legacy: bool = False) -> None:
+        self._metrics = tables.Metrics(tables.SCHEDULER)
+        self.registry = self._metrics.registry
+        self.registry.register(tables.StateCollector(tables.HAMI_SCHEDULER, lambda: state.rows(cluster)))
+        if legacy:
+            old = tables.StateCollector(tables.HAMI_SCHEDULER_LEGACY, lambda: state.legacy_rows(cluster))
+            self.registry.register(old)
+        self.registry.register(tables.build_info(__version__))
+        self._gauges(cluster, gate)
+
+    def timed(self, verb: str, handler: Handler) -> Handler:
+        """The handler, its time and result counted."""
+        histogram = self._metrics.histogram("hami_scheduler_request_duration_seconds")
+        series = {result: histogram.labels(verb=verb, result=result) for result in ("ok", "refused", "error")}
+
+        async def timed(request: Request) -> Response:
+            started = time.perf_counter()
+            response = await handler(request)
+            series[result_of(verb, response)].observe(time.perf_counter() - started)
+            return response
+
+        return timed
+
+    def _gauges(self, cluster: Cluster, gate: BindGate) -> None:
+        gauge, inventory = self._metrics.gauge, cluster.inventory
+        gauge("hami_scheduler_leader").set_function(lambda: float(gate.is_leader))
+        gauge("hami_scheduler_epoch").set_function(lambda: float(gate.epoch))
+        gauge("hami_scheduler_holds").set_function(lambda: float(sum(1 for _ in inventory.holds())))
+        gauge("hami_scheduler_bookings").set_function(lambda: float(sum(1 for _ in inventory.bookings())))
+        gauge("hami_scheduler_closed_nodes").set_function(lambda: float(len(cluster.closed_nodes)))
+        gauge("hami_cache_drift").set_function(lambda: float(cluster.drift))
+        for informer in cluster.informers:
+            name, store, synced = informer.resource.plural, informer.store, informer.synced
+            gauge("hami_informer_objects").labels(resource=name).set_function(partial(_size, store))
+            gauge("hami_informer_synced").labels(resource=name).set_function(partial(_is_set, synced))
+
+
+def _size(store: Mapping[str, object]) -> float:
+    return float(len(store))
+
+
+def _is_set(event: asyncio.Event) -> float:
+    return float(event.is_set())
+
+
+def result_of(verb: str, response: Response) -> str:
+    """``ok``, ``refused`` or ``error``, by what the answer says."""
+    if response.status != 200:
+        return "error"
+    if verb in {"filter", "bind"} and not response.body.endswith(b'"Error":""}'):
+        return "error"
+    if verb == "filter" and b'"NodeNames":null' in response.body[:4096] and b'"Nodes":null' in response.body[:4096]:
+        return "refused"
+    if verb == "webhook" and b'"allowed":false' in response.body[:256]:
+        return "refused"
+    return "ok"
+
+
+async def stacks(_: Request) -> Response:
+    """Where every task of the process stands."""
+    out = io.StringIO()
+    for task in asyncio.all_tasks():
+        task.print_stack(file=out)
+    return text(200, out.getvalue())
