@@ -54,7 +54,9 @@ def lint(session: nox.Session) -> None:
     session.run("mypy", "--version", silent=True)
     session.run("mypy", "hami_core", *(f"vendors/{v}/src" for v in VENDORS), "interpose/python")
     session.run("lint-imports", "--no-cache")
-    sources = sorted(str(p) for pattern in ("src", "sim", "include") for p in (ROOT / "interpose" / pattern).rglob("*.[ch]"))
+    sources = sorted(
+        str(p) for pattern in ("src", "sim", "include") for p in (ROOT / "interpose" / pattern).rglob("*.[ch]")
+    )
     session.run("clang-format", "--dry-run", "--Werror", *sources, silent=True)
 
 
@@ -63,7 +65,10 @@ def tests(session: nox.Session) -> None:
     """Everything that needs no cluster: core, vendors, interposer, vectors, integration on simulated GPUs."""
     install(session, "test")
     session.run(
-        "pytest", "-m", "not soak and not gpu", *posargs(session, "hami_core", "vendors", "interpose/tests", "tests", "contrib")
+        "pytest",
+        "-m",
+        "not soak and not gpu",
+        *posargs(session, "hami_core", "vendors", "interpose/tests", "tests", "contrib"),
     )
 
 
@@ -115,7 +120,12 @@ def soak(session: nox.Session) -> None:
     """The long forms of the random tests."""
     install(session, "test")
     session.run(
-        "pytest", "-m", "soak", "--timeout", "7200", *posargs(session, "hami_core", "vendors", "interpose/tests", "tests")
+        "pytest",
+        "-m",
+        "soak",
+        "--timeout",
+        "7200",
+        *posargs(session, "hami_core", "vendors", "interpose/tests", "tests"),
     )
 
 
