@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,15 @@ def test_devices_come_with_cordon_and_link_scores() -> None:
     assert devices[0].pair_scores[devices[1].id] == 210
     assert {device.numa for device in devices} == {0, 1}
     assert nvidia().register(NodeFacts("cpu-only")) is None
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "healthy"), [({}, True), ({"nvidia.com/gpu": "40"}, True), ({"nvidia.com/gpu": "0"}, False)]
+)
+def test_a_node_whose_device_plugin_is_gone_takes_no_pods(allocatable: dict[str, str], healthy: bool) -> None:
+    devices = nvidia().register(replace(node("t4x2"), allocatable=allocatable))
+    assert devices is not None
+    assert {device.healthy for device in devices} == {healthy}
 
 
 @pytest.mark.parametrize("key", ["hami.io/node-nvidia-register", "hami.io/node-nvidia-score"])

@@ -67,6 +67,9 @@ def family(config: NvidiaConfig) -> Family:
 def register(node: NodeFacts, served: Family) -> tuple[Device, ...] | None:
     """Read a node's GPUs, with cordon and link scores; None: the node has no NVIDIA register.
 
+    Where the kubelet says that none of the slots can be had (its device plugin is gone), no card takes new pods: the
+    kubelet would refuse them for good.
+
     Raises:
         WireError: An annotation is malformed.
     """
@@ -76,10 +79,17 @@ def register(node: NodeFacts, served: Family) -> tuple[Device, ...] | None:
     cordoned = decode_cordon(node.annotations.get(keys.DEVICE_CORDON, ""))
     text = node.annotations.get(keys.NVIDIA_PAIR_SCORES)
     scores = decode_pair_scores(text, key=keys.NVIDIA_PAIR_SCORES) if text else {}
-    if not cordoned and not scores:
+    served_now = node.allocatable.get(served.resources.count) != "0"
+    if not cordoned and not scores and served_now:
         return devices
     return tuple(
-        replace(d, cordoned=d.id in cordoned, pair_scores=MappingProxyType(scores.get(d.id, {}))) for d in devices
+        replace(
+            d,
+            healthy=d.healthy and served_now,
+            cordoned=d.id in cordoned,
+            pair_scores=MappingProxyType(scores.get(d.id, {})),
+        )
+        for d in devices
     )
 
 
