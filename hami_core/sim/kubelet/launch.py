@@ -33,6 +33,7 @@ _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _KERNEL = ("/proc", "/sys", "/dev")
+_WRITABLE = ("/tmp", "/var/tmp", "/run", "/home")  # noqa: S108 - the host's own
 
 
 def _check(result: int, what: str) -> None:
@@ -126,20 +127,62 @@ def _host_mounts() -> list[str]:
     return found
 
 
-def _overlay(folder: str) -> str:
+def _memory(folder: str) -> str:
+    """A file system in memory that ends with the container."""
     base = os.path.join(folder, "fs")
-    host = _host_mounts()
     os.makedirs(base, exist_ok=True)
     _mount("tmpfs", base, "tmpfs", data="mode=755,size=1g")
-    root = f"{base}/root"
     for name in ("upper", "work", "root"):
         os.mkdir(f"{base}/{name}")
     os.chmod(f"{base}/upper", 0o755)  # noqa: S103 - it becomes /
-    options = f"lowerdir=/,upperdir={base}/upper,workdir={base}/work" + (",userxattr" if os.getuid() else "")
-    _mount("overlay", root, "overlay", data=options)
+    return base
+
+
+def _overlay(base: str, host: list[str]) -> None:
+    """The host's root under ``root``, with changes kept in ``upper``."""
+    root = f"{base}/root"
+    _mount("overlay", root, "overlay", data=f"lowerdir=/,upperdir={base}/upper,workdir={base}/work")
     for point in host:
         if os.path.exists(point):
             _bind(point, inside(root, point))
+
+
+def _tree(base: str, targets: list[str]) -> None:
+    """The same without an overlay, which users without privileges may not lay over ``/``.
+
+    Folders on the way to a target are made anew and their entries bound one by one; the rest is bound whole. All
+    of it can only be read, but for places made to be written.
+    """
+    split = {"/"}
+    for target in targets:
+        folder = os.path.realpath(os.path.dirname(target))
+        while folder != "/":
+            split.add(folder)
+            folder = os.path.dirname(folder)
+    for folder in sorted(split):
+        made = f"{base}/root{folder.rstrip('/')}"
+        os.makedirs(made, exist_ok=True)
+        for entry in os.scandir(folder) if os.path.isdir(folder) else ():
+            copy = f"{made}/{entry.name}"
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), copy)
+            elif entry.path in split or entry.path in _KERNEL:
+                os.makedirs(copy, exist_ok=True)
+            else:
+                try:
+                    _bind(entry.path, copy, read_only=entry.path not in _WRITABLE)
+                except OSError:
+                    continue  # not for this user
+
+
+def _fill(folder: str, spec: Spec) -> str:
+    host, base = _host_mounts(), _memory(folder)
+    root = f"{base}/root"
+    try:
+        _overlay(base, host)
+    except OSError:
+        entries = [*spec["mounts"], *spec["devices"]]
+        _tree(base, [os.path.normpath(e["target"]) for e in entries if not e["target"].startswith(_KERNEL)])
     for point in ("/proc", "/sys"):
         _bind(point, root + point)
     return root
@@ -162,7 +205,7 @@ def _device_folder(root: str) -> None:
 
 def _make_root(folder: str, spec: Spec) -> str:
     _own_namespace()
-    root = _overlay(folder)
+    root = _fill(folder, spec)
     _device_folder(root)
     for path in spec["shared"]:
         _bind(path, inside(root, path))
