@@ -18,7 +18,8 @@ Rules for all hooks
 
 Versions
     `hami_core.API_VERSION` versions this page apart from the package. Arguments and optional hooks may be added in
-    a minor version; nothing is removed or re-interpreted without a major one, after a release that warns.
+    a minor version; nothing is removed or re-interpreted without a major one, after a release that warns. A class
+    states the version it was written for as ``api_version = (1, 0)``; one of another major is not loaded.
     The six names `register`, `check_type`, `check_uuid`, `custom_filter`, `patch_annotations` and `allocate` are
     frozen.
 """
@@ -87,7 +88,8 @@ def families(config: Any) -> Sequence[Family]:  # type: ignore[empty-body]  # no
     When: exactly once, before every other hook but `config_model`; keep what you need of ``config`` on ``self``.
 
     Args:
-        config: An instance of the model named by `config_model`, or None.
+        config: An instance of the model named by `config_model`, with its defaults where the file has no such
+            section; None where the vendor names no model.
 
     Returns:
         Families, each with its common word, resource names, annotation keys and capabilities. Two vendors that

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hami_core.demo.stage import Stage
+if TYPE_CHECKING:
+    from hami_core.demo.stage import Stage
 
 MIB = 1 << 20
 ALLOCATED = "hami.io/vgpu-devices-allocated"
