@@ -50,14 +50,14 @@ static void refused(int device, uint64_t bytes) {
 
 /* Charges under the limit in force; before giving up asks for newer limits and for memory of dead processes. */
 static bool take_pages(struct hami_region_view *view, int device, uint64_t pages, enum hami_column column) {
-    const struct hami_limits *limits = hami_guest_limits();
+    const struct hami_limits *limits = hami_guest_known_limits();
     if (hami_region_charge(view, (unsigned)device, pages, limit_pages(limits, device), column)) {
         return true;
     }
     hami_pools_settle();
     (void)hami_guest_reload();
     (void)hami_region_sweep(view);
-    limits = hami_guest_limits();
+    limits = hami_guest_known_limits();
     return limits->denied == HAMI_REASON_NONE &&
            hami_region_charge(view, (unsigned)device, pages, limit_pages(limits, device), column);
 }
@@ -76,7 +76,7 @@ bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, 
     enum hami_reason why = HAMI_REASON_NONE;
     *charge = (struct hami_charge){-1, 0};
     if (limits->denied != HAMI_REASON_NONE && hami_guest_reload()) {
-        limits = hami_guest_limits();
+        limits = hami_guest_known_limits();
     }
     if (limits->mode == HAMI_MODE_OFF) {
         return true;
@@ -198,7 +198,7 @@ static uint64_t record_of(enum hami_kind kind, int device, unsigned context, uin
 
 /* Index of a CUDA device where this process is counted and limited, or -1. */
 static int limited_device(CUdevice device) {
-    const struct hami_limits *limits = hami_guest_limits();
+    const struct hami_limits *limits = hami_guest_known_limits();
     bool enforced = limits->mode == HAMI_MODE_ENFORCE && limits->denied == HAMI_REASON_NONE;
     return enforced ? hami_guest_cuda_device(limits, device) : -1;
 }

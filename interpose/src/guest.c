@@ -146,6 +146,11 @@ const struct hami_limits *hami_guest_limits(void) {
     return &guest.generations[atomic_load_explicit(&guest.current, memory_order_acquire)];
 }
 
+const struct hami_limits *hami_guest_known_limits(void) {
+    ensure_started();
+    return &guest.generations[atomic_load_explicit(&guest.current, memory_order_acquire)];
+}
+
 struct hami_region_view *hami_guest_region(enum hami_reason *why) {
     ensure_started();
     enum hami_reason reason = guest.no_region;

@@ -44,28 +44,36 @@ static bool put_in(struct hami_map_bucket *bucket, uint64_t key, uint64_t value)
     return false;
 }
 
+/* Adds the segment after the `count` that are there. */
+static bool grow(struct hami_map *map, unsigned count) {
+    if (count == HAMI_MAP_SEGMENTS || segment_at(map, count, true) == NULL) {
+        return false;
+    }
+    (void)atomic_compare_exchange_strong(&map->count, &count, count + 1);
+    return true;
+}
+
 bool hami_map_put(struct hami_map *map, uint64_t key, uint64_t value) {
     uint64_t hash = mix(key);
-    for (unsigned segment = 0; segment < HAMI_MAP_SEGMENTS; segment++) {
-        struct hami_map_bucket *buckets = segment_at(map, segment, true);
-        if (buckets == NULL) {
+    for (;;) {
+        unsigned count = atomic_load_explicit(&map->count, memory_order_acquire);
+        for (unsigned segment = count; segment-- > 0;) {
+            struct hami_map_bucket *buckets = segment_at(map, segment, false);
+            if (put_in(&buckets[hash & (bucket_count(segment) - 1)], key, value)) {
+                return true;
+            }
+        }
+        if (!grow(map, count)) {
             return false;
         }
-        if (put_in(&buckets[hash & (bucket_count(segment) - 1)], key, value)) {
-            return true;
-        }
     }
-    return false;
 }
 
 /* Place of `key` in the map, or NULL; `index` is its number in the bucket. */
 static struct hami_map_bucket *find(struct hami_map *map, uint64_t key, unsigned *index) {
     uint64_t hash = mix(key);
-    for (unsigned segment = 0; segment < HAMI_MAP_SEGMENTS; segment++) {
+    for (unsigned segment = atomic_load_explicit(&map->count, memory_order_acquire); segment-- > 0;) {
         struct hami_map_bucket *buckets = segment_at(map, segment, false);
-        if (buckets == NULL) {
-            return NULL;
-        }
         struct hami_map_bucket *bucket = &buckets[hash & (bucket_count(segment) - 1)];
         for (unsigned i = 0; i < 8; i++) {
             if (atomic_load_explicit(&bucket->keys[i], memory_order_acquire) == key) {
@@ -128,4 +136,5 @@ void hami_map_reset(struct hami_map *map) {
             atomic_store(&map->segments[segment], NULL);
         }
     }
+    atomic_store(&map->count, 0);
 }

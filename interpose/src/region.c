@@ -240,6 +240,13 @@ bool hami_region_sweep(struct hami_region_view *view) {
     return found;
 }
 
+/* Whether nobody is cleaning up in a free slot; one who died just before it was done is overruled. */
+static bool unswept(struct hami_slot *slot) {
+    uint64_t sweeper = atomic_load(&slot->sweeper);
+    return sweeper == 0 ||
+           (!hami_process_lives(sweeper) && atomic_compare_exchange_strong(&slot->sweeper, &sweeper, 0));
+}
+
 bool hami_region_claim(struct hami_region_view *view) {
     struct hami_region *region = view->region;
     uint64_t self = hami_process_self();
@@ -256,7 +263,7 @@ bool hami_region_claim(struct hami_region_view *view) {
         while (owner == 0 && number < (int32_t)i + 1 &&
                !atomic_compare_exchange_weak(&region->v1.process_num, &number, (int32_t)i + 1)) {
         }
-        if (owner != 0 || atomic_load(&region->block.slots[i].sweeper) != 0 ||
+        if (owner != 0 || !unswept(&region->block.slots[i]) ||
             !atomic_compare_exchange_strong(&region->block.slots[i].owner, &owner, self)) {
             continue;
         }
@@ -268,17 +275,6 @@ bool hami_region_claim(struct hami_region_view *view) {
         return true;
     }
     return false;
-}
-
-void hami_region_detach(struct hami_region_view *view) {
-    if (view->region == NULL || !view->has_slot) {
-        return;
-    }
-    uint64_t self = hami_process_self();
-    if (atomic_load(&view->region->block.slots[view->slot].owner) == self) {
-        view->has_slot = false;
-        sweep_slot(view->region, view->slot, self, self);
-    }
 }
 
 void hami_region_after_fork(struct hami_region_view *view) {

@@ -12,6 +12,9 @@
 /* The limits in force; looks at the file again at most four times a second. Never NULL. */
 const struct hami_limits *hami_guest_limits(void);
 
+/* The limits as of the last look, for what follows a call of the above. */
+const struct hami_limits *hami_guest_known_limits(void);
+
 /* Looks at the limits file now. True if it holds others than before. */
 bool hami_guest_reload(void);
 

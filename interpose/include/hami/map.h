@@ -3,9 +3,9 @@
  * and removed by whoever inserted it or was handed it: addresses and handles that the driver gave out are like that.
  * Keys and values are not zero.
  *
- * Buckets of eight keys fill one cache line. A full bucket sends the key to the next, twice as large, segment;
- * segments are never moved or freed, so the cost of an operation grows with their number alone (1,000 entries: one
- * or two; 100,000: eight), newest first.
+ * Buckets of eight keys fill one cache line. A key goes into the largest segment; where its bucket is full there, into
+ * a smaller one, and where all are, a segment of twice the size is added. Segments are never moved or freed, so an
+ * operation costs a bucket or two, and at worst one in each of the few segments.
  */
 #ifndef HAMI_MAP_H
 #define HAMI_MAP_H
@@ -23,6 +23,7 @@ struct hami_map_bucket {
 
 struct hami_map {
     _Atomic(struct hami_map_bucket *) segments[HAMI_MAP_SEGMENTS];
+    _Atomic unsigned count; /* of segments; the last is the largest and is tried first */
 };
 
 /* False only when the machine has no memory left for a segment. */

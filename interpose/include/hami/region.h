@@ -57,9 +57,6 @@ bool hami_region_sweep(struct hami_region_view *view);
 /* Notes a refusal. `device` may be HAMI_DEVICES when there is none. */
 void hami_region_refused(struct hami_region_view *view, enum hami_reason reason, unsigned device, uint64_t bytes);
 
-/* Gives up this process's slot at the end of its life; charges go with it. */
-void hami_region_detach(struct hami_region_view *view);
-
 /* After fork, in the child: forget the parent's slot and the locks its threads may have held. */
 void hami_region_after_fork(struct hami_region_view *view);
 

@@ -1,0 +1,109 @@
+"""What a process leaves behind that died between any two of its stores, and that somebody else cleans up."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hami_interpose import region
+
+MIB = 1 << 20
+DEAD = (1 << 22) | 4194303  # start time 1, a pid that no machine reaches
+SEQUENCE = 9
+SLOT, CELL = 0, 2
+COUNTER = region.BLOCK_OFFSET + 4096
+SLOTS = COUNTER + 16 * 256
+IDLE, PENDING, APPLIED = 0, 1, 2
+OURS = SLOT << 18 | CELL << 16 | SEQUENCE
+OTHERS = 5 << 18 | 1 << 16 | 3
+
+
+def leave(container, *, phase, amount, total, counter, tag, sweeper=0):
+    """Writes what a dead process left: one cell of device 0, and the device's counter (all in pages)."""
+    content = bytearray(container.region_path.read_bytes())
+    struct.pack_into("<i", content, 2008896, 1)  # one slot was used
+    struct.pack_into("<i", content, 1856, 4194303)
+    struct.pack_into("<QQ", content, SLOTS + SLOT * 2112, DEAD, sweeper)
+    cell = SLOTS + SLOT * 2112 + 64 + CELL * 32
+    struct.pack_into("<Qqqq", content, cell, SEQUENCE << 16 | phase, amount, total, 77777)
+    struct.pack_into("<Q", content, COUNTER, counter << 28 | tag)
+    container.region_path.write_bytes(content)
+
+
+CASES = {
+    "nothing under way": {"phase": IDLE, "amount": 50, "total": 1000, "counter": 1000, "tag": OTHERS},
+    "intent, counter not changed": {"phase": PENDING, "amount": 50, "total": 1000, "counter": 1000, "tag": OTHERS},
+    "intent, counter changed": {"phase": PENDING, "amount": 50, "total": 1000, "counter": 1050, "tag": OURS},
+    "intent, changed, acknowledged": {"phase": APPLIED, "amount": 50, "total": 1000, "counter": 1050, "tag": OTHERS},
+    "intent, an older change of its own": {
+        "phase": PENDING,
+        "amount": 50,
+        "total": 1000,
+        "counter": 1000,
+        "tag": OURS - 1,
+    },
+    "giving back, counter not changed": {
+        "phase": PENDING,
+        "amount": -999,
+        "total": 1000,
+        "counter": 1000,
+        "tag": OTHERS,
+    },
+    "giving back, counter changed": {"phase": PENDING, "amount": -999, "total": 1000, "counter": 1, "tag": OURS},
+    "its sweeper died too": {
+        "phase": PENDING,
+        "amount": -1000,
+        "total": 1000,
+        "counter": 0,
+        "tag": OURS,
+        "sweeper": DEAD + 1,
+    },
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_the_dead_left_is_taken_off_exactly(make_container, shells, name):
+    container = make_container(4000)
+    leave(container, **CASES[name])
+    shell = shells(container)
+    found = container.region()
+    assert [process.pid for process in found.processes] == [shell.process.pid]
+    assert found.devices[0].used_bytes == found.devices[0].context_bytes
+
+
+def test_a_recycled_pid_is_another_process(make_container, shells):
+    """A slot of our own pid but another start time belonged to somebody else, who is gone."""
+    container = make_container(4000)
+    first = shells(container, device=None)
+    content = bytearray(container.region_path.read_bytes())
+    struct.pack_into("<i", content, 2008896, 1)
+    struct.pack_into("<Q", content, SLOTS, (1 << 22) | first.process.pid)
+    struct.pack_into("<Qqqq", content, SLOTS + 64, 0, 0, 1000, 0)
+    struct.pack_into("<Q", content, COUNTER, 1000 << 28 | OTHERS)
+    with container.region_path.open("r+b") as file:
+        file.write(content)
+    assert first.status("use", 0) == 0
+    found = container.region()
+    assert found.devices[0].used_bytes == found.devices[0].context_bytes
+
+
+@pytest.mark.parametrize("name", ["a Xb", ") Z 1 (", "((", "x) R 1 1 1"])
+def test_names_of_processes_do_not_matter(make_container, shells, programs, name, tmp_path):
+    """The second field of /proc/PID/stat may hold blanks and parentheses: the process still lives."""
+    container = make_container(4000)
+    odd = tmp_path / name
+    odd.write_bytes(programs("shell").read_bytes())
+    odd.chmod(0o755)
+    process = container.start(odd)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        process.stdin.write(f"use 0\nalloc {1000 * MIB}\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "0\n"
+        assert process.stdout.readline() == "0 0\n"
+        shells(container)
+        assert {one.pid for one in container.region().processes} >= {process.pid}
+        assert container.region().devices[0].used_bytes > 1000 * MIB
+    finally:
+        process.kill()
+        process.communicate()
