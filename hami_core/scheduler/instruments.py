@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hami_core._version import __version__
 from hami_core.http.serve import Request, Response, text
 from hami_core.observe import metrics as tables
+from hami_core.observe.trace import span
 from hami_core.scheduler import state
 
 if TYPE_CHECKING:
@@ -41,13 +42,14 @@ class Instruments:
         self._gauges(cluster, gate)
 
     def timed(self, verb: str, handler: Handler) -> Handler:
-        """The handler, its time and result counted."""
+        """The handler, its time and result counted, in a span of its own where OpenTelemetry is installed."""
         histogram = self._metrics.histogram("hami_scheduler_request_duration_seconds")
         series = {result: histogram.labels(verb=verb, result=result) for result in ("ok", "refused", "error")}
 
         async def timed(request: Request) -> Response:
             started = time.perf_counter()
-            response = await handler(request)
+            with span(verb):
+                response = await handler(request)
             series[result_of(verb, response)].observe(time.perf_counter() - started)
             return response
 
