@@ -38,7 +38,8 @@ class Entry:
         resource: Extended resource name.
         slot_ids: Slot ids given, sorted: the kubelet keeps a set.
         names: CDI names (``vendor/class=name``) in the stored answer of Allocate.
-        mounts: Host path by container path in the stored answer (the identity in `serial` mode).
+        mounts: Container path and host path of the mounts in the stored answer (the identity in `serial` mode).
+        devices: Container paths of the device nodes in the stored answer.
     """
 
     pod_uid: str
@@ -47,6 +48,7 @@ class Entry:
     slot_ids: tuple[str, ...]
     names: tuple[str, ...]
     mounts: tuple[tuple[str, str], ...] = ()
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ def _entry(index: int, raw: _PodEntry) -> Entry:
     response = _response(index, raw)
     mounts = tuple((m.container_path, m.host_path) for m in response.mounts)
     names = tuple(d.name for d in response.cdi_devices)
-    return Entry(raw.PodUID, raw.ContainerName, raw.ResourceName, slots, names, mounts)
+    devices = tuple(d.container_path for d in response.devices)
+    return Entry(raw.PodUID, raw.ContainerName, raw.ResourceName, slots, names, mounts, devices)
 
 
 def _response(index: int, raw: _PodEntry) -> api.ContainerAllocateResponse:

@@ -48,8 +48,8 @@ class Refused(Exception):  # noqa: N818 - a verdict, not an error of ours
 class Binder(Protocol):
     """What stands behind the interface and decides."""
 
-    def allocate(self, resource: str, slot_ids: Sequence[str]) -> api.ContainerAllocateResponse:
-        """Answer for one container, from memory, never failing."""
+    async def allocate(self, resource: str, slot_ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        """Answer for one container, from memory (but in `serial` mode), never failing."""
         ...
 
     async def prestart(self, resource: str, slot_ids: Sequence[str]) -> None:
@@ -158,7 +158,7 @@ class SlotService(services.DevicePluginServicer):
 
     async def Allocate(self, request: api.AllocateRequest, context: Any) -> api.AllocateResponse:
         """A fresh identity for each container; decides nothing and never fails."""
-        answers = [self._binder.allocate(self._resource, r.devices_ids) for r in request.container_requests]
+        answers = [await self._binder.allocate(self._resource, r.devices_ids) for r in request.container_requests]
         return api.AllocateResponse(container_responses=answers)
 
     async def PreStartContainer(

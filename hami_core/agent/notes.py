@@ -12,6 +12,7 @@ import structlog
 from hami_core.kube.events import reference
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import PODS, ApiError
+from hami_core.wire import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -85,6 +86,11 @@ class PodNotes:
             self._misfits[pod.uid] = now
             self.evict(pod, "its allocation does not fit on this node")
 
+    def settled(self, pod: Pod) -> None:
+        """HAMi's bind phase becomes ``success``: the scheduler may bind the next pod to this node."""
+        if pod.metadata.annotations.get(keys.BIND_PHASE) != keys.PHASE_SUCCESS:
+            self._spawn(self._annotate(pod, {keys.BIND_PHASE: keys.PHASE_SUCCESS}))
+
     def evict(self, pod: Pod, why: str) -> None:
         """Delete this very pod, telling why."""
         self.warn(pod, "DevicesEvicted", f"deleted: {why}")
@@ -92,12 +98,14 @@ class PodNotes:
         self._spawn(self._delete(pod))
 
     async def _touch(self, pod: Pod) -> None:
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        await self._annotate(pod, {TOUCH_KEY: datetime.now(UTC).isoformat(timespec="milliseconds")})
+
+    async def _annotate(self, pod: Pod, annotations: Mapping[str, str]) -> None:
         try:
-            patch = metadata_patch(annotations={TOUCH_KEY: now}, uid=pod.uid)
+            patch = metadata_patch(annotations=dict(annotations), uid=pod.uid)
             await self._api.patch(PODS, pod.metadata.name, patch, pod.metadata.namespace)
         except ApiError as error:
-            log.info("a pod was not touched, the kubelet tries by itself later", pod=pod.key, error=str(error))
+            log.info("a pod was not annotated", pod=pod.key, error=str(error))
 
     async def _delete(self, pod: Pod) -> None:
         try:

@@ -32,6 +32,7 @@ from hami_core.agent.pods import PodIndex
 from hami_core.agent.reconcile import Reconciler
 from hami_core.agent.records import RecordStore
 from hami_core.agent.registration import NodeWriter
+from hami_core.agent.serial import MODE_KEY
 from hami_core.agent.vendor import Vendor
 from hami_core.agent.watch import watch_folder
 from hami_core.errors import ConfigError, HamiError
@@ -86,6 +87,7 @@ class Options:
         health_s: How often devices' health is asked for.
         drain_s: How long calls under way may take at the end.
         lease_namespace: Namespace of the liveness Lease; empty: none is kept.
+        serial: Serve a runtime without CDI.
     """
 
     node: str
@@ -102,6 +104,7 @@ class Options:
     health_s: float = 5.0
     drain_s: float = 10.0
     lease_namespace: str = "kube-system"
+    serial: bool = False
 
 
 class Agent:
@@ -135,8 +138,10 @@ class Agent:
             host=self.notes,
             boot_id=options.boot_id,
             prestart_wait_s=options.prestart_wait_s,
+            serial=options.serial,
         )
         self.link = KubeletLink(options.plugin_dir, ())
+        self.node.want({MODE_KEY: "serial" if options.serial else "cdi"}, {})
         self._api = api
         self._books = {vendor.name: HealthBook() for vendor in self.vendors}
         self._discovered: dict[str, tuple[Device, ...]] = {}
@@ -417,6 +422,7 @@ def options_of(settings: AgentSettings) -> Options:
         health_s=settings.health_interval,
         drain_s=settings.drain_time,
         lease_namespace=os.environ.get("POD_NAMESPACE", "kube-system"),
+        serial=settings.serial == "always",
     )
 
 

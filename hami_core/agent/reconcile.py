@@ -8,6 +8,7 @@ spec starts nothing; a spec is right for its container for ever.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -16,11 +17,13 @@ import msgspec
 import structlog
 
 from hami_core.agent import cdi
+from hami_core.agent.identity import Entry
 from hami_core.agent.judge import Claim, is_whole, misfit
 from hami_core.agent.kubelet import Refused, card_of
 from hami_core.agent.pods import containers_of
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.records import Record
+from hami_core.agent.serial import CANDIDATE_WAIT_S, bound_at
 from hami_core.errors import DeviceError, HamiError, WireError
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
     from hami_core.agent.authority import Authority
     from hami_core.agent.cdi import SpecFolder
-    from hami_core.agent.identity import CheckpointReader, Entry
+    from hami_core.agent.identity import CheckpointReader
     from hami_core.agent.pods import PodIndex
     from hami_core.agent.records import RecordStore
     from hami_core.agent.vendor import Vendor
@@ -66,6 +69,14 @@ class Host(Protocol):
 
     def nudge(self, resource: str) -> None:
         """Make the kubelet write its checkpoint."""
+        ...
+
+    def evict(self, pod: Pod, why: str) -> None:
+        """Delete a pod, telling why; must not block."""
+        ...
+
+    def settled(self, pod: Pod) -> None:
+        """In `serial` mode: every container of a pod was given its slots; must not block."""
         ...
 
 
@@ -110,6 +121,7 @@ class Reconciler:
         host: Events, touches, nudges.
         boot_id: Identity of this boot; specs of another one are written again.
         prestart_wait_s: How long PreStartContainer waits before it refuses.
+        serial: Answer without CDI (`hami_core.agent.serial`).
         clock: Monotonic seconds.
         now: Unix seconds.
     """
@@ -126,6 +138,7 @@ class Reconciler:
         host: Host,
         boot_id: str,
         prestart_wait_s: float = PRESTART_WAIT_S,
+        serial: bool = False,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -134,6 +147,7 @@ class Reconciler:
         """Every device of the node by id, as last discovered."""
         self.records: dict[str, Record] = {}
         self.counters = Counters()
+        self.serial = serial
         self.checkpoint_problem = ""
         self._of_resource = {r: vendor for vendor in self.vendors.values() for r in vendor.resources}
         self._reader = reader
@@ -151,6 +165,8 @@ class Reconciler:
         self._removing: dict[str, asyncio.Task[None]] = {}
         self._given: dict[str, tuple[str, float, float]] = {}
         self._refusals: dict[_Key, Refusal] = {}
+        self._meanings: dict[str, _Key] = {}
+        self._settled: set[str] = set()
         self._ended: set[str] = set()
         self._absent: dict[str, float] = {}
         self._told: dict[_Key, str] = {}
@@ -172,7 +188,7 @@ class Reconciler:
             log.warning("a record of a vendor that is not loaded is left alone", record=self.records.pop(name).id)
         present = await asyncio.to_thread(self._specs.names)
         for name, record in self.records.items():
-            if name in present and record.boot_id == self._boot_id and not record.gone:
+            if name in present and record.boot_id == self._boot_id and not record.gone and not record.serial:
                 self._ready.add(name)
             elif not record.gone:
                 self._make(record)
@@ -208,17 +224,68 @@ class Reconciler:
 
     # --- what the kubelet asks ---------------------------------------------------------------------------------------
 
-    def allocate(self, resource: str, slot_ids: Sequence[str]) -> api.ContainerAllocateResponse:
-        """A fresh name, from memory; nothing is decided or written."""
+    async def allocate(self, resource: str, slot_ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        """A fresh name, from memory; nothing is decided or written (but in `serial` mode)."""
         vendor = self._of_resource[resource]
         name = cdi.fresh_name()
         now = self._clock()
         self._given[name] = (resource, now, now + NUDGE_AFTER_S)
         self.counters.allocations += 1
         log.debug("allocate", resource=resource, slots=list(slot_ids), name=name)
+        if self.serial:
+            return await self._allocate_serial(name, resource, len(slot_ids))
         response = api.ContainerAllocateResponse(envs=dict(vendor.default_env))
         response.cdi_devices.add(name=cdi.qualified(vendor.kind, name))
         return response
+
+    async def _allocate_serial(self, name: str, resource: str, count: int) -> api.ContainerAllocateResponse:
+        """The answer for the container that must be meant, in an empty limits folder of its own."""
+        vendor = self._of_resource[resource]
+        edits = None
+        try:
+            await asyncio.to_thread(self._store.serial.make, name)
+            record = await self._meant(name, resource, count)
+            if record is not None:
+                edits = await vendor.allocate(record.slices, record.ref)
+        except (HamiError, OSError) as error:
+            log.warning("devices can't be given at Allocate, the pod will be refused", error=str(error))
+        return self._store.serial.response(name, edits, vendor.default_env)
+
+    async def _meant(self, name: str, resource: str, count: int) -> Record | None:
+        """The record of the container the kubelet must mean: of the pod bound first, the next without slots."""
+        deadline = self._clock() + CANDIDATE_WAIT_S
+        while True:
+            progress = self._progress
+            for pod in sorted(self._pods.all(), key=bound_at):
+                record = None if pod.is_terminal or pod.is_deleting else self._next_of(pod, name, resource, count)
+                if record is not None:
+                    self._meanings[name] = (record.pod_uid, record.container, resource)
+                    return record
+            if self._clock() >= deadline:
+                return None
+            self._wake.set()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(progress.wait(), 0.1)
+
+    def _next_of(self, pod: Pod, name: str, resource: str, count: int) -> Record | None:
+        """A record for the first container of a pod that holds slices of a resource and was not given slots yet."""
+        taken = {_key(entry) for entry in self._reader.last.entries} | set(self._meanings.values())
+        words = self._of_resource[resource].families_of(resource)
+        try:
+            claim = self._authority.claim(pod)
+            for container in claim.containers:
+                slices = [s for s in container.slices if s.family in words]
+                if len(slices) == count and (pod.uid, container.name, resource) not in taken:
+                    entry = Entry(pod.uid, container.name, resource, ("",) * count, ())
+                    return self._record(pod, claim, entry, name, self.holders())
+        except Refused:
+            return None
+        return None
+
+    def _name_of(self, entry: Entry) -> str | None:
+        """The name a checkpoint entry carries, by CDI or by its limits mount."""
+        kind = self._of_resource[entry.resource].kind
+        return cdi.own_name(kind, entry.names) or self._store.serial.name_of(entry)
 
     async def prestart(self, resource: str, slot_ids: Sequence[str]) -> None:
         """Return when every live container with exactly these slots has its spec; raise `Refused` otherwise."""
@@ -278,7 +345,7 @@ class Reconciler:
         return alive and record.name in self._ready and record.resource == resource and record.slot_ids == wanted
 
     def _unresolved(self, entry: Entry, pod: Pod | None) -> Refusal | None:
-        name = cdi.own_name(self._of_resource[entry.resource].kind, entry.names)
+        name = self._name_of(entry)
         if name is not None and name in self._ready:
             return None
         if name is None and pod is not None and self._authority.adopted(pod):
@@ -334,10 +401,11 @@ class Reconciler:
 
         The kubelet may land an older copy last, so a name that was there can be missing again.
         """
-        named = {cdi.own_name(self._of_resource[e.resource].kind, e.names) for e in entries}
+        named = {self._name_of(e) for e in entries}
         now = self._clock()
         for name in self._given.keys() & named:
             del self._given[str(name)]
+            self._meanings.pop(str(name), None)
         for name in self._ready - named - self._given.keys():
             record = self.records.get(name)
             pod = record and self._pods.get(record.pod_uid)
@@ -347,6 +415,7 @@ class Reconciler:
         for name, (resource, given, due) in list(self._given.items()):
             if now - given > FORGET_AFTER_S:
                 del self._given[name]
+                self._meanings.pop(name, None)
                 self.counters.lost_names += name not in self.records
             elif now >= due:
                 self._given[name] = (resource, given, now + 2 * (due - given))
@@ -371,7 +440,7 @@ class Reconciler:
         current: dict[_Key, Refusal] = {}
         waiting: dict[str, list[tuple[Entry, str]]] = {}
         for entry in entries:
-            name = cdi.own_name(self._of_resource[entry.resource].kind, entry.names)
+            name = self._name_of(entry)
             pod = self._pods.get(entry.pod_uid)
             if name is None:
                 if pod is not None and not self._authority.adopted(pod):
@@ -393,8 +462,34 @@ class Reconciler:
         self._refusals = current
         keys = {_key(entry) for entry in entries}
         self._told = {key: text for key, text in self._told.items() if key in keys}
+        if self.serial:
+            self._tell_settled(entries)
         for claim in sorted(self._claims(waiting), key=lambda c: c.order):
             self._admit(claim, waiting[claim.uid])
+
+    def _tell_settled(self, entries: Sequence[Entry]) -> None:
+        """Tell the scheduler of pods all of whose containers are in the checkpoint: the next one may be bound."""
+        given: dict[str, set[tuple[str, str]]] = {}
+        for entry in entries:
+            given.setdefault(entry.pod_uid, set()).add((entry.container, entry.resource))
+        self._settled &= given.keys()
+        for uid in given.keys() - self._settled:
+            pod = self._pods.get(uid)
+            if pod is None:
+                continue
+            try:
+                claim = self._authority.claim(pod)
+            except Refused:
+                continue
+            wanted = {
+                (container.name, resource)
+                for container in claim.containers
+                for resource, vendor in self._of_resource.items()
+                if any(s.family in vendor.families_of(resource) for s in container.slices)
+            }
+            if wanted <= given[uid]:
+                self._settled.add(uid)
+                self._host.settled(pod)
 
     def _settle(self, entry: Entry, pod: Pod | None) -> None:
         if self._told.pop(_key(entry), None) is not None and pod is not None:
@@ -470,8 +565,11 @@ class Reconciler:
             raise Refused(
                 f"the kubelet gave it {len(entry.slot_ids)} slots of {entry.resource}, its allocation has {len(slices)}"
             )
-        if sorted(card_of(slot) for slot in entry.slot_ids) != sorted(s.device_id for s in slices):
+        if all(entry.slot_ids) and sorted(card_of(slot) for slot in entry.slot_ids) != sorted(
+            s.device_id for s in slices
+        ):
             self.counters.slot_card_mismatches += 1
+        serial = self.serial if not entry.names and not entry.mounts else self._store.serial.name_of(entry) == name
         declared = {key for word in words for key in vendor.families[word].pod_keys}
         return Record(
             name=name,
@@ -487,10 +585,12 @@ class Reconciler:
             pod_slices=claim.containers,
             epoch=claim.epoch,
             signature=claim.signature,
-            whole=is_whole(slices, claim, holders, self.devices),
+            # Without a spec as barrier an empty limits folder must deny, so there is always an interposer.
+            whole=not serial and is_whole(slices, claim, holders, self.devices),
             limits={key: str(value) for key, value in {**spec.resources.requests, **spec.resources.limits}.items()},
             annotations={k: v for k, v in pod.metadata.annotations.items() if k in declared},
             created=self._now(),
+            serial=serial,
         )
 
     # --- writing one container's files -------------------------------------------------------------------------------
@@ -518,6 +618,8 @@ class Reconciler:
                 await asyncio.to_thread(self._specs.remove, record.name)
             await asyncio.to_thread(self._store.write, record if record.boot_id else fresh)
             edits = await vendor.allocate(record.slices, record.ref)
+            if record.serial and self._mismatched(record, edits):
+                return
             await asyncio.to_thread(self._write_files, fresh, edits, vendor.kind, anew=anew)
         except (HamiError, OSError, ValueError) as error:
             text = f"its devices can't be prepared: {error}"
@@ -531,26 +633,42 @@ class Reconciler:
         self.counters.specs_written += 1
         log.info("a container's devices are ready", pod=f"{record.namespace}/{record.pod}", container=record.container)
 
+    def _mismatched(self, record: Record, edits: ContainerEdits) -> bool:
+        """Whether the container was answered for another one at Allocate; then its pod has to go."""
+        entry = next((e for e in self._reader.last.entries if self._name_of(e) == record.name), None)
+        problem = self._store.serial.mismatch(entry, record.name, edits) if entry else ""
+        pod = self._pods.get(record.pod_uid)
+        if problem and pod is not None and not pod.is_deleting:
+            text = f"container {record.container}: {problem}"
+            self._refusals[record.pod_uid, record.container, record.resource] = Refusal(text, final=True)
+            self._host.evict(pod, text)
+        return bool(problem)
+
     def _write_files(self, record: Record, edits: ContainerEdits, kind: str, *, anew: bool) -> None:
-        if edits.limits_path:
-            self._store.write_limits(record, edits.limits)
+        # In serial mode the limits file is what lets the container take anything, so it comes last.
         if edits.region_path:
             self._store.write_region(record, edits.region, anew=anew)
+        if edits.limits_path:
+            self._store.write_limits(record, edits.limits)
         if anew:
             self._store.write(record)
-        self._specs.write(record.name, cdi.spec(kind, record.name, edits, self._store.mounts(record, edits)))
+        if not record.serial:
+            self._specs.write(record.name, cdi.spec(kind, record.name, edits, self._store.mounts(record, edits)))
 
     # --- taking away -------------------------------------------------------------------------------------------------
 
     async def _clean(self, entries: Sequence[Entry]) -> None:
         """Remove what belongs to pods that neither the API server nor the kubelet has any more."""
-        named = {cdi.own_name(self._of_resource[e.resource].kind, e.names) for e in entries}
+        named = {self._name_of(e) for e in entries}
         uids = {e.pod_uid for e in entries}
         if self._pods.synced:
             for name, record in self.records.items():
                 over = name not in named and record.pod_uid not in uids and self._pods.get(record.pod_uid) is None
                 if (over or record.gone) and name not in self._removing and name not in self._making:
                     self._removing[name] = asyncio.ensure_future(self._remove(record))
+        for name in await asyncio.to_thread(self._store.serial.names):
+            if name not in named and name not in self.records and name not in self._given:
+                await asyncio.to_thread(self._store.serial.remove, name)
         for kind in {vendor.kind for vendor in self.vendors.values()}:
             present = await asyncio.to_thread(self._specs.names_of, kind, frozenset(self.records))
             for name in present - named - set(self.records):
@@ -566,6 +684,7 @@ class Reconciler:
                 self.records[record.name] = record
             self._ready.discard(record.name)
             await asyncio.to_thread(self._specs.remove, record.name)
+            await asyncio.to_thread(self._store.serial.remove, record.name)
             await self.vendors[record.vendor].release(record.ref)
             await asyncio.to_thread(self._store.remove, record.id)
             self.records.pop(record.name, None)

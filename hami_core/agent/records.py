@@ -7,6 +7,7 @@ its record cannot exist. The files say everything needed to write the spec again
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -14,10 +15,11 @@ import msgspec
 import structlog
 
 from hami_core.agent import files
+from hami_core.agent.serial import SerialFolders
 from hami_core.model import ContainerKind, ContainerRef, ContainerSlices, Mount, Slice
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from hami_core.model import ContainerEdits
@@ -57,6 +59,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         annotations: Declared pod annotations.
         created: Unix seconds.
         gone: The pod is gone from API and checkpoint: only `release` and deletion are left.
+        serial: Given in `serial` mode: limits and region lie where Allocate mounted them from, there is no spec.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     annotations: dict[str, str] = {}
     created: float = 0.0
     gone: bool = False
+    serial: bool = False
     version: int = VERSION
 
     @property
@@ -109,6 +113,7 @@ class RecordStore:
 
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / "containers"
+        self.serial = SerialFolders(state_dir)
         self.problems: dict[str, str] = {}
         """Folder name → what is wrong with it, as of the last `load`."""
 
@@ -165,7 +170,7 @@ class RecordStore:
 
     def write_limits(self, record: Record, limits: Mapping[str, bytes]) -> None:
         """Write the limits files into the folder the container sees read-only."""
-        with files.folder(self.path) as fd, files.folder(record.id, inside=fd) as inside:
+        with self._home(record) as inside:
             files.make_folder(LIMITS, 0o755, inside=inside)
             with files.folder(LIMITS, inside=inside) as folder:
                 for name, data in limits.items():
@@ -180,12 +185,19 @@ class RecordStore:
             anew: Replace those that exist, after a reboot; else a file of the right size stays as it is, since
                 processes may have it mapped.
         """
-        with files.folder(self.path) as fd, files.folder(record.id, inside=fd) as inside:
+        with self._home(record) as inside:
             files.make_folder(REGION, 0o755, inside=inside)
             with files.folder(REGION, inside=inside) as folder:
                 for name, data in region.items():
                     if anew or not files.is_regular(_checked(name), len(data), inside=folder):
                         files.write(name, data, 0o666, inside=folder)
+
+    @contextlib.contextmanager
+    def _home(self, record: Record) -> Iterator[int]:
+        """The open folder that limits and region lie in."""
+        parent, name = (self.serial.path, record.name) if record.serial else (self.path, record.id)
+        with files.folder(parent) as fd, files.folder(name, inside=fd) as inside:
+            yield inside
 
     def remove(self, record_id: str) -> None:
         """Remove a record with everything in its folder."""
@@ -205,7 +217,7 @@ class RecordStore:
 
     def region_dir(self, record: Record) -> Path:
         """The host folder of a container's region."""
-        return self.path / record.id / REGION
+        return (self.serial.path / record.name if record.serial else self.path / record.id) / REGION
 
 
 def _checked(name: str) -> str:

@@ -98,6 +98,8 @@ class Notes:
         self.refusals: list[tuple[str, str, str]] = []
         self.touched: list[str] = []
         self.unfit: set[str] = set()
+        self.evicted: dict[str, str] = {}
+        self.complete: list[str] = []
         self.nudged = 0
         self.endpoints: dict[str, Endpoint] = {}
 
@@ -109,6 +111,12 @@ class Notes:
 
     def misfitting(self, pod):
         self.unfit.add(pod.key)
+
+    def evict(self, pod, why):
+        self.evicted[pod.key] = why
+
+    def settled(self, pod):
+        self.complete.append(pod.key)
 
     def nudge(self, resource):
         self.nudged += 1
@@ -123,6 +131,7 @@ class Agent:
     policy: str = "required"
     boot_id: str = "boot-1"
     prestart_wait_s: float = 5.0
+    serial: bool = False
     clock: Callable[[], float] = time.monotonic
 
     async def start(self) -> Agent:
@@ -141,6 +150,7 @@ class Agent:
             host=self.notes,
             boot_id=self.boot_id,
             prestart_wait_s=self.prestart_wait_s,
+            serial=self.serial,
             clock=self.clock,
         )
         devices = await self.vendor.discover()

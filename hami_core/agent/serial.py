@@ -1,0 +1,118 @@
+"""Serial mode, for runtimes without CDI: what a container sees is settled at Allocate, what it may take later.
+
+The scheduler binds one pod at a time to such a node, so at Allocate there is one pod whose containers the kubelet has
+not been given devices for. Allocate answers its devices and mounts a fresh, empty limits folder. That folder's random
+path is the container's identity: the kubelet's checkpoint says later which container really got it. PreStartContainer
+fills it; an empty one denies every allocation. If the answer does not fit the container that got it, its pod goes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from hami_core.agent import files
+from hami_core.agent.proto import deviceplugin_pb2 as api
+from hami_core.wire import env, keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from hami_core.agent.identity import Entry
+    from hami_core.kube.objects import Pod
+    from hami_core.model import ContainerEdits, Mount
+
+MODE_KEY: Final = "hami.io/agent-mode"
+"""Node annotation: ``serial`` tells the scheduler to bind one pod at a time there; else ``cdi``."""
+CANDIDATE_WAIT_S: Final = 2.0
+"""How long Allocate waits for the pod to be known here: the kubelet may hear of it first."""
+LIMITS: Final = "limits"
+REGION: Final = "region"
+
+
+class SerialFolders:
+    """The folders that Allocate mounts, one for each name."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.path = state_dir / "serial"
+        self._mounted = re.compile(re.escape(str(self.path)) + r"/([0-9a-f]{32})/limits")
+
+    def make(self, name: str) -> None:
+        """Make the folders of a name, empty."""
+        self.path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with files.folder(self.path) as fd:
+            files.make_folder(name, 0o755, inside=fd)
+            with files.folder(name, inside=fd) as inside:
+                files.make_folder(LIMITS, 0o755, inside=inside)
+                files.make_folder(REGION, 0o755, inside=inside)
+
+    def name_of(self, entry: Entry) -> str | None:
+        """The name behind a checkpoint entry's limits mount, or None."""
+        found = [m.group(1) for _, host in entry.mounts if (m := self._mounted.fullmatch(host))]
+        return found[0] if len(found) == 1 else None
+
+    def names(self) -> frozenset[str]:
+        """Names that have folders."""
+        try:
+            with files.folder(self.path) as fd:
+                return frozenset(files.names(inside=fd))
+        except FileNotFoundError:
+            return frozenset()
+
+    def remove(self, name: str) -> None:
+        """Remove a name's folders."""
+        try:
+            with files.folder(self.path) as fd:
+                files.remove_tree(name, inside=fd)
+        except FileNotFoundError:
+            return
+
+    def own_mounts(self, name: str, edits: ContainerEdits | None) -> dict[str, tuple[str, bool]]:
+        """Container path → (host path, read-only) of a name's folders."""
+        limits = (edits and edits.limits_path) or env.LIMITS_DIR
+        region = (edits and edits.region_path) or env.REGION_DIR
+        return {
+            limits: (str(self.path / name / LIMITS), True),
+            region: (str(self.path / name / REGION), False),
+        }
+
+    def response(
+        self, name: str, edits: ContainerEdits | None, default_env: Mapping[str, str]
+    ) -> api.ContainerAllocateResponse:
+        """What Allocate answers; without edits the container sees no device and may take nothing."""
+        answer = api.ContainerAllocateResponse(envs={**default_env, **(edits.env if edits else {})})
+        for path, (host, read_only) in self.own_mounts(name, edits).items():
+            answer.mounts.add(container_path=path, host_path=host, read_only=read_only)
+        for mount in _mounts(edits):
+            answer.mounts.add(container_path=mount.container_path, host_path=mount.host_path, read_only=mount.read_only)
+        for node in edits.device_nodes if edits else ():
+            answer.devices.add(
+                container_path=node.path, host_path=node.host_path or node.path, permissions=node.permissions
+            )
+        return answer
+
+    def mismatch(self, entry: Entry, name: str, edits: ContainerEdits) -> str:
+        """How the stored answer differs from what the container should have got; empty when it does not."""
+        wanted = {node.path for node in edits.device_nodes}
+        if set(entry.devices) != wanted:
+            return f"it was given {_listed(entry.devices)} and holds {_listed(wanted)}"
+        mounts = {m.container_path: m.host_path for m in edits.mounts}
+        mounts |= {path: host for path, (host, _) in self.own_mounts(name, edits).items()}
+        if dict(entry.mounts) != mounts:
+            return "it was given other mounts than it should have"
+        return ""
+
+
+def _mounts(edits: ContainerEdits | None) -> tuple[Mount, ...]:
+    return edits.mounts if edits else ()
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"
+
+
+def bound_at(pod: Pod) -> tuple[int, str]:
+    """Order in which pods were bound."""
+    text = pod.metadata.annotations.get(keys.BIND_TIME, "")
+    return (int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0), pod.uid

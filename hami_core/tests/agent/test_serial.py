@@ -1,0 +1,85 @@
+"""Serial mode: a runtime without CDI, pods bound one at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grpc
+import pytest
+
+from hami_core.kube.port import PODS
+from hami_core.model import ContainerKind
+from hami_core.tests.agent.node import GPU
+
+APP, INIT = ContainerKind.APP, ContainerKind.INIT
+C0, C1 = "card-00000000", "card-00000001"
+
+
+def mounted(given) -> dict[str, Path]:
+    return {m.container_path: Path(m.host_path) for m in given.response.mounts}
+
+
+def limits(given) -> Path:
+    return mounted(given)["/usr/local/vgpu/limits"] / "limits"
+
+
+async def test_allocate_gives_the_devices_and_prestart_the_limits(node):
+    agent = await node.up(serial=True)
+    await node.registered()
+    uid = node.pod("a", [("prep", INIT, [(C1, 100)]), ("main", APP, [(C0, 200), (C1, 300)])])
+    first = await node.kubelet.admit(uid, "prep", GPU, 1)
+    assert agent.notes.complete == []
+    second = await node.kubelet.admit(uid, "main", GPU, 2, reuse=first.slots)
+    assert [d.container_path for d in first.response.devices] == [f"/dev/{C1}"]
+    assert [d.container_path for d in second.response.devices] == [f"/dev/{C0}", f"/dev/{C1}"]
+    assert not first.response.cdi_devices
+    assert mounted(first)["/usr/local/vgpu/limits"] != mounted(second)["/usr/local/vgpu/limits"]
+    await node.kubelet.prestart(first)
+    await node.kubelet.prestart(second)
+    assert limits(first).read_text() == f"{uid} prep {C1} 100"
+    assert limits(second).read_text() == f"{uid} main {C0} 200\n{uid} main {C1} 300"
+    assert (mounted(second)["/usr/local/vgpu/region"] / "vgpu.cache").stat().st_size == 4096
+    await node.kubelet.until(lambda: agent.notes.complete == ["default/a"])
+    assert not node.cdi_dir.exists()
+
+
+async def test_an_answer_for_another_container_sends_its_pod_away(node):
+    agent = await node.up(serial=True)
+    await node.registered()
+    node.pod("a", [("main", APP, [(C0, 100)])], annotations={"hami.io/bind-time": "1"})
+    other = node.pod("b", [("main", APP, [(C1, 500)])], annotations={"hami.io/bind-time": "2"})
+    given = await node.kubelet.admit(other, "main", GPU, 1)
+    assert [d.container_path for d in given.response.devices] == [f"/dev/{C0}"], "pod a was bound first"
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await node.kubelet.prestart(given)
+    assert f"was given /dev/{C0} and holds /dev/{C1}" in caught.value.details()
+    assert f"holds /dev/{C1}" in agent.notes.evicted["default/b"]
+    assert not limits(given).exists(), "an empty limits folder denies"
+
+
+async def test_a_pod_nobody_vouches_for_is_given_nothing(node):
+    await node.up(serial=True)
+    await node.registered()
+    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])], signed=False), "main", GPU, 1)
+    assert not given.response.devices
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await node.kubelet.prestart(given)
+    assert "is not signed" in caught.value.details()
+    assert not limits(given).exists()
+
+
+async def test_restart_and_removal(node):
+    await node.up(serial=True)
+    await node.registered()
+    uid = node.pod("a", [("main", APP, [(C0, 100)])])
+    given = await node.kubelet.admit(uid, "main", GPU, 1)
+    await node.kubelet.prestart(given)
+    await node.down()
+    agent = await node.up(serial=True, boot_id="boot-2")
+    await node.kubelet.until(lambda: agent.link.is_connected)
+    await node.kubelet.prestart(given)
+    assert limits(given).read_text() == f"{uid} main {C0} 100"
+    node.api.drop(PODS, "a", "default")
+    node.kubelet.forget(uid)
+    await node.kubelet.until(lambda: not agent.core.records)
+    assert not list((node.state_dir / "serial").iterdir())
