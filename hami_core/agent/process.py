@@ -16,6 +16,7 @@ import socket
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -29,6 +30,7 @@ from hami_core.agent.kubelet import Endpoint, KubeletLink
 from hami_core.agent.metrics import AgentMetrics
 from hami_core.agent.notes import PodNotes
 from hami_core.agent.pods import PodIndex
+from hami_core.agent.proof import Prover, container_id
 from hami_core.agent.reconcile import Reconciler
 from hami_core.agent.records import RecordStore
 from hami_core.agent.registration import NodeWriter
@@ -49,7 +51,6 @@ from hami_core.wire.node import decode_cordon
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping, Sequence
-    from pathlib import Path
     from typing import Any
 
     from hami_core.agent.vendor import NodeVendor
@@ -88,6 +89,9 @@ class Options:
         drain_s: How long calls under way may take at the end.
         lease_namespace: Namespace of the liveness Lease; empty: none is kept.
         serial: Serve a runtime without CDI.
+        serial_when_needed: Switch to that where CDI is seen not to work.
+        evict_unlimited: Delete pods that run without the limits they were given.
+        proc_dir: The node's ``/proc`` as seen from here.
     """
 
     node: str
@@ -105,6 +109,9 @@ class Options:
     drain_s: float = 10.0
     lease_namespace: str = "kube-system"
     serial: bool = False
+    serial_when_needed: bool = False
+    evict_unlimited: bool = False
+    proc_dir: Path = Path("/proc")
 
 
 class Agent:
@@ -125,7 +132,8 @@ class Agent:
         self.node = NodeWriter(api, options.node)
         self.health = Health()
         self._informer = Informer(api, PODS, field_selector=f"spec.nodeName={options.node}")
-        pods = PodIndex(self._informer, lambda: self.core.wake())  # noqa: PLW0108 - it is made below
+        self._prover = Prover(options.proc_dir)
+        self._pods = pods = PodIndex(self._informer, lambda: self.core.wake())  # noqa: PLW0108 - it is made below
         resources = frozenset(r for vendor in self.vendors for r in vendor.resources)
         families = {word: family for vendor in self.vendors for word, family in vendor.families.items()}
         self.core = Reconciler(
@@ -239,11 +247,33 @@ class Agent:
         while True:
             await asyncio.sleep(min(self.options.reconcile_s, DISAGREEMENT_S / 3))
             self.core.wake()
+            await self._prove()
             differs = differs + DISAGREEMENT_S / 3 if self._disagrees() else 0.0
             if differs >= DISAGREEMENT_S:
                 log.warning("the kubelet's allocatable is not what is offered, registering anew")
                 await self.link.check(force=True)
                 differs = 0.0
+
+    async def _prove(self) -> None:
+        """Look for containers that run without the limits they were given."""
+        running = []
+        for record in self.core.records.values():
+            pod = self._pods.get(record.pod_uid)
+            if pod is not None:
+                running.append((record, container_id(pod, record.container)))
+        for record in await asyncio.to_thread(self._prover.look, running):
+            pod = self._pods.get(record.pod_uid)
+            if pod is None:
+                continue
+            text = f"container {record.container} runs without its limits: the runtime ignored its CDI name; is CDI on?"
+            if self.options.evict_unlimited:
+                self.notes.evict(pod, text)
+            else:
+                self.notes.warn(pod, "DevicesUnlimited", text)
+            if self.options.serial_when_needed and not self.core.serial:
+                log.warning("the runtime does not serve CDI, going on in serial mode")
+                self.core.serial = True
+                self.node.want({MODE_KEY: "serial"}, {})
 
     def _disagrees(self) -> bool:
         node = self.node.node
@@ -318,6 +348,7 @@ class Agent:
                 "Containers whose slots are of other cards than booked",
             ),
             ("hami_agent_evictions", self.notes.evicted, "Pods deleted by the agent"),
+            ("hami_agent_containers_unlimited", len(self._prover.missing), "Containers that run without their limits"),
             ("hami_agent_containers", len(self.core.records), "Containers with devices on this node"),
             ("hami_agent_node_writes", self.node.written, "Times the node object was written"),
         ):
@@ -423,6 +454,9 @@ def options_of(settings: AgentSettings) -> Options:
         drain_s=settings.drain_time,
         lease_namespace=os.environ.get("POD_NAMESPACE", "kube-system"),
         serial=settings.serial == "always",
+        serial_when_needed=settings.serial == "auto",
+        evict_unlimited=settings.evict_unlimited,
+        proc_dir=settings.proc_dir,
     )
 
 

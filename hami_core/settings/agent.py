@@ -131,6 +131,11 @@ class AgentSettings(Settings):
         description="What the interposer does with a container's limits.",
         json_schema_extra=notes(group=_TRUST),
     )
+    evict_unlimited: bool = Field(
+        False,
+        description="Delete pods that run without the limits they were given; off: event and metric only.",
+        json_schema_extra=notes(group=_TRUST),
+    )
 
     kubelet_plugin_dir: Path = Field(
         Path("/var/lib/kubelet/device-plugins"),
