@@ -19,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SPEC = HERE.parent / "spec"
 NOTE = "/* Written by sim/gen_stubs.py. Do not edit. */\n"
+C_NOTE = NOTE + "/* clang-format off */\n"
 DEFINITION = re.compile(
     r"^(CUresult|nvmlReturn_t|const char \*)\s*sim_((?:cu|nvml)[A-Z]\w+)\(([^{;]*?)\)\s*\{", re.MULTILINE | re.DOTALL
 )
@@ -150,7 +151,7 @@ def prototypes(defined: dict[str, Definition], guard: str, include: str) -> str:
         f"{d.result}{'' if d.result.endswith('*') else ' '}sim_{d.name}({', '.join(d.parameters) or 'void'});\n"
         for d in sorted(defined.values(), key=lambda d: d.name)
     ]
-    return f'{NOTE}#ifndef {guard}\n#define {guard}\n\n#include "{include}"\n\n{"".join(lines)}\n#endif\n'
+    return f'{C_NOTE}#ifndef {guard}\n#define {guard}\n\n#include "{include}"\n\n{"".join(lines)}\n#endif\n'
 
 
 def version_script(names: list[str]) -> str:
@@ -160,7 +161,7 @@ def version_script(names: list[str]) -> str:
 
 def exports(rows: list[Symbol], defined: dict[str, Definition], result: str, unsupported: str, head: str) -> str:
     """All exported functions of one library."""
-    return NOTE + head + "\n" + "\n".join(wrapper(s, defined, result, unsupported) for s in rows)
+    return C_NOTE + head + "\n" + "\n".join(wrapper(s, defined, result, unsupported) for s in rows)
 
 
 def entries(rows: list[Symbol]) -> str:

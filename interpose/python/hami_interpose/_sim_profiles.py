@@ -21,6 +21,9 @@ _NAME = re.compile(r"([a-z0-9][a-z0-9-]*?)(?:x([0-9]{1,3}))?")
 # Keys of a profile, and of one entry of its "devices".
 PROFILE_KEYS = {"name", "driver_version", "nvml_version", "cuda_version", "launch_us", "seed", "devices"}
 ENTRY_KEYS = {"model", "count", "memory_reserved_mib", "numa_nodes"}
+FIXED_KEYS = {"buses", "compute_capability", "mig_profiles"}  # lists that belong to the model
+MAX_TEXT = {"name": 255, "driver_version": 31, "nvml_version": 31, "seed": 255, "product": 95}
+MAX_LAUNCH_US = 60_000_000
 
 
 class ProfileError(ValueError):
@@ -99,6 +102,7 @@ def check(profile: object, source: str) -> dict[str, Any]:
     unknown = profile.keys() - PROFILE_KEYS
     if unknown:
         raise ProfileError(f"profile {source}: unknown key {min(unknown)!r}; known: {sorted(PROFILE_KEYS)}")
+    _check_texts(profile, f"profile {source}")
     for position, entry in enumerate(profile["devices"]):
         _check_entry(entry, f"profile {source}: devices[{position}]")
     total = sum(int(e.get("count", 1)) for e in profile["devices"])
@@ -114,21 +118,50 @@ def check(profile: object, source: str) -> dict[str, Any]:
     return defaults | profile
 
 
+def _check_texts(profile: dict[str, Any], where: str) -> None:
+    for key in ("name", "driver_version", "nvml_version", "seed"):
+        if key in profile and (not isinstance(profile[key], str) or len(profile[key]) > MAX_TEXT[key]):
+            raise ProfileError(f"{where}.{key}: must be a text of at most {MAX_TEXT[key]} characters")
+    if not re.fullmatch(r"[0-9]{1,3}\.[0-9]", str(profile.get("cuda_version", DEFAULT_CUDA))):
+        raise ProfileError(f"{where}.cuda_version: {profile['cuda_version']!r} is not <major>.<minor>")
+    launch = profile.get("launch_us", DEFAULT_LAUNCH_US)
+    if isinstance(launch, bool) or not isinstance(launch, int | float) or not 0 <= launch <= MAX_LAUNCH_US:
+        raise ProfileError(f"{where}.launch_us: {launch!r} is not a number of microseconds from 0 to {MAX_LAUNCH_US}")
+
+
 def _check_entry(entry: object, where: str) -> None:
     if not isinstance(entry, dict) or not isinstance(entry.get("model"), str):
         raise ProfileError(f"{where}: must be a mapping with a string `model`")
     data = model(entry["model"])
-    unknown = entry.keys() - ENTRY_KEYS - data.keys()
+    unknown = {str(key) for key in entry.keys() - ENTRY_KEYS - (data.keys() - FIXED_KEYS)}
     if unknown:
-        raise ProfileError(f"{where}: unknown key {min(unknown)!r}")
+        raise ProfileError(f"{where}: unknown key {min(unknown)!r}, or one that cannot be changed")
     count = entry.get("count", 1)
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_DEVICES:
         raise ProfileError(f"{where}.count: {count!r} is not a whole number from 1 to {MAX_DEVICES}")
     for key, value in entry.items():
-        if key in data and not isinstance(value, type(data[key])) and not isinstance(data[key], float):
-            raise ProfileError(f"{where}.{key}: {value!r} is not a {type(data[key]).__name__}")
-        if key.endswith("_mib") and (not isinstance(value, int) or not 0 <= value <= 1 << 24):
-            raise ProfileError(f"{where}.{key}: {value!r} is not a size in MiB")
+        if key not in {"model", "count"}:
+            _check_value(value, data.get(key, 0), key, f"{where}.{key}")
+
+
+def _check_value(value: object, example: object, key: str, where: str) -> None:
+    """A value of the kind that the model has there, within what the driver's structures hold."""
+    if isinstance(example, bool):
+        good, kind = isinstance(value, bool), "true or false"
+    elif isinstance(example, int):
+        top = 16 if key == "numa_nodes" else 1 << 24
+        bottom = 1 if key in {"numa_nodes", "memory_mib", "sms"} else 0
+        good = isinstance(value, int) and not isinstance(value, bool) and bottom <= value <= top
+        kind = f"a whole number from {bottom} to {top}"
+    elif key.startswith("pci_"):
+        good, kind = (
+            isinstance(value, str) and bool(re.fullmatch(r"0x[0-9a-fA-F]{1,8}", value)),
+            "a number like 0x20b210de",
+        )
+    else:
+        good, kind = isinstance(value, str) and len(value.encode()) <= MAX_TEXT.get(key, 31), "a short text"
+    if not good:
+        raise ProfileError(f"{where}: {value!r} is not {kind}")
 
 
 def expand(profile: dict[str, Any], seed: str) -> list[dict[str, Any]]:

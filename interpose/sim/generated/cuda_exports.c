@@ -1,4 +1,5 @@
 /* Written by sim/gen_stubs.py. Do not edit. */
+/* clang-format off */
 #include "cuda_export.h"
 
 SIM_EXPORT CUresult cuArray3DCreate(void) {
@@ -1486,9 +1487,9 @@ SIM_EXPORT CUresult cuInit(unsigned Flags) {
     return sim_cuInit(Flags);
 }
 
-SIM_EXPORT CUresult cuIpcCloseMemHandle(void) {
+SIM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
     SIM_FAULTS(0xc8890a8c567cf10eull, 0xc8890a8c567cf10eull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuIpcCloseMemHandle(dptr);
 }
 
 SIM_EXPORT CUresult cuIpcGetEventHandle(void) {
@@ -1496,9 +1497,9 @@ SIM_EXPORT CUresult cuIpcGetEventHandle(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuIpcGetMemHandle(void) {
+SIM_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
     SIM_FAULTS(0x1c024e36eade73d2ull, 0x1c024e36eade73d2ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuIpcGetMemHandle(pHandle, dptr);
 }
 
 SIM_EXPORT CUresult cuIpcOpenEventHandle(void) {
@@ -1506,14 +1507,14 @@ SIM_EXPORT CUresult cuIpcOpenEventHandle(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuIpcOpenMemHandle(void) {
+SIM_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags) {
     SIM_FAULTS(0x26aaaf24ce436234ull, 0x26aaaf24ce436234ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
 }
 
-SIM_EXPORT CUresult cuIpcOpenMemHandle_v2(void) {
+SIM_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags) {
     SIM_FAULTS(0x7b968d941cbcf7b5ull, 0x26aaaf24ce436234ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
 }
 
 SIM_EXPORT CUresult cuKernelGetAttribute(int *pi, int attrib, CUkernel kernel, CUdevice dev) {

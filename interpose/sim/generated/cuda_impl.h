@@ -1,4 +1,5 @@
 /* Written by sim/gen_stubs.py. Do not edit. */
+/* clang-format off */
 #ifndef SIM_CUDA_IMPL_H
 #define SIM_CUDA_IMPL_H
 
@@ -104,6 +105,9 @@ CUresult sim_cuGraphLaunch(CUgraph hGraphExec, CUstream hStream);
 CUresult sim_cuGraphNodeGetType(CUgraphNode hNode, int *type);
 CUresult sim_cuGraphUpload(CUgraph hGraphExec, CUstream hStream);
 CUresult sim_cuInit(unsigned Flags);
+CUresult sim_cuIpcCloseMemHandle(CUdeviceptr dptr);
+CUresult sim_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr);
+CUresult sim_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags);
 CUresult sim_cuKernelGetAttribute(int *pi, int attrib, CUkernel kernel, CUdevice dev);
 CUresult sim_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel);
 CUresult sim_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel);

@@ -1,4 +1,5 @@
 /* Written by sim/gen_stubs.py. Do not edit. */
+/* clang-format off */
 #include "nvml_export.h"
 
 SIM_EXPORT nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t computeInstance) {
@@ -66,9 +67,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingBufferSize(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingMode(void) {
-    SIM_FAULTS(0xc6f1f83e01b53a6cull, 0xc6f1f83e01b53a6cull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, unsigned *value) {
+    SIM_FAULTS(0xc6f1f83e01b53a6cull, 0xc6f1f83e01b53a6cull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetAccountingMode(device, value);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingPids(void) {
@@ -421,9 +422,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetFanSpeed_v2(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(void) {
-    SIM_FAULTS(0xc08c7a2ca217f1ccull, 0xc08c7a2ca217f1ccull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount, nvmlFieldValue_t *values) {
+    SIM_FAULTS(0xc08c7a2ca217f1ccull, 0xc08c7a2ca217f1ccull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetFieldValues(device, valuesCount, values);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetGpcClkMinMaxVfOffset(void) {
@@ -986,9 +987,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t devic
     return sim_nvmlDeviceGetProcessesUtilizationInfo(device, procesesUtilInfo);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(void) {
-    SIM_FAULTS(0x239950547a0eba29ull, 0x239950547a0eba29ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *corrRows, unsigned *uncRows, unsigned *isPending, unsigned *failureOccurred) {
+    SIM_FAULTS(0x239950547a0eba29ull, 0x239950547a0eba29ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetRemappedRows(device, corrRows, uncRows, isPending, failureOccurred);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows_v2(void) {
@@ -1006,9 +1007,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetRetiredPages(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetRetiredPagesPendingStatus(void) {
-    SIM_FAULTS(0x1948a44bdfb73de6ull, 0x1948a44bdfb73de6ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, unsigned *value) {
+    SIM_FAULTS(0x1948a44bdfb73de6ull, 0x1948a44bdfb73de6ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetRetiredPagesPendingStatus(device, value);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetRetiredPages_v2(void) {
@@ -1221,9 +1222,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetViolationStatus(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetVirtualizationMode(void) {
-    SIM_FAULTS(0x38942d8eb3566cb8ull, 0x38942d8eb3566cb8ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, unsigned *value) {
+    SIM_FAULTS(0x38942d8eb3566cb8ull, 0x38942d8eb3566cb8ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetVirtualizationMode(device, value);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *isMigDevice) {

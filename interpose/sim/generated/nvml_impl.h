@@ -1,4 +1,5 @@
 /* Written by sim/gen_stubs.py. Do not edit. */
+/* clang-format off */
 #ifndef SIM_NVML_IMPL_H
 #define SIM_NVML_IMPL_H
 
@@ -8,6 +9,7 @@ nvmlReturn_t sim_nvmlComputeInstanceDestroy(nvmlComputeInstance_t computeInstanc
 nvmlReturn_t sim_nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t computeInstance, nvmlComputeInstanceInfo_t *info);
 nvmlReturn_t sim_nvmlDeviceCreateGpuInstance(nvmlDevice_t device, unsigned profileId, nvmlGpuInstance_t *gpuInstance);
 nvmlReturn_t sim_nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t device, unsigned profileId, const nvmlGpuInstancePlacement_t *placement, nvmlGpuInstance_t *gpuInstance);
+nvmlReturn_t sim_nvmlDeviceGetAccountingMode(nvmlDevice_t device, unsigned *value);
 nvmlReturn_t sim_nvmlDeviceGetApplicationsClock(nvmlDevice_t device, int clockType, unsigned *clockMHz);
 nvmlReturn_t sim_nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned *value);
 nvmlReturn_t sim_nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *attributes);
@@ -37,6 +39,7 @@ nvmlReturn_t sim_nvmlDeviceGetDisplayMode(nvmlDevice_t device, unsigned *value);
 nvmlReturn_t sim_nvmlDeviceGetEccMode(nvmlDevice_t device, int *current, int *pending);
 nvmlReturn_t sim_nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned *utilization, unsigned *samplingPeriodUs);
 nvmlReturn_t sim_nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount, nvmlFieldValue_t *values);
 nvmlReturn_t sim_nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsigned id, nvmlGpuInstance_t *gpuInstance);
 nvmlReturn_t sim_nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned *id);
 nvmlReturn_t sim_nvmlDeviceGetGpuInstancePossiblePlacements(nvmlDevice_t device, unsigned profileId, nvmlGpuInstancePlacement_t *placements, unsigned *count);
@@ -92,6 +95,8 @@ nvmlReturn_t sim_nvmlDeviceGetPowerState(nvmlDevice_t device, unsigned *value);
 nvmlReturn_t sim_nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned *value);
 nvmlReturn_t sim_nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *utilization, unsigned *processSamplesCount, unsigned long long lastSeenTimeStamp);
 nvmlReturn_t sim_nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProcessesUtilizationInfo_t *procesesUtilInfo);
+nvmlReturn_t sim_nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *corrRows, unsigned *uncRows, unsigned *isPending, unsigned *failureOccurred);
+nvmlReturn_t sim_nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, unsigned *value);
 nvmlReturn_t sim_nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_t *plist);
 nvmlReturn_t sim_nvmlDeviceGetSerial(nvmlDevice_t device, char *serial, unsigned length);
 nvmlReturn_t sim_nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *eventTypes);
@@ -105,6 +110,7 @@ nvmlReturn_t sim_nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsign
 nvmlReturn_t sim_nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned length);
 nvmlReturn_t sim_nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization);
 nvmlReturn_t sim_nvmlDeviceGetVbiosVersion(nvmlDevice_t device, char *version, unsigned length);
+nvmlReturn_t sim_nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, unsigned *value);
 nvmlReturn_t sim_nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *isMigDevice);
 nvmlReturn_t sim_nvmlDeviceOnSameBoard(nvmlDevice_t device1, nvmlDevice_t device2, int *onSameBoard);
 nvmlReturn_t sim_nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long eventTypes, nvmlEventSet_t set);

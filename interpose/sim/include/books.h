@@ -77,9 +77,9 @@ struct sim_device {
     uint32_t sm_clock_mhz, memory_clock_mhz, bus_width_bits, pcie_generation, pcie_width;
     uint32_t power_limit_mw, power_idle_mw, temperature_idle_c;
     uint32_t ecc, mig_capable, mig_max_devices, mig_profile_count, link_count;
-    uint32_t host_bridge;  /* devices with the same number share a host bridge */
-    uint32_t pcie_switch;  /* devices with the same number share a switch */
-    uint64_t cpu_mask[16]; /* CPUs near the device, bit n = CPU n */
+    uint32_t host_bridge;                   /* devices with the same number share a host bridge */
+    uint32_t pcie_switch;                   /* devices with the same number share a switch */
+    uint64_t cpu_mask[16];                  /* CPUs near the device, bit n = CPU n */
     int32_t attributes[SIM_MAX_ATTRIBUTES]; /* by CUdevice_attribute */
     struct sim_link links[SIM_MAX_LINKS];
     struct sim_mig_profile mig_profiles[SIM_MAX_MIG_PROFILES];
@@ -134,7 +134,7 @@ struct sim_books {
     char nvml_version[32];
     uint64_t launch_ns; /* how long a kernel takes when nothing else says */
     uint64_t seed;
-    _Alignas(64) _Atomic uint32_t watch; /* active faults + lost devices: 0 = nothing to look for */
+    _Alignas(64) _Atomic uint32_t watch;      /* active faults + lost devices: 0 = nothing to look for */
     _Alignas(64) _Atomic uint32_t slot_limit; /* slots at and above were never used */
     _Alignas(64) struct sim_fault faults[SIM_MAX_FAULTS];
     struct sim_device devices[SIM_MAX_DEVICES];

@@ -17,14 +17,14 @@ static inline CUresult sim_injected(uint64_t symbol, uint64_t base, int device) 
     return error != 0 ? error : lost ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
-#define SIM_FAULTS(symbol, base, device)                                                     \
-    do {                                                                                     \
-        if (__builtin_expect(atomic_load_explicit(sim_watch, memory_order_relaxed) != 0, 0)) { \
-            CUresult injected = sim_injected(symbol, base, device);                          \
-            if (injected != CUDA_SUCCESS) {                                                  \
-                return injected;                                                             \
-            }                                                                                \
-        }                                                                                    \
+#define SIM_FAULTS(symbol, base, device)                                                                               \
+    do {                                                                                                               \
+        if (__builtin_expect(atomic_load_explicit(sim_watch, memory_order_relaxed) != 0, 0)) {                         \
+            CUresult injected = sim_injected(symbol, base, device);                                                    \
+            if (injected != CUDA_SUCCESS) {                                                                            \
+                return injected;                                                                                       \
+            }                                                                                                          \
+        }                                                                                                              \
     } while (0)
 
 #endif

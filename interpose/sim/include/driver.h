@@ -40,7 +40,8 @@ struct sim_object {
 void *sim_object_new(enum sim_tag tag, size_t size); /* zeroed but for the header; NULL without memory */
 void sim_object_delete(void *object);
 static inline bool sim_is(const void *object, enum sim_tag tag) {
-    return object != NULL && atomic_load_explicit(&((const struct sim_object *)object)->tag, memory_order_relaxed) == tag;
+    return object != NULL &&
+           atomic_load_explicit(&((const struct sim_object *)object)->tag, memory_order_relaxed) == tag;
 }
 
 struct sim_pool;
@@ -123,7 +124,9 @@ static inline CUresult sim_ready(void) {
 static inline struct sim_gpu *sim_gpu_of(CUdevice ordinal) {
     return ordinal >= 0 && (unsigned)ordinal < sim_driver.count ? &sim_driver.gpus[ordinal] : NULL;
 }
-static inline struct sim_device *sim_model(const struct sim_gpu *gpu) { return &sim_books->devices[gpu->index]; }
+static inline struct sim_device *sim_model(const struct sim_gpu *gpu) {
+    return &sim_books->devices[gpu->index];
+}
 
 /* Current context of the thread. sim_current sets *error and returns NULL when there is none. */
 struct sim_context *sim_current(CUresult *error);
@@ -148,6 +151,8 @@ struct sim_span {
     uint64_t charged; /* on `device`, now */
     unsigned device;
     unsigned flags;
+    bool graph;    /* belongs to a graph's allocation node */
+    bool imported; /* another process's memory, which cuMemFree may not free */
     unsigned long long id;
     struct sim_context *context;
     struct sim_pool *pool;
@@ -193,11 +198,21 @@ void sim_pool_return(struct sim_pool *pool, uint64_t bytes);
 struct sim_heap *sim_pool_heap(struct sim_pool *pool);
 
 /* One piece of work, as a stream does it or a graph keeps it. Types are CUgraphNodeType. */
-enum { SIM_WORK_KERNEL = 0, SIM_WORK_COPY = 1, SIM_WORK_SET = 2, SIM_WORK_HOST = 3, SIM_WORK_GRAPH = 4, SIM_WORK_EMPTY = 5,
-       SIM_WORK_WAIT = 6, SIM_WORK_RECORD = 7, SIM_WORK_ALLOC = 10, SIM_WORK_FREE = 11 };
+enum {
+    SIM_WORK_KERNEL = 0,
+    SIM_WORK_COPY = 1,
+    SIM_WORK_SET = 2,
+    SIM_WORK_HOST = 3,
+    SIM_WORK_GRAPH = 4,
+    SIM_WORK_EMPTY = 5,
+    SIM_WORK_WAIT = 6,
+    SIM_WORK_RECORD = 7,
+    SIM_WORK_ALLOC = 10,
+    SIM_WORK_FREE = 11
+};
 struct sim_work {
     int type;
-    uint64_t duration;            /* without jitter */
+    uint64_t duration;             /* without jitter */
     uint64_t target, source, size; /* copies; sets: size elements of width bytes at target */
     unsigned value, width;
     CUhostFn host;
@@ -248,6 +263,8 @@ struct sim_array {
     struct sim_array *level[16];
 };
 
-static inline uint64_t sim_round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
+static inline uint64_t sim_round_up(uint64_t value, uint64_t step) {
+    return (value + step - 1) / step * step;
+}
 
 #endif

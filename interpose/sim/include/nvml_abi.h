@@ -12,10 +12,20 @@ typedef struct sim_gpu_instance *nvmlGpuInstance_t;
 typedef struct sim_compute_instance *nvmlComputeInstance_t;
 
 enum {
-    NVML_SUCCESS = 0, NVML_ERROR_UNINITIALIZED = 1, NVML_ERROR_INVALID_ARGUMENT = 2, NVML_ERROR_NOT_SUPPORTED = 3,
-    NVML_ERROR_NOT_FOUND = 6, NVML_ERROR_INSUFFICIENT_SIZE = 7, NVML_ERROR_DRIVER_NOT_LOADED = 9,
-    NVML_ERROR_TIMEOUT = 10, NVML_ERROR_GPU_IS_LOST = 15, NVML_ERROR_IN_USE = 19, NVML_ERROR_MEMORY = 20,
-    NVML_ERROR_INSUFFICIENT_RESOURCES = 23, NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25, NVML_ERROR_UNKNOWN = 999,
+    NVML_SUCCESS = 0,
+    NVML_ERROR_UNINITIALIZED = 1,
+    NVML_ERROR_INVALID_ARGUMENT = 2,
+    NVML_ERROR_NOT_SUPPORTED = 3,
+    NVML_ERROR_NOT_FOUND = 6,
+    NVML_ERROR_INSUFFICIENT_SIZE = 7,
+    NVML_ERROR_DRIVER_NOT_LOADED = 9,
+    NVML_ERROR_TIMEOUT = 10,
+    NVML_ERROR_GPU_IS_LOST = 15,
+    NVML_ERROR_IN_USE = 19,
+    NVML_ERROR_MEMORY = 20,
+    NVML_ERROR_INSUFFICIENT_RESOURCES = 23,
+    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
+    NVML_ERROR_UNKNOWN = 999,
 };
 
 typedef struct {
@@ -27,11 +37,23 @@ typedef struct {
     unsigned version, domain, bus, device, pciDeviceId, pciSubSystemId, baseClass, subClass;
     char busId[32];
 } nvmlPciInfoExt_t;
-typedef struct { unsigned gpu, memory; } nvmlUtilization_t;
-typedef struct { unsigned long long total, free, used; } nvmlMemory_t;
-typedef struct { unsigned version; unsigned long long total, reserved, free, used; } nvmlMemory_v2_t;
-typedef struct { unsigned long long bar1Total, bar1Free, bar1Used; } nvmlBAR1Memory_t;
-typedef struct { unsigned pid; unsigned long long usedGpuMemory; } nvmlProcessInfo_v1_t;
+typedef struct {
+    unsigned gpu, memory;
+} nvmlUtilization_t;
+typedef struct {
+    unsigned long long total, free, used;
+} nvmlMemory_t;
+typedef struct {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+} nvmlMemory_v2_t;
+typedef struct {
+    unsigned long long bar1Total, bar1Free, bar1Used;
+} nvmlBAR1Memory_t;
+typedef struct {
+    unsigned pid;
+    unsigned long long usedGpuMemory;
+} nvmlProcessInfo_v1_t;
 typedef struct {
     unsigned pid;
     unsigned long long usedGpuMemory;
@@ -43,7 +65,10 @@ typedef struct {
     unsigned gpuInstanceId, computeInstanceId;
     unsigned long long usedGpuCcProtectedMemory;
 } nvmlProcessDetail_t;
-typedef struct { unsigned version, mode, numProcArrayEntries; nvmlProcessDetail_t *procArray; } nvmlProcessDetailList_t;
+typedef struct {
+    unsigned version, mode, numProcArrayEntries;
+    nvmlProcessDetail_t *procArray;
+} nvmlProcessDetailList_t;
 typedef struct {
     unsigned pid;
     unsigned long long timeStamp;
@@ -68,7 +93,9 @@ typedef struct {
         sharedOfaCount, gpuInstanceSliceCount, computeInstanceSliceCount;
     unsigned long long memorySizeMB;
 } nvmlDeviceAttributes_t;
-typedef struct { unsigned start, size; } nvmlGpuInstancePlacement_t;
+typedef struct {
+    unsigned start, size;
+} nvmlGpuInstancePlacement_t;
 typedef struct {
     unsigned id, isP2pSupported, sliceCount, instanceCount, multiprocessorCount, copyEngineCount, decoderCount,
         encoderCount, jpegCount, ofaCount;
@@ -91,8 +118,19 @@ typedef struct {
     unsigned id, profileId;
     nvmlGpuInstancePlacement_t placement;
 } nvmlComputeInstanceInfo_t;
-typedef struct { unsigned version; int sensorType; int temperature; } nvmlTemperature_t;
-typedef union { double d; int i; unsigned u; unsigned long l; unsigned long long ll; long long s; } nvmlValue_t;
+typedef struct {
+    unsigned version;
+    int sensorType;
+    int temperature;
+} nvmlTemperature_t;
+typedef union {
+    double d;
+    int i;
+    unsigned u;
+    unsigned long l;
+    unsigned long long ll;
+    long long s;
+} nvmlValue_t;
 typedef struct {
     unsigned fieldId, scopeId;
     long long timestamp, latencyUsec;

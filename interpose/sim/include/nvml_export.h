@@ -16,14 +16,14 @@ static inline nvmlReturn_t sim_injected(uint64_t symbol, uint64_t base, int devi
     return error != 0 ? error : lost ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
 }
 
-#define SIM_FAULTS(symbol, base, device)                                                     \
-    do {                                                                                     \
-        if (__builtin_expect(atomic_load_explicit(sim_watch, memory_order_relaxed) != 0, 0)) { \
-            nvmlReturn_t injected = sim_injected(symbol, base, device);                      \
-            if (injected != NVML_SUCCESS) {                                                  \
-                return injected;                                                             \
-            }                                                                                \
-        }                                                                                    \
+#define SIM_FAULTS(symbol, base, device)                                                                               \
+    do {                                                                                                               \
+        if (__builtin_expect(atomic_load_explicit(sim_watch, memory_order_relaxed) != 0, 0)) {                         \
+            nvmlReturn_t injected = sim_injected(symbol, base, device);                                                \
+            if (injected != NVML_SUCCESS) {                                                                            \
+                return injected;                                                                                       \
+            }                                                                                                          \
+        }                                                                                                              \
     } while (0)
 
 #endif

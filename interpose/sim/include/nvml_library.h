@@ -18,7 +18,7 @@ struct sim_device *sim_nvml_model(nvmlDevice_t handle, nvmlReturn_t *error);
 struct sim_device *sim_nvml_card(nvmlDevice_t handle, nvmlReturn_t *error);
 nvmlReturn_t sim_nvml_ready(void);
 unsigned sim_nvml_count(void);
-nvmlDevice_t sim_nvml_at(unsigned index);      /* by NVML index */
+nvmlDevice_t sim_nvml_at(unsigned index);       /* by NVML index */
 nvmlDevice_t sim_nvml_card_of(unsigned device); /* by index in the books; NULL if not visible */
 nvmlDevice_t sim_nvml_mig_handle(unsigned device, unsigned instance, unsigned compute);
 int sim_nvml_device_of(nvmlDevice_t handle); /* index in the books; -1 if not ours */

@@ -157,8 +157,8 @@ static void release_slot(unsigned slot) {
 }
 
 /*
- * Byte `slot` is taken while the slot is cleared. A newcomer claims a slot by the same lock, so a slot that was freed and
- * claimed again in between is not touched: its byte is held.
+ * Byte `slot` is taken while the slot is cleared. A newcomer claims a slot by the same lock, so a slot that was freed
+ * and claimed again in between is not touched: its byte is held.
  */
 static void sweep_slot(unsigned slot) {
     struct flock lock;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 
@@ -261,6 +262,30 @@ def test_many_processes_racing_never_overshoot_and_fill_the_card(machine):
     assert card.memory_total - (64 << 20) < card.memory_used <= card.memory_total
     for w in workers:
         w.communicate("\n")
+
+
+def test_memory_of_another_process_is_charged_to_its_owner(machine):
+    m = machine("t4")
+    owner = m.popen("""
+    context()
+    handle = ck(cuda.cuIpcGetMemHandle(ck(cuda.cuMemAlloc(1 << 30))))
+    answer(handle=bytes(handle.reserved).hex())
+    sys.stdin.readline()
+    """)
+    assert owner.stdout is not None
+    handle = json.loads(owner.stdout.readline())["handle"]
+    shown = m.python(f"""
+    context()
+    handle = cuda.CUipcMemHandle()
+    handle.reserved = bytes.fromhex("{handle}")
+    free = ck(cuda.cuMemGetInfo())[0]
+    address = ck(cuda.cuIpcOpenMemHandle(handle, 1))
+    base, size = ck(cuda.cuMemGetAddressRange(address))
+    answer(taken=free - ck(cuda.cuMemGetInfo())[0], size=size >> 20, wrong=int(cuda.cuMemFree(address)[0]),
+           closed=int(cuda.cuIpcCloseMemHandle(address)[0]), twice=int(cuda.cuIpcCloseMemHandle(address)[0]))
+    """)
+    assert shown == {"taken": 0, "size": 1024, "wrong": 1, "closed": 0, "twice": 1}
+    owner.communicate("\n")
 
 
 def test_a_forked_child_has_no_driver_and_takes_nothing_from_its_parent(machine):

@@ -59,8 +59,24 @@ def test_uuids_differ_by_directory_and_agree_by_seed(tmp_path):
         ('{"devices": [{"model": "t4", "count": 17}]}', "whole number from 1 to 16"),
         ('{"devices": [{"model": "t4", "count": 9}, {"model": "t4", "count": 8}]}', "17 devices, at most 16"),
         ('{"devices": [{"model": "t4", "memory": 4}]}', "devices[0]: unknown key 'memory'"),
-        ('{"devices": [{"model": "t4", "memory_mib": -1}]}', "not a size in MiB"),
-        ('{"devices": [{"model": "t4", "sms": "many"}]}', "'many' is not a int"),
+        (
+            '{"devices": [{"model": "t4", "memory_mib": -1}]}',
+            "devices[0].memory_mib: -1 is not a whole number from 1 to 16777216",
+        ),
+        ('{"devices": [{"model": "t4", "numa_nodes": 0}]}', "devices[0].numa_nodes: 0 is not"),
+        (
+            '{"devices": [{"model": "t4", "mig_profiles": []}]}',
+            "unknown key 'mig_profiles', or one that cannot be changed",
+        ),
+        (
+            '{"devices": [{"model": "t4", "pci_device_id": "zz"}]}',
+            "pci_device_id: 'zz' is not a number like 0x20b210de",
+        ),
+        ('{"devices": [{"model": "t4", "ecc": 1}]}', "ecc: 1 is not true or false"),
+        ('{"cuda_version": "new", "devices": [{"model": "t4"}]}', "cuda_version: 'new' is not <major>.<minor>"),
+        ('{"launch_us": -1, "devices": [{"model": "t4"}]}', "launch_us: -1 is not a number"),
+        ('{"driver_version": 5, "devices": [{"model": "t4"}]}', "driver_version: must be a text"),
+        ('{"devices": [{"model": "t4", "sms": "many"}]}', "sms: 'many' is not a whole number"),
         ("[", "not JSON"),
     ],
 )

@@ -1,7 +1,7 @@
 /*
- * Address space. Device addresses lie in a range that is reserved without access, so that a host program that follows one
- * crashes as on a real machine; the bytes behind it are in a shadow range at a fixed distance, committed page by page as
- * copies touch them. Managed and pinned memory lies in a second range that is its own shadow.
+ * Address space. Device addresses lie in a range that is reserved without access, so that a host program that follows
+ * one crashes as on a real machine; the bytes behind it are in a shadow range at a fixed distance, committed page by
+ * page as copies touch them. Managed and pinned memory lies in a second range that is its own shadow.
  *
  * Both ranges are cut into 2 MiB granules. Free runs carry their length at both ends (boundary tags) and are kept in
  * lists by the logarithm of their length.

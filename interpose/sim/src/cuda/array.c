@@ -55,15 +55,16 @@ CUresult sim_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR 
     if (context == NULL) {
         return error;
     }
-    return pHandle == NULL || pAllocateArray == NULL ? CUDA_ERROR_INVALID_VALUE : array_new(pAllocateArray, context, pHandle);
+    return pHandle == NULL || pAllocateArray == NULL ? CUDA_ERROR_INVALID_VALUE
+                                                     : array_new(pAllocateArray, context, pHandle);
 }
 
 CUresult sim_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
     if (pAllocateArray == NULL) {
         return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
     }
-    CUDA_ARRAY3D_DESCRIPTOR shape = {pAllocateArray->Width, pAllocateArray->Height, 0, pAllocateArray->Format,
-                                     pAllocateArray->NumChannels, 0};
+    CUDA_ARRAY3D_DESCRIPTOR shape = {pAllocateArray->Width,  pAllocateArray->Height,      0,
+                                     pAllocateArray->Format, pAllocateArray->NumChannels, 0};
     return sim_cuArray3DCreate_v2(pHandle, &shape);
 }
 

@@ -50,7 +50,8 @@ static void reserve_drop(struct sim_gpu *gpu) {
 }
 
 /* Call with the gpu's lock held. */
-static CUresult context_new(struct sim_gpu *gpu, CUdevice ordinal, unsigned flags, unsigned api, struct sim_context **made) {
+static CUresult context_new(struct sim_gpu *gpu, CUdevice ordinal, unsigned flags, unsigned api,
+                            struct sim_context **made) {
     if (!sim_arena_ready() || !reserve_hold(gpu)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -67,9 +68,9 @@ static CUresult context_new(struct sim_gpu *gpu, CUdevice ordinal, unsigned flag
     context->api_version = api;
     context->id = atomic_fetch_add(&next_context_id, 1);
     context->default_stream = stream;
-    context->limits[0] = 1024;      /* stack */
-    context->limits[1] = 1 << 20;   /* printf */
-    context->limits[2] = 8 << 20;   /* malloc heap */
+    context->limits[0] = 1024;    /* stack */
+    context->limits[1] = 1 << 20; /* printf */
+    context->limits[2] = 8 << 20; /* malloc heap */
     context->limits[3] = 2;
     context->limits[4] = 2048;
     context->limits[5] = 64;

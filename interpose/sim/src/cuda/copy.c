@@ -1,6 +1,6 @@
 /*
- * Copies and sets. Bytes move at once, in the calling thread; the stream's time goes on by what the transfer would take.
- * Writes beyond the shadow's limit (HAMI_SIM_SHADOW_MIB) are dropped and read back as zeros.
+ * Copies and sets. Bytes move at once, in the calling thread; the stream's time goes on by what the transfer would
+ * take. Writes beyond the shadow's limit (HAMI_SIM_SHADOW_MIB) are dropped and read back as zeros.
  */
 #include <string.h>
 
@@ -76,8 +76,11 @@ static CUresult copy_async(uint64_t target, uint64_t source, uint64_t size, CUst
     if (stream == NULL) {
         return error;
     }
-    return sim_do(stream, &(struct sim_work){.type = SIM_WORK_COPY, .duration = copy_time(target, source, size),
-                                             .target = target, .source = source, .size = size});
+    return sim_do(stream, &(struct sim_work){.type = SIM_WORK_COPY,
+                                             .duration = copy_time(target, source, size),
+                                             .target = target,
+                                             .source = source,
+                                             .size = size});
 }
 
 /* A copy without a stream comes after the work of the default stream. */
@@ -165,8 +168,12 @@ static CUresult set_async(CUdeviceptr target, unsigned value, unsigned width, si
     if (stream == NULL) {
         return error;
     }
-    return sim_do(stream, &(struct sim_work){.type = SIM_WORK_SET, .duration = 1000 + count * width / DEVICE_BYTES_PER_NS,
-                                             .target = target, .value = value, .width = width, .size = count});
+    return sim_do(stream, &(struct sim_work){.type = SIM_WORK_SET,
+                                             .duration = 1000 + count * width / DEVICE_BYTES_PER_NS,
+                                             .target = target,
+                                             .value = value,
+                                             .width = width,
+                                             .size = count});
 }
 
 static CUresult set_2d(CUdeviceptr target, size_t pitch, unsigned value, unsigned width, size_t columns, size_t rows,
@@ -239,8 +246,8 @@ struct side {
     size_t pitch, height;
 };
 
-static bool side_of(int type, const void *host, CUdeviceptr device, CUarray array, size_t pitch, size_t height, size_t width,
-                    struct side *side) {
+static bool side_of(int type, const void *host, CUdeviceptr device, CUarray array, size_t pitch, size_t height,
+                    size_t width, struct side *side) {
     if (type == CU_MEMORYTYPE_ARRAY) {
         if (!sim_is(array, SIM_TAG_ARRAY)) {
             return false;
@@ -267,9 +274,11 @@ static CUresult copy_box(const CUDA_MEMCPY3D *box, CUstream handle, bool async) 
     }
     for (size_t z = 0; z < box->Depth && error == CUDA_SUCCESS; z++) {
         for (size_t y = 0; y < box->Height && error == CUDA_SUCCESS; y++) {
-            uint64_t source = from.base + ((box->srcZ + z) * from.height + box->srcY + y) * from.pitch + box->srcXInBytes;
+            uint64_t source =
+                from.base + ((box->srcZ + z) * from.height + box->srcY + y) * from.pitch + box->srcXInBytes;
             uint64_t target = to.base + ((box->dstZ + z) * to.height + box->dstY + y) * to.pitch + box->dstXInBytes;
-            error = async ? copy_async(target, source, box->WidthInBytes, handle) : copy(target, source, box->WidthInBytes);
+            error =
+                async ? copy_async(target, source, box->WidthInBytes, handle) : copy(target, source, box->WidthInBytes);
         }
     }
     return error;
@@ -279,11 +288,23 @@ static CUresult copy_rectangle(const CUDA_MEMCPY2D *flat, CUstream handle, bool 
     if (flat == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    CUDA_MEMCPY3D box = {.srcXInBytes = flat->srcXInBytes, .srcY = flat->srcY, .srcMemoryType = flat->srcMemoryType,
-        .srcHost = flat->srcHost, .srcDevice = flat->srcDevice, .srcArray = flat->srcArray, .srcPitch = flat->srcPitch,
-        .dstXInBytes = flat->dstXInBytes, .dstY = flat->dstY, .dstMemoryType = flat->dstMemoryType,
-        .dstHost = flat->dstHost, .dstDevice = flat->dstDevice, .dstArray = flat->dstArray, .dstPitch = flat->dstPitch,
-        .WidthInBytes = flat->WidthInBytes, .Height = flat->Height, .Depth = 1};
+    CUDA_MEMCPY3D box = {.srcXInBytes = flat->srcXInBytes,
+                         .srcY = flat->srcY,
+                         .srcMemoryType = flat->srcMemoryType,
+                         .srcHost = flat->srcHost,
+                         .srcDevice = flat->srcDevice,
+                         .srcArray = flat->srcArray,
+                         .srcPitch = flat->srcPitch,
+                         .dstXInBytes = flat->dstXInBytes,
+                         .dstY = flat->dstY,
+                         .dstMemoryType = flat->dstMemoryType,
+                         .dstHost = flat->dstHost,
+                         .dstDevice = flat->dstDevice,
+                         .dstArray = flat->dstArray,
+                         .dstPitch = flat->dstPitch,
+                         .WidthInBytes = flat->WidthInBytes,
+                         .Height = flat->Height,
+                         .Depth = 1};
     return copy_box(&box, handle, async);
 }
 

@@ -1,8 +1,8 @@
 /* cuInit, and what can be asked about devices without a context. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <stdio.h>
 
 #include "cuda_impl.h"
 #include "driver.h"
@@ -205,7 +205,8 @@ CUresult sim_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
     CUresult error = device_query(prop, dev, &model);
     if (error == CUDA_SUCCESS) {
         const int32_t *a = model->attributes;
-        *prop = (CUdevprop){a[1], {a[2], a[3], a[4]}, {a[5], a[6], a[7]}, a[8], a[9], a[10], a[11], a[12], a[13], a[14]};
+        *prop =
+            (CUdevprop){a[1], {a[2], a[3], a[4]}, {a[5], a[6], a[7]}, a[8], a[9], a[10], a[11], a[12], a[13], a[14]};
     }
     return error;
 }
@@ -214,7 +215,8 @@ CUresult sim_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
     const struct sim_device *model = NULL;
     CUresult error = len < 13 ? CUDA_ERROR_INVALID_VALUE : device_query(pciBusId, dev, &model);
     if (error == CUDA_SUCCESS) {
-        snprintf(pciBusId, (size_t)len, "%04X:%02X:%02X.0", model->pci_domain & 0xffffu, model->pci_bus, model->pci_device);
+        snprintf(pciBusId, (size_t)len, "%04X:%02X:%02X.0", model->pci_domain & 0xffffu, model->pci_bus,
+                 model->pci_device);
     }
     return error;
 }

@@ -1,7 +1,7 @@
 /*
- * When queued work is done. A device works on one thing of a process at a time; beside other busy processes it gives each an
- * equal share, which stretches the work by their number. What a process has queued is published in its engine page, where
- * NVML takes utilization from.
+ * When queued work is done. A device works on one thing of a process at a time; beside other busy processes it gives
+ * each an equal share, which stretches the work by their number. What a process has queued is published in its engine
+ * page, where NVML takes utilization from.
  *
  * As on a real device, a process can queue only so many launches (QUEUE) before the launching call waits.
  */

@@ -52,7 +52,8 @@ static void graph_delete(struct sim_graph *graph) {
     sim_object_delete(graph);
 }
 
-static CUresult add(struct sim_graph *graph, const struct sim_work *work, size_t dependencies, struct sim_graph_node **made) {
+static CUresult add(struct sim_graph *graph, const struct sim_work *work, size_t dependencies,
+                    struct sim_graph_node **made) {
     struct sim_graph_node *node = sim_object_new(SIM_TAG_NODE, sizeof *node);
     if (node == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -116,7 +117,8 @@ CUresult sim_cuGraphDestroy(CUgraph hGraph) {
 static struct sim_work kernel_work(const CUDA_KERNEL_NODE_PARAMS *params) {
     struct sim_function *function = params->func != NULL ? params->func : params->kern;
     bool known = sim_is(function, SIM_TAG_FUNCTION);
-    return (struct sim_work){.type = SIM_WORK_KERNEL, .duration = known ? sim_kernel_duration(function) : 0, .kernel = *params};
+    return (struct sim_work){
+        .type = SIM_WORK_KERNEL, .duration = known ? sim_kernel_duration(function) : 0, .kernel = *params};
 }
 
 CUresult sim_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
@@ -162,8 +164,12 @@ CUresult sim_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, cons
     if (memsetParams == NULL || memsetParams->height > 1) { /* one row is all that is simulated */
         return memsetParams == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
     }
-    struct sim_work work = {.type = SIM_WORK_SET, .duration = 1000 + memsetParams->width / 1000, .target = memsetParams->dst,
-        .value = memsetParams->value, .width = memsetParams->elementSize, .size = memsetParams->width};
+    struct sim_work work = {.type = SIM_WORK_SET,
+                            .duration = 1000 + memsetParams->width / 1000,
+                            .target = memsetParams->dst,
+                            .value = memsetParams->value,
+                            .width = memsetParams->elementSize,
+                            .size = memsetParams->width};
     return add_checked(phGraphNode, hGraph, &work, numDependencies, memsetParams);
 }
 
@@ -179,8 +185,11 @@ CUresult sim_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, cons
     if (copyParams->Height > 1 || copyParams->Depth > 1 || arrays) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    bool from_host = copyParams->srcMemoryType == CU_MEMORYTYPE_HOST, to_host = copyParams->dstMemoryType == CU_MEMORYTYPE_HOST;
-    struct sim_work work = {.type = SIM_WORK_COPY, .duration = 1000 + copyParams->WidthInBytes / 25,
+    bool from_host = copyParams->srcMemoryType == CU_MEMORYTYPE_HOST,
+         to_host = copyParams->dstMemoryType == CU_MEMORYTYPE_HOST;
+    struct sim_work work = {
+        .type = SIM_WORK_COPY,
+        .duration = 1000 + copyParams->WidthInBytes / 25,
         .source = (from_host ? (uintptr_t)copyParams->srcHost : copyParams->srcDevice) + copyParams->srcXInBytes,
         .target = (to_host ? (uintptr_t)copyParams->dstHost : copyParams->dstDevice) + copyParams->dstXInBytes,
         .size = copyParams->WidthInBytes};
@@ -232,6 +241,8 @@ CUresult sim_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, co
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     span->device = gpu->index;
+    span->graph = true;
+    span->context = hGraph->context;
     nodeParams->dptr = span->base;
     struct sim_work work = {.type = SIM_WORK_ALLOC, .target = span->base, .size = span->size, .value = gpu->index};
     return add_checked(phGraphNode, hGraph, &work, numDependencies, nodeParams);
@@ -319,7 +330,8 @@ CUresult sim_cuGraphInstantiateWithFlags(CUgraph *phGraphExec, CUgraph hGraph, u
     return error;
 }
 
-CUresult sim_cuGraphInstantiateWithParams(CUgraph *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
+CUresult sim_cuGraphInstantiateWithParams(CUgraph *phGraphExec, CUgraph hGraph,
+                                          CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
     if (instantiateParams == NULL) {
         return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
     }
@@ -483,9 +495,11 @@ CUresult sim_cuStreamGetCaptureInfo(CUstream hStream, int *captureStatus_out, cu
 }
 
 CUresult sim_cuStreamGetCaptureInfo_v3(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,
-                                       const CUgraphNode **dependencies_out, void *edgeData_out, size_t *numDependencies_out) {
+                                       const CUgraphNode **dependencies_out, void *edgeData_out,
+                                       size_t *numDependencies_out) {
     (void)edgeData_out;
-    return sim_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out);
+    return sim_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out,
+                                         numDependencies_out);
 }
 
 CUresult sim_cuThreadExchangeStreamCaptureMode(int *mode) {

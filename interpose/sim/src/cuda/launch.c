@@ -49,15 +49,19 @@ static CUresult launch(struct sim_function *function, const CUlaunchConfig *shap
         sim_engine_submit(stream, sim_jittered(duration));
         return CUDA_SUCCESS;
     }
-    return sim_capture(stream, &(struct sim_work){.type = SIM_WORK_KERNEL, .duration = duration,
-        .kernel = {function, shape->gridDimX, shape->gridDimY, shape->gridDimZ, shape->blockDimX, shape->blockDimY,
-                   shape->blockDimZ, shape->sharedMemBytes, params, extra, NULL, NULL}});
+    return sim_capture(stream,
+                       &(struct sim_work){.type = SIM_WORK_KERNEL,
+                                          .duration = duration,
+                                          .kernel = {function, shape->gridDimX, shape->gridDimY, shape->gridDimZ,
+                                                     shape->blockDimX, shape->blockDimY, shape->blockDimZ,
+                                                     shape->sharedMemBytes, params, extra, NULL, NULL}});
 }
 
 CUresult sim_cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX,
                             unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream,
                             void **kernelParams, void **extra) {
-    CUlaunchConfig shape = {gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, NULL, 0};
+    CUlaunchConfig shape = {gridDimX,  gridDimY,       gridDimZ, blockDimX, blockDimY,
+                            blockDimZ, sharedMemBytes, hStream,  NULL,      0};
     return launch(f, &shape, kernelParams, extra);
 }
 
@@ -76,9 +80,10 @@ CUresult sim_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, v
 }
 
 CUresult sim_cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
-                                       unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes,
-                                       CUstream hStream, void **kernelParams) {
-    CUlaunchConfig shape = {gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, NULL, 0};
+                                       unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ,
+                                       unsigned sharedMemBytes, CUstream hStream, void **kernelParams) {
+    CUlaunchConfig shape = {gridDimX,  gridDimY,       gridDimZ, blockDimX, blockDimY,
+                            blockDimZ, sharedMemBytes, hStream,  NULL,      0};
     return launch(f, &shape, kernelParams, NULL);
 }
 
@@ -140,12 +145,14 @@ CUresult sim_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *bl
 }
 
 CUresult sim_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
-                                              void *blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
+                                              void *blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
+                                              int blockSizeLimit) {
     return sim_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize,
                                                          dynamicSMemSize, blockSizeLimit, 0);
 }
 
-CUresult sim_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
+CUresult sim_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks,
+                                                     int blockSize) {
     CUresult error = CUDA_SUCCESS;
     const struct sim_context *context = sim_current(&error);
     if (context == NULL) {

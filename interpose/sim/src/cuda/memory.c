@@ -46,7 +46,14 @@ CUresult sim_release(CUdeviceptr address) {
     if (span->kind == SIM_KIND_BLOCK) {
         return sim_small_release(span, address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
-    bool freeable = (span->kind == SIM_KIND_DEVICE || span->kind == SIM_KIND_MANAGED) && span->base == address;
+    if (span->kind == SIM_KIND_DEVICE && span->graph && span->base == address) { /* the address stays the graph's */
+        uint64_t charged = span->charged;
+        span->charged = 0;
+        sim_discharge(span->device, charged);
+        return charged != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    bool freeable =
+        !span->imported && (span->kind == SIM_KIND_DEVICE || span->kind == SIM_KIND_MANAGED) && span->base == address;
     if (!freeable || atomic_exchange(&span->live, 0) == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -60,8 +67,14 @@ bool sim_find(uint64_t address, struct sim_allocation *found) {
     if (span == NULL) {
         return false;
     }
-    *found = (struct sim_allocation){.base = span->base, .size = span->size, .device = span->device, .id = span->id,
-        .kind = span->kind, .flags = span->flags, .context = span->context, .pool = span->pool};
+    *found = (struct sim_allocation){.base = span->base,
+                                     .size = span->size,
+                                     .device = span->device,
+                                     .id = span->id,
+                                     .kind = span->kind,
+                                     .flags = span->flags,
+                                     .context = span->context,
+                                     .pool = span->pool};
     if (span->kind == SIM_KIND_BLOCK) {
         found->kind = SIM_KIND_DEVICE;
         return sim_small_find(span, address, &found->base, &found->size, &found->id);

@@ -1,6 +1,6 @@
 /*
- * Modules, libraries, kernels, the linker. Images are not looked into: any name is a function of any module. A kernel whose
- * name ends in _<number>ns, us or ms takes that long (a demangled or mangled name may follow a number likewise).
+ * Modules, libraries, kernels, the linker. Images are not looked into: any name is a function of any module. A kernel
+ * whose name ends in _<number>ns, us or ms takes that long (a demangled or mangled name may follow a number likewise).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,10 @@ static uint64_t duration_in_name(const char *name) {
         if (end == at + 1 || number > 1000000000ull) {
             continue;
         }
-        uint64_t unit = strncmp(end, "ns", 2) == 0 ? 1 : strncmp(end, "us", 2) == 0 ? 1000 : strncmp(end, "ms", 2) == 0 ? 1000000 : 0;
+        uint64_t unit = strncmp(end, "ns", 2) == 0   ? 1
+                        : strncmp(end, "us", 2) == 0 ? 1000
+                        : strncmp(end, "ms", 2) == 0 ? 1000000
+                                                     : 0;
         if (unit != 0) {
             return number * unit;
         }
@@ -125,7 +128,8 @@ CUresult sim_cuModuleLoadData(CUmodule *module, const void *image) {
     return module_new(image, module);
 }
 
-CUresult sim_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned numOptions, int *options, void **optionValues) {
+CUresult sim_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned numOptions, int *options,
+                                void **optionValues) {
     (void)numOptions;
     (void)options;
     (void)optionValues;
@@ -355,8 +359,8 @@ CUresult sim_cuLinkCreate_v2(unsigned numOptions, int *options, void **optionVal
     return *stateOut != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult sim_cuLinkAddData_v2(CUlinkState state, int type, void *data, size_t size, const char *name, unsigned numOptions,
-                              int *options, void **optionValues) {
+CUresult sim_cuLinkAddData_v2(CUlinkState state, int type, void *data, size_t size, const char *name,
+                              unsigned numOptions, int *options, void **optionValues) {
     (void)type;
     (void)name;
     (void)numOptions;

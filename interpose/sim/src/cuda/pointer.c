@@ -116,9 +116,11 @@ CUresult sim_cuPointerGetAttributes(unsigned numAttributes, int *attributes, voi
     }
     struct facts facts = look(ptr);
     for (unsigned i = 0; i < numAttributes; i++) {
-        bool wide = attributes[i] == 1 || attributes[i] == 3 || attributes[i] == 4 || attributes[i] == 7 || attributes[i] == 11 ||
-                    attributes[i] == 12 || (attributes[i] >= 17 && attributes[i] <= 20) || attributes[i] == 14;
-        bool single = attributes[i] == 6 || attributes[i] == 8 || attributes[i] == 10 || attributes[i] == 13 || attributes[i] == 15;
+        bool wide = attributes[i] == 1 || attributes[i] == 3 || attributes[i] == 4 || attributes[i] == 7 ||
+                    attributes[i] == 11 || attributes[i] == 12 || (attributes[i] >= 17 && attributes[i] <= 20) ||
+                    attributes[i] == 14;
+        bool single = attributes[i] == 6 || attributes[i] == 8 || attributes[i] == 10 || attributes[i] == 13 ||
+                      attributes[i] == 15;
         if (facts.known && attribute(data[i], attributes[i], ptr, &facts) == CUDA_SUCCESS) {
             continue;
         }
@@ -178,11 +180,13 @@ CUresult sim_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDe
     return prefetch(devPtr, count, dstDevice, hStream);
 }
 
-CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned flags, CUstream hStream) {
+CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned flags,
+                                   CUstream hStream) {
     if (flags != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return prefetch(devPtr, count, location.type == CU_MEM_LOCATION_DEVICE ? location.id : ADDRESS_HOST_DEVICE, hStream);
+    return prefetch(devPtr, count, location.type == CU_MEM_LOCATION_DEVICE ? location.id : ADDRESS_HOST_DEVICE,
+                    hStream);
 }
 
 static CUresult advise(CUdeviceptr dptr, size_t count) {

@@ -73,7 +73,8 @@ static struct sim_pool *default_pool(CUdevice ordinal) {
     return pool;
 }
 
-static CUresult allocate(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream, struct sim_context *context) {
+static CUresult allocate(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream,
+                         struct sim_context *context) {
     struct sim_stream *stream = sim_stream_of(hStream, context);
     if (dptr == NULL || bytesize == 0 || !sim_is(pool, SIM_TAG_POOL)) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -115,7 +116,9 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
 
 CUresult sim_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
     if (sim_ready() != CUDA_SUCCESS || pool_out == NULL || sim_gpu_of(dev) == NULL) {
-        return sim_ready() != CUDA_SUCCESS ? sim_ready() : pool_out == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_DEVICE;
+        return sim_ready() != CUDA_SUCCESS ? sim_ready()
+               : pool_out == NULL          ? CUDA_ERROR_INVALID_VALUE
+                                           : CUDA_ERROR_INVALID_DEVICE;
     }
     *pool_out = default_pool(dev);
     return *pool_out != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

@@ -1,7 +1,7 @@
 /*
- * Small allocations, packed into 2 MiB blocks of one size class. A block belongs to one shard of one heap; which shard an
- * allocation goes to depends on the thread, so threads rarely meet. The block, and with it the device memory, goes back
- * when it is empty; one empty block a shard is kept as address space, charged to nobody.
+ * Small allocations, packed into 2 MiB blocks of one size class. A block belongs to one shard of one heap; which shard
+ * an allocation goes to depends on the thread, so threads rarely meet. The block, and with it the device memory, goes
+ * back when it is empty; one empty block a shard is kept as address space, charged to nobody.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,12 +64,38 @@ static void set_class(struct sim_block *block, unsigned class) {
     memset(block->taken, 0, sizeof block->taken);
 }
 
+/* Records are never returned to the C library: a question about a stale pointer may still look at one. */
+static struct sim_block *unused_records;
+static pthread_mutex_t record_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void record_delete(struct sim_block *block) {
+    pthread_mutex_lock(&record_lock);
+    block->next = unused_records;
+    unused_records = block;
+    pthread_mutex_unlock(&record_lock);
+}
+
 /* Room for the smallest class: a spare block can then serve any. The sizes are touched only as far as used. */
+static struct sim_block *record_new(void) {
+    pthread_mutex_lock(&record_lock);
+    struct sim_block *block = unused_records;
+    if (block != NULL) {
+        unused_records = block->next;
+    }
+    pthread_mutex_unlock(&record_lock);
+    if (block == NULL) {
+        block = malloc(sizeof *block + (SIM_GRANULE >> MIN_SHIFT) * sizeof block->sizes[0]);
+    }
+    return block;
+}
+
 static struct sim_block *block_new(struct sim_heap *heap, unsigned shard) {
-    struct sim_block *block = malloc(sizeof *block + (SIM_GRANULE >> MIN_SHIFT) * sizeof block->sizes[0]);
+    struct sim_block *block = record_new();
     struct sim_span *span = block != NULL ? sim_span_new(SIM_KIND_BLOCK, SIM_GRANULE, 0) : NULL;
     if (span == NULL) {
-        free(block);
+        if (block != NULL) {
+            record_delete(block);
+        }
         return NULL;
     }
     memset(block, 0, sizeof *block);
@@ -159,8 +185,8 @@ bool sim_small_release(struct sim_span *span, uint64_t address) {
     struct sim_span *unused = NULL;
     unsigned slot = 0;
     pthread_mutex_lock(&heap->shards[block->shard].lock);
-    bool known = slot_at(block, address, &slot) &&
-                 address == span->base + ((uint64_t)slot << (block->class + MIN_SHIFT));
+    bool known =
+        slot_at(block, address, &slot) && address == span->base + ((uint64_t)slot << (block->class + MIN_SHIFT));
     if (known) {
         block->taken[slot / 64] &= ~(1ull << (slot % 64));
         block->hint = slot / 64;
@@ -175,7 +201,7 @@ bool sim_small_release(struct sim_span *span, uint64_t address) {
     pthread_mutex_unlock(&heap->shards[block->shard].lock);
     if (unused != NULL) {
         sim_span_delete(unused);
-        free(block);
+        record_delete(block);
     }
     return known;
 }
@@ -208,7 +234,7 @@ void sim_block_forget(struct sim_block *block) {
         list_remove(heap, block);
     }
     pthread_mutex_unlock(&heap->shards[block->shard].lock);
-    free(block);
+    record_delete(block);
 }
 
 void sim_heap_init(struct sim_heap *heap, struct sim_context *context, unsigned device, struct sim_pool *pool) {

@@ -243,7 +243,9 @@ CUresult sim_cuEventRecord(CUevent hEvent, CUstream hStream) {
 
 CUresult sim_cuEventQuery(CUevent hEvent) {
     CUresult error = event_check(hEvent);
-    return error != CUDA_SUCCESS ? error : atomic_load(&hEvent->time) <= sim_now() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return error != CUDA_SUCCESS                     ? error
+           : atomic_load(&hEvent->time) <= sim_now() ? CUDA_SUCCESS
+                                                     : CUDA_ERROR_NOT_READY;
 }
 
 CUresult sim_cuEventSynchronize(CUevent hEvent) {

@@ -102,7 +102,8 @@ CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, C
     return CUDA_SUCCESS;
 }
 
-CUresult sim_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) {
+CUresult sim_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                                 unsigned long long flags) {
     (void)addr; /* a wish only */
     if (sim_ready() != CUDA_SUCCESS) {
         return sim_ready();
@@ -148,7 +149,8 @@ static bool overlaps(const struct sim_span *span, uint64_t address, uint64_t siz
     return false;
 }
 
-CUresult sim_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+CUresult sim_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                      unsigned long long flags) {
     if (sim_ready() != CUDA_SUCCESS) {
         return sim_ready();
     }

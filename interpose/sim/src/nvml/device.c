@@ -153,7 +153,8 @@ nvmlReturn_t sim_nvmlDeviceGetCpuAffinityWithinScope(nvmlDevice_t device, unsign
     return sim_nvmlDeviceGetCpuAffinity(device, cpuSetSize, cpuSet);
 }
 
-nvmlReturn_t sim_nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned nodeSetSize, unsigned long *nodeSet, unsigned scope) {
+nvmlReturn_t sim_nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned nodeSetSize, unsigned long *nodeSet,
+                                             unsigned scope) {
     nvmlReturn_t error = NVML_SUCCESS;
     const struct sim_device *model = sim_nvml_card(device, &error);
     (void)scope;
@@ -189,7 +190,8 @@ nvmlReturn_t sim_nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttri
         return NVML_ERROR_NOT_SUPPORTED; /* MIG devices only, as the real one */
     }
     const struct sim_mig_profile *profile = &model->mig_profiles[model->mig_instances[device->instance].profile_row];
-    *attributes = (nvmlDeviceAttributes_t){profile->sms, profile->copy_engines, profile->decoders, profile->encoders,
-        profile->jpegs, profile->ofas, profile->slices, profile->slices, profile->memory_mib};
+    *attributes = (nvmlDeviceAttributes_t){profile->sms,      profile->copy_engines, profile->decoders,
+                                           profile->encoders, profile->jpegs,        profile->ofas,
+                                           profile->slices,   profile->slices,       profile->memory_mib};
     return NVML_SUCCESS;
 }

@@ -1,6 +1,6 @@
 /*
- * MIG: modes, profiles, placements, instances. Instances exist in the books, so all processes see them; libcuda does not
- * run on them. A placement is taken by setting its bits in one word, so two processes never get the same slices.
+ * MIG: modes, profiles, placements, instances. Instances exist in the books, so all processes see them; libcuda does
+ * not run on them. A placement is taken by setting its bits in one word, so two processes never get the same slices.
  */
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,8 @@ static struct sim_compute_instance *compute_handle_of(struct sim_gpu_instance *g
 /* The books' record behind a handle; NULL if the instance is gone. */
 static struct sim_mig_instance *record_of(nvmlGpuInstance_t gi) {
     uintptr_t offset = (uintptr_t)gi - (uintptr_t)gpu_instances;
-    if (sim_nvml_ready() != NVML_SUCCESS || offset >= sizeof gpu_instances || offset % sizeof gpu_instances[0][0] != 0) {
+    if (sim_nvml_ready() != NVML_SUCCESS || offset >= sizeof gpu_instances ||
+        offset % sizeof gpu_instances[0][0] != 0) {
         return NULL;
     }
     struct sim_mig_instance *record = &sim_books->devices[gi->device].mig_instances[gi->row];
@@ -90,7 +91,8 @@ static int row_of_profile(const struct sim_device *model, unsigned profile, bool
     return -1;
 }
 
-nvmlReturn_t sim_nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned profile, nvmlGpuInstanceProfileInfo_t *info) {
+nvmlReturn_t sim_nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned profile,
+                                                     nvmlGpuInstanceProfileInfo_t *info) {
     nvmlReturn_t error = NVML_SUCCESS;
     const struct sim_device *model = mig_card(device, false, &error);
     if (model == NULL || info == NULL) {
@@ -101,12 +103,14 @@ nvmlReturn_t sim_nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsign
         return NVML_ERROR_NOT_SUPPORTED;
     }
     const struct sim_mig_profile *p = &model->mig_profiles[row];
-    *info = (nvmlGpuInstanceProfileInfo_t){p->id, 0, p->slices, p->instances, p->sms, p->copy_engines, p->decoders,
-                                           p->encoders, p->jpegs, p->ofas, p->memory_mib};
+    *info =
+        (nvmlGpuInstanceProfileInfo_t){p->id,       0,           p->slices, p->instances, p->sms,       p->copy_engines,
+                                       p->decoders, p->encoders, p->jpegs,  p->ofas,      p->memory_mib};
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t sim_nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned profile, nvmlGpuInstanceProfileInfo_v2_t *info) {
+nvmlReturn_t sim_nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned profile,
+                                                      nvmlGpuInstanceProfileInfo_v2_t *info) {
     nvmlGpuInstanceProfileInfo_t plain;
     if (info == NULL) {
         return NVML_ERROR_INVALID_ARGUMENT;
@@ -119,13 +123,15 @@ nvmlReturn_t sim_nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsig
         const struct sim_device *model = &sim_books->devices[device->device];
         memcpy(&info->id, &plain.id, offsetof(nvmlGpuInstanceProfileInfo_t, memorySizeMB));
         info->memorySizeMB = plain.memorySizeMB;
-        snprintf(info->name, sizeof info->name, "MIG %s", model->mig_profiles[row_of_profile(model, profile, false)].name);
+        snprintf(info->name, sizeof info->name, "MIG %s",
+                 model->mig_profiles[row_of_profile(model, profile, false)].name);
     }
     return error;
 }
 
 nvmlReturn_t sim_nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t device, unsigned profileId,
-                                                               nvmlGpuInstancePlacement_t *placements, unsigned *count) {
+                                                               nvmlGpuInstancePlacement_t *placements,
+                                                               unsigned *count) {
     nvmlReturn_t error = NVML_SUCCESS;
     const struct sim_device *model = mig_card(device, false, &error);
     int row = model != NULL ? row_of_profile(model, profileId, true) : -1;
@@ -272,7 +278,8 @@ nvmlReturn_t sim_nvmlGpuInstanceDestroy(nvmlGpuInstance_t gpuInstance) {
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t sim_nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned profileId, nvmlGpuInstance_t *gpuInstances, unsigned *count) {
+nvmlReturn_t sim_nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned profileId, nvmlGpuInstance_t *gpuInstances,
+                                           unsigned *count) {
     nvmlReturn_t error = NVML_SUCCESS;
     struct sim_device *model = mig_card(device, true, &error);
     if (model == NULL || gpuInstances == NULL || count == NULL) {
@@ -308,8 +315,10 @@ nvmlReturn_t sim_nvmlGpuInstanceGetInfo(nvmlGpuInstance_t gpuInstance, nvmlGpuIn
         return sim_nvml_ready() != NVML_SUCCESS ? sim_nvml_ready() : NVML_ERROR_INVALID_ARGUMENT;
     }
     const struct sim_device *model = &sim_books->devices[gpuInstance->device];
-    *info = (nvmlGpuInstanceInfo_t){sim_nvml_card_of(gpuInstance->device), gpuInstance->row + 1,
-                                    model->mig_profiles[record->profile_row].id, {record->start, record->size}};
+    *info = (nvmlGpuInstanceInfo_t){sim_nvml_card_of(gpuInstance->device),
+                                    gpuInstance->row + 1,
+                                    model->mig_profiles[record->profile_row].id,
+                                    {record->start, record->size}};
     return NVML_SUCCESS;
 }
 
@@ -333,7 +342,8 @@ nvmlReturn_t sim_nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t gpuInsta
 
 static bool compute_exists(nvmlComputeInstance_t ci) {
     uintptr_t offset = (uintptr_t)ci - (uintptr_t)compute_instances;
-    if (offset >= sizeof compute_instances || offset % sizeof compute_instances[0][0][0] != 0 || ci->gpu_instance == NULL) {
+    if (offset >= sizeof compute_instances || offset % sizeof compute_instances[0][0][0] != 0 ||
+        ci->gpu_instance == NULL) {
         return false;
     }
     struct sim_mig_instance *record = record_of(ci->gpu_instance);
@@ -370,7 +380,10 @@ nvmlReturn_t sim_nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t computeInst
         return sim_nvml_ready() != NVML_SUCCESS ? sim_nvml_ready() : NVML_ERROR_INVALID_ARGUMENT;
     }
     *info = (nvmlComputeInstanceInfo_t){sim_nvml_card_of(computeInstance->gpu_instance->device),
-                                        computeInstance->gpu_instance, computeInstance->id, 0, {computeInstance->id, 1}};
+                                        computeInstance->gpu_instance,
+                                        computeInstance->id,
+                                        0,
+                                        {computeInstance->id, 1}};
     return NVML_SUCCESS;
 }
 
@@ -385,7 +398,8 @@ nvmlReturn_t sim_nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsign
     unsigned at = 0;
     for (unsigned row = 0; row < SIM_MAX_MIG_INSTANCES; row++) {
         uint32_t there = atomic_load(&model->mig_instances[row].state) == 1
-                             ? atomic_load(&model->mig_instances[row].compute_instances) : 0;
+                             ? atomic_load(&model->mig_instances[row].compute_instances)
+                             : 0;
         for (unsigned id = 0; id < COMPUTE; id++) {
             if ((there >> id & 1u) != 0 && at++ == index) {
                 *migDevice = sim_nvml_mig_handle(device->device, row, id);

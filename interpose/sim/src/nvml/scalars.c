@@ -2,15 +2,15 @@
 #include "nvml_impl.h"
 #include "nvml_library.h"
 
-#define SIM_SCALAR(name, expression)                                               \
-    nvmlReturn_t sim_##name(nvmlDevice_t device, unsigned *value) {                \
-        nvmlReturn_t error = NVML_SUCCESS;                                         \
-        const struct sim_device *model = sim_nvml_card(device, &error);            \
-        if (model == NULL || value == NULL) {                                      \
-            return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;    \
-        }                                                                          \
-        *value = (unsigned)(expression);                                           \
-        return NVML_SUCCESS;                                                       \
+#define SIM_SCALAR(name, expression)                                                                                   \
+    nvmlReturn_t sim_##name(nvmlDevice_t device, unsigned *value) {                                                    \
+        nvmlReturn_t error = NVML_SUCCESS;                                                                             \
+        const struct sim_device *model = sim_nvml_card(device, &error);                                                \
+        if (model == NULL || value == NULL) {                                                                          \
+            return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;                                        \
+        }                                                                                                              \
+        *value = (unsigned)(expression);                                                                               \
+        return NVML_SUCCESS;                                                                                           \
     }
 
 /* Power grows with work, from idle to the limit. */
@@ -22,6 +22,7 @@ static unsigned temperature(const struct sim_device *model, unsigned device) {
     return model->temperature_idle_c + sim_nvml_utilization(device) * 40u / 100u;
 }
 
+/* clang-format off */
 SIM_SCALAR(nvmlDeviceGetMinorNumber, model->minor_number)
 SIM_SCALAR(nvmlDeviceGetBrand, model->brand)
 SIM_SCALAR(nvmlDeviceGetArchitecture, model->architecture)
@@ -47,7 +48,11 @@ SIM_SCALAR(nvmlDeviceGetPcieReplayCounter, 0)
 SIM_SCALAR(nvmlDeviceGetMemoryBusWidth, model->bus_width_bits)
 SIM_SCALAR(nvmlDeviceGetNumGpuCores, model->attributes[16] * 128)
 SIM_SCALAR(nvmlDeviceGetMaxMigDeviceCount, model->mig_max_devices)
+SIM_SCALAR(nvmlDeviceGetVirtualizationMode, 0)
+SIM_SCALAR(nvmlDeviceGetAccountingMode, 0)
+SIM_SCALAR(nvmlDeviceGetRetiredPagesPendingStatus, 0)
 SIM_SCALAR(nvmlDeviceGetInforomConfigurationChecksum, 0x5e000000u + model->minor_number)
+/* clang-format on */
 
 nvmlReturn_t sim_nvmlDeviceGetTemperature(nvmlDevice_t device, int sensorType, unsigned *temp) {
     nvmlReturn_t error = NVML_SUCCESS;
@@ -109,7 +114,8 @@ nvmlReturn_t sim_nvmlDeviceGetClock(nvmlDevice_t device, int clockType, int cloc
     return clock_of(device, clockType, clockMHz);
 }
 
-nvmlReturn_t sim_nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned *minLimit, unsigned *maxLimit) {
+nvmlReturn_t sim_nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned *minLimit,
+                                                              unsigned *maxLimit) {
     nvmlReturn_t error = NVML_SUCCESS;
     const struct sim_device *model = sim_nvml_card(device, &error);
     if (model == NULL || minLimit == NULL || maxLimit == NULL) {
@@ -130,11 +136,13 @@ static nvmlReturn_t coder_use(nvmlDevice_t device, unsigned *utilization, unsign
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t sim_nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned *utilization, unsigned *samplingPeriodUs) {
+nvmlReturn_t sim_nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned *utilization,
+                                                 unsigned *samplingPeriodUs) {
     return coder_use(device, utilization, samplingPeriodUs);
 }
 
-nvmlReturn_t sim_nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned *utilization, unsigned *samplingPeriodUs) {
+nvmlReturn_t sim_nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned *utilization,
+                                                 unsigned *samplingPeriodUs) {
     return coder_use(device, utilization, samplingPeriodUs);
 }
 
@@ -157,7 +165,8 @@ nvmlReturn_t sim_nvmlDeviceGetEccMode(nvmlDevice_t device, int *current, int *pe
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t sim_nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, int errorType, int counterType, unsigned long long *eccCounts) {
+nvmlReturn_t sim_nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, int errorType, int counterType,
+                                             unsigned long long *eccCounts) {
     nvmlReturn_t error = NVML_SUCCESS;
     const struct sim_device *model = sim_nvml_card(device, &error);
     (void)counterType;
@@ -194,7 +203,8 @@ nvmlReturn_t sim_nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, uns
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t sim_nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device, unsigned long long *clocksThrottleReasons) {
+nvmlReturn_t sim_nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device,
+                                                           unsigned long long *clocksThrottleReasons) {
     return sim_nvmlDeviceGetCurrentClocksEventReasons(device, clocksThrottleReasons);
 }
 
@@ -215,5 +225,31 @@ nvmlReturn_t sim_nvmlDeviceSetComputeMode(nvmlDevice_t device, int mode) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
     atomic_store(&model->compute_mode, (uint32_t)mode);
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t sim_nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *corrRows, unsigned *uncRows,
+                                           unsigned *isPending, unsigned *failureOccurred) {
+    nvmlReturn_t error = NVML_SUCCESS;
+    const struct sim_device *model = sim_nvml_card(device, &error);
+    if (model == NULL || corrRows == NULL || uncRows == NULL || isPending == NULL || failureOccurred == NULL) {
+        return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    if (model->architecture < 7) { /* from Ampere on */
+        return NVML_ERROR_NOT_SUPPORTED;
+    }
+    *corrRows = *uncRows = *isPending = *failureOccurred = 0;
+    return NVML_SUCCESS;
+}
+
+/* No field is simulated: each answers so by itself, as an unknown one does on a real card. */
+nvmlReturn_t sim_nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount, nvmlFieldValue_t *values) {
+    nvmlReturn_t error = NVML_SUCCESS;
+    if (sim_nvml_card(device, &error) == NULL || valuesCount <= 0 || values == NULL) {
+        return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    for (int i = 0; i < valuesCount; i++) {
+        values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+    }
     return NVML_SUCCESS;
 }

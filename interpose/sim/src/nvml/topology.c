@@ -30,7 +30,8 @@ nvmlReturn_t sim_nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device1, nvmlD
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t sim_nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, int level, unsigned *count, nvmlDevice_t *deviceArray) {
+nvmlReturn_t sim_nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, int level, unsigned *count,
+                                                  nvmlDevice_t *deviceArray) {
     nvmlReturn_t error = NVML_SUCCESS;
     const struct sim_device *model = sim_nvml_card(device, &error);
     if (model == NULL || count == NULL) {
@@ -62,7 +63,8 @@ nvmlReturn_t sim_nvmlDeviceOnSameBoard(nvmlDevice_t device1, nvmlDevice_t device
 
 static bool joined(const struct sim_device *a, const struct sim_device *b) {
     for (unsigned i = 0; i < a->link_count; i++) {
-        bool direct = a->links[i].remote_kind == 1 && a->links[i].bus == b->pci_bus && a->links[i].domain == b->pci_domain;
+        bool direct =
+            a->links[i].remote_kind == 1 && a->links[i].bus == b->pci_bus && a->links[i].domain == b->pci_domain;
         if (direct || (a->links[i].remote_kind == 2 && b->link_count > 0 && b->links[0].remote_kind == 2)) {
             return true;
         }
@@ -115,7 +117,8 @@ nvmlReturn_t sim_nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned link, 
 }
 
 /* Capabilities 0-5: peer and system memory access and atomics, SLI, valid. */
-nvmlReturn_t sim_nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, int capability, unsigned *capResult) {
+nvmlReturn_t sim_nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, int capability,
+                                               unsigned *capResult) {
     nvmlReturn_t error = NVML_SUCCESS;
     const struct sim_link *found = link_of(device, link, capResult, &error);
     if (found != NULL) {
@@ -142,14 +145,16 @@ nvmlReturn_t sim_nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsign
         pci->bus = found->bus;
         pci->device = found->device;
         pci->pciDeviceId = found->pci_device_id;
-        snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0", found->domain & 0xffffu, found->bus & 0xffu,
+        snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0", found->domain & 0xffffu,
+                 found->bus & 0xffu, found->device & 0xffu);
+        snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", found->domain, found->bus & 0xffu,
                  found->device & 0xffu);
-        snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", found->domain, found->bus & 0xffu, found->device & 0xffu);
     }
     return error;
 }
 
-nvmlReturn_t sim_nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned link, int counter, unsigned long long *counterValue) {
+nvmlReturn_t sim_nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned link, int counter,
+                                                 unsigned long long *counterValue) {
     nvmlReturn_t error = NVML_SUCCESS;
     (void)counter;
     if (link_of(device, link, counterValue, &error) != NULL) {

@@ -110,7 +110,8 @@ static nvmlReturn_t list_users(nvmlDevice_t device, unsigned *infoCount, bool ro
     return count > 0 && !room_given ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
 }
 
-nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos) {
+nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount,
+                                                         nvmlProcessInfo_t *infos) {
     struct user found[SIM_MAX_SLOTS];
     nvmlReturn_t error = list_users(device, infoCount, infos != NULL, found);
     for (unsigned i = 0; error == NVML_SUCCESS && i < *infoCount; i++) {
@@ -119,11 +120,13 @@ nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, un
     return error;
 }
 
-nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos) {
+nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned *infoCount,
+                                                         nvmlProcessInfo_t *infos) {
     return sim_nvmlDeviceGetComputeRunningProcesses_v3(device, infoCount, infos);
 }
 
-nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_v1_t *infos) {
+nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned *infoCount,
+                                                      nvmlProcessInfo_v1_t *infos) {
     struct user found[SIM_MAX_SLOTS];
     nvmlReturn_t error = list_users(device, infoCount, infos != NULL, found);
     for (unsigned i = 0; error == NVML_SUCCESS && i < *infoCount; i++) {
@@ -142,22 +145,26 @@ static nvmlReturn_t no_processes(nvmlDevice_t device, unsigned *infoCount) {
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t sim_nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos) {
+nvmlReturn_t sim_nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount,
+                                                          nvmlProcessInfo_t *infos) {
     (void)infos;
     return no_processes(device, infoCount);
 }
 
-nvmlReturn_t sim_nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos) {
+nvmlReturn_t sim_nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned *infoCount,
+                                                          nvmlProcessInfo_t *infos) {
     (void)infos;
     return no_processes(device, infoCount);
 }
 
-nvmlReturn_t sim_nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_v1_t *infos) {
+nvmlReturn_t sim_nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned *infoCount,
+                                                       nvmlProcessInfo_v1_t *infos) {
     (void)infos;
     return no_processes(device, infoCount);
 }
 
-nvmlReturn_t sim_nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos) {
+nvmlReturn_t sim_nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount,
+                                                            nvmlProcessInfo_t *infos) {
     (void)infos;
     return no_processes(device, infoCount);
 }
@@ -238,12 +245,14 @@ nvmlReturn_t sim_nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProces
     }
     for (unsigned i = 0; i < count; i++) {
         unsigned percent = sim_nvml_slot_utilization(device->device, found[i].slot);
-        utilization[i] = (nvmlProcessUtilizationSample_t){(unsigned)found[i].pid, microseconds(), percent, percent / 3, 0, 0};
+        utilization[i] =
+            (nvmlProcessUtilizationSample_t){(unsigned)found[i].pid, microseconds(), percent, percent / 3, 0, 0};
     }
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t sim_nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProcessesUtilizationInfo_t *procesesUtilInfo) {
+nvmlReturn_t sim_nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
+                                                       nvmlProcessesUtilizationInfo_t *procesesUtilInfo) {
     struct user found[SIM_MAX_SLOTS];
     nvmlReturn_t error = NVML_SUCCESS;
     if (sim_nvml_card(device, &error) == NULL || procesesUtilInfo == NULL) {
