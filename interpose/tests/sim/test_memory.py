@@ -269,7 +269,8 @@ def test_memory_of_another_process_is_charged_to_its_owner(machine):
     owner = m.popen("""
     context()
     handle = ck(cuda.cuIpcGetMemHandle(ck(cuda.cuMemAlloc(1 << 30))))
-    answer(handle=bytes(handle.reserved).hex())
+    import ctypes
+    answer(handle=ctypes.string_at(handle.getPtr(), 64).hex())
     sys.stdin.readline()
     """)
     assert owner.stdout is not None
@@ -277,7 +278,8 @@ def test_memory_of_another_process_is_charged_to_its_owner(machine):
     shown = m.python(f"""
     context()
     handle = cuda.CUipcMemHandle()
-    handle.reserved = bytes.fromhex("{handle}")
+    import ctypes
+    ctypes.memmove(handle.getPtr(), bytes.fromhex("{handle}"), 64)
     free = ck(cuda.cuMemGetInfo())[0]
     address = ck(cuda.cuIpcOpenMemHandle(handle, 1))
     base, size = ck(cuda.cuMemGetAddressRange(address))
