@@ -40,6 +40,7 @@ class Cluster:
         defaults: Policies of pods that name none.
         public_keys: Signatures made with these count when the highest epoch is looked for.
         node_labels: Only nodes with these labels are registered.
+        sync_wait_s: How long a request may wait for the first sync: kube-scheduler's ``httpTimeout`` less a margin.
         clock: Monotonic seconds.
     """
 
@@ -51,10 +52,12 @@ class Cluster:
         *,
         public_keys: Sequence[PublicKey] = (),
         node_labels: dict[str, str] | None = None,
+        sync_wait_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.loaded = loaded
         self.defaults = defaults
+        self.sync_wait_s = sync_wait_s
         self.families = loaded.families
         self.inventory = Inventory(loaded.rules(), defaults)
         selector = ",".join(f"{key}={value}" for key, value in (node_labels or {}).items())

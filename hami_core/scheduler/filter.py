@@ -34,7 +34,7 @@ HOLD_S: Final = 15.0
 LONG_HOLD_S: Final = 660.0
 """… when kube-scheduler may wait for volumes, a pod group or preemption (its own limit for volumes is 10 min)."""
 SYNC_WAIT_S: Final = 20.0
-"""How long a request waits for the first sync; kube-scheduler's ``httpTimeout`` is 30 s in HAMi's chart."""
+"""How long a request waits for the first sync at most."""
 ALL: Final = 2**31 - 1
 REMEMBERED: Final = 4096
 """Filter answers kept for Prioritize."""
@@ -150,8 +150,12 @@ class Filter:
         return encode_filter_result(nodes=listing if chosen else None, failed=failed)
 
 
-async def wait_synced(cluster: Cluster) -> None:
+async def wait_synced(cluster: Cluster, patience_s: float = SYNC_WAIT_S) -> None:
     """Wait for the first sync.
+
+    Args:
+        cluster: What is known.
+        patience_s: How long at most; what the cluster was told counts where it is less.
 
     Raises:
         WireError: It takes too long.
@@ -159,7 +163,7 @@ async def wait_synced(cluster: Cluster) -> None:
     if cluster.is_synced:
         return
     try:
-        async with asyncio.timeout(SYNC_WAIT_S):
+        async with asyncio.timeout(min(patience_s, cluster.sync_wait_s)):
             await cluster.synced()
     except TimeoutError:
         raise WireError("", -1, "the scheduler has not read the cluster's state yet, try again") from None

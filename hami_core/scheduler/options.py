@@ -49,6 +49,7 @@ class Options:
         public_keys: Further keys whose signatures count.
         hold_s: How long a hold lasts when nothing is heard of the pod.
         long_hold_s: The same where kube-scheduler may wait for volumes, a pod group or preemption.
+        sync_wait_s: How long an extender call may wait for the first sync.
         drift_s: How often usage is recomputed and compared.
         lock_expiry_s: Age from which a node lock counts as left behind.
         lock_wait_s: How long a pod waits for a node lock; 0: not at all.
@@ -75,6 +76,7 @@ class Options:
     public_keys: tuple[PublicKey, ...] = ()
     hold_s: float = 15.0
     long_hold_s: float = 660.0
+    sync_wait_s: float = 20.0
     drift_s: float = 300.0
     lock_expiry_s: float = 300.0
     lock_wait_s: float = 20.0
@@ -112,6 +114,7 @@ def from_settings(settings: SchedulerSettings) -> Options:
         signing_key=_signing_key(settings.signing_key),
         hold_s=settings.hold_time,
         long_hold_s=settings.hold_time_waiting,
+        sync_wait_s=settings.extender_timeout - 5,
         drift_s=settings.drift_interval,
         lock_expiry_s=settings.node_lock_timeout,
         lock_wait_s=min(settings.node_lock_retry_timeout, settings.extender_timeout - 5),

@@ -82,6 +82,7 @@ class Scheduler:
             options.defaults,
             public_keys=(*own, *options.public_keys),
             node_labels=options.node_labels,
+            sync_wait_s=options.sync_wait_s,
             clock=clock,
         )
         self.leadership = lead(self._leads) if lead else Always()

@@ -30,6 +30,8 @@ log = structlog.get_logger(__name__)
 NO_CONTAINERS: Final = "pod has no containers"
 OTHER_SCHEDULER: Final = "pod already has different scheduler assigned"
 NODE_ASSIGNED: Final = "pod has node assigned"
+SYNC_WAIT_S: Final = 5.0
+"""How long a review waits for the first sync; the API server waits 10 s for us."""
 OVER_QUOTA: Final = "exceeding resource quota"
 
 _pod = msgspec.json.Decoder(Pod)
@@ -71,7 +73,7 @@ class Webhook:
         except WireError as error:
             return text(400, f"{error}\n")
         try:
-            await wait_synced(self._cluster)
+            await wait_synced(self._cluster, SYNC_WAIT_S)
         except WireError as error:
             return text(503, f"{error}\n")
         verdict = self.review(review)

@@ -52,6 +52,17 @@ async def test_a_filter_before_the_first_sync_waits_for_it(server, start):
     assert (await client.raw("GET", "/readyz"))[0] == 200
 
 
+async def test_what_waits_too_long_for_the_first_sync_is_told_so(server, start):
+    from hami_core.tests.kube.apiserver import Fault
+
+    server.faults.append(lambda *_: Fault(status=503))
+    client = await start(wait=False, sync_wait_s=0.1)
+    assert "has not read the cluster" in (await client.filter(pod("a"), ["n1"]))["Error"]
+    review = {"uid": "1", "object": pod("a")}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": review}
+    assert (await client.raw("POST", "/webhook", json.dumps(body).encode()))[0] == 503
+
+
 async def test_wrong_method_and_path(start):
     client = await start()
     assert (await client.raw("GET", "/filter"))[0] == 405
