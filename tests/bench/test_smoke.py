@@ -1,0 +1,20 @@
+"""Benchmarks must run; what they measure is judged by people on a quiet machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_quick_form_runs_and_stores_its_figures(tmp_path):
+    argv = [sys.executable, "-m", "tests.bench", "hooks", "codecs", "interposer", "--quick", "--out", str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    [file] = tmp_path.glob("*.json")
+    figures = json.loads(file.read_text())["figures"]
+    assert {figure["bench"] for figure in figures} == {"hooks", "codecs", "interposer"}
+    assert all(isinstance(figure["value"], float) for figure in figures)
