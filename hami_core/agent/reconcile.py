@@ -8,7 +8,6 @@ spec starts nothing; a spec is right for its container for ever.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -17,13 +16,12 @@ import msgspec
 import structlog
 
 from hami_core.agent import cdi
-from hami_core.agent.identity import Entry
+from hami_core.agent.answers import SerialAnswers
 from hami_core.agent.judge import Claim, is_whole, misfit
 from hami_core.agent.kubelet import Refused, card_of
 from hami_core.agent.pods import containers_of
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.records import Record
-from hami_core.agent.serial import CANDIDATE_WAIT_S, bound_at
 from hami_core.errors import DeviceError, HamiError, WireError
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
     from hami_core.agent.authority import Authority
     from hami_core.agent.cdi import SpecFolder
-    from hami_core.agent.identity import CheckpointReader
+    from hami_core.agent.identity import CheckpointReader, Entry
     from hami_core.agent.pods import PodIndex
     from hami_core.agent.records import RecordStore
     from hami_core.agent.vendor import Vendor
@@ -165,13 +163,20 @@ class Reconciler:
         self._removing: dict[str, asyncio.Task[None]] = {}
         self._given: dict[str, tuple[str, float, float]] = {}
         self._refusals: dict[_Key, Refusal] = {}
-        self._meanings: dict[str, _Key] = {}
-        self._settled: set[str] = set()
         self._ended: set[str] = set()
         self._absent: dict[str, float] = {}
         self._told: dict[_Key, str] = {}
         self._wake = asyncio.Event()
         self._progress = asyncio.Event()
+        self._serial = SerialAnswers(
+            pods=pods,
+            authority=authority,
+            reader=reader,
+            folders=store.serial,
+            vendors=self._of_resource,
+            record=lambda pod, claim, entry, name: self._record(pod, claim, entry, name, self.holders()),
+            clock=clock,
+        )
         self._begun = 0
         self._done = 0
 
@@ -233,54 +238,10 @@ class Reconciler:
         self.counters.allocations += 1
         log.debug("allocate", resource=resource, slots=list(slot_ids), name=name)
         if self.serial:
-            return await self._allocate_serial(name, resource, len(slot_ids))
+            return await self._serial.answer(name, resource, len(slot_ids))
         response = api.ContainerAllocateResponse(envs=dict(vendor.default_env))
         response.cdi_devices.add(name=cdi.qualified(vendor.kind, name))
         return response
-
-    async def _allocate_serial(self, name: str, resource: str, count: int) -> api.ContainerAllocateResponse:
-        """The answer for the container that must be meant, in an empty limits folder of its own."""
-        vendor = self._of_resource[resource]
-        edits = None
-        try:
-            await asyncio.to_thread(self._store.serial.make, name)
-            record = await self._meant(name, resource, count)
-            if record is not None:
-                edits = await vendor.allocate(record.slices, record.ref)
-        except (HamiError, OSError) as error:
-            log.warning("devices can't be given at Allocate, the pod will be refused", error=str(error))
-        return self._store.serial.response(name, edits, vendor.default_env)
-
-    async def _meant(self, name: str, resource: str, count: int) -> Record | None:
-        """The record of the container the kubelet must mean: of the pod bound first, the next without slots."""
-        deadline = self._clock() + CANDIDATE_WAIT_S
-        while True:
-            progress = self._progress
-            for pod in sorted(self._pods.all(), key=bound_at):
-                record = None if pod.is_terminal or pod.is_deleting else self._next_of(pod, name, resource, count)
-                if record is not None:
-                    self._meanings[name] = (record.pod_uid, record.container, resource)
-                    return record
-            if self._clock() >= deadline:
-                return None
-            self._wake.set()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(progress.wait(), 0.1)
-
-    def _next_of(self, pod: Pod, name: str, resource: str, count: int) -> Record | None:
-        """A record for the first container of a pod that holds slices of a resource and was not given slots yet."""
-        taken = {_key(entry) for entry in self._reader.last.entries} | set(self._meanings.values())
-        words = self._of_resource[resource].families_of(resource)
-        try:
-            claim = self._authority.claim(pod)
-            for container in claim.containers:
-                slices = [s for s in container.slices if s.family in words]
-                if len(slices) == count and (pod.uid, container.name, resource) not in taken:
-                    entry = Entry(pod.uid, container.name, resource, ("",) * count, ())
-                    return self._record(pod, claim, entry, name, self.holders())
-        except Refused:
-            return None
-        return None
 
     def _name_of(self, entry: Entry) -> str | None:
         """The name a checkpoint entry carries, by CDI or by its limits mount."""
@@ -405,7 +366,7 @@ class Reconciler:
         now = self._clock()
         for name in self._given.keys() & named:
             del self._given[str(name)]
-            self._meanings.pop(str(name), None)
+            self._serial.forget(str(name))
         for name in self._ready - named - self._given.keys():
             record = self.records.get(name)
             pod = record and self._pods.get(record.pod_uid)
@@ -415,7 +376,7 @@ class Reconciler:
         for name, (resource, given, due) in list(self._given.items()):
             if now - given > FORGET_AFTER_S:
                 del self._given[name]
-                self._meanings.pop(name, None)
+                self._serial.forget(name)
                 self.counters.lost_names += name not in self.records
             elif now >= due:
                 self._given[name] = (resource, given, now + 2 * (due - given))
@@ -462,34 +423,10 @@ class Reconciler:
         self._refusals = current
         keys = {_key(entry) for entry in entries}
         self._told = {key: text for key, text in self._told.items() if key in keys}
-        if self.serial:
-            self._tell_settled(entries)
+        for pod in self._serial.complete(entries) if self.serial else ():
+            self._host.settled(pod)
         for claim in sorted(self._claims(waiting), key=lambda c: c.order):
             self._admit(claim, waiting[claim.uid])
-
-    def _tell_settled(self, entries: Sequence[Entry]) -> None:
-        """Tell the scheduler of pods all of whose containers are in the checkpoint: the next one may be bound."""
-        given: dict[str, set[tuple[str, str]]] = {}
-        for entry in entries:
-            given.setdefault(entry.pod_uid, set()).add((entry.container, entry.resource))
-        self._settled &= given.keys()
-        for uid in given.keys() - self._settled:
-            pod = self._pods.get(uid)
-            if pod is None:
-                continue
-            try:
-                claim = self._authority.claim(pod)
-            except Refused:
-                continue
-            wanted = {
-                (container.name, resource)
-                for container in claim.containers
-                for resource, vendor in self._of_resource.items()
-                if any(s.family in vendor.families_of(resource) for s in container.slices)
-            }
-            if wanted <= given[uid]:
-                self._settled.add(uid)
-                self._host.settled(pod)
 
     def _settle(self, entry: Entry, pod: Pod | None) -> None:
         if self._told.pop(_key(entry), None) is not None and pod is not None:

@@ -1,0 +1,141 @@
+"""What Allocate answers in `serial` mode: for the container that must be meant.
+
+The kubelet does not say which container it asks for. Where pods are bound one at a time, it can only be the next
+container without slots of the pod bound first. Should it be another one all the same, the checkpoint tells later, and
+that pod is sent away (`hami_core.agent.serial`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from hami_core.agent.identity import Entry
+from hami_core.agent.kubelet import Refused
+from hami_core.agent.serial import CANDIDATE_WAIT_S, bound_at
+from hami_core.errors import HamiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hami_core.agent.authority import Authority
+    from hami_core.agent.identity import CheckpointReader
+    from hami_core.agent.judge import Claim
+    from hami_core.agent.pods import PodIndex
+    from hami_core.agent.proto import deviceplugin_pb2 as api
+    from hami_core.agent.records import Record
+    from hami_core.agent.serial import SerialFolders
+    from hami_core.agent.vendor import Vendor
+    from hami_core.kube.objects import Pod
+
+log = structlog.get_logger(__name__)
+
+_LOOK_S = 0.05
+
+
+class SerialAnswers:
+    """Answers, and what they were meant for until the checkpoint says it.
+
+    Args:
+        pods: This node's pods.
+        authority: Whose allocations count.
+        reader: The kubelet's checkpoint.
+        folders: Where limits are mounted from.
+        vendors: Vendor by resource.
+        record: Makes the record of a container, or raises `Refused`.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        pods: PodIndex,
+        authority: Authority,
+        reader: CheckpointReader,
+        folders: SerialFolders,
+        vendors: Mapping[str, Vendor],
+        record: Callable[[Pod, Claim, Entry, str], Record],
+        clock: Callable[[], float],
+    ) -> None:
+        self._pods = pods
+        self._authority = authority
+        self._reader = reader
+        self._folders = folders
+        self._vendors = vendors
+        self._record = record
+        self._clock = clock
+        self._meant: dict[str, tuple[str, str, str]] = {}
+        self._complete: set[str] = set()
+
+    async def answer(self, name: str, resource: str, count: int) -> api.ContainerAllocateResponse:
+        """The devices of the container that must be meant, and an empty limits folder; never fails."""
+        vendor = self._vendors[resource]
+        edits = None
+        try:
+            await asyncio.to_thread(self._folders.make, name)
+            record = await self._next(name, resource, count)
+            if record is not None:
+                edits = await vendor.allocate(record.slices, record.ref)
+        except (HamiError, OSError) as error:
+            log.warning("devices can't be given at Allocate, the pod will be refused", error=str(error))
+        return self._folders.response(name, edits, vendor.default_env)
+
+    def forget(self, name: str) -> None:
+        """The checkpoint has the name, or never will."""
+        self._meant.pop(name, None)
+
+    async def _next(self, name: str, resource: str, count: int) -> Record | None:
+        deadline = self._clock() + CANDIDATE_WAIT_S
+        while True:
+            for pod in sorted(self._pods.all(), key=bound_at):
+                record = None if pod.is_terminal or pod.is_deleting else self._next_of(pod, name, resource, count)
+                if record is not None:
+                    self._meant[name] = (record.pod_uid, record.container, resource)
+                    return record
+            if self._clock() >= deadline:
+                return None
+            await asyncio.sleep(_LOOK_S)
+
+    def _next_of(self, pod: Pod, name: str, resource: str, count: int) -> Record | None:
+        """A record for the first container of a pod that holds slices of a resource and was not given slots yet."""
+        taken = {(e.pod_uid, e.container, e.resource) for e in self._reader.last.entries} | set(self._meant.values())
+        words = self._vendors[resource].families_of(resource)
+        try:
+            claim = self._authority.claim(pod)
+            for container in claim.containers:
+                slices = [s for s in container.slices if s.family in words]
+                if len(slices) == count and (pod.uid, container.name, resource) not in taken:
+                    entry = Entry(pod.uid, container.name, resource, ("",) * count, ())
+                    return self._record(pod, claim, entry, name)
+        except Refused:
+            return None
+        return None
+
+    def complete(self, entries: Sequence[Entry]) -> list[Pod]:
+        """Pods all of whose containers are in the checkpoint, each once: the next one may be bound."""
+        given: dict[str, set[tuple[str, str]]] = {}
+        for entry in entries:
+            given.setdefault(entry.pod_uid, set()).add((entry.container, entry.resource))
+        self._complete &= given.keys()
+        found: list[Pod] = []
+        for uid in given.keys() - self._complete:
+            pod = self._pods.get(uid)
+            if pod is not None and self._wanted(pod) <= given[uid]:
+                self._complete.add(uid)
+                found.append(pod)
+        return found
+
+    def _wanted(self, pod: Pod) -> set[tuple[str, str]]:
+        """Containers of a pod that hold slices, with the resource; one that can't be known is never complete."""
+        try:
+            claim = self._authority.claim(pod)
+        except Refused:
+            return {("", "")}
+        return {
+            (container.name, resource)
+            for container in claim.containers
+            for resource, vendor in self._vendors.items()
+            if any(s.family in vendor.families_of(resource) for s in container.slices)
+        }
