@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from hami_core.capability import Capability, Support
-from hami_core.errors import HamiError, KubeError, WireError
+from hami_core.errors import HamiError, WireError
 from hami_core.http.serve import Request, Response, text
 from hami_core.inventory import Rejection
 from hami_core.kube.objects import Binding, BindingMeta
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import PODS, ApiError
 from hami_core.scheduler import pods
+from hami_core.scheduler.errors import BindRefusedError, UnsettledError
 from hami_core.scheduler.leadership import NotLeaderError
 from hami_core.scheduler.metadata import check_annotations, is_label_value
 from hami_core.wire import keys
@@ -46,10 +47,6 @@ log = structlog.get_logger(__name__)
 
 SETTLE_S: Final = 5.0
 """How long a booking outlives a write of unknown outcome before the pod is read once more."""
-
-
-class BindRefusedError(HamiError):
-    """The pod is not bound; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,13 +278,6 @@ class Bind:
     def _asks(self, pod: Pod) -> bool:
         wanted = pods.request_of(pod, self._cluster.loaded.parse, self._cluster.defaults)
         return bool(wanted.families)
-
-
-class UnsettledError(KubeError):
-    """Whether a write happened is not known yet."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__("bind", 0, problem, retryable=True)
 
 
 def _agent_serves(capabilities: Mapping[Capability, object]) -> bool:

@@ -13,6 +13,7 @@ from hami_core.errors import KubeError
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import NODES, PODS, ApiError
 from hami_core.scheduler import pods
+from hami_core.scheduler.errors import UnsettledError
 from hami_core.vendorkit.locks import (
     CAMBRICON_LOCK_TIMEOUT,
     NODE_LOCK_TIMEOUT,
@@ -78,6 +79,8 @@ class NodeLocks:
                 await self._take(node, pod, key, protocol)
                 held.append(key)
             yield
+        except UnsettledError:
+            raise  # the node plugin may be about to need them; else they run out
         except BaseException:
             for key in reversed(held):
                 await self._release(node, pod, key)

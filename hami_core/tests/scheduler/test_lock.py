@@ -97,6 +97,12 @@ async def test_a_failed_bind_gives_the_locks_back(server, client):
     assert locks(server) == {}
 
 
+async def test_locks_stay_while_nobody_knows_whether_the_pod_is_bound(server, client):
+    server.faults.append(lambda _, path: Fault(drop=True) if path.endswith("/binding") else None)
+    assert "not known yet" in await client.bind(await server.put("pods", pod("a")), "n1")
+    assert len(locks(server)) == 2
+
+
 async def test_a_fresh_time_lock_holds_others_off(server, client):
     await lock_as(server, "acme.com/lock", format_time_lock(datetime.now(UTC)))
     assert "node lock contention" in await client.bind(await server.put("pods", pod("a")), "n1")
