@@ -53,6 +53,7 @@ class Container:
     state: Path
     limits: Limits | None = None
     variables: dict[str, str] = field(default_factory=dict)
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def write_limits(self, limits: Limits) -> None:
         """Replaces the limits file as the agent does, by rename."""
@@ -82,7 +83,16 @@ class Container:
         """Starts a program; its output is piped."""
         command = [str(program), *map(str, arguments)]
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, env=self.environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        process = subprocess.Popen(command, env=self.environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        self.processes.append(process)
+        return process
+
+    def stop(self) -> None:
+        """Ends what still runs and closes its pipes."""
+        for process in self.processes:
+            process.kill()
+            if process.stdout is not None and not process.stdout.closed:
+                process.communicate()
 
     def run(self, program: Path | str, *arguments: object) -> str:
         """Runs a program to its end; it must succeed and be silent on stderr."""
@@ -107,7 +117,7 @@ def gpus(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def make_container(tmp_path: Path, gpus: Path) -> Callable[..., Container]:
+def make_container(tmp_path: Path, gpus: Path) -> Iterator[Callable[..., Container]]:
     """Makes containers on the simulated GPUs, each with its own root."""
     made = []
 
@@ -126,7 +136,9 @@ def make_container(tmp_path: Path, gpus: Path) -> Callable[..., Container]:
         container.region_path.write_bytes(region.initial(container.limits))
         return container
 
-    return make
+    yield make
+    for container in made:
+        container.stop()
 
 
 @pytest.fixture(scope="session")
@@ -180,21 +192,16 @@ class Shell:
 
 
 @pytest.fixture
-def shells(programs: Callable[..., Path]) -> Iterator[Callable[..., Shell]]:
-    """Starts shells in containers, each with its context on device 0; ends them with the test."""
-    started = []
+def shells(programs: Callable[..., Path]) -> Callable[..., Shell]:
+    """Starts shells in containers, each with its context on device 0; they end with the test."""
 
     def start(container: Container, *flags: str, device: int | None = 0) -> Shell:
         shell = Shell(container.start(programs("shell", *flags)))
-        started.append(shell)
         if device is not None:
             assert shell.status("use", device) == 0
         return shell
 
-    yield start
-    for shell in started:
-        shell.process.kill()
-        shell.process.communicate()
+    return start
 
 
 @pytest.fixture

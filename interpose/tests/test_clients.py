@@ -50,3 +50,19 @@ def test_cuda_bindings_get_the_limit_and_no_more(make_container):
     assert int(total) == 4000 * MIB
     assert int(blocks) == int(free) // (64 * MIB)
     assert status == "CUDA_ERROR_OUT_OF_MEMORY"
+
+
+NUMBA = """
+from numba import cuda
+memory = cuda.current_context().get_memory_info()
+array = cuda.to_device([1, 2, 3])
+try:
+    cuda.device_array(5000 << 20, dtype="uint8")
+except cuda.cudadrv.driver.CudaAPIError as error:
+    print(memory.total, array.copy_to_host().tolist(), "OUT_OF_MEMORY" in str(error))
+"""
+
+
+def test_numba_gets_the_limit_and_no_more(make_container):
+    found = make_container(4000).run(sys.executable, "-W", "ignore", "-c", NUMBA)
+    assert found == f"{4000 * MIB} [1, 2, 3] True\n"
