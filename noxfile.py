@@ -144,7 +144,7 @@ def build(session: nox.Session) -> None:
     session.install("build")
     for folder in (".", "interpose", *(f"vendors/{v}" for v in VENDORS)):
         session.run("python", "-m", "build", "--outdir", str(out), folder, silent=True)
-    fresh = Path(session.create_tmp()) / "empty"
+    fresh = Path(session.create_tmp()).resolve() / "empty"
     session.run(sys.executable, "-m", "venv", "--clear", str(fresh), external=True)
     wheels = [str(path) for path in sorted(out.glob("*.whl"))]
     python = str(fresh / "bin" / "python")
