@@ -20,6 +20,7 @@ from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.errors import WireError
 
 if TYPE_CHECKING:
+    import os
     from pathlib import Path
 
 CHECKPOINT: Final = "kubelet_internal_checkpoint"
@@ -142,6 +143,14 @@ class CheckpointReader:
         self._resources = resources
         self._seen: tuple[int, int, int] | None = None
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the file is another one than was read last."""
+        try:
+            return _stamp(self.path.stat()) != self._seen
+        except OSError:
+            return self._seen is not None
+
     def read(self) -> Checkpoint:
         """The checkpoint as it is now.
 
@@ -155,7 +164,7 @@ class CheckpointReader:
             return self.last
         except OSError as error:
             raise WireError(str(self.path), -1, f"can't be read: {error.strerror}") from error
-        seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+        seen = _stamp(status)
         if seen != self._seen:
             try:
                 data = files.read(str(self.path), limit=LIMIT)
@@ -164,3 +173,7 @@ class CheckpointReader:
             self.last = decode(data, resources=self._resources)
             self._seen = seen
         return self.last
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -274,6 +274,7 @@ class KubeletLink:
         self.endpoints = tuple(endpoints)
         self._clock = clock
         self._unwatched_since: float | None = None
+        self._problem = ""
         self._path = folder / KUBELET_SOCKET
         self._seen: tuple[int, int] | None = None
         self._lock = asyncio.Lock()
@@ -297,9 +298,11 @@ class KubeletLink:
                     await endpoint.serve()
                     await endpoint.register()
             except DeviceError as error:
-                log.warning("not registered with the kubelet", error=str(error))
+                if str(error) != self._problem:
+                    log.warning("not registered with the kubelet, tried again", error=str(error))
+                self._problem = str(error)
                 return False
-            self._seen = now
+            self._seen, self._problem = now, ""
             return True
 
     def _unwatched(self) -> bool:

@@ -44,7 +44,7 @@ from hami_core.kube.events import EventRecorder
 from hami_core.kube.informer import Backoff, Informer
 from hami_core.kube.lease import LeaseElector
 from hami_core.kube.port import PODS
-from hami_core.model import Sample
+from hami_core.model import HealthChange, Sample
 from hami_core.observe.metrics import build_info
 from hami_core.wire import keys
 from hami_core.wire.node import decode_cordon
@@ -65,6 +65,8 @@ LEASE_S: Final = 40
 """How long the node's liveness Lease lasts; renewed four times within that."""
 DISAGREEMENT_S: Final = 30.0
 """The kubelet's allocatable differs from what we offer for so long: register anew."""
+REDISCOVER_S: Final = 60.0
+"""Devices are discovered anew this often without cause."""
 SUSPECT_S: Final = 1.0
 """A device whose health is unsettled is looked at this often."""
 
@@ -210,9 +212,10 @@ class Agent:
             yield self._health_loop(vendor)
         if self.options.lease_namespace:
             name = f"hami-agent-{self.options.node}"
-            identity = f"{self.options.node}_{os.getpid()}"
             namespace = self.options.lease_namespace
-            elector = LeaseElector(self._api, namespace, name, identity, duration_s=LEASE_S, retry_s=LEASE_S / 4)
+            # One agent runs on a node (it holds the state folder's lock), so the node is identity enough.
+            node = self.options.node
+            elector = LeaseElector(self._api, namespace, name, node, duration_s=LEASE_S, retry_s=LEASE_S / 4)
             yield elector.run()
 
     async def _end(self, server: Server, tasks: set[asyncio.Task[Any]]) -> None:
@@ -238,7 +241,7 @@ class Agent:
     # --- kubelet ---------------------------------------------------------------------------------------------------
 
     def _changed(self) -> None:
-        self.core.wake()
+        self.core.tick()
         if self._registering is None or self._registering.done():
             self._registering = asyncio.ensure_future(self.link.check())
 
@@ -314,17 +317,42 @@ class Agent:
         self.core.wake()
 
     async def _health_loop(self, vendor: Vendor) -> None:
-        book = self._books[vendor.name]
+        """Ask for health; discover anew when it changed, and now and then for cards that came or a driver reloaded."""
+        book, due = self._books[vendor.name], REDISCOVER_S
         while True:
-            await asyncio.sleep(SUSPECT_S if book.unsettled else self.options.health_s)
-            try:
-                changed = book.take(await vendor.health(self._discovered[vendor.name]))
-                for device, before, after in changed:
-                    log.warning("device health", device=device, was=before.state, now=after.state, reason=after.reason)
-                if any(before.offered != after.offered for _, before, after in changed):
+            pause = SUSPECT_S if book.unsettled else self.options.health_s
+            await asyncio.sleep(pause)
+            due -= pause
+            changed = self._take(book, await self._health(vendor))
+            if changed or due <= 0:
+                due = REDISCOVER_S
+                try:
                     await self._discover(vendor)
-            except HamiError as error:
-                log.warning("devices' health can't be told", vendor=vendor.name, error=str(error))
+                except HamiError as error:
+                    log.warning("devices can't be discovered, tried again", vendor=vendor.name, error=str(error))
+                    lost = [HealthChange(d.id, healthy=False, reason=str(error)) for d in self._discovered[vendor.name]]
+                    if self._take(book, lost):
+                        await self._advertise_safely(vendor)
+
+    async def _health(self, vendor: Vendor) -> Sequence[HealthChange]:
+        try:
+            return await vendor.health(self._discovered[vendor.name])
+        except HamiError as error:
+            log.warning("devices' health can't be told", vendor=vendor.name, error=str(error))
+            return ()
+
+    def _take(self, book: HealthBook, readings: Sequence[HealthChange]) -> bool:
+        """Take readings in. Returns whether a device is to be offered, or not, that was not, or was."""
+        changed = book.take(readings)
+        for device, before, after in changed:
+            log.warning("device health", device=device, was=before.state, now=after.state, reason=after.reason)
+        return any(before.offered != after.offered for _, before, after in changed)
+
+    async def _advertise_safely(self, vendor: Vendor) -> None:
+        try:
+            await self._advertise(vendor)
+        except HamiError as error:
+            log.warning("devices can't be advertised", vendor=vendor.name, error=str(error))
 
     # --- what is told ----------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from hami_core.agent.kubelet import Refused, card_of
 from hami_core.agent.pods import containers_of
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.records import Record
-from hami_core.errors import DeviceError, HamiError, WireError
+from hami_core.errors import HamiError, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -203,6 +203,11 @@ class Reconciler:
     def wake(self) -> None:
         """Something changed: pass again."""
         self._wake.set()
+
+    def tick(self) -> None:
+        """Pass again if the checkpoint changed or something is not settled; cheap when neither is so."""
+        if self._given or self._refusals or self.checkpoint_problem or self._reader.is_stale:
+            self._wake.set()
 
     async def run(self) -> None:
         """Pass whenever woken, until cancelled."""
@@ -560,7 +565,7 @@ class Reconciler:
             await asyncio.to_thread(self._write_files, fresh, edits, vendor.kind, anew=anew)
         except (HamiError, OSError, ValueError) as error:
             text = f"its devices can't be prepared: {error}"
-            self._refusals[key] = Refusal(text, final=isinstance(error, DeviceError))
+            self._refusals[key] = Refusal(text, final=isinstance(error, HamiError))
             log.warning("a container's devices can't be prepared", record=record.id, error=str(error))
             await asyncio.sleep(RETRY_S)
             return

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hami_core.agent.authority import Authority, Policy
 from hami_core.agent.cdi import SpecFolder
@@ -132,7 +132,7 @@ class Agent:
     boot_id: str = "boot-1"
     prestart_wait_s: float = 5.0
     serial: bool = False
-    clock: Callable[[], float] = time.monotonic
+    clock: Any = time.monotonic
 
     async def start(self) -> Agent:
         n = self.node
@@ -170,7 +170,7 @@ class Agent:
         checking: set[asyncio.Task] = set()
 
         def changed() -> None:
-            self.core.wake()
+            self.core.tick()
             if not checking:
                 task = asyncio.ensure_future(self.link.check())
                 checking.add(task)

@@ -67,6 +67,9 @@ class NvidiaNode(Nvidia):
         except NvmlError:
             self.nvml.close()
             raise
+        if errors and not found:
+            # Perhaps the driver was loaded anew: NVML is opened again next time.
+            self.nvml.close()
         for error in errors:
             log.warning("a card does not answer", error=str(error))
         devices: dict[str, Device] = {}

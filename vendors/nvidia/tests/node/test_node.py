@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hami_interpose import limits as limits_file
@@ -115,11 +115,9 @@ def test_what_a_container_gets(node, tmp_path):
     assert {"/dev/nvidia1", "/dev/nvidiactl"} <= set(paths)
     mounts = {m.container_path: m.host_path for m in edits.mounts}
     assert mounts["/usr/local/nvidia/lib64/libcuda.so.1"].endswith("libcuda.so.1")
-    with open(mounts["/etc/ld.so.preload"]) as preload:
-        assert preload.read() == "/usr/local/vgpu/libvgpu.so\n"
-    library = mounts["/usr/local/vgpu/libvgpu.so"]
-    assert os.path.dirname(library) == str(tmp_path / "lib")
-    assert all(m.read_only and os.path.exists(m.host_path) for m in edits.mounts)
+    assert Path(mounts["/etc/ld.so.preload"]).read_text() == "/usr/local/vgpu/libvgpu.so\n"
+    assert Path(mounts["/usr/local/vgpu/libvgpu.so"]).parent == tmp_path / "lib"
+    assert all(m.read_only and Path(m.host_path).exists() for m in edits.mounts)
     assert (
         made.allocate(
             (slice_of(second, 2000, 30), slice_of(first, 1000, 100)), ref(limits={"nvidia.com/priority": "0"})
@@ -130,7 +128,7 @@ def test_what_a_container_gets(node, tmp_path):
 
 def test_only_its_own_cards_nodes(node):
     made = node()
-    first, second = made.discover()
+    _, second = made.discover()
     edits = made.allocate((slice_of(second, 10),), ref())
     assert "/dev/nvidia0" not in {n.path for n in edits.device_nodes}
     assert edits.env["CUDA_DEVICE_MEMORY_LIMIT_0"] == "10m"
@@ -160,7 +158,7 @@ def test_a_card_that_is_not_there_is_an_error_naming_it(node):
         made.allocate((Slice("GPU-nowhere", "NVIDIA", 1, 0),), ref())
 
 
-@pytest.mark.parametrize("text", ["10", "-1", "x", "1.5", "１"])
+@pytest.mark.parametrize("text", ["10", "-1", "x", "1.5", "\uff11"])
 def test_a_priority_that_is_none(node, text):
     made = node()
     first, _ = made.discover()

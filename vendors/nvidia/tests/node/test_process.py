@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Self
 
 import aiohttp
 import pytest
@@ -33,7 +34,7 @@ class Bed:
         self.agent: subprocess.Popen | None = None
         self.address = ""
 
-    async def __aenter__(self) -> Bed:
+    async def __aenter__(self) -> Self:
         sim.create(self.gpus, "a100x2")
         (self.root / "signing.pub").write_bytes(public_key_pem(self.key.public_key()))
         spec = NodeSpec(
