@@ -128,6 +128,14 @@ class Container:
         return f"sim://{self.folder.parent.parent.name}-{self.folder.parent.name}-{self.attempt}"
 
 
+def recovered(pods: Path, uid: str, name: str) -> list[Container]:
+    """All attempts at a container that an earlier kubelet made; what it had only begun will not start any more."""
+    found = attempts(pods, uid, name)
+    for container in found:
+        launch.claim(str(container.folder), 0)
+    return found
+
+
 def attempts(pods: Path, uid: str, name: str) -> list[Container]:
     """All attempts at a container, oldest first."""
     folder = pods / uid / name
@@ -257,9 +265,9 @@ async def start(folder: Path, spec: dict[str, Any]) -> Container:
             [sys.executable, "-I", "-S", _LAUNCH, str(folder)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
         )  # fmt: skip
-    shim = {"pid": process.pid, "start": launch.start_time(process.pid)}
-    (folder / "shim.json").write_text(json.dumps(shim))
     container = Container(folder)
+    while not (folder / "shim.json").exists() and process.poll() is None:  # noqa: ASYNC110 - it takes milliseconds
+        await asyncio.sleep(0.01)
     while container.state is None and container.exit is None:
         await asyncio.sleep(0.01)
         process.poll()  # reaps it when it has ended

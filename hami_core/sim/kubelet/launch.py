@@ -64,6 +64,21 @@ def _write(folder: str, name: str, content: Spec) -> None:
     os.replace(path + ".new", path)
 
 
+def claim(folder: str, pid: int) -> bool:
+    """Makes a folder's container this shim's; False when it has been claimed already.
+
+    A kubelet that finds a folder without a claim, left by one that was killed before its shim got here, claims it
+    with process id 0: then that shim starts nothing, and no container runs twice.
+    """
+    name = os.path.join(folder, "shim.json")
+    _write(folder, f"claim-{pid}", {"pid": pid, "start": start_time(pid) if pid else -1})
+    try:
+        os.link(os.path.join(folder, f"claim-{pid}"), name)
+    except FileExistsError:
+        return False
+    return True
+
+
 # ---- the root
 
 
@@ -380,6 +395,8 @@ def main(folder: str) -> None:
     """Runs the container in this folder to its end."""
     with open(os.path.join(folder, "spec.json"), encoding="utf-8") as file:
         spec: Spec = json.load(file)
+    if not claim(folder, os.getpid()):
+        return
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGTERM, _end_all)
     shim = {"shim": os.getpid(), "shim_start": start_time(os.getpid())}

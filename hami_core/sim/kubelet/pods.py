@@ -77,7 +77,7 @@ class PodWorker:
     def _recover(self) -> None:
         """Finds containers that an earlier kubelet started."""
         for track in self._tracks.values():
-            known = containers.attempts(self._node.runtime.pods, self.uid, track.name)
+            known = containers.recovered(self._node.runtime.pods, self.uid, track.name)
             if known:
                 track.current = known[-1]
                 track.last_end = known[-2].exit if len(known) > 1 else None
@@ -230,8 +230,8 @@ class PodWorker:
         track.retry_at = time.monotonic() + (resync / 10 if first else resync)
 
     def _follow(self, track: Track) -> None:
-        """Wakes the worker when the container ends."""
-        if track.current is None or not track.running:
+        """Wakes the worker when the container ends, or has ended already."""
+        if track.current is None:
             return
 
         async def wait(container: containers.Container) -> None:

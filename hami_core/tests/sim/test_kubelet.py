@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -504,3 +505,60 @@ async def test_what_was_deleted_while_no_kubelet_looked_ends(short_dir, kube) ->
             while launch.start_time(pid):
                 await asyncio.sleep(0.05)
         assert await k.until_log("done", "app", "finished") == "finished\n"
+
+
+async def test_containers_of_a_user_without_privileges(short_dir) -> None:
+    """Where no overlay may be laid over the root, the same view is put together from bind mounts."""
+    able = await asyncio.create_subprocess_exec("unshare", "--user", "--map-root-user", "--mount", "true")
+    if await able.wait():
+        pytest.skip("this machine has no user namespaces")
+    source = short_dir / "source"
+    source.mkdir()
+    (source / "file").write_text("from the host\n")
+    script = """
+    cat /opt/in/side/file /usr/local/vgpu/limits/file; touch /opt/in/side/no 2>/dev/null || echo read-only
+    head -c 3 /dev/accelerator0 | od -An -tx1; ls /etc/ld.so.preload; echo gone > /tree-only; cat /tree-only
+    touch /usr/bin/no 2>/dev/null || echo read-only
+    """
+    (short_dir / "preload").write_text("")
+    mounts = [
+        (source, "/opt/in/side"),
+        (source, "/usr/local/vgpu/limits"),
+        (short_dir / "preload", "/etc/ld.so.preload"),
+    ]
+    spec = {
+        "id": "x", "mode": "namespace", "args": ["/bin/sh", "-c", script], "env": {"PATH": "/usr/bin:/bin"}, "cwd": "/",
+        "mounts": [{"source": str(s), "target": t, "read_only": True} for s, t in mounts],
+        "devices": [{"source": "/dev/zero", "target": "/dev/accelerator0"}],
+        "hooks": [], "shared": [], "annotations": {}, "log": str(short_dir / "log"),
+    }  # fmt: skip
+    (short_dir / "spec.json").write_text(json.dumps(spec))
+    shim = await asyncio.create_subprocess_exec(
+        "unshare", "--user", "--map-root-user", "--mount", sys.executable, "-I", "-S", launch.__file__, str(short_dir)
+    )
+    assert await shim.wait() == 0
+    end = json.loads((short_dir / "exit.json").read_text())
+    assert (end["exit_code"], end["error"]) == (0, "")
+    assert (short_dir / "log").read_text().splitlines() == [
+        "from the host", "from the host", "read-only", " 00 00 00", "/etc/ld.so.preload", "gone", "read-only",
+    ]  # fmt: skip
+    assert not Path("/tree-only").exists()
+
+
+async def test_a_start_that_a_killed_kubelet_had_only_begun_never_happens(short_dir) -> None:
+    """Whoever claims the folder first decides: the next kubelet, or the shim that was on its way."""
+    folder = short_dir / "0"
+    folder.mkdir()
+    mark = short_dir / "ran"
+    spec = {
+        "id": "x", "mode": "reduced", "args": ["/bin/touch", str(mark)], "env": {}, "cwd": "/", "mounts": [],
+        "devices": [], "hooks": [], "shared": [], "annotations": {}, "log": str(folder / "log"),
+    }  # fmt: skip
+    (folder / "spec.json").write_text(json.dumps(spec))
+    for claimed, runs in ((True, False), (False, True)):
+        if claimed:
+            assert launch.claim(str(folder), 0)
+        shim = await asyncio.create_subprocess_exec(sys.executable, "-I", "-S", launch.__file__, str(folder))
+        assert await shim.wait() == 0
+        assert mark.exists() == runs
+        (folder / "shim.json").unlink()

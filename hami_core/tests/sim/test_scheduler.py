@@ -212,3 +212,30 @@ def test_init_containers_and_sidecars_count_as_kubernetes_counts_them() -> None:
         "containers": [needs(1), needs(1)],
     }
     assert requests({"spec": spec}) == {"r": 6}  # 1 + 5 while the second runs; afterwards 1 + 2 + 1 + 1
+
+
+async def test_scheduler_and_kubelet_get_over_faults(short_dir, kube) -> None:
+    async with (
+        Cluster(short_dir, scheduler_config={"podInitialBackoffSeconds": 0.1}) as cluster,
+        kube(cluster.url) as k,
+    ):
+        for fault in (
+            {"action": "status", "verb": "create", "resource": "pods/binding", "code": 500},
+            {"action": "commit_then_timeout", "verb": "create", "resource": "pods/binding", "seconds": 0.2},
+            {"action": "status", "verb": "patch", "resource": "pods/status", "code": 429, "count": 3},
+            {"action": "commit_then_timeout", "verb": "patch", "resource": "pods/status", "seconds": 0.2},
+            {"action": "status", "verb": "delete", "resource": "pods", "code": 500, "agent": "kubelet", "count": 2},
+            {"action": "latency", "verb": "create", "resource": "events", "seconds": 0.2},
+        ):
+            await cluster.fault(**fault)
+        for name in ("a", "b", "c"):
+            await k.create(name, [PLAIN])
+            await cluster.drop_watches()
+            await cluster.compact()
+        for name in ("a", "b", "c"):
+            await k.phase(name, "Running")
+            await k.client.call("DELETE", f"/api/v1/namespaces/default/pods/{name}")
+        async with asyncio.timeout(40):
+            while (await k.client.call("GET", "/api/v1/pods"))["items"]:
+                await asyncio.sleep(0.05)
+        assert all(f["hits"] == f["count"] for f in await cluster.faults())
