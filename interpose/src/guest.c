@@ -53,6 +53,7 @@ static void after_fork_in_child(void) {
     atomic_store(&guest.state, guest.state == STARTED ? STARTED : FRESH);
     atomic_flag_clear(&guest.reloading);
     atomic_flag_clear(&guest.claiming);
+    hami_resolve_after_fork();
     hami_region_after_fork(&guest.view);
     hami_account_after_fork();
 }
@@ -81,6 +82,9 @@ static void publish(const struct hami_limits *limits) {
 
 static void start(void) {
     struct hami_limits *limits = &guest.generations[0];
+    if (!guest.fork_handler) {
+        guest.fork_handler = pthread_atfork(NULL, NULL, after_fork_in_child) == 0;
+    }
     hami_limits_locate(&guest.source);
     note_file();
     hami_limits_load(&guest.source, limits);
@@ -90,9 +94,6 @@ static void start(void) {
         publish(limits);
     }
     atomic_store(&guest.next_look, now_ms() + LOOK_MS);
-    if (!guest.fork_handler) {
-        guest.fork_handler = pthread_atfork(NULL, NULL, after_fork_in_child) == 0;
-    }
 }
 
 static void ensure_started(void) {

@@ -16,6 +16,10 @@
 #define HAMI_BUILD_ID "unknown"
 #endif
 
+/* The mark by which hami_interpose.build_id() finds the build in the file. */
+#define BUILD_MARK "hami-build-id="
+static const char build[] __attribute__((used)) = BUILD_MARK HAMI_BUILD_ID;
+
 enum { TAG_BITS = 28, SLOT_SHIFT = 18, CELL_SHIFT = 16, SEQUENCE_SHIFT = 16 };
 #define PAGES_MAX ((UINT64_C(1) << 36) - 1)
 #define TAG_MASK ((UINT64_C(1) << TAG_BITS) - 1)
@@ -396,6 +400,6 @@ enum hami_reason hami_region_attach(struct hami_region_view *view, const char *p
     if (view->region == NULL) {
         return HAMI_REASON_BAD_REGION;
     }
-    (void)strncpy(view->region->block.build, HAMI_BUILD_ID, HAMI_BUILD_BYTES - 1);
+    (void)strncpy(view->region->block.build, build + sizeof BUILD_MARK - 1, HAMI_BUILD_BYTES - 1);
     return HAMI_REASON_NONE;
 }

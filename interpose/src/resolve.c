@@ -131,3 +131,10 @@ void *hami_wrapper_at(const void *address) {
     }
     return NULL;
 }
+
+void hami_resolve_after_fork(void) {
+    for (int library = CUDA; library < LIBRARIES; library++) {
+        int looking = LOOKING;
+        (void)atomic_compare_exchange_strong(&libraries[library].state, &looking, UNKNOWN);
+    }
+}

@@ -6,6 +6,7 @@ The names here are the whole public interface, with `hami_interpose.limits` (the
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -46,19 +47,18 @@ def sim_library_dir() -> Path:
 
 @cache
 def build_id() -> str:
-    """Returns the GNU build id of `libvgpu.so` (hexadecimal), which names its content.
+    """Returns the build of `libvgpu.so`, as it also stands in the regions of containers that run it.
+
+    It names the sources: the same sources give the same id wherever they are built.
 
     Raises:
         LibraryMissingError: it was not built.
-        ValueError: the file has no build id.
+        ValueError: the file is not one of ours.
     """
-    content = library().read_bytes()
-    # An ELF note: name size 4, content size 20, type 3 (NT_GNU_BUILD_ID), name "GNU".
-    mark = b"\x04\x00\x00\x00\x14\x00\x00\x00\x03\x00\x00\x00GNU\x00"
-    at = content.find(mark)
-    if at < 0:
-        raise ValueError(f"{library()}: no GNU build id")
-    return content[at + len(mark) : at + len(mark) + 20].hex()
+    found = re.search(rb"hami-build-id=([0-9a-z]{1,47})\0", library().read_bytes())
+    if found is None:
+        raise ValueError(f"{library()}: no build id in it, so not a libvgpu.so of this project")
+    return found[1].decode("ascii")
 
 
 def _existing(path: Path) -> Path:

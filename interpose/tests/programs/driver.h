@@ -78,11 +78,7 @@ static void *library_function(void *library, const char *name) {
         return found;
     }
 #endif
-#ifdef DLVSYM
-    return dlsym(RTLD_DEFAULT, name) != NULL ? dlsym(RTLD_DEFAULT, name) : dlsym(library, name);
-#else
     return dlsym(library, name);
-#endif
 }
 #endif
 
