@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from hami_core.placement.quota import QuotaBook
 
 
-def repair(nodes: Mapping[str, Node], ledger: Ledger, cluster: Cluster, quota: QuotaBook) -> int:
-    """Recompute, compare, and put right what differs.
+def repair_nodes(nodes: Mapping[str, Node], ledger: Ledger, cluster: Cluster) -> int:
+    """Recompute what nodes hold, compare, and put right what differs.
 
     Returns:
-        How many sums of devices, cells of columns and sums of quotas differed.
+        How many sums of devices and cells of columns differed.
     """
     differing = 0
     for name, node in nodes.items():
@@ -29,7 +29,7 @@ def repair(nodes: Mapping[str, Node], ledger: Ledger, cluster: Cluster, quota: Q
         if wrong:
             cluster.set_node(node)
         differing += wrong
-    return differing + _quota_drift(ledger, quota)
+    return differing
 
 
 def _node_drift(name: str, node: Node, ledger: Ledger) -> int:
@@ -66,7 +66,12 @@ def _column_drift(node: Node, cluster: Cluster) -> int:
     return wrong
 
 
-def _quota_drift(ledger: Ledger, quota: QuotaBook) -> int:
+def repair_quota(ledger: Ledger, quota: QuotaBook) -> int:
+    """Recompute what namespaces use, compare, and put right what differs.
+
+    Returns:
+        How many sums differed.
+    """
     counted: dict[tuple[str, str], tuple[int, int]] = {}
     for entry in ledger:
         for use in entry.uses:

@@ -390,13 +390,21 @@ class Inventory:
             for usage in self.usage(name):
                 yield name, usage
 
-    def drift(self) -> int:
+    def drift(self, nodes: Sequence[str] | None = None) -> int:
         """Recompute everything from nodes, bookings and holds, compare, and put right what differs.
+
+        Args:
+            nodes: Only these nodes and no quotas, so that a caller with other work to do can go through a large
+                cluster in parts; None: everything at once (about 0.1 ms a node).
 
         Returns:
             How many sums differed; anything but 0 is a defect worth reporting.
         """
-        return drift.repair(self._nodes, self._ledger, self._cluster, self.quota)
+        if nodes is not None:
+            known = {name: self._nodes[name] for name in nodes if name in self._nodes}
+            return drift.repair_nodes(known, self._ledger, self._cluster)
+        differing = drift.repair_nodes(self._nodes, self._ledger, self._cluster)
+        return differing + drift.repair_quota(self._ledger, self.quota)
 
 
 def _entry(booking: Booking, *, init_done: bool = False) -> Entry:

@@ -74,6 +74,7 @@ class Machine(RuleBasedStateMachine):
         self.nodes: set[str] = set()
         self.known: dict[str, tuple[PodRequest, Allocation]] = {}
         self.numbers = iter(range(10**6))
+        self.done: set[str] = set()
         self.now = 0.0
         self.inventory.set_quota("limited", "q", {"limits.nvidia.com/gpumem": str(LIMIT)})
         for node in NODES:
@@ -144,11 +145,14 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data(), how=st.sampled_from(["remove", "release", "release_hold"]))
     def end(self, data: st.DataObject, how: str) -> None:
         uid = data.draw(st.sampled_from(sorted(self.known)))
-        {
-            "remove": self.inventory.remove_pod,
-            "release": self.inventory.release,
-            "release_hold": self.inventory.release_hold,
-        }[how](uid)
+        if how == "remove":
+            self.inventory.remove_pod(uid)
+        elif how == "release":
+            self.inventory.release(uid)
+        else:
+            self.inventory.release_hold(uid)
+        if self.inventory.booking(uid) is None:
+            self.done.discard(uid)
 
     @precondition(lambda self: self.known)
     @rule(data=st.data(), done=st.booleans())
@@ -157,6 +161,8 @@ class Machine(RuleBasedStateMachine):
         booking = self.inventory.booking(data.draw(st.sampled_from(sorted(self.known))))
         if booking is not None:
             self.inventory.set_pod(booking, init_done=done)
+            if done:
+                self.done.add(booking.uid)
 
     @rule(seconds=st.integers(1, 10))
     def clock(self, seconds: int) -> None:
@@ -186,7 +192,7 @@ class Machine(RuleBasedStateMachine):
             return
         taken: dict[tuple[str, int], str] = {}
         for booking in self._bookings():
-            for use in uses(booking.allocation):
+            for use in uses(booking.allocation, init_done=booking.uid in self.done):
                 for place in use.mig:
                     for part in range(place.start, place.start + place.size):
                         assert taken.setdefault((use.device_id, part), booking.uid) == booking.uid

@@ -1,0 +1,122 @@
+"""Requests, peaks and scores as functions: properties against the plainest possible statement of the rule."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from hami_core.errors import RequestError
+from hami_core.model import (
+    INT32_MAX,
+    Allocation,
+    ContainerKind,
+    ContainerSlices,
+    ContainerSpec,
+    PodFacts,
+    Request,
+    Slice,
+    Weights,
+)
+from hami_core.placement import PolicyDefaults, device_policy, device_score, float32, pod_request, uses
+
+APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
+amounts = st.integers(0, INT32_MAX)
+
+
+def _parse(container: ContainerSpec, pod: PodFacts) -> tuple[Request, ...]:
+    return tuple(Request("X", int(text)) for text in container.limits.values())
+
+
+def test_a_pod_keeps_its_containers_and_policies():
+    containers = [ContainerSpec("first", INIT, {"x": "2"}), ContainerSpec("second", APP)]
+    annotations = {"hami.io/gpu-scheduler-policy": "mutex", "hami.io/device-scoring-weights": "slot=1,core=0,memory=3"}
+    request = pod_request("u", "ns", "p", containers, annotations, _parse, PolicyDefaults("spread", "binpack"))
+    assert [(c.name, c.kind, len(c.requests)) for c in request.containers] == [("first", INIT, 1), ("second", APP, 0)]
+    assert (request.node_policy, request.device_policy) == ("spread", "mutex")
+    assert request.weights == Weights(1, 0, 3)
+    assert request.families == ("X",)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (Request("X", 0),),
+        (Request("X", 2**31),),
+        (Request("X", 1, memory_mib=-1),),
+        (Request("X", 1, cores=2**40),),
+        (Request("X", 1), Request("X", 2)),
+    ],
+)
+def test_what_a_vendor_parsed_is_bounded_again(answer: tuple[Request, ...]):
+    with pytest.raises(RequestError, match="container c: X"):
+        pod_request("u", "ns", "p", [ContainerSpec("c", APP)], {}, lambda c, p: answer)
+
+
+def test_weights_that_make_no_sense_are_refused():
+    with pytest.raises(RequestError, match="at least one weight must be positive"):
+        pod_request("u", "ns", "p", [], {"hami.io/device-scoring-weights": "slot=0,core=0,memory=0"}, _parse)
+
+
+containers = st.lists(
+    st.tuples(st.sampled_from([INIT, SIDECAR]), st.integers(0, 3), st.integers(0, 99), st.integers(0, 9)), max_size=5
+).flatmap(
+    lambda early: st.lists(
+        st.tuples(st.just(APP), st.integers(0, 3), st.integers(0, 99), st.integers(0, 9)), max_size=4
+    ).map(lambda late: early + late)
+)
+
+
+@given(containers)
+def test_the_peak_is_the_greatest_moment(shape: list[tuple[ContainerKind, int, int, int]]):
+    """Moments: each init container with the sidecars before it; in the end all sidecars and app containers."""
+    parts = tuple(
+        ContainerSlices(f"c{i}", kind, (Slice(f"gpu{card}", "X", memory, cores),))
+        for i, (kind, card, memory, cores) in enumerate(shape)
+    )
+    moments = [
+        [s for j, s in enumerate(shape) if j == i or (j < i and s[0] is SIDECAR)]
+        for i, (kind, *_) in enumerate(shape)
+        if kind is INIT
+    ]
+    moments.append([s for s in shape if s[0] is not INIT])
+    expected = {}
+    for card in {s[1] for s in shape}:
+        here = [[s for s in moment if s[1] == card] for moment in moments]
+        expected[f"gpu{card}"] = (
+            max(len(m) for m in here),
+            max(sum(s[2] for s in m) for m in here),
+            max(sum(s[3] for s in m) for m in here),
+        )
+    found = {u.device_id: (u.slots, u.memory_mib, u.cores) for u in uses(Allocation("n", parts))}
+    assert found == expected
+    steady = {u.device_id: (u.slots, u.memory_mib) for u in uses(Allocation("n", parts), init_done=True)}
+    assert all(steady[card][0] <= found[card][0] and steady[card][1] <= found[card][1] for card in steady)
+    assert set(steady) == {f"gpu{s[1]}" for s in shape if s[0] is not INIT}
+
+
+@given(st.tuples(amounts, amounts), st.tuples(amounts, amounts), st.tuples(amounts, amounts), st.integers(0, 9))
+def test_scores_are_numpys_float32_bit_for_bit(slots, cores, memory, weight):
+    f = np.float32
+    weights = Weights(weight, 1, 3)
+    plain, weighted = device_score(slots, cores, memory), device_score(slots, cores, memory, weights)
+    if not (slots[1] and cores[1] and memory[1]):
+        assert plain == weighted == 0
+        return
+    parts = [f(used) / f(total) for used, total in (slots, cores, memory)]
+    assert plain == float(f(10) * ((parts[0] + parts[1]) + parts[2]))
+    scaled = [f(w) * part for w, part in zip((weight, 1, 3), parts, strict=True)]
+    assert weighted == float(f(10) * ((scaled[0] + scaled[1]) + scaled[2]))
+
+
+@given(st.floats(-1e30, 1e30))
+def test_float32_rounds_as_numpy(value: float):
+    assert float32(value) == float(np.float32(value))
+
+
+@given(st.text(alphabet="binpackspredumtx,- ", max_size=40))
+def test_any_policy_text_is_taken(text: str):
+    policy = device_policy(text)
+    assert policy.chain is None or policy.chain
+    assert policy.mutex == ("mutex" in [word.strip() for word in text.split(",")])
