@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hami_core.agent.judge import Claim, Use, is_whole, misfit, peak
+from hami_core.model import ContainerKind, ContainerSlices, Device, Slice
+
+APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
+CARD = Device("c0", 0, 4, 1000, 100, "T", "F")
+CARDS = {"c0": CARD}
+
+
+def held(kind, mib, cores=0, card="c0"):
+    return ContainerSlices("x", kind, (Slice(card, "F", mib, cores),) if mib else ())
+
+
+def claim(uid, *containers, epoch=0):
+    return Claim(uid, f"ns/{uid}", tuple(containers), epoch)
+
+
+def test_init_containers_run_one_after_the_other_beside_sidecars():
+    containers = [held(INIT, 500), held(SIDECAR, 100), held(INIT, 300), held(APP, 200), held(APP, 150)]
+    assert peak(containers) == {"c0": Use(500, 0, 3)}
+    assert peak([held(SIDECAR, 100), held(INIT, 500), held(APP, 50)])["c0"].memory_mib == 600
+
+
+KINDS = st.sampled_from([APP, INIT, SIDECAR])
+
+
+@given(st.lists(st.tuples(KINDS, st.integers(1, 99)), max_size=6))
+def test_the_peak_is_the_highest_of_every_moment(containers):
+    early = [c for c in containers if c[0] is not APP]
+    apps = [c for c in containers if c[0] is APP]
+    moments, sidecars = [0], 0
+    for kind, mib in early:
+        moments.append(sidecars + mib)
+        sidecars += mib if kind is SIDECAR else 0
+    moments.append(sidecars + sum(mib for _, mib in apps))
+    found = peak([held(kind, mib) for kind, mib in (*early, *apps)])
+    assert found.get("c0", Use()).memory_mib == max(moments)
+
+
+def test_what_does_not_fit_says_what_is_missing_and_who_holds():
+    others = [claim("a", held(APP, 600, 50))]
+    assert misfit(claim("b", held(APP, 400, 50)), others, CARDS) == ""
+    assert "needs 401 MiB, 400 of 1000 MiB are free (held by ns/a)" in misfit(claim("b", held(APP, 401)), others, CARDS)
+    assert "needs 51 % of its cores, 50 % are free" in misfit(claim("b", held(APP, 1, 51)), others, CARDS)
+    four = [claim(str(i), held(APP, 1)) for i in range(4)]
+    assert "needs 1 slots, 0 of 4 are free" in misfit(claim("b", held(APP, 1)), four, CARDS)
+    assert "is not on this node" in misfit(claim("b", held(APP, 1, card="c9")), [], CARDS)
+
+
+def test_a_pod_does_not_compete_with_itself():
+    assert misfit(claim("a", held(APP, 600)), [claim("a", held(APP, 600))], CARDS) == ""
+
+
+def test_all_cores_of_a_card_means_nobody_else():
+    alone = [claim("a", held(APP, 10, 100))]
+    assert "for itself" in misfit(claim("b", held(APP, 10, 0)), alone, CARDS)
+    assert "for itself" in misfit(claim("b", held(APP, 10, 100)), [claim("a", held(APP, 10, 0))], CARDS)
+
+
+@given(st.lists(st.tuples(st.integers(1, 400), st.integers(0, 60)), max_size=12))
+def test_nobody_admitted_ever_makes_a_card_hold_more_than_it_has(asked):
+    admitted: list[Claim] = []
+    for number, (mib, cores) in enumerate(asked):
+        one = claim(f"p{number}", held(APP, mib, cores))
+        if not misfit(one, admitted, CARDS):
+            admitted.append(one)
+    uses = [peak(c.containers)["c0"] for c in admitted]
+    assert sum(u.memory_mib for u in uses) <= 1000
+    assert sum(u.cores for u in uses) <= 100
+    assert len(uses) <= 4
+
+
+def test_whole_devices():
+    whole = claim("a", held(APP, 1000, 100))
+    slices = whole.containers[0].slices
+    assert is_whole(slices, whole, [], CARDS)
+    assert not is_whole(slices, whole, [claim("b", held(APP, 0), held(APP, 1))], CARDS)
+    assert not is_whole((Slice("c0", "F", 999, 100),), whole, [], CARDS)
+    assert not is_whole((Slice("c0", "F", 1000, 50),), whole, [], CARDS)
+    twice = claim("a", held(INIT, 1000, 100), held(APP, 1000, 100))
+    assert not is_whole(slices, twice, [], CARDS)
+    assert not is_whole((), whole, [], CARDS)
+
+
+def test_who_comes_first():
+    order = sorted([claim("b", epoch=1), claim("a", epoch=1), claim("z", epoch=2)], key=lambda c: c.order)
+    assert [c.uid for c in order] == ["z", "a", "b"]
