@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -45,16 +46,29 @@ def _specs(folder: Path) -> list[dict[str, Any]]:
     found = []
     for path in sorted([*folder.glob("*.json"), *folder.glob("*.yaml")]):
         try:
-            text = path.read_text()
-            spec = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            _LOG.warning("CDI specification %s left out: %s", path, error)
+            known = path.stat()
+        except FileNotFoundError:
             continue
-        if not isinstance(spec, dict) or "kind" not in spec or not isinstance(spec.get("devices"), list):
-            _LOG.warning("CDI specification %s left out: kind or devices missing", path)
-            continue
-        found.append(spec)
+        spec = _spec(path, (known.st_ino, known.st_mtime_ns, known.st_size))
+        if spec is not None:
+            found.append(spec)
     return found
+
+
+@lru_cache(maxsize=4096)
+def _spec(path: Path, version: tuple[int, int, int]) -> dict[str, Any] | None:
+    """One specification, read once a version, as a runtime's cache does; None: left out."""
+    del version
+    try:
+        text = path.read_text()
+        spec = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        _LOG.warning("CDI specification %s left out: %s", path, error)
+        return None
+    if not isinstance(spec, dict) or "kind" not in spec or not isinstance(spec.get("devices"), list):
+        _LOG.warning("CDI specification %s left out: kind or devices missing", path)
+        return None
+    return spec
 
 
 def resolve(folder: Path, names: list[str]) -> Edits:
