@@ -123,7 +123,7 @@ class SpecFolder:
         """Put a spec there; the folder is made when missing (a reboot empties ``/var/run``)."""
         self.path.mkdir(mode=0o755, parents=True, exist_ok=True)
         with files.folder(self.path) as fd:
-            files.write(file_name(name), data, 0o644, inside=fd)
+            files.write(file_name(name), data, 0o644, inside=fd, durable=False)
 
     def remove(self, name: str) -> None:
         """Take a spec away: the name starts nothing any more."""

@@ -1,8 +1,9 @@
 """Files that must survive a crash at any line, in folders a container may have touched.
 
-Every write is whole or absent: a temporary file in the same folder, synced, renamed over the name, the folder
-synced. Folders are opened one component at a time without following links, so that whoever may write in one of them
-cannot lead us elsewhere. The process's umask is left alone: modes are set on the open file.
+Every write is whole or absent: a temporary file in the same folder, renamed over the name. What must outlive a loss of
+power is synced too (``durable``), file and folder; what is written anew after each boot need not be. Folders are opened
+one component at a time without following links, so that whoever may write in one of them cannot lead us elsewhere. The
+process's umask is left alone: modes are set on the open file.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def folder(path: Path | str, *, inside: int | None = None) -> Iterator[int]:
         os.close(fd)
 
 
-def make_folder(name: str, mode: int, *, inside: int) -> bool:
-    """Make a folder with exactly this mode, synced into its parent. Returns False if there was one already."""
+def make_folder(name: str, mode: int, *, inside: int, durable: bool = True) -> bool:
+    """Make a folder with exactly this mode. Returns False if there was one already."""
     made = True
     try:
         os.mkdir(name, mode, dir_fd=inside)
@@ -46,12 +47,12 @@ def make_folder(name: str, mode: int, *, inside: int) -> bool:
     with folder(name, inside=inside) as fd:
         if stat.S_IMODE(os.fstat(fd).st_mode) != mode:
             os.fchmod(fd, mode)
-    if made:
+    if made and durable:
         os.fsync(inside)
     return made
 
 
-def write(name: str, data: bytes, mode: int, *, inside: int) -> None:
+def write(name: str, data: bytes, mode: int, *, inside: int, durable: bool = True) -> None:
     """Put a whole file under a name, or nothing; what was there before is replaced, never followed.
 
     All its blocks are reserved, so that a program that maps it is not killed by a full disk; zeros are not written.
@@ -68,11 +69,13 @@ def write(name: str, data: bytes, mode: int, *, inside: int) -> None:
             if block.count(0) != len(block):
                 _write_all(fd, block, start)
         os.fchmod(fd, mode)
-        os.fsync(fd)
+        if durable:
+            os.fsync(fd)
     finally:
         os.close(fd)
     os.rename(temporary, name, src_dir_fd=inside, dst_dir_fd=inside)
-    os.fsync(inside)
+    if durable:
+        os.fsync(inside)
 
 
 def _write_all(fd: int, data: bytes, offset: int) -> None:

@@ -1,8 +1,9 @@
 """What this node has promised to each container: one folder a container, the truth after any crash.
 
 ``record.json`` says who the container is and what it holds; ``limits/`` is mounted read-only, ``region/``
-read-write. They are written in that order, each synced before the next, and the CDI spec comes last: a spec without
-its record cannot exist. The files say everything needed to write the spec again without the API server.
+read-write. They are written in that order and the CDI spec comes last: a spec without its record cannot exist. The
+record is synced before anything else is done; it says everything needed to write the rest again without the API server,
+which is what happens after each boot, so the rest need not outlive a loss of power.
 """
 
 from __future__ import annotations
@@ -171,10 +172,10 @@ class RecordStore:
     def write_limits(self, record: Record, limits: Mapping[str, bytes]) -> None:
         """Write the limits files into the folder the container sees read-only."""
         with self._home(record) as inside:
-            files.make_folder(LIMITS, 0o755, inside=inside)
+            files.make_folder(LIMITS, 0o755, inside=inside, durable=False)
             with files.folder(LIMITS, inside=inside) as folder:
                 for name, data in limits.items():
-                    files.write(_checked(name), data, 0o644, inside=folder)
+                    files.write(_checked(name), data, 0o644, inside=folder, durable=False)
 
     def write_region(self, record: Record, region: Mapping[str, bytes], *, anew: bool) -> None:
         """Make the region files (0666: any user of the container writes them).
@@ -186,11 +187,11 @@ class RecordStore:
                 processes may have it mapped.
         """
         with self._home(record) as inside:
-            files.make_folder(REGION, 0o755, inside=inside)
+            files.make_folder(REGION, 0o755, inside=inside, durable=False)
             with files.folder(REGION, inside=inside) as folder:
                 for name, data in region.items():
                     if anew or not files.is_regular(_checked(name), len(data), inside=folder):
-                        files.write(name, data, 0o666, inside=folder)
+                        files.write(name, data, 0o666, inside=folder, durable=False)
 
     @contextlib.contextmanager
     def _home(self, record: Record) -> Iterator[int]:
