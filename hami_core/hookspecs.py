@@ -138,7 +138,8 @@ def mutate_admission(container: ContainerSpec, pod: PodFacts) -> Mutation | None
         What to change, or None: the container has nothing to do with this vendor. The default answers
         ``Mutation(uses_devices=True)`` when `parse_request` finds a request.
 
-    May raise `RequestError`: the pod is denied with its text. When it fails otherwise: the pod is denied.
+    May raise `RequestError`: the pod is denied with its text. When it fails otherwise: the pod is denied if the
+    container names a resource of the vendor; else the vendor is passed over.
     """
 
 
@@ -157,7 +158,8 @@ def parse_request(container: ContainerSpec, pod: PodFacts, family: Family) -> Re
         The request with every amount bounded, or None: nothing asked of this family.
 
     May raise `RequestError` naming container, resource and fix: the pod is refused with its text. HAMi treats such
-    a container as not using the vendor; we refuse. When it fails otherwise: the pod is refused.
+    a container as not using the vendor; we refuse. When it fails otherwise: the pod is refused if the container
+    names a resource of the vendor; else the vendor is passed over.
     """
 
 

@@ -63,12 +63,16 @@ class Stage:
         nodes: The nodes.
         real: Use the machine's own GPUs in place of simulated ones (one node).
         kubelet: Further options of each embedded kubelet, for tests.
+        vendors: Vendors the scheduler loads.
+        extender_url: Where our scheduler answers kube-scheduler and the API server.
     """
 
     work: Path
     nodes: Sequence[GpuNode]
     real: bool = False
     kubelet: Mapping[str, Any] = field(default_factory=dict)
+    vendors: Sequence[str] = ("nvidia",)
+    extender_url: str = field(init=False, default="")
     cluster: Cluster = field(init=False, repr=False)
     parts: dict[str, Part] = field(init=False, default_factory=dict, repr=False)
     session: aiohttp.ClientSession = field(init=False, repr=False)
@@ -81,10 +85,11 @@ class Stage:
         self._make_gpus()
         self._build_probe()
         port, metrics = free_port(), free_port()
+        self.extender_url = f"https://127.0.0.1:{port}"
         self.cluster = Cluster(
             self.work / "cluster",
             nodes=[self._node_spec(node) for node in self.nodes],
-            scheduler_config=self._scheduler_config(port),
+            scheduler_config=self._scheduler_config(),
         )
         await self.cluster.start()
         self.session = aiohttp.ClientSession(self.cluster.url)
@@ -95,7 +100,7 @@ class Stage:
             for part in self.parts.values():
                 part.start()
             await asyncio.gather(*(part.ready() for part in self.parts.values()))
-            await self._register_webhook(port)
+            await self._register_webhook()
             await self._nodes_ready()
         except BaseException:
             await self.close()
@@ -155,7 +160,7 @@ class Stage:
                 "--leader-elect",
                 "--leader-elect-resource-name=kube-scheduler",
                 "--leader-elect-resource-namespace=kube-system",
-                "--vendors=nvidia",
+                f"--vendors={','.join(self.vendors)}",
                 "--log-format=json",
             ),
             self._environment(),
@@ -195,7 +200,7 @@ class Stage:
             f"http://127.0.0.1:{metrics}/readyz",
         )
 
-    def _scheduler_config(self, port: int) -> dict[str, Any]:
+    def _scheduler_config(self) -> dict[str, Any]:
         """The KubeSchedulerConfiguration that joins kube-scheduler and ours."""
         return {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -206,7 +211,7 @@ class Stage:
             "profiles": [{"schedulerName": SCHEDULER_NAME}],
             "extenders": [
                 {
-                    "urlPrefix": f"https://127.0.0.1:{port}",
+                    "urlPrefix": self.extender_url,
                     "filterVerb": "filter",
                     "prioritizeVerb": "prioritize",
                     "bindVerb": "bind",
@@ -264,11 +269,11 @@ class Stage:
         if done.returncode:
             raise PartError(f"the C client program does not compile:\n{done.stderr}")
 
-    async def _register_webhook(self, port: int) -> None:
+    async def _register_webhook(self) -> None:
         bundle = base64.b64encode((self.work / "tls" / "tls.crt").read_bytes()).decode()
         hook = {
             "name": "vgpu.hami.io",
-            "clientConfig": {"url": f"https://127.0.0.1:{port}/webhook", "caBundle": bundle},
+            "clientConfig": {"url": f"{self.extender_url}/webhook", "caBundle": bundle},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
             "failurePolicy": "Fail",
             "sideEffects": "None",

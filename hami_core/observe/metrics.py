@@ -127,12 +127,25 @@ SCHEDULER: Final = (
     MetricSpec("hami_scheduler_bookings", Kind.GAUGE, "Pods with booked devices."),
     MetricSpec("hami_scheduler_leader", Kind.GAUGE, "1 on the replica that binds."),
     MetricSpec("hami_scheduler_epoch", Kind.GAUGE, "Epoch the leader signs allocations with."),
-    MetricSpec("hami_scheduler_closed_nodes", Kind.GAUGE, "Nodes closed because what they advertise can't be read."),
+    MetricSpec("hami_scheduler_closed_nodes", Kind.GAUGE, "Nodes of which a vendor's devices can't be read."),
     MetricSpec("hami_cache_drift", Kind.GAUGE, "Rows that differed when usage was recomputed; must be 0."),
     MetricSpec("hami_informer_objects", Kind.GAUGE, "Objects in the local copy.", ("resource",)),
     MetricSpec("hami_informer_synced", Kind.GAUGE, "1 once the local copy is complete.", ("resource",)),
 )
 """Our own scheduler metrics."""
+
+PLUGINS: Final = (
+    MetricSpec(
+        "hami_plugin_failures",
+        Kind.GAUGE,
+        "Calls of a hook that failed since the start, by plugin; the log has the first.",
+        ("plugin", "distribution", "hook"),
+    ),
+    MetricSpec(
+        "hami_plugin_refused", Kind.GAUGE, "A plugin that is installed and not loaded; 1.", ("plugin", "distribution")
+    ),
+)
+"""Vendor and wrapper plugins that misbehave."""
 
 Row = tuple[str, Mapping[str, str], float]
 """Metric name, labels, value."""

@@ -128,22 +128,36 @@ class Loaded:
 
         Raises:
             RequestError: The user's request is wrong.
-            VendorError: A plugin failed; the pod is to be refused.
+            VendorError: A plugin failed whose resources the container names; the pod is to be refused.
         """
-        asked = (vendor.parse_request(container, pod, family) for vendor in self.vendors for family in vendor.families)
-        return tuple(request for request in asked if request is not None)
+        asked: list[Request] = []
+        for vendor in self.vendors:
+            try:
+                found = [vendor.parse_request(container, pod, family) for family in vendor.families]
+            except VendorError:
+                if _names_any(container, vendor):
+                    raise
+                continue  # reported; who does not use the vendor is not to suffer for it
+            asked += [request for request in found if request is not None]
+        return tuple(asked)
 
     def mutate(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
         """What all vendors together want changed on a container at admission.
 
         Raises:
             RequestError: The pod is to be denied.
-            VendorError: A plugin failed, or two vendors set one thing differently; the pod is to be denied.
+            VendorError: A plugin failed whose resources the container names, or two vendors set one thing
+                differently; the pod is to be denied.
         """
         result: Mutation | None = None
         givers: dict[tuple[str, str], LoadedVendor] = {}
         for vendor in self.vendors:
-            found = vendor.mutate_admission(container, pod)
+            try:
+                found = vendor.mutate_admission(container, pod)
+            except VendorError:
+                if _names_any(container, vendor):
+                    raise
+                continue  # as in `parse`
             if found is None:
                 continue
             for part in ("limits", "requests", "pod_annotations"):
@@ -215,6 +229,12 @@ class Loaded:
                 raise VendorError(word, "", "", "no loaded vendor serves this family")
             found[vendor.name] = vendor
         return tuple(found.values())
+
+
+def _names_any(container: ContainerSpec, vendor: LoadedVendor) -> bool:
+    """Whether a container names a resource of a vendor."""
+    named = {name for family in vendor.families for name in family.resources.names()}
+    return not (named.isdisjoint(container.limits) and named.isdisjoint(container.requests))
 
 
 def _merged(first: Mutation, second: Mutation) -> Mutation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -136,23 +137,32 @@ class Cluster:
         self._facts[facts.name] = facts
         registration = self.loaded.register(facts)
         devices = self._devices.setdefault(facts.name, {})
-        failed = set()
-        for word, found in registration.devices.items():
-            if found is None:
-                failed.add(word)
-            else:
-                devices[word] = found
+        failed = frozenset(word for word, found in registration.devices.items() if found is None)
+        devices |= {word: found for word, found in registration.devices.items() if found is not None}
         if failed:
-            self.closed_nodes[facts.name] = frozenset(failed)
-            log.warning(
-                "node is closed to new pods: what it advertises can't be read",
-                node=facts.name,
-                families=sorted(failed),
-                errors=[str(error) for error in registration.errors],
-            )
-        else:
-            self.closed_nodes.pop(facts.name, None)
-        self.inventory.set_node(facts, devices, closed=bool(failed))
+            if failed != self.closed_nodes.get(facts.name):
+                log.warning(
+                    "devices of a node take no new pods: what it advertises can't be read",
+                    node=facts.name,
+                    families=sorted(failed),
+                    errors=[str(error) for error in registration.errors],
+                )
+            self.closed_nodes[facts.name] = failed
+        elif self.closed_nodes.pop(facts.name, None):
+            log.info("a node's devices can be read again", node=facts.name)
+        self._set_node(facts, devices, failed)
+
+    def _set_node(self, facts: NodeFacts, devices: dict[str, tuple[Device, ...]], failed: frozenset[str]) -> None:
+        """A family that can't be read keeps its devices, closed to new pods; other families of the node stay open."""
+        known = {word for word, found in devices.items() if found}
+        if known and known <= failed:
+            self.inventory.set_node(facts, devices, closed=True)
+            return
+        shown = {
+            word: tuple(replace(device, healthy=False) for device in found) if word in failed else found
+            for word, found in devices.items()
+        }
+        self.inventory.set_node(facts, shown)
 
     def _forget_node(self, name: str) -> None:
         self._facts.pop(name, None)

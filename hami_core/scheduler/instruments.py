@@ -38,6 +38,7 @@ class Instruments:
         if legacy:
             old = tables.StateCollector(tables.HAMI_SCHEDULER_LEGACY, lambda: state.legacy_rows(cluster))
             self.registry.register(old)
+        self.registry.register(tables.StateCollector(tables.PLUGINS, lambda: state.plugin_rows(cluster.loaded)))
         self.registry.register(tables.build_info(__version__))
         self._gauges(cluster, gate)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hami_core.inventory import Inventory
     from hami_core.model import Booking, DeviceUsage
     from hami_core.observe.metrics import Row
+    from hami_core.plugins import Loaded
     from hami_core.scheduler.cluster import Cluster
 
 MIB: Final = 2**20
@@ -103,6 +104,16 @@ def _quota_rows(inventory: Inventory) -> Iterator[Row]:
         yield "hami_resource_quota_used", labels | {"limit": str(row.limit or 0)}, float(row.used)
         if row.limit is not None:
             yield "hami_resource_quota_limit", labels, float(row.limit)
+
+
+def plugin_rows(loaded: Loaded) -> Iterator[Row]:
+    """What plugins do wrong."""
+    labels = {source.name: source.label for source in (*(v.source for v in loaded.vendors), *loaded.wrappers)}
+    for (plugin, hook), count in loaded.reporter.failures.items():
+        of = {"plugin": plugin, "distribution": labels.get(plugin, ""), "hook": hook}
+        yield "hami_plugin_failures", of, float(count)
+    for name, label in {(source.name, source.label) for source in loaded.refused}:
+        yield "hami_plugin_refused", {"plugin": name, "distribution": label}, 1.0
 
 
 _OLD_NAMES: Final = {

@@ -18,6 +18,7 @@ from hami_core import (
     ContainerKind,
     ContainerRef,
     ContainerSlices,
+    ContainerSpec,
     Device,
     DeviceKind,
     Mutation,
@@ -162,6 +163,17 @@ def test_malformed_node_annotation_is_the_nodes_fault_not_the_vendors():
     assert registration.errors == (wire,)
     assert registration.closed
     assert both.reporter.failures == {}
+
+
+@pytest.mark.parametrize("hook", ["parse_request", "mutate_admission"])
+def test_failure_on_what_a_user_wrote_concerns_only_those_who_name_the_vendors_resources(hook):
+    both = loaded(vendor_with(**{hook: broken(ValueError("x"))}))
+    call = both.parse if hook == "parse_request" else both.mutate
+    assert not call(container(other_com=1), POD)
+    assert both.reporter.failures == {("one", hook): 1}
+    for named in ({"one.com/gpu": "1"}, {"one.com/mem": "5"}):
+        with pytest.raises(VendorError):
+            call(ContainerSpec("c", ContainerKind.APP, named), POD)
 
 
 CALLS = {

@@ -1,0 +1,36 @@
+"""One whole system for all cases of bad input, with misbehaving vendor plugins installed beside the real ones."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from hami_core.demo.stage import GpuNode, Stage
+from tests.integration.bad_input import distributions
+from tests.integration.bad_input.scene import Scene
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def scene():
+    folder = Path(tempfile.mkdtemp(prefix="hami-"))
+    distributions.install(folder / "site")
+    vendors = ("nvidia", *distributions.LOADABLE, *distributions.BROKEN)
+    nodes = [GpuNode("gpu-1", "h100x2"), GpuNode("gpu-2", "a100x2")]
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", str(folder / "site"))
+        async with Stage(folder / "s", nodes, vendors=vendors, kubelet={"resync_seconds": 2.0}) as stage:
+            made = Scene(stage)
+            await made.begin()
+            yield made
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def well(scene):
+    """The scene; afterwards everybody else must be well."""
+    yield scene
+    await scene.all_well()
