@@ -70,7 +70,7 @@ def tests(session: nox.Session) -> None:
         "pytest",
         "-m",
         "not soak and not gpu",
-        *posargs(session, "hami_core", "vendors", "interpose/tests", "tests", "contrib"),
+        *posargs(session, "hami_core", "vendors", "interpose/tests", "tests"),
     )
 
 
