@@ -31,6 +31,10 @@ LOCAL_PYTHON = ["-e", ".[testing]", *(part for vendor in VENDORS for part in ("-
 LOCAL = [*LOCAL_PYTHON, "./interpose"]
 
 
+# What development and CI run with; `nox -s lock` writes it anew. Users get the lower bounds of pyproject.toml.
+LOCK = ["--constraint", "constraints.txt"]
+
+
 def group(*names: str) -> list[str]:
     """Requirements of the dependency groups."""
     return list(nox.project.dependency_groups(PROJECT, *names))
@@ -38,7 +42,7 @@ def group(*names: str) -> list[str]:
 
 def install(session: nox.Session, *groups: str) -> None:
     """Install all local distributions and dependency groups in one call, so that they satisfy each other."""
-    session.install(*LOCAL, *group(*groups))
+    session.install(*LOCK, *LOCAL, *group(*groups))
 
 
 def posargs(session: nox.Session, *default: str) -> list[str]:
@@ -49,7 +53,7 @@ def posargs(session: nox.Session, *default: str) -> list[str]:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style, types, import direction, C format."""
-    session.install(*LOCAL_PYTHON, *group("lint"))
+    session.install(*LOCK, *LOCAL_PYTHON, *group("lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy", "hami_core", *(f"vendors/{v}/src" for v in VENDORS), "interpose/python")
@@ -134,7 +138,7 @@ def soak(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation; a warning is an error."""
-    session.install("-e", ".", *group("docs"))
+    session.install(*LOCK, "-e", ".", *group("docs"))
     session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html", *session.posargs)
 
 
@@ -156,3 +160,25 @@ def build(session: nox.Session) -> None:
     with session.chdir(str(fresh)):
         session.run(python, "-c", script, external=True)
         session.run(str(fresh / "bin" / "hami"), "plugins", external=True, env={"PATH": os.environ["PATH"]})
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Write constraints.txt: the newest release of everything, for every Python we support."""
+    session.install("uv")
+    wanted = set(group("test", "demo", "bench", "lint", "docs"))
+    for folder in (".", "interpose", *(f"vendors/{v}" for v in VENDORS)):
+        project = nox.project.load_toml(ROOT / folder / "pyproject.toml")["project"]
+        wanted.update(project["dependencies"], *project.get("optional-dependencies", {}).values())
+    source = Path(session.create_tmp()).resolve() / "wanted.txt"
+    source.write_text("".join(f"{line}\n" for line in sorted(wanted) if not line.startswith("hami-")))
+    options = [
+        "--universal",
+        "--python-version",
+        "3.11",
+        "--no-annotate",
+        "--no-header",
+        "--no-emit-index-url",
+        "--quiet",
+    ]
+    session.run("uv", "pip", "compile", *options, "--upgrade", "--output-file", "constraints.txt", str(source))
