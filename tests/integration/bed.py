@@ -82,9 +82,29 @@ async def all_end(stage: Stage, names: set[str], limit_s: float) -> dict[str, st
             for name in names
             if name not in now or now[name]["status"].get("phase") != "Succeeded"
         }
-        if not open_ or loop.time() > deadline:
+        over = all(why.startswith("Failed") for why in open_.values())
+        if over or loop.time() > deadline:
             return open_
         await asyncio.sleep(0.25)
+
+
+async def replace_rejected(stage: Stage, pods: list[dict[str, Any]]) -> int:
+    """Do what a Job's controller does: make pods anew that the kubelet rejected at admission; how many.
+
+    The kubelet rejects for good what arrives while a device plugin is away; no plugin can change that. Such a pod never
+    ran. Anything else that failed is left as it is.
+    """
+    now, replaced = await stage.pods(), 0
+    for wanted in pods:
+        name = wanted["metadata"]["name"]
+        status = now.get(name, {}).get("status", {})
+        if status.get("phase") == "Failed" and status.get("reason") == "UnexpectedAdmissionError":
+            await stage.call("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
+            while name in await stage.pods():
+                await asyncio.sleep(0.1)
+            await stage.submit(wanted)
+            replaced += 1
+    return replaced
 
 
 async def delete_all(stage: Stage) -> None:
