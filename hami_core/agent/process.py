@@ -34,7 +34,6 @@ from hami_core.agent.proof import Prover, container_id
 from hami_core.agent.reconcile import Reconciler
 from hami_core.agent.records import RecordStore
 from hami_core.agent.registration import NodeWriter
-from hami_core.agent.serial import MODE_KEY
 from hami_core.agent.vendor import Vendor
 from hami_core.agent.watch import watch_folder
 from hami_core.errors import ConfigError, HamiError
@@ -151,7 +150,7 @@ class Agent:
             serial=options.serial,
         )
         self.link = KubeletLink(options.plugin_dir, ())
-        self.node.want({MODE_KEY: "serial" if options.serial else "cdi"}, {})
+        self.node.want({keys.AGENT_MODE: keys.MODE_SERIAL if options.serial else keys.MODE_CDI}, {})
         self._api = api
         self._books = {vendor.name: HealthBook() for vendor in self.vendors}
         self._discovered: dict[str, tuple[Device, ...]] = {}
@@ -276,7 +275,7 @@ class Agent:
             if self.options.serial_when_needed and not self.core.serial:
                 log.warning("the runtime does not serve CDI, going on in serial mode")
                 self.core.serial = True
-                self.node.want({MODE_KEY: "serial"}, {})
+                self.node.want({keys.AGENT_MODE: keys.MODE_SERIAL}, {})
 
     def _disagrees(self) -> bool:
         node = self.node.node

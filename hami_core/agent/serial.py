@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from hami_core.kube.objects import Pod
     from hami_core.model import ContainerEdits, Mount
 
-MODE_KEY: Final = "hami.io/agent-mode"
-"""Node annotation: ``serial`` tells the scheduler to bind one pod at a time there; else ``cdi``."""
 CANDIDATE_WAIT_S: Final = 2.0
 """How long Allocate waits for the pod to be known here: the kubelet may hear of it first."""
 LIMITS: Final = "limits"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +33,7 @@ from hami_core.wire.pod import allocation_annotations
 from hami_core.wire.signature import sign, statement_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from hami_core.kube.objects import Pod
     from hami_core.kube.port import KubeApi
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from hami_core.scheduler.leadership import BindGate, Permit
     from hami_core.scheduler.lock import NodeLocks
     from hami_core.scheduler.notes import Notes
+    from hami_core.scheduler.serial import SerialNodes
     from hami_core.wire.signature import PrivateKey
 
 log = structlog.get_logger(__name__)
@@ -65,6 +67,7 @@ class Bind:
         gate: Who may bind.
         notes: Events.
         locks: Node locks for vendors whose own node plugin needs them.
+        serial: Nodes that are bound to one pod at a time.
         signing: The signing key.
         copies_labels: Whether the API server copies a Binding's labels (Kubernetes 1.35 and later).
         wall_clock: Unix seconds.
@@ -78,6 +81,7 @@ class Bind:
         notes: Notes,
         locks: NodeLocks,
         *,
+        serial: SerialNodes,
         signing: Signing | None = None,
         copies_labels: bool = True,
         wall_clock: Callable[[], float] = time.time,
@@ -87,6 +91,7 @@ class Bind:
         self._gate = gate
         self._notes = notes
         self._locks = locks
+        self._serial = serial
         self._key = signing.key if signing else None
         self.copies_labels = copies_labels
         self._wall_clock = wall_clock
@@ -166,9 +171,9 @@ class Bind:
             return
         allocation = self._book(wanted, node)
         try:
-            async with self._locks.taken(node, pod, wanted):
-                permit = await self._gate.permit()  # waiting for a lock may have taken long
-                annotations = self._annotations(pod, allocation, permit.epoch)
+            async with self._turn(node, pod, allocation) as serial, self._locks.taken(node, pod, wanted):
+                permit = await self._gate.permit()  # waiting for a turn or a lock may have taken long
+                annotations = self._annotations(pod, allocation, permit.epoch, serial=serial)
                 check_annotations(pod.metadata.annotations, annotations)
                 await self._write(pod, node, annotations, permit)
         except UnsettledError:
@@ -184,11 +189,22 @@ class Bind:
             raise BindRefusedError(f"node {node} no longer fits: {booked.short}" + (f" ({why})" if why else ""))
         return booked
 
-    def _annotations(self, pod: Pod, allocation: Allocation, epoch: int) -> dict[str, str]:
+    @asynccontextmanager
+    async def _turn(self, node: str, pod: Pod, allocation: Allocation) -> AsyncIterator[bool]:
+        """Wait for the pod's turn where our agent serves one pod at a time; whether it does."""
+        families = self._cluster.families
+        served = any(_agent_serves(families[word].capabilities) for word in allocation.families)
+        if not (served and self._serial.is_serial(node)):
+            yield False
+            return
+        async with self._serial.turn(node, pod):
+            yield True
+
+    def _annotations(self, pod: Pod, allocation: Allocation, epoch: int, *, serial: bool) -> dict[str, str]:
         families = self._cluster.families
         served = [families[word] for word in allocation.families]
-        ours = all(_agent_serves(family.capabilities) for family in served)
-        phase = keys.PHASE_SUCCESS if ours else keys.PHASE_ALLOCATING
+        ready = all(_agent_serves(family.capabilities) for family in served) and not serial
+        phase = keys.PHASE_SUCCESS if ready else keys.PHASE_ALLOCATING
         annotations = allocation_annotations(allocation, families, int(self._wall_clock()), phase)
         added = self._cluster.loaded.patch_annotations(pods.facts(pod), allocation)
         both = annotations.keys() & added.keys()

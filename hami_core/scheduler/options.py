@@ -53,6 +53,7 @@ class Options:
         drift_s: How often usage is recomputed and compared.
         lock_expiry_s: Age from which a node lock counts as left behind.
         lock_wait_s: How long a pod waits for a node lock; 0: not at all.
+        turn_wait_s: How long a pod waits for its turn on a node whose agent serves one pod at a time.
         legacy_metrics: Also serve HAMi's old metric names.
         profiling: Serve stacks under ``/debug``.
         drain_s: How long requests under way may take when the process ends.
@@ -80,6 +81,7 @@ class Options:
     drift_s: float = 300.0
     lock_expiry_s: float = 300.0
     lock_wait_s: float = 20.0
+    turn_wait_s: float = 20.0
     legacy_metrics: bool = False
     profiling: bool = False
     drain_s: float = 10.0
@@ -118,6 +120,7 @@ def from_settings(settings: SchedulerSettings) -> Options:
         drift_s=settings.drift_interval,
         lock_expiry_s=settings.node_lock_timeout,
         lock_wait_s=min(settings.node_lock_retry_timeout, settings.extender_timeout - 5),
+        turn_wait_s=settings.extender_timeout - 5,
         legacy_metrics=settings.legacy_metrics,
         profiling=settings.profiling,
         drain_s=settings.drain_time,

@@ -36,6 +36,7 @@ from hami_core.scheduler.lock import NodeLocks
 from hami_core.scheduler.notes import Notes
 from hami_core.scheduler.options import LeadershipFactory, Options, from_settings, leadership
 from hami_core.scheduler.prioritize import Prioritize
+from hami_core.scheduler.serial import SerialNodes
 from hami_core.scheduler.webhook import Webhook
 from hami_core.settings import load_device_config
 from hami_core.wire import keys
@@ -100,6 +101,7 @@ class Scheduler:
             self.gate,
             notes,
             locks,
+            serial=SerialNodes(self.cluster, wait_s=options.turn_wait_s, expiry_s=options.lock_expiry_s),
             signing=Signing(options.signing_key),
             copies_labels=False,
         )

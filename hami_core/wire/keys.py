@@ -36,6 +36,10 @@ WEBHOOK_LABEL: Final = "hami.io/webhook"
 # --- node ----------------------------------------------------------------------------------------------------------
 
 NODE_LOCK: Final = "hami.io/mutex.lock"
+AGENT_MODE: Final = "hami.io/agent-mode"
+"""Ours: how the node's agent gives devices; ``serial``: one pod at a time, for runtimes without CDI."""
+MODE_CDI: Final = "cdi"
+MODE_SERIAL: Final = "serial"
 DEVICE_CORDON: Final = "hami.io/device-cordon"
 """Comma list of device ids that get no new containers."""
 

@@ -1,0 +1,175 @@
+"""Serial nodes: where the runtime has no CDI, pods are bound one at a time.
+
+Such a node's agent can't answer by name; it takes the one pod whose containers were not given devices yet for the one
+meant. So the next Bind to that node waits until the agent says that it has done with the pod bound before: its
+``hami.io/bind-phase`` is no longer ``allocating``. What is waited for is read off the pods themselves, so a restart
+or another leader goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from hami_core.errors import KubeError
+from hami_core.scheduler.errors import UnsettledError
+from hami_core.vendorkit.locks import NODE_LOCK_TIMEOUT
+from hami_core.wire import keys
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from hami_core.kube.objects import Pod
+    from hami_core.scheduler.cluster import Cluster
+
+log = structlog.get_logger(__name__)
+
+UNSEEN_S: Final = 5.0
+"""A pod bound here that the informer does not know for so long is gone."""
+LANDING_S: Final = 30.0
+"""A Binding that the informer does not show for so long did not happen."""
+LOOK_S: Final = 1.0
+"""Time alone may end a wait, so it is looked again this often."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A pod that was bound a moment ago, until the informer shows it bound."""
+
+    uid: str
+    key: str
+    at: float
+
+
+class SerialNodes:
+    """Whose turn it is on each serial node.
+
+    Args:
+        cluster: Nodes and pods as known.
+        wait_s: How long a pod waits for its turn: the extender's time-out less 5 s.
+        expiry_s: Age from which a pod still ``allocating`` is waited for no more.
+        wall_clock: Unix seconds, as in ``hami.io/bind-time``.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        wait_s: float = 20.0,
+        expiry_s: float = NODE_LOCK_TIMEOUT.total_seconds(),
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._cluster = cluster
+        self._wait_s = wait_s
+        self._expiry_s = expiry_s
+        self._wall_clock = wall_clock
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._sent: dict[str, _Sent] = {}
+        self._allocating: dict[str, dict[str, Pod]] = {}
+        self._changed = asyncio.Event()
+        cluster.pods.on_change(self._pod)
+        cluster.nodes.on_change(self._node)
+
+    def is_serial(self, node: str) -> bool:
+        """Whether a node's agent serves one pod at a time."""
+        found = self._cluster.nodes.store.get(node)
+        return found is not None and found.metadata.annotations.get(keys.AGENT_MODE) == keys.MODE_SERIAL
+
+    @asynccontextmanager
+    async def turn(self, node: str, pod: Pod) -> AsyncIterator[None]:
+        """Wait until the agent has done with the pod before; the block binds the next.
+
+        Raises:
+            KubeError: It has not within the time there is (retryable).
+        """
+        lock = self._turns.setdefault(node, asyncio.Lock())
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await self._take(lock, node, pod)
+        except TimeoutError as error:
+            raise self._busy(node) from error
+        try:
+            self._sent[node] = _Sent(pod.uid, pod.key, self._cluster.now())
+            yield
+        except UnsettledError:
+            raise  # it may be bound; the informer will tell
+        except BaseException:
+            self._sent.pop(node, None)
+            raise
+        finally:
+            lock.release()
+
+    async def _take(self, lock: asyncio.Lock, node: str, pod: Pod) -> None:
+        """Be the one that binds here, once nothing bound before is still waited for."""
+        await lock.acquire()
+        try:
+            while self.is_serial(node) and (holder := self._holder(node, pod.uid)):
+                log.debug("waiting for a pod bound before", node=node, pod=pod.key, holder=holder)
+                changed = self._changed
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), LOOK_S)
+        except BaseException:
+            lock.release()
+            raise
+
+    def _busy(self, node: str) -> KubeError:
+        holder = self._holder(node, "") or "another pod"
+        text = f"{holder} was bound before and waits for its devices yet; the node serves one pod at a time (no CDI)"
+        return KubeError(f"serial node {node}", 0, text, retryable=True)
+
+    def _holder(self, node: str, uid: str) -> str:
+        """The pod bound here whose containers the agent has not settled; empty: none."""
+        sent = self._sent.get(node)
+        if sent is not None and not self._is_on_its_way(sent):
+            del self._sent[node]
+            sent = None
+        if sent is not None and sent.uid != uid:
+            return sent.key
+        now = self._wall_clock()
+        for other in self._allocating.get(node, {}).values():
+            if other.uid != uid and now - _bound_at(other) < self._expiry_s:
+                return other.key
+        return ""
+
+    def _is_on_its_way(self, sent: _Sent) -> bool:
+        age = self._cluster.now() - sent.at
+        seen = self._cluster.pods.store.get(sent.key)
+        if seen is None:
+            return age < UNSEEN_S
+        waiting = seen.uid == sent.uid and not seen.spec.node_name and not seen.is_terminal
+        return waiting and age < LANDING_S
+
+    # --- what the informers say
+
+    def _pod(self, old: Pod | None, pod: Pod | None) -> None:
+        for before in (old,) if old is not None and old.spec.node_name else ():
+            there = self._allocating.get(before.spec.node_name)
+            if there is not None and there.pop(before.uid, None) is not None and not there:
+                del self._allocating[before.spec.node_name]
+        if pod is not None and pod.spec.node_name and not pod.is_terminal and _is_allocating(pod):
+            self._allocating.setdefault(pod.spec.node_name, {})[pod.uid] = pod
+        self._wake()
+
+    def _node(self, old: object, node: object) -> None:
+        del old, node
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._turns:
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
+
+
+def _is_allocating(pod: Pod) -> bool:
+    return pod.metadata.annotations.get(keys.BIND_PHASE) == keys.PHASE_ALLOCATING
+
+
+def _bound_at(pod: Pod) -> int:
+    text = pod.metadata.annotations.get(keys.BIND_TIME, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
