@@ -96,21 +96,21 @@ class Part:
                 await asyncio.sleep(0.02)
         raise PartError(f"{self.name} did not serve {self.ready_url} within {limit_s:.0f} s:\n{self.tail()}")
 
-    def kill(self, number: int = signal.SIGKILL) -> None:
-        """Send a signal to the process and wait for its end."""
-        if self.process is None or self.process.poll() is not None:
+    def signal(self, number: int) -> None:
+        """Send a signal to the process, if it runs."""
+        if self.process is not None and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
+
+    def wait(self) -> None:
+        """Wait for its end; one that does not come in time is killed."""
+        if self.process is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.process.pid, number)
         try:
             self.process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-
-    def stop(self) -> None:
-        """End the process as an administrator would."""
-        self.kill(signal.SIGTERM)
 
     def tail(self, lines: int = 30) -> str:
         """The end of its log."""

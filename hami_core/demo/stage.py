@@ -10,6 +10,7 @@ import asyncio
 import base64
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -116,7 +117,9 @@ class Stage:
     async def close(self) -> None:
         """Stop everything, ours first."""
         for part in self.parts.values():
-            part.stop()
+            part.signal(signal.SIGTERM)
+        for part in self.parts.values():
+            part.wait()
         await self.session.close()
         await self.cluster.stop()
 
@@ -132,7 +135,8 @@ class Stage:
         if part is None:
             await self.cluster.restart({"kube-scheduler": "scheduler"}.get(name, name))
             return
-        part.kill()
+        part.signal(signal.SIGKILL)
+        part.wait()
         part.start()
         await part.ready()
 

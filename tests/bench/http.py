@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -55,7 +56,8 @@ async def _run(rounds: int) -> list[Figure]:
                 figures.append(Figure("http", "memory of the scheduler process", _rss_mib(part), "MiB", 300.0))
                 return figures
             finally:
-                part.stop()
+                part.signal(signal.SIGTERM)
+                part.wait()
 
 
 def _rss_mib(part: Part) -> float:
