@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hami_core.demo.verdict import PodVerdict
 
 MIB: Final = 1 << 20
-BAR_WIDTH: Final = 40
+BAR_WIDTH: Final = 24
 COLOURS: Final = ("cyan", "magenta", "green", "yellow", "blue", "red", "bright_cyan", "bright_magenta")
 PHASES: Final = {"Running": "green", "Succeeded": "green", "Pending": "yellow", "Failed": "red"}
 
