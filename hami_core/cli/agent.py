@@ -11,7 +11,6 @@ from hami_core.cli.daemon import FORWARD, run
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
     """Run the node agent: device plugin, limits, metrics."""
-    from hami_core.agent.process import run as process
     from hami_core.settings import AgentSettings
 
-    run(AgentSettings, "hami agent --vendor VENDOR [FLAGS]", arguments, process)
+    run(AgentSettings, "hami agent --vendor VENDOR [FLAGS]", arguments, "hami_core.agent.process")

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hami_core.settings.base import Settings
-
-    AnySettings = TypeVar("AnySettings", bound=Settings)
 
 FORWARD = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 """Click settings: hand every word to the settings model, ``--help`` included."""
 
 
-def run(
-    model: type[AnySettings], usage: str, arguments: tuple[str, ...], process: Callable[[AnySettings], int]
-) -> None:
-    """Read the arguments and run the process; its exit status is ours."""
+def run(model: type[Settings], usage: str, arguments: tuple[str, ...], process: str) -> None:
+    """Read the arguments, then load the process's module and run it; its exit status is ours.
+
+    Args:
+        model: The process's settings.
+        usage: First line of the help.
+        arguments: The command line behind the command's name.
+        process: Module with ``run(settings) -> int``. Loading it takes seconds, so help and errors come first.
+    """
     from hami_core.settings.flags import help_text
 
     if any(word in {"-h", "--help", "-help"} for word in arguments):
@@ -30,4 +32,4 @@ def run(
     settings, warnings = model.from_arguments(arguments)
     for warning in warnings:
         click.echo(f"hami: {warning}", err=True)
-    sys.exit(process(settings))
+    sys.exit(import_module(process).run(settings))

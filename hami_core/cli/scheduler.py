@@ -11,7 +11,6 @@ from hami_core.cli.daemon import FORWARD, run
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
     """Run the admission webhook and scheduler extender."""
-    from hami_core.scheduler.process import run as process
     from hami_core.settings import SchedulerSettings
 
-    run(SchedulerSettings, "hami scheduler [FLAGS]", arguments, process)
+    run(SchedulerSettings, "hami scheduler [FLAGS]", arguments, "hami_core.scheduler.process")

@@ -75,6 +75,9 @@ def parse_arguments(model: type[Settings], arguments: Sequence[str]) -> Given:
         flag, equals, text = ("--" + word.lstrip("-")).partition("=")
         flag = flag if flag in known else flag.replace("_", "-") if flag.replace("_", "-") in known else flag
         name = known.get(flag)
+        if not name and flag not in ignored and flag not in {"--config", "--v"}:
+            near = difflib.get_close_matches(flag, [*known, *ignored, "--config"], n=1)
+            raise ConfigError(flag, "there is no such flag", f"did you mean {near[0]}?" if near else "see --help")
         switch = _is_switch(model.model_fields[name]) if name else flag[2:] in _BOOLS
         if switch and not equals:
             text = "true"
@@ -88,11 +91,8 @@ def parse_arguments(model: type[Settings], arguments: Sequence[str]) -> Given:
             values.setdefault("log_level", _level(text))
         elif name:
             values[name] = text
-        elif flag in ignored:
-            warnings.append(f"{flag} has no effect here: {ignored[flag]}")
         else:
-            near = difflib.get_close_matches(flag, [*known, *ignored, "--config"], n=1)
-            raise ConfigError(flag, "there is no such flag", f"did you mean {near[0]}?" if near else "see --help")
+            warnings.append(f"{flag} has no effect here: {ignored[flag]}")
     return Given(values, config, tuple(warnings))
 
 
