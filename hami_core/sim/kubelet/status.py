@@ -56,20 +56,21 @@ def _terminated(end: dict[str, Any], container_id: str) -> Object:
 def container_status(track: Track, spec: Object, mode: str) -> Object:
     """One entry of `containerStatuses`; a reduced container says so in its image id."""
     current, end = track.current, track.end
+    running = current is not None and end is None  # one look: it may end between two
     state: Object
-    if track.running and current:
+    if running and current:
         state = {"running": {"startedAt": _time((current.state or {"started": 0})["started"])}}
-    elif track.waiting[0] or current is None:
+    elif track.waiting[0] or current is None or end is None:
         reason, message = track.waiting if track.waiting[0] else ("ContainerCreating", "")
         state = {"waiting": {"reason": reason, **({"message": message} if message else {})}}
     else:
-        state = {"terminated": _terminated(end or {}, current.id)}
+        state = {"terminated": _terminated(end, current.id)}
     done = bool(end) and end["exit_code"] == 0 if end else False
-    ready = track.running or (track.kind == "init" and done)
+    ready = running or (track.kind == "init" and done)
     last = track.last_end or (end if end and "waiting" in state else None)
     return {
         "name": track.name, "image": spec.get("image", ""), "imageID": mode, "ready": ready,
-        "started": track.running, "restartCount": current.attempt if current else 0,
+        "started": running, "restartCount": current.attempt if current else 0,
         "containerID": current.id if current else "", "state": state,
         "lastState": {"terminated": _terminated(last, "")} if last else {},
     }  # fmt: skip
