@@ -45,6 +45,7 @@ async def rounds(short, seeds) -> None:
             wrong = await wrong_slices(stage, pods)
             assert not wrong, f"seed {seed}: {wrong}"
             await delete_all(stage)
+            print(f"seed {seed}: {PODS} pods, every container its own slice", flush=True)
 
 
 @pytest.mark.timeout(1500)

@@ -48,6 +48,7 @@ async def kills(short, seed: int, points: int) -> None:
             wrong = await wrong_slices(stage, pods)
             assert not wrong, f"{where}: {wrong}"
             await delete_all(stage)
+            print(f"point {number}: {where}, every pod its own slice", flush=True)
 
 
 async def submit_again(stage: Stage, entry: dict) -> None:
