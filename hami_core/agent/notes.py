@@ -86,10 +86,11 @@ class PodNotes:
             self._misfits[pod.uid] = now
             self.evict(pod, "its allocation does not fit on this node")
 
-    def settled(self, pod: Pod) -> None:
-        """HAMi's bind phase becomes ``success``: the scheduler may bind the next pod to this node."""
-        if pod.metadata.annotations.get(keys.BIND_PHASE) != keys.PHASE_SUCCESS:
-            self._spawn(self._annotate(pod, {keys.BIND_PHASE: keys.PHASE_SUCCESS}))
+    def settled(self, pod: Pod, *, well: bool) -> None:
+        """HAMi's bind phase becomes ``success`` or ``failed``: the scheduler may bind the next pod to this node."""
+        phase = keys.PHASE_SUCCESS if well else keys.PHASE_FAILED
+        if pod.metadata.annotations.get(keys.BIND_PHASE) == keys.PHASE_ALLOCATING:
+            self._spawn(self._annotate(pod, {keys.BIND_PHASE: phase}))
 
     def evict(self, pod: Pod, why: str) -> None:
         """Delete this very pod, telling why."""

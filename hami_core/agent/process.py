@@ -34,6 +34,7 @@ from hami_core.agent.proof import Prover, container_id
 from hami_core.agent.reconcile import Reconciler
 from hami_core.agent.records import RecordStore
 from hami_core.agent.registration import NodeWriter
+from hami_core.agent.serial import LearntMode
 from hami_core.agent.vendor import Vendor
 from hami_core.agent.watch import watch_folder
 from hami_core.errors import ConfigError, HamiError
@@ -134,6 +135,8 @@ class Agent:
         self.health = Health()
         self._informer = Informer(api, PODS, field_selector=f"spec.nodeName={options.node}")
         self._prover = Prover(options.proc_dir)
+        self._learnt = LearntMode(options.state_dir, options.boot_id)
+        serial = options.serial or (options.serial_when_needed and self._learnt.is_serial)
         self._pods = pods = PodIndex(self._informer, lambda: self.core.wake())  # noqa: PLW0108 - it is made below
         resources = frozenset(r for vendor in self.vendors for r in vendor.resources)
         families = {word: family for vendor in self.vendors for word, family in vendor.families.items()}
@@ -147,10 +150,10 @@ class Agent:
             host=self.notes,
             boot_id=options.boot_id,
             prestart_wait_s=options.prestart_wait_s,
-            serial=options.serial,
+            serial=serial,
         )
         self.link = KubeletLink(options.plugin_dir, ())
-        self.node.want({keys.AGENT_MODE: keys.MODE_SERIAL if options.serial else keys.MODE_CDI}, {})
+        self.node.want({keys.AGENT_MODE: keys.MODE_SERIAL if serial else keys.MODE_CDI}, {})
         self._api = api
         self._books = {vendor.name: HealthBook() for vendor in self.vendors}
         self._discovered: dict[str, tuple[Device, ...]] = {}
@@ -274,6 +277,7 @@ class Agent:
                 self.notes.warn(pod, "DevicesUnlimited", text)
             if self.options.serial_when_needed and not self.core.serial:
                 log.warning("the runtime does not serve CDI, going on in serial mode")
+                await asyncio.to_thread(self._learnt.learn)
                 self.core.serial = True
                 self.node.want({keys.AGENT_MODE: keys.MODE_SERIAL}, {})
 

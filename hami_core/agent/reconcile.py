@@ -73,8 +73,8 @@ class Host(Protocol):
         """Delete a pod, telling why; must not block."""
         ...
 
-    def settled(self, pod: Pod) -> None:
-        """In `serial` mode: every container of a pod was given its slots; must not block."""
+    def settled(self, pod: Pod, *, well: bool) -> None:
+        """In `serial` mode: every container of a pod was given its slots, well or not; must not block."""
         ...
 
 
@@ -428,8 +428,8 @@ class Reconciler:
         self._refusals = current
         keys = {_key(entry) for entry in entries}
         self._told = {key: text for key, text in self._told.items() if key in keys}
-        for pod in self._serial.complete(entries) if self.serial else ():
-            self._host.settled(pod)
+        for pod, well in self._serial.complete(entries) if self.serial else ():
+            self._host.settled(pod, well=well)
         for claim in sorted(self._claims(waiting), key=lambda c: c.order):
             self._admit(claim, waiting[claim.uid])
 

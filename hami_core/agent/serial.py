@@ -102,6 +102,32 @@ class SerialFolders:
         return ""
 
 
+class LearntMode:
+    """That CDI was seen not to work here, kept over restarts of the agent until the node boots again.
+
+    Args:
+        state_dir: The agent's folder.
+        boot_id: Identity of this boot.
+    """
+
+    def __init__(self, state_dir: Path, boot_id: str) -> None:
+        self._path = state_dir / "no-cdi"
+        self._boot_id = boot_id
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether it was seen in this boot."""
+        try:
+            return self._path.read_text(errors="replace").strip() == self._boot_id
+        except OSError:
+            return False
+
+    def learn(self) -> None:
+        """It was seen."""
+        with files.folder(self._path.parent) as fd:
+            files.write(self._path.name, f"{self._boot_id}\n".encode(), 0o644, inside=fd)
+
+
 def _mounts(edits: ContainerEdits | None) -> tuple[Mount, ...]:
     return edits.mounts if edits else ()
 

@@ -64,6 +64,7 @@ class Stage:
         nodes: The nodes.
         real: Use the machine's own GPUs in place of simulated ones (one node).
         kubelet: Further options of each embedded kubelet, for tests.
+        agent: Further flags of each agent, for tests.
         vendors: Vendors the scheduler loads.
         extender_url: Where our scheduler answers kube-scheduler and the API server.
     """
@@ -72,6 +73,7 @@ class Stage:
     nodes: Sequence[GpuNode]
     real: bool = False
     kubelet: Mapping[str, Any] = field(default_factory=dict)
+    agent: Sequence[str] = ()
     vendors: Sequence[str] = ("nvidia",)
     extender_url: str = field(init=False, default="")
     cluster: Cluster = field(init=False, repr=False)
@@ -195,9 +197,11 @@ class Stage:
                 f"--state-dir={self.work / node.name / 'state'}",
                 f"--kubelet-plugin-dir={place.plugin_dir}",
                 f"--cdi-dir={place.cdi_dir}",
+                f"--proc-dir={place.proc}",
                 f"--signing-keys={self.work / 'signing.pub'}",
                 f"--metrics-bind-address=127.0.0.1:{metrics}",
                 "--log-format=json",
+                *self.agent,
             ),
             self._environment(**environment),
             self.work / f"agent-{node.name}.log",

@@ -42,6 +42,7 @@ class NodeSpec:
         settle_seconds: Time that plugins have to register again after the kubelet's restart, before it takes up its
             pods; those whose plugin is later fail, as on a real node. It goes on at once when all are back.
         reduced: No mount namespaces, even where they are possible.
+        cdi: Off: the runtime drops CDI names without a word, as containerd 1.7 does with ``enable_cdi`` off.
     """
 
     name: str
@@ -52,6 +53,7 @@ class NodeSpec:
     crash_seconds: float = 10.0
     settle_seconds: float = 3.0
     reduced: bool = False
+    cdi: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,11 @@ class NodePaths:
     def cdi_dir(self) -> Path:
         """Folder of CDI specifications."""
         return self.root / "cdi"
+
+    @property
+    def proc(self) -> Path:
+        """The node's processes as an agent may see them: those of containers, with a runtime's control groups."""
+        return self.root / "proc"
 
     @property
     def pod_resources(self) -> Path:
@@ -267,7 +274,7 @@ class Cluster:
         for name in ("resync_seconds", "crash_seconds", "settle_seconds", "seed"):
             if (value := getattr(spec, name)) is not None:
                 found += [f"--{name.replace('_', '-')}", str(value)]
-        return [*found, *(["--reduced"] if spec.reduced else [])]
+        return [*found, *(["--reduced"] if spec.reduced else []), *([] if spec.cdi else ["--no-cdi"])]
 
     # ---- faults
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -43,6 +44,8 @@ class Runtime:
         mode: ``namespace`` or ``reduced``.
         image_env: Environment of every image.
         shared: Host paths that every container sees as they are, not through its overlay.
+        serves_cdi: Off: CDI names are dropped without a word, as by containerd 1.7 with ``enable_cdi`` off.
+        proc: Where containers' processes are shown with the control groups a real runtime gives them.
     """
 
     pods: Path
@@ -50,6 +53,8 @@ class Runtime:
     mode: str
     image_env: dict[str, str] = field(default_factory=dict)
     shared: tuple[str, ...] = ()
+    serves_cdi: bool = True
+    proc: Path | None = None
 
 
 class Container:
@@ -125,7 +130,30 @@ class Container:
     @property
     def id(self) -> str:
         """Container id as a status shows it."""
-        return f"sim://{self.folder.parent.parent.name}-{self.folder.parent.name}-{self.attempt}"
+        return f"sim://{_runtime_id(self.folder)}"
+
+
+def _runtime_id(folder: Path) -> str:
+    """The id a runtime would give: 64 hexadecimal digits."""
+    return hashlib.sha256("/".join(folder.parts[-3:]).encode()).hexdigest()
+
+
+def show_processes(runtime: Runtime, container: Container) -> None:
+    """Show a container's process where an agent looks for it: as on a node whose ``/proc`` it can see.
+
+    A reduced container has no mount namespace, so there is nothing to see of it.
+    """
+    pid = (container.state or {}).get("pid", 0)
+    if runtime.proc is None or runtime.mode == "reduced" or not pid:
+        return
+    for known in runtime.proc.iterdir():
+        if known.name.isdigit() and not Path(f"/proc/{known.name}").exists():
+            shutil.rmtree(known, ignore_errors=True)
+    folder = runtime.proc / str(pid)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    (folder / "cgroup").write_text(f"0::/kubepods.slice/cri-containerd-{_runtime_id(container.folder)}.scope\n")
+    (folder / "mountinfo").symlink_to(f"/proc/{pid}/mountinfo")
 
 
 def recovered(pods: Path, uid: str, name: str) -> list[Container]:
@@ -217,7 +245,7 @@ def specification(
         ConfigError: See `environment`.
     """
     meta, env = pod["metadata"], environment(pod, container, answers)
-    names = [d.name for a in answers for d in a.cdi_devices]
+    names = [d.name for a in answers for d in a.cdi_devices] if runtime.serves_cdi else []
     try:
         edits = cdi.resolve(runtime.cdi, names)
     except cdi.UnresolvableError as error:

@@ -55,14 +55,24 @@ class Kubelet:
     async def start(self) -> str:
         """Serves sockets and logs, then works in the background; returns the log endpoint's URL."""
         root: Path = self._given.root
-        for name in ("cdi", "pods"):
+        for name in ("cdi", "pods", "proc/sys/kernel/random"):
             (root / name).mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            (root / "proc/sys/kernel/random/boot_id").symlink_to("/proc/sys/kernel/random/boot_id")
         why = (self._given.reduced and "asked for") or await containers.probe(root / "probe")
         if why:
             _LOG.warning("reduced mode: containers get no mount namespace: %s", why)
         env = dict(e.split("=", 1) for e in self._given.image_env)
         mode = "reduced" if why else "namespace"
-        runtime = containers.Runtime(root / "pods", root / "cdi", mode, env, tuple(self._given.shared))
+        runtime = containers.Runtime(
+            pods=root / "pods",
+            cdi=root / "cdi",
+            mode=mode,
+            image_env=env,
+            shared=tuple(self._given.shared),
+            serves_cdi=not self._given.no_cdi,
+            proc=root / "proc",
+        )
         times = Times(self._given.resync_seconds, self._given.crash_seconds)
         self._node = Node(self._client, self._devices, runtime, times)
         await self._devices.start()
@@ -294,6 +304,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--crash-seconds", type=float, default=10.0, help="first back-off of a crash loop")
     parser.add_argument("--settle-seconds", type=float, default=3.0, help="time plugins have after a restart")
     parser.add_argument("--reduced", action="store_true", help="no mount namespaces, even where they are possible")
+    parser.add_argument("--no-cdi", action="store_true", help="drop CDI names, as runtimes with CDI switched off do")
     given = parser.parse_args(argv)
     given.root = given.root.resolve()
 

@@ -210,6 +210,7 @@ class PodWorker:
             return await self._not_yet(track, "CreateContainerError", str(error))
         async with _STARTS:
             started = await containers.start(folder, wanted)
+        containers.show_processes(node.runtime, started)
         track.last_end = track.end if track.current else None
         track.current, track.waiting, track.retry_at = started, ("", ""), 0.0
         self._follow(track)

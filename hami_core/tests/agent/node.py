@@ -100,6 +100,7 @@ class Notes:
         self.unfit: set[str] = set()
         self.evicted: dict[str, str] = {}
         self.complete: list[str] = []
+        self.hopeless: list[str] = []
         self.nudged = 0
         self.endpoints: dict[str, Endpoint] = {}
 
@@ -115,8 +116,8 @@ class Notes:
     def evict(self, pod, why):
         self.evicted[pod.key] = why
 
-    def settled(self, pod):
-        self.complete.append(pod.key)
+    def settled(self, pod, *, well):
+        (self.complete if well else self.hopeless).append(pod.key)
 
     def nudge(self, resource):
         self.nudged += 1

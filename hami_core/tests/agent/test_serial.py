@@ -58,7 +58,7 @@ async def test_an_answer_for_another_container_sends_its_pod_away(node):
 
 
 async def test_a_pod_nobody_vouches_for_is_given_nothing(node):
-    await node.up(serial=True)
+    agent = await node.up(serial=True)
     await node.registered()
     given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])], signed=False), "main", GPU, 1)
     assert not given.response.devices
@@ -66,6 +66,7 @@ async def test_a_pod_nobody_vouches_for_is_given_nothing(node):
         await node.kubelet.prestart(given)
     assert "is not signed" in caught.value.details()
     assert not limits(given).exists()
+    assert agent.notes.hopeless == ["default/a"], "the next pod need not wait for it"
 
 
 async def test_restart_and_removal(node):

@@ -1,0 +1,79 @@
+"""A runtime that drops CDI names: in serial mode each container has its slice all the same, and none is unlimited."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from hami_core.demo.stage import GpuNode, Stage
+from tests.integration.bed import all_end, container, pod, wrong_slices
+
+PODS = 12
+NO_CDI = {"cdi": False, "seed": 1, "resync_seconds": 1.0}
+MODE = "hami.io/agent-mode"
+
+
+def crowd(seed: int) -> list[dict]:
+    """Pods of different sizes: init containers, sidecars, two cards, and neighbours that ask for nothing."""
+    rng = random.Random(seed)
+    sizes = iter(rng.sample(range(700, 9000), 4 * PODS))
+    pods = []
+    for number in range(PODS):
+        main = [container("main", next(sizes), 2 if number % 4 == 1 else 1)]
+        init = []
+        if number % 3 == 0:
+            init.append(container("init", next(sizes)))
+        if number % 4 == 2:
+            sidecar = container("side", next(sizes), command=["cuda-probe", "look", "60"])
+            init.append(sidecar | {"restartPolicy": "Always"})
+        if number % 4 == 3:
+            main.append(container("second", next(sizes)))
+        if number % 5 == 0:
+            main.insert(0, container("plain", None))
+        pods.append(pod(f"p{number:02d}", main, init))
+    return pods
+
+
+async def mode(stage: Stage) -> str:
+    """The mode the node's agent has told the scheduler."""
+    node = await stage.call("GET", "/api/v1/nodes/n1")
+    return node["metadata"]["annotations"].get(MODE, "")
+
+
+async def submit_and_check(stage: Stage, pods: list[dict]) -> None:
+    await asyncio.gather(*(stage.submit(entry) for entry in pods))
+    left = await all_end(stage, {entry["metadata"]["name"] for entry in pods}, 50)
+    assert not left, left
+    assert not await wrong_slices(stage, pods)
+
+
+@pytest.mark.timeout(240)
+async def test_each_container_has_exactly_its_own_slice_without_cdi(short):
+    node = GpuNode("n1", "a100x4", split=20)
+    async with Stage(short / "always", [node], kubelet=NO_CDI, agent=["--serial=always"]) as stage:
+        assert await mode(stage) == "serial"
+        await submit_and_check(stage, crowd(1))
+        assert not list(stage.cluster.node("n1").cdi_dir.iterdir()), "no specification is written"
+        phases = {p["metadata"]["annotations"]["hami.io/bind-phase"] for p in (await stage.pods()).values()}
+        assert phases == {"success"}
+
+
+@pytest.mark.timeout(240)
+async def test_auto_finds_out_and_no_container_has_a_card_until_it_did(short):
+    node = GpuNode("n1", "a100x4", split=20)
+    flags = ["--serial=auto", "--reconcile-interval=0.5"]
+    async with Stage(short / "auto", [node], kubelet=NO_CDI, agent=flags) as stage:
+        assert await mode(stage) == "cdi"
+        look = ["sh", "-c", "ls /dev/nvidia0 /dev/nvidiactl /usr/local/vgpu/limits; exec sleep 60"]
+        await stage.submit(pod("first", [container("main", 1000, command=look)]))
+        async with asyncio.timeout(20):
+            while await mode(stage) != "serial":
+                await asyncio.sleep(0.1)
+        seen = await stage.log("first", "main")
+        assert seen.count("cannot access") == 3, f"no card, no limits: {seen}"
+        await submit_and_check(stage, crowd(2))
+        await stage.restart("agent:n1")
+        await submit_and_check(stage, [pod("again", [container("main", 1234)])])
+        assert await mode(stage) == "serial", "what was learnt is kept"
