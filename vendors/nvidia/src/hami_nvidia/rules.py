@@ -26,13 +26,13 @@ VGPU_MODE: Final = "nvidia.com/vgpu-mode"
 CAPABILITIES: Final = {
     Capability.SHARING: Grade(Support.FULL),
     Capability.MEMORY_LIMIT: Grade(Support.FULL),
-    Capability.CORE_LIMIT: Grade(Support.PARTIAL, "limits are handed over; the controller is being built"),
+    Capability.CORE_LIMIT: Grade(Support.PARTIAL, "booked and handed to the container; enforcing it is planned"),
     Capability.PERCENT_MEMORY: Grade(Support.FULL),
     Capability.TYPE_SELECTORS: Grade(Support.FULL),
     Capability.UUID_SELECTORS: Grade(Support.FULL),
     Capability.NUMA_BINDING: Grade(Support.FULL),
     Capability.TOPOLOGY: Grade(Support.FULL),
-    Capability.HARDWARE_PARTITIONS: Grade(Support.PARTIAL, "MIG is placed; instances are made by the node side"),
+    Capability.HARDWARE_PARTITIONS: Grade(Support.PARTIAL, "MIG is placed; making instances on the node is planned"),
     Capability.QUOTA: Grade(Support.FULL),
     Capability.NODE_AGENT: Grade(Support.FULL),
 }
