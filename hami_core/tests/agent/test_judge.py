@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,6 +86,8 @@ def test_whole_devices():
     twice = claim("a", held(INIT, 1000, 100), held(APP, 1000, 100))
     assert not is_whole(slices, twice, [], CARDS)
     assert not is_whole((), whole, [], CARDS)
+    scaled = {"c0": replace(CARD, cores=200)}
+    assert not is_whole(slices, whole, [], scaled)
 
 
 def test_who_comes_first():

@@ -63,6 +63,7 @@ def test_what_node_plugins_write_later_is_outside():
         {keys.NODE: "n2"},
         {keys.NVIDIA_ALLOCATED: "GPU-a,NVIDIA,2,1:;"},
         {keys.NVIDIA_ALLOCATED: None},
+        {keys.NVIDIA_ALLOCATED: None, "hami.io/other-devices-allocated": ANNOTATIONS[keys.NVIDIA_ALLOCATED]},
         {"hami.io/other-devices-allocated": "x,Y,1,1:;"},
         {"odd.io/slices": "y"},
         {keys.MIG_ALLOCATIONS: ""},
@@ -100,8 +101,16 @@ statements = st.builds(
 )
 
 
-@given(statements, statements)
-def test_different_statements_have_different_bytes(one, two):
+@given(st.text("a1", min_size=1, max_size=8), st.data())
+def test_no_two_statements_share_their_bytes(text, data):
+    """The same characters cut into fields in two ways: what a signature without lengths would not tell apart."""
+
+    def cut():
+        ends = sorted(data.draw(st.lists(st.integers(0, len(text)), min_size=4, max_size=4)))
+        uid, node, planned, key, value = (text[i:j] for i, j in zip([0, *ends], [*ends, len(text)], strict=True))
+        return SignedStatement(uid, node, {key: value}, planned, epoch=1)
+
+    one, two = cut(), cut()
     assert (one.canonical() == two.canonical()) == (one == two)
 
 
@@ -115,6 +124,17 @@ def test_no_other_text_verifies(text):
     with contextlib.suppress(WireError):
         assert signature.verify([PUBLIC], text, statement(ANNOTATIONS)) == 4
         assert text == SIGNED
+
+
+def test_an_epoch_is_at_most_a_signed_64_bit_number():
+    largest = signature.sign(PRIVATE, statement(ANNOTATIONS, epoch=signature.MAX_EPOCH))
+    assert signature.verify([PUBLIC], largest, statement(ANNOTATIONS)) == signature.MAX_EPOCH
+    beyond = largest.replace(str(signature.MAX_EPOCH), str(signature.MAX_EPOCH + 1))
+    assert signature.epoch_of(beyond) == -1
+    with pytest.raises(WireError, match="malformed"):
+        signature.verify([PUBLIC], beyond, statement(ANNOTATIONS))
+    with pytest.raises(WireError, match="out of range"):
+        signature.sign(PRIVATE, statement(ANNOTATIONS, epoch=signature.MAX_EPOCH + 1))
 
 
 def test_one_signature_has_one_text():
