@@ -52,7 +52,10 @@ def test_help_imports_nothing_heavy():
 def test_every_file_the_documents_name_exists():
     missing = []
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
-        for name in re.findall(r"`((?:docs|contrib|hami_core|interpose|vendors|tests)/[\w./-]+)`", page.read_text()):
-            if not (ROOT / name).exists():
+        for name in re.findall(
+            r"`((?:docs|contrib|hami_core|interpose|vendors|tests/(?:integration|bench|vectors))/[\w./-]+)`",
+            page.read_text(),
+        ):
+            if "NNNN" not in name and not (ROOT / name).exists():
                 missing.append(f"{page.relative_to(ROOT)}: {name}")
     assert not missing

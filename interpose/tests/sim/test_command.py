@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
-
-PYTHON = Path(__file__).resolve().parents[2] / "python"
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    env = os.environ | {"PYTHONPATH": str(PYTHON)}
     line = [sys.executable, "-m", "hami_interpose", "sim", *map(str, arguments)]
-    return subprocess.run(line, env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(line, capture_output=True, text=True, check=False)
 
 
 COUNT = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetCount())"
