@@ -14,6 +14,7 @@ import pytest
 import hami_core
 
 ROOT = Path(__file__).parent.parent
+NAMED = re.compile(r"`((?:docs|contrib|hami_core|interpose|vendors|tests/(?:integration|bench|vectors))/[\w./-]+)`")
 DISTRIBUTIONS = ["hami-core", "hami-interpose", "hami-nvidia", "hami-ascend", "hami-cambricon"]
 HEAVY = {"aiohttp", "grpc", "kubernetes", "numpy", "pydantic_settings", "structlog", "rich", "pluggy"}
 
