@@ -136,7 +136,11 @@ class Columns:
     def _by_id(self, ask: Ask) -> np.ndarray:
         named = ask.named_ids
         ids = self.table.places if named is None else named
-        unnamed = named is not None and ask.uuid_refusal("") is not None
+        unnamed = False
+        if named is not None:
+            # Some real device that no list names stands for all of them; an empty entry of a list must match none.
+            stranger = next((device_id for device_id in self.table.places if device_id not in named), None)
+            unnamed = stranger is not None and ask.uuid_refusal(stranger) is not None
         whole = np.full((self.table.width, self.table.count.shape[0]), t.UUID if unnamed else 0, np.uint16)
         for device_id in ids:
             refused = ask.uuid_refusal(device_id) is not None

@@ -17,6 +17,10 @@ MUTEX: Final = "mutex"
 NUMA: Final = "numa"
 TOPOLOGY_AWARE: Final = "topology-aware"
 
+NODE_POLICIES: Final = frozenset({BINPACK, SPREAD})
+DEVICE_POLICIES: Final = frozenset({BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY_AWARE})
+"""The words that mean something; any others are passed over, as in HAMi."""
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyDefaults:

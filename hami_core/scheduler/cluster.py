@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hami_core.kube.port import KubeApi
-    from hami_core.model import Device, NodeFacts
+    from hami_core.model import Booking, Device, NodeFacts
     from hami_core.placement.policy import PolicyDefaults
     from hami_core.plugins import Loaded
     from hami_core.wire.signature import PublicKey
@@ -207,9 +207,38 @@ class Cluster:
         except WireError as error:
             log.warning("a pod's allocation can't be read and is not counted", pod=pod.key, error=str(error))
             return
-        if booking is not None:
-            self._see_epoch(pod)
-            self.inventory.set_pod(booking, init_done=pods.is_init_done(pod))
+        if booking is None:
+            return
+        known = self.inventory.booking(pod.uid)
+        if known is not None and known.allocation != booking.allocation and self._is_altered(old, pod, known):
+            # What was bound stays booked: the agent goes by the signature too.
+            log.warning("a pod's allocation was altered after it was bound, the change is not counted", pod=pod.key)
+            booking = known
+        self._see_epoch(pod)
+        self.inventory.set_pod(booking, init_done=pods.is_init_done(pod))
+
+    def _is_altered(self, old: Pod | None, pod: Pod, known: Booking) -> bool:
+        """Whether a change to a booked allocation is nobody's of ours. Pods never signed are HAMi's own to change."""
+        if self._is_ours(pod):
+            return False
+        if old is None or self._is_ours(old):
+            return True
+        try:
+            before = pods.booking_of(old, self.families)
+        except WireError:
+            return True
+        return before is None or before.allocation != known.allocation
+
+    def _is_ours(self, pod: Pod) -> bool:
+        """Whether a scheduler with one of our keys wrote the allocation; without keys nobody can tell."""
+        if not self._public_keys:
+            return True
+        try:
+            statement = statement_of(pod.uid, pod.metadata.annotations, self.families.values())
+            verify(self._public_keys, pod.metadata.annotations.get(keys.SIGNATURE, ""), statement)
+        except WireError:
+            return False
+        return True
 
     def _see_epoch(self, pod: Pod) -> None:
         """Remember the highest epoch; only a signature that verifies may raise it."""

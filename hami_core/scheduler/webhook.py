@@ -14,13 +14,14 @@ from hami_core.http.serve import Request, Response, text
 from hami_core.kube.objects import Pod
 from hami_core.kube.patch import diff
 from hami_core.model import ContainerSpec, Mutation, PodFacts
+from hami_core.placement.policy import DEVICE_POLICIES, NODE_POLICIES
 from hami_core.scheduler import pods
 from hami_core.scheduler.filter import wait_synced
 from hami_core.wire import keys
 from hami_core.wire.extender import decode_admission_review, encode_admission_response
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from hami_core.scheduler.cluster import Cluster
     from hami_core.wire.extender import AdmissionRequest
@@ -40,12 +41,13 @@ _document = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to one review; a refusal has a code, a permission may have a patch."""
+    """The answer to one review; a refusal has a code, a permission may have a patch and warnings for the user."""
 
     allowed: bool
     message: str = ""
     code: int = 0
     patch: tuple[Mapping[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class Webhook:
@@ -86,6 +88,7 @@ class Webhook:
             message=verdict.message,
             code=verdict.code,
             patch=verdict.patch,
+            warnings=verdict.warnings,
         )
         return Response(200, answer)
 
@@ -129,7 +132,7 @@ class Webhook:
         refusal = self._over_quota(after, namespace)
         if refusal:
             return Verdict(False, refusal, 403)
-        return Verdict(True, patch=tuple(diff(document, after)))
+        return Verdict(True, patch=tuple(diff(document, after)), warnings=tuple(_warnings(pod)) if asks else ())
 
     def _may_take(self, scheduler_name: str) -> bool:
         overwritable = self._overwrite_default and scheduler_name == "default-scheduler"
@@ -167,6 +170,17 @@ class Webhook:
         if reason is None:
             return ""
         return f"{OVER_QUOTA}: {reason.needed} asked for, {reason.available} {reason.detail}"
+
+
+def _warnings(pod: Pod) -> Iterator[str]:
+    """What is passed over as HAMi does, though nobody means it: policies that are none."""
+    for key, words in ((keys.NODE_POLICY, NODE_POLICIES), (keys.DEVICE_POLICY, DEVICE_POLICIES)):
+        text = pod.metadata.annotations.get(key, "")
+        unknown = sorted({word.strip() for word in text.split(",")} - words - {""})
+        if unknown:
+            # Warnings travel in an HTTP header: ASCII, short, no double quotes.
+            shown = ascii(unknown[0][:64]).replace('"', "'")
+            yield f"pod: annotation {key}: {shown} is no policy and is passed over (write {', '.join(sorted(words))})"
 
 
 def apply(mutation: Mutation, spec: ContainerSpec, document: dict[str, Any]) -> None:

@@ -326,3 +326,21 @@ def test_columns_follow_a_thousand_changes():
     names = made.node_names()
     assert [name for name, _ in made.filter(pod("a", 100), names, limit=1000).best] == names
     assert made.drift() == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "fits"),
+    [
+        ("nvidia.com/use-gpuuuid", ",,", False),
+        ("nvidia.com/use-gpuuuid", "nowhere,,;", False),
+        ("nvidia.com/use-gpuuuid", ",n1-0", True),
+        ("nvidia.com/nouse-gpuuuid", ",", True),
+        ("nvidia.com/nouse-gpuuuid", "nowhere,, ", True),
+        ("nvidia.com/nouse-gpuuuid", ",n1-0,n1-1", False),
+    ],
+)
+def test_empty_entries_of_id_lists_match_no_device_for_filter_and_bind_alike(key, text, fits):
+    made = inventory("n1", count=2)
+    asked = pod("a", 1000, annotations={key: text})
+    assert [name for name, _ in made.filter(asked, ["n1"]).best] == (["n1"] if fits else [])
+    assert isinstance(made.book(asked, "n1"), Allocation) is fits

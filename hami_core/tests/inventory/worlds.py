@@ -193,8 +193,8 @@ class World:
         chosen = {
             "use_type": rng.choice(["", "A100", "a100,t4", "NVIDIA", ",H100"]),
             "nouse_type": rng.choice(["", "", "T4", "h100,L40"]),
-            "use_uuid": rng.choice(["", ",".join(rng.sample(ids, min(len(ids), 6)))]),
-            "nouse_uuid": rng.choice(["", ",".join(rng.sample(ids, min(len(ids), 3)))]),
+            "use_uuid": rng.choice(["", ",".join(rng.sample([*ids, ""], min(len(ids), 6)))]),
+            "nouse_uuid": rng.choice(["", ",", ",".join(rng.sample(ids, min(len(ids), 3)))]),
             "mode": rng.choice(["", "", "hami-core", "mig", "hami-core,mig"]),
         }
         return {key: value for key, value in chosen.items() if value}

@@ -114,6 +114,12 @@ class Scene:
             return str(error)
         raise AssertionError(f"admitted: {json.dumps(body)}")
 
+    async def warned(self, body: dict[str, Any]) -> list[str]:
+        """Submit a pod; the warnings the server passes on."""
+        async with self.stage.session.post(PODS, json=body) as answer:
+            assert answer.status == 201, await answer.text()
+            return answer.headers.getall("Warning", [])
+
     async def delete(self, *names: str) -> None:
         """Delete pods at once and wait until they are gone."""
         for name in names:

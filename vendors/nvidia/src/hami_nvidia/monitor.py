@@ -27,6 +27,10 @@ ZONE: Final = {"zone": "vGPU"}
 REGION_FILE: Final = "vgpu.cache"
 _HOST_MEMORY: Final = ("hami_host_gpu_memory_used_bytes", "Device memory in use on the card, by NVML")
 _HOST_UTIL: Final = ("hami_host_gpu_utilization_ratio", "Percent of time a kernel ran on the card (0 to 100)")
+_DENIAL: Final = (
+    "hami_vgpu_last_denial_time_seconds",
+    "When the container was last refused memory, by the reason: over its limit, or a damaged limits file or region",
+)
 _HOST_MEMORY_UTIL: Final = (
     "hami_host_gpu_memory_controller_utilization_ratio",
     "Percent of time the card's memory was read or written (0 to 100)",
@@ -75,23 +79,37 @@ def _legacy_host(card: Card, usage: Usage, node: str) -> Iterator[Sample]:
 
 
 def container_samples(
-    records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str], *, legacy: bool = False
+    records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str], told: set[str], *, legacy: bool = False
 ) -> list[Sample]:
     """What the containers hold, from their regions.
 
     A region that can't be read has no samples but one that says so; a container without one (whole cards) has none.
+
+    Args:
+        records: Live containers by record id.
+        region_dirs: Their regions' host folders.
+        told: Records whose region's damage is logged already; brought up to date here.
+        legacy: Also HAMi's old names.
     """
     found: list[Sample] = []
+    told &= records.keys()
     for record_id, ref in sorted(records.items()):
         labels = ZONE | {"namespace": ref.namespace, "pod": ref.pod, "container": ref.container}
         try:
             region = _read(Path(region_dirs[record_id]) / REGION_FILE) if record_id in region_dirs else None
         except (RegionError, OSError) as error:
-            log.warning("a container's region can't be read", record=record_id, error=str(error))
+            if record_id not in told:
+                log.warning("a container's region can't be read", record=record_id, error=str(error))
+            told.add(record_id)
             found.append(Sample("hami_vgpu_region_unreadable", labels, 1.0, "1: the container's region is no region"))
             continue
+        told.discard(record_id)
         if region is not None:
             found += _of_region(region, labels)
+            if region.reason:
+                found.append(
+                    Sample(_DENIAL[0], labels | {"reason": region.reason}, float(region.reason_time), _DENIAL[1])
+                )
             found += _legacy(region, ref) if legacy else ()
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ class NvidiaNode(Nvidia):
         self._cards: dict[str, Card] = {}
         self._driver: driver_files.DriverFiles | None = None
         self._interposer: container_edits.Interposer | None = None
+        self._damaged: set[str] = set()
         policy = XidPolicy.parse(self.settings.disable_health_checks, self.settings.enable_health_checks)
         self._health = HealthWatch(self.nvml, policy, self.settings.xid_recovery_s, clock)
 
@@ -221,15 +223,15 @@ class NvidiaNode(Nvidia):
         legacy = self.settings.legacy_metrics
         return [
             *monitor.host_samples(self.nvml, cards, self.settings.node_name, legacy=legacy),
-            *monitor.container_samples(records, region_dirs, legacy=legacy),
+            *monitor.container_samples(records, region_dirs, self._damaged, legacy=legacy),
         ]
 
 
 def _install(path: Path, content: bytes, mode: int) -> None:
-    """Put a file there whole, unless it is there already with this content."""
+    """Put a file there whole, unless it is there already with this content. Containers may be prepared in parallel."""
     if path.is_file() and path.read_bytes() == content:
         return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     with temporary.open("wb") as file:
         file.write(content)
         os.fchmod(file.fileno(), mode)

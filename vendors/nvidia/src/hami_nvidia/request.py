@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 NUMA_BIND: Final = "nvidia.com/numa-bind"
 """Pod annotation, a boolean in Go's spellings: all devices of a container on one NUMA node. Anything else is off."""
 
+LOWEST_PRIORITY: Final = 9
+"""Priorities go from 0, high, to 9."""
+
 WHOLE_CARD: Final = 100
 """Percent of one card's compute."""
 
@@ -71,7 +74,8 @@ def _environment(container: ContainerSpec, config: NvidiaConfig) -> list[tuple[s
     env: list[tuple[str, str]] = []
     priority = container.limits.get(config.resource_priority_name) if config.resource_priority_name else None
     if priority is not None:
-        value = parse_amount(priority, where=f"container {container.name}", field=config.resource_priority_name)
+        where = f"container {container.name}"
+        value = parse_amount(priority, where=where, field=config.resource_priority_name, maximum=LOWEST_PRIORITY)
         env.append(("CUDA_TASK_PRIORITY", str(value)))
     if config.gpu_core_policy not in {"", "default"}:
         env.append(("GPU_CORE_UTILIZATION_POLICY", config.gpu_core_policy))

@@ -1,0 +1,169 @@
+"""What users write wrong is refused at admission with container, resource, value and fix, or runs as documented."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.bed import all_end, booked, container, pod, seen, wrong_slices
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
+
+COUNT, MEMORY, PERCENT = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
+CORES, PRIORITY = "nvidia.com/gpucores", "nvidia.com/priority"
+
+AMOUNTS = [
+    (COUNT, -1, "-1 is negative", "write a whole number from 0 up"),
+    (COUNT, "1.5", "'1.5' is not a whole number", "write 2"),
+    (COUNT, 0.5, "'0.5' is not a whole number", "write 1"),
+    (COUNT, "500m", "'500m' is not a whole number", "write 1"),
+    (COUNT, "1Gi", "'1Gi' has a unit", "write a plain whole number"),
+    (COUNT, "99999999999", "99999999999 is above the largest amount 2147483647", "ask for less"),
+    (COUNT, "1e40", "1e40 is above the largest amount", "ask for less"),
+    (MEMORY, "-3000", "-3000 is negative", "write a whole number from 0 up"),
+    (MEMORY, "3000.5", "'3000.5' is not a whole number", "write 3001"),
+    (MEMORY, "16Gi", "'16Gi' has a unit", "in MiB that is 16384"),
+    (MEMORY, "9223372036854775807", "is above the largest amount 2147483647", "ask for less"),
+    (MEMORY, "1E", "1E is above the largest amount", "ask for less"),
+    (PERCENT, 101, "101", "write the share of each card's memory in percent"),
+    (PERCENT, -1, "-1", "write the share of each card's memory in percent"),
+    (PERCENT, "50.5", "'50.5' is not a whole number", "write 51"),
+    (CORES, -10, "-10 is negative", "write a whole number from 0 up"),
+    (CORES, "33.3", "'33.3' is not a whole number", "write 34"),
+    (PRIORITY, -1, "-1 is negative", "write a whole number from 0 up"),
+    (PRIORITY, 10, "10 is above the largest amount 9", "ask for less"),
+]
+
+
+def asking(name, limits, *, init=False, **annotations):
+    """A pod whose second container asks for these limits."""
+    culprit = {"name": "culprit", "image": "x", "command": ["true"], "resources": {"limits": limits}}
+    body = pod(name, [container("plain", None)])
+    body["spec"]["initContainers" if init else "containers"] = [
+        *body["spec"].get("initContainers" if init else "containers", []),
+        culprit,
+    ]
+    body["metadata"]["annotations"] = {key.replace("__", "/"): value for key, value in annotations.items()}
+    return body
+
+
+async def test_amounts_that_make_no_sense_are_refused_with_container_resource_value_and_fix(well):
+    for init in (False, True):
+        for resource, value, problem, fix in AMOUNTS:
+            limits = {COUNT: 1, MEMORY: 1000} | {resource: value}
+            words = await well.refused(asking("odd", limits, init=init))
+            for part in ("container culprit", resource, problem, fix):
+                assert part in words, f"{resource}: {value}: {words}"
+
+
+async def test_zero_devices_is_a_pod_without_devices(well):
+    body = asking("zero", {COUNT: 0, MEMORY: 1000})
+    body["spec"]["schedulerName"] = "hami-scheduler"
+    await well.stage.submit(body)
+    assert not await all_end(well.stage, {"zero"}, 20)
+    now = (await well.stage.pods())["zero"]
+    assert not [key for key in now["metadata"].get("annotations", {}) if key.startswith("hami.io/")]
+    await well.delete("zero")
+
+
+async def test_more_than_any_card_has_waits_with_the_amounts(well):
+    for name, limits, reason, words in [
+        ("huge", {COUNT: 1, MEMORY: 2_000_000_000}, "FilteringFailed", "container culprit needs 2000000000 MiB"),
+        ("many", {COUNT: 2_000_000_000, MEMORY: 1}, "FailedScheduling", "Insufficient nvidia.com/gpu"),
+    ]:
+        await well.stage.submit(asking(name, limits))
+        await well.told(name, reason, words)
+    await well.delete("huge", "many")
+
+
+async def test_unknown_resources_are_nobodys_and_say_so(well):
+    await well.stage.submit(asking("unknown", {COUNT: 1, MEMORY: 1000, "nvidia.com/gpumen": 5}))
+    await well.told("unknown", "FailedScheduling", "Insufficient nvidia.com/gpumen")
+    await well.delete("unknown")
+
+
+async def test_one_hundred_containers(well):
+    sizes = {f"c{number}": 1000 + number for number in range(0, 100, 12)}
+    crowd = [container(f"c{number}", sizes.get(f"c{number}")) for number in range(100)]
+    body = pod("hundred", crowd)
+    await well.stage.submit(body)
+    assert not await all_end(well.stage, {"hundred"}, 60)
+    assert not await wrong_slices(well.stage, [body])
+    await well.delete("hundred")
+
+
+async def test_too_many_containers_are_refused(well):
+    words = await well.refused(pod("thousands", [container(f"c{number}", 1) for number in range(1001)]))
+    assert "spec.containers: 1001 containers, at most 1000 can be placed" in words
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("slot=1", "expected slot, core, and memory weights"),
+        ("slot=1,core=x,memory=1", '"core" weight must be an integer'),
+        ("slot=-1,core=1,memory=1", '"slot" weight must not be negative'),
+        ("slot=1,core=1,memory=99999999999999999999", '"memory" weight must be an integer'),
+        ("slot=1,core=1,speed=1", 'unknown weight "speed"'),
+        ("\u0000\u0001,,,", "expected slot, core, and memory weights"),
+    ],
+)
+async def test_malformed_weights_are_refused(scene, text, problem):
+    body = asking("weights", {COUNT: 1, MEMORY: 1000})
+    body["metadata"]["annotations"]["hami.io/device-scoring-weights"] = text
+    words = await scene.refused(body)
+    assert "hami.io/device-scoring-weights" in words
+    assert problem.replace('"', '\\"') in words
+    assert "write for example" in words
+
+
+async def test_unknown_policies_are_passed_over_with_a_warning(well):
+    body = pod("policies", [container("main", 1234)])
+    body["metadata"]["annotations"] = {
+        "hami.io/gpu-scheduler-policy": "fastest;binpack",
+        "hami.io/node-scheduler-policy": "binpak",
+    }
+    warnings = await well.warned(body)
+    assert any("hami.io/gpu-scheduler-policy" in w and "'fastest;binpack'" in w and "binpack" in w for w in warnings)
+    assert any("hami.io/node-scheduler-policy" in w and "'binpak'" in w and "spread" in w for w in warnings)
+    assert not await all_end(well.stage, {"policies"}, 20)
+    assert not await wrong_slices(well.stage, [body])
+    await well.delete("policies")
+
+
+async def test_known_policies_give_no_warning(scene):
+    body = pod("policies", [container("main", 1234)])
+    body["metadata"]["annotations"] = {
+        "hami.io/gpu-scheduler-policy": "binpack, numa",
+        "hami.io/node-scheduler-policy": "spread",
+    }
+    assert not await scene.warned(body)
+    assert not await all_end(scene.stage, {"policies"}, 20)
+    await scene.delete("policies")
+
+
+async def test_selections_that_match_nothing_wait_with_the_reason(well):
+    selections = {
+        "by-id": ({"nvidia.com/use-gpuuuid": ",,;;'../../etc\u0000\u202e" * 1000}, "excluded by the ids the pod names"),
+        "by-type": ({"nvidia.com/use-gputype": "[[[{{{***"}, "of a model or mode the pod does not take"),
+        "by-mode": ({"nvidia.com/vgpu-mode": "warp"}, "of a model or mode the pod does not take"),
+    }
+    for name, (chosen, _) in selections.items():
+        body = pod(name, [container("main", 1000)])
+        body["metadata"]["annotations"] = chosen
+        await well.stage.submit(body)
+    for name, (_, words) in selections.items():
+        await well.told(name, "FilteringFailed", "no available node", "container main", words)
+    await well.delete(*selections)
+
+
+async def test_exclusions_of_nothing_that_exists_exclude_nothing(well):
+    body = pod("odd-lists", [container("main", 1500)])
+    body["metadata"]["annotations"] = {
+        "nvidia.com/nouse-gpuuuid": ",GPU-nowhere,, ,\u00e9\u00e8",
+        "nvidia.com/numa-bind": "maybe",
+    }
+    await well.stage.submit(body)
+    assert not await all_end(well.stage, {"odd-lists"}, 20)
+    slices = booked((await well.stage.pods())["odd-lists"])
+    assert await seen(well.stage, "odd-lists", "main") == slices["main"]
+    await well.delete("odd-lists")
