@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 import ssl
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import aiohttp
 import orjson
 
+from hami_core.errors import WireError
+from hami_core.wire import extender as wire
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hami_core.sim.resources import Object
+
+T = TypeVar("T")
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -74,25 +81,25 @@ class Extender:
         parts = [(c.get("resources") or {}).get(p) or {} for c in containers for p in ("requests", "limits")]
         return not self._managed or any(self._managed & part.keys() for part in parts)
 
-    async def _send(self, verb: str, body: Object) -> Any:  # noqa: ANN401 - JSON
+    async def _ask(self, verb: str, body: bytes, decode: Callable[[bytes], T]) -> T:
         url = f"{self.url}/{self._verbs[verb].strip('/')}"
         try:
             headers = {"Content-Type": "application/json"}
-            data = orjson.dumps(body)
             async with self._session.post(
-                url, data=data, headers=headers, timeout=self._timeout, ssl=self._trust
+                url, data=body, headers=headers, timeout=self._timeout, ssl=self._trust
             ) as answer:
                 content = await answer.read()
                 if answer.status != 200:
                     raise ExtenderError(f"failed {verb} with extender at URL {self.url}, code {answer.status}")
-                return orjson.loads(content)
-        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
+                return decode(content)
+        except (aiohttp.ClientError, TimeoutError, WireError) as error:
             raise ExtenderError(f'Post "{url}": {type(error).__name__}: {error}') from error
 
-    def _args(self, pod: Object, nodes: dict[str, Object], names: list[str]) -> Object:
+    def _args(self, pod: Object, nodes: dict[str, Object], names: list[str]) -> bytes:
         if self._by_name:
-            return {"Pod": pod, "Nodes": None, "NodeNames": names}
-        return {"Pod": pod, "Nodes": {"metadata": {}, "items": [nodes[n] for n in names]}, "NodeNames": None}
+            return wire.encode_filter_args(orjson.dumps(pod), names=names)
+        listed = {"metadata": {}, "items": [nodes[n] for n in names]}
+        return wire.encode_filter_args(orjson.dumps(pod), nodes=orjson.dumps(listed))
 
     async def filter(self, pod: Object, nodes: dict[str, Object], names: list[str]) -> Filtered:
         """Asks which of the named nodes are left.
@@ -100,14 +107,13 @@ class Extender:
         Raises:
             ExtenderError: No usable answer.
         """
-        answer = _folded(await self._send("filter", self._args(pod, nodes, names)))
-        if answer.get("error"):
-            raise ExtenderError(str(answer["error"]))
-        failed = {**(answer.get("failednodes") or {}), **(answer.get("failedandunresolvablenodes") or {})}
-        if self._by_name and answer.get("nodenames") is not None:
-            left = list(answer["nodenames"])
-        elif answer.get("nodes") is not None:
-            left = [n["metadata"]["name"] for n in answer["nodes"].get("items") or []]
+        answer = await self._ask("filter", self._args(pod, nodes, names), wire.decode_filter_result)
+        if answer.error:
+            raise ExtenderError(answer.error)
+        if self._by_name and answer.names is not None:
+            left = answer.names
+        elif answer.nodes is not None:
+            left = [n["metadata"]["name"] for n in orjson.loads(answer.nodes).get("items") or []]
         else:
             left = []
         unknown = [n for n in left if n not in nodes]
@@ -115,7 +121,7 @@ class Extender:
             raise ExtenderError(
                 f'extender "{self.url}" claims a filtered node "{unknown[0]}" which is not found in the input node list'
             )
-        return Filtered(left, failed)
+        return Filtered(left, {**answer.failed, **answer.unresolvable})
 
     async def prioritize(self, pod: Object, nodes: dict[str, Object], names: list[str]) -> dict[str, int]:
         """Asks for scores, whole numbers 0 to 10 by node.
@@ -123,13 +129,8 @@ class Extender:
         Raises:
             ExtenderError: No usable answer.
         """
-        answer = await self._send("prioritize", self._args(pod, nodes, names))
-        scores: dict[str, int] = {}
-        for entry in map(_folded, answer or []):
-            if not isinstance(entry.get("score"), int) or isinstance(entry.get("score"), bool):
-                raise ExtenderError(f"json: cannot unmarshal score {entry.get('score')!r} into a whole number")
-            scores[entry["host"]] = entry["score"]
-        return scores
+        answer = await self._ask("prioritize", self._args(pod, nodes, names), wire.decode_priorities)
+        return {entry.host: entry.score for entry in answer}
 
     async def bind(self, pod: Object, node: str) -> None:
         """Has the extender bind.
@@ -138,17 +139,10 @@ class Extender:
             ExtenderError: It did not.
         """
         meta = pod["metadata"]
-        body = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"], "Node": node}
-        answer = _folded(await self._send("bind", body))
-        if answer.get("error"):
-            raise ExtenderError(str(answer["error"]))
-
-
-def _folded(answer: Any) -> Object:  # noqa: ANN401 - JSON
-    """Keys in lower case: Go decodes these structs without regard to case."""
-    if not isinstance(answer, dict):
-        raise ExtenderError(f"json: cannot unmarshal {type(answer).__name__} into an object")
-    return {str(k).lower(): v for k, v in answer.items()}
+        body = wire.encode_binding_args(wire.BindingArgs(meta["name"], meta["namespace"], meta["uid"], node))
+        error = await self._ask("bind", body, wire.decode_error)
+        if error:
+            raise ExtenderError(error)
 
 
 def _trust(config: Object) -> ssl.SSLContext | bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hami_core.sim.client import CallError, Client
 from hami_core.sim.extender import Extender, ExtenderError, seconds
-from hami_core.sim.quantity import parse, requests
+from hami_core.sim.quantity import amounts, requests
 from hami_core.sim.resources import Object, now
 from hami_core.sim.waiting import Queue, Waiting
 
@@ -181,7 +181,7 @@ class Scheduler:
         return reasons or self._resources(pod, node, there)
 
     def _resources(self, pod: Object, node: Object, there: list[Object]) -> list[str]:
-        free = _quantities((node.get("status") or {}).get("allocatable") or {})
+        free = amounts((node.get("status") or {}).get("allocatable"))
         if len(there) + 1 > free.get("pods", Fraction(110)):
             return ["Too many pods"]
         needs = {k: v for k, v in requests(pod).items() if v and k not in self._ignored}
@@ -248,10 +248,6 @@ class Scheduler:
 
 def _path(pod: Object) -> str:
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
-
-
-def _quantities(found: Object) -> dict[str, Fraction]:
-    return {k: parse(v) for k, v in found.items()}
 
 
 def _differs(old: Object, new: Object, parts: tuple[str, ...]) -> bool:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 
-import pytest
-
 from hami_core.sim import Cluster, NodeSpec
-from hami_core.sim.quantity import parse, requests
+from hami_core.sim.quantity import requests
 from hami_core.sim.waiting import Queue
 
 GPU = {"name": "c", "command": ["/bin/sleep", "60"], "resources": {"limits": {"example.test/gpu": "1"}}}
@@ -188,19 +186,6 @@ async def test_queue_forgets_no_event_that_came_during_an_attempt() -> None:
     queue.move_all()
     queue.failed(waiting, before, unschedulable=True)
     assert (await queue.pop()).attempts == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("1", 1), ("500m", 0.5), ("2Ki", 2048), ("1e3", 1000), ("0.5", 0.5), ("3k", 3000)]
-)
-def test_quantities(text, value) -> None:
-    assert parse(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "x", "1.2.3", "1 Gi", "--1", "1e", "0x10"])
-def test_malformed_quantities(text) -> None:
-    with pytest.raises(ValueError, match="is not a quantity"):
-        parse(text)
 
 
 def test_init_containers_and_sidecars_count_as_kubernetes_counts_them() -> None:
