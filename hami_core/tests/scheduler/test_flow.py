@@ -7,10 +7,13 @@ import json
 
 import pytest
 
+from hami_core import Family, Resources, hookimpl
 from hami_core.tests.kube.apiserver import Fault
 from hami_core.tests.kube.apiserver import pod as plain_pod
-from hami_core.tests.scheduler.vendor import ALLOCATED, FAMILY, TO_ALLOCATE, node, pod
+from hami_core.tests.scheduler.conftest import load
+from hami_core.tests.scheduler.vendor import ALLOCATED, FAMILY, TO_ALLOCATE, Acme, node, pod
 from hami_core.wire import keys
+from hami_core.wire.node import decode_devices_json
 from hami_core.wire.signature import statement_of, verify
 
 
@@ -278,6 +281,49 @@ async def test_whole_nodes_are_a_dry_run(server, start):
     assert answer["FailedNodes"] == {"bare": "node unregistered"}
     assert answer["NodeNames"] is None
     assert not list(client.scheduler.cluster.inventory.holds())
+
+
+class Brittle(Acme):
+    """A second vendor on the same nodes."""
+
+    @hookimpl
+    def families(self, config):
+        return [
+            Family(
+                word="BRITTLE",
+                resources=Resources(count="brittle.com/gpu", memory="brittle.com/mem"),
+                allocated_key="hami.io/brittle-allocated",
+                register_key="brittle.com/register",
+            )
+        ]
+
+    @hookimpl
+    def register(self, node):
+        text = node.annotations.get("brittle.com/register")
+        return None if text is None else decode_devices_json(text, key="brittle.com/register", family="BRITTLE")
+
+
+async def test_a_register_that_breaks_closes_one_vendors_devices_and_leaves_the_others_open(server, start):
+    def both(brittle):
+        return node("n1", cards=1, annotations={"brittle.com/register": brittle})
+
+    devices = json.loads(node("n1", cards=1)["metadata"]["annotations"]["acme.com/register"])
+    good = json.dumps([{**device, "id": "b0"} for device in devices])
+    await server.put("nodes", both(good))
+    client = await start(loaded=load(Acme, Brittle))
+    fragile = pod("fragile")
+    fragile["spec"]["containers"][0]["resources"] = {"limits": {"brittle.com/gpu": "1", "brittle.com/mem": "5"}}
+    fragile = await server.put("pods", fragile)
+    assert (await client.filter(fragile, ["n1"]))["NodeNames"] == ["n1"]
+    await server.put("nodes", both(good[:-5]))
+    while (await client.filter(fragile, ["n1"]))["NodeNames"] is not None:
+        await asyncio.sleep(0.005)
+    sound = await server.put("pods", pod("sound"))
+    assert (await client.filter(sound, ["n1"]))["NodeNames"] == ["n1"]
+    assert await client.bind(sound, "n1") == ""
+    await server.put("nodes", both(good))
+    while (await client.filter(fragile, ["n1"]))["NodeNames"] is None:
+        await asyncio.sleep(0.005)
 
 
 async def test_a_node_whose_register_breaks_keeps_its_pods_and_takes_no_new_ones(server, start):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -280,3 +282,18 @@ def test_hamis_metrics(node, tmp_path):
         assert by_name[name][0].labels["zone"] == "vGPU"
     assert by_name["hami_vgpu_memory_limit_bytes"][0].value == 1000 * MIB
     assert [s.labels["pod"] for s in by_name["hami_vgpu_region_unreadable"]] == ["evil"]
+
+
+def test_the_first_containers_of_a_node_may_be_prepared_at_once(node, tmp_path):
+    for number in range(10):
+        made = node(library_dir=tmp_path / f"lib-{number}")
+        piece = slice_of(made.discover()[0], 1000)
+        start = threading.Barrier(8)
+
+        def prepare(piece=piece, made=made, start=start):
+            start.wait()
+            return made.allocate((piece,), ref())
+
+        with ThreadPoolExecutor(8) as pool:
+            edits = [task.result() for task in [pool.submit(prepare) for _ in range(8)]]
+        assert all(found == edits[0] for found in edits)
