@@ -502,6 +502,8 @@ class Reconciler:
         if not found:
             raise Refused(f"the pod has no container {entry.container}")
         kind, spec, own = found[0]
+        if spec.is_privileged:
+            raise Refused("it is privileged and would see every device: take securityContext.privileged away")
         slices = tuple(s for s in own.slices if s.family in words)
         if len(slices) != len(entry.slot_ids):
             raise Refused(

@@ -24,7 +24,7 @@ from hami_core.demo.parts import Part, PartError, free_port
 from hami_core.errors import ConfigError
 from hami_core.http import tls
 from hami_core.sim import Cluster, NodeSpec
-from hami_core.wire import signature
+from hami_core.wire import keys, signature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -283,6 +283,9 @@ class Stage:
             "name": "vgpu.hami.io",
             "clientConfig": {"url": f"{self.extender_url}/webhook", "caBundle": bundle},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+            "objectSelector": {
+                "matchExpressions": [{"key": keys.WEBHOOK_LABEL, "operator": "NotIn", "values": ["ignore"]}]
+            },
             "failurePolicy": "Fail",
             "sideEffects": "None",
             "admissionReviewVersions": ["v1"],

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from tests.integration.bad_input.scene import NEIGHBOUR, PODS, tenant, until
-from tests.integration.bed import ALLOCATED, all_end, booked, container, pod, seen
+from tests.integration.bed import ALLOCATED, all_end, booked, container, pod, seen, wrong_slices
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
 
@@ -76,6 +76,28 @@ async def test_a_privileged_pod_that_came_round_gets_nothing(well):
     await well.told("sly", "DevicesRefused", "container main", "it was not placed by the HAMi scheduler")
     assert await seen(well.stage, "sly", "main") is None
     await well.delete("sly")
+
+
+async def test_pods_that_the_webhook_was_told_to_ignore_are_judged_again_by_scheduler_and_agent(well):
+    def ignored(name: str, memory: object) -> dict:
+        body = pod(name, [container("main", memory)])
+        body["metadata"]["labels"] = {"hami.io/webhook": "ignore"}
+        body["spec"]["schedulerName"] = "hami-scheduler"
+        return body
+
+    forged = ignored("forged-plain", 1100)
+    forged["metadata"]["annotations"] = {ALLOCATED: "GPU-x,NVIDIA,80000,0:;", SIGNATURE: "v1:9:x:y"}
+    privileged = ignored("forged-privileged", 1200)
+    privileged["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    negative = ignored("forged-amount", -1)
+    for body in (forged, privileged, negative):
+        await well.stage.submit(body)
+    assert not await all_end(well.stage, {"forged-plain"}, 20)
+    assert not await wrong_slices(well.stage, [forged])
+    await well.told("forged-privileged", "DevicesRefused", "container main", "it is privileged")
+    assert await seen(well.stage, "forged-privileged", "main") is None
+    await well.told("forged-amount", "FilteringFailed", "container main", "nvidia.com/gpumem", "-1 is negative")
+    await well.delete("forged-plain", "forged-privileged", "forged-amount")
 
 
 async def test_an_allocation_altered_before_the_start_starts_nothing_until_it_is_as_signed(well):
