@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hami_nvidia import mig, rules, topology
+from hami_nvidia import links, mig, rules, topology
 from hami_nvidia.config import NvidiaConfig
+from hami_nvidia.nvml import Card as GpuCard
+from hami_nvidia.nvml import Link
 
 from hami_core.model import Allocation, DeviceKind, MigPlacement, MigProfile, Request, Weights
 from hami_core.placement import Card, Plan, device_policy, device_score, node_score, place
@@ -108,26 +110,44 @@ def test_topology(case: Case) -> None:
         assert sorted(picked) == sorted(case["pick_set"])
 
 
+LEVELS = {
+    "P2PLinkSameBoard": 0,
+    "P2PLinkSingleSwitch": 10,
+    "P2PLinkMultiSwitch": 20,
+    "P2PLinkHostBridge": 30,
+    "P2PLinkSameCPU": 40,
+    "P2PLinkCrossCPU": 50,
+}
+"""NVML's topology level (``nvmlGpuTopologyLevel_t``) behind each of HAMi's words."""
+NUMBERS = {"Single": 1, "Two": 2, "Three": 3, "Four": 4, "Five": 5, "Six": 6}
+
+
 @pytest.mark.parametrize("case", cases("topology_pair_score"))
 def test_pair_score(case: Case) -> None:
     if "points" in case:
         points = dict(case["points"])
-        assert points.pop("NVLINK_per_link") == topology.NVLINK_POINTS
-        assert points.pop("NVLINK_max_links") == topology.MAX_NVLINKS
-        assert points == topology.PCIE_POINTS
+        assert points.pop("NVLINK_per_link") == links.NVLINK_POINTS
+        assert points.pop("NVLINK_max_links") == links.MAX_NVLINKS
+        assert {LEVELS[path]: number for path, number in points.items()} == links.PCIE_POINTS
         return
-    score = topology.pair_score(
-        [_points(link) for link in case["links_ab"]], [_points(link) for link in case["links_ba"]]
-    )
-    assert score == (case["score"], case["asymmetric"])
+    paths = [LEVELS[link] for link in case["links_ab"] if link in LEVELS]
+    scores, uneven = _scored({(0, 1): _nvlinks(case["links_ab"]), (1, 0): _nvlinks(case["links_ba"])}, *paths)
+    assert scores["gpu0"]["gpu1"] == scores["gpu1"]["gpu0"] == case["score"]
+    assert bool(uneven) is case["asymmetric"]
 
 
-def _points(link: str) -> int:
-    numbers = {"Single": 1, "Two": 2, "Three": 3, "Four": 4, "Five": 5, "Six": 6}
-    for word, number in numbers.items():
-        if link.startswith(word) and "NVLINK" in link:
-            return topology.link_points("", number)
-    return topology.link_points(link, 0)
+def _nvlinks(names: list[str]) -> int:
+    return sum(number for name in names for word, number in NUMBERS.items() if name.startswith(word + "NVLINK"))
+
+
+def _scored(nvlinks: dict[tuple[int, int], int], level: int = -1) -> tuple[dict[str, dict[str, int]], list[Any]]:
+    """What the node publishes for cards with these numbers of NVLinks, by direction."""
+    count = max(max(pair) for pair in nvlinks) + 1
+    cards = [GpuCard(i, f"gpu{i}", "x", i, 1, f"00000000:0{i}:00.0") for i in range(count)]
+    found: dict[str, list[Link]] = {card.uuid: [] for card in cards}
+    for (one, other), number in nvlinks.items():
+        found[f"gpu{one}"] += [Link(cards[other].bus_id, switch=False)] * number
+    return links.pair_scores(cards, lambda _one, _other: level, found)
 
 
 def _profiles() -> tuple[MigProfile, ...]:
@@ -173,7 +193,8 @@ def test_mig_request(case: Case) -> None:
     annotations = {} if case["vgpu_mode"] is None else {rules.VGPU_MODE: case["vgpu_mode"]}
     asked = Request(case["type"], 1, annotations=annotations)
     kinds = [DeviceKind("NVIDIA", "NVIDIA-A100", mode) for mode in case["device_modes"]]
-    assert any(rules.wants_mig(asked, kind, family) for kind in kinds) is case["out"]
+    taken = [kind for kind in kinds if rules.check_type(asked, kind, family) is None]
+    assert any(kind.mode == mig.MODE for kind in taken) is case["out"]
 
 
 @pytest.mark.parametrize("case", cases("node_fit_and_score"))
@@ -203,15 +224,15 @@ def test_topology_pick_of_the_vendor_tables(table: dict[str, Any]) -> None:
 
 def test_pair_scores_of_the_vendor_tables() -> None:
     points = dict(value("vendors/nvidia.pairScore"))
-    assert points.pop("perNVLink") == topology.NVLINK_POINTS
-    assert points.pop("maxNVLinks") == topology.MAX_NVLINKS
-    assert points.pop("asymmetric") == topology.pair_score([100], [])[0]
-    assert {f"P2PLink{path}": number for path, number in points.items()} == topology.PCIE_POINTS
+    assert points.pop("perNVLink") == links.NVLINK_POINTS
+    assert points.pop("maxNVLinks") == links.MAX_NVLINKS
+    uneven = points.pop("asymmetric")
+    assert _scored({(0, 1): 2, (1, 0): 1}) == ({"gpu0": {"gpu1": uneven}, "gpu1": {"gpu0": uneven}}, [("gpu0", "gpu1")])
+    assert {LEVELS[f"P2PLink{path}"]: number for path, number in points.items()} == links.PCIE_POINTS
     example = value("vendors/nvidia.pairScoreExample")
-    for pair, links in example["links"].items():
-        one, other = (f"gpu{i}" for i in pair.split("-"))
-        score = topology.link_points("", links)
-        assert example["scores"][one][other] == example["scores"][other][one] == score
+    wired = {tuple(map(int, pair.split("-"))): number for pair, number in example["links"].items()}
+    both = {pair: number for (a, b), number in wired.items() for pair in ((a, b), (b, a))}
+    assert _scored(both) == (example["scores"], [])
 
 
 def test_reason_words_of_the_vendor_tables() -> None:

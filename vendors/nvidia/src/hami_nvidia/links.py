@@ -10,10 +10,13 @@ if TYPE_CHECKING:
 
     from hami_nvidia.nvml import Card, Link
 
-LEVEL_SCORES: Final = {0: 60, 10: 50, 20: 40, 30: 30, 40: 20, 50: 10}
-"""Score by NVML's topology level: same board, one switch, several switches, host bridge, same CPU, across CPUs."""
-PER_LINK: Final = 100
-MOST_LINKS: Final = 18
+PCIE_POINTS: Final = {0: 60, 10: 50, 20: 40, 30: 30, 40: 20, 50: 10}
+"""Points of the path between two cards by NVML's topology level: same board, one switch, several switches, host
+bridge, same CPU, across CPUs. (HAMi v2.10's, as all numbers here.)"""
+NVLINK_POINTS: Final = 100
+"""Points of each NVLink."""
+MAX_NVLINKS: Final = 18
+"""More links than any card has are not believed and count nothing."""
 
 
 def pair_scores(
@@ -37,7 +40,8 @@ def pair_scores(
             uneven.append((one.uuid, other.uuid))
             score = 0
         else:
-            score = LEVEL_SCORES.get(level(one.uuid, other.uuid), 0) + PER_LINK * (there if there <= MOST_LINKS else 0)
+            nvlinks = there if there <= MAX_NVLINKS else 0
+            score = PCIE_POINTS.get(level(one.uuid, other.uuid), 0) + NVLINK_POINTS * nvlinks
         scores[one.uuid][other.uuid] = scores[other.uuid][one.uuid] = score
     return scores, uneven
 

@@ -101,8 +101,3 @@ def check_type(request: Request, kind: DeviceKind, served: Family) -> Reason | N
     if not vendorkit.mode_accepted(request.annotations.get(VGPU_MODE), kind.mode):
         return Reason(CARD_TYPE_MISMATCH, detail=f"mode {kind.mode}")
     return None
-
-
-def wants_mig(request: Request, kind: DeviceKind, served: Family) -> bool:
-    """Whether a request would be served by MIG instances on a device of this kind."""
-    return kind.mode == mig.MODE and check_type(request, kind, served) is None

@@ -1,4 +1,4 @@
-"""Choosing cards by the links between them, and what a link counts (HAMi v2.10's points)."""
+"""Choosing cards by the links between them."""
 
 from __future__ import annotations
 
@@ -13,43 +13,8 @@ if TYPE_CHECKING:
 POLICY: Final = "topology-aware"
 """Word of the device policy that asks for it."""
 
-PCIE_POINTS: Final = {
-    "P2PLinkCrossCPU": 10,
-    "P2PLinkSameCPU": 20,
-    "P2PLinkHostBridge": 30,
-    "P2PLinkMultiSwitch": 40,
-    "P2PLinkSingleSwitch": 50,
-    "P2PLinkSameBoard": 60,
-}
-"""Points of the PCIe path between two cards; each pair has exactly one."""
-
-NVLINK_POINTS: Final = 100
-"""Points of each NVLink."""
-
-MAX_NVLINKS: Final = 18
-"""More links than any card has are not believed and count nothing."""
-
 MAX_COMBINATIONS: Final = 20_000
 """Most combinations tried one by one: every choice among 16 cards. Beyond, cards are added one at a time."""
-
-
-def link_points(pcie: str, nvlinks: int) -> int:
-    """Points of one direction between two cards.
-
-    Args:
-        pcie: A key of `PCIE_POINTS`; anything else counts nothing.
-        nvlinks: Number of NVLinks between them.
-    """
-    return PCIE_POINTS.get(pcie, 0) + (NVLINK_POINTS * nvlinks if 0 < nvlinks <= MAX_NVLINKS else 0)
-
-
-def pair_score(there: Sequence[int], back: Sequence[int]) -> tuple[int, bool]:
-    """Score of a pair from the points of each link entry in both directions.
-
-    Returns:
-        (sum of the first direction, False), or (0, True) where the directions have different numbers of links.
-    """
-    return (sum(there), False) if len(there) == len(back) else (0, True)
 
 
 def choose(devices: Sequence[Device], count: int) -> tuple[int, ...]:
