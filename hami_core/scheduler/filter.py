@@ -13,12 +13,10 @@ import structlog
 
 from hami_core.errors import HamiError, WireError
 from hami_core.http.serve import Request, Response, text
-from hami_core.inventory import Inventory
 from hami_core.inventory.names import RawNames
 from hami_core.kube.objects import Node, ObjectList, Pod
 from hami_core.scheduler import pods
 from hami_core.wire.extender import decode_filter_args, encode_filter_result
-from hami_core.wire.reasons import NODE_UNREGISTERED
 
 if TYPE_CHECKING:
     from hami_core.inventory.outcome import FilterOutcome
@@ -131,23 +129,13 @@ class Filter:
         """Cluster-autoscaler's dry run: whole nodes that need not exist, no pods, nothing kept."""
         nodes = decode_nodes(args)
         raws = _raw_nodes.decode(args.nodes or b"{}").items or []
-        empty = Inventory(self._cluster.loaded.rules(), self._cluster.defaults)
-        empty.quota = self._cluster.inventory.quota
-        failed: dict[str, str] = {}
-        by_name = {}
-        for node, raw in zip(nodes, raws, strict=True):
-            facts = pods.node_facts(node)
-            found = self._cluster.loaded.register(facts).devices
-            if any(found.values()):
-                empty.set_node(facts, found)
-                by_name[facts.name] = raw
-            else:
-                failed[facts.name] = NODE_UNREGISTERED
-        outcome = empty.filter(wanted, list(by_name), limit=1)
-        failed |= dict(outcome.refused)
+        facts = [pods.node_facts(node) for node in nodes]
+        imagined = [(one, self._cluster.loaded.register(one).devices) for one in facts]
+        outcome = self._cluster.inventory.simulate(wanted, imagined)
+        by_name = {one.name: raw for one, raw in zip(facts, raws, strict=True)}
         chosen = [bytes(by_name[name]) for name, _ in outcome.best]
         listing = b'{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[' + b",".join(chosen) + b"]}"
-        return encode_filter_result(nodes=listing if chosen else None, failed=failed)
+        return encode_filter_result(nodes=listing if chosen else None, failed=dict(outcome.refused))
 
 
 async def wait_synced(cluster: Cluster, patience_s: float = SYNC_WAIT_S) -> None:
