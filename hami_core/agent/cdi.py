@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -15,7 +16,7 @@ import orjson
 from hami_core.agent import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from hami_core.model import ContainerEdits, Mount
@@ -43,7 +44,8 @@ def qualified(kind: str, name: str) -> str:
     return f"{kind}={name}"
 
 
-def own_name(kind: str, names: Iterable[str]) -> str | None:
+@lru_cache(maxsize=4096)
+def own_name(kind: str, names: tuple[str, ...]) -> str | None:
     """The one name of our kind and form among those of an answer, or None."""
     prefix = kind + "="
     own = [n[len(prefix) :] for n in names if n.startswith(prefix)]

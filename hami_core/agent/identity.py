@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -115,19 +116,32 @@ def _entry(index: int, raw: _PodEntry) -> Entry:
         if not value or "/" in value or "\0" in value or value.startswith("."):
             raise WireError(CHECKPOINT, index, f"PodDeviceEntries: {field} {value!r} is not a name")
     slots = tuple(sorted(i for ids in (raw.DeviceIDs or {}).values() for i in ids))
-    response = _response(index, raw)
-    mounts = tuple((m.container_path, m.host_path) for m in response.mounts)
-    names = tuple(d.name for d in response.cdi_devices)
-    devices = tuple(d.container_path for d in response.devices)
-    return Entry(raw.PodUID, raw.ContainerName, raw.ResourceName, slots, names, mounts, devices)
-
-
-def _response(index: int, raw: _PodEntry) -> api.ContainerAllocateResponse:
-    where = f"PodDeviceEntries: AllocResp of container {raw.ContainerName}"
     try:
-        return api.ContainerAllocateResponse.FromString(base64.b64decode(raw.AllocResp or "", validate=True))
+        answer = _answer(raw.AllocResp or "")
     except (binascii.Error, ValueError, DecodeError) as error:
+        where = f"PodDeviceEntries: AllocResp of container {raw.ContainerName}"
         raise WireError(CHECKPOINT, index, f"{where}: {error}") from error
+    return Entry(raw.PodUID, raw.ContainerName, raw.ResourceName, slots, answer.names, answer.mounts, answer.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What we look at in a stored answer of Allocate."""
+
+    names: tuple[str, ...]
+    mounts: tuple[tuple[str, str], ...]
+    devices: tuple[str, ...]
+
+
+@lru_cache(maxsize=2048)
+def _answer(text: str) -> _Answer:
+    """A stored answer; the same ones come with every version of the file."""
+    response = api.ContainerAllocateResponse.FromString(base64.b64decode(text, validate=True))
+    return _Answer(
+        names=tuple(d.name for d in response.cdi_devices),
+        mounts=tuple((m.container_path, m.host_path) for m in response.mounts),
+        devices=tuple(d.container_path for d in response.devices),
+    )
 
 
 class CheckpointReader:

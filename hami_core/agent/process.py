@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import gc
 import logging
 import os
 import signal
@@ -204,6 +205,9 @@ class Agent:
     async def _start(self) -> None:
         await asyncio.gather(*(self._discover_first(vendor) for vendor in self.vendors))
         await self.core.start()
+        # What a start leaves behind lives as long as the process; looking through it again would hold up an Allocate.
+        gc.collect()
+        gc.freeze()
         self._serving = True
 
     def _loops(self) -> Iterable[Coroutine[Any, Any, None]]:

@@ -46,6 +46,14 @@ FORGET_AFTER_S: Final = 120.0
 """The kubelet did not admit the pod this name was for."""
 ABSENT_S: Final = 30.0
 """How long a pod deleted by force keeps what it holds while the kubelet still lists it: its containers may run yet."""
+LULL_S: Final = 0.02
+"""Longest pause after a pass."""
+WRITERS: Final = 4
+"""Containers whose files are being written at once."""
+LOOK_S: Final = 0.25
+"""PreStartContainer looks again this often though nothing was heard."""
+SCAN_S: Final = 5.0
+"""Folders are searched for files that belong to nothing this often at most."""
 RETRY_S: Final = 2.0
 """A vendor's failure is tried again this often."""
 
@@ -177,6 +185,9 @@ class Reconciler:
             record=lambda pod, claim, entry, name: self._record(pod, claim, entry, name, self.holders()),
             clock=clock,
         )
+        self._writers = asyncio.Semaphore(WRITERS)
+        self._looked_at = reader.last
+        self._scan_due = float("-inf")
         self._begun = 0
         self._done = 0
 
@@ -215,8 +226,11 @@ class Reconciler:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
+                began = self._clock()
                 try:
                     await self.pass_once()
+                    # The kubelet's calls come first: a pass takes half of the time at most, and many wishes are one.
+                    await asyncio.sleep(min(self._clock() - began, LULL_S))
                 except Exception:
                     log.exception("a pass failed, it will be repeated")
                     await asyncio.sleep(0.2)
@@ -268,11 +282,12 @@ class Reconciler:
             # A pass begun before the call may have looked too early.
             if left <= 0 or (refusal.final and self._done > passes):
                 break
-            self._wake.set()
+            if self._done <= passes or self._reader.last is not self._looked_at:
+                self._wake.set()  # else what is missing is on its way, and its end is progress too
             try:
-                await asyncio.wait_for(progress.wait(), min(left, 0.25))
+                await asyncio.wait_for(progress.wait(), min(left, LOOK_S))
             except TimeoutError:
-                continue
+                self._wake.set()
         self.counters.refusals += 1
         self._tell(resource, wanted)
         raise Refused(refusal.text)
@@ -342,7 +357,8 @@ class Reconciler:
         self._begun += 1
         began = self._begun
         try:
-            entries = self._reader.read().entries
+            self._looked_at = self._reader.read()
+            entries = self._looked_at.entries
             self.checkpoint_problem = ""
         except WireError as error:
             if str(error) != self.checkpoint_problem:
@@ -559,12 +575,12 @@ class Reconciler:
         fresh = msgspec.structs.replace(record, boot_id=self._boot_id)
         try:
             if anew:  # what stands there is of another boot and must start nothing, whatever happens next
-                await asyncio.to_thread(self._specs.remove, record.name)
-            await asyncio.to_thread(self._store.write, record if record.boot_id else fresh)
+                await self._on_disk(self._specs.remove, record.name)
+            await self._on_disk(self._store.write, record if record.boot_id else fresh)
             edits = await vendor.allocate(record.slices, record.ref)
             if record.serial and self._mismatched(record, edits):
                 return
-            await asyncio.to_thread(self._write_files, fresh, edits, vendor.kind, anew=anew)
+            await self._on_disk(self._write_files, fresh, edits, vendor.kind, anew)
         except (HamiError, OSError, ValueError) as error:
             text = f"its devices can't be prepared: {error}"
             self._refusals[key] = Refusal(text, final=isinstance(error, HamiError))
@@ -588,7 +604,12 @@ class Reconciler:
             self._host.evict(pod, text)
         return bool(problem)
 
-    def _write_files(self, record: Record, edits: ContainerEdits, kind: str, *, anew: bool) -> None:
+    async def _on_disk(self, work: Callable[..., None], *arguments: object) -> None:
+        """Write in a thread, few at a time: the kubelet waits in Allocate for the loop, and threads take it turns."""
+        async with self._writers:
+            await asyncio.to_thread(work, *arguments)
+
+    def _write_files(self, record: Record, edits: ContainerEdits, kind: str, anew: bool) -> None:
         # In serial mode the limits file is what lets the container take anything, so it comes last.
         if edits.region_path:
             self._store.write_region(record, edits.region, anew=anew)
@@ -610,6 +631,13 @@ class Reconciler:
                 over = name not in named and record.pod_uid not in uids and self._pods.get(record.pod_uid) is None
                 if (over or record.gone) and name not in self._removing and name not in self._making:
                     self._removing[name] = asyncio.ensure_future(self._remove(record))
+        if self._clock() < self._scan_due:
+            return
+        self._scan_due = self._clock() + SCAN_S
+        await self._remove_strays(named)
+
+    async def _remove_strays(self, named: set[str | None]) -> None:
+        """Remove files that belong to no record; folders are read now and then, since a start waits for no one."""
         for name in await asyncio.to_thread(self._store.serial.names):
             if name not in named and name not in self.records and name not in self._given:
                 await asyncio.to_thread(self._store.serial.remove, name)
