@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -205,8 +205,9 @@ class Bind:
         served = [families[word] for word in allocation.families]
         ready = all(_agent_serves(family.capabilities) for family in served) and not serial
         phase = keys.PHASE_SUCCESS if ready else keys.PHASE_ALLOCATING
-        annotations = allocation_annotations(allocation, families, int(self._wall_clock()), phase)
-        added = self._cluster.loaded.patch_annotations(pods.facts(pod), allocation)
+        now = int(self._wall_clock())
+        annotations = allocation_annotations(allocation, families, now, phase)
+        added = self._cluster.loaded.patch_annotations(replace(pods.facts(pod), decided_at=now), allocation)
         both = annotations.keys() & added.keys()
         if both:
             raise WireError("patch_annotations", -1, f"a vendor answered keys the framework writes: {sorted(both)}")

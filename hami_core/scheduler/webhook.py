@@ -113,7 +113,7 @@ class Webhook:
     def _decide(self, pod: Pod, document: dict[str, Any], namespace: str) -> Verdict:
         if not pod.spec.containers:
             return Verdict(False, NO_CONTAINERS, 403)
-        forged = sorted(self._system_keys & pod.metadata.annotations.keys())
+        forged = sorted(k for k in pod.metadata.annotations if k in self._system_keys or keys.is_allocated_key(k))
         if forged:
             fix = "only the scheduler sets it; remove it from the pod (template)"
             return Verdict(False, f"pod: metadata.annotations: {forged[0]} is set ({fix})", 403)

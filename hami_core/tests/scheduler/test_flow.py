@@ -41,6 +41,7 @@ async def test_one_write_binds_and_carries_the_signed_allocation(server, start, 
     assert meta["annotations"][TO_ALLOCATE] == meta["annotations"][ALLOCATED]
     assert meta["annotations"][keys.BIND_PHASE] == "success"
     assert meta["annotations"]["acme.com/extra"] == held[0]
+    assert meta["annotations"]["acme.com/decided"] == meta["annotations"][keys.ASSIGNED_TIME]
     assert meta["labels"] == {keys.NODE: held[0]}
     statement = statement_of(meta["uid"], meta["annotations"], [FAMILY])
     assert verify([signing_key.public_key()], meta["annotations"][keys.SIGNATURE], statement) == 0

@@ -40,7 +40,11 @@ async def test_a_pod_without_containers_is_refused(start, containers):
     assert (response["allowed"], response["status"]["message"]) == (False, "pod has no containers")
 
 
-@pytest.mark.parametrize("key", [ALLOCATED, keys.SIGNATURE, keys.NODE, keys.MIG_ALLOCATIONS])
+OTHERS = "hami.io/dcu-devices-allocated"
+"""The allocation of a vendor that is not loaded here; its node plugin may still go by it."""
+
+
+@pytest.mark.parametrize("key", [ALLOCATED, keys.SIGNATURE, keys.NODE, keys.MIG_ALLOCATIONS, OTHERS])
 async def test_keys_only_the_system_may_set_are_refused_by_name(start, key):
     client = await start()
     response = await client.admit(pod("a", metadata={"annotations": {key: "x"}}))

@@ -40,7 +40,7 @@ class Acme:
 
     @hookimpl
     def patch_annotations(self, pod: PodFacts, allocation: Allocation) -> Mapping[str, str]:
-        return {"acme.com/extra": allocation.node}
+        return {"acme.com/extra": allocation.node, "acme.com/decided": str(pod.decided_at)}
 
 
 def node(name: str, cards: int = 2, memory: int = 10_000, **meta: Any) -> dict[str, Any]:
