@@ -49,20 +49,6 @@ class Policy:
     adopt_before: datetime | None = None
     schedulers: frozenset[str] = frozenset()
 
-    @classmethod
-    def parse(cls, text: str) -> Policy:
-        """Read ``required``, ``adopt:<RFC 3339 time>`` or ``trust:<schedulerName>[,…]``."""
-        word, _, rest = text.partition(":")
-        if word == Mode.REQUIRED and not rest:
-            return cls()
-        if word == Mode.TRUST and rest:
-            return cls(Mode.TRUST, schedulers=frozenset(name.strip() for name in rest.split(",") if name.strip()))
-        before = _time(rest) if word == Mode.ADOPT else None
-        if before is not None:
-            return cls(Mode.ADOPT, adopt_before=before)
-        fix = "required, adopt:2026-01-31T12:00:00Z or trust:hami-scheduler"
-        raise ConfigError("signature mode", f"{text!r} is none", fix)
-
 
 class Authority:
     """Turns a pod into a `Claim`, or says why its allocation does not count.

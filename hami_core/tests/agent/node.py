@@ -129,7 +129,7 @@ class Agent:
     """One life of the agent's process."""
 
     node: Node
-    policy: str = "required"
+    policy: Policy = field(default_factory=Policy)
     boot_id: str = "boot-1"
     prestart_wait_s: float = 5.0
     serial: bool = False
@@ -139,7 +139,7 @@ class Agent:
         n = self.node
         self.vendor = Vendor(n.vendor)
         self.notes = Notes()
-        authority = Authority("n1", {"ACME": FAMILY}, (KEY.public_key(),), Policy.parse(self.policy))
+        authority = Authority("n1", {"ACME": FAMILY}, (KEY.public_key(),), self.policy)
         informer = Informer(n.api, PODS)
         self.core = Reconciler(
             vendors=[self.vendor],

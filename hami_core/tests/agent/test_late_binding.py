@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
 import pytest
 
+from hami_core.agent.authority import Mode, Policy
 from hami_core.kube.port import PODS
 from hami_core.model import ContainerKind
 from hami_core.tests.agent.node import FAMILY, GPU
@@ -115,14 +117,21 @@ async def test_a_refused_pod_is_touched_when_its_reason_is_gone(node):
 
 
 async def test_unsigned_pods_of_a_trusted_scheduler_pass(node):
-    await node.up(policy="trust:hami-scheduler")
+    await node.up(policy=Policy(Mode.TRUST, schedulers=frozenset({"hami-scheduler"})))
     await node.registered()
     given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])], signed=False), "main", GPU, 1)
     await node.kubelet.prestart(given)
 
 
+async def test_unsigned_pods_of_other_schedulers_are_refused(node):
+    await node.up(policy=Policy(Mode.TRUST, schedulers=frozenset({"another-scheduler"})))
+    await node.registered()
+    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])], signed=False), "main", GPU, 1)
+    assert "is not signed" in await refusal(node, given)
+
+
 async def test_adoption_is_for_pods_made_before(node):
-    await node.up(policy="adopt:2026-02-01T00:00:00Z")
+    await node.up(policy=Policy(Mode.ADOPT, adopt_before=datetime(2026, 2, 1, tzinfo=UTC)))
     await node.registered()
     old = node.pod("old", [("main", APP, [(C0, 1)])], signed=False, created="2026-01-31T23:59:59Z")
     await node.kubelet.prestart(await node.kubelet.admit(old, "main", GPU, 1))
