@@ -24,6 +24,9 @@ Versions
     frozen.
 """
 
+# Specifications have no bodies.
+# mypy: disable-error-code="empty-body"
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
@@ -82,7 +85,7 @@ def config_model() -> type[BaseModel] | None:
 
 
 @hookspec(firstresult=True)
-def families(config: Any) -> Sequence[Family]:  # type: ignore[empty-body]  # noqa: ANN401 - the vendor's own model
+def families(config: Any) -> Sequence[Family]:  # noqa: ANN401 - the vendor's own model
     """Say what the vendor serves. Required.
 
     When: exactly once, before every other hook but `config_model`; keep what you need of ``config`` on ``self``.
@@ -295,7 +298,7 @@ def score_node(node: NodeFacts, allocation: Allocation, policy: str) -> float | 
 
 
 @hookspec
-def patch_annotations(pod: PodFacts, allocation: Allocation) -> Mapping[str, str]:  # type: ignore[empty-body]
+def patch_annotations(pod: PodFacts, allocation: Allocation) -> Mapping[str, str]:
     """Say what the vendor's node side must find on the pod besides the allocation itself. Contract hook.
 
     When: at Bind, after the devices were chosen, before the one write. The framework itself writes the families'
@@ -334,7 +337,7 @@ def lock_annotations(node: str, pod: PodFacts) -> Mapping[str, str] | None:
 
 
 @hookspec(firstresult=True)
-def discover() -> Sequence[Device]:  # type: ignore[empty-body]
+def discover() -> Sequence[Device]:
     """Find the devices of this node. Required on the node side.
 
     When: at agent start, after a driver reload and after a health change. May block up to 30 s.
@@ -348,7 +351,7 @@ def discover() -> Sequence[Device]:  # type: ignore[empty-body]
 
 
 @hookspec(firstresult=True)
-def advertise(devices: Sequence[Device]) -> Advertisement:  # type: ignore[empty-body]
+def advertise(devices: Sequence[Device]) -> Advertisement:
     """Say what to write on the node object and which slots to offer to the kubelet. Required on the node side.
 
     When: after `discover` and after each health change; written only when it changed.
@@ -364,7 +367,7 @@ def advertise(devices: Sequence[Device]) -> Advertisement:  # type: ignore[empty
 
 
 @hookspec(firstresult=True)
-def allocate(slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:  # type: ignore[empty-body]
+def allocate(slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:
     """Say what one container needs to see its slices: devices, mounts, environment, limits. Contract hook.
 
     When: once the container of a slot name is known and its allocation verified, before it starts; again for the
@@ -383,7 +386,7 @@ def allocate(slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdi
 
 
 @hookspec(firstresult=True)
-def health(devices: Sequence[Device]) -> Sequence[HealthChange]:  # type: ignore[empty-body]
+def health(devices: Sequence[Device]) -> Sequence[HealthChange]:
     """Tell how devices are now. Optional.
 
     When: every few seconds from one worker thread. May block up to 10 s.
@@ -409,7 +412,7 @@ def release(container: ContainerRef) -> None:
 
 
 @hookspec
-def metrics(records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> Sequence[Sample]:  # type: ignore[empty-body]
+def metrics(records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> Sequence[Sample]:
     """Measure devices and containers. Optional.
 
     When: at each scrape, at most once per 5 s.

@@ -58,7 +58,7 @@ def decode(kind: Any, body: bytes, verb: str) -> Any:  # noqa: ANN401 - decodes 
 def page(resource: Resource[T], body: bytes) -> Page[T]:
     """Decode a list at once; only when that fails, object by object, so that one bad object hides no other."""
     try:
-        whole = decoder(ObjectList[resource.type]).decode(body)  # type: ignore[name-defined]
+        whole = decoder(ObjectList[resource.type]).decode(body)  # type: ignore[name-defined] # a type made at run time
         items, meta, bad = tuple(whole.items or ()), whole.metadata, 0
     except msgspec.ValidationError:
         items, meta, bad = _salvage(resource, body)

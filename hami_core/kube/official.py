@@ -277,7 +277,7 @@ async def connect(
     configuration = client.Configuration()
     source = _configuration_source(kubeconfig)
     refresher = None
-    try:
+    try:  # the library's configuration has no types
         if source is None:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:

@@ -140,7 +140,7 @@ class HookCall:
         if not self.wrapped:
             try:
                 return self._hook(**dict(zip(self._argnames, args, strict=True)))
-            except BaseException as error:  # noqa: BLE001
+            except BaseException as error:  # noqa: BLE001 - as above
                 self._raise(error, args)
         return self._wrapped(args)
 
@@ -148,14 +148,14 @@ class HookCall:
         """Report an answer of the wrong type or range and return the error that stands for it."""
         return self._report(self.owner, problem, "bad answer", None, args)
 
-    def _wrapped(self, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    def _wrapped(self, args: tuple[Any, ...]) -> Any:  # noqa: ANN401 - as above
         if not hasattr(_calls, "stack"):
             _calls.stack = []
         seen = _Seen()
         _calls.stack.append(seen)
         try:
             answer = self._hook(**dict(zip(self._argnames, args, strict=True)))
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001 - as above
             self._raise(error, args)
         finally:
             _calls.stack.pop()

@@ -165,7 +165,7 @@ class _Manager(ExtensionManager[Any]):
         # stevedore's own list has lost the distribution and comes from a cache file in the user's home
         return [self._point]
 
-    def _load_one_plugin(self, ep: EntryPoint, *args: Any, **kwargs: Any) -> Extension[Any] | None:  # noqa: ANN401
+    def _load_one_plugin(self, ep: EntryPoint, *args: Any, **kwargs: Any) -> Extension[Any] | None:  # noqa: ANN401 - stevedore's
         try:
             return super()._load_one_plugin(ep, *args, **kwargs)
         except BaseException as error:

@@ -264,7 +264,7 @@ def check_families(answer: object, source: Source) -> tuple[Family, ...]:
     return families
 
 
-def _guarded(source: Source, hook: str, function: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401
+def _guarded(source: Source, hook: str, function: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - checked next
     """Call into a plugin while loading; whatever it raises becomes a `VendorError`, a `ConfigError` passes."""
     try:
         return function(*args)

@@ -60,7 +60,7 @@ def rows(loaded: Loaded) -> list[tuple[str, str, str, str, str, str]]:
 def as_table(loaded: Loaded) -> Table:
     """The table for a terminal."""
     from rich.markup import escape  # noqa: PLC0415 - 64 ms that only the terminal needs
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415 - as above
 
     table = Table(title=f"Vendor plugins (hook API {_dotted(API_VERSION)})", title_justify="left")
     for heading in ("name", "distribution", "API", "families", "hooks", "state"):

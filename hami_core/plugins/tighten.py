@@ -5,6 +5,8 @@ wrapped one where it only tightens, else the vendor's own. `hami_core.plugins.ca
 differ.
 """
 
+# ruff: noqa: ANN401 - answers of every hook, each of its own type
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -20,14 +22,14 @@ class Loosened(Exception):  # noqa: N818 - a finding, turned into a report at on
     """A wrapper tried to give more than the vendor; the message says what it did."""
 
 
-def _same(inner: Any, outer: Any) -> Any:  # noqa: ANN401
+def _same(inner: Any, outer: Any) -> Any:
     """The wrapper may refuse by raising; it cannot change the answer."""
     if outer is inner or outer == inner:
         return inner
     raise Loosened("changed the vendor's answer; a wrapper may only pass it on or raise")
 
 
-def _refusals(inner: Any, outer: Any) -> Any:  # noqa: ANN401
+def _refusals(inner: Any, outer: Any) -> Any:
     """Reasons may be added, none removed."""
     reasons = [item for item in inner if item is not None] if isinstance(inner, list) else []
     if not isinstance(outer, list):
@@ -37,7 +39,7 @@ def _refusals(inner: Any, outer: Any) -> Any:  # noqa: ANN401
     return outer
 
 
-def _mask(inner: Any, outer: Any) -> Any:  # noqa: ANN401
+def _mask(inner: Any, outer: Any) -> Any:
     """A device the vendor refused stays refused."""
     if inner is None or outer is inner:
         return inner
@@ -49,7 +51,7 @@ def _mask(inner: Any, outer: Any) -> Any:  # noqa: ANN401
     return both
 
 
-def _piece(inner: Any, outer: Any) -> Any:  # noqa: ANN401
+def _piece(inner: Any, outer: Any) -> Any:
     """A slice may become a refusal or smaller; a refusal stays one."""
     if outer is inner or isinstance(outer, Reason):
         return outer
@@ -67,7 +69,7 @@ def _limit(amount: int) -> float:
     return amount if amount > 0 else float("inf")
 
 
-def _subset(inner: Any, outer: Any) -> Any:  # noqa: ANN401
+def _subset(inner: Any, outer: Any) -> Any:
     """Devices may be left out, not added or changed."""
     if outer is inner:
         return inner
@@ -76,7 +78,7 @@ def _subset(inner: Any, outer: Any) -> Any:  # noqa: ANN401
     return outer
 
 
-def _unhealthier(inner: Any, outer: Any) -> Any:  # noqa: ANN401
+def _unhealthier(inner: Any, outer: Any) -> Any:
     """A device the vendor calls unhealthy stays so."""
     if outer is inner:
         return inner
@@ -86,7 +88,7 @@ def _unhealthier(inner: Any, outer: Any) -> Any:  # noqa: ANN401
     return outer
 
 
-def _free(_inner: Any, outer: Any) -> Any:  # noqa: ANN401
+def _free(_inner: Any, outer: Any) -> Any:
     """Not a permission: a score or a measurement."""
     return outer
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 
 from hami_core.settings.base import Settings, notes
-from hami_core.settings.values import Address, Names, Seconds  # noqa: TC001
+from hami_core.settings.values import Address, Names, Seconds  # noqa: TC001 - pydantic too
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -204,7 +204,7 @@ class AgentSettings(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _split_mode(cls, values: Any) -> Any:  # noqa: ANN401
+    def _split_mode(cls, values: Any) -> Any:  # noqa: ANN401 - whatever was given
         if isinstance(values, dict) and isinstance(values.get("mode"), str):
             mode, colon, names = values["mode"].partition(":")
             if colon and mode == "trust":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hami_core.settings.base import Settings, notes
-from hami_core.settings.values import Address, Labels, Names, Policy, Seconds  # noqa: TC001
+from hami_core.settings.values import Address, Labels, Names, Policy, Seconds  # noqa: TC001 - pydantic too
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -244,7 +244,7 @@ class SchedulerSettings(Settings):
 
     @field_validator("filter_return", mode="before")
     @classmethod
-    def _how_many(cls, value: Any) -> Any:  # noqa: ANN401
+    def _how_many(cls, value: Any) -> Any:  # noqa: ANN401 - whatever was given
         if value == "all":
             return value
         count = int(value) if isinstance(value, str) and value.isdigit() else value

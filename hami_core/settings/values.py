@@ -44,14 +44,14 @@ def check_address(text: str) -> str:
     return text
 
 
-def split_list(value: Any) -> Any:  # noqa: ANN401
+def split_list(value: Any) -> Any:  # noqa: ANN401 - as above
     """A tuple out of ``a,b`` or a list."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
 
 
-def split_selector(value: Any) -> Any:  # noqa: ANN401
+def split_selector(value: Any) -> Any:  # noqa: ANN401 - as above
     """A mapping out of ``key=value,key2=value2`` or a mapping.
 
     Raises:

@@ -6,11 +6,12 @@ Set over HTTP at the API server's ``/sim/faults`` (POST adds, GET lists with hit
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 Action = Literal["latency", "status", "drop_watch", "commit_then_timeout", "reset"]
 """latency: wait first. status: answer `code` and do nothing. drop_watch: end a watch after its next event.
 commit_then_timeout: do it, then answer nothing for `seconds` and cut the connection. reset: cut it, do nothing."""
+ACTIONS: Final = get_args(Action)
 
 _REASONS = {
     409: "Conflict",
@@ -80,8 +81,8 @@ class Faults:
             fault = Fault(**fields)
         except TypeError as error:
             raise ValueError(f"fault: {error}") from error
-        if fault.action not in Action.__args__:  # type: ignore[attr-defined]
-            raise ValueError(f"fault: action: {fault.action!r} is none of {', '.join(Action.__args__)}")  # type: ignore[attr-defined]
+        if fault.action not in ACTIONS:
+            raise ValueError(f"fault: action: {fault.action!r} is none of {', '.join(ACTIONS)}")
         self._rules.append(fault)
 
     def clear(self) -> None:

@@ -30,9 +30,9 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - the class, whose import nee
     """Import the suites when asked for, after pytest was told to show what their assertions compared."""
     if name != "VendorSuite":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import pytest  # noqa: PLC0415
+    import pytest  # noqa: PLC0415 - see above
 
     pytest.register_assert_rewrite("hami_core.testing.suites", "hami_core.testing.suite")
-    from hami_core.testing.suite import VendorSuite  # noqa: PLC0415
+    from hami_core.testing.suite import VendorSuite  # noqa: PLC0415 - after the rewrite is registered
 
     return VendorSuite

@@ -58,10 +58,10 @@ def _noting(function: Callable[..., Any], what: str, acts: list[str]) -> Callabl
 class _Environment:
     """`os.environ` that notes each look."""
 
-    def __init__(self, real: Any, acts: list[str]) -> None:  # noqa: ANN401
+    def __init__(self, real: Any, acts: list[str]) -> None:  # noqa: ANN401 - as os.environ
         self._real, self._acts = real, acts
 
-    def __getitem__(self, key: str) -> Any:  # noqa: ANN401
+    def __getitem__(self, key: str) -> Any:  # noqa: ANN401 - as os.environ
         self._acts.append(f"os.environ[{key!r}]")
         return self._real[key]
 
@@ -69,7 +69,7 @@ class _Environment:
         self._acts.append(f"os.environ[{key!r}]")
         return key in self._real
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as os.environ
         self._acts.append(f"os.environ.{name}")
         return getattr(self._real, name)
 

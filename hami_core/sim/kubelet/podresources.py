@@ -1,5 +1,7 @@
 """The PodResources service, v1: which running containers hold which devices. Init containers are never shown."""
 
+# ruff: noqa: N802, ARG002 - the methods of a gRPC service are named and called as its .proto says
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -66,15 +68,15 @@ class PodResources(rpc.PodResourcesListerServicer):
         ]
         return api.PodResources(name=meta["name"], namespace=meta["namespace"], containers=shown)
 
-    async def List(  # noqa: N802 - gRPC's name
+    async def List(
         self,
-        request: api.ListPodResourcesRequest,  # noqa: ARG002
-        context: grpc.aio.ServicerContext[api.ListPodResourcesRequest, api.ListPodResourcesResponse],  # noqa: ARG002
+        request: api.ListPodResourcesRequest,
+        context: grpc.aio.ServicerContext[api.ListPodResourcesRequest, api.ListPodResourcesResponse],
     ) -> api.ListPodResourcesResponse:
         """All active pods."""
         return api.ListPodResourcesResponse(pod_resources=[self._pod(p) for p in self._active()])
 
-    async def Get(  # noqa: N802 - gRPC's name
+    async def Get(
         self,
         request: api.GetPodResourcesRequest,
         context: grpc.aio.ServicerContext[api.GetPodResourcesRequest, api.GetPodResourcesResponse],
@@ -86,10 +88,10 @@ class PodResources(rpc.PodResourcesListerServicer):
         text = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
         return await context.abort(grpc.StatusCode.UNKNOWN, text)
 
-    async def GetAllocatableResources(  # noqa: N802 - gRPC's name
+    async def GetAllocatableResources(
         self,
-        request: api.AllocatableResourcesRequest,  # noqa: ARG002
-        context: grpc.aio.ServicerContext[api.AllocatableResourcesRequest, api.AllocatableResourcesResponse],  # noqa: ARG002
+        request: api.AllocatableResourcesRequest,
+        context: grpc.aio.ServicerContext[api.AllocatableResourcesRequest, api.AllocatableResourcesResponse],
     ) -> api.AllocatableResourcesResponse:
         """All healthy devices."""
         found = [d for name, groups in self._devices.healthy().items() for d in _devices(name, groups)]

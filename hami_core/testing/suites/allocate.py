@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hami_core.model import ContainerKind, ContainerRef, NodeFacts, Slice
@@ -49,8 +50,6 @@ class AllocateSuite(VendorCase):
 
     def test_unhealthy_device_has_unhealthy_slots(self, node_loaded: LoadedVendor) -> None:
         """What `advertise` is told, the kubelet is told."""
-        from dataclasses import replace  # noqa: PLC0415
-
         devices = [replace(device, healthy=False) for device in node_loaded.discover()]
         for slots in node_loaded.advertise(devices).slots.values():
             assert not any(healthy for healthy, _ in slots.values())
