@@ -51,12 +51,13 @@ from hami_core.wire import keys
 from hami_core.wire.node import decode_cordon
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from typing import Any
 
     from hami_core.agent.vendor import NodeVendor
     from hami_core.kube.port import KubeApi
     from hami_core.model import ContainerRef, Device
+    from hami_core.plugins import Loaded
     from hami_core.settings import AgentSettings
     from hami_core.wire.signature import PublicKey
 
@@ -124,10 +125,18 @@ class Agent:
         api: The Kubernetes API.
         sides: Node sides of the vendors served.
         options: Settings.
+        failures: Calls of hooks that failed, by plugin and hook.
     """
 
-    def __init__(self, api: KubeApi, sides: Sequence[NodeVendor], options: Options) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        sides: Sequence[NodeVendor],
+        options: Options,
+        failures: Callable[[], Mapping[tuple[str, str], int]] = dict,
+    ) -> None:
         self.options = options
+        self._failures = failures
         self.vendors = tuple(Vendor(side) for side in sides)
         self.endpoints: dict[str, Endpoint] = {}
         self.recorder = EventRecorder(api, "hami-agent", instance=options.node)
@@ -388,6 +397,9 @@ class Agent:
             ("hami_agent_node_writes", self.node.written, "Times the node object was written"),
         ):
             yield Sample(name, node, float(value), text)
+        for (plugin, hook), count in self._failures().items():
+            labels = {**node, "plugin": plugin, "hook": hook}
+            yield Sample("hami_plugin_failures", labels, float(count), "Calls of a hook that failed since the start")
         yield from self._device_samples(node)
 
     def _device_samples(self, node: Mapping[str, str]) -> Iterable[Sample]:
@@ -423,7 +435,7 @@ def run(settings: AgentSettings) -> int:
 async def _main(settings: AgentSettings) -> int:
     from hami_core.kube.official import connect  # noqa: PLC0415 - a second of import
 
-    sides = _vendors(settings)
+    loaded = _load(settings)
     options = options_of(settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -437,13 +449,13 @@ async def _main(settings: AgentSettings) -> int:
             raise ConfigError("state_dir", f"another agent runs on {options.state_dir}", "stop it first") from error
         api = await connect(settings.kubeconfig, user_agent=f"hami-agent/{__version__}")
         try:
-            await Agent(api, sides, options).run(stop)
+            await Agent(api, loaded.vendors, options, lambda: loaded.reporter.failures).run(stop)
         finally:
             await api.close()
     return 0
 
 
-def _vendors(settings: AgentSettings) -> Sequence[NodeVendor]:
+def _load(settings: AgentSettings) -> Loaded:
     from hami_core.plugins import load  # noqa: PLC0415 - loads vendors' libraries
     from hami_core.settings import DeviceConfig, load_device_config  # noqa: PLC0415
 
@@ -453,7 +465,7 @@ def _vendors(settings: AgentSettings) -> Sequence[NodeVendor]:
     loaded.require()
     if settings.vendor:
         loaded.vendor(settings.vendor)
-    return loaded.vendors
+    return loaded
 
 
 def _export(settings: AgentSettings) -> None:
