@@ -22,6 +22,9 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.sessions = ["lint", "tests"]
 nox.options.reuse_existing_virtualenvs = True
 
+# Sessions start hundreds of Python processes; without kept bytecode each compiles its imports anew, for seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 ROOT = Path(__file__).parent
 VENDORS = sorted(path.parent.name for path in ROOT.glob("vendors/*/pyproject.toml"))
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
