@@ -457,7 +457,7 @@ async def _main(settings: AgentSettings) -> int:
 
 def _load(settings: AgentSettings) -> Loaded:
     from hami_core.plugins import load  # noqa: PLC0415 - loads vendors' libraries
-    from hami_core.settings import DeviceConfig, load_device_config  # noqa: PLC0415
+    from hami_core.settings import DeviceConfig, load_device_config  # noqa: PLC0415 - pydantic, slow to import
 
     path = settings.device_config_file
     config: DeviceConfig | dict[str, Any] = load_device_config(path) if path else {}
