@@ -30,9 +30,7 @@ VENDORS = sorted(path.parent.name for path in ROOT.glob("vendors/*/pyproject.tom
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 
 # Pure Python distributions are installed editable: tests then measure the code that is edited.
-LOCAL_PYTHON = ["-e", ".[testing]", *(part for vendor in VENDORS for part in ("-e", f"./vendors/{vendor}"))]
-LOCAL = [*LOCAL_PYTHON, "./interpose"]
-
+LOCAL = ["-e", ".[testing]", *(part for vendor in VENDORS for part in ("-e", f"./vendors/{vendor}")), "./interpose"]
 
 # What development and CI run with; `nox -s lock` writes it anew. Users get the lower bounds of pyproject.toml.
 LOCK = ["--constraint", "constraints.txt"]
@@ -56,11 +54,11 @@ def posargs(session: nox.Session, *default: str) -> list[str]:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style, types, import direction, C format."""
-    session.install(*LOCK, *LOCAL_PYTHON, *group("lint"))
+    install(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy", "hami_core", *(f"vendors/{v}/src" for v in VENDORS), "interpose/python")
-    # The interposer's Python is read where it stands: lint needs no compiler.
+    # The interposer's Python is read where it stands.
     session.run("lint-imports", "--no-cache", env={"PYTHONPATH": str(ROOT / "interpose" / "python")})
     sources = [
         str(path) for folder in ("src", "sim", "include") for path in (ROOT / "interpose" / folder).rglob("*.[ch]")
