@@ -36,6 +36,12 @@ LOCAL = ["-e", ".[testing]", *(part for vendor in VENDORS for part in ("-e", f".
 LOCK = ["--constraint", "constraints.txt"]
 
 
+# What `tests` leaves to sessions of its own.
+NO_CLUSTER = "not soak and not gpu and not e2e"
+# Oldest and newest Kubernetes that is supported, each with a containerd of its time.
+E2E = {"1.36": "2", "1.30": "1.7"}
+
+
 def group(*names: str) -> list[str]:
     """Requirements of the dependency groups."""
     return list(nox.project.dependency_groups(PROJECT, *names))
@@ -74,7 +80,7 @@ def tests(session: nox.Session) -> None:
     session.run(
         "pytest",
         "-m",
-        "not soak and not gpu",
+        NO_CLUSTER,
         *posargs(session, "hami_core", "vendors", "interpose/tests", "tests"),
     )
 
@@ -83,7 +89,7 @@ def tests(session: nox.Session) -> None:
 def core(session: nox.Session) -> None:
     """Tests of hami-core alone."""
     install(session, "test")
-    session.run("pytest", "-m", "not soak and not gpu", "hami_core", *session.posargs)
+    session.run("pytest", "-m", NO_CLUSTER, "hami_core", *session.posargs)
 
 
 @nox.session(tags=["vendors"])
@@ -91,7 +97,7 @@ def core(session: nox.Session) -> None:
 def vendor(session: nox.Session, vendor: str) -> None:
     """Unit and conformance tests of one vendor distribution."""
     install(session, "test")
-    session.run("pytest", "-m", "not soak and not gpu", f"vendors/{vendor}", *session.posargs)
+    session.run("pytest", "-m", NO_CLUSTER, f"vendors/{vendor}", *session.posargs)
 
 
 @nox.session
@@ -123,17 +129,40 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def e2e(session: nox.Session) -> None:
+    """The whole system on real Kubernetes: etcd, API server, kubelets, containerd; `-- --smoke` is the short form.
+
+    `-- --kubernetes 1.30` runs one version alone, `-- --if-possible` passes with the reason where this machine lacks
+    what it needs. Everything else goes to pytest.
+    """
+    install(session, "test", "e2e")
+    words = list(session.posargs)
+    versions = list(E2E)
+    if "--smoke" in words:
+        versions = versions[:1]
+    if "--kubernetes" in words:
+        at = words.index("--kubernetes")
+        versions = [words[at + 1]]
+        del words[at : at + 2]
+    if not any(not word.startswith("-") and Path(word.split("::")[0]).exists() for word in words):
+        words.append("tests/e2e")
+    for version in versions:
+        containerd = [] if "--containerd" in words else ["--containerd", E2E.get(version, "2")]
+        session.run("pytest", "-m", "e2e and not soak", "--kubernetes", version, *containerd, *words)
+
+
+@nox.session
 def soak(session: nox.Session) -> None:
-    """The long forms of the random tests."""
+    """The long forms of the random tests; `-- e2e` those on real Kubernetes, faults under load."""
+    words = list(session.posargs)
+    if "e2e" in words:
+        words.remove("e2e")
+        install(session, "test", "e2e")
+        session.run("pytest", "-m", "soak and e2e", "--timeout", "7200", *(words or ["tests/e2e"]))
+        return
     install(session, "test")
-    session.run(
-        "pytest",
-        "-m",
-        "soak",
-        "--timeout",
-        "7200",
-        *posargs(session, "hami_core", "vendors", "interpose/tests", "tests"),
-    )
+    folders = words or ["hami_core", "vendors", "interpose/tests", "tests"]
+    session.run("pytest", "-m", "soak and not e2e", "--timeout", "7200", *folders)
 
 
 @nox.session

@@ -1,0 +1,99 @@
+"""Options and fixtures of the suite on real Kubernetes."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.bed.tools import Tools
+    from tests.e2e.system import System
+
+HERE = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which cluster, and how much of the suite."""
+    group = parser.getgroup("e2e", "HAMi on real Kubernetes")
+    group.addoption("--kubernetes", default="1.36", metavar="MINOR", help="version of the bed (default 1.36)")
+    group.addoption("--containerd", default="2", metavar="LINE", help="2 or 1.7 (default 2)")
+    group.addoption("--smoke", action="store_true", help="the short form alone")
+    group.addoption("--if-possible", action="store_true", help="skip, with the reason, where no bed can run")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Everything below this folder is e2e; `--smoke` keeps what is marked so."""
+    mine = [item for item in items if HERE in item.path.parents]
+    for item in mine:
+        item.add_marker("e2e")
+        # Each waits with its own limits, which explain themselves; this one only ends what hangs.
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(900))
+    if config.getoption("--smoke"):
+        out = [item for item in mine if not item.get_closest_marker("smoke")]
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in out]
+
+
+@pytest.fixture(scope="session")
+def tools(request: pytest.FixtureRequest) -> Tools:
+    """The binaries of the version asked for; they are built where there are none."""
+    from tests.e2e.bed import tools as bed_tools
+
+    config = request.config
+    try:
+        return bed_tools.find(kubernetes=config.getoption("--kubernetes"), containerd=config.getoption("--containerd"))
+    except bed_tools.MissingTool as error:
+        if config.getoption("--if-possible"):
+            pytest.skip(str(error))
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture
+def work(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder with a short path for a bed of one's own; kept, and named, when a test failed meanwhile."""
+    yield from _work(request)
+
+
+@pytest.fixture(scope="module")
+def module_work(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The same for all tests of a module."""
+    yield from _work(request)
+
+
+@pytest.fixture(scope="session")
+def session_work(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The same for the whole session."""
+    yield from _work(request)
+
+
+def _work(request: pytest.FixtureRequest) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="bed-"))
+    failed = request.session.testsfailed
+    yield folder
+    if request.session.testsfailed == failed:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        print(f"logs of the failed run are in {folder}")
+
+
+@pytest.fixture(scope="session")
+def system(tools: Tools, session_work: Path) -> Iterator[System]:
+    """Two nodes of two A100 each with our chart installed; shared, so tests leave no pods behind."""
+    from tests.e2e.system import System
+
+    with System(session_work, tools) as running:
+        yield running
+
+
+@pytest.fixture
+def clean(system: System) -> Iterator[System]:
+    """The shared system; every pod, Job, StatefulSet and quota of the namespace default is gone afterwards."""
+    yield system
+    system.clean()

@@ -1,0 +1,78 @@
+"""Manifests the tests submit: small pods whose containers print what they see of the devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CLIENT = "localhost/hami/client:dev"
+STATIC = "localhost/hami/client-static:dev"
+MUSL = "localhost/hami/client-musl:dev"
+
+LOOK = ["cuda-probe", "look"]
+"""Print one JSON line with the devices seen, allocate nothing, end."""
+STAY = ["cuda-probe", "look", "100000"]
+"""The same, and stay."""
+FILL = ["cuda-probe", "100000"]
+"""Allocate to the last block, print how far it went, stay."""
+
+
+def container(
+    name: str = "main",
+    memory: int | None = 1000,
+    cores: int | None = None,
+    count: int = 1,
+    *,
+    command: list[str] | None = None,
+    image: str = CLIENT,
+    **more: Any,  # noqa: ANN401 - fields of the API
+) -> dict[str, Any]:
+    """A container that asks for `count` slices of `memory` MiB; `memory` None: for whole cards, `count` 0: none."""
+    limits: dict[str, int] = {}
+    if count:
+        limits["nvidia.com/gpu"] = count
+        if memory is not None:
+            limits["nvidia.com/gpumem"] = memory
+        if cores is not None:
+            limits["nvidia.com/gpucores"] = cores
+    body: dict[str, Any] = {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "Never",
+        "command": command or STAY,
+        "resources": {"limits": limits},
+    }
+    return body | more
+
+
+def sidecar(name: str, memory: int, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of the API
+    """A native sidecar: an init container that stays."""
+    return container(name, memory, restartPolicy="Always", **more)
+
+
+def spec(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    """A pod's spec; it does not restart unless asked to, ends at once and has no token."""
+    body: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        "containers": list(containers or (container(),)),
+    }
+    if init:
+        body["initContainers"] = list(init)
+    return body | more
+
+
+def pod(
+    name: str,
+    *containers: dict[str, Any],
+    init: tuple[dict[str, Any], ...] = (),
+    annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+    node: str | None = None,
+    **more: Any,  # noqa: ANN401 - fields of the API
+) -> dict[str, Any]:
+    """A pod; `node` pins it by selector, as a user would."""
+    if node:
+        more["nodeSelector"] = {"kubernetes.io/hostname": node}
+    metadata = {"name": name, "annotations": annotations or {}, "labels": {"test": "e2e"} | (labels or {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec(*containers, init=init, **more)}

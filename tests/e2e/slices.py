@@ -1,0 +1,142 @@
+"""What each container holds, looked at from every side, beside what was booked for it.
+
+A container's slice is written down in five places by five programs: the pod's annotation (our scheduler), the
+kubelet's device checkpoint (the kubelet), the record and limits file (our agent), the runtime's own OCI spec
+(containerd), and what a program inside sees (the driver behind the interposer). `problems` compares them all and
+names each that differs from the booking.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hami_core.agent.proto import deviceplugin_pb2
+from hami_interpose import limits as limits_file
+
+if TYPE_CHECKING:
+    from tests.e2e.bed.bed import Bed
+
+MIB = 1 << 20
+ALLOCATED = "hami.io/vgpu-devices-allocated"
+RESOURCE = "nvidia.com/gpu"
+LIMITS_MOUNT = "/usr/local/vgpu/limits"
+
+
+@dataclass(frozen=True)
+class Held:
+    """One container's devices as one source shows them: (uuid, MiB) sorted; MiB None where the source can't say."""
+
+    source: str
+    devices: tuple[tuple[str, int | None], ...]
+
+
+def booked(pod: dict[str, Any]) -> dict[str, list[tuple[str, int]]]:
+    """Container name → (uuid, MiB) of each slice, out of the pod's annotation, read by hand."""
+    names = [c["name"] for c in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]]
+    lists = pod["metadata"].get("annotations", {}).get(ALLOCATED, "").split(";")
+    found = {}
+    for name, entry in zip(names, lists, strict=False):
+        pieces = [piece.split(",") for piece in entry.split(":") if piece]
+        found[name] = [(uuid, int(memory)) for uuid, _, memory, _ in pieces]
+    return found
+
+
+def checkpoint(bed: Bed, node: str) -> dict[tuple[str, str], tuple[list[str], list[str]]]:
+    """(pod UID, container) → (slot ids, CDI names), as the kubelet keeps them."""
+    file = bed.root(node) / "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+    entries = json.loads(file.read_bytes())["Data"]["PodDeviceEntries"] or []
+    found = {}
+    for entry in entries:
+        if entry["ResourceName"] != RESOURCE:
+            continue
+        answer = deviceplugin_pb2.ContainerAllocateResponse.FromString(base64.b64decode(entry["AllocResp"] or ""))
+        slots = sorted(slot for ids in entry["DeviceIDs"].values() for slot in ids)
+        found[entry["PodUID"], entry["ContainerName"]] = (slots, [device.name for device in answer.cdi_devices])
+    return found
+
+
+def cards(bed: Bed, node: str) -> dict[str, str]:
+    """Device path → uuid of the node's cards, as the simulated hardware says."""
+    state = json.loads((bed.root(node) / "opt/nvidia-sim/state/profile.json").read_bytes())
+    return {f"/dev/nvidia{index}": device["uuid"] for index, device in enumerate(state["devices"])}
+
+
+def problems(bed: Bed, pod: dict[str, Any], *, seen: bool = True) -> list[str]:
+    """Every place that shows a container of this running pod something other than its own booking.
+
+    Args:
+        bed: Where the pod runs.
+        pod: As the API server has it now.
+        seen: Its programs print what they see (`LOOK`, `STAY`, `FILL`); compare that too.
+    """
+    node, uid, name = pod["spec"]["nodeName"], pod["metadata"]["uid"], pod["metadata"]["name"]
+    entries, by_path, running = checkpoint(bed, node), cards(bed, node), bed.containers(node)
+    found: list[str] = []
+    for container in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]:
+        where = f"{name}/{container['name']}"
+        asked = container.get("resources", {}).get("limits", {})
+        count, memory = int(asked.get(RESOURCE, 0)), asked.get("nvidia.com/gpumem")
+        mine = sorted(booked(pod).get(container["name"], []))
+        if not count:
+            found += [f"{where}: asked for nothing, booked {mine}"] if mine else []
+            continue
+        if len(mine) != count or (memory is not None and {m for _, m in mine} != {int(memory)}):
+            found.append(f"{where}: asked {count} x {memory}, booked {mine}")
+        slots, names = entries.get((uid, container["name"]), ([], []))
+        if len(slots) != count or len(names) != 1:
+            found.append(f"{where}: the kubelet's checkpoint has slots {slots}, names {names}")
+            continue
+        found += [f"{where}: {text}" for text in _files(bed, node, uid, container["name"], names[0], mine)]
+        oci = running.get((uid, container["name"]))
+        if oci is not None:
+            found += [f"{where}: {text}" for text in _oci(oci, mine, by_path, whole=memory is None)]
+        if seen:
+            found += [f"{where}: {text}" for text in _seen(bed, pod, container["name"], mine)]
+    return found
+
+
+def _files(bed: Bed, node: str, uid: str, container: str, name: str, mine: list[tuple[str, int]]) -> list[str]:
+    """The agent's record, limits file and CDI spec."""
+    short = name.rpartition("=")[2]
+    folder = bed.root(node) / "var/lib/hami/containers" / f"{uid}_{container}_{short[:8]}"
+    if not (folder / "record.json").exists():
+        return [f"no record for its CDI name {short}"]
+    record = json.loads((folder / "record.json").read_bytes())
+    found = []
+    if (record["pod_uid"], record["container"], record["name"]) != (uid, container, short):
+        found.append(f"the record is {record['pod_uid']}/{record['container']}/{record['name']}")
+    if not (bed.root(node) / "var/run/cdi" / f"hami-{short}.json").exists():
+        found.append("no CDI spec")
+    if not record["whole"]:
+        limits = limits_file.decode((folder / "limits" / "limits").read_bytes())
+        held = sorted((device.uuid, device.memory_bytes // MIB) for device in limits.devices)
+        if held != mine:
+            found.append(f"the limits file says {held}, booked {mine}")
+    return found
+
+
+def _oci(spec: dict[str, Any], mine: list[tuple[str, int]], by_path: dict[str, str], *, whole: bool) -> list[str]:
+    """The spec containerd handed to runc."""
+    found = []
+    visible = sorted(by_path[d["path"]] for d in spec["linux"].get("devices", []) if d["path"] in by_path)
+    if visible != sorted(uuid for uuid, _ in mine):
+        found.append(f"its OCI spec has the cards {visible}, booked {mine}")
+    if "NVIDIA_VISIBLE_DEVICES=void" not in spec["process"]["env"]:
+        found.append("its OCI spec lacks NVIDIA_VISIBLE_DEVICES=void")
+    mounted = any(mount["destination"] == LIMITS_MOUNT for mount in spec["mounts"])
+    if mounted == whole:
+        found.append(f"its OCI spec {'has' if mounted else 'lacks'} the limits mount")
+    return found
+
+
+def _seen(bed: Bed, pod: dict[str, Any], container: str, mine: list[tuple[str, int]]) -> list[str]:
+    """What its own program printed."""
+    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}/log?container={container}"
+    lines = [line for line in bed.text("GET", path).splitlines() if line.startswith("{")]
+    if not lines:
+        return ["its program has printed nothing yet"]
+    got = sorted((device["uuid"], device["total_bytes"] // MIB) for device in json.loads(lines[-1])["devices"])
+    return [] if got == mine else [f"its program sees {got}, booked {mine}"]

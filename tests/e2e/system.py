@@ -1,0 +1,168 @@
+"""The whole system on the bed: real Kubernetes, our images, our chart installed with helm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from tests.e2e import slices
+from tests.e2e.bed import images
+from tests.e2e.bed.bed import Bed, Node
+from tests.e2e.values import values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from tests.e2e.bed.tools import Tools
+
+CHART = Path(__file__).parents[2] / "contrib" / "helm" / "hami"
+NAMESPACE = "hami-system"
+RELEASE = "hami"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class System:
+    """A bed with the chart installed; a context manager.
+
+    Attributes:
+        bed: The cluster.
+        kubernetes: Its full version.
+    """
+
+    def __init__(
+        self,
+        work: Path,
+        tools: Tools,
+        nodes: Sequence[Node] = (Node("node1", "a100x2"), Node("node2", "a100x2")),
+        *,
+        bed: dict[str, Any] | None = None,
+        **chart: Any,  # noqa: ANN401 - any value of the chart
+    ) -> None:
+        self.work = work
+        self.tools = tools
+        names = ["scheduler", "agent-nvidia", "kube-scheduler", "client", "client-static", "client-musl"]
+        self.bed = Bed(work, tools, nodes, images=images.ensure(tools, names), **(bed or {}))
+        self.gpu_nodes = [node.name for node in nodes if node.gpus]
+        self.chart = chart
+
+    def __enter__(self) -> Self:
+        self.bed.up()
+        try:
+            for node in self.gpu_nodes:
+                self.bed.kubectl("label", "node", node, "gpu=on", "--overwrite")
+            self.install()
+        except BaseException:
+            self.bed.down()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        del kind, error, trace
+        self.bed.down()
+
+    # --- the chart -----------------------------------------------------------------------------------------------
+
+    def install(self, **more: Any) -> None:  # noqa: ANN401 - any value of the chart
+        """``helm upgrade --install`` with the bed's values and `more`, and wait until it serves."""
+        file = self.work / "values.json"
+        file.write_text(json.dumps(values(self.tools.kubernetes_version, **(self.chart | more)), indent=1))
+        self.bed.helm(
+            "upgrade", "--install", RELEASE, str(CHART), "-n", NAMESPACE, "--create-namespace", "-f", str(file),
+            "--wait", "--timeout", "120s",
+        )  # fmt: skip
+        self.ready()
+
+    def ready(self, timeout: float = 90) -> None:
+        """Wait until every GPU node offers its slots and is registered, and the webhook answers."""
+        self.bed.wait("GPU nodes offer their slots", lambda: not self.waiting_nodes(), timeout)
+        self.bed.wait("the webhook admits pods", self.webhook_answers, timeout)
+
+    def waiting_nodes(self) -> list[str]:
+        """GPU nodes without slots or register."""
+        listing = self.bed.call("GET", "/api/v1/nodes")["items"]
+        ready = {
+            node["metadata"]["name"]
+            for node in listing
+            if int(node["status"].get("allocatable", {}).get(slices.RESOURCE, 0))
+            and "hami.io/node-nvidia-register" in node["metadata"].get("annotations", {})
+        }
+        return [node for node in self.gpu_nodes if node not in ready]
+
+    def webhook_answers(self) -> bool:
+        """A dry run of a pod of ours comes back with our schedulerName."""
+        from tests.e2e.pods import pod
+
+        answer = self.bed.call("POST", f"{PODS}?dryRun=All", pod("webhook-probe"))
+        return bool(answer["spec"]["schedulerName"] == "hami-scheduler")
+
+    # --- pods ----------------------------------------------------------------------------------------------------
+
+    def submit(self, *pods: dict[str, Any]) -> None:
+        """Create pods in the namespace default."""
+        for pod in pods:
+            self.bed.call("POST", PODS, pod)
+
+    def pod(self, name: str) -> dict[str, Any]:
+        """A pod of the namespace default as it is now."""
+        return dict(self.bed.call("GET", f"{PODS}/{name}"))
+
+    def pods(self, selector: str = "test=e2e") -> dict[str, dict[str, Any]]:
+        """Pods of the namespace default by name."""
+        items = self.bed.call("GET", f"{PODS}?labelSelector={selector}")["items"]
+        return {item["metadata"]["name"]: item for item in items}
+
+    def phase(self, name: str, *phases: str, timeout: float = 60) -> dict[str, Any]:
+        """Wait for a pod to be in one of these phases; the pod."""
+
+        def look() -> dict[str, Any] | None:
+            pod = self.pod(name)
+            return pod if pod["status"].get("phase") in phases else None
+
+        return dict(self.bed.wait(f"pod {name} {' or '.join(phases)}", look, timeout))
+
+    def running(self, *names: str, timeout: float = 60) -> list[dict[str, Any]]:
+        """Wait until these pods run, with every container ready; the pods."""
+
+        def look() -> list[dict[str, Any]] | None:
+            now = self.pods("")
+            found = [now[name] for name in names if name in now and _ready(now[name])]
+            return found if len(found) == len(names) else None
+
+        return list(self.bed.wait(f"pods running: {', '.join(names)}", look, timeout))
+
+    def log(self, name: str, container: str = "main") -> str:
+        """What a container printed."""
+        return self.bed.text("GET", f"{PODS}/{name}/log?container={container}")
+
+    def delete(self, *names: str, timeout: float = 60) -> None:
+        """Delete pods at once and wait until they are gone."""
+        for name in names:
+            self.bed.kubectl("delete", "pod", name, "--grace-period=0", "--force", "--ignore-not-found", "--wait=false")
+        self.bed.wait("pods gone", lambda: not set(names) & set(self.pods("")), timeout)
+
+    def problems(self, *names: str, seen: bool = True) -> list[str]:
+        """Every place that shows one of these running pods another slice than booked."""
+        now = self.pods("")
+        return [text for name in names for text in slices.problems(self.bed, now[name], seen=seen)]
+
+    def clean(self) -> None:
+        """Delete what a test may have made in the namespace default."""
+        kinds = "deployments,statefulsets,daemonsets,jobs,pods,resourcequotas,poddisruptionbudgets"
+        self.bed.kubectl("delete", kinds, "--all", "-n", "default", "--grace-period=0", "--force", "--wait=false")
+        self.bed.wait("the namespace default is empty", lambda: not self.pods(""), 90)
+
+    # --- ours ----------------------------------------------------------------------------------------------------
+
+    def ours(self, component: str) -> list[dict[str, Any]]:
+        """Our own pods: ``hami-scheduler`` or ``hami-device-plugin``."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/component={component}"
+        return list(self.bed.call("GET", path)["items"])
+
+
+def _ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

@@ -1,0 +1,42 @@
+"""Chart values of the bed: our images by their local names, short times, GPUs that are simulated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def values(kubernetes: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any value of the chart
+    """Values for a bed of this Kubernetes version; `more` is merged over them, dictionaries key by key."""
+    base: dict[str, Any] = {
+        "global": {"imageRegistry": "localhost", "imageTag": "dev"},
+        "scheduler": {
+            "kubeScheduler": {
+                "image": {
+                    "registry": "localhost",
+                    "repository": "hami/kube-scheduler",
+                    "tag": kubernetes,
+                    "pullPolicy": "Never",
+                },
+            },
+            "extender": {"image": {"pullPolicy": "Never"}},
+        },
+        "devicePlugin": {
+            "image": {"pullPolicy": "Never"},
+            "nvidiaNodeSelector": {"gpu": "on"},
+            "nvidiaDriverRoot": "/opt/nvidia-sim",
+            "deviceSplitCount": 100,
+            "extraEnvs": {"HAMI_SIM_STATE": "/opt/nvidia-sim/state"},
+            "extraVolumes": [{"name": "sim-state", "hostPath": {"path": "/opt/nvidia-sim/state"}}],
+            "extraVolumeMounts": [{"name": "sim-state", "mountPath": "/opt/nvidia-sim/state"}],
+        },
+    }
+    return merged(base, more)
+
+
+def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`over` laid over `base`, dictionaries key by key, as helm does."""
+    result = dict(base)
+    for key, value in over.items():
+        old = result.get(key)
+        result[key] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return result
