@@ -24,7 +24,7 @@ def container(
     *,
     command: list[str] | None = None,
     image: str = CLIENT,
-    **more: Any,  # noqa: ANN401 - fields of the API
+    **more: Any,
 ) -> dict[str, Any]:
     """A container that asks for `count` slices of `memory` MiB; `memory` None: for whole cards, `count` 0: none."""
     limits: dict[str, int] = {}
@@ -44,12 +44,12 @@ def container(
     return body | more
 
 
-def sidecar(name: str, memory: int, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of the API
+def sidecar(name: str, memory: int, **more: Any) -> dict[str, Any]:
     """A native sidecar: an init container that stays."""
     return container(name, memory, restartPolicy="Always", **more)
 
 
-def spec(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), **more: Any) -> dict[str, Any]:  # noqa: ANN401
+def spec(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), **more: Any) -> dict[str, Any]:
     """A pod's spec; it does not restart unless asked to, ends at once and has no token."""
     body: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -69,7 +69,7 @@ def pod(
     annotations: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
     node: str | None = None,
-    **more: Any,  # noqa: ANN401 - fields of the API
+    **more: Any,
 ) -> dict[str, Any]:
     """A pod; `node` pins it by selector, as a user would."""
     if node:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hami_core.agent.proto import deviceplugin_pb2
 from hami_interpose import limits as limits_file
+
+from hami_core.agent.proto import deviceplugin_pb2
 
 if TYPE_CHECKING:
     from tests.e2e.bed.bed import Bed
@@ -23,14 +23,6 @@ MIB = 1 << 20
 ALLOCATED = "hami.io/vgpu-devices-allocated"
 RESOURCE = "nvidia.com/gpu"
 LIMITS_MOUNT = "/usr/local/vgpu/limits"
-
-
-@dataclass(frozen=True)
-class Held:
-    """One container's devices as one source shows them: (uuid, MiB) sorted; MiB None where the source can't say."""
-
-    source: str
-    devices: tuple[tuple[str, int | None], ...]
 
 
 def booked(pod: dict[str, Any]) -> dict[str, list[tuple[str, int]]]:

@@ -38,7 +38,7 @@ class System:
         nodes: Sequence[Node] = (Node("node1", "a100x2"), Node("node2", "a100x2")),
         *,
         bed: dict[str, Any] | None = None,
-        **chart: Any,  # noqa: ANN401 - any value of the chart
+        **chart: Any,
     ) -> None:
         self.work = work
         self.tools = tools
@@ -66,7 +66,7 @@ class System:
 
     # --- the chart -----------------------------------------------------------------------------------------------
 
-    def install(self, **more: Any) -> None:  # noqa: ANN401 - any value of the chart
+    def install(self, **more: Any) -> None:
         """``helm upgrade --install`` with the bed's values and `more`, and wait until it serves."""
         file = self.work / "values.json"
         file.write_text(json.dumps(values(self.tools.kubernetes_version, **(self.chart | more)), indent=1))

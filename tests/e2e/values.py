@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def values(kubernetes: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any value of the chart
+def values(kubernetes: str, **more: Any) -> dict[str, Any]:
     """Values for a bed of this Kubernetes version; `more` is merged over them, dictionaries key by key."""
     base: dict[str, Any] = {
         "global": {"imageRegistry": "localhost", "imageTag": "dev"},
