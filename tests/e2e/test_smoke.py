@@ -29,8 +29,8 @@ def test_a_slice_is_enforced_in_a_real_container(clean: System) -> None:
     assert clean.problems("alice") == []
     card = filled(clean, "alice")
     assert card["total_bytes"] == 3000 * MIB
-    assert card["taken_bytes"] <= 3000 * MIB
-    assert card["taken_bytes"] > 2000 * MIB, "and it can be used"
+    assert card["allocated_bytes"] <= 3000 * MIB
+    assert card["allocated_bytes"] > 2000 * MIB, "and it can be used"
 
 
 def test_two_pods_share_a_card(clean: System) -> None:

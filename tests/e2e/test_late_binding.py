@@ -1,0 +1,106 @@
+"""Late binding at size: hundreds of containers with equal counts and different sizes, each with its own slice.
+
+The kubelet never tells a device plugin which pod it serves, and pods of equal count are alike to it. Here they differ
+in memory, so that every mix-up shows.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.pods import LOOK, container, pod, sidecar, spec
+from tests.e2e.slices import booked, checkpoint
+
+if TYPE_CHECKING:
+    from tests.e2e.system import System
+
+
+def test_a_job_of_forty_on_one_node(clean: System) -> None:
+    template = spec(container(memory=1500, command=LOOK), restartPolicy="Never")
+    template["nodeSelector"] = {"kubernetes.io/hostname": "node1"}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "forty"},
+        "spec": {
+            "completions": 40,
+            "parallelism": 40,
+            "template": {"metadata": {"labels": {"test": "e2e"}}, "spec": template},
+        },
+    }
+    start = time.monotonic()
+    clean.bed.call("POST", "/apis/batch/v1/namespaces/default/jobs", job)
+    path = "/apis/batch/v1/namespaces/default/jobs/forty"
+    clean.bed.wait(
+        "40 pods of the job have ended well",
+        lambda: clean.bed.call("GET", path)["status"].get("succeeded", 0) == 40,
+        180,
+    )
+    print(f"40 pods ran to their end on one node in {time.monotonic() - start:.1f} s")
+    assert clean.bed.call("GET", path)["status"].get("failed", 0) == 0
+    for name, now in clean.pods().items():
+        ((uuid, memory),) = booked(now)["main"]
+        assert memory == 1500
+        assert uuid in clean.log(name)
+
+
+@pytest.mark.timeout(1200)
+def test_two_hundred_pods_each_with_its_own_slice(clean: System) -> None:
+    """Equal counts, different memory; init containers and sidecars among them; all at once over two nodes."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    names = [f"p{index:03}" for index in range(200)]
+    wanted = {}
+    for index, name in enumerate(names):
+        memory = 200 + index
+        extra: dict[str, Any] = {}
+        if rng.random() < 0.2:
+            extra["init"] = (container("before", memory + 300, command=LOOK),)
+        elif rng.random() < 0.1:
+            extra["init"] = (sidecar("beside", memory + 250),)
+        node = f"node{index % 2 + 1}"
+        wanted[name] = pod(name, container(memory=memory), node=node, **extra)
+    start = time.monotonic()
+    order = list(wanted.values())
+    rng.shuffle(order)
+    clean.submit(*order)
+    clean.running(*names, timeout=600)
+    print(f"200 pods running on two nodes after {time.monotonic() - start:.1f} s")
+    assert clean.problems(*names) == []
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    "rounds", [100, pytest.param(1000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])], ids=["100", "1000"]
+)
+def test_one_slot_many_pods_in_turn(clean: System, rounds: int) -> None:
+    """Pods that follow each other on the last slot never see their predecessor's slice, while others run."""
+    clean.submit(*[pod(f"stay{index}", container(memory=300 + index), node="node1") for index in range(5)])
+    clean.running(*[f"stay{index}" for index in range(5)])
+    wrong: list[str] = []
+    start = time.monotonic()
+    for index in range(rounds):
+        name = f"turn{index:04}"
+        memory = 1000 + index
+        clean.submit(pod(name, container(memory=memory, command=LOOK), node="node1"))
+        now = clean.phase(name, "Succeeded", "Failed")
+        wrong += clean.problems(name)
+        assert now["status"]["phase"] == "Succeeded", now["status"]
+        clean.delete(name)
+    print(f"{rounds} pods in turn in {time.monotonic() - start:.1f} s")
+    assert wrong == []
+    assert clean.problems(*[f"stay{index}" for index in range(5)]) == []
+
+
+def test_slot_count_is_the_bookings(clean: System) -> None:
+    clean.submit(*[pod(f"multi{count}", container(memory=400 + count, count=count), node="node1") for count in (1, 2)])
+    pods = clean.running("multi1", "multi2")
+    entries = checkpoint(clean.bed, "node1")
+    for count, now in zip((1, 2), pods, strict=True):
+        assert len(entries[now["metadata"]["uid"], "main"][0]) == count
+    assert clean.problems("multi1", "multi2") == []
