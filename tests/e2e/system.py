@@ -69,7 +69,7 @@ class System:
     def install(self, **more: Any) -> None:
         """``helm upgrade --install`` with the bed's values and `more`, and wait until it serves."""
         file = self.work / "values.json"
-        file.write_text(json.dumps(values(self.tools.kubernetes_version, **(self.chart | more)), indent=1))
+        file.write_text(json.dumps(values(self.tools.kubernetes, **(self.chart | more)), indent=1))
         self.bed.helm(
             "upgrade", "--install", RELEASE, str(CHART), "-n", NAMESPACE, "--create-namespace", "-f", str(file),
             "--wait", "--timeout", "120s",

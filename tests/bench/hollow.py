@@ -1,0 +1,174 @@
+"""Nodes without machines, for measuring scheduling alone: ``python -m tests.bench.hollow KUBECONFIG COUNT``.
+
+Against a real API server. Node objects with GPUs in them stay Ready and their Leases fresh; a pod bound to one of them
+is reported running, and is gone once deleted. Nothing runs, nothing is allocated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import yaml
+
+from hami_core.model import Device
+from hami_core.wire import node as node_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
+CARDS, SLOTS, CARD_MIB = 8, 10, 81920
+
+
+def connect(kubeconfig: Path) -> aiohttp.ClientSession:
+    """A session with the API server of a kubeconfig that has client certificates."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    context = ssl.create_default_context(cadata=_pem(cluster, "certificate-authority", kubeconfig).decode())
+    files = []
+    for key in ("client-certificate", "client-key"):
+        file = kubeconfig.with_name(f".{kubeconfig.name}-{key}")
+        file.write_bytes(_pem(user, key, kubeconfig))
+        files.append(file)
+    context.load_cert_chain(*files)
+    return aiohttp.ClientSession(cluster["server"], connector=aiohttp.TCPConnector(ssl=context, limit=64))
+
+
+def _pem(section: dict[str, str], key: str, kubeconfig: Path) -> bytes:
+    if f"{key}-data" in section:
+        return base64.b64decode(section[f"{key}-data"])
+    return (kubeconfig.parent / section[key]).read_bytes()
+
+
+def node(name: str) -> dict[str, Any]:
+    """A node of eight cards, as our agent registers it."""
+    devices = [
+        Device(f"GPU-{name}-{index}", index, SLOTS, CARD_MIB, 100, "NVIDIA-A100", "NVIDIA", index // 4)
+        for index in range(CARDS)
+    ]
+    annotations = {"hami.io/node-nvidia-register": node_wire.encode_devices_json(devices)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "gpu": "on"}, "annotations": annotations},
+    }
+
+
+def status() -> dict[str, Any]:
+    """Room for everything, and Ready."""
+    room = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(CARDS * SLOTS)}
+    now = _now()
+    ready = {"type": "Ready", "status": "True", "reason": "Hollow", "lastHeartbeatTime": now, "lastTransitionTime": now}
+    return {"status": {"capacity": room, "allocatable": room, "conditions": [ready]}}
+
+
+class Hollow:
+    """The nodes and what keeps them alive."""
+
+    def __init__(self, api: aiohttp.ClientSession, names: list[str]) -> None:
+        self.api = api
+        self.names = names
+        self.mine = frozenset(names)
+        self.queue: asyncio.Queue[Coroutine[Any, Any, None]] = asyncio.Queue()
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Make the nodes, call `ready`, and keep everything going until cancelled."""
+        await self._each(self._make)
+        ready()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._renew())
+            group.create_task(self._watch())
+            for _ in range(32):
+                group.create_task(self._work())
+
+    async def _each(self, call: Callable[[str], Coroutine[Any, Any, None]]) -> None:
+        gate = asyncio.Semaphore(32)
+
+        async def one(name: str) -> None:
+            async with gate:
+                await call(name)
+
+        await asyncio.gather(*(one(name) for name in self.names))
+
+    async def _make(self, name: str) -> None:
+        await self._call("POST", "/api/v1/nodes", node(name))
+        await self._call("PATCH", f"/api/v1/nodes/{name}/status", status(), MERGE)
+        lease = {"metadata": {"name": name}, "spec": {"holderIdentity": name, "leaseDurationSeconds": 40}}
+        lease["spec"]["renewTime"] = _now(micro=True)
+        await self._call("POST", LEASES, lease)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(10)
+            await self._each(
+                lambda name: self._call("PATCH", f"{LEASES}/{name}", {"spec": {"renewTime": _now(micro=True)}}, MERGE)
+            )
+
+    async def _watch(self) -> None:
+        path = "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        while True:
+            try:
+                async with self.api.get(
+                    f"{path}&fieldSelector=spec.nodeName!=", timeout=aiohttp.ClientTimeout(sock_read=300)
+                ) as stream:
+                    async for line in stream.content:
+                        event = json.loads(line)
+                        if event["type"] in {"ADDED", "MODIFIED"} and event["object"]["spec"]["nodeName"] in self.mine:
+                            self.queue.put_nowait(self._pod(event["object"]))
+            except (aiohttp.ClientError, TimeoutError):
+                await asyncio.sleep(0.5)
+
+    async def _work(self) -> None:
+        while True:
+            await (await self.queue.get())
+
+    async def _pod(self, pod: dict[str, Any]) -> None:
+        meta = pod["metadata"]
+        path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+        if "deletionTimestamp" in meta:
+            body = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+            await self._call("DELETE", path, body)
+        elif pod["status"].get("phase") == "Pending":
+            conditions = [
+                {"type": kind, "status": "True", "lastTransitionTime": _now()}
+                for kind in ("Initialized", "ContainersReady", "Ready")
+            ]
+            body = {"status": {"phase": "Running", "startTime": _now(), "conditions": conditions}}
+            await self._call("PATCH", f"{path}/status", body, STRATEGIC)
+
+    async def _call(self, method: str, path: str, body: object, headers: dict[str, str] | None = None) -> None:
+        async with self.api.request(method, path, json=body, headers=headers) as answer:
+            if answer.status >= 300 and answer.status not in {404, 409}:
+                print(method, path, answer.status, (await answer.text())[:300], flush=True)
+
+
+def _now(*, micro: bool = False) -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+
+
+async def _main(kubeconfig: Path, count: int) -> None:
+    async with connect(kubeconfig) as api:
+        await Hollow(api, [f"hollow-{index:05}" for index in range(count)]).run(lambda: print("ready", flush=True))
+
+
+def main() -> None:
+    """Run until killed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.hollow", description=__doc__)
+    parser.add_argument("kubeconfig", type=Path)
+    parser.add_argument("count", type=int)
+    options = parser.parse_args()
+    asyncio.run(_main(options.kubeconfig, options.count))
+
+
+if __name__ == "__main__":
+    main()
