@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Make container images as OCI archives, without a container engine or a registry."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+if __package__ in {None, ""}:  # run as a file
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from contrib.images import sbom
+from contrib.images.errors import BuildError, MissingTool
+from contrib.images.recipes import RECIPES, make
+from contrib.images.workshop import Workshop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def default_cache() -> Path:
+    """Where layers are kept unless told otherwise."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hami-images"
+
+
+def write(name: str, shop: Workshop, out: Path, *, registry: str = "localhost", tag: str = "dev") -> tuple[Path, str]:
+    """Make one image: its archive, and beside it what it is made of.
+
+    Args:
+        name: Which, by its key in `RECIPES`.
+        shop: Where layers are made.
+        out: Folder for the archive.
+        registry: What its name begins with.
+        tag: Its tag.
+
+    Returns:
+        The archive and the image's digest.
+
+    Raises:
+        MissingTool: Something it needs is not on this machine.
+        BuildError: A step failed.
+    """
+    image = make(name, shop, registry, tag)
+    out.mkdir(parents=True, exist_ok=True)
+    archive = out / f"{name}.tar"
+    digest = image.write(archive)
+    components = [c for layer in image.layers for c in layer.components]
+    archive.with_suffix(".spdx.json").write_bytes(sbom.document(image.names[0], digest, components))
+    return archive, digest
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog="Images: " + "; ".join(f"{k} ({r.title})" for k, r in RECIPES.items())
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for archives and SBOMs")
+    parser.add_argument("--only", nargs="+", choices=sorted(RECIPES), metavar="NAME", help="only these images")
+    parser.add_argument("--registry", default="localhost", help="what image names begin with (default: localhost)")
+    parser.add_argument("--tag", default="dev", help="tag of the images (default: dev)")
+    parser.add_argument("--kube-scheduler", type=Path, metavar="PATH", help="program of the kube-scheduler image")
+    parser.add_argument("--cache", type=Path, default=default_cache(), metavar="DIR", help="default: %(default)s")
+    return parser
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run; returns the exit status."""
+    options = _parser().parse_args(words)
+    shop = Workshop(options.cache.resolve(), kube_scheduler=options.kube_scheduler)
+    names = options.only or [n for n in RECIPES if n != "kube-scheduler" or options.kube_scheduler]
+    for name in names:
+        began = time.monotonic()
+        try:
+            archive, digest = write(name, shop, options.out, registry=options.registry, tag=options.tag)
+        except (MissingTool, BuildError) as error:
+            sys.stderr.write(f"{name}: {error}\n")
+            return 1
+        size = archive.stat().st_size / 1e6
+        print(f"{name}: {digest} {size:.1f} MB in {time.monotonic() - began:.1f} s: {archive}")
+    if "kube-scheduler" not in names and not options.only:
+        print("kube-scheduler: left out; name the program with --kube-scheduler PATH")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

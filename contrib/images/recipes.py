@@ -1,0 +1,143 @@
+"""What is in each image."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from contrib.images import native
+from contrib.images.command import run
+from contrib.images.errors import MissingTool
+from contrib.images.oci import Image
+from contrib.images.workshop import SOURCES, Workshop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from contrib.images.oci import Layer
+
+NOBODY: Final = "65532:65532"
+_ENV: Final = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+_CUDA_ENV: Final = {
+    # As in NVIDIA's CUDA images.
+    "LD_LIBRARY_PATH": "/usr/local/nvidia/lib:/usr/local/nvidia/lib64",
+    "NVIDIA_VISIBLE_DEVICES": "all",
+    "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+}
+_SCHEDULER: Final = ("hami-core", "hami-interpose", "hami-nvidia", "hami-ascend", "hami-cambricon")
+_AGENT: Final = ("hami-core", "hami-interpose", "hami-nvidia")
+_CLIENT: Final = ("cuda-bindings>=13", "nvidia-ml-py>=13")
+_APPLETS: Final = ("sh", "cat", "env", "find", "grep", "head", "ls", "ps", "sleep", "stat", "true", "wget")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one image is made.
+
+    Attributes:
+        repository: Its name below the registry.
+        make: Makes its layers.
+        entrypoint: Program and first arguments.
+        cmd: Arguments where the container names none.
+        env: Variables.
+        user: ``uid:gid``.
+        title: What it is.
+        tag: Its tag; empty: the one all images get.
+    """
+
+    repository: str
+    make: Callable[[Workshop], tuple[Layer, ...]]
+    entrypoint: tuple[str, ...]
+    title: str
+    cmd: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    user: str = NOBODY
+    tag: str = ""
+
+
+def _scheduler(shop: Workshop) -> tuple[Layer, ...]:
+    return shop.python(), shop.dependencies(_SCHEDULER), shop.own(_SCHEDULER)
+
+
+def _agent(shop: Workshop) -> tuple[Layer, ...]:
+    # The scheduler's dependencies, so that nodes which run both keep them once.
+    return shop.python(), shop.dependencies(_SCHEDULER), shop.own(_AGENT)
+
+
+def _kube_scheduler(shop: Workshop) -> tuple[Layer, ...]:
+    if shop.kube_scheduler is None:
+        raise MissingTool("kube-scheduler", "name the program with --kube-scheduler PATH")
+    return (shop.program("/usr/local/bin/kube-scheduler", shop.kube_scheduler, kind="golang"),)
+
+
+def _pause(shop: Workshop) -> tuple[Layer, ...]:
+    return (shop.compiled("/pause", SOURCES / "pause.c", native.static),)
+
+
+def _client(shop: Workshop) -> tuple[Layer, ...]:
+    return shop.python(), shop.wheels(_CLIENT), shop.clients(_APPLETS)
+
+
+def _client_static(shop: Workshop) -> tuple[Layer, ...]:
+    return (shop.compiled("/still", SOURCES / "still.c", native.static),)
+
+
+def _client_musl(shop: Workshop) -> tuple[Layer, ...]:
+    return (shop.musl("/still", SOURCES / "still.c"),)
+
+
+RECIPES: Final[Mapping[str, Recipe]] = {
+    "scheduler": Recipe(
+        "hami/scheduler", _scheduler, ("/usr/local/bin/hami",), "HAMi's scheduler side", ("--help",), _ENV
+    ),
+    "agent-nvidia": Recipe(
+        # It serves sockets in the kubelet's folder and writes CDI specs, which belong to root.
+        *("hami/agent-nvidia", _agent, ("/usr/local/bin/hami",), "HAMi's agent for NVIDIA GPUs", ("--help",), _ENV),
+        user="0:0",
+    ),
+    "kube-scheduler": Recipe(
+        "kube-scheduler", _kube_scheduler, ("/usr/local/bin/kube-scheduler",), "Kubernetes' scheduler"
+    ),
+    "pause": Recipe("pause", _pause, ("/pause",), "first process of a pod", tag="1"),
+    "client": Recipe(
+        "hami/client", _client, (), "CUDA and NVML programs for tests", ("cuda-probe",), _ENV | _CUDA_ENV, "0:0"
+    ),
+    "client-static": Recipe("hami/client-static", _client_static, ("/still",), "a static program for tests"),
+    "client-musl": Recipe(
+        *("hami/client-musl", _client_musl, ("/still",), "a program on musl for tests"),
+        env={"LD_LIBRARY_PATH": _CUDA_ENV["LD_LIBRARY_PATH"]},
+    ),
+}
+
+
+def make(name: str, shop: Workshop, registry: str, tag: str) -> Image:
+    """One image.
+
+    Raises:
+        MissingTool: Something it needs is not on this machine.
+        BuildError: A step failed.
+    """
+    recipe = RECIPES[name]
+    layers = recipe.make(shop)
+    tags = [recipe.tag or tag]
+    if name == "kube-scheduler":
+        tags.append(version(shop.kube_scheduler) if shop.kube_scheduler else "")
+    labels = {"org.opencontainers.image.title": recipe.title, "org.opencontainers.image.licenses": "Apache-2.0"}
+    return Image(
+        names=tuple(f"{registry}/{recipe.repository}:{t}" for t in tags),
+        layers=layers,
+        entrypoint=recipe.entrypoint,
+        cmd=recipe.cmd,
+        env=recipe.env,
+        user=recipe.user,
+        labels=labels,
+    )
+
+
+def version(program: Path) -> str:
+    """A Kubernetes program's version, such as ``v1.36.3``."""
+    said = run([program, "--version"], needs="name the program with --kube-scheduler PATH")
+    found = re.search(r"v\d+\.\d+\.\d+", said)
+    return found[0] if found else "unknown"

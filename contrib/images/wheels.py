@@ -1,0 +1,166 @@
+"""Wheels: this repository's own, built from a copy of their sources, and those they depend on, as pinned."""
+
+from __future__ import annotations
+
+import email
+import hashlib
+import importlib.util
+import re
+import shutil
+import sys
+import tempfile
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from contrib.images.command import run
+from contrib.images.errors import BuildError
+from contrib.images.sbom import Component
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from contrib.images.oci import Files
+
+SITE: Final = "/usr/local/lib/python3.11/dist-packages"
+"""Where Debian's Python 3.11 looks for what is not Debian's."""
+PYTHON: Final = "3.11"
+GLIBC: Final = 36
+"""Minor version of the image's glibc 2."""
+UV: Final = "`pip install uv`"
+_EPOCH: Final = "315532800"  # 1980: the first moment a zip file can name
+_CORE: Final = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "hami_core", "contrib", "docs/changes")
+_NOT_SOURCE: Final = re.compile(r"/(__pycache__|build|dist|tests|lib/sim|lib/libvgpu\.so|\.[^/]+|[^/]+\.egg-info)(/|$)")
+DISTRIBUTIONS: Final = {
+    "hami-core": ".",
+    "hami-interpose": "interpose",
+    "hami-nvidia": "vendors/nvidia",
+    "hami-ascend": "vendors/ascend",
+    "hami-cambricon": "vendors/cambricon",
+}
+"""Folder of each distribution of this repository."""
+
+
+def sources(root: Path, distribution: str) -> Iterator[Path]:
+    """The files a distribution's wheel is made of, in order."""
+    folder = root / DISTRIBUTIONS[distribution]
+    starts = [root / part for part in _CORE] if distribution == "hami-core" else [folder]
+    for start in starts:
+        for path in sorted(start.rglob("*")) if start.is_dir() else [start]:
+            inside = f"/{path.relative_to(root).as_posix()}"
+            if path.is_file() and not _NOT_SOURCE.search(inside) and not inside.startswith("/contrib/images/"):
+                yield path
+
+
+def build(root: Path, distribution: str, out: Path) -> Path:
+    """Build one wheel of this repository; the working tree is only read.
+
+    Raises:
+        MissingTool: uv is not there.
+        BuildError: The build failed.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "source"
+        for path in sources(root, distribution):
+            target = copy / path.relative_to(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+            target.chmod(path.stat().st_mode & 0o777)
+        fresh = Path(scratch) / "wheel"
+        # The compiler must not write where the copy happened to lie.
+        flags = f"-ffile-prefix-map={scratch}=/src"
+        command: list[str | Path] = [*_uv(), "build", "--quiet", "--wheel", "--no-config", "--out-dir", fresh]
+        command += ["--build-constraints", root / "constraints.txt", copy / DISTRIBUTIONS[distribution]]
+        run(command, needs=UV, env={"SOURCE_DATE_EPOCH": _EPOCH, "CFLAGS": flags})
+        wheel = next(fresh.glob("*.whl"))
+        out.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(wheel, out / wheel.name))
+
+
+def requirements(root: Path, distributions: Iterable[str]) -> list[str]:
+    """What distributions of this repository need from elsewhere."""
+    wanted: set[str] = set()
+    for name in distributions:
+        project = tomllib.loads((root / DISTRIBUTIONS[name] / "pyproject.toml").read_text())["project"]
+        wanted.update(line for line in project["dependencies"] if not line.startswith("hami-"))
+    return sorted(wanted)
+
+
+def download(root: Path, wanted: Sequence[str], out: Path) -> list[Path]:
+    """Fetch the wheels of requirements and of all they need, at the versions of constraints.txt.
+
+    Raises:
+        MissingTool: uv is not there.
+        BuildError: A version has no wheel for the image's Python.
+    """
+    resolve: list[str | Path] = [*_uv(), "pip", "compile", "--quiet", "--no-config", "--no-header", "--no-annotate"]
+    resolve += ["--python-version", PYTHON, "--python-platform", f"x86_64-manylinux_2_{GLIBC}"]
+    resolve += ["--constraint", root / "constraints.txt", "-"]
+    pins = [line for line in run(resolve, needs=UV, stdin="\n".join(wanted)).splitlines() if "==" in line]
+    platforms = [f"manylinux_2_{minor}_x86_64" for minor in range(GLIBC, 4, -1)] + ["manylinux2014_x86_64"]
+    fetch: list[str | Path] = [*_pip(), "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    fetch += ["--only-binary", ":all:", "--python-version", PYTHON, "--implementation", "cp", "--dest", out]
+    for platform in platforms:
+        fetch += ["--platform", platform]
+    run([*fetch, *pins])
+    found = sorted(out.glob("*.whl"))
+    if len(found) != len(pins):
+        raise BuildError(f"{len(pins)} wheels were asked for, {len(found)} came: {', '.join(pins)}")
+    return found
+
+
+def unpack(wheel: Path, files: Files, site: Path) -> Component:
+    """Put a wheel's modules below a folder, its commands into the layer, and say what it is.
+
+    Raises:
+        BuildError: It wants files where an image has no place for them.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        info = next(name for name in names if re.fullmatch(r"[^/]+\.dist-info/METADATA", name))
+        for name in names:
+            target = _target(name)
+            if target is None or name.endswith("/"):
+                continue
+            if ".." in target or target.startswith("/"):
+                raise BuildError(f"{wheel.name}: {name} would leave {SITE}")
+            path = site / target
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(archive.read(name))
+        points = info.replace("METADATA", "entry_points.txt")
+        if wheel.name.startswith("hami_") and points in names:
+            _commands(archive.read(points).decode(), files)
+        metadata = email.message_from_bytes(archive.read(info))
+    checksum = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    license_ = str(metadata["License-Expression"] or "")
+    return Component("pypi", str(metadata["Name"]), str(metadata["Version"]), checksum, license_, wheel.name)
+
+
+def _target(name: str) -> str | None:
+    """Where a wheel's member goes below the site folder; None: nowhere (commands and headers of third parties)."""
+    found = re.match(r"[^/]+\.data/([^/]+)/(.*)", name)
+    if found is None:
+        return name
+    return found[2] if found[1] in {"purelib", "platlib"} else None
+
+
+def _commands(entry_points: str, files: Files) -> None:
+    section = re.search(r"^\[console_scripts\]\n((?:[^\[].*\n?)*)", entry_points, re.MULTILINE)
+    for line in (section[1] if section else "").splitlines():
+        name, _, point = (part.strip() for part in line.partition("="))
+        module, _, function = point.partition(":")
+        if name and function:
+            text = (
+                f"#!/usr/bin/python{PYTHON}\nimport sys\n\nfrom {module} import {function}\n\nsys.exit({function}())\n"
+            )
+            files.file(f"/usr/local/bin/{name}", text, 0o755)
+
+
+def _uv() -> list[str]:
+    beside = Path(sys.executable).parent / "uv"
+    return [str(beside)] if beside.exists() else ["uv"]
+
+
+def _pip() -> list[str]:
+    return [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else [*_uv(), "tool", "run", "pip"]

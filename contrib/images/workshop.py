@@ -1,0 +1,263 @@
+"""Layers, each made once for the same inputs and kept in a cache."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from contrib.images import bytecode, debian, native, wheels
+from contrib.images.command import run
+from contrib.images.oci import Files, Layer
+from contrib.images.sbom import Component
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+HERE: Final = Path(__file__).resolve().parent
+ROOT: Final = HERE.parents[1]
+SOURCES: Final = HERE / "src"
+PYTHON: Final = (
+    *("base-files", "libc6", "libgcc-s1", "libstdc++6", "zlib1g", "libbz2-1.0", "liblzma5", "libexpat1", "libffi8"),
+    *("libssl3", "libuuid1", "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib"),
+)
+"""Debian packages of a Python that runs servers. What needs more libraries than these is left out below."""
+_LEFT_OUT: Final = (
+    *("/bin/", "/boot/", "/home/", "/proc/", "/root/", "/run/", "/sbin/", "/sys/", "/usr/games/", "/usr/src/", "/var/"),
+    *("/etc/default/", "/etc/dpkg/", "/etc/opt/", "/etc/profile.d/", "/etc/skel/", "/etc/update-motd.d/"),
+    *(
+        "/etc/issue/",
+        "/etc/issue.net/",
+        "/etc/motd/",
+        "/usr/lib/python3.11/lib2to3/",
+        "/usr/lib/python3.11/pydoc_data/",
+    ),
+    "/usr/lib/x86_64-linux-gnu/gconv/",
+    *(f"/usr/share/{part}/" for part in ("applications", "apport", "base-files", "binfmts", "bug", "dict", "doc-base")),
+    *(f"/usr/share/{part}/" for part in ("gcc", "gdb", "info", "lintian", "man", "misc", "pixmaps")),
+)
+_MODULES_LEFT_OUT: Final = ("_crypt", "_curses", "_curses_panel", "_dbm", "_gdbm", "_sqlite3", "nis", "readline")
+_PASSWD: Final = "root:x:0:0:root:/:/nonexistent\nhami:x:65532:65532:hami:/:/nonexistent\n"  # noqa: S105 - user names
+_GROUP: Final = "root:x:0:\nhami:x:65532:\n"
+
+
+@dataclass
+class Workshop:
+    """Where layers are made.
+
+    Attributes:
+        cache: Folder of finished layers and fetched packages; safe to delete.
+        root: The source tree.
+        kube_scheduler: The program of the kube-scheduler image.
+    """
+
+    cache: Path
+    root: Path = ROOT
+    kube_scheduler: Path | None = None
+
+    def python(self) -> Layer:
+        """Debian's Python without the rest of Debian."""
+        packages = debian.candidates(PYTHON)
+        key = self._key("python", *(p.sha256 for p in packages))
+
+        def fill(files: Files, tree: Path) -> list[Component]:
+            found = debian.unpack(packages, self.cache / "debs", tree)
+            bytecode.compile_tree(tree, tree, ["/usr/lib/python3.11"])
+            files.tree(tree, keep=_kept)
+            for package in packages:
+                # Where scanners of images without dpkg look.
+                files.file(f"/var/lib/dpkg/status.d/{package.name}", package.control + "\n")
+            files.link("/usr/bin/python3", "python3.11")
+            _skeleton(files)
+            return found
+
+        return self._layer(key, fill)
+
+    def runtime(self) -> Path:
+        """The same packages as a folder, whose Python can be run from outside."""
+        packages = debian.candidates(PYTHON)
+        key = self._key("runtime", *(p.sha256 for p in packages))
+
+        def write(folder: Path) -> None:
+            debian.unpack(packages, self.cache / "debs", folder)
+
+        return self._made(key, write)
+
+    def dependencies(self, distributions: Sequence[str]) -> Layer:
+        """What distributions of this repository need from elsewhere."""
+        return self.wheels(wheels.requirements(self.root, distributions))
+
+    def wheels(self, wanted: Sequence[str]) -> Layer:
+        """Wheels of third parties and all they need."""
+        key = self._key("wheels", *wanted, (self.root / "constraints.txt").read_text())
+
+        def fill(files: Files, tree: Path) -> list[Component]:
+            out = tree.with_name("wheels")
+            return self._unpacked(wheels.download(self.root, wanted, out), files, tree)
+
+        return self._layer(key, fill)
+
+    def own(self, distributions: Sequence[str]) -> Layer:
+        """Distributions of this repository, without the simulated driver."""
+        key = self._key("own", *(self._wheel_key(name) for name in distributions))
+
+        def fill(files: Files, tree: Path) -> list[Component]:
+            built = [self.wheel(name) for name in distributions]
+            return self._unpacked(built, files, tree, leave_out="/hami_interpose/lib/sim")
+
+        return self._layer(key, fill)
+
+    def wheel(self, distribution: str) -> Path:
+        """A wheel of this repository."""
+
+        def write(folder: Path) -> None:
+            wheels.build(self.root, distribution, folder)
+
+        return next(self._made(self._wheel_key(distribution), write).glob("*.whl"))
+
+    def program(self, path: str, program: Path, kind: str = "generic") -> Layer:
+        """One program that is there already."""
+        content = program.read_bytes()
+        checksum = hashlib.sha256(content).hexdigest()
+
+        def fill(files: Files, tree: Path) -> list[Component]:
+            del tree
+            files.file(path, content, 0o755)
+            _skeleton(files)
+            said = run([program, "--version"]).split()
+            return [Component(kind, program.name, said[-1] if said else "unknown", checksum, "Apache-2.0")]
+
+        return self._layer(self._key("program", path, checksum), fill)
+
+    def compiled(self, path: str, source: Path, compiler: Callable[[Path, Path], Path]) -> Layer:
+        """One C program."""
+
+        def fill(files: Files, tree: Path) -> list[Component]:
+            program = compiler(source, tree / "program")
+            files.file(path, program, 0o755)
+            _skeleton(files)
+            return [self._ours(program, source)]
+
+        return self._layer(self._key("compiled", path, source.read_text(), _compiler()), fill)
+
+    def musl(self, path: str, source: Path) -> Layer:
+        """One C program on musl, with musl."""
+        packages = debian.candidates(["musl", "musl-dev"])
+        key = self._key("musl", path, source.read_text(), _compiler(), *(p.sha256 for p in packages))
+
+        def fill(files: Files, tree: Path) -> list[Component]:
+            found = debian.unpack(packages, self.cache / "debs", tree)
+            program = native.musl(source, tree, tree.with_name("program"))
+            files.file(path, program, 0o755)
+            files.file("/lib/x86_64-linux-musl/libc.so", tree / "lib/x86_64-linux-musl/libc.so", 0o755)
+            files.link("/lib/ld-musl-x86_64.so.1", "x86_64-linux-musl/libc.so")
+            files.file("/etc/ld-musl-x86_64.path", tree / "etc/ld-musl-x86_64.path")
+            _skeleton(files)
+            return [found[0], self._ours(program, source)]
+
+        return self._layer(key, fill)
+
+    def clients(self, applets: Sequence[str]) -> Layer:
+        """Client programs of the demo, and a shell to look around with."""
+        programs = self.root / "hami_core" / "demo" / "programs"
+        parts = sorted((*programs.glob("*.py"), *programs.glob("*.c")))
+        busybox = debian.candidates(["busybox-static"])
+        text = (part.read_text() for part in parts)
+        key = self._key("clients", *text, *applets, _compiler(), busybox[0].sha256, self._wheel_key("hami-interpose"))
+
+        def fill(files: Files, tree: Path) -> list[Component]:
+            found = debian.unpack(busybox, self.cache / "debs", tree)
+            files.file("/bin/busybox", tree / "bin/busybox", 0o755)
+            for applet in applets:
+                files.link(f"/bin/{applet}", "busybox")
+            driver = tree.with_name("driver")
+            wheels.unpack(self.wheel("hami-interpose"), Files(), driver)
+            source = programs / "probe.c"
+            probe = native.on_driver(source, driver / "hami_interpose/lib/sim", tree.with_name("cuda-probe"))
+            files.file("/usr/local/bin/cuda-probe", probe, 0o755)
+            for part in parts:
+                if part.suffix == ".py" and part.stem != "__init__":
+                    files.file(f"/opt/programs/{part.name}", part, 0o644)
+            return [*found, self._ours(probe, source)]
+
+        return self._layer(key, fill)
+
+    # --- the cache -------------------------------------------------------------------------------------------------
+
+    def _unpacked(self, found: Sequence[Path], files: Files, tree: Path, leave_out: str = "") -> list[Component]:
+        site = tree / wheels.SITE.strip("/")
+        components = [wheels.unpack(path, files, site) for path in found]
+        if leave_out:
+            shutil.rmtree(site / leave_out.strip("/"), ignore_errors=True)
+        bytecode.compile_tree(self.runtime(), tree, [wheels.SITE])
+        files.tree(tree)
+        return components
+
+    def _ours(self, program: Path, source: Path) -> Component:
+        checksum = hashlib.sha256(program.read_bytes()).hexdigest()
+        return Component("generic", source.stem, checksum[:12], checksum, "Apache-2.0", source.name)
+
+    def _wheel_key(self, distribution: str) -> str:
+        parts = [distribution, (self.root / "constraints.txt").read_text(), _compiler()]
+        for path in wheels.sources(self.root, distribution):
+            parts += [path.relative_to(self.root).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()]
+        return self._key("wheel", *parts)
+
+    def _key(self, kind: str, *parts: str) -> str:
+        """A name for what these inputs and these programs make."""
+        total = hashlib.sha256()
+        for part in (*parts, *(path.read_text() for path in sorted(HERE.glob("*.py")))):
+            data = part.encode()
+            total.update(len(data).to_bytes(8, "big") + data)
+        return f"{kind}-{total.hexdigest()[:24]}"
+
+    def _layer(self, key: str, fill: Callable[[Files, Path], list[Component]]) -> Layer:
+        def write(folder: Path) -> None:
+            with tempfile.TemporaryDirectory(dir=self.cache, prefix=".scratch-") as scratch:
+                tree = Path(scratch) / "tree"
+                tree.mkdir()
+                files = Files()
+                components = fill(files, tree)
+                Layer.write(folder, files, components)
+
+        return Layer.read(self._made(key, write))
+
+    def _made(self, key: str, write: Callable[[Path], None]) -> Path:
+        """A finished folder of the cache; made by one process at a time, there whole or not at all."""
+        folder = self.cache / key
+        self.cache.mkdir(parents=True, exist_ok=True)
+        if folder.is_dir():
+            return folder
+        with (self.cache / f".{key}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.is_dir():
+                with tempfile.TemporaryDirectory(dir=self.cache, prefix=".making-") as scratch:
+                    fresh = Path(scratch) / "made"
+                    fresh.mkdir()
+                    write(fresh)
+                    fresh.rename(folder)
+        return folder
+
+
+def _kept(path: str) -> bool:
+    if f"{path}/".startswith(_LEFT_OUT) or (path.startswith("/usr/share/doc/") and not path.endswith("/copyright")):
+        return False
+    if "/lib-dynload/" in path:
+        return path.rpartition("/")[2].partition(".")[0] not in _MODULES_LEFT_OUT
+    return True
+
+
+def _skeleton(files: Files) -> None:
+    """What every image has: users, a place for temporary files, mount points of its own."""
+    files.file("/etc/passwd", _PASSWD)
+    files.file("/etc/group", _GROUP)
+    files.folder("/tmp", 0o1777)  # noqa: S108 - of the image
+    files.folder("/usr/local/bin")
+
+
+def _compiler() -> str:
+    return run(["gcc", "--version"], needs=native.GCC).partition("\n")[0]
