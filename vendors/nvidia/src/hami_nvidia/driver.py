@@ -26,6 +26,7 @@ _FOLDERS: Final = (
     "lib/x86_64-linux-gnu",
     "lib/aarch64-linux-gnu",
     "usr/lib",
+    "lib",
 )
 _LIBRARIES: Final = (
     "libcuda.so",
@@ -54,6 +55,17 @@ class DriverFiles:
     hooks: tuple[OciHook, ...] = ()
     by_card: Mapping[str, tuple[DeviceNode, ...]] = field(default_factory=dict)
     source: str = ""
+
+
+def nvml_below(root: Path) -> str:
+    """NVML of a driver that is no ordinary installation of this machine; empty: found by name.
+
+    A process can't be given the folder as LD_LIBRARY_PATH: such a root may hold a libc of its own.
+    """
+    if root == Path("/"):
+        return ""
+    found = (root / folder / "libnvidia-ml.so.1" for folder in _FOLDERS)
+    return next((str(path) for path in found if path.is_file()), "")
 
 
 def from_libraries(libraries: Sequence[Path], container_dir: str) -> DriverFiles:

@@ -41,7 +41,7 @@ class NvidiaNode(Nvidia):
     def __init__(self, settings: NodeSettings | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.settings = settings or NodeSettings()
-        self.nvml = Nvml(self.settings.nvml_library)
+        self.nvml = Nvml(self.settings.nvml_library or driver_files.nvml_below(self.settings.driver_root))
         self.options = NodeOptions()
         self._cards: dict[str, Card] = {}
         self._driver: driver_files.DriverFiles | None = None

@@ -33,7 +33,7 @@ class NodeSettings(BaseSettings):
         default="", validation_alias=AliasChoices("HAMI_NVIDIA_NODE_NAME", "HAMI_NODE_NAME", "NODE_NAME")
     )
     nvml_library: str = ""
-    """libnvidia-ml.so.1 to load; empty: found by name."""
+    """libnvidia-ml.so.1 to load; empty: below driver_root, or by name where that is this machine's own root."""
     driver_root: Path = Path("/")
     """Root of the driver's installation."""
     driver_libraries: Annotated[tuple[Path, ...], NoDecode] = ()

@@ -238,6 +238,13 @@ def test_the_drivers_files_found_below_its_root(node, tmp_path):
     assert not any("old" in path for path in mounts)
 
 
+def test_nvml_is_the_one_below_the_drivers_root(node, tmp_path):
+    folder = tmp_path / "root/lib64"
+    folder.mkdir(parents=True)
+    (folder / "libnvidia-ml.so.1").symlink_to(sim.LIBRARIES / "libnvidia-ml.so.1")
+    assert len(node(nvml_library="", driver_root=tmp_path / "root").discover()) == 2
+
+
 def test_no_driver_says_what_to_set(node, tmp_path):
     made = node(driver_libraries=(), cdi_spec_dirs=(), driver_root=tmp_path)
     first, _ = made.discover()
