@@ -52,10 +52,42 @@ def context(files: TlsFiles) -> ssl.SSLContext:
     Raises:
         ConfigError: A file is missing, or key and certificate don't belong together.
     """
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    made = empty_context()
     _load(made, files)
     return made
+
+
+def empty_context() -> ssl.SSLContext:
+    """A server context, TLS 1.2 and later, without a certificate yet; `load_pair` gives it one, and others later."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    return made
+
+
+def load_pair(target: ssl.SSLContext, certificate: bytes, key: bytes, *, where: str) -> None:
+    """Load a PEM pair that is in memory, without leaving the key on a disk: the next handshake has it.
+
+    Args:
+        target: The context, in use or not.
+        certificate: Certificate chain.
+        key: Its private key.
+        where: Where the pair is from, for errors.
+
+    Raises:
+        ConfigError: They don't load; the context keeps what it had.
+    """
+    # OpenSSL's binding takes files only; this one has no name and is gone with its descriptor.
+    descriptor = os.memfd_create("hami-tls")
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(key.rstrip() + b"\n" + certificate)
+        path = f"/proc/self/fd/{descriptor}"
+        empty_context().load_cert_chain(path)  # a pair that does not load must not touch a live context
+        target.load_cert_chain(path)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(where, f"certificate and key don't load: {error}") from error
+    finally:
+        os.close(descriptor)
 
 
 async def reload_on_change(

@@ -330,6 +330,39 @@ class ResourceQuota(KubeObject, frozen=True, gc=False):
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
 
 
+class Secret(KubeObject, frozen=True, gc=False):
+    """A Secret; values are base64 on the wire and bytes here."""
+
+    type: str = ""
+    data: dict[str, bytes] = {}
+
+
+class ConfigMap(KubeObject, frozen=True, gc=False):
+    """A ConfigMap."""
+
+    data: dict[str, str] = {}
+    binary_data: dict[str, bytes] = {}
+
+
+class WebhookClientConfig(Object, frozen=True, gc=False):
+    """How the API server reaches a webhook, and whom it trusts there (PEM)."""
+
+    ca_bundle: bytes | None = None
+
+
+class WebhookEntry(Object, frozen=True, gc=False):
+    """One webhook of a configuration."""
+
+    name: str = ""
+    client_config: WebhookClientConfig = WebhookClientConfig()
+
+
+class WebhookConfiguration(KubeObject, frozen=True, gc=False):
+    """A MutatingWebhookConfiguration."""
+
+    webhooks: list[WebhookEntry] = []
+
+
 # --- what we write -------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from hami_core.errors import KubeError
-from hami_core.kube.objects import Event, Lease, Node, Pod, ResourceQuota
+from hami_core.kube.objects import (
+    ConfigMap,
+    Event,
+    Lease,
+    Node,
+    Pod,
+    ResourceQuota,
+    Secret,
+    WebhookConfiguration,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -54,6 +63,11 @@ NODES: Final = Resource("v1", "nodes", Node, namespaced=False)
 EVENTS: Final = Resource("v1", "events", Event)
 RESOURCE_QUOTAS: Final = Resource("v1", "resourcequotas", ResourceQuota)
 LEASES: Final = Resource("coordination.k8s.io/v1", "leases", Lease)
+SECRETS: Final = Resource("v1", "secrets", Secret)
+CONFIG_MAPS: Final = Resource("v1", "configmaps", ConfigMap)
+MUTATING_WEBHOOKS: Final = Resource(
+    "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", WebhookConfiguration, namespaced=False
+)
 
 
 class ApiError(KubeError):

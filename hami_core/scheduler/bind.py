@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -25,6 +25,7 @@ from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import PODS, ApiError
 from hami_core.scheduler import pods
 from hami_core.scheduler.errors import BindRefusedError, UnsettledError
+from hami_core.scheduler.keyring import Keyring
 from hami_core.scheduler.leadership import NotLeaderError
 from hami_core.scheduler.metadata import check_annotations, is_label_value
 from hami_core.wire import keys
@@ -43,19 +44,11 @@ if TYPE_CHECKING:
     from hami_core.scheduler.lock import NodeLocks
     from hami_core.scheduler.notes import Notes
     from hami_core.scheduler.serial import SerialNodes
-    from hami_core.wire.signature import PrivateKey
 
 log = structlog.get_logger(__name__)
 
 SETTLE_S: Final = 5.0
 """How long a booking outlives a write of unknown outcome before the pod is read once more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Signing:
-    """How allocations are signed; ``key`` None: they are not."""
-
-    key: PrivateKey | None = None
 
 
 class Bind:
@@ -68,7 +61,7 @@ class Bind:
         notes: Events.
         locks: Node locks for vendors whose own node plugin needs them.
         serial: Nodes that are bound to one pod at a time.
-        signing: The signing key.
+        keyring: The signing key.
         copies_labels: Whether the API server copies a Binding's labels (Kubernetes 1.35 and later).
         wall_clock: Unix seconds.
     """
@@ -82,7 +75,7 @@ class Bind:
         locks: NodeLocks,
         *,
         serial: SerialNodes,
-        signing: Signing | None = None,
+        keyring: Keyring | None = None,
         copies_labels: bool = True,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -92,7 +85,7 @@ class Bind:
         self._notes = notes
         self._locks = locks
         self._serial = serial
-        self._key = signing.key if signing else None
+        self._keyring = keyring or Keyring()
         self.copies_labels = copies_labels
         self._wall_clock = wall_clock
         self._under_way: dict[str, tuple[str, asyncio.Task[None]]] = {}
@@ -212,9 +205,10 @@ class Bind:
         if both:
             raise WireError("patch_annotations", -1, f"a vendor answered keys the framework writes: {sorted(both)}")
         annotations |= added
-        if self._key is not None:
+        key = self._keyring.signing()
+        if key is not None:
             statement = statement_of(pod.uid, annotations, served, epoch=epoch)
-            annotations[keys.SIGNATURE] = sign(self._key, statement)
+            annotations[keys.SIGNATURE] = sign(key, statement)
         return annotations
 
     async def _write(self, pod: Pod, node: str, annotations: dict[str, str], permit: Permit) -> None:

@@ -15,17 +15,17 @@ from hami_core.kube.informer import Informer
 from hami_core.kube.objects import Container, Node, Pod, PodSpec, ResourceQuota
 from hami_core.kube.port import NODES, PODS, RESOURCE_QUOTAS
 from hami_core.scheduler import pods
+from hami_core.scheduler.keyring import Keyring
 from hami_core.wire import keys
-from hami_core.wire.signature import epoch_of, statement_of, verify
+from hami_core.wire.signature import epoch_of, signer_of, statement_of, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from hami_core.kube.port import KubeApi
     from hami_core.model import Booking, Device, NodeFacts
     from hami_core.placement.policy import PolicyDefaults
     from hami_core.plugins import Loaded
-    from hami_core.wire.signature import PublicKey
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ class Cluster:
         api: The Kubernetes API.
         loaded: The vendors.
         defaults: Policies of pods that name none.
-        public_keys: Signatures made with these count when the highest epoch is looked for.
+        keyring: Keys whose signatures count.
         node_labels: Only nodes with these labels are registered.
         sync_wait_s: How long a request may wait for the first sync: kube-scheduler's ``httpTimeout`` less a margin.
         clock: Monotonic seconds.
@@ -51,7 +51,7 @@ class Cluster:
         loaded: Loaded,
         defaults: PolicyDefaults,
         *,
-        public_keys: Sequence[PublicKey] = (),
+        keyring: Keyring | None = None,
         node_labels: dict[str, str] | None = None,
         sync_wait_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
@@ -72,7 +72,7 @@ class Cluster:
         )
         self.drift = 0
         self.closed_nodes: dict[str, frozenset[str]] = {}
-        self._public_keys = tuple(public_keys)
+        self._keyring = keyring or Keyring()
         self._clock = clock
         self._devices: dict[str, dict[str, tuple[Device, ...]]] = {}
         self._facts: dict[str, NodeFacts] = {}
@@ -118,6 +118,13 @@ class Cluster:
         for pod in self.pods.store.values():
             if pod.uid == uid and pod.spec.node_name:
                 self._pod(None, pod)
+
+    def signed_with(self) -> frozenset[str] | None:
+        """Ids of the keys that live pods' allocations claim to be signed with; None before the first sync."""
+        if not self.pods.synced.is_set():
+            return None
+        texts = (pod.metadata.annotations.get(keys.SIGNATURE, "") for pod in self.pods.store.values() if _is_live(pod))
+        return frozenset(found for text in texts if (found := signer_of(text)))
 
     def now(self) -> float:
         """Monotonic seconds."""
@@ -231,11 +238,11 @@ class Cluster:
 
     def _is_ours(self, pod: Pod) -> bool:
         """Whether a scheduler with one of our keys wrote the allocation; without keys nobody can tell."""
-        if not self._public_keys:
+        if not self._keyring.verifies:
             return True
         try:
             statement = statement_of(pod.uid, pod.metadata.annotations, self.families.values())
-            verify(self._public_keys, pod.metadata.annotations.get(keys.SIGNATURE, ""), statement)
+            verify(self._keyring.public, pod.metadata.annotations.get(keys.SIGNATURE, ""), statement)
         except WireError:
             return False
         return True
@@ -248,7 +255,7 @@ class Cluster:
             return
         try:
             statement = statement_of(pod.uid, pod.metadata.annotations, self.families.values())
-            self._epoch = max(self._epoch, verify(self._public_keys, text, statement))
+            self._epoch = max(self._epoch, verify(self._keyring.public, text, statement))
         except WireError as error:
             log.warning("a pod's allocation is not signed by us", pod=pod.key, error=str(error))
 
@@ -263,6 +270,10 @@ class Cluster:
 
 def _names_any(container: Container, resources: set[str]) -> bool:
     return not (resources.isdisjoint(container.resources.limits) and resources.isdisjoint(container.resources.requests))
+
+
+def _is_live(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and not pod.is_terminal
 
 
 def _was_refused_since(old: Pod, new: Pod) -> bool:

@@ -7,6 +7,7 @@ import socket
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,9 @@ from hami_core.http.serve import BODY_LIMIT
 from hami_core.http.tls import TlsFiles
 from hami_core.kube.lease import LeaseElector, LeaseFollower
 from hami_core.placement.policy import PolicyDefaults
+from hami_core.scheduler.credentials.ring import Times
+from hami_core.scheduler.credentials.signing import SigningNames
+from hami_core.scheduler.credentials.webhook import WebhookNames
 from hami_core.scheduler.leadership import Leadership
 from hami_core.wire.signature import load_private_key
 
@@ -58,6 +62,9 @@ class Options:
         profiling: Serve stacks under ``/debug``.
         drain_s: How long requests under way may take when the process ends.
         instance: Which replica, in events.
+        namespace: Where our Secrets and ConfigMaps are.
+        webhook_names: Where the webhook's certificate is kept, if this process issues it.
+        signing_names: Where signing keys are kept, if this process makes them.
         own_pod: Namespace and name of the pod we run in, to be labelled with our role; empty: not known.
     """
 
@@ -86,6 +93,9 @@ class Options:
     profiling: bool = False
     drain_s: float = 10.0
     instance: str = ""
+    namespace: str = "kube-system"
+    webhook_names: WebhookNames | None = None
+    signing_names: SigningNames | None = None
     own_pod: tuple[str, str] = ("", "")
 
 
@@ -125,7 +135,10 @@ def from_settings(settings: SchedulerSettings) -> Options:
         profiling=settings.profiling,
         drain_s=settings.drain_time,
         instance=settings.identity or socket.gethostname(),
-        own_pod=(_namespace(settings), os.environ.get("POD_NAME", "")),
+        namespace=_own_namespace(settings),
+        webhook_names=_webhook_names(settings),
+        signing_names=_signing_names(settings),
+        own_pod=(_own_namespace(settings), os.environ.get("POD_NAME", "")),
     )
 
 
@@ -143,9 +156,30 @@ def leadership(settings: SchedulerSettings, api: KubeApi) -> LeadershipFactory |
 
 
 def _namespace(settings: SchedulerSettings) -> str:
-    if settings.leader_elect_resource_namespace:
-        return settings.leader_elect_resource_namespace
+    return settings.leader_elect_resource_namespace or _own_namespace(settings)
+
+
+def _own_namespace(settings: SchedulerSettings) -> str:
+    if settings.namespace:
+        return settings.namespace
     return NAMESPACE_FILE.read_text().strip() if NAMESPACE_FILE.exists() else "kube-system"
+
+
+def _webhook_names(settings: SchedulerSettings) -> WebhookNames | None:
+    if not settings.tls_secret:
+        return None
+    service, namespace = settings.webhook_service, _own_namespace(settings)
+    hosts = (f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local") if service else ()
+    lifetime = timedelta(seconds=settings.certificate_lifetime)
+    configurations = settings.webhook_configuration
+    return WebhookNames(settings.tls_secret, configurations, (*hosts, *settings.webhook_hosts), lifetime)
+
+
+def _signing_names(settings: SchedulerSettings) -> SigningNames | None:
+    if not settings.signing_secret:
+        return None
+    times = Times(timedelta(seconds=settings.signing_key_lifetime), timedelta(seconds=settings.signing_key_delay))
+    return SigningNames(settings.signing_secret, settings.signing_keys_configmap, times)
 
 
 def _signing_key(path: Path | None) -> PrivateKey | None:

@@ -82,7 +82,8 @@ def booking_of(pod: Pod, families: Mapping[str, Family]) -> Booking | None:
     if not pod.spec.node_name:
         return None
     meta = pod.metadata
-    allocation = decode_allocation(meta.annotations, families, container_kinds(pod), strict=False)
+    limits = [container.resources.limits for container in (*pod.spec.init_containers, *pod.spec.containers)]
+    allocation = decode_allocation(meta.annotations, families, container_kinds(pod), strict=False, limits=limits)
     if allocation is None:
         return None
     if allocation.node != pod.spec.node_name:

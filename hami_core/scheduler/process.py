@@ -27,10 +27,12 @@ from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import PODS, ApiError
 from hami_core.observe.log import configure
 from hami_core.plugins import load
-from hami_core.scheduler.bind import Bind, Signing
+from hami_core.scheduler.bind import Bind
 from hami_core.scheduler.cluster import Cluster
+from hami_core.scheduler.credentials.keeper import Credentials
 from hami_core.scheduler.filter import Filter
 from hami_core.scheduler.instruments import Instruments, stacks
+from hami_core.scheduler.keyring import Keyring
 from hami_core.scheduler.leadership import Always, BindGate
 from hami_core.scheduler.lock import NodeLocks
 from hami_core.scheduler.notes import Notes
@@ -42,6 +44,7 @@ from hami_core.settings import load_device_config
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Coroutine, Mapping
 
     from hami_core.kube.port import KubeApi
@@ -76,12 +79,12 @@ class Scheduler:
     ) -> None:
         self.options = options
         self.health = Health()
-        own = (options.signing_key.public_key(),) if options.signing_key else ()
+        self.keyring = Keyring(options.signing_key, options.public_keys, awaited=options.signing_names is not None)
         self.cluster = Cluster(
             api,
             loaded,
             options.defaults,
-            public_keys=(*own, *options.public_keys),
+            keyring=self.keyring,
             node_labels=options.node_labels,
             sync_wait_s=options.sync_wait_s,
             clock=clock,
@@ -102,26 +105,44 @@ class Scheduler:
             notes,
             locks,
             serial=SerialNodes(self.cluster, wait_s=options.turn_wait_s, expiry_s=options.lock_expiry_s),
-            signing=Signing(options.signing_key),
+            keyring=self.keyring,
             copies_labels=False,
         )
         self.webhook = Webhook(
             self.cluster, scheduler_name=options.scheduler_name, overwrite_default=options.overwrite_default
         )
         self.instruments = Instruments(self.cluster, self.gate, legacy=options.legacy_metrics)
+        self._admission = Route("POST", "/webhook", self.instruments.timed("webhook", self.webhook))
         self._api = api
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._tls: list[Coroutine[Any, Any, None]] = []
         self._stopping = asyncio.Event()
         self._broken: BaseException | None = None
         self._server: Server | None = None
+        self._webhook_server: Server | None = None
+        self.credentials = Credentials(
+            api,
+            options.namespace,
+            options.webhook_names,
+            options.signing_names,
+            keyring=self.keyring,
+            in_use=self.cluster.signed_with,
+            serve=self._serve_webhook,
+            clock=clock,
+        )
+        for keeper in self.credentials.keepers:
+            self.health.ready(keeper.name, keeper.check)
         self.health.ready("cluster", lambda: "" if self.cluster.is_synced else "not read yet")
         self.health.ready("process", lambda: "shutting down" if self._stopping.is_set() else "")
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where it listens: extender, webhook (when apart), metrics (when on)."""
-        return self._server.addresses if self._server else ()
+        """Where it listens: extender, webhook (when apart), metrics (when on).
+
+        A webhook whose certificate this process issues comes last, once there is one.
+        """
+        servers = (self._server, self._webhook_server)
+        return tuple(address for server in servers if server for address in server.addresses)
 
     async def start(self) -> None:
         """Listen and begin to read the cluster.
@@ -140,13 +161,15 @@ class Scheduler:
         self._spawn("server-version", self._learn_version())
         for number, reloading in enumerate(self._tls):
             self._spawn(f"tls-{number}", reloading)
+        for keeper in self.credentials.keepers:
+            self._spawn(keeper.name, keeper.run())
         log.info("listening", addresses=self.addresses, scheduler_name=self.options.scheduler_name)
 
     async def stop(self) -> None:
         """End gracefully."""
         self._stopping.set()
-        if self._server is not None:
-            await self._server.stop(self.options.drain_s)
+        servers = [server for server in (self._server, self._webhook_server) if server is not None]
+        await asyncio.gather(*(server.stop(self.options.drain_s) for server in servers))
         await self.bind.close()
         await self.recorder.flush()
         await self.gate.close()
@@ -177,19 +200,26 @@ class Scheduler:
             Route("POST", "/prioritize", self.instruments.timed("prioritize", self.prioritize)),
             Route("POST", "/bind", self.instruments.timed("bind", self.bind)),
         ]
-        admission = Route("POST", "/webhook", self.instruments.timed("webhook", self.webhook))
-        probes = self.health.routes()
+        admission, probes = self._admission, self.health.routes()
         metrics = metrics_route(self.instruments.registry, token=options.metrics_token)
         apart = bool(options.webhook)
         routes = [*verbs, *probes, *([] if apart else [admission])]
         listeners = [Listener(options.extender, routes, self._context(options.extender_tls), options.body_limit)]
-        if apart:
+        if apart and options.webhook_names is None:
             context = self._context(options.webhook_tls)
             listeners.append(Listener(options.webhook, [admission, *probes], context, options.body_limit))
         if options.metrics:
             debug = [Route("GET", "/debug/stacks", stacks)] if options.profiling else []
             listeners.append(Listener(options.metrics, [metrics, *probes, *debug]))
         return listeners
+
+    async def _serve_webhook(self, context: ssl.SSLContext) -> None:
+        """Open the webhook's listener: its certificate is there."""
+        routes = [self._admission, *self.health.routes()]
+        server = Server([Listener(self.options.webhook, routes, context, self.options.body_limit)])
+        await server.start()
+        self._webhook_server = server
+        log.info("webhook listening", addresses=server.addresses)
 
     def _context(self, files: tls.TlsFiles | None) -> Any:  # noqa: ANN401 - ssl.SSLContext or None
         if files is None:
@@ -273,8 +303,10 @@ async def _run(settings: SchedulerSettings) -> int:
     options = from_settings(settings)
     loaded = load(load_device_config(settings.device_config_file), side="scheduler", only=settings.vendors or None)
     loaded.require()
-    if options.signing_key is None:
-        log.warning("allocations are not signed: no signing_key is set; agents in mode required refuse them")
+    if options.signing_key is None and options.signing_names is None:
+        log.warning(
+            "allocations are not signed: no signing_key or signing_secret is set; agents in mode required refuse them"
+        )
     api = await connect(
         settings.kubeconfig,
         user_agent=f"hami-scheduler/{__version__}",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hami_core.settings.base import Settings, notes
-from hami_core.settings.values import Address, Labels, Names, Policy, Seconds  # noqa: TC001 - pydantic too
+from hami_core.settings.values import DAY, Address, Labels, Names, Policy, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -216,6 +216,61 @@ class SchedulerSettings(Settings):
         json_schema_extra=notes(group=_SECURITY),
     )
 
+    namespace: str = Field(
+        "",
+        description="Namespace of this process and of its Secrets; empty: the service account's.",
+        json_schema_extra=notes(env=["POD_NAMESPACE"], group=_SECURITY),
+    )
+    signing_secret: str = Field(
+        "",
+        description="In place of --signing-key: Secret in which this process keeps signing keys it makes and rotates.",
+        json_schema_extra=notes(group=_SECURITY),
+    )
+    signing_keys_configmap: str = Field(
+        "",
+        description="With --signing-secret: ConfigMap for the public keys, which agents mount as --signing-keys.",
+        json_schema_extra=notes(group=_SECURITY),
+    )
+    signing_key_lifetime: Seconds = Field(
+        90 * DAY,
+        gt=0,
+        description="With --signing-secret: how long a key signs before the next one is made.",
+        json_schema_extra=notes(group=_SECURITY),
+    )
+    signing_key_delay: Seconds = Field(
+        300.0,
+        description="With --signing-secret: from a key's publication until it signs; longer than a kubelet takes to "
+        "bring a ConfigMap to its pods.",
+        json_schema_extra=notes(group=_SECURITY),
+    )
+    tls_secret: str = Field(
+        "",
+        description="In place of --cert-file: Secret in which this process keeps the webhook's certificate, which it "
+        "issues and rotates.",
+        json_schema_extra=notes(group=_SECURITY),
+    )
+    webhook_service: str = Field(
+        "",
+        description="With --tls-secret: Service the API server calls the webhook by; the certificate is for its name.",
+        json_schema_extra=notes(group=_SECURITY),
+    )
+    webhook_hosts: Names = Field(
+        (),
+        description="With --tls-secret: further DNS names and addresses the certificate is for.",
+        json_schema_extra=notes(group=_SECURITY),
+    )
+    webhook_configuration: Names = Field(
+        (),
+        description="With --tls-secret: MutatingWebhookConfigurations whose caBundle this process keeps.",
+        json_schema_extra=notes(group=_SECURITY),
+    )
+    certificate_lifetime: Seconds = Field(
+        365 * DAY,
+        gt=0,
+        description="With --tls-secret: how long a certificate is valid; it is renewed after two thirds of that.",
+        json_schema_extra=notes(group=_SECURITY),
+    )
+
     device_config_file: Path | None = Field(
         None,
         description="HAMi's device-config.yaml; none: the vendors' defaults.",
@@ -256,6 +311,17 @@ class SchedulerSettings(Settings):
     def _fits_together(self) -> SchedulerSettings:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("--cert-file and --key-file belong together; give both or neither")
-        if self.webhook_bind and self.cert_file is None:
-            raise ValueError("--webhook-bind serves TLS; give --cert-file and --key-file")
+        if self.webhook_bind and self.cert_file is None and not self.tls_secret:
+            raise ValueError("--webhook-bind serves TLS; give --cert-file and --key-file, or --tls-secret")
+        if self.tls_secret:
+            if self.cert_file is not None:
+                raise ValueError("--tls-secret and --cert-file are two ways of one thing; give one")
+            if not self.webhook_bind:
+                raise ValueError("--tls-secret is for the webhook's own listener; give --webhook-bind")
+            if not (self.webhook_service or self.webhook_hosts):
+                raise ValueError("--tls-secret needs to know whom the certificate is for; give --webhook-service")
+        if bool(self.signing_secret) != bool(self.signing_keys_configmap):
+            raise ValueError("--signing-secret and --signing-keys-configmap belong together; give both or neither")
+        if self.signing_secret and self.signing_key is not None:
+            raise ValueError("--signing-secret and --signing-key are two ways of one thing; give one")
         return self

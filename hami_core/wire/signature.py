@@ -127,6 +127,12 @@ def epoch_of(text: str) -> int:
     return int(match[1]) if match and int(match[1]) <= MAX_EPOCH else -1
 
 
+def signer_of(text: str) -> str:
+    """The id of the key a signature text claims to be made with, unverified; empty: malformed."""
+    match = _TEXT.fullmatch(text)
+    return match[2] if match else ""
+
+
 def key_id(key: PublicKey) -> str:
     """Short name of a public key: 16 hexadecimal digits of its SHA-256."""
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]

@@ -60,7 +60,7 @@ class Process:
 
 
 @asynccontextmanager
-async def hami_scheduler(tmp_path: Path, *flags: str):
+async def hami_scheduler(tmp_path: Path, *flags: str, signing_key: bool = True):
     if not (tmp_path / "site").exists():
         install_acme(tmp_path / "site")
         (tmp_path / "signing.key").write_bytes(private_key_pem(generate_private_key()))
@@ -71,7 +71,7 @@ async def hami_scheduler(tmp_path: Path, *flags: str):
         "hami_core",
         "scheduler",
         "--vendors=acme",
-        f"--signing-key={tmp_path / 'signing.key'}",
+        *([f"--signing-key={tmp_path / 'signing.key'}"] if signing_key else []),
         "--metrics-bind-address=127.0.0.1:0",
         "--log-format=json",
         *flags,

@@ -1,0 +1,169 @@
+"""The keys allocations are signed with: private in a Secret, published in a ConfigMap, then used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from hami_core.scheduler.credentials import ring
+from hami_core.scheduler.credentials.objects import Collision
+from hami_core.scheduler.credentials.ring import Ring, RingKey, Times
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from datetime import datetime
+
+    from hami_core.kube.objects import ConfigMap, Secret
+    from hami_core.scheduler.credentials.objects import Store
+    from hami_core.scheduler.keyring import Keyring
+
+log = structlog.get_logger(__name__)
+
+PURPOSE: Final = "signing"
+
+
+@dataclass(frozen=True, slots=True)
+class SigningNames:
+    """What the keys are kept in.
+
+    Attributes:
+        secret: The Secret with the private keys.
+        config_map: The ConfigMap agents read the public ones from.
+        times: How long keys live.
+    """
+
+    secret: str
+    config_map: str
+    times: Times
+
+
+class SigningKeys:
+    """Carries out what `ring` decides, one step a call.
+
+    Args:
+        store: Where Secret and ConfigMap are.
+        names: Which.
+        keyring: Is told which keys to use.
+        in_use: Ids of the keys live pods are signed with; None while that is not known.
+        now: The time.
+        monotonic: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        names: SigningNames,
+        keyring: Keyring,
+        in_use: Callable[[], Collection[str] | None],
+        *,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._names = names
+        self._keyring = keyring
+        self._in_use = in_use
+        self._now = now
+        self._monotonic = monotonic
+        self._published_at: dict[str, float] = {}
+        self._told: dict[str, str] = {}
+        self.ring = Ring()
+        self.signs: RingKey | None = None
+
+    @property
+    def where(self) -> str:
+        """The Secret, for messages."""
+        return f"Secret {self._store.namespace}/{self._names.secret}"
+
+    @property
+    def pace_s(self) -> float:
+        """How often to look."""
+        times = self._names.times
+        return max(0.2, min(30.0, times.lifetime.total_seconds() / 30, (times.delay.total_seconds() or 1.0) / 4))
+
+    def problem(self) -> str:
+        """Why nothing can be signed; empty: it can."""
+        return "" if self.signs else f"no signing key yet ({self.where})"
+
+    async def step(self) -> None:
+        """Look, and do what is next.
+
+        Raises:
+            Collision: Something was written, by us or another: look again.
+            ConfigError: An administrator has to mend something.
+            ApiError: The API server refused or is away.
+        """
+        secret = await self._store.secret(self._names.secret, PURPOSE)
+        published = await self._store.config_map(self._names.config_map, PURPOSE)
+        present = ring.read(secret.data if secret else {})
+        self._tell_damage(present)
+        wanted = self._wanted(present, published)
+        await self._write_secret(secret, present, wanted)
+        await self._publish(published, present)
+        self._use(present)
+
+    def _wanted(self, present: Ring, published: ConfigMap | None) -> Ring:
+        now = self._now()
+        if not present.keys and published is not None:
+            # The Secret was lost. What agents accept goes on to count while pods are signed with it.
+            known = ring.read_published(published.data)
+            present = Ring(known, present.damaged)
+        signs = self.signs.id if self.signs else ""
+        return ring.advance(present, self._names.times, now, in_use=self._in_use(), signs=signs)
+
+    async def _write_secret(self, secret: Secret | None, present: Ring, wanted: Ring) -> None:
+        if wanted.keys == present.keys:
+            return
+        before, after = present.entries(), wanted.entries()
+        gone = frozenset(before.keys() - after.keys())
+        await self._store.write_secret(self._names.secret, PURPOSE, secret, after, drop=gone)
+        log.info(
+            "signing keys changed",
+            secret=self.where,
+            made=sorted(after.keys() - before.keys()),
+            gone=sorted(gone),
+        )
+        raise Collision("written")
+
+    async def _publish(self, found: ConfigMap | None, present: Ring) -> None:
+        wanted = present.published()
+        entries = found.data if found else {}
+        if found is not None and entries.items() >= wanted.items():
+            stale = self._stale(entries, wanted, present)
+            if not stale:
+                return
+        else:
+            stale = self._stale(entries, wanted, present)
+        await self._store.write_config_map(self._names.config_map, PURPOSE, found, wanted, drop=stale)
+        log.info("public keys published", config_map=f"{self._store.namespace}/{self._names.config_map}")
+        raise Collision("written")
+
+    @staticmethod
+    def _stale(entries: Collection[str], wanted: Collection[str], present: Ring) -> frozenset[str]:
+        """Entries to drop: those the Secret doesn't know any more. What belongs to a damaged entry of it stays."""
+        damaged = {name.rpartition(".")[0] for name in present.damaged}
+        return frozenset(n for n in entries if n not in wanted and n.rpartition(".")[0] not in damaged)
+
+    def _use(self, present: Ring) -> None:
+        """Everything in the ring is published: take it into use."""
+        now = self._monotonic()
+        self._published_at = {key.id: self._published_at.get(key.id, now) for key in present.keys}
+        ages = {identity: now - at for identity, at in self._published_at.items()}
+        chosen = ring.choose(present, self._names.times, self._now(), ages)
+        self.ring = present
+        if chosen is None or chosen.private is None:
+            return
+        if self.signs is None or self.signs.id != chosen.id:
+            log.info(
+                "allocations are signed with another key" if self.signs else "allocations are signed", key=chosen.id
+            )
+        self.signs = chosen
+        self._keyring.set(chosen.private, [key.public for key in present.keys])
+
+    def _tell_damage(self, present: Ring) -> None:
+        for name, problem in present.damaged.items():
+            if self._told.get(name) != problem:
+                log.error("an entry can't be used and is left as it is", secret=self.where, entry=name, problem=problem)
+        self._told = dict(present.damaged)
