@@ -80,9 +80,14 @@ class Authority:
         return Claim(pod.uid, pod.key, allocation.containers, epoch, text)
 
     def _allocation(self, pod: Pod) -> Allocation:
-        containers = [(name, kind) for name, kind, _ in containers_of(pod)]
+        mine = containers_of(pod)
+        containers, limits = [(name, kind) for name, kind, _ in mine], [spec.resources.limits for _, _, spec in mine]
+        # HAMi's lists are not always one entry for each container; what it wrote before the migration is read its way.
+        strict = not self.adopted(pod)
         try:
-            found = decode_allocation(pod.metadata.annotations, self._families, containers)
+            found = decode_allocation(
+                pod.metadata.annotations, self._families, containers, strict=strict, limits=limits
+            )
         except WireError as error:
             raise Refused(f"its allocation is malformed: annotation {error}") from error
         if found is None:

@@ -173,6 +173,8 @@ class Reconciler:
         self._refusals: dict[_Key, Refusal] = {}
         self._ended: set[str] = set()
         self._absent: dict[str, float] = {}
+        self._adopted: dict[str, Claim] = {}
+        self._unread: set[str] = set()
         self._told: dict[_Key, str] = {}
         self._wake = asyncio.Event()
         self._progress = asyncio.Event()
@@ -369,6 +371,7 @@ class Reconciler:
         else:
             self._see_names(entries)
             self._see_ends()
+            self._see_adopted(entries)
             self._resolve(entries)
             await self._clean(entries)
         self._done = began
@@ -417,6 +420,23 @@ class Reconciler:
                 self._absent.setdefault(uid, self._clock())
             else:
                 self._absent.pop(uid, None)
+
+    def _see_adopted(self, entries: Sequence[Entry]) -> None:
+        """Note what pods hold that another device plugin served before the migration: they have no records."""
+        found: dict[str, Claim] = {}
+        for entry in entries:
+            pod = self._pods.get(entry.pod_uid)
+            if pod is None or pod.is_terminal or pod.uid in found or self._name_of(entry) is not None:
+                continue
+            if not self._authority.adopted(pod):
+                continue
+            try:
+                found[pod.uid] = self._authority.claim(pod)
+            except Refused as refusal:
+                if pod.uid not in self._unread:
+                    log.warning("what a pod of before the migration holds is unknown", pod=pod.key, error=str(refusal))
+                self._unread.add(pod.uid)
+        self._adopted = found
 
     def _resolve(self, entries: Sequence[Entry]) -> None:
         current: dict[_Key, Refusal] = {}
@@ -468,11 +488,11 @@ class Reconciler:
         return found
 
     def holders(self) -> list[Claim]:
-        """The claims that hold: of every pod with a record, unless it has ended for good.
+        """The claims that hold: of every pod with a record, unless it has ended for good, and of adopted pods.
 
         The kubelet's checkpoint lists a pod that is gone until some other pod is admitted, so that alone holds nothing.
         """
-        found: dict[str, Claim] = {}
+        found = dict(self._adopted)
         now = self._clock()
         for record in self.records.values():
             if record.pod_uid in self._ended or now - self._absent.get(record.pod_uid, now) > ABSENT_S:

@@ -11,7 +11,7 @@ from hami_core.wire import jsontext, keys, mig
 from hami_core.wire.quantity import parse_int_go
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from hami_core.model import Family
 
@@ -150,6 +150,7 @@ def decode_allocation(
     containers: Sequence[tuple[str, ContainerKind]],
     *,
     strict: bool = True,
+    limits: Sequence[Container[str]] = (),
 ) -> Allocation | None:
     """Read a pod's allocation back.
 
@@ -159,6 +160,8 @@ def decode_allocation(
         containers: Name and kind of the pod's containers, init containers (sidecars at their place) first.
         strict: Each list must have exactly one entry per container and name its node; otherwise HAMi's reading:
             positions count from the first container, entries too many must be empty, missing ones are empty.
+        limits: Names of the resources that each container has limits of, in the same order. HAMi v2.10 leaves
+            containers without devices out of NVIDIA's list; unless strict, they put each entry at its container.
 
     Returns:
         The allocation, or None: the pod carries none for any of the families.
@@ -176,7 +179,9 @@ def decode_allocation(
     for word, family in present.items():
         key = family.allocated_key
         decoded = decode_pod_devices(annotations[key], key=key, family=word, strict=strict)
-        for position, found in enumerate(_matched(decoded, len(containers), key, strict=strict)):
+        matched = _matched(decoded, len(containers), key, strict=strict)
+        places = () if strict else _places(matched, family.resources.count, limits)
+        for position, found in zip(places or range(len(matched)), matched, strict=True):
             slices[position].extend(found)
     reserved = mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, ""))
     mig.apply_reservations(slices, reserved, strict=strict)
@@ -195,6 +200,13 @@ def _matched(
     if any(written[expected:]):
         raise WireError(key, expected, f"devices for container {expected + 1}, the pod has {expected}")
     return written[:expected]
+
+
+def _places(entries: Sequence[tuple[Slice, ...]], resource: str, limits: Sequence[Container[str]]) -> list[int]:
+    """Which containers the entries of a list that is too short belong to; empty: each to the one at its position."""
+    asking = [position for position, names in enumerate(limits) if resource in names]
+    short = len(entries) < len(limits) and len(entries) == len(asking) and all(entries)
+    return asking if short else []
 
 
 # --- what users write ------------------------------------------------------------------------------------------------

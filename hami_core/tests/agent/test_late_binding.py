@@ -11,9 +11,11 @@ import grpc
 import pytest
 
 from hami_core.agent.authority import Mode, Policy
+from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.kube.port import PODS
 from hami_core.model import ContainerKind
 from hami_core.tests.agent.node import FAMILY, GPU
+from hami_core.tests.agent.stub_kubelet import Given
 from hami_core.wire import keys
 from hami_core.wire.signature import generate_private_key
 
@@ -137,6 +139,27 @@ async def test_adoption_is_for_pods_made_before(node):
     await node.kubelet.prestart(await node.kubelet.admit(old, "main", GPU, 1))
     new = node.pod("new", [("main", APP, [(C0, 1)])], signed=False, created="2026-02-01T00:00:01Z")
     assert "is not signed" in await refusal(node, await node.kubelet.admit(new, "main", GPU, 1))
+
+
+async def test_what_adopted_pods_hold_counts(node):
+    """HAMi's plugin served them: no name of ours in the checkpoint, no record, and a list without empty entries."""
+    agent = await node.up(policy=Policy(Mode.ADOPT, adopt_before=datetime(2026, 2, 1, tzinfo=UTC)))
+    await node.registered()
+    containers = [("prep", INIT, []), ("main", APP, [(C0, 700)])]
+    text = f"{C0},ACME,700,0:;"
+    old = node.pod("old", containers, signed=False, text=text, phase="Running", created="2026-01-31T00:00:00Z")
+    theirs = Given(old, "main", GPU, [f"{C0}-0"], api.ContainerAllocateResponse(envs={"ACME_VISIBLE": C0}))
+    node.kubelet.given.append(theirs)
+    node.kubelet.checkpoint()
+    await node.kubelet.prestart(theirs)
+    assert not agent.core.records, "it is left as it is"
+    fits = await node.kubelet.admit(node.pod("fits", [("main", APP, [(C0, 300)])]), "main", GPU, 1)
+    await node.kubelet.prestart(fits)
+    late = await node.kubelet.admit(node.pod("late", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    assert "needs 1 MiB, 0 of 1000 MiB are free (held by default/fits, default/old)" in await refusal(node, late)
+    node.pod("old", containers, signed=False, text=text, phase="Succeeded", created="2026-01-31T00:00:00Z")
+    await node.kubelet.until(lambda: agent.notes.touched == ["default/late"])
+    await node.kubelet.prestart(late)
 
 
 async def test_who_holds_stays_and_who_does_not_fit_is_told(node):

@@ -82,6 +82,27 @@ def test_a_list_of_another_length_than_the_pod_is_refused():
 
 
 @pytest.mark.parametrize(
+    ("text", "asking", "found"),
+    [
+        ("GPU-a,NVIDIA,1,1:;", (False, True, False), [0, 1, 0]),
+        ("GPU-a,NVIDIA,1,1:;GPU-b,NVIDIA,2,1:GPU-c,NVIDIA,2,1:;", (True, False, True), [1, 0, 2]),
+        (";GPU-a,NVIDIA,1,1:;;", (False, True, False), [0, 1, 0]),
+        ("GPU-a,NVIDIA,1,1:;", (False, True, True), [1, 0, 0]),
+        ("GPU-a,NVIDIA,1,1:;;", (False, True, False), [1, 0, 0]),
+    ],
+    ids=["one of three", "two of three", "padded", "one entry for two", "padded in part"],
+)
+def test_a_list_that_hami_left_containers_out_of_is_put_right(text, asking, found):
+    """HAMi v2.10 pads under the card's model name, so NVIDIA's own list has entries for containers with cards alone."""
+    containers = [("prep", ContainerKind.INIT), ("a", ContainerKind.APP), ("b", ContainerKind.APP)]
+    limits = [{"nvidia.com/gpu": "1"} if asks else {"cpu": "1"} for asks in asking]
+    annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: text}
+    read = pod.decode_allocation(annotations, FAMILIES, containers, strict=False, limits=limits)
+    assert read is not None
+    assert [len(c.slices) for c in read.containers] == found
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("GPU-a,NVIDIA,1,1:", "does not end in ';'"),
