@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from hami_core._version import __version__
-from hami_core.agent.authority import Authority, Mode, Policy, load_keys
+from hami_core.agent.authority import Authority, Mode, Policy
 from hami_core.agent.cdi import SpecFolder
 from hami_core.agent.health import HealthBook
 from hami_core.agent.identity import CheckpointReader
+from hami_core.agent.keys import KeyFiles
 from hami_core.agent.kubelet import Endpoint, KubeletLink
 from hami_core.agent.metrics import AgentMetrics
 from hami_core.agent.notes import PodNotes
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from hami_core.model import ContainerRef, Device
     from hami_core.plugins import Loaded
     from hami_core.settings import AgentSettings
-    from hami_core.wire.signature import PublicKey
 
 log = structlog.get_logger(__name__)
 
@@ -83,7 +83,7 @@ class Options:
         cdi_dir: Where CDI specs go.
         state_dir: Where records go; must outlive a reboot.
         policy: Which allocations count.
-        public_keys: Keys they are verified with.
+        signing_keys: Keys they are verified with.
         boot_id: Identity of this boot.
         listen: Address of metrics and health; empty: nowhere.
         token: Bearer token of the metrics; empty: none.
@@ -103,7 +103,7 @@ class Options:
     cdi_dir: Path
     state_dir: Path
     policy: Policy = field(default_factory=Policy)
-    public_keys: tuple[PublicKey, ...] = ()
+    signing_keys: KeyFiles = field(default_factory=lambda: KeyFiles(None))
     boot_id: str = ""
     listen: str = ""
     token: str = ""
@@ -150,13 +150,14 @@ class Agent:
         self._pods = pods = PodIndex(self._informer, lambda: self.core.wake())  # noqa: PLW0108 - it is made below
         resources = frozenset(r for vendor in self.vendors for r in vendor.resources)
         families = {word: family for vendor in self.vendors for word, family in vendor.families.items()}
+        self._authority = Authority(options.node, families, options.signing_keys.keys, options.policy)
         self.core = Reconciler(
             vendors=self.vendors,
             reader=CheckpointReader(options.plugin_dir, resources),
             store=RecordStore(options.state_dir),
             specs=SpecFolder(options.cdi_dir),
             pods=pods,
-            authority=Authority(options.node, families, options.public_keys, options.policy),
+            authority=self._authority,
             host=self.notes,
             boot_id=options.boot_id,
             prestart_wait_s=options.prestart_wait_s,
@@ -178,6 +179,7 @@ class Agent:
         )
         self.health.ready("kubelet", lambda: "" if self.link.is_connected else "not registered with the kubelet")
         self.health.ready("node", lambda: "" if self.node.is_current else "the node object is not written yet")
+        self.health.ready("signing-keys", self.options.signing_keys.problem)
         self.health.ready("checkpoint", lambda: self.core.checkpoint_problem)
 
     # --- life ------------------------------------------------------------------------------------------------------
@@ -223,6 +225,8 @@ class Agent:
         yield self.core.run()
         yield watch_folder(self.options.plugin_dir, self._changed)
         yield self._reconcile_loop()
+        if self.options.signing_keys.may_change:
+            yield self.options.signing_keys.watch(self._keys_changed)
         for vendor in self.vendors:
             yield self._health_loop(vendor)
         if self.options.lease_namespace:
@@ -252,6 +256,10 @@ class Agent:
             self.vendors, self._containers, self._samples, extra=[build_info(__version__)], token=self.options.token
         )
         return [Listener(self.options.listen, [metrics.route(), *self.health.routes()], body_limit=1 << 16)]
+
+    def _keys_changed(self) -> None:
+        self._authority.keys = self.options.signing_keys.keys
+        self.core.wake()  # who was refused for want of a key is looked at again
 
     # --- kubelet ---------------------------------------------------------------------------------------------------
 
@@ -491,7 +499,7 @@ def options_of(settings: AgentSettings) -> Options:
         cdi_dir=settings.cdi_dir.absolute(),
         state_dir=settings.state_dir.absolute(),
         policy=Policy(Mode(settings.mode), before, frozenset(settings.trust_schedulers)),
-        public_keys=load_keys(settings.signing_keys) if settings.signing_keys else (),
+        signing_keys=KeyFiles(settings.signing_keys),
         boot_id=_boot_id(settings.proc_dir),
         listen=settings.metrics_bind_address,
         token=_token(settings.metrics_token_file),

@@ -180,8 +180,8 @@ class SchedulerSettings(Settings):
     )
     leader_elect_resource_namespace: str = Field(
         "",
-        description="Namespace of the Lease; empty: the one this process runs in.",
-        json_schema_extra=notes(env=["POD_NAMESPACE"], group=_LEADER),
+        description="Namespace of the Lease; empty: --namespace.",
+        json_schema_extra=notes(group=_LEADER),
     )
     identity: str = Field(
         "",

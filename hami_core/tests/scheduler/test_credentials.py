@@ -1,4 +1,4 @@
-"""Credentials the scheduler issues itself: issued, trusted, served, published, rotated, against the embedded API server."""
+"""Credentials the scheduler issues itself: issued, trusted, served, published, rotated, end to end."""
 
 from __future__ import annotations
 

@@ -1,0 +1,117 @@
+"""The public keys allocations are verified with, kept up to date with the file or folder they are in.
+
+A folder mounted from a ConfigMap changes as a whole: the kubelet swaps the link ``..data``, which is read once here, so
+that old and new files never mix. What does not load changes nothing; keys that were good stay until others are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from hami_core.agent.watch import watch_folder
+from hami_core.errors import ConfigError
+from hami_core.wire.signature import load_public_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from hami_core.wire.signature import PublicKey
+
+log = structlog.get_logger(__name__)
+
+POLL_S: Final = 5.0
+"""Keys are compared this often even when no change was notified."""
+_CURRENT: Final = "..data"
+"""Link in a folder the kubelet fills, to the folder with the files."""
+
+
+class KeyFiles:
+    """Public keys of a PEM file, or of every ``*.pem`` and ``*.pub`` file of a folder.
+
+    Args:
+        path: File or folder; None: there are none, and none come.
+
+    Raises:
+        ConfigError: There is no such file or folder, or the file holds no key. An empty folder is no error: the
+            scheduler may have to make the keys first.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._content: dict[str, bytes] = {}
+        self.keys: tuple[PublicKey, ...] = ()
+        if path is not None:
+            content = _read(path)
+            self.keys = _load(content, path)
+            self._content = content
+            if not self.keys and not path.is_dir():
+                raise ConfigError("signing_keys", f"{path} holds no key", "put the scheduler's public key there")
+
+    @property
+    def may_change(self) -> bool:
+        """Whether there is anything to watch."""
+        return self._path is not None
+
+    def problem(self) -> str:
+        """For readiness: why nothing can be verified; empty: it can, or need not."""
+        if self._path is None or self.keys:
+            return ""
+        return f"no public key in {self._path} yet: the scheduler publishes it in the ConfigMap mounted there"
+
+    def refresh(self) -> bool:
+        """Load what is there now. Returns whether the keys changed."""
+        if self._path is None:
+            return False
+        try:
+            content = _read(self._path)
+            if content == self._content:
+                return False
+            keys = _load(content, self._path)
+        except ConfigError as error:
+            log.warning("signing keys don't load, the ones before stay", error=str(error))
+            return False
+        if not keys and self.keys:
+            log.warning("signing keys are gone, the ones before stay", path=str(self._path))
+            return False
+        self._content = content
+        changed = [k.public_bytes_raw() for k in keys] != [k.public_bytes_raw() for k in self.keys]
+        self.keys = keys
+        if changed:
+            log.info("signing keys loaded", path=str(self._path), keys=len(keys))
+        return changed
+
+    async def watch(self, changed: Callable[[], None]) -> None:
+        """Refresh on every change until cancelled; ``changed`` is called when the keys are others.
+
+        Raises:
+            ValueError: There is nothing to watch.
+        """
+        if self._path is None:
+            raise ValueError("no file or folder with keys was named")
+        folder = self._path if self._path.is_dir() else self._path.parent
+
+        def look() -> None:
+            if self.refresh():
+                changed()
+
+        await watch_folder(folder, look, poll_s=POLL_S)
+
+
+def _read(path: Path) -> dict[str, bytes]:
+    """The files with keys, by name."""
+    try:
+        if not path.is_dir():
+            return {path.name: path.read_bytes()}
+        folder = (path / _CURRENT).resolve() if (path / _CURRENT).is_symlink() else path
+        return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.suffix in {".pem", ".pub"}}
+    except OSError as error:
+        raise ConfigError("signing_keys", f"{path} can't be read: {error.strerror}") from error
+
+
+def _load(content: dict[str, bytes], path: Path) -> tuple[PublicKey, ...]:
+    return tuple(
+        key for name, text in content.items() for key in load_public_keys(text, where=f"signing_keys {path}: {name}")
+    )
