@@ -1,0 +1,211 @@
+"""How a bed comes up, grows, loses a node for a moment, and goes."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.e2e.bed import cgroups, control_plane, disk, machine, network, node, waiting
+from tests.e2e.bed.control_plane import MACHINE as CONTROL_PLANE
+from tests.e2e.bed.errors import BedError, NotInTime
+from tests.e2e.bed.processes import Process
+from tests.e2e.bed.state import Held, Node, Placed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.e2e.bed.bed import Bed
+
+KEPT = "log"
+
+
+def up(bed: Bed, nodes: Sequence[Node]) -> None:
+    """Bring a bed up; if anything goes wrong, or the user interrupts, take it down again."""
+    disk.check(bed.work)
+    bed.work.mkdir(parents=True, exist_ok=True)
+    strangers = sorted(path.name for path in bed.work.iterdir() if path.name != KEPT)
+    if "state.json" in strangers:
+        raise BedError(f"{bed.work}: a bed is there already; end it: python -m tests.e2e.bed down --work {bed.work}")
+    if strangers:
+        raise BedError(f"{bed.work}: not empty ({', '.join(strangers[:3])}); a bed wants a folder of its own")
+    shutil.rmtree(bed.work / KEPT, ignore_errors=True)
+    for name in (KEPT, "config", "kubeconfig", "nodes"):
+        (bed.work / name).mkdir()
+    bed.state.save(bed.work)
+    try:
+        _up(bed, nodes)
+    except BaseException as error:
+        for name in bed.state.components:
+            if not bed.components.running(name):
+                error.add_note(f"{name} has ended; its last words:\n{bed.components.tail(name)}")
+        error.add_note(f"logs: {bed.work / KEPT}")
+        down(bed)
+        raise
+
+
+def _up(bed: Bed, nodes: Sequence[Node]) -> None:
+    """All parts in the order in which each finds what it needs: asked too early, some back off for seconds."""
+    control_plane.write_certificates(bed.work)
+    _hold(bed, CONTROL_PLANE)
+    network.prepare_control_plane(bed.components.machine(CONTROL_PLANE))
+    start, tools, work, options = bed.components.define, bed.tools, bed.work, bed.state.options
+    start("etcd", CONTROL_PLANE, control_plane.etcd(tools, work))
+    apiserver = control_plane.apiserver(tools, work, audit=options.audit, more=options.apiserver)
+    start("kube-apiserver", CONTROL_PLANE, apiserver)
+    start("kubectl-proxy", CONTROL_PLANE, control_plane.proxy(tools, work, bed.api))
+    placed = [_place(bed, one) for one in nodes]
+    for one in placed:
+        _boot(bed, one)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda one: _load_images(bed, one.node.name), placed))
+    bed.wait("kube-apiserver ready", lambda: bed.call("GET", "/readyz") == "ok")
+    start("kube-controller-manager", CONTROL_PLANE, control_plane.controller_manager(tools, work))
+    start("kube-scheduler", CONTROL_PLANE, control_plane.scheduler(tools, work))
+    for one in placed:
+        _start_kubelet(bed, one)
+    for one in placed:
+        _wait_ready(bed, one.node.name)
+    account = "/api/v1/namespaces/default/serviceaccounts/default"
+    bed.wait("the default service account", lambda: bed.call("GET", account))
+
+
+def add(bed: Bed, wanted: Node) -> None:
+    """Add a node and wait until it is Ready."""
+    if wanted.name in bed.state.nodes:
+        raise BedError(f"there is a node {wanted.name} already")
+    placed = _place(bed, wanted)
+    _boot(bed, placed)
+    _load_images(bed, wanted.name)
+    _start_kubelet(bed, placed)
+    _wait_ready(bed, wanted.name)
+
+
+def reboot(bed: Bed, name: str) -> None:
+    """What a power cut does: every process and /run gone at once, disk and objects stay."""
+    placed = bed.state.placed(name)
+    held = bed.components.machine(name).held
+    held.holder.signal(signal.SIGKILL)
+    _wait_gone(bed, name, held)
+    left = cgroups.remove(bed.state.id, name)
+    if left:
+        raise BedError(f"{name}: control groups can't be removed, something runs in them: {left}")
+    _boot(bed, placed)
+    _wait_runtime(bed, name)
+    _start_kubelet(bed, placed)
+
+
+def _wait_gone(bed: Bed, name: str, held: Held) -> None:
+    """Wait until a machine whose pid 1 was killed has ended, and forget its processes."""
+    parts = [part for part in bed.state.components.values() if part.machine == name]
+    for process in (held.holder, held.launcher, *(part.launcher for part in parts)):
+        if process:
+            process.signal(signal.SIGCONT)  # the waiting side of a frozen component is frozen too
+            process.wait()
+    for part in parts:
+        part.process = part.launcher = None
+    bed.state.machines.pop(name, None)
+    bed.components.reap()
+    bed.state.save(bed.work)
+
+
+def _place(bed: Bed, wanted: Node) -> Placed:
+    """Give a node its number, its certificate and its disk."""
+    if not wanted.name.replace("-", "").isalnum() or wanted.name == CONTROL_PLANE or len(wanted.name) > 20:
+        raise BedError(f"{wanted.name!r}: a node's name is at most 20 letters, digits and dashes, and not 'cp'")
+    placed = Placed(wanted, number=1 + max((one.number for one in bed.state.nodes.values()), default=0))
+    bed.state.nodes[wanted.name] = placed
+    folder = bed.work / "nodes" / wanted.name
+    folder.mkdir()
+    control_plane.write_node_certificate(bed.work, placed)
+    if wanted.gpus:
+        from tests.e2e.bed.gpus import prepare  # needs the simulated driver, which a bed without GPUs does not
+
+        prepare(folder / "gpus", wanted.gpus)
+    bed.state.save(bed.work)
+    return placed
+
+
+def _hold(bed: Bed, name: str) -> None:
+    """Make a machine's namespaces."""
+    holder, launcher = machine.create(bed.state.id, name)
+    bed.components.adopt(launcher)
+    bed.state.machines[name] = Held(holder, Process.of(launcher.pid))
+    bed.state.save(bed.work)
+
+
+def _boot(bed: Bed, placed: Placed) -> None:
+    """Make a node's machine and start its runtime."""
+    name = placed.node.name
+    folder = bed.work / "nodes" / name
+    _hold(bed, name)
+    here = bed.components.machine(name)
+    disk.mount(here, folder)
+    if placed.node.gpus:
+        disk.attach_gpus(here, folder / "gpus")
+    network.connect(bed.components.machine(CONTROL_PLANE), here, placed)
+    cgroups.create(bed.state.id, name)
+    node.write_network(folder, placed)
+    command = node.containerd(bed.tools, folder, cdi=bed.state.options.cdi)
+    bed.components.define(f"containerd:{name}", name, command, {"PATH": bed.tools.path})
+
+
+def _start_kubelet(bed: Bed, placed: Placed) -> None:
+    """Start a node's kubelet, which ends at once if the runtime does not answer yet."""
+    name = placed.node.name
+    command = node.kubelet(bed.tools, bed.work, bed.state.id, placed, bed.state.options.kubelet)
+    bed.components.define(f"kubelet:{name}", name, command, {"PATH": bed.tools.path})
+
+
+def _wait_runtime(bed: Bed, name: str, timeout: float = 30) -> None:
+    until = time.monotonic() + timeout
+    while _ctr(bed, name, "version", check=False):
+        if time.monotonic() > until:
+            raise NotInTime(f"containerd:{name} does not answer:\n{bed.components.tail(f'containerd:{name}')}")
+        time.sleep(0.05)
+
+
+def _wait_ready(bed: Bed, name: str) -> None:
+    bed.wait(f"{name} Ready", lambda: waiting.ready(bed.call("GET", f"/api/v1/nodes/{name}")), timeout=120)
+
+
+def _load_images(bed: Bed, name: str) -> None:
+    _wait_runtime(bed, name)
+    for path in bed.state.options.images:
+        import_image(bed, name, Path(path))
+
+
+def import_image(bed: Bed, name: str, path: Path) -> None:
+    """Give a node the images of an OCI archive."""
+    _ctr(bed, name, "-n", "k8s.io", "images", "import", str(path.absolute()), timeout=300)
+
+
+def _ctr(bed: Bed, name: str, *words: str, check: bool = True, timeout: float = 30) -> int:
+    command = (str(bed.tools.containerd_bin / "ctr"), "-a", node.RUNTIME_SOCKET, *words)
+    return bed.run(name, *command, check=check, timeout=timeout).returncode
+
+
+def down(bed: Bed) -> None:
+    """End all machines by their recorded pid 1, then remove what they leave: control groups and the work folder.
+
+    Raises:
+        BedError: Something would not go.
+    """
+    # A program killed while it started a machine may not have recorded it; the command line names the bed.
+    recorded = [held.holder for held in bed.state.machines.values()]
+    for holder in {*recorded, *machine.holders(bed.state.id)}:
+        holder.signal(signal.SIGKILL)
+        holder.wait()
+    for name, held in list(bed.state.machines.items()):
+        _wait_gone(bed, name, held)
+    bed.components.reap(timeout=10)
+    left = cgroups.remove(bed.state.id)
+    for path in bed.work.iterdir():
+        if path.name not in (KEPT, "state.json"):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    if left:
+        raise BedError(f"control groups can't be removed, something runs in them: {', '.join(map(str, left))}")
+    (bed.work / "state.json").unlink(missing_ok=True)

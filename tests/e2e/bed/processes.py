@@ -1,0 +1,130 @@
+"""Processes by identity (pid and start time, so that a reused pid is never taken for ours), and a view of all."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from tests.e2e.bed.errors import NotInTime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of the host: its pid, and the clock tick at which it started."""
+
+    pid: int
+    started: int
+
+    @classmethod
+    def of(cls, pid: int) -> Self:
+        """Identify a process.
+
+        Raises:
+            ProcessLookupError: There is none, or it has ended.
+        """
+        fields = _stat(pid)
+        if fields is None or fields[0] in "ZX":
+            raise ProcessLookupError(f"no process {pid}")
+        return cls(pid, int(fields[19]))
+
+    def alive(self) -> bool:
+        """Whether it still runs; one that ended and was not waited for does not."""
+        fields = _stat(self.pid)
+        return fields is not None and fields[0] not in "ZX" and int(fields[19]) == self.started
+
+    def signal(self, number: int) -> bool:
+        """Send a signal; False: it has ended."""
+        if not self.alive():
+            return False
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def wait(self, timeout: float = 10) -> None:
+        """Return once it has ended.
+
+        Raises:
+            NotInTime: It has not.
+        """
+        until = time.monotonic() + timeout
+        while self.alive():
+            if time.monotonic() > until:
+                raise NotInTime(f"process {self.pid} ({name(self.pid)}) has not ended within {timeout:g} s")
+            time.sleep(0.01)
+
+
+class Row(NamedTuple):
+    """One process as `/proc` shows it: pid and parent as the host counts, resident memory in KiB."""
+
+    pid: int
+    parent: int
+    name: str
+    rss: int
+
+
+def name(pid: int) -> str:
+    """The kernel's name of a process, "?" if it has ended."""
+    try:
+        return (PROC / str(pid) / "comm").read_text().strip()
+    except OSError:
+        return "?"
+
+
+def children(pid: int) -> list[int]:
+    """Pids of its direct children; none if it has ended."""
+    try:
+        return [int(word) for word in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def namespace(pid: int, kind: str = "pid") -> int:
+    """Inode of a namespace of the process; 0 if it has ended."""
+    try:
+        return (PROC / f"{pid}/ns/{kind}").stat().st_ino
+    except OSError:
+        return 0
+
+
+def table() -> Iterator[Row]:
+    """All processes of the host."""
+    for entry in PROC.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            lines = (entry / "status").read_text().splitlines()
+        except OSError:
+            continue
+        fields = dict(line.split(":", 1) for line in lines if ":" in line)
+        rss = int(fields.get("VmRSS", "0").split()[0])
+        yield Row(int(entry.name), int(fields["PPid"]), fields["Name"].strip(), rss)
+
+
+def inside(namespaces: set[int]) -> list[Row]:
+    """Processes in one of the pid namespaces (inodes), or in one made below it, as a container's is."""
+    rows = list(table())
+    found = {row.pid for row in rows if namespace(row.pid) in namespaces}
+    size = -1
+    while size != len(found):
+        size = len(found)
+        found |= {row.pid for row in rows if row.parent in found}
+    return [row for row in rows if row.pid in found]
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Fields of `/proc/PID/stat` from the state on."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return None
+    return text.rsplit(")", 1)[1].split()

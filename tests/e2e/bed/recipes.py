@@ -1,0 +1,94 @@
+"""How each program of the bed is built: modules pinned by go.mod and go.sum in ``build/``, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+MODULES = Path(__file__).parent / "build"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Programs built from one pinned module.
+
+    Attributes:
+        name: Folder below ``build/``, and the programs' folder in a cache.
+        packages: Go packages; each makes one program, called as the last word of its package.
+        stamp: The Go package whose version variables the linker sets ("" = none). Kubernetes built as a module calls
+            itself v0.0.0 without it, and its parts refuse to work with such a version.
+    """
+
+    name: str
+    packages: tuple[str, ...]
+    stamp: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """Where go.mod and go.sum are."""
+        return MODULES / self.name
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Names of the programs."""
+        return tuple(package.rsplit("/", 1)[1] for package in self.packages)
+
+    @property
+    def version(self) -> str:
+        """The version that go.mod requires, such as v1.36.3."""
+        text = (self.folder / "go.mod").read_text()
+        match = re.search(r"^require \S+ (v\S+)$", text, re.MULTILINE)
+        if match is None:
+            raise ValueError(f"{self.folder / 'go.mod'}: no line 'require MODULE VERSION'")
+        return match[1]
+
+    @property
+    def linker_flags(self) -> str:
+        """What ``go build -ldflags`` gets."""
+        if not self.stamp:
+            return "-s -w"
+        major, minor, _ = self.version.removeprefix("v").split(".", 2)
+        values = {
+            "gitVersion": self.version,
+            "gitMajor": major,
+            "gitMinor": minor,
+            "gitTreeState": "clean",
+            "gitCommit": "module",
+        }
+        return "-s -w " + " ".join(f"-X {self.stamp}.{name}={value}" for name, value in values.items())
+
+    def key(self, go: str) -> str:
+        """What the programs depend on, as 16 hex digits: the pinned modules, the Go version, this recipe."""
+        digest = hashlib.sha256()
+        for name in ("go.mod", "go.sum"):
+            digest.update((self.folder / name).read_bytes() + b"\0")
+        digest.update(repr((go, self.packages, self.linker_flags)).encode())
+        return digest.hexdigest()[:16]
+
+
+def _commands(module: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{module}/cmd/{name}" for name in names)
+
+
+def _kubernetes(minor: str) -> Recipe:
+    names = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
+    return Recipe(f"kubernetes-{minor}", _commands("k8s.io/kubernetes", *names), "k8s.io/component-base/version")
+
+
+_CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
+_CNI = "github.com/containernetworking/plugins/plugins"
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        _kubernetes("1.36"),
+        _kubernetes("1.30"),
+        Recipe("containerd-2", _commands("github.com/containerd/containerd/v2", *_CONTAINERD)),
+        Recipe("containerd-1.7", _commands("github.com/containerd/containerd", *_CONTAINERD)),
+        Recipe("cni", (f"{_CNI}/main/bridge", f"{_CNI}/main/loopback", f"{_CNI}/ipam/host-local")),
+        Recipe("helm-4", _commands("helm.sh/helm/v4", "helm")),
+        Recipe("helm-3", _commands("helm.sh/helm/v3", "helm")),
+    )
+}
