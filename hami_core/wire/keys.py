@@ -60,7 +60,10 @@ ROLE_FOLLOWER: Final = "follower"
 SYSTEM_POD_KEYS: Final = frozenset({NODE, ASSIGNED_TIME, BIND_TIME, BIND_PHASE, MIG_ALLOCATIONS, SIGNATURE})
 """Pod keys that only the system may set, besides the families' allocation keys."""
 
+ALLOCATED_PREFIX: Final = "hami.io/"
+ALLOCATED_SUFFIX: Final = "-allocated"
+
 
 def is_allocated_key(key: str) -> bool:
     """Whether a pod annotation key holds a durable allocation by HAMi's naming (``hami.io/…-allocated``)."""
-    return key.startswith("hami.io/") and key.endswith("-allocated")
+    return key.startswith(ALLOCATED_PREFIX) and key.endswith(ALLOCATED_SUFFIX)
