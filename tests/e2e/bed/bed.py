@@ -15,9 +15,9 @@ from tests.e2e.bed.state import Node, Options, State
 from tests.e2e.bed.tools import Tools
 
 if TYPE_CHECKING:
-    from pathlib import Path
     import subprocess
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from tests.e2e.bed.processes import Row
@@ -29,9 +29,9 @@ class Bed:
     """A cluster in a work folder; as a context manager it is up inside and gone afterwards, only its logs are left.
 
     Nothing listens on an address of the host: `api` is a socket in the work folder, and programs that need the
-    cluster's own network run in it, by `run`, `kubectl` or `helm`. Machines are called ``cp`` (control plane) and by their nodes'
-    names; components ``etcd``, ``kube-apiserver``, ``kube-controller-manager``, ``kube-scheduler``, ``kubectl-proxy``
-    and, with the node's name, ``kubelet:node1``, ``containerd:node1``.
+    cluster's own network run in it, by `run`, `kubectl` or `helm`. Machines are called ``cp`` (control plane) and by
+    their nodes' names; components ``etcd``, ``kube-apiserver``, ``kube-controller-manager``, ``kube-scheduler``,
+    ``kubectl-proxy`` and, with the node's name, ``kubelet:node1``, ``containerd:node1``.
     """
 
     def __init__(

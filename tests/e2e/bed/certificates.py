@@ -87,7 +87,7 @@ def token_keys(folder: Path) -> None:
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    now = dt.dt.now(dt.UTC)
+    now = dt.datetime.now(dt.UTC)
     builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
     # Begun two hours ago: tests move clocks.
     return builder.not_valid_before(now - dt.timedelta(hours=2)).not_valid_after(now + LIFE)

@@ -14,8 +14,8 @@ from tests.e2e.bed.machine import Machine
 from tests.e2e.bed.state import Component
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from tests.e2e.bed.state import State
 
