@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": Entry("hami_core.cli.demo", "Run the whole system on this machine, on simulated or real GPUs."),
     "scheduler": Entry("hami_core.cli.scheduler", "Run the admission webhook and scheduler extender."),
     "agent": Entry("hami_core.cli.agent", "Run the node agent: device plugin, limits, metrics."),
+    "doctor": Entry("hami_core.cli.doctor", "Check an installation, and say what to do about what is wrong."),
     "plugins": Entry("hami_core.cli.plugins", "List the vendor plugins that are installed, and their health."),
     "conformance": Entry("hami_core.cli.conformance", "Check an installed vendor plugin against the contract."),
 }

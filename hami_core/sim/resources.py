@@ -67,8 +67,20 @@ RESOURCES = (
     Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short=("sa",)),
     Resource("", "v1", "resourcequotas", "ResourceQuota", namespaced=True, short=("quota",), status=True),
     Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True),
+    Resource("", "v1", "services", "Service", namespaced=True, short=("svc",), status=True),
+    Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", namespaced=True),
+    Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True, short=("ds",), status=True),
+    Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),
     Resource(
         "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration",
+        namespaced=False,
+    ),
+    Resource(
+        "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy",
+        namespaced=False, status=True,
+    ),
+    Resource(
+        "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding",
         namespaced=False,
     ),
 )  # fmt: skip

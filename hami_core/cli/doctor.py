@@ -1,0 +1,81 @@
+"""``hami doctor``: what is wrong with an installation, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hami_core.doctor.finding import Report
+    from hami_core.model import Family
+
+COULD_NOT_LOOK = 2
+"""Exit status when nothing could be looked at."""
+
+
+@click.command("doctor")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Cluster to look at; default as kubectl.")
+@click.option("--context", help="Context of the kubeconfig.")
+@click.option("-n", "--namespace", default="", help="Namespace of the installation; default: it is searched for.")
+@click.option("--node", default="", help="Look at this node only.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings and for what could not be looked at, too.")
+def command(
+    kubeconfig: Path | None, context: str | None, namespace: str, node: str, output: str, *, strict: bool
+) -> None:
+    """Check an installation and say what to do about each thing found.
+
+    Reads only, with whatever rights it has. Exits with 0 when nothing fails, with 1 when something does (with
+    --strict also for warnings and unknowns), with 2 when it could not look at all.
+    """
+    from hami_core.errors import HamiError
+
+    try:
+        report = asyncio.run(_look(kubeconfig, context, namespace, node))
+    except HamiError as error:
+        click.echo(f"hami doctor: {error}", err=True)
+        sys.exit(COULD_NOT_LOOK)
+    _print(report, output)
+    sys.exit(report.exit_status(strict=strict))
+
+
+async def _look(kubeconfig: Path | None, context: str | None, namespace: str, node: str) -> Report:
+    from hami_core._version import __version__
+    from hami_core.doctor.examine import examine
+    from hami_core.doctor.gather import gather
+    from hami_core.kube.official import connect
+
+    api = await connect(kubeconfig, context=context, user_agent=f"hami-doctor/{__version__}")
+    try:
+        facts = await gather(api, _families, namespace=namespace, node=node)
+    finally:
+        await api.close()
+    return examine(facts, about=f"Kubernetes {facts.version}")
+
+
+def _families(device_config: str) -> Iterable[Family]:
+    """What the vendors installed here serve, under the names the cluster's device-config gives their resources."""
+    from hami_core.plugins import load
+    from hami_core.settings import load_device_config
+
+    return load(load_device_config(device_config or None)).families.values()
+
+
+def _print(report: Report, output: str) -> None:
+    if output == "json":
+        from hami_core.doctor.report import as_json
+
+        print(json.dumps(as_json(report), indent=1))
+        return
+    from rich.console import Console
+
+    from hami_core.doctor.report import show
+
+    show(report, Console())

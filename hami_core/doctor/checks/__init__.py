@@ -1,0 +1,1 @@
+"""The checks: pure functions of facts. `table` lists them in the order they are shown."""

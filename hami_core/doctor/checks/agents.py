@@ -1,0 +1,179 @@
+"""Node agents: one on each node with devices, ready, registered, alive, in a mode that means what it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hami_core.doctor.checks.context import device_label, is_allocated, quantity, some
+from hami_core.doctor.clock import age_of
+from hami_core.doctor.finding import Finding, fail, ok, warn
+from hami_core.doctor.install import program
+from hami_core.errors import WireError
+from hami_core.wire import keys
+from hami_core.wire import node as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hami_core.doctor.checks.context import Context
+    from hami_core.doctor.install import Part
+    from hami_core.kube.objects import Node
+    from hami_core.model import Device, Family
+
+LEASE_LATE_S: Final = 120.0
+
+
+def _name(node: Node) -> str:
+    return f"Node {node.metadata.name}"
+
+
+def coverage(context: Context) -> Iterator[Finding]:
+    """Does a ready agent run on each node with devices?"""
+    nodes = context.device_nodes
+    if not nodes:
+        fix = "label nodes with devices as the agent's DaemonSet selects them (chart: devicePlugin.nvidiaNodeSelector)"
+        yield warn("nodes", "", "none says that it has devices", fix)
+    for node in nodes:
+        agents = context.agents_on(node.metadata.name)
+        if not agents:
+            yield _missing(context, node)
+        for agent in agents:
+            yield _ready(node, agent)
+
+
+def _missing(context: Context, node: Node) -> Finding:
+    why = device_label(node.metadata.labels) or "it registered or offers devices"
+    selectors = [
+        dict(ds.spec.template.spec.node_selector)
+        for ds in context.facts.daemon_sets
+        if any(program(c) == "agent" for c in ds.spec.template.spec.containers)
+    ]
+    lacking = [
+        ", ".join(f"{k}={v}" for k, v in selector.items() if node.metadata.labels.get(k) != v) for selector in selectors
+    ]
+    labels = next((text for text in lacking if text), "")
+    taints = ", ".join(f"{t.key}:{t.effect}" for t in node.spec.taints)
+    if labels:
+        fix = f"kubectl label node {node.metadata.name} {labels.replace(', ', ' ')}"
+    elif taints:
+        fix = f"add tolerations for {taints} to the agent (chart: devicePlugin.tolerations)"
+    else:
+        fix = "look at the agent's DaemonSet: kubectl describe daemonset"
+    return fail(_name(node), "agent", f"has devices ({why}), but no agent runs there", fix)
+
+
+def _ready(node: Node, agent: Part) -> Finding:
+    if agent.pod.is_ready:
+        return ok(_name(node), "agent", f"{agent.pod.metadata.name} is ready")
+    waiting = [f"{w.reason} {w.message}".strip() for s in agent.pod.container_statuses if (w := s.state.waiting)]
+    seen = f"{agent.pod.metadata.name} is not ready" + (f": {waiting[0]}" if waiting else "")
+    fix = f"kubectl -n {agent.namespace} logs {agent.pod.metadata.name}; its /readyz names what is missing"
+    return fail(_name(node), "agent", seen, fix)
+
+
+def lease(context: Context) -> Iterator[Finding]:
+    """Is each agent's Lease renewed?"""
+    leases = {lease.key: lease for lease in context.facts.leases}
+    for agent in context.install.agents:
+        node = agent.pod.spec.node_name
+        if context.facts.node and node != context.facts.node:
+            continue
+        name = f"{agent.namespace}/hami-agent-{node}"
+        found = leases.get(name)
+        if found is None:
+            fix = "the agent may not write Leases in its namespace, or does not reach the API server"
+            yield warn(f"Lease {name}", "", "there is none", fix)
+            continue
+        age = age_of(context.facts, found.spec.renew_time)
+        if age is None or age > LEASE_LATE_S:
+            seen = "never renewed" if age is None else f"renewed {age:.0f} s ago"
+            yield fail(f"Lease {name}", "spec.renewTime", seen, "look at the agent's log, and at the node's network")
+        elif age < -LEASE_LATE_S:
+            fix = "set the clock of the node, or of the machine this runs on (NTP)"
+            yield warn(f"Lease {name}", "spec.renewTime", f"renewed {-age:.0f} s in the future", fix)
+
+
+def mode(context: Context) -> Iterator[Finding]:
+    """How do agents give devices, and whose word counts there?"""
+    for node in context.device_nodes:
+        value = node.metadata.annotations.get(keys.AGENT_MODE)
+        if value == keys.MODE_SERIAL:
+            fix = "turn CDI on in the runtime (docs: troubleshoot), then delete the file no-cdi in the state folder"
+            yield warn(_name(node), keys.AGENT_MODE, "serial: one pod at a time, since CDI does not work there", fix)
+        elif value is None and context.agents_on(node.metadata.name):
+            yield warn(_name(node), keys.AGENT_MODE, "not set", "the agent may not patch its node: look at its log")
+        elif value is not None:
+            yield ok(_name(node), keys.AGENT_MODE, value)
+
+
+def trust(context: Context) -> Iterator[Finding]:
+    """Do agents insist on signed allocations, and enforce limits?"""
+    seen: set[tuple[str, str, str]] = set()
+    for agent in context.install.agents:
+        told = agent.setting("mode", "required").partition(":")[0]
+        enforcement = agent.setting("enforcement", "enforce")
+        name = f"{agent.pod.owner.replace('/', f' {agent.namespace}/', 1)}"
+        if (name, told, enforcement) in seen:
+            continue
+        seen.add((name, told, enforcement))
+        if told == "adopt":
+            fix = "when no unsigned pod is left (check pods.unsigned), set required"
+            yield warn(name, "--mode", "adopt: unsigned pods from before the migration count", fix)
+        elif told == "trust":
+            fix = "set required: an annotation that anyone may have written counts as an allocation"
+            yield warn(name, "--mode", agent.setting("mode"), fix)
+        else:
+            yield ok(name, "--mode", told)
+        if enforcement != "enforce":
+            yield warn(name, "--enforcement", f"{enforcement}: limits do not bind", "set enforce")
+
+
+def register(context: Context) -> Iterator[Finding]:
+    """Does what a node registers agree with what its kubelet offers?"""
+    for node in context.device_nodes:
+        for family in context.facts.families:
+            text = node.metadata.annotations.get(family.register_key) if family.register_key else None
+            if text is not None:
+                yield from _register(node, family, text, has_agent=bool(context.agents_on(node.metadata.name)))
+
+
+def _register(node: Node, family: Family, text: str, *, has_agent: bool) -> Iterator[Finding]:
+    try:
+        devices = decode(family, text)
+    except WireError as error:
+        fix = "the node's devices take no new pods; its agent writes the annotation anew when it starts"
+        yield fail(_name(node), family.register_key, str(error), fix)
+        return
+    resource = family.resources.count
+    registered = sum(device.slots for device in devices if device.healthy)
+    offered = quantity(node.status.allocatable.get(resource))
+    sick = [device.id for device in devices if not device.healthy]
+    if sick:
+        yield warn(
+            _name(node), family.register_key, f"unhealthy: {some(sick)}", "nvidia-smi or dmesg on the node says why"
+        )
+    if has_agent and registered != offered:
+        fix = "another device plugin offers this resource, or the kubelet lost ours: restart the agent there"
+        seen = f"{registered} slots of {len(devices)} devices registered, the kubelet offers {offered} {resource}"
+        yield fail(_name(node), f"status.allocatable[{resource}]", seen, fix)
+    elif not sick:
+        yield ok(_name(node), family.register_key, f"{len(devices)} {family.word} devices, {registered} slots")
+
+
+def decode(family: Family, text: str) -> tuple[Device, ...]:
+    """Read a register annotation in either of HAMi's forms."""
+    if text.lstrip()[:1] in {"[", ""} or text == "null":
+        return wire.decode_devices_json(text, key=family.register_key, family=family.word)
+    return wire.decode_devices_csv(text, key=family.register_key, family=family.word)
+
+
+def left_behind(context: Context) -> Iterator[Finding]:
+    """Do pods with devices run on nodes without an agent?"""
+    alone = [
+        pod.key
+        for pod in context.device_pods
+        if pod.spec.node_name and is_allocated(pod) and not context.agents_on(pod.spec.node_name)
+    ]
+    if alone and context.install.agents:
+        fix = "run the agent there, or move these pods: nobody watches their limits or restarts them with their slice"
+        yield warn("pods", "spec.nodeName", f"with devices on nodes without an agent: {some(alone)}", fix)

@@ -1,0 +1,145 @@
+"""What every check is given, and words they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from hami_core.doctor.install import config_source, config_text, find, parse_config
+from hami_core.wire import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from hami_core.doctor.facts import Facts
+    from hami_core.doctor.install import Install, Part
+    from hami_core.doctor.objects import Container, Pod
+    from hami_core.kube.objects import Node
+
+SHOWN: Final = 5
+"""Most objects a finding names one by one."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Facts, and what follows from them for several checks."""
+
+    facts: Facts
+
+    @cached_property
+    def install(self) -> Install:
+        """What runs of us and beside us."""
+        return find(self.facts.pods, self.facts.namespace)
+
+    @cached_property
+    def resources(self) -> frozenset[str]:
+        """Extended resources of the vendors served, and what our extender manages."""
+        names = {name for family in self.facts.families for name in family.resources.names()}
+        return frozenset(names | self._managed())
+
+    @cached_property
+    def counts(self) -> frozenset[str]:
+        """The resources among them that count devices, which device plugins advertise."""
+        return frozenset(family.resources.count for family in self.facts.families if family.resources.count)
+
+    def _managed(self) -> set[str]:
+        from hami_core.doctor.checks.kube_scheduler import managed_resources  # noqa: PLC0415 - it imports this
+
+        return {name for _, config in self.configs() for name in managed_resources(config)}
+
+    def configs(self) -> Iterator[tuple[Part, dict[str, Any]]]:
+        """Configurations of the kube-schedulers beside our schedulers, those that can be read."""
+        for part in self.install.companions:
+            found = self.config_of(part)
+            if isinstance(found, dict):
+                yield part, found
+
+    def config_of(self, part: Part) -> dict[str, Any] | str:
+        """A kube-scheduler's configuration, or why it is not known."""
+        source = config_source(part)
+        if source is None or source[0] != "ConfigMap":
+            return "it has no --config from a ConfigMap"
+        problem = self.facts.config_maps.problem(part.namespace, source[1])
+        found = self.facts.config_maps.get(part.namespace, source[1])
+        if found is None:
+            return problem or f"there is no ConfigMap {part.namespace}/{source[1]}"
+        try:
+            return parse_config(config_text(part, found))
+        except ValueError as error:
+            return f"ConfigMap {part.namespace}/{source[1]}: {error}"
+
+    def config_object(self, part: Part) -> str:
+        """Name of the object a kube-scheduler's configuration comes from."""
+        source = config_source(part)
+        if source is not None and source[0] == "ConfigMap":
+            return f"ConfigMap {part.namespace}/{source[1]}"
+        return pod_name(part.pod)
+
+    def agents_on(self, node: str) -> tuple[Part, ...]:
+        """Our agents on a node."""
+        return tuple(agent for agent in self.install.agents if agent.pod.spec.node_name == node)
+
+    def uses_devices(self, pod: Pod) -> bool:
+        """Whether any container asks for one of our resources."""
+        return any(self.asked(container) for container in pod.spec.all_containers)
+
+    def asked(self, container: Container) -> frozenset[str]:
+        """Which of our resources a container asks for."""
+        limits, requests = container.resources.limits, container.resources.requests
+        return self.resources & {*limits, *requests}
+
+    @cached_property
+    def device_pods(self) -> tuple[Pod, ...]:
+        """Pods that ask for our devices and have not ended."""
+        return tuple(pod for pod in self.facts.pods if not pod.is_over and self.uses_devices(pod))
+
+    @cached_property
+    def device_nodes(self) -> tuple[Node, ...]:
+        """Nodes that have devices, by what they say or by their labels, or run our agent."""
+        return tuple(node for node in self.facts.nodes if self._has_devices(node))
+
+    def _has_devices(self, node: Node) -> bool:
+        meta = node.metadata
+        registers = {family.register_key for family in self.facts.families if family.register_key}
+        if registers & set(meta.annotations) or device_label(meta.labels) or self.agents_on(meta.name):
+            return True
+        return any(quantity(node.status.capacity.get(name)) > 0 for name in self.counts)
+
+
+DEVICE_LABELS: Final = (
+    ("nvidia.com/gpu.present", "true"),
+    ("feature.node.kubernetes.io/pci-10de.present", "true"),
+    ("feature.node.kubernetes.io/pci-0302_10de.present", "true"),
+    ("feature.node.kubernetes.io/pci-0300_10de.present", "true"),
+    ("gpu", "on"),
+    ("ascend", "on"),
+)
+"""Labels by which GPU Feature Discovery, Node Feature Discovery and HAMi's chart mark nodes with devices."""
+
+
+def device_label(labels: Mapping[str, str]) -> str:
+    """The label that says a node has devices; empty: none does."""
+    return next((f"{key}={value}" for key, value in DEVICE_LABELS if labels.get(key) == value), "")
+
+
+def quantity(text: str | None) -> int:
+    """A whole number of devices; what is none counts as 0."""
+    return int(text) if text and text.isdigit() and len(text) < 10 else 0
+
+
+def pod_name(pod: Pod) -> str:
+    """``Pod namespace/name``."""
+    return f"Pod {pod.key}"
+
+
+def some(names: list[str]) -> str:
+    """A few names in full, the rest as a number."""
+    rest = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def is_allocated(pod: Pod) -> bool:
+    """Whether the pod carries an allocation, ours or HAMi's."""
+    return any(keys.is_allocated_key(key) for key in pod.metadata.annotations)

@@ -1,0 +1,192 @@
+"""kube-scheduler's own settings: what our extender needs of them (docs/reference/scheduler.md)."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from hami_core.doctor.checks.context import pod_name
+from hami_core.doctor.finding import Finding, fail, ok, unknown, warn
+from hami_core.doctor.install import config_source, items
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hami_core.doctor.checks.context import Context
+    from hami_core.doctor.install import Part
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+DEFAULT_TIMEOUT_S: Final = 30.0
+"""What our scheduler takes for kube-scheduler's httpTimeout unless told (``extender_timeout``)."""
+LONGEST_BACKOFF_S: Final = 10
+"""kube-scheduler's own podMaxBackoffSeconds; above it freed slices wait needlessly."""
+
+
+def extenders(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Extenders of a configuration that can be ours: those that manage resources or have our verbs."""
+    return [e for e in items(config.get("extenders")) if e.get("filterVerb") == "filter" or e.get("managedResources")]
+
+
+def managed_resources(config: Mapping[str, Any]) -> dict[str, bool]:
+    """Resource name → whether kube-scheduler is told to ignore it, of all extenders."""
+    listed = [r for e in extenders(config) for r in items(e.get("managedResources"))]
+    return {str(r.get("name", "")): r.get("ignoredByScheduler") is True for r in listed if r.get("name")}
+
+
+def settings(context: Context) -> Iterator[Finding]:
+    """Is kube-scheduler told what our extender needs?"""
+    parts = context.install.companions
+    if not parts and context.install.schedulers:
+        fix = "check its percentageOfNodesToScore, podMaxBackoffSeconds and extender by hand (docs: scheduler)"
+        yield unknown("kube-scheduler", "--config", "none runs in our scheduler's pods", fix)
+    seen: set[str] = set()
+    for part in parts:
+        name = context.config_object(part)
+        if name in seen:
+            continue
+        seen.add(name)
+        config = context.config_of(part)
+        if isinstance(config, str):
+            level = unknown if config.startswith("not allowed") else fail
+            yield level(name, "KubeSchedulerConfiguration", config, "it must hold the extender (docs: scheduler)")
+            continue
+        yield from _settings(context, name, config, part)
+
+
+def _settings(context: Context, name: str, config: Mapping[str, Any], part: Part) -> Iterator[Finding]:
+    found = [*_scoring(name, config), *_backoff(name, config), *_profile(context, name, config, part)]
+    ours = extenders(config)
+    if not ours:
+        fix = "add the extender: urlPrefix, filterVerb, prioritizeVerb, bindVerb, managedResources (docs: scheduler)"
+        found.append(fail(name, "extenders", "no extender manages our resources", fix))
+    for index, extender in enumerate(ours):
+        found += _extender(context, name, f"extenders[{index}]", extender)
+    yield from found or [ok(name, "", "as our extender needs it")]
+
+
+def _scoring(name: str, config: Mapping[str, Any]) -> Iterator[Finding]:
+    value = config.get("percentageOfNodesToScore")
+    if value != 100:
+        seen = "not set" if value in {None, 0} else str(value)
+        fix = "set 100: kube-scheduler samples nodes before it asks the extender, and may sample away the fitting ones"
+        yield warn(name, "percentageOfNodesToScore", seen, fix)
+
+
+def _backoff(name: str, config: Mapping[str, Any]) -> Iterator[Finding]:
+    value = config.get("podMaxBackoffSeconds", LONGEST_BACKOFF_S)
+    if isinstance(value, int) and value >= LONGEST_BACKOFF_S:
+        fix = "set 3: pods waiting for a slice are tried again that much sooner"
+        yield warn(name, "podMaxBackoffSeconds", str(config.get("podMaxBackoffSeconds", "not set (10)")), fix)
+
+
+def _profile(context: Context, name: str, config: Mapping[str, Any], part: Part) -> Iterator[Finding]:
+    profiles = {str(p.get("schedulerName", "default-scheduler")) for p in items(config.get("profiles"))}
+    missing = context.install.scheduler_names - (profiles or {"default-scheduler"})
+    if missing:
+        seen = (
+            f"{', '.join(sorted(profiles)) or 'default-scheduler'}, but the webhook writes {', '.join(sorted(missing))}"
+        )
+        yield fail(name, "profiles[].schedulerName", seen, "use one name in both; pods of the other stay Pending")
+    election = config.get("leaderElection")
+    replicas = len([p for p in context.install.companions if p.namespace == part.namespace])
+    if replicas > 1 and isinstance(election, dict) and election.get("leaderElect") is False:
+        fix = "set true: two kube-schedulers would place the same pods"
+        yield fail(name, "leaderElection.leaderElect", f"false, with {replicas} replicas", fix)
+
+
+def _extender(context: Context, name: str, path: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
+    for verb in ("filterVerb", "bindVerb"):
+        if not extender.get(verb):
+            what = "placement" if verb == "filterVerb" else "binding, so pods get no allocation"
+            yield fail(
+                name, f"{path}.{verb}", "not set", f"set {verb[:-4]}: without it kube-scheduler does {what} alone"
+            )
+    if not extender.get("prioritizeVerb") and not _one_node(context):
+        fix = "set prioritize, or --filter-return=1 on our scheduler; else kube-scheduler ignores our order of nodes"
+        yield warn(name, f"{path}.prioritizeVerb", "not set", fix)
+    if extender.get("nodeCacheCapable") is not True:
+        fix = "set true: else whole node objects are sent both ways, and nodes are taken as empty (dry run)"
+        yield fail(name, f"{path}.nodeCacheCapable", str(extender.get("nodeCacheCapable", "not set")), fix)
+    if extender.get("ignorable") is True:
+        fix = "set false: while our scheduler is away pods would be bound without an allocation"
+        yield fail(name, f"{path}.ignorable", "true", fix)
+    yield from _timeout(context, name, path, extender)
+    yield from _managed(context, name, path, extender)
+
+
+def _one_node(context: Context) -> bool:
+    return all(part.setting("filter_return", "16") == "1" for part in context.install.schedulers)
+
+
+def _timeout(context: Context, name: str, path: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
+    told = seconds(str(extender.get("httpTimeout", "")) or "5s")
+    ours = {part.setting("extender_timeout", "30") for part in context.install.schedulers}
+    expected = max((seconds(text) or DEFAULT_TIMEOUT_S for text in ours), default=DEFAULT_TIMEOUT_S)
+    if told is None or told < expected:
+        seen = str(extender.get("httpTimeout", "not set (5s)"))
+        fix = f"set {expected:.0f}s, or --extender-timeout of our scheduler to what stands here"
+        yield warn(name, f"{path}.httpTimeout", f"{seen}; our scheduler counts on {expected:.0f} s", fix)
+
+
+def seconds(text: str) -> float | None:
+    """A Go duration, or plain seconds; None: neither."""
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def _managed(context: Context, name: str, path: str, extender: Mapping[str, Any]) -> Iterator[Finding]:
+    listed = managed_resources({"extenders": [extender]})
+    if not listed:
+        fix = "list our resources, so that other pods do not go through the extender"
+        yield warn(name, f"{path}.managedResources", "not set: every pod is sent to our scheduler", fix)
+        return
+    for resource, ignored in listed.items():
+        if not ignored and resource not in context.counts:  # slots are what kubelets offer: they may be counted
+            fix = "set ignoredByScheduler: true: no kubelet offers it, so no node would fit"
+            yield fail(name, f"{path}.managedResources[{resource}]", "ignoredByScheduler is not true", fix)
+    served = {
+        r for family in context.facts.families if family.resources.count in listed for r in family.resources.names()
+    }
+    missing = sorted(served - set(listed))
+    if missing:
+        fix = "add them with ignoredByScheduler: true; pods that name them stay Pending, since no kubelet offers them"
+        yield fail(name, f"{path}.managedResources", f"missing: {', '.join(missing)}", fix)
+
+
+def profiles(context: Context) -> Iterator[Finding]:
+    """Do two kube-schedulers serve one schedulerName?"""
+    claims: dict[str, set[str]] = defaultdict(set)
+    names: dict[str, str] = {}
+    for part in context.install.kube_schedulers:
+        config = context.config_of(part)
+        source = config_source(part)
+        if isinstance(config, str) and source is not None and source[0] == "ConfigMap":
+            yield unknown(pod_name(part.pod), "--config", config)
+            continue
+        listed = items(config.get("profiles")) if isinstance(config, dict) else []
+        lease = _lease(part, config if isinstance(config, dict) else {})
+        for name in {str(p.get("schedulerName", "default-scheduler")) for p in listed} or {"default-scheduler"}:
+            claims[name].add(lease)
+            names[lease] = part.pod.key
+    for name, leases in sorted(claims.items()):
+        if len(leases) > 1:
+            who = ", ".join(names[lease] for lease in sorted(leases))
+            fix = "give each its own schedulerName, or one Lease to both: they bind the same pods past each other"
+            yield fail("kube-scheduler", "profiles[].schedulerName", f"{name} is served by {who}", fix)
+
+
+def _lease(part: Part, config: Mapping[str, Any]) -> str:
+    """What keeps replicas apart: those that share a Lease are one scheduler."""
+    election = config.get("leaderElection")
+    election = election if isinstance(election, dict) else {}
+    if election.get("leaderElect") is False:
+        return f"pod {part.pod.key}"
+    namespace = election.get("resourceNamespace") or part.setting("leader_elect_resource_namespace", "kube-system")
+    name = election.get("resourceName") or part.setting("leader_elect_resource_name", "kube-scheduler")
+    return f"lease {namespace}/{name}"

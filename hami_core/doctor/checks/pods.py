@@ -1,0 +1,129 @@
+"""Pods that ask for devices: those that wait, went another way, or run without limits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from hami_core.doctor.checks.context import some
+from hami_core.doctor.clock import age_of
+from hami_core.doctor.finding import Finding, fail, ok, warn
+from hami_core.wire import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hami_core.doctor.checks.context import Context
+    from hami_core.doctor.objects import Pod
+
+PATIENCE_S: Final = 30.0
+"""A pod that waits no longer than this is being worked on."""
+_LIMITS: Final = "limits."
+
+
+def pending(context: Context) -> Iterator[Finding]:
+    """Which pods of our scheduler wait, and why?"""
+    names = context.install.scheduler_names or frozenset({"hami-scheduler"})
+    waiting: dict[str, list[str]] = defaultdict(list)
+    for pod in context.facts.pods:
+        if pod.is_over or pod.spec.node_name or pod.spec.scheduler_name not in names:
+            continue
+        condition = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+        if condition is not None and condition.reason == "SchedulingGated":
+            continue
+        if (age_of(context.facts, pod.metadata.creation_timestamp) or 0) > PATIENCE_S:
+            text = (
+                condition.message if condition is not None and condition.message else "kube-scheduler has not tried it"
+            )
+            waiting[text].append(pod.key)
+    for why, pods in sorted(waiting.items()):
+        untried = why.startswith("kube-scheduler has not")
+        fix = "is kube-scheduler of this schedulerName up?" if untried else "kubectl describe pod: events name amounts"
+        yield (fail if untried else warn)("pods", "status.conditions[PodScheduled]", f"{some(pods)}: {why}", fix)
+
+
+def foreign(context: Context) -> Iterator[Finding]:
+    """Which pods with our resources go to another scheduler?"""
+    names = context.install.scheduler_names
+    if not names:
+        return
+    foreign_pods: dict[str, list[str]] = defaultdict(list)
+    for pod in context.device_pods:
+        if pod.spec.scheduler_name not in names:
+            foreign_pods[pod.spec.scheduler_name].append(pod.key)
+    for scheduler, pods in sorted(foreign_pods.items()):
+        fix = f"set schedulerName {min(names)}, or none: no allocation is made, and the agent starts none of them"
+        if keys.WEBHOOK_LABEL in {k for p in context.device_pods for k in p.metadata.labels}:
+            fix += f"; label {keys.WEBHOOK_LABEL}=ignore keeps pods from the webhook"
+        yield warn("pods", "spec.schedulerName", f"{scheduler}: {some(pods)}", fix)
+
+
+def refused(context: Context) -> Iterator[Finding]:
+    """Which pods with devices does the node not start?"""
+    for pod in context.facts.pods:
+        if not context.uses_devices(pod):
+            continue
+        if pod.status.phase == "Failed" and pod.status.reason == "UnexpectedAdmissionError":
+            fix = "delete it: the kubelet tries such a pod never again; it came when no agent was registered there"
+            yield warn(f"Pod {pod.key}", "status.reason", f"UnexpectedAdmissionError: {pod.status.message}", fix)
+        elif not pod.is_over:
+            yield from _waiting(pod)
+
+
+_TELLING: Final = ("PreStartContainer", "CDI device injection", "unresolvable CDI")
+
+
+def _waiting(pod: Pod) -> Iterator[Finding]:
+    for status in pod.container_statuses:
+        waiting = status.state.waiting
+        if waiting is not None and any(word in waiting.message for word in _TELLING):
+            seen = f"{waiting.reason}: {waiting.message}"
+            fix = "the agent says why it holds it back; its log on that node has more"
+            yield fail(f"Pod {pod.key}", f"status of container {status.name}", seen, fix)
+
+
+def unlimited(context: Context) -> Iterator[Finding]:
+    """Which pods did agents see without their limits?"""
+    alive = {pod.key for pod in context.facts.pods if not pod.is_over}
+    seen: dict[str, str] = {}
+    for event in context.facts.events:
+        about = event.involved_object
+        if event.reason == "DevicesUnlimited" and f"{about.namespace}/{about.name}" in alive:
+            seen[f"{about.namespace}/{about.name}"] = event.message
+    for pod, message in sorted(seen.items()):
+        fix = "check CDI on that node (node.runtime, hami doctor --on-node), then delete the pod"
+        yield fail(f"Pod {pod}", "event DevicesUnlimited", message, fix)
+
+
+def quotas(context: Context) -> Iterator[Finding]:
+    """Which ResourceQuotas name our resources, and do they count?"""
+    enforced = {
+        name for family in context.facts.families for name in (family.resources.memory, family.resources.cores) if name
+    }
+    for quota in context.facts.quotas:
+        for entry, amount in sorted(quota.spec.hard.items()):
+            resource = entry.partition(".")[2] if entry.startswith((_LIMITS, "requests.")) else entry
+            if resource not in context.resources:
+                continue
+            name, field = f"ResourceQuota {quota.key}", f"spec.hard[{entry}]"
+            if entry.startswith(_LIMITS) and resource in enforced:
+                yield ok(name, field, f"{amount}, summed over devices by our scheduler")
+            elif resource in enforced:
+                fix = f"write {_LIMITS}{resource}: only that is summed over devices"
+                yield warn(name, field, "counts per container, not per device", fix)
+
+
+def without_count(context: Context) -> Iterator[Finding]:
+    """Which pods were bound to a node with devices and carry no allocation?"""
+    names = context.install.scheduler_names
+    lost = [
+        pod.key
+        for pod in context.device_pods
+        if pod.spec.node_name
+        and pod.spec.scheduler_name in names
+        and not any(keys.is_allocated_key(k) for k in pod.metadata.annotations)
+        and not any(pod.metadata.annotations.get(f.allocated_key) for f in context.facts.families)
+    ]
+    if lost:
+        fix = "they came round our Bind (spec.nodeName by hand, another binder): delete them"
+        yield fail("pods", "metadata.annotations", f"bound without an allocation: {some(lost)}", fix)

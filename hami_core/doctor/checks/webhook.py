@@ -1,0 +1,267 @@
+"""The admission webhook: is it asked, is it reachable, does it fail closed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from hami_core.doctor.checks.context import some
+from hami_core.doctor.finding import Finding, fail, ok, unknown, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hami_core.doctor.checks.context import Context
+    from hami_core.doctor.objects import TlsSecret, Webhook, WebhookConfiguration
+
+NAME: Final = "vgpu.hami.io"
+"""HAMi's name of the webhook."""
+PATH: Final = "/webhook"
+EXPIRES_SOON: Final = timedelta(days=7)
+_CERTIFICATE_END: Final = b"-----END CERTIFICATE-----"
+
+
+def is_ours(hook: Webhook) -> bool:
+    """Whether it is the webhook of our scheduler, or of HAMi's, which has the same name."""
+    service = hook.client_config.service
+    return (
+        hook.name == NAME
+        or hook.name.endswith(f".{NAME}")
+        or bool(service and service.path == PATH and "hami" in hook.name)
+    )
+
+
+def fails_open_by_design(hook: Webhook) -> bool:
+    """Whether it is the second webhook, for pods that name no resource of ours (``overwriteEnv``, core policy)."""
+    return hook.name != NAME and hook.failure_policy == "Ignore"
+
+
+def hooks(context: Context) -> list[tuple[WebhookConfiguration, Webhook]]:
+    """Our webhooks with their configurations; those of the installation looked at where there are several."""
+    found = [(c, hook) for c in context.facts.webhooks for hook in c.webhooks if is_ours(hook)]
+    spaces = context.install.namespaces
+    mine = [(c, h) for c, h in found if not (s := h.client_config.service) or s.namespace in spaces]
+    return mine or found
+
+
+def _name(configuration: WebhookConfiguration) -> str:
+    return f"MutatingWebhookConfiguration {configuration.metadata.name}"
+
+
+def present(context: Context) -> Iterator[Finding]:
+    """Is the webhook registered for the creation of pods?"""
+    found = hooks(context)
+    if not found:
+        fix = "apply the chart's MutatingWebhookConfiguration; without it requests are not checked before Filter"
+        yield fail("MutatingWebhookConfiguration", "webhooks", f"none is named {NAME}", fix)
+    for configuration, hook in found:
+        field = f"webhooks[{hook.name}].rules"
+        if any(rule.touches("pods", "CREATE") for rule in hook.rules):
+            yield ok(_name(configuration), field, "asked when pods are created")
+        else:
+            yield fail(_name(configuration), field, "does not cover CREATE of pods", "restore the chart's rules")
+
+
+def failure_policy(context: Context) -> Iterator[Finding]:
+    """Does it fail closed, and only for pods that name our resources?"""
+    for configuration, hook in hooks(context):
+        name, field = _name(configuration), f"webhooks[{hook.name}]"
+        if fails_open_by_design(hook):
+            fix = "known: while the webhook is away such pods keep the node's default view of devices"
+            yield warn(name, f"{field}.failurePolicy", "Ignore, for pods that name none of our resources", fix)
+            continue
+        if hook.failure_policy != "Fail":
+            fix = "set Fail: while the webhook is away pods reach default-scheduler unchecked"
+            yield fail(name, f"{field}.failurePolicy", hook.failure_policy, fix)
+        elif not hook.match_conditions:
+            fix = "add matchConditions for our resources: an outage of ours now blocks every pod of the cluster"
+            yield warn(name, f"{field}.matchConditions", "none, with failurePolicy Fail", fix)
+        else:
+            yield from _conditions(context, name, field, hook)
+
+
+def _conditions(context: Context, name: str, field: str, hook: Webhook) -> Iterator[Finding]:
+    text = " ".join(condition.expression for condition in hook.match_conditions)
+    served = sorted({r for f in context.facts.families for r in f.resources.names() if r in context.resources})
+    managed = [r for r in served if _serves(context, r)]
+    missing = [r for r in managed if r not in text]
+    if missing and "matches(" not in text and "startsWith(" not in text:
+        fix = "add them to the expression: such pods are not shown to the webhook"
+        yield warn(name, f"{field}.matchConditions", f"do not name {some(missing)}", fix)
+    else:
+        yield ok(name, f"{field}.failurePolicy", f"Fail, with {len(hook.match_conditions)} matchConditions")
+
+
+def _serves(context: Context, resource: str) -> bool:
+    """Whether kube-scheduler is told that we manage a resource: what is installed here may be more than there."""
+    from hami_core.doctor.checks.kube_scheduler import managed_resources  # noqa: PLC0415 - only used here
+
+    return any(resource in managed_resources(config) for _, config in context.configs())
+
+
+def service(context: Context) -> Iterator[Finding]:
+    """Does the Service exist, with ready endpoints?"""
+    for configuration, hook in hooks(context):
+        reference = hook.client_config.service
+        if reference is None:
+            continue
+        name = f"Service {reference.namespace}/{reference.name}"
+        found = [s for s in context.facts.services if s.key == f"{reference.namespace}/{reference.name}"]
+        if not found:
+            fix = f"create it, or correct clientConfig.service of {_name(configuration)}"
+            yield fail(name, "", "there is none", fix)
+            continue
+        if reference.port not in {port.port for port in found[0].spec.ports}:
+            yield fail(name, "spec.ports", f"has no port {reference.port}", f"correct it or {_name(configuration)}")
+        yield from _endpoints(context, name, reference.namespace, reference.name)
+
+
+def _endpoints(context: Context, name: str, namespace: str, service_name: str) -> Iterator[Finding]:
+    if context.facts.endpoint_slices.problem and not context.facts.endpoint_slices.items:
+        yield unknown(name, "endpoints", context.facts.endpoint_slices.problem)
+        return
+    slices = [
+        s
+        for s in context.facts.endpoint_slices
+        if s.metadata.namespace == namespace and s.metadata.labels.get("kubernetes.io/service-name") == service_name
+    ]
+    endpoints = [e for s in slices for e in s.endpoints or ()]
+    ready = sum(e.conditions.ready is not False for e in endpoints)
+    if ready:
+        yield ok(name, "endpoints", f"{ready} ready")
+    else:
+        seen = f"{len(endpoints)}, none ready" if endpoints else "none"
+        yield fail(name, "endpoints", seen, "compare its selector with the scheduler pods' labels and readiness")
+
+
+# --- certificates ----------------------------------------------------------------------------------------------------
+
+
+def certificates(context: Context) -> Iterator[Finding]:
+    """Does the API server trust the certificate that is served, and for how long?"""
+    for configuration, hook in hooks(context):
+        name, field = _name(configuration), f"webhooks[{hook.name}].clientConfig.caBundle"
+        if not hook.client_config.ca_bundle:
+            fix = "our scheduler writes it (--webhook-configuration), or cert-manager's cainjector"
+            yield fail(name, field, "empty: the API server trusts no certificate of ours", fix)
+            continue
+        bundle = _certificates(hook.client_config.ca_bundle)
+        if not bundle:
+            yield fail(name, field, "holds no certificate", "delete the TLS Secret; it and the bundle are made anew")
+            continue
+        yield from _served(context, name, field, bundle, hook)
+
+
+def _served(
+    context: Context, name: str, field: str, bundle: Sequence[x509.Certificate], hook: Webhook
+) -> Iterator[Finding]:
+    valid = [c for c in bundle if c.not_valid_after_utc > context.facts.now]
+    if not valid:
+        seen = f"expired {max(c.not_valid_after_utc for c in bundle):%Y-%m-%d}"
+        yield fail(name, field, seen, "delete the TLS Secret; it and the bundle are made anew")
+        return
+    looked = False
+    for part in context.install.schedulers[:1]:
+        source = part.volume_of(part.setting("cert_file"))
+        secret_name = part.setting("tls_secret") or (source[1] if source and source[0] == "Secret" else "")
+        if not secret_name:
+            continue
+        looked = True
+        where = f"Secret {part.namespace}/{secret_name}"
+        secret = context.facts.tls_secrets.get(part.namespace, secret_name)
+        if secret is None:
+            problem = context.facts.tls_secrets.problem(part.namespace, secret_name)
+            yield (
+                unknown(where, "tls.crt", problem)
+                if problem
+                else fail(where, "", "there is none", "look at the scheduler's log: it makes it when it starts")
+            )
+        else:
+            yield from _leaf(context, where, secret, valid, hook)
+    if not looked:
+        yield ok(name, field, f"valid until {max(c.not_valid_after_utc for c in valid):%Y-%m-%d}")
+
+
+def _leaf(
+    context: Context, where: str, secret: TlsSecret, authorities: Sequence[x509.Certificate], hook: Webhook
+) -> Iterator[Finding]:
+    chain = _certificates(secret.data.certificate)
+    if not chain:
+        yield fail(where, "tls.crt", "holds no certificate", "delete the Secret; the scheduler makes it anew")
+        return
+    leaf, left = chain[0], chain[0].not_valid_after_utc - context.facts.now
+    until = f"{leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+    if not any(_issued(a, leaf) for a in authorities):
+        fix = "one hand must write both (--webhook-configuration, or cert-manager); delete the Secret to renew"
+        yield fail(where, "tls.crt", "not issued by a certificate of the webhook's caBundle", fix)
+    elif left <= timedelta():
+        yield fail(
+            where, "tls.crt", f"expired {until}", "look at the scheduler's log: it renews at two thirds of its life"
+        )
+    elif left < min(EXPIRES_SOON, (leaf.not_valid_after_utc - leaf.not_valid_before_utc) / 4):
+        fix = "it should have been renewed at two thirds of its life: look at the scheduler's log, or cert-manager's"
+        yield warn(where, "tls.crt", f"expires {until}", fix)
+    else:
+        yield ok(where, "tls.crt", f"trusted, valid until {until}")
+    reference = hook.client_config.service
+    host = f"{reference.name}.{reference.namespace}.svc" if reference else ""
+    if host and host not in (names := _names(leaf)):
+        yield fail(where, "tls.crt", f"is for {some(sorted(names)) or 'no name'}, not for {host}", "delete the Secret")
+
+
+def _certificates(text: str) -> list[x509.Certificate]:
+    try:
+        pem = base64.b64decode(text, validate=True)
+        return x509.load_pem_x509_certificates(pem) if _CERTIFICATE_END in pem else []
+    except (binascii.Error, ValueError):
+        return []
+
+
+def _issued(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
+    if authority == leaf:
+        return True
+    try:
+        leaf.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _names(leaf: x509.Certificate) -> set[str]:
+    try:
+        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    return set(names.get_values_for_type(x509.DNSName))
+
+
+# --- neighbours ------------------------------------------------------------------------------------------------------
+
+
+def order(context: Context) -> Iterator[Finding]:
+    """Which webhooks change pods after ours has looked?
+
+    The API server asks mutating webhooks in the order of their configurations' names.
+    """
+    found = hooks(context)
+    if not found:
+        return
+    last = max(configuration.metadata.name for configuration, _ in found)
+    again = all(hook.reinvocation_policy == "IfNeeded" for _, hook in found)
+    later = sorted(
+        configuration.metadata.name
+        for configuration in context.facts.webhooks
+        if configuration.metadata.name > last
+        and any(r.touches("pods", "CREATE") for hook in configuration.webhooks for r in hook.rules)
+    )
+    name = f"MutatingWebhookConfiguration {last}"
+    if later and not again:
+        fix = "containers or resources they add are not seen by ours: set reinvocationPolicy IfNeeded"
+        yield warn(name, "webhooks[].reinvocationPolicy", f"Never, and {some(later)} change pods after ours", fix)
+    elif later:
+        yield ok(name, "webhooks[].reinvocationPolicy", f"IfNeeded; {some(later)} come after ours")

@@ -1,0 +1,102 @@
+"""Runs every check on the facts. A check that may not see what it needs says so and is counted as unknown. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from hami_core.doctor.checks import agents, collisions, kube_scheduler, nodes, pods, policy, scheduler, signing, webhook
+from hami_core.doctor.checks.context import Context
+from hami_core.doctor.finding import Finding, Report, ok, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hami_core.doctor.facts import Facts, Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check.
+
+    Attributes:
+        name: Stable; scripts may rely on it.
+        needs: Kinds of objects (attributes of `Facts`) without which it can say nothing.
+        run: Facts → findings.
+        good: What is shown when it finds nothing to say.
+    """
+
+    name: str
+    needs: tuple[str, ...]
+    run: Callable[[Context], Iterator[Finding]]
+    good: str = ""
+
+
+CHECKS: Final = (
+    Check("cluster.version", (), nodes.kubernetes),
+    Check("scheduler.pods", ("pods",), scheduler.pods),
+    Check("scheduler.leader", ("pods", "leases"), scheduler.leader),
+    Check("scheduler.role", ("pods",), scheduler.role_label),
+    Check("install.versions", ("pods",), scheduler.versions),
+    Check("kube-scheduler.settings", ("pods",), kube_scheduler.settings),
+    Check("kube-scheduler.profiles", ("pods",), kube_scheduler.profiles, "one kube-scheduler for each schedulerName"),
+    Check("webhook.present", ("webhooks",), webhook.present),
+    Check("webhook.failure-policy", ("webhooks",), webhook.failure_policy),
+    Check("webhook.service", ("webhooks", "services"), webhook.service),
+    Check("webhook.certificates", ("webhooks",), webhook.certificates),
+    Check("webhook.order", ("webhooks",), webhook.order, "none changes pods after ours"),
+    Check("policy.system-keys", ("policies", "policy_bindings"), policy.system_keys),
+    Check("agents.coverage", ("nodes", "pods"), agents.coverage),
+    Check("agents.lease", ("pods", "leases"), agents.lease, "renewed"),
+    Check("agents.mode", ("nodes", "pods"), agents.mode),
+    Check("agents.trust", ("pods",), agents.trust),
+    Check("agents.register", ("nodes", "pods"), agents.register),
+    Check("agents.left-behind", ("nodes", "pods"), agents.left_behind, "no pod with devices is without an agent"),
+    Check("signing.keys", ("pods",), signing.agreement),
+    Check("node.ready", ("nodes", "pods"), nodes.trouble, "nodes with devices are ready"),
+    Check("node.kubelet", ("nodes", "pods"), nodes.kubelet, "all pass on CDI names"),
+    Check("node.runtime", ("nodes", "pods"), nodes.runtime),
+    Check("node.cgroups", ("nodes", "events"), nodes.cgroups, "no kubelet complains of version 1"),
+    Check("collision.hami", ("pods",), collisions.hami, "HAMi itself does not run here"),
+    Check("collision.device-plugin", ("daemon_sets", "pods"), collisions.device_plugins, "no other device plugin"),
+    Check("collision.gpu-operator", ("daemon_sets", "pods"), collisions.operator, "not installed"),
+    Check("collision.dcgm-exporter", ("pods",), collisions.dcgm, "not installed"),
+    Check("collision.nested-containers", ("pods",), collisions.nested, "no pod with devices runs containers itself"),
+    Check("collision.sandbox", ("pods", "runtime_classes"), collisions.sandboxes, "no pod with devices is sandboxed"),
+    Check("pods.pending", ("pods",), pods.pending, "none waits"),
+    Check("pods.scheduler", ("pods",), pods.foreign, "all with our resources go to our scheduler"),
+    Check("pods.unallocated", ("pods",), pods.without_count, "none is bound without an allocation"),
+    Check("pods.signatures", ("pods",), signing.signatures, "no allocation to look at"),
+    Check("pods.refused", ("pods",), pods.refused, "none is held back by a node"),
+    Check("pods.unlimited", ("pods", "events"), pods.unlimited, "no agent reports one"),
+    Check("quota.names", ("quotas",), pods.quotas, "none names our resources"),
+)
+
+
+def examine(facts: Facts, *, about: str = "") -> Report:
+    """Run all checks."""
+    context = Context(facts)
+    found = [replace(finding, check=check.name) for check in CHECKS for finding in _run(check, context)]
+    if not facts.families:
+        seen = "no vendor package is installed here, so that its resources are not known"
+        missing = unknown("hami doctor", "plugins", seen, "pip install hami-nvidia, or run it from our image")
+        found.insert(0, replace(missing, check="doctor.vendors"))
+    return Report(tuple(found), about)
+
+
+def _run(check: Check, context: Context) -> Iterator[Finding]:
+    said = False
+    unread = False
+    for need in check.needs:
+        seen: Seen[object] = getattr(context.facts, need)
+        if seen.problem:
+            said = True
+            unread |= not seen.items
+            yield unknown("", need, seen.problem, "")
+    if unread:
+        return
+    for finding in check.run(context):
+        said = True
+        yield finding
+    if not said and check.good:
+        yield ok("", "", check.good)
