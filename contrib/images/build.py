@@ -21,36 +21,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from contrib.images.oci import Image
+
 
 def default_cache() -> Path:
     """Where layers are kept unless told otherwise."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hami-images"
 
 
-def write(name: str, shop: Workshop, out: Path, *, registry: str = "localhost", tag: str = "dev") -> tuple[Path, str]:
-    """Make one image: its archive, and beside it what it is made of.
-
-    Args:
-        name: Which, by its key in `RECIPES`.
-        shop: Where layers are made.
-        out: Folder for the archive.
-        registry: What its name begins with.
-        tag: Its tag.
-
-    Returns:
-        The archive and the image's digest.
-
-    Raises:
-        MissingTool: Something it needs is not on this machine.
-        BuildError: A step failed.
-    """
-    image = make(name, shop, registry, tag)
-    out.mkdir(parents=True, exist_ok=True)
-    archive = out / f"{name}.tar"
-    digest = image.write(archive)
+def publish(image: Image, archive: Path) -> str:
+    """Write an image's archive, and beside it what it is made of; return the image's digest."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    digest = image.digest()
     components = [c for layer in image.layers for c in layer.components]
     archive.with_suffix(".spdx.json").write_bytes(sbom.document(image.names[0], digest, components))
-    return archive, digest
+    image.write(archive)
+    return digest
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -74,7 +60,8 @@ def main(words: Sequence[str] | None = None) -> int:
     for name in names:
         began = time.monotonic()
         try:
-            archive, digest = write(name, shop, options.out, registry=options.registry, tag=options.tag)
+            archive = options.out / f"{name}.tar"
+            digest = publish(make(name, shop, options.registry, options.tag), archive)
         except (MissingTool, BuildError) as error:
             sys.stderr.write(f"{name}: {error}\n")
             return 1

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import stat
 import tarfile
 from dataclasses import dataclass, field
@@ -174,7 +175,7 @@ class Image:
         )
 
     def manifest(self) -> bytes:
-        """The image's manifest; its digest is the image's digest."""
+        """The image's manifest."""
         config = self.config()
         return _json(
             {
@@ -185,17 +186,19 @@ class Image:
             }
         )
 
-    def write(self, archive: Path) -> str:
-        """Write the image as an OCI archive and return its digest. Appears whole or not at all."""
-        manifest = self.manifest()
-        temporary = archive.with_name(f".{archive.name}.part")
+    def digest(self) -> str:
+        """The image's digest."""
+        return digest(self.manifest())
+
+    def write(self, archive: Path) -> None:
+        """Write the image as an OCI archive, which appears whole or not at all."""
+        temporary = archive.with_name(f".{archive.name}.{os.getpid()}")
         with tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT) as out:
-            for name, data in self._blobs(manifest):
+            for name, data in self._blobs(self.manifest()):
                 info = tarfile.TarInfo(name)
                 info.size, info.mode = len(data), 0o644
                 out.addfile(info, io.BytesIO(data))
         temporary.replace(archive)
-        return digest(manifest)
 
     def _blobs(self, manifest: bytes) -> Iterator[tuple[str, bytes]]:
         yield "oci-layout", b'{"imageLayoutVersion":"1.0.0"}'

@@ -37,7 +37,7 @@ class Recipe:
     """How one image is made.
 
     Attributes:
-        repository: Its name below the registry.
+        repositories: Its names below the registry.
         make: Makes its layers.
         entrypoint: Program and first arguments.
         cmd: Arguments where the container names none.
@@ -47,7 +47,7 @@ class Recipe:
         tag: Its tag; empty: the one all images get.
     """
 
-    repository: str
+    repositories: tuple[str, ...]
     make: Callable[[Workshop], tuple[Layer, ...]]
     entrypoint: tuple[str, ...]
     title: str
@@ -81,32 +81,35 @@ def _client(shop: Workshop) -> tuple[Layer, ...]:
 
 
 def _client_static(shop: Workshop) -> tuple[Layer, ...]:
-    return (shop.compiled("/still", SOURCES / "still.c", native.static),)
+    return (shop.compiled("/client", SOURCES / "still.c", native.static),)
 
 
 def _client_musl(shop: Workshop) -> tuple[Layer, ...]:
-    return (shop.musl("/still", SOURCES / "still.c"),)
+    return (shop.musl("/client", SOURCES / "still.c"),)
 
 
 RECIPES: Final[Mapping[str, Recipe]] = {
     "scheduler": Recipe(
-        "hami/scheduler", _scheduler, ("/usr/local/bin/hami",), "HAMi's scheduler side", ("--help",), _ENV
+        ("hami/scheduler",), _scheduler, ("/usr/local/bin/hami",), "HAMi's scheduler side", ("--help",), _ENV
     ),
     "agent-nvidia": Recipe(
         # It serves sockets in the kubelet's folder and writes CDI specs, which belong to root.
-        *("hami/agent-nvidia", _agent, ("/usr/local/bin/hami",), "HAMi's agent for NVIDIA GPUs", ("--help",), _ENV),
+        *(("hami/agent-nvidia",), _agent, ("/usr/local/bin/hami",), "HAMi's agent for NVIDIA GPUs", ("--help",), _ENV),
         user="0:0",
     ),
     "kube-scheduler": Recipe(
-        "kube-scheduler", _kube_scheduler, ("/usr/local/bin/kube-scheduler",), "Kubernetes' scheduler"
+        ("kube-scheduler", "hami/kube-scheduler"),
+        _kube_scheduler,
+        ("/usr/local/bin/kube-scheduler",),
+        "Kubernetes' scheduler",
     ),
-    "pause": Recipe("pause", _pause, ("/pause",), "first process of a pod", tag="1"),
+    "pause": Recipe(("pause",), _pause, ("/pause",), "first process of a pod", tag="1"),
     "client": Recipe(
-        "hami/client", _client, (), "CUDA and NVML programs for tests", ("cuda-probe",), _ENV | _CUDA_ENV, "0:0"
+        ("hami/client",), _client, (), "CUDA and NVML programs for tests", ("cuda-probe",), _ENV | _CUDA_ENV, "0:0"
     ),
-    "client-static": Recipe("hami/client-static", _client_static, ("/still",), "a static program for tests"),
+    "client-static": Recipe(("hami/client-static",), _client_static, ("/client",), "a static program for tests"),
     "client-musl": Recipe(
-        *("hami/client-musl", _client_musl, ("/still",), "a program on musl for tests"),
+        *(("hami/client-musl",), _client_musl, ("/client",), "a program on musl for tests"),
         env={"LD_LIBRARY_PATH": _CUDA_ENV["LD_LIBRARY_PATH"]},
     ),
 }
@@ -126,7 +129,7 @@ def make(name: str, shop: Workshop, registry: str, tag: str) -> Image:
         tags.append(version(shop.kube_scheduler) if shop.kube_scheduler else "")
     labels = {"org.opencontainers.image.title": recipe.title, "org.opencontainers.image.licenses": "Apache-2.0"}
     return Image(
-        names=tuple(f"{registry}/{recipe.repository}:{t}" for t in tags),
+        names=tuple(f"{registry}/{repository}:{t}" for repository in recipe.repositories for t in tags),
         layers=layers,
         entrypoint=recipe.entrypoint,
         cmd=recipe.cmd,

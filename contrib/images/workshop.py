@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from contrib.images import bytecode, debian, native, wheels
+from contrib.images import bytecode, debian, native, oci, wheels
 from contrib.images.command import run
 from contrib.images.oci import Files, Layer
 from contrib.images.sbom import Component
@@ -43,6 +43,10 @@ _LEFT_OUT: Final = (
 _MODULES_LEFT_OUT: Final = ("_crypt", "_curses", "_curses_panel", "_dbm", "_gdbm", "_sqlite3", "nis", "readline")
 _PASSWD: Final = "root:x:0:0:root:/:/nonexistent\nhami:x:65532:65532:hami:/:/nonexistent\n"  # noqa: S105 - user names
 _GROUP: Final = "root:x:0:\nhami:x:65532:\n"
+
+
+_MAKERS: Final = (bytecode, debian, native, oci, wheels)
+"""What a layer's content also depends on."""
 
 
 @dataclass
@@ -210,7 +214,11 @@ class Workshop:
     def _key(self, kind: str, *parts: str) -> str:
         """A name for what these inputs and these programs make."""
         total = hashlib.sha256()
-        for part in (*parts, *(path.read_text() for path in sorted(HERE.glob("*.py")))):
+        for part in (
+            *parts,
+            *(Path(str(module.__file__)).read_text() for module in _MAKERS),
+            Path(__file__).read_text(),
+        ):
             data = part.encode()
             total.update(len(data).to_bytes(8, "big") + data)
         return f"{kind}-{total.hexdigest()[:24]}"
