@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from hami_core import clock as wall
 from hami_core.kube.events import reference
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import PODS, ApiError
@@ -99,7 +99,7 @@ class PodNotes:
         self._spawn(self._delete(pod))
 
     async def _touch(self, pod: Pod) -> None:
-        await self._annotate(pod, {TOUCH_KEY: datetime.now(UTC).isoformat(timespec="milliseconds")})
+        await self._annotate(pod, {TOUCH_KEY: wall.now().isoformat(timespec="milliseconds")})
 
     async def _annotate(self, pod: Pod, annotations: Mapping[str, str]) -> None:
         try:

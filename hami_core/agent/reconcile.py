@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 import structlog
 
+from hami_core import clock as wall
 from hami_core.agent import cdi
 from hami_core.agent.answers import SerialAnswers
 from hami_core.agent.judge import Claim, is_whole, misfit
@@ -146,7 +147,7 @@ class Reconciler:
         prestart_wait_s: float = PRESTART_WAIT_S,
         serial: bool = False,
         clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = wall.unix,
     ) -> None:
         self.vendors = {vendor.name: vendor for vendor in vendors}
         self.devices: dict[str, Device] = {}

@@ -11,7 +11,7 @@ import ipaddress
 import os
 import ssl
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from watchfiles import awatch
 
+from hami_core import clock as wall
 from hami_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def self_sign(names: Sequence[str], *, days: int = 3650) -> tuple[bytes, bytes]:
     """A new self-signed certificate for these DNS names and addresses. Returns certificate and key, PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, names[0][:64])])
-    now = datetime.now(UTC)
+    now = wall.now()
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)

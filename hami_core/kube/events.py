@@ -8,11 +8,11 @@ import secrets
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 
+from hami_core import clock as wall
 from hami_core.kube.objects import Event, EventSource, KubeObject, ObjectMeta, ObjectReference
 from hami_core.kube.patch import merge_patch
 from hami_core.kube.port import EVENTS, ApiError, KubeApi
@@ -188,4 +188,4 @@ class EventRecorder:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return wall.now().strftime("%Y-%m-%dT%H:%M:%SZ")

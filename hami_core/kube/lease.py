@@ -11,11 +11,11 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from hami_core import clock as wall
 from hami_core.kube.informer import Informer
 from hami_core.kube.patch import merge_patch
 from hami_core.kube.port import LEASES, ApiError, KubeApi
@@ -257,7 +257,7 @@ class LeaseElector:
         }
 
     def _spec(self, transitions: int, *, acquired: bool) -> dict[str, object]:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = wall.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec: dict[str, object] = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": self._duration_s,

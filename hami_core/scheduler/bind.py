@@ -9,13 +9,13 @@ kept until that is known.
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from hami_core import clock as wall
 from hami_core.capability import Capability, Support
 from hami_core.errors import HamiError, WireError
 from hami_core.http.serve import Request, Response, text
@@ -77,7 +77,7 @@ class Bind:
         serial: SerialNodes,
         keyring: Keyring | None = None,
         copies_labels: bool = True,
-        wall_clock: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float] = wall.unix,
     ) -> None:
         self._api = api
         self._cluster = cluster

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from hami_core import clock as wall
 from hami_core.errors import KubeError
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import NODES, PODS, ApiError
@@ -57,7 +58,7 @@ class NodeLocks:
         *,
         wait_s: float = 0.0,
         expiry_s: float = NODE_LOCK_TIMEOUT.total_seconds(),
-        wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        wall_clock: Callable[[], datetime] = wall.now,
     ) -> None:
         self._api = api
         self._loaded = loaded

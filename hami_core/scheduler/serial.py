@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from hami_core import clock as wall
 from hami_core.errors import KubeError
 from hami_core.scheduler.errors import UnsettledError
 from hami_core.vendorkit.locks import NODE_LOCK_TIMEOUT
@@ -63,7 +63,7 @@ class SerialNodes:
         *,
         wait_s: float = 20.0,
         expiry_s: float = NODE_LOCK_TIMEOUT.total_seconds(),
-        wall_clock: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float] = wall.unix,
     ) -> None:
         self._cluster = cluster
         self._wait_s = wait_s

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from hami_core import clock as wall
 from hami_core.errors import HamiError
 from hami_core.http.tls import empty_context
 from hami_core.kube.informer import Backoff
@@ -18,6 +18,7 @@ from hami_core.scheduler.credentials.webhook import WebhookCertificate, WebhookN
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable, Collection
+    from datetime import datetime
 
     from hami_core.kube.port import KubeApi
     from hami_core.scheduler.keyring import Keyring
@@ -119,7 +120,7 @@ class Credentials:
         in_use: Callable[[], Collection[str] | None],
         serve: Callable[[ssl.SSLContext], Awaitable[None]],
         clock: Callable[[], float],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime] = wall.now,
     ) -> None:
         store = Store(api, namespace)
         self.certificate: WebhookCertificate | None = None
