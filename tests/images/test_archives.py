@@ -1,0 +1,234 @@
+"""Archives that contrib/images makes: what is in them, and that the same inputs make the same image."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import tarfile
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from contrib.images import wheels
+from contrib.images.build import main
+from contrib.images.errors import BuildError
+from contrib.images.oci import Files, Image, Layer
+from contrib.images.sbom import Component
+
+PROGRAMS = ["pause", "client-static"]
+
+
+class Archive:
+    """An OCI archive, read as a runtime reads it: every blob by its digest."""
+
+    def __init__(self, path: Path) -> None:
+        with tarfile.open(path) as archive:
+            self.members = archive.getmembers()
+            self.files = {m.name: archive.extractfile(m).read() for m in self.members}
+        self.index = json.loads(self.files["index.json"])
+        self.digest = self.index["manifests"][0]["digest"]
+        self.manifest = json.loads(self.blob(self.digest))
+        self.config = json.loads(self.blob(self.manifest["config"]["digest"]))
+
+    def blob(self, digest: str) -> bytes:
+        data = self.files[f"blobs/sha256/{digest.removeprefix('sha256:')}"]
+        assert f"sha256:{hashlib.sha256(data).hexdigest()}" == digest
+        return data
+
+    def unpack(self, into: Path) -> Path:
+        for described, diff_id in zip(self.manifest["layers"], self.config["rootfs"]["diff_ids"], strict=True):
+            data = self.blob(described["digest"])
+            assert len(data) == described["size"]
+            with tarfile.open(fileobj=io.BytesIO(data)) as layer:
+                layer.extractall(into, filter="tar")
+            raw = subprocess.run(["gzip", "-dc"], input=data, capture_output=True, check=True).stdout
+            assert f"sha256:{hashlib.sha256(raw).hexdigest()}" == diff_id
+        return into
+
+
+def build(folder: Path, *names: str) -> dict[str, Archive]:
+    words = ["--out", str(folder / "out"), "--cache", str(folder / "cache"), "--only", *names]
+    assert main(words) == 0
+    return {name: Archive(folder / "out" / f"{name}.tar") for name in names}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory) -> tuple[Path, dict[str, Archive]]:
+    folder = tmp_path_factory.mktemp("images")
+    return folder, build(folder, *PROGRAMS)
+
+
+def sample(source: Path) -> Files:
+    files = Files()
+    files.tree(source, "/opt/x")
+    files.folder("/tmp", 0o1777)
+    return files
+
+
+def test_a_layer_depends_on_names_and_content_alone(tmp_path):
+    layers = []
+    for number, order in enumerate([["b", "a/c", "a/d"], ["a/d", "b", "a/c"]]):
+        source = tmp_path / f"source{number}"
+        for name in order:
+            path = source / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(name)
+            path.chmod(0o4755 if name == "b" else [0o600, 0o664][number])
+            os.utime(path, (number, number))
+        (source / "link").symlink_to("b")
+        out = tmp_path / f"layer{number}"
+        out.mkdir()
+        layers.append(Layer.write(out, sample(source), [Component("generic", "x", "1", "0" * 64)]))
+        assert Layer.read(out) == layers[-1]
+    assert (layers[0].digest, layers[0].diff_id) == (layers[1].digest, layers[1].diff_id)
+    with tarfile.open(layers[0].path) as archive:
+        members = {m.name: m for m in archive}
+    assert list(members) == ["opt", "opt/x", "opt/x/a", "opt/x/a/c", "opt/x/a/d", "opt/x/b", "opt/x/link", "tmp"]
+    assert {(m.uid, m.gid, m.mtime, m.uname) for m in members.values()} == {(0, 0, 0, "")}
+    assert oct(members["opt/x/b"].mode) == "0o755", "no set-id bits"
+    assert oct(members["tmp"].mode) == "0o1777"
+    assert members["opt/x/link"].linkname == "b"
+
+
+def test_an_image_says_how_it_is_run_and_by_which_names_it_is_known(tmp_path):
+    files = Files()
+    files.file("/x", "x")
+    layer = Layer.write(tmp_path, files, [])
+    names = ("localhost/a/b:dev", "localhost:5000/c:1")
+    image = Image(names, (layer,), ("/x",), ("--help",), {"A": "b"}, "65532:65532", {"k": "v"})
+    image.write(tmp_path / "image.tar")
+    read = Archive(tmp_path / "image.tar")
+    assert read.digest == image.digest()
+    found = [m["annotations"] for m in read.index["manifests"]]
+    assert [a["io.containerd.image.name"] for a in found] == list(names)
+    assert [a["org.opencontainers.image.ref.name"] for a in found] == ["dev", "1"]
+    config = read.config["config"]
+    assert (config["Entrypoint"], config["Cmd"], config["User"]) == (["/x"], ["--help"], "65532:65532")
+    assert config["Env"][0].startswith("PATH=/usr/local/sbin:")
+    assert config["Env"][1:] == ["A=b"]
+    assert [p.name for p in tmp_path.glob(".*")] == [], "nothing half written is left"
+
+
+def test_the_same_sources_make_the_same_image_in_another_cache(programs, tmp_path):
+    _, first = programs
+    again = build(tmp_path, *PROGRAMS)
+    assert {n: a.digest for n, a in first.items()} == {n: a.digest for n, a in again.items()}
+    for name in PROGRAMS:
+        assert (programs[0] / f"out/{name}.tar").read_bytes() == (tmp_path / f"out/{name}.tar").read_bytes()
+
+
+def test_the_bill_of_materials_names_what_is_inside(programs, tmp_path):
+    folder, archives = programs
+    for name, archive in archives.items():
+        root = archive.unpack(tmp_path / name)
+        document = json.loads((folder / f"out/{name}.spdx.json").read_text())
+        assert document["spdxVersion"] == "SPDX-2.3"
+        image, program = document["packages"]
+        assert image["checksums"][0]["checksumValue"] == archive.digest.removeprefix("sha256:")
+        (entry,) = archive.config["config"]["Entrypoint"]
+        assert program["checksums"][0]["checksumValue"] == hashlib.sha256((root / entry[1:]).read_bytes()).hexdigest()
+        assert program["licenseDeclared"] == "Apache-2.0"
+        assert {r["relatedSpdxElement"] for r in document["relationships"]} >= {image["SPDXID"], program["SPDXID"]}
+
+
+def test_no_shell_and_no_root_where_neither_is_needed(programs, tmp_path):
+    for name, archive in programs[1].items():
+        root = archive.unpack(tmp_path / name)
+        assert archive.config["config"]["User"] == "65532:65532"
+        assert "x:65532:" in (root / "etc/passwd").read_text()
+        assert not list(root.rglob("sh")) + list(root.rglob("bash"))
+
+
+def test_the_static_client_says_what_it_sees_and_ends_when_told(programs, tmp_path):
+    program = programs[1]["client-static"].unpack(tmp_path) / "client"
+    with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as running:
+        said = json.loads(running.stdout.readline())
+        assert (said["linked"], said["pid"], said["interposed"]) == ("static", running.pid, False)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(30) == 0
+
+
+def test_the_sandbox_process_reaps_and_ends_when_told(programs, tmp_path):
+    program = programs[1]["pause"].unpack(tmp_path) / "pause"
+    # A shell that becomes the program once it has a child which ends later.
+    script = f"sleep 0.3 & echo $!; exec {program}"
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True) as running:
+        orphan = Path("/proc") / running.stdout.readline().strip()
+        deadline = time.monotonic() + 60
+        while orphan.exists():
+            assert time.monotonic() < deadline, "a dead child stays a zombie"
+            time.sleep(0.02)
+        assert running.poll() is None
+        running.terminate()
+        assert running.wait(30) == 128 + signal.SIGTERM
+
+
+def test_a_machine_without_the_tools_is_told_what_to_get(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    out = ["--out", str(tmp_path / "out"), "--cache", str(tmp_path / "cache"), "--only"]
+    assert main([*out, "scheduler"]) == 1
+    assert "apt-cache is missing" in capsys.readouterr().err
+    assert main([*out, "pause"]) == 1
+    assert "gcc is missing: install gcc" in capsys.readouterr().err
+    assert main([*out, "kube-scheduler"]) == 1
+    assert "--kube-scheduler PATH" in capsys.readouterr().err
+    assert list((tmp_path / "out").glob("*")) == []
+
+
+def wheel(path: Path, **members: str) -> Path:
+    info = {"METADATA": "Metadata-Version: 2.4\nName: hami-x\nVersion: 1.0\nLicense-Expression: MIT\n"}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in ({f"hami_x-1.0.dist-info/{k}": v for k, v in info.items()} | members).items():
+            archive.writestr(name, text)
+    return path
+
+
+def test_a_wheel_becomes_modules_and_commands(tmp_path):
+    points = "[console_scripts]\nx = hami_x.cli:main\n\n[hami.vendors]\nx = hami_x\n"
+    members = {
+        "hami_x/__init__.py": "",
+        "hami_x-1.0.data/purelib/more.py": "1",
+        "hami_x-1.0.data/scripts/tool": "#!python",
+        "hami_x-1.0.dist-info/entry_points.txt": points,
+    }
+    files = Files()
+    found = wheels.unpack(wheel(tmp_path / "hami_x-1.0-py3-none-any.whl", **members), files, tmp_path / "site")
+    assert (found.name, found.version, found.license) == ("hami-x", "1.0", "MIT")
+    assert {p.name for p in (tmp_path / "site").iterdir()} == {"hami_x", "hami_x-1.0.dist-info", "more.py"}
+    assert "/usr/local/bin/x" in files.names()
+    assert "/usr/local/bin/tool" not in files.names()
+
+
+def test_a_wheel_may_not_leave_its_folder(tmp_path):
+    bad = wheel(tmp_path / "hami_x-1.0-py3-none-any.whl", **{"../outside.py": "1"})
+    with pytest.raises(BuildError, match="outside"):
+        wheels.unpack(bad, Files(), tmp_path / "site")
+    assert not (tmp_path / "outside.py").exists()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_scheduler_and_agent_are_reproducible_and_start(tmp_path):
+    if os.getuid() != 0:
+        pytest.skip("entering the image's root needs root")
+    first, again = (build(tmp_path / n, "scheduler", "agent-nvidia", "client") for n in ("one", "two"))
+    for name in first:
+        assert first[name].digest == again[name].digest, name
+    for name, words in (("scheduler", ["scheduler"]), ("agent-nvidia", ["agent"])):
+        root = first[name].unpack(tmp_path / name)
+        uid = first[name].config["config"]["User"]
+        done = subprocess.run(
+            ["chroot", f"--userspec={uid}", root, *first[name].config["config"]["Entrypoint"], *words, "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.startswith(f"Usage: hami {words[0]}")
+        assert not list(root.glob("**/bin/*sh")), "no shell"
+        assert not list(root.glob("**/libcuda*")), "nothing simulated"
