@@ -79,8 +79,7 @@ def up(
     say = stopwatch()
     found = tools.find(kubernetes, containerd, helm, say=say)
     paths = [Path(image) for image in images if os.sep in image]
-    names = ["pause", *(image for image in images if os.sep not in image)]
-    archives = [*built.ensure(found, names), *paths]
+    archives = [*built.ensure(found, [image for image in images if os.sep not in image]), *paths]
     wanted = [Node(f"node{number}", gpus) for number in range(1, nodes + 1)]
     bed = Bed(work, found, wanted, images=archives, cdi=not no_cdi)
     bed.up()

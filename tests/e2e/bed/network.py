@@ -57,12 +57,14 @@ def connect(control_plane: Machine, machine: Machine, node: Placed) -> None:
 
 def cut(control_plane: Machine, node: Placed) -> None:
     """Drop every packet between a node and everybody else, silently, as a broken switch does."""
-    control_plane.run("ip", "link", "set", _port(node), "type", "bridge_slave", "state", "0")
+    # The bridge's own state of the port: the link stays up, so that neither side is told. (`ip link … bridge_slave
+    # state` claims to do the same and does nothing.)
+    control_plane.run("bridge", "link", "set", "dev", _port(node), "state", "disabled")
 
 
 def join(control_plane: Machine, node: Placed) -> None:
     """Undo `cut`."""
-    control_plane.run("ip", "link", "set", _port(node), "type", "bridge_slave", "state", "3")
+    control_plane.run("bridge", "link", "set", "dev", _port(node), "state", "forwarding")
 
 
 def _port(node: Placed) -> str:

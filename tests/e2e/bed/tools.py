@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 
 FOLDERS = ("HAMI_BED_BIN", "KUBEBUILDER_ASSETS")
 # Programs of the machine's own that namespaces and networks are made with.
-SYSTEM = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount", "mknod": "coreutils"}
+SYSTEM = {
+    "ip": "iproute2",
+    "bridge": "iproute2",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "mount": "mount",
+    "mknod": "coreutils",
+}
 
 
 @dataclass(frozen=True)
