@@ -27,7 +27,7 @@ from hami_core.agent.authority import Authority, Mode, Policy
 from hami_core.agent.cdi import SpecFolder
 from hami_core.agent.health import HealthBook
 from hami_core.agent.identity import CheckpointReader
-from hami_core.agent.keys import KeyFiles
+from hami_core.agent.keyfiles import KeyFiles
 from hami_core.agent.kubelet import Endpoint, KubeletLink
 from hami_core.agent.metrics import AgentMetrics
 from hami_core.agent.notes import PodNotes

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hami_core.agent.keys import KeyFiles
+from hami_core.agent.keyfiles import KeyFiles
 from hami_core.errors import ConfigError
 from hami_core.wire.signature import generate_private_key, key_id, public_key_pem
 
