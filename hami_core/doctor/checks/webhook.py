@@ -59,6 +59,15 @@ def present(context: Context) -> Iterator[Finding]:
     if not found:
         fix = "apply the chart's MutatingWebhookConfiguration; without it requests are not checked before Filter"
         yield fail("MutatingWebhookConfiguration", "webhooks", f"none is named {NAME}", fix)
+    for configuration in context.facts.webhooks:
+        others = [h for h in configuration.webhooks if is_ours(h) and (configuration, h) not in found]
+        if others:
+            service = others[0].client_config.service
+            where = f"{service.namespace}/{service.name}" if service else others[0].client_config.url
+            fix = (
+                f"kubectl delete mutatingwebhookconfiguration {configuration.metadata.name}, if nothing runs behind it"
+            )
+            yield warn(_name(configuration), "webhooks[].clientConfig", f"a second one, for {where}", fix)
     for configuration, hook in found:
         field = f"webhooks[{hook.name}].rules"
         if any(rule.touches("pods", "CREATE") for rule in hook.rules):

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from hami_core.doctor.examine import CHECKS
+from hami_core.doctor.facts import Lookup, Seen
 from hami_core.tests.doctor import sound
-from hami_core.tests.doctor.conftest import look, said, words
+from hami_core.tests.doctor.conftest import facts_of, look, said, words
+from hami_core.tests.doctor.spoil import add, other_webhook, pending, quota
+from hami_core.wire import keys
 
 
 def test_a_sound_cluster_has_nothing_to_complain_of(cluster):
@@ -12,7 +18,78 @@ def test_a_sound_cluster_has_nothing_to_complain_of(cluster):
     assert report.exit_status(strict=True) == 0
 
 
+def test_every_check_says_something_of_a_sound_cluster(cluster):
+    quiet = {c.name for c in CHECKS} - {f.check for f in look(cluster).findings}
+    assert quiet <= {"scheduler.role"}  # no pod is labelled
+
+
 def test_nothing_installed_is_one_clear_failure():
     report = look({"Node/n1": sound.node("n1")})
     assert "no pod runs `hami scheduler`" in words(said(report, "scheduler.pods"))
     assert report.exit_status() == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "level"),
+    [("v1.30.14", "ok"), ("v1.36.3", "ok"), ("v1.29.9", "fail"), ("v1.37.0", "warn"), ("", "unknown")],
+)
+def test_versions_of_kubernetes(cluster, version, level):
+    assert said(look(cluster, version=version), "cluster.version", level)
+
+
+def test_two_labelled_leaders_are_told(cluster):
+    for name in ("hami-scheduler-1", "hami-scheduler-2"):
+        cluster[f"Pod/{name}"] = {**sound.scheduler_pod(name)}
+        cluster[f"Pod/{name}"]["metadata"]["labels"] = {keys.SCHEDULER_ROLE_LABEL: keys.ROLE_LEADER}
+    assert "hami-scheduler-1, hami-system/hami-scheduler-2" in words(said(look(cluster), "scheduler.role", "warn"))
+
+
+def test_a_quota_our_scheduler_sums_is_fine(cluster):
+    add(cluster, quota("limits.nvidia.com/gpumem"))
+    assert said(look(cluster), "quota.names", "ok")
+
+
+def test_a_pod_just_created_does_not_wait_yet(cluster):
+    pending(cluster)
+    cluster["Pod/waiting"]["metadata"]["creationTimestamp"] = sound.stamp(1)
+    assert not said(look(cluster), "pods.pending")
+
+
+def test_webhooks_that_come_after_ours_are_fine_when_ours_is_asked_again(cluster):
+    other_webhook(cluster, "istio-injector", "IfNeeded")
+    assert not said(look(cluster), "webhook.order")
+
+
+# --- what may not be read ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", sorted({need for check in CHECKS for need in check.needs}))
+def test_a_kind_that_may_not_be_listed_makes_its_checks_unknown_and_nothing_else(cluster, kind):
+    report = look(cluster, **{kind: Seen(problem=f"not allowed to list {kind}")})
+    unknown = {f.check for f in report.findings if f.level == "unknown"}
+    # (`webhook.service` looks at endpoints too)
+    assert unknown == {check.name for check in CHECKS if kind in check.needs}
+    assert f"not allowed to list {kind}" in words(report.findings)
+
+
+def test_secrets_that_may_not_be_read_are_unknown(cluster):
+    hidden = {f"{sound.NS}/hami-scheduler-tls": "not allowed to get secrets"}
+    report = look(
+        cluster, tls_secrets=Lookup({}, hidden), signing_keys=Lookup({}, {f"{sound.NS}/hami-signing": "not allowed"})
+    )
+    assert {f.check for f in report.findings if f.level == "unknown"} == {"webhook.certificates", "signing.keys"}
+    assert report.exit_status() == 0
+    assert report.exit_status(strict=True) == 1
+
+
+def test_without_a_vendor_installed_it_says_so(cluster):
+    report = look(cluster, families=())
+    assert "no vendor package" in words(said(report, "doctor.vendors", "unknown"))
+
+
+def test_facts_never_hold_a_private_key(cluster):
+    shown = repr(facts_of(cluster))
+    for name in ("Secret/hami-signing", "Secret/hami-scheduler-tls"):
+        for key, value in cluster[name]["data"].items():
+            if key.endswith(".key"):
+                assert value not in shown
