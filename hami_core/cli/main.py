@@ -26,6 +26,7 @@ COMMANDS = {
     "scheduler": Entry("hami_core.cli.scheduler", "Run the admission webhook and scheduler extender."),
     "agent": Entry("hami_core.cli.agent", "Run the node agent: device plugin, limits, metrics."),
     "doctor": Entry("hami_core.cli.doctor", "Check an installation, and say what to do about what is wrong."),
+    "manifests": Entry("hami_core.cli.manifests", "Print the Kubernetes objects of an installation, without helm."),
     "plugins": Entry("hami_core.cli.plugins", "List the vendor plugins that are installed, and their health."),
     "conformance": Entry("hami_core.cli.conformance", "Check an installed vendor plugin against the contract."),
 }

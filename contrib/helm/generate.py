@@ -1,0 +1,184 @@
+"""Write what follows from the chart's values.yaml and from the Python packages, or check that it is up to date.
+
+    python contrib/helm/generate.py [--check]
+
+values.schema.json and the table of docs/reference/chart.md come from the comments of values.yaml: "# -- text" above a key,
+with its type in parentheses where the default doesn't show it. files/system-keys.json comes from hami_core.wire.keys and
+the vendors that are installed; all of ours must be.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hami_core.plugins import load
+from hami_core.wire import keys
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "contrib/helm/hami"
+PAGE = ROOT / "docs/reference/chart.md"
+BEGIN, END = "<!-- generated from values.yaml -->", "<!-- end of what is generated -->"
+VENDORS = {"nvidia", "ascend", "cambricon"}
+
+SCALAR = {"type": ["string", "number", "boolean"]}
+STRINGS = {"type": "array", "items": {"type": "string"}}
+SECRET = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"], "additionalProperties": False},
+    ]
+}
+TYPES: dict[str, dict[str, Any]] = {
+    "any": {},
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int": {"type": "integer"},
+    "number": {"type": "number", "exclusiveMinimum": 0},
+    "null": {"type": "null"},
+    "object": {"type": "object"},
+    "map:string": {"type": "object", "additionalProperties": {"type": "string"}},
+    "map:scalar": {"type": "object", "additionalProperties": SCALAR},
+    "list:string": STRINGS,
+    "list:object": {"type": "array", "items": {"type": "object"}},
+    "list:secret": {"type": "array", "items": SECRET},
+    "bool|string": {"enum": [True, False, "true", "false"]},
+}
+
+
+@dataclass(frozen=True)
+class Key:
+    """One value: where it stands, its type in words, its default, its meaning."""
+
+    path: tuple[str, ...]
+    type: str
+    default: Any
+    text: str
+
+
+def described(lines: list[str], line: int) -> tuple[str, str]:
+    """Type and text of the comment above a line; empty where there is none."""
+    found: list[str] = []
+    while line > 0 and lines[line - 1].strip().startswith("#"):
+        line -= 1
+        found.insert(0, lines[line].strip().removeprefix("#").strip())
+        if found[0].startswith("-- "):
+            text = " ".join(found).removeprefix("-- ")
+            match = re.match(r"\((?P<type>[\w:|>=]+)\) (?P<text>.*)", text)
+            return (match["type"], match["text"]) if match else ("", text)
+    return "", ""
+
+
+def inferred(default: Any, path: tuple[str, ...]) -> str:
+    """The type a default shows."""
+    for kind, word in ((bool, "bool"), (str, "string"), (int, "int")):
+        if isinstance(default, kind):
+            return word
+    raise SystemExit(f"values.yaml: {'.'.join(path)}: say its type, as in '# -- (list:string) text'")
+
+
+def values() -> list[Key]:
+    """All keys of values.yaml, in its order."""
+    text = (CHART / "values.yaml").read_text()
+    lines = text.split("\n")
+    found: list[Key] = []
+
+    def walk(node: yaml.MappingNode, above: tuple[str, ...]) -> None:
+        for key, value in node.value:
+            path = (*above, key.value)
+            kind, meaning = described(lines, key.start_mark.line)
+            if not meaning and isinstance(value, yaml.MappingNode):
+                walk(value, path)
+                continue
+            if not meaning:
+                raise SystemExit(f"values.yaml: {'.'.join(path)}: say what it means, as in '# -- text'")
+            default = yaml.SafeLoader("").construct_document(value)
+            found.append(Key(path, kind or inferred(default, path), default, meaning))
+
+    walk(yaml.compose(text), ())
+    return found
+
+
+def of_type(kind: str) -> dict[str, Any]:
+    """The schema of a type in words: ``int>=1``, ``enum:a|b``, ``list:string|null``, …"""
+    if kind in TYPES:
+        return dict(TYPES[kind])
+    if kind.startswith("enum:"):
+        return {"enum": kind.removeprefix("enum:").split("|")}
+    if match := re.fullmatch(r"int>=(\d+)", kind):
+        return {"type": "integer", "minimum": int(match[1])}
+    if "|" in kind:
+        return {"anyOf": [of_type(part) for part in kind.split("|")]}
+    raise SystemExit(f"values.yaml: {kind!r} is no type")
+
+
+def schema(found: list[Key]) -> dict[str, Any]:
+    """JSON Schema of the values; a key that is not there is refused."""
+    root: dict[str, Any] = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the HAMi chart"}
+    for key in found:
+        here = root
+        for part in key.path[:-1]:
+            here.update({"type": "object", "additionalProperties": False})
+            here = here.setdefault("properties", {}).setdefault(part, {})
+        here.update({"type": "object", "additionalProperties": False})
+        here.setdefault("properties", {})[key.path[-1]] = {"description": key.text, **of_type(key.type)}
+    return root
+
+
+def table(found: list[Key]) -> str:
+    """The values as a Markdown table for each part."""
+    out: list[str] = []
+    part = None
+    for key in found:
+        head = key.path[0] if len(key.path) > 1 else "Names"
+        if head != part:
+            part = head
+            out += ["", f"### {head if head == 'Names' else f'`{head}`'}", "", "| key | type | default | meaning |", "|---|---|---|---|"]
+        default = json.dumps(key.default, ensure_ascii=False)
+        shown = "…" if len(default) > 120 else default
+        words = key.type.replace("|", " or ") if not key.type.startswith("enum:") else " or ".join(key.type[5:].split("|"))
+        out.append(f"| `{'.'.join(key.path)}` | {words} | `{shown}` | {key.text} |")
+    return "\n".join(out).strip()
+
+
+def system_keys() -> dict[str, Any]:
+    """Annotations that only the system sets."""
+    vendors = load().vendors
+    missing = VENDORS - {vendor.name for vendor in vendors}
+    if missing:
+        raise SystemExit(f"not installed, and its keys belong to the list: {', '.join(sorted(missing))}")
+    families = [family for vendor in vendors if vendor.name in VENDORS for family in vendor.families]
+    own = {key for family in families for key in (family.allocated_key, family.to_allocate_key) if key}
+    listed = sorted(keys.SYSTEM_POD_KEYS | own)
+    return {"prefix": keys.ALLOCATED_PREFIX, "suffix": keys.ALLOCATED_SUFFIX, "keys": listed}
+
+
+def main() -> None:
+    """Write, or with ``--check`` compare."""
+    found = values()
+    page = PAGE.read_text()
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    wanted = {
+        CHART / "values.schema.json": json.dumps(schema(found), indent=1) + "\n",
+        CHART / "files/system-keys.json": json.dumps(system_keys(), indent=1) + "\n",
+        PAGE: f"{before}{BEGIN}\n\n{table(found)}\n\n{END}{after}",
+    }
+    old = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+    if "--check" in sys.argv[1:]:
+        if old:
+            sys.exit("not up to date: " + ", ".join(str(path.relative_to(ROOT)) for path in old))
+        return
+    for path in old:
+        path.write_text(wanted[path])
+        print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

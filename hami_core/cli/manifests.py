@@ -1,0 +1,72 @@
+"""``hami manifests``: what helm would install, for those without helm."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command("manifests")
+@click.option(
+    "-f", "--values", "files", multiple=True, metavar="FILE", help="Values file (YAML), - for stdin; the last wins."
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One value, as helm's --set.")
+@click.option("--set-string", "texts", multiple=True, metavar="KEY=VALUE", help="The same, always text.")
+@click.option("--set-json", "jsons", multiple=True, metavar="KEY=JSON", help="The same, as JSON.")
+@click.option("--name", default="hami", show_default=True, help="Name of the release, part of the objects' names.")
+@click.option("-n", "--namespace", default="kube-system", show_default=True, help="Namespace of the objects.")
+@click.option("--kube-version", default="", metavar="1.36.3", help="The cluster's version, which kube-scheduler has.")
+@click.option(
+    "-a",
+    "--api-version",
+    "api_versions",
+    multiple=True,
+    metavar="GROUP/VERSION/KIND",
+    help="What the cluster serves beside Kubernetes' own, such as monitoring.coreos.com/v1/ServiceMonitor.",
+)
+@click.option("--show-values", is_flag=True, help="Print all values there are, with their meaning, and nothing else.")
+def command(
+    *,
+    files: tuple[str, ...],
+    settings: tuple[str, ...],
+    texts: tuple[str, ...],
+    jsons: tuple[str, ...],
+    name: str,
+    namespace: str,
+    kube_version: str,
+    api_versions: tuple[str, ...],
+    show_values: bool,
+) -> None:
+    """Print the Kubernetes objects of an installation.
+
+    They are those of the Helm chart for the same values:
+
+      hami manifests --kube-version 1.36.3 -f values.yaml | kubectl apply --server-side -f -
+    """
+    from hami_core.manifests import Chart, Release, folder, render
+    from hami_core.manifests import values as values_of
+
+    if show_values:
+        print((folder() / "values.yaml").read_text(), end="")
+        return
+    given: dict[str, Any] = {}
+    for file in files:
+        given = values_of.joined(given, values_of.read(_text(file), file))
+    for kind, group in (("json", jsons), ("any", settings), ("string", texts)):
+        for setting in group:
+            values_of.assign(given, setting, kind=kind)
+    release = Release(name, namespace, kube_version, api_versions)
+    for manifest in render(Chart.read(), given, release):
+        print(f"---\n# Source: {manifest.source}\n{manifest.text}")
+
+
+def _text(file: str) -> str:
+    from hami_core.errors import ConfigError
+
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(file, f"can't be read: {error}", "name a values file") from error

@@ -1,0 +1,134 @@
+"""Chart and values → Kubernetes objects, as helm would make them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hami_core.errors import ConfigError
+from hami_core.manifests import values as values_of
+from hami_core.manifests.template import Templates
+from hami_core.manifests.yamltext import load_all
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from hami_core.manifests.chart import Chart
+
+ORDER: Final = (
+    "Namespace",
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "ConfigMap",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "Service",
+    "DaemonSet",
+    "Deployment",
+    "MutatingWebhookConfiguration",
+)
+"""Kinds in the order helm installs them; others come last."""
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_DOCUMENT: Final = re.compile(r"(?:^|\s*\n)---(?:[ \t]*\n|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What the objects are made for.
+
+    Attributes:
+        name: Of the release, part of names.
+        namespace: Where its objects live.
+        kube_version: The cluster's, such as ``1.36.3``; empty: not known.
+        api_versions: What the cluster serves beside Kubernetes' own, such as
+            ``monitoring.coreos.com/v1/ServiceMonitor``.
+        service: Who manages the objects, for their label.
+    """
+
+    name: str = "hami"
+    namespace: str = "kube-system"
+    kube_version: str = ""
+    api_versions: Collection[str] = ()
+    service: str = "hami"
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name) or len(self.name) > 53:
+            raise ConfigError("name", f"{self.name!r} is no name", "small letters, digits and -, at most 53")
+        if not _NAMESPACE.fullmatch(self.namespace) or len(self.namespace) > 63:
+            raise ConfigError("namespace", f"{self.namespace!r} is no name of a namespace")
+        if self.kube_version and not re.fullmatch(r"v?\d+\.\d+\.\d+([-+].*)?", self.kube_version):
+            raise ConfigError("kube-version", f"{self.kube_version!r} is no version", "write it as 1.36.3")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object.
+
+    Attributes:
+        source: The template it comes from.
+        text: YAML with its comments.
+        content: The same, read.
+    """
+
+    source: str
+    text: str
+    content: Mapping[str, Any]
+
+
+def render(chart: Chart, given: Mapping[str, Any], release: Release) -> list[Manifest]:
+    """Make all objects, in the order they are to be applied.
+
+    Args:
+        chart: The chart.
+        given: Values over the chart's defaults.
+        release: What they are made for.
+
+    Raises:
+        ConfigError: A value is wrong, or a template can't be executed.
+    """
+    merged = values_of.laid_over(chart.values, given)
+    values_of.check(merged, chart.schema)
+    _check_version(merged, release)
+    templates = Templates(chart.templates)
+    data = _data(chart, merged, release)
+    found = []
+    for name in chart.templates:
+        if name.endswith((".yaml", ".yml")):
+            found += _manifests(f"{chart.meta['name']}/{name}", templates.render(name, data))
+    rank = {kind: place for place, kind in enumerate(ORDER)}
+    return sorted(found, key=lambda manifest: rank.get(manifest.content["kind"], len(rank)))
+
+
+def _check_version(merged: Mapping[str, Any], release: Release) -> None:
+    scheduler = merged["scheduler"]["kubeScheduler"]
+    if scheduler["enabled"] and not scheduler["image"]["tag"] and not release.kube_version:
+        fix = "give --kube-version, or scheduler.kubeScheduler.image.tag"
+        raise ConfigError("kube-version", "kube-scheduler must be of the cluster's version, which is not known", fix)
+
+
+def _data(chart: Chart, merged: Mapping[str, Any], release: Release) -> dict[str, Any]:
+    """What templates see as their current value."""
+    meta = chart.meta
+    return {
+        "Values": merged,
+        "Release": {"Name": release.name, "Namespace": release.namespace, "Service": release.service},
+        "Chart": {"Name": meta["name"], "Version": meta["version"], "AppVersion": str(meta["appVersion"])},
+        "Capabilities": {
+            "KubeVersion": {"Version": "v" + release.kube_version.removeprefix("v")},
+            "APIVersions": {"Has": lambda version: version in release.api_versions},
+        },
+        "Files": {"Get": chart.file, "Glob": chart.glob},
+    }
+
+
+def _manifests(source: str, text: str) -> Iterator[Manifest]:
+    for document in _DOCUMENT.split(text):
+        for content in load_all(document, source):
+            if content is not None:
+                yield Manifest(source, document.strip("\n"), content)

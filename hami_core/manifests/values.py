@@ -1,0 +1,161 @@
+"""What an administrator gives, laid over the chart's defaults as helm does it, and checked against the schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from hami_core.errors import ConfigError
+from hami_core.manifests.yamltext import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from jsonschema.exceptions import ValidationError
+
+_KEY: Final = re.compile(r"(?P<name>(?:\\.|[^.\[\]=\\])+)|\[(?P<index>\d+)\]|\.")
+_INDEX_LIMIT: Final = 65_536
+_WORDS: Final = {"true": True, "false": False, "null": None}
+
+
+def read(text: str, where: str) -> dict[str, Any]:
+    """A values file.
+
+    Raises:
+        ConfigError: It is no YAML, or no mapping.
+    """
+    content = load(text, where)
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(where, f"holds a {type(content).__name__}, expected a mapping of names to values")
+    return content
+
+
+def joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Two values files as one: what stands in the second wins, mapping by mapping."""
+    merged = dict(first)
+    for key, value in second.items():
+        below = merged.get(key)
+        merged[key] = joined(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def laid_over(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """``given`` over ``defaults``, mapping by mapping; null takes a default away."""
+    merged = dict(defaults)
+    for key, value in given.items():
+        below = merged.get(key)
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(below, dict) and isinstance(value, dict):
+            merged[key] = laid_over(below, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def assign(values: dict[str, Any], setting: str, *, kind: str = "any") -> None:
+    """Apply one or several ``key.path[0]=value``, separated by commas, as helm's ``--set`` reads them.
+
+    Args:
+        values: Changed in place.
+        setting: The text.
+        kind: ``any`` (numbers, true, false, null and lists ``{a,b}`` are understood), ``string``, or ``json`` (one
+            setting, whose value is JSON).
+
+    Raises:
+        ConfigError: It has no such form.
+    """
+    for part in [setting] if kind == "json" else _split(setting, ","):
+        key, sign, text = part.partition("=")
+        if not sign or not key.strip():
+            raise ConfigError(f"--set {part}", "has no form key=value")
+        _put(values, _path(key.strip(), part), _value(text, kind, part), part)
+
+
+def check(values: Mapping[str, Any], schema: Mapping[str, Any], where: str = "values") -> None:
+    """Hold values against the schema.
+
+    Raises:
+        ConfigError: With every place that is wrong.
+    """
+    from jsonschema import Draft7Validator  # noqa: PLC0415 - slow to import, and only this needs it
+
+    problems = sorted(_told(error) for error in Draft7Validator(schema).iter_errors(dict(values)))
+    if problems:
+        raise ConfigError(where, "; ".join(problems), "see the chart's reference page for the keys there are")
+
+
+def _told(error: ValidationError) -> str:
+    place = ".".join(str(part) for part in error.absolute_path) or "at the top"
+    return f"{place}: {error.message}"
+
+
+def _split(text: str, mark: str) -> Iterator[str]:
+    """Split at a mark that is neither escaped nor in braces."""
+    start, depth, at = 0, 0, 0
+    while at < len(text):
+        if text[at] == "\\":
+            at += 1
+        elif text[at] in "{}":
+            depth += 1 if text[at] == "{" else -1
+        elif text[at] == mark and depth == 0:
+            yield text[start:at]
+            start = at + 1
+        at += 1
+    if text[start:]:
+        yield text[start:]
+
+
+def _path(key: str, setting: str) -> list[str | int]:
+    path: list[str | int] = []
+    at = 0
+    while at < len(key):
+        match = _KEY.match(key, at)
+        if match is None:
+            raise ConfigError(f"--set {setting}", f"can't read the key from {key[at:]!r}")
+        if match["name"] is not None:
+            path.append(re.sub(r"\\(.)", r"\1", match["name"]))
+        elif match["index"] is not None:
+            path.append(int(match["index"]))
+        at = match.end()
+    return path
+
+
+def _value(text: str, kind: str, setting: str) -> Any:  # noqa: ANN401 - any value
+    if kind == "json":
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise ConfigError(f"--set-json {setting}", f"is no JSON: {error}") from error
+    if text.startswith("{") and text.endswith("}"):
+        return [_scalar(item.strip(), kind) for item in _split(text[1:-1], ",")]
+    return _scalar(text, kind)
+
+
+def _scalar(text: str, kind: str) -> Any:  # noqa: ANN401 - any scalar
+    text = re.sub(r"\\(.)", r"\1", text)
+    if kind == "string":
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    # As helm: what begins with a zero is no number.
+    return int(text) if re.fullmatch(r"0|-?[1-9]\d*", text) else text
+
+
+def _put(values: dict[str, Any], path: Sequence[str | int], value: Any, setting: str) -> None:  # noqa: ANN401 - any value
+    here: Any = values
+    for part, following in zip(path, [*path[1:], None], strict=True):
+        below: Any = value if following is None else [] if isinstance(following, int) else {}
+        if isinstance(part, int):
+            if not isinstance(here, list) or part >= _INDEX_LIMIT:
+                raise ConfigError(f"--set {setting}", f"[{part}] is no place in a list")
+            here.extend([None] * (part + 1 - len(here)))
+            here[part] = here[part] if following is not None and isinstance(here[part], type(below)) else below
+        else:
+            if not isinstance(here, dict):
+                raise ConfigError(f"--set {setting}", f"{part} is below something that has no keys")
+            here[part] = here[part] if following is not None and isinstance(here.get(part), type(below)) else below
+        here = here[part]
