@@ -2,9 +2,9 @@
 
     python contrib/helm/generate.py [--check]
 
-values.schema.json and the table of docs/reference/chart.md come from the comments of values.yaml: "# -- text" above a key,
-with its type in parentheses where the default doesn't show it. files/system-keys.json comes from hami_core.wire.keys and
-the vendors that are installed; all of ours must be.
+values.schema.json and the table of docs/reference/chart.md come from the comments of values.yaml: "# -- text" above a
+key, with its type in parentheses where the default doesn't show it. files/system-keys.json comes from
+hami_core.wire.keys and the vendors that are installed; all of ours must be.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ VENDORS = {"nvidia", "ascend", "cambricon"}
 
 SCALAR = {"type": ["string", "number", "boolean"]}
 STRINGS = {"type": "array", "items": {"type": "string"}}
-SECRET = {
-    "anyOf": [
-        {"type": "string"},
-        {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"], "additionalProperties": False},
-    ]
+NAMED = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}},
+    "required": ["name"],
+    "additionalProperties": False,
 }
+SECRET = {"anyOf": [{"type": "string"}, NAMED]}
 TYPES: dict[str, dict[str, Any]] = {
     "any": {},
     "string": {"type": "string"},
@@ -75,7 +76,7 @@ def described(lines: list[str], line: int) -> tuple[str, str]:
     return "", ""
 
 
-def inferred(default: Any, path: tuple[str, ...]) -> str:
+def inferred(default: object, path: tuple[str, ...]) -> str:
     """The type a default shows."""
     for kind, word in ((bool, "bool"), (str, "string"), (int, "int")):
         if isinstance(default, kind):
@@ -101,12 +102,15 @@ def values() -> list[Key]:
             default = yaml.SafeLoader("").construct_document(value)
             found.append(Key(path, kind or inferred(default, path), default, meaning))
 
-    walk(yaml.compose(text), ())
+    whole = yaml.compose(text)
+    if not isinstance(whole, yaml.MappingNode):
+        raise SystemExit("values.yaml: expected a mapping")
+    walk(whole, ())
     return found
 
 
 def of_type(kind: str) -> dict[str, Any]:
-    """The schema of a type in words: ``int>=1``, ``enum:a|b``, ``list:string|null``, …"""
+    """The schema of a type in words: ``int>=1``, ``enum:a|b``, ``list:string|null`` and so on."""
     if kind in TYPES:
         return dict(TYPES[kind])
     if kind.startswith("enum:"):
@@ -136,13 +140,13 @@ def table(found: list[Key]) -> str:
     out: list[str] = []
     part = None
     for key in found:
-        head = key.path[0] if len(key.path) > 1 else "Names"
+        head = f"`{key.path[0]}`" if len(key.path) > 1 else "Names"
         if head != part:
             part = head
-            out += ["", f"### {head if head == 'Names' else f'`{head}`'}", "", "| key | type | default | meaning |", "|---|---|---|---|"]
+            out += ["", f"### {head}", "", "| key | type | default | meaning |", "|---|---|---|---|"]
         default = json.dumps(key.default, ensure_ascii=False)
         shown = "…" if len(default) > 120 else default
-        words = key.type.replace("|", " or ") if not key.type.startswith("enum:") else " or ".join(key.type[5:].split("|"))
+        words = key.type.removeprefix("enum:").replace("|", " or ")
         out.append(f"| `{'.'.join(key.path)}` | {words} | `{shown}` | {key.text} |")
     return "\n".join(out).strip()
 

@@ -32,7 +32,7 @@ ORDER: Final = (
     "Deployment",
     "MutatingWebhookConfiguration",
 )
-"""Kinds in the order helm installs them; others come last."""
+"""Kinds in the order helm installs them; others come last, by name."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _DOCUMENT: Final = re.compile(r"(?:^|\s*\n)---(?:[ \t]*\n|$)")
@@ -97,12 +97,13 @@ def render(chart: Chart, given: Mapping[str, Any], release: Release) -> list[Man
     _check_version(merged, release)
     templates = Templates(chart.templates)
     data = _data(chart, merged, release)
-    found = []
+    found: list[Manifest] = []
     for name in chart.templates:
         if name.endswith((".yaml", ".yml")):
             found += _manifests(f"{chart.meta['name']}/{name}", templates.render(name, data))
     rank = {kind: place for place, kind in enumerate(ORDER)}
-    return sorted(found, key=lambda manifest: rank.get(manifest.content["kind"], len(rank)))
+    kinds = [(manifest.content["kind"], manifest) for manifest in found]
+    return [manifest for kind, manifest in sorted(kinds, key=lambda each: (rank.get(each[0], len(rank)), each[0]))]
 
 
 def _check_version(merged: Mapping[str, Any], release: Release) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from hami_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 
@@ -16,7 +18,7 @@ _BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 class _Loader(yaml.SafeLoader):
     """PyYAML's, without what Go's reader doesn't know."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """A mapping; a key that stands twice is an error, since one of both would be lost."""
         seen = set()
         for key, _ in node.value:
@@ -82,7 +84,7 @@ def load_all(text: str, where: str) -> Iterator[Any]:
         ConfigError: It is no YAML; with line and column.
     """
     try:
-        yield from yaml.load_all(text, Loader=_Loader)  # noqa: S506 - a safe loader
+        yield from yaml.load_all(text, Loader=_Loader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         at = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""

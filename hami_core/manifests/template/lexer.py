@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hami_core.manifests.template.errors import TemplateError
 
-_ACTION = re.compile(r"\{\{(?P<left>-(?=\s))?\s*(?:/\*.*?\*/\s*|(?P<body>(?:\"(?:\\.|[^\"\\])*\"|`[^`]*`|(?!\}\}).)*?))"
-                     r"(?P<right>(?<=\s)-)?\}\}", re.DOTALL)  # fmt: skip
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ACTION = re.compile(
+    r"""\{\{ (?P<left>-(?=\s))? \s*
+    (?: /\*.*?\*/ \s*
+      | (?P<body> (?: "(?:\\.|[^"\\])*" | `[^`]*` | (?!\}\}). )*? )
+    )
+    (?P<right>(?<=\s)-)? \}\}""",
+    re.DOTALL | re.VERBOSE,
+)
 _TOKEN = re.compile(
     r"""\s*(?:
       (?P<string>"(?:\\.|[^"\\])*")
