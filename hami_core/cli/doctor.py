@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,18 +18,26 @@ if TYPE_CHECKING:
 
 COULD_NOT_LOOK = 2
 """Exit status when nothing could be looked at."""
+CLUSTER = ("kubeconfig", "context", "namespace", "node")
+HERE = ("plugin_dir", "cdi_dir", "state_dir", "proc")
+FOLDER = click.Path(path_type=Path)
 
 
 @click.command("doctor")
-@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Cluster to look at; default as kubectl.")
+@click.option("--kubeconfig", type=FOLDER, help="Cluster to look at; default as kubectl.")
 @click.option("--context", help="Context of the kubeconfig.")
 @click.option("-n", "--namespace", default="", help="Namespace of the installation; default: it is searched for.")
 @click.option("--node", default="", help="Look at this node only.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings and for what could not be looked at, too.")
-def command(
-    kubeconfig: Path | None, context: str | None, namespace: str, node: str, output: str, *, strict: bool
-) -> None:
+@click.option(
+    "--on-node", is_flag=True, help="Look at this node itself: run it in the agent's container or on the host."
+)
+@click.option("--kubelet-plugin-dir", "plugin_dir", type=FOLDER, help="With --on-node; default: the agent's.")
+@click.option("--cdi-dir", type=FOLDER, help="With --on-node; default: the agent's.")
+@click.option("--state-dir", type=FOLDER, help="With --on-node; default: the agent's.")
+@click.option("--proc-dir", "proc", type=FOLDER, default="/proc", help="With --on-node: the node's /proc.")
+def command(*, output: str, strict: bool, on_node: bool, **where: Any) -> None:  # noqa: ANN401 - click's values
     """Check an installation and say what to do about each thing found.
 
     Reads only, with whatever rights it has. Exits with 0 when nothing fails, with 1 when something does (with
@@ -38,12 +46,38 @@ def command(
     from hami_core.errors import HamiError
 
     try:
-        report = asyncio.run(_look(kubeconfig, context, namespace, node))
+        report = _look_here(**_only(where, HERE)) if on_node else asyncio.run(_look(**_only(where, CLUSTER)))
     except HamiError as error:
         click.echo(f"hami doctor: {error}", err=True)
         sys.exit(COULD_NOT_LOOK)
     _print(report, output)
     sys.exit(report.exit_status(strict=strict))
+
+
+def _only(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: values[name] for name in names}
+
+
+def _look_here(plugin_dir: Path | None, cdi_dir: Path | None, state_dir: Path | None, proc: Path) -> Report:
+    from hami_core.doctor.on_node.checks import examine
+    from hami_core.doctor.on_node.gather import Places, gather
+
+    return examine(gather(Places(plugin_dir, cdi_dir, state_dir, proc), _discover))
+
+
+def _discover() -> tuple[dict[str, int], dict[str, str]]:
+    """How many devices each vendor's node side finds, and what went wrong where it could not look."""
+    from hami_core.plugins import load
+
+    loaded = load(side="node")
+    found: dict[str, int] = {}
+    problems = {problem.plugin: str(problem) for problem in loaded.problems if problem.severity == "error"}
+    for vendor in loaded.vendors:
+        try:
+            found[vendor.name] = len(vendor.discover())
+        except Exception as error:  # noqa: BLE001 - a vendor's fault is a finding
+            problems[vendor.name] = f"{type(error).__name__}: {error}"
+    return found, problems
 
 
 async def _look(kubeconfig: Path | None, context: str | None, namespace: str, node: str) -> Report:
