@@ -53,7 +53,7 @@ def checkpoint(bed: Bed, node: str) -> dict[tuple[str, str], tuple[list[str], li
 def cards(bed: Bed, node: str) -> dict[str, str]:
     """Device path → uuid of the node's cards, as the simulated hardware says."""
     state = json.loads((bed.root(node) / "opt/nvidia-sim/state/profile.json").read_bytes())
-    return {f"/dev/nvidia{index}": device["uuid"] for index, device in enumerate(state["devices"])}
+    return {f"/dev/nvidia{index}": f"GPU-{device['uuid']}" for index, device in enumerate(state["devices"])}
 
 
 def problems(bed: Bed, pod: dict[str, Any], *, seen: bool = True) -> list[str]:
@@ -84,7 +84,7 @@ def problems(bed: Bed, pod: dict[str, Any], *, seen: bool = True) -> list[str]:
         found += [f"{where}: {text}" for text in _files(bed, node, uid, container["name"], names[0], mine)]
         oci = running.get((uid, container["name"]))
         if oci is not None:
-            found += [f"{where}: {text}" for text in _oci(oci, mine, by_path, whole=memory is None)]
+            found += [f"{where}: {text}" for text in _oci(oci.spec, mine, by_path, whole=memory is None)]
         if seen:
             found += [f"{where}: {text}" for text in _seen(bed, pod, container["name"], mine)]
     return found
@@ -100,7 +100,7 @@ def _files(bed: Bed, node: str, uid: str, container: str, name: str, mine: list[
     found = []
     if (record["pod_uid"], record["container"], record["name"]) != (uid, container, short):
         found.append(f"the record is {record['pod_uid']}/{record['container']}/{record['name']}")
-    if not (bed.root(node) / "var/run/cdi" / f"hami-{short}.json").exists():
+    if not (bed.root(node) / "run/cdi" / f"hami-{short}.json").exists():
         found.append("no CDI spec")
     if not record["whole"]:
         limits = limits_file.decode((folder / "limits" / "limits").read_bytes())

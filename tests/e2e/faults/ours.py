@@ -1,0 +1,116 @@
+"""Our own processes on the bed: found by container id, killed, frozen, followed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.e2e.system import NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.system import System
+
+SCHEDULER, AGENT = "hami-scheduler", "hami-device-plugin"
+EXTENDER, KUBE_SCHEDULER, PLUGIN = "vgpu-scheduler-extender", "kube-scheduler", "device-plugin"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/hami-scheduler"
+CRASHES = 2
+"""After so many restarts a container waits long for the next one (10 s, 20 s, 40 s …): its pod is replaced before."""
+
+
+def pod_of(system: System, component: str, node: str = "") -> dict[str, Any]:
+    """One of our pods that runs, on a given node."""
+
+    def look() -> dict[str, Any] | None:
+        for now in system.ours(component):
+            is_there = now["status"].get("phase") == "Running" and "deletionTimestamp" not in now["metadata"]
+            if is_there and node in ("", now["spec"]["nodeName"]):
+                return now
+        return None
+
+    return dict(system.bed.wait(f"a pod of {component} on {node or 'any node'}", look, 60))
+
+
+def pids(now: dict[str, Any], container: str) -> list[int]:
+    """Pids, as the host counts, of a container of this pod, oldest first."""
+    statuses = now["status"].get("containerStatuses", [])
+    found = next((s.get("containerID", "") for s in statuses if s["name"] == container), "")
+    short = found.rpartition("/")[2]
+    if not short:
+        return []
+    processes = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if short in (entry / "cgroup").read_text():
+                    processes.append(int(entry.name))
+    return sorted(processes)
+
+
+def send(now: dict[str, Any], container: str, number: int) -> int:
+    """Send a signal to every process of a container; how many there were."""
+    sent = 0
+    for pid in pids(now, container):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+            sent += 1
+    return sent
+
+
+def kill(system: System, component: str, container: str, node: str = "") -> str:
+    """SIGKILL one of our processes; the kubelet starts it again. Returns what was killed."""
+    now = pod_of(system, component, node)
+    assert send(now, container, signal.SIGKILL), f"no process of {container} found"
+    return f"{now['metadata']['name']}/{container} on {now['spec']['nodeName']}"
+
+
+@contextmanager
+def frozen(now: dict[str, Any], *containers: str) -> Iterator[None]:
+    """Containers of a pod that keep their connections and do nothing (SIGSTOP) meanwhile."""
+    for container in containers:
+        assert send(now, container, signal.SIGSTOP), f"no process of {container} found"
+    try:
+        yield
+    finally:
+        for container in containers:
+            send(now, container, signal.SIGCONT)
+
+
+def refreshed(system: System) -> None:
+    """Replace those of our pods whose containers restarted so often that the next restart would wait."""
+    for component in (SCHEDULER, AGENT):
+        for now in system.ours(component):
+            restarts = [status["restartCount"] for status in now["status"].get("containerStatuses", [])]
+            if max(restarts, default=0) >= CRASHES:
+                system.bed.kubectl("delete", "pod", "-n", NAMESPACE, now["metadata"]["name"], "--wait=false")
+    available(system)
+
+
+def available(system: System, timeout: float = 120) -> None:
+    """Wait until all our pods are ready, and serve."""
+
+    def look() -> bool:
+        pods = [now for component in (SCHEDULER, AGENT) for now in system.ours(component)]
+        return bool(pods) and all(
+            "deletionTimestamp" not in now["metadata"]
+            and any(c["type"] == "Ready" and c["status"] == "True" for c in now["status"].get("conditions", []))
+            for now in pods
+        )
+
+    system.bed.wait("our pods are ready", look, timeout)
+    system.ready(timeout)
+
+
+def leader(system: System) -> str:
+    """Name of the scheduler pod that kube-scheduler's Lease names."""
+    return str(system.bed.call("GET", LEASE)["spec"].get("holderIdentity", "")).partition("_")[0]
+
+
+def logs(system: System, now: dict[str, Any], container: str) -> str:
+    """What a container of ours has logged."""
+    name = now["metadata"]["name"]
+    return system.bed.text("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/log?container={container}")

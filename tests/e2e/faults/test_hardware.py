@@ -1,0 +1,143 @@
+"""A card that falls off the bus and comes back; a disk that is full."""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hami_interpose.sim import State
+
+from tests.e2e.faults import ours
+from tests.e2e.faults.truth import emptied, settled, wait_for_none
+from tests.e2e.pods import container, pod
+from tests.e2e.slices import booked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.e2e.faults.load import Load
+    from tests.e2e.system import System
+
+STATE = "/var/lib/hami"
+BALLAST = f"{STATE}/ballast"
+
+
+def slots(system: System, node: str) -> int:
+    """Slots the kubelet has to give."""
+    status = system.bed.call("GET", f"/api/v1/nodes/{node}")["status"]
+    return int(status.get("allocatable", {}).get("nvidia.com/gpu", 0))
+
+
+def test_a_card_is_lost_and_returns(strained: System, loaded: Callable[..., Load], seed: int) -> None:
+    """Its slots go and come, nothing new is placed on it meanwhile, the node's other card serves on."""
+    rng = random.Random(seed)
+    node, index = rng.choice(strained.gpu_nodes), rng.randrange(2)
+    load = loaded()
+    time.sleep(rng.uniform(2, 4))
+    all_slots = slots(strained, node)
+    with State(strained.bed.root(node) / "opt/nvidia-sim/state") as state:
+        lost = state.devices[index].uuid
+        load.explain.append(lambda now: "its card was lost" if lost in cards_of(now) else "")
+        state.lose(index)
+        began = time.monotonic()
+        try:
+            strained.bed.wait("half of the slots are gone", lambda: slots(strained, node) == all_slots // 2, 60)
+            gone = time.monotonic() - began
+            names = [f"beside-{number}" for number in range(3)]
+            strained.submit(*[pod(name, container(memory=1000), node=node) for name in names])
+            placed = strained.running(*names)
+            assert all(lost not in cards_of(now) for now in placed), "placed on a card that is lost"
+            assert strained.problems(*names) == []
+            strained.delete(*names)
+        finally:
+            state.restore(index)
+    began = time.monotonic()
+    # By default a card with a critical error is not trusted again before somebody restarts the agent.
+    name = ours.pod_of(strained, ours.AGENT, node)["metadata"]["name"]
+    strained.bed.kubectl("delete", "pod", "-n", "hami-system", name)
+    strained.bed.wait("all slots are back", lambda: slots(strained, node) == all_slots, 60)
+    back = time.monotonic() - began
+    took = settled(strained, load)
+    emptied(strained, load)
+    print(f"{node}'s card {index} lost ({gone:.1f} s) and back ({back:.1f} s): all well {took:.1f} s after")
+
+
+def cards_of(now: dict[str, Any]) -> set[str]:
+    """Cards booked for a pod."""
+    return {card for pieces in booked(now).values() for card, _ in pieces}
+
+
+@contextmanager
+def small_disk(system: System, node: str, size: str = "24m") -> Iterator[None]:
+    """The agent's state folder on a file system of its own, so that it alone is full."""
+    system.clean()
+
+    def again() -> None:
+        name = ours.pod_of(system, ours.AGENT, node)["metadata"]["name"]
+        system.bed.kubectl("delete", "pod", "-n", "hami-system", name)
+        ours.available(system)
+
+    system.bed.run(node, "mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "state", STATE)
+    try:
+        again()
+        yield
+    finally:
+        system.bed.run(node, "umount", "-l", STATE)
+        system.clean()
+        again()
+
+
+def fill(system: System, node: str) -> None:
+    """Not one byte is left."""
+    system.bed.run(node, "dd", "if=/dev/zero", f"of={BALLAST}", "bs=4096", check=False)
+
+
+def test_the_agents_disk_is_full(strained: System, loaded: Callable[..., Load], seed: int) -> None:
+    """New pods wait and say why; those that run, run on; with room again all start by themselves."""
+    rng = random.Random(seed)
+    node = rng.choice(strained.gpu_nodes)
+    with small_disk(strained, node):
+        strained.submit(pod("before", container(memory=1500), node=node))
+        strained.running("before")
+        fill(strained, node)
+        names = [f"full-{number}" for number in range(3)]
+        strained.submit(*[pod(name, container(memory=1000 + len(name)), node=node) for name in names])
+        load = loaded(live=4)
+        for name in names:
+            strained.bed.wait(
+                f"{name} says why it waits",
+                lambda name=name: "No space left on device" in strained.bed.kubectl("describe", "pod", name),
+                60,
+            )
+        assert {strained.pod(name)["status"]["phase"] for name in names} == {"Pending"}
+        ours.kill(strained, ours.AGENT, ours.PLUGIN, node)  # and a start on a full disk
+        time.sleep(rng.uniform(2, 4))
+        wait_for_none("who ran, runs with its slice", lambda: strained.problems("before"), strained, 20)
+        strained.bed.run(node, "rm", BALLAST)
+        began = time.monotonic()
+        strained.running(*names, timeout=90)
+        took = time.monotonic() - began
+        wait_for_none("each has its slice", lambda: strained.problems(*names), strained, 20)
+        strained.delete("before", *names)
+        settled(strained, load)
+        emptied(strained, load)
+    print(f"{node}'s state folder full: pods waited, and ran {took:.1f} s after there was room; {load.summary()}")
+
+
+@pytest.mark.soak
+def test_an_agent_that_finds_its_disk_full_at_its_start(strained: System, loaded: Callable[..., Load]) -> None:
+    """Nothing of ours is lost: records are read, new pods wait."""
+    node = strained.gpu_nodes[0]
+    with small_disk(strained, node):
+        load = loaded(node=node, live=3)
+        time.sleep(6)
+        fill(strained, node)
+        for _ in range(2):
+            ours.kill(strained, ours.AGENT, ours.PLUGIN, node)
+            time.sleep(4)
+        strained.bed.run(node, "rm", BALLAST)
+        settled(strained, load)
+        emptied(strained, load)

@@ -1,0 +1,89 @@
+"""Two schedulers: one takes over, one wakes up late, the Lease names another than the one that binds."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.faults import ours
+from tests.e2e.faults.conftest import QUICK
+from tests.e2e.faults.truth import emptied, settled
+from tests.e2e.values import merged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.e2e.faults.load import Load
+    from tests.e2e.system import System
+
+LEASE_S = 15
+"""kube-scheduler's lease duration."""
+
+
+@pytest.fixture(scope="module")
+def pair(strained: System) -> Iterator[System]:
+    """Two replicas."""
+    strained.install(**merged(QUICK, {"scheduler": {"replicas": 2}}))
+    strained.bed.wait("two schedulers", lambda: len(strained.ours(ours.SCHEDULER)) == 2, 60)
+    ours.available(strained)
+    yield strained
+    strained.install(**QUICK)
+    strained.bed.wait("one scheduler", lambda: len(strained.ours(ours.SCHEDULER)) == 1, 90)
+    ours.available(strained)
+
+
+def replica(system: System, name: str) -> dict:
+    """One of our scheduler pods."""
+    return next(now for now in system.ours(ours.SCHEDULER) if now["metadata"]["name"] == name)
+
+
+def follower(system: System, leader: str) -> str:
+    """The other one's name."""
+    return next(now["metadata"]["name"] for now in system.ours(ours.SCHEDULER) if now["metadata"]["name"] != leader)
+
+
+@pytest.mark.parametrize(
+    "frozen",
+    [(ours.KUBE_SCHEDULER, ours.EXTENDER), (ours.KUBE_SCHEDULER,), (ours.EXTENDER,)],
+    ids=["leader", "kube-scheduler of the leader", "extender of the leader"],
+)
+def test_leader_frozen_and_woken(pair: System, loaded: Callable[..., Load], seed: int, frozen: tuple[str, ...]) -> None:
+    """Longer than its lease; woken, it believes for a moment that it leads, and must not book twice."""
+    rng = random.Random(seed)
+    load = loaded()
+    time.sleep(rng.uniform(2, 4))
+    first = ours.leader(pair)
+    with ours.frozen(replica(pair, first), *frozen):
+        if ours.KUBE_SCHEDULER in frozen:
+            pair.bed.wait("the other one leads", lambda: ours.leader(pair) not in {"", first}, 60)
+            time.sleep(rng.uniform(1, 3))
+        else:
+            time.sleep(LEASE_S + rng.uniform(0, 3))
+    time.sleep(rng.uniform(1, 3))
+    took = settled(pair, load)
+    emptied(pair, load)
+    print(f"{first} frozen and woken, {ours.leader(pair)} leads: all well {took:.1f} s after; {load.summary()}")
+
+
+def test_lease_names_another_than_the_one_that_binds(pair: System, loaded: Callable[..., Load], seed: int) -> None:
+    """Somebody writes the other replica's name into the Lease while the first one's kube-scheduler still works."""
+    rng = random.Random(seed)
+    load = loaded()
+    time.sleep(rng.uniform(2, 4))
+    for _ in range(3):
+        first = ours.leader(pair)
+        if first:
+            body = {"spec": {"holderIdentity": f"{follower(pair, first)}_somebody-else"}}
+            pair.bed.call("PATCH", ours.LEASE, body, "application/merge-patch+json")
+        time.sleep(rng.uniform(2, 5))
+    pair.bed.wait(
+        "a real kube-scheduler leads",
+        lambda: "somebody-else" not in pair.bed.call("GET", ours.LEASE)["spec"].get("holderIdentity", ""),
+        60,
+    )
+    took = settled(pair, load)
+    emptied(pair, load)
+    print(f"the Lease rewritten three times: all well {took:.1f} s after; {load.summary()}")

@@ -1,0 +1,78 @@
+"""A node that is cut off, and one that loses its power."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.faults import ours
+from tests.e2e.faults.load import died_with_node
+from tests.e2e.faults.truth import emptied, settled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.e2e.faults.load import Load
+    from tests.e2e.system import System
+
+
+def scheduler_node(system: System) -> str:
+    """Where our scheduler runs."""
+    return str(ours.pod_of(system, ours.SCHEDULER)["spec"]["nodeName"])
+
+
+def cut_off(system: System, node: str, seconds: float) -> None:
+    """No packet leaves or reaches the node for so long."""
+    system.bed.cut(node)
+    try:
+        time.sleep(seconds)
+    finally:
+        system.bed.join(node)
+
+
+@pytest.mark.parametrize(("seconds", "whose"), [(1, "the scheduler's node"), (30, "another node")])
+def test_cut_off_from_the_api_server(
+    strained: System, loaded: Callable[..., Load], seed: int, seconds: float, whose: str
+) -> None:
+    """Containers run on with their slices; what was bound meanwhile starts once the node is back."""
+    rng = random.Random(seed)
+    load = loaded()
+    time.sleep(rng.uniform(2, 4))
+    home = scheduler_node(strained)
+    node = home if whose == "the scheduler's node" else next(n for n in strained.gpu_nodes if n != home)
+    cut_off(strained, node, seconds)
+    took = settled(strained, load)
+    emptied(strained, load)
+    print(f"{node} cut off for {seconds} s: all well {took:.1f} s after; {load.summary()}")
+
+
+@pytest.mark.soak
+def test_cut_off_for_five_minutes(strained: System, loaded: Callable[..., Load]) -> None:
+    """Long enough for the node to be marked not ready; not so long that its pods are evicted."""
+    load = loaded()
+    time.sleep(3)
+    home = scheduler_node(strained)
+    node = next(n for n in strained.gpu_nodes if n != home)
+    cut_off(strained, node, 300)
+    took = settled(strained, load, 240)
+    emptied(strained, load)
+    print(f"{node} cut off for 300 s: all well {took:.1f} s after; {load.summary()}")
+
+
+@pytest.mark.parametrize("whose", ["another node", "the scheduler's node"])
+def test_reboot(strained: System, loaded: Callable[..., Load], seed: int, whose: str) -> None:
+    """All processes at once, /run empty, disk kept; pods that may restart run again with their slices, or are rejected
+    because the kubelet is back before the agent, and made anew."""
+    rng = random.Random(seed)
+    load = loaded()
+    load.explain.append(died_with_node)
+    time.sleep(rng.uniform(2, 4))
+    home = scheduler_node(strained)
+    node = home if whose == "the scheduler's node" else next(n for n in strained.gpu_nodes if n != home)
+    strained.bed.reboot(node)
+    took = settled(strained, load, 180)
+    emptied(strained, load)
+    print(f"{node} rebooted: all well {took:.1f} s after; {load.summary()}")
