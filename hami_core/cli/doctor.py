@@ -6,15 +6,16 @@ import asyncio
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from hami_core.doctor.finding import Report
     from hami_core.model import Family
+    from hami_core.plugins.loaded import Loaded
 
 COULD_NOT_LOOK = 2
 """Exit status when nothing could be looked at."""
@@ -67,16 +68,14 @@ def _look_here(plugin_dir: Path | None, cdi_dir: Path | None, state_dir: Path | 
 
 def _discover() -> tuple[dict[str, int], dict[str, str]]:
     """How many devices each vendor's node side finds, and what went wrong where it could not look."""
-    from hami_core.plugins import load
-
-    loaded = load(side="node")
+    loaded = _loaded({}, side="node")
     found: dict[str, int] = {}
     problems = {problem.plugin: str(problem) for problem in loaded.problems if problem.severity == "error"}
     for vendor in loaded.vendors:
         try:
             found[vendor.name] = len(vendor.discover())
         except Exception as error:  # noqa: BLE001 - a vendor's fault is a finding
-            problems[vendor.name] = f"{type(error).__name__}: {error}"
+            problems[vendor.name] = str(error.__cause__ or error)
     return found, problems
 
 
@@ -96,10 +95,18 @@ async def _look(kubeconfig: Path | None, context: str | None, namespace: str, no
 
 def _families(device_config: str) -> Iterable[Family]:
     """What the vendors installed here serve, under the names the cluster's device-config gives their resources."""
-    from hami_core.plugins import load
     from hami_core.settings import load_device_config
 
-    return load(load_device_config(device_config or None)).families.values()
+    return _loaded(load_device_config(device_config or None)).families.values()
+
+
+def _loaded(config: Mapping[str, Any], *, side: Literal["scheduler", "node"] = "scheduler") -> Loaded:
+    import logging
+
+    from hami_core.plugins import load
+
+    logging.getLogger("hami.plugins").setLevel(logging.CRITICAL)  # what goes wrong becomes a finding
+    return load(config, side=side)
 
 
 def _print(report: Report, output: str) -> None:

@@ -143,8 +143,8 @@ def cgroups(facts: NodeFacts) -> Iterator[Finding]:
 
 def preload(facts: NodeFacts) -> Iterator[Finding]:
     """Do programs in containers with limits load the interposer?"""
-    if not facts.library:
-        fix = "pip install hami-interpose beside the agent; it puts libvgpu.so there when it starts"
+    if facts.entries and not facts.library:
+        fix = "pip install hami-interpose beside the agent, which puts libvgpu.so there with the first slice"
         yield warn(f"{facts.state_dir.path}/lib", "", "holds no libvgpu.so", fix)
     if facts.processes is None:
         yield unknown("processes", "", "the node's processes are not seen from here", "run the agent with hostPID")

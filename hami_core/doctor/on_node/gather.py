@@ -29,6 +29,8 @@ LIMITS_MOUNT: Final = f"{VGPU_ROOT}/limits"
 """Where containers see their limits (docs/reference/wire-format.md)."""
 INTERPOSER: Final = "libvgpu"
 CONTAINERD_CONFIG: Final = "etc/containerd/config.toml"
+OF_THE_NODE: Final = frozenset({"kubelet", "containerd", "crio", "k3s-server", "k3s-agent"})
+"""Programs that are seen where a node's processes are."""
 _TIMEOUT_S: Final = 2.0
 _SPEC: Final = frozenset({".json", ".yaml", ".yml"})
 
@@ -198,14 +200,11 @@ def _cgroups(path: Path) -> int:
 
 
 def _processes(proc: Path) -> tuple[Process, ...] | None:
-    """Processes in containers with limits; None where only one's own container is seen."""
-    if not (proc / "1").is_dir() or _text(proc / "1/cgroup").endswith(_own_cgroup(proc)):
+    """Processes in containers with limits; None where only those of one's own container are seen."""
+    pids = _pids(proc)
+    if not any(_text(proc / str(pid) / "comm") in OF_THE_NODE for pid in pids):
         return None
-    return tuple(found for pid in _pids(proc) if (found := _process(proc / str(pid))) is not None)
-
-
-def _own_cgroup(proc: Path) -> str:
-    return _text(proc / "self/cgroup") or "no control group"
+    return tuple(found for pid in pids if (found := _process(proc / str(pid))) is not None)
 
 
 def _process(folder: Path) -> Process | None:

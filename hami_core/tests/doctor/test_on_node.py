@@ -174,6 +174,7 @@ def test_processes_with_limits_and_without_the_interposer_are_found(node):
     mounts = "30 20 0:1 /x /usr/local/vgpu/limits ro - ext4 /dev/sda rw\n"
     for pid, maps, mountinfo in (
         (1, "x", ""),
+        (2, "x", ""),
         (50, "7f /usr/local/vgpu/libvgpu.so", mounts),
         (51, "7f /lib/ld-musl-x86_64.so.1", mounts),
         (52, "7f /bin/static", mounts),
@@ -184,7 +185,7 @@ def test_processes_with_limits_and_without_the_interposer_are_found(node):
         for name, text in (
             ("maps", maps),
             ("mountinfo", mountinfo),
-            ("comm", f"p{pid}"),
+            ("comm", "kubelet" if pid == 2 else f"p{pid}"),
             ("cmdline", ""),
             ("cgroup", "0::/"),
         ):
