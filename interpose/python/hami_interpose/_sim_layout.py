@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes as c
 
 MAGIC = 0x3142534953494D48
-VERSION = 1
+VERSION = 2
 MAX_DEVICES = 16
 MAX_SLOTS = 512
 MAX_FAULTS = 64
@@ -118,7 +118,13 @@ class EnginePage(c.Structure):
 class Slot(c.Structure):
     """One process that uses a device."""
 
-    _fields_ = [("state", c.c_uint32), ("pid", c.c_int32), ("start_time", c.c_uint64), ("name", c.c_char * 48)]
+    _fields_ = [
+        ("state", c.c_uint32),
+        ("pid", c.c_int32),
+        ("start_time", c.c_uint64),
+        ("pid_namespace", c.c_uint64),
+        ("name", c.c_char * 40),
+    ]
 
 
 class Books(c.Structure):

@@ -149,9 +149,11 @@ def _alive_descriptor(root: Path) -> int:
         return _alive[key]
 
 
-def _own_start_time() -> int:
+def _own_process() -> tuple[int, int, int]:
+    """Pid namespace, pid and start time: what tells two containers' processes apart that are both pid 1."""
     stat = Path("/proc/self/stat").read_text(encoding="utf-8")
-    return int(stat.rpartition(")")[2].split()[19])
+    start = int(stat.rpartition(")")[2].split()[19])
+    return Path("/proc/self/ns/pid").stat().st_ino, os.getpid(), start
 
 
 def _hash(symbol: str) -> int:
@@ -197,7 +199,7 @@ class State:
     def _pid_of(self, slot: int) -> int:
         """Process of a slot, 0 if it is dead."""
         record = self._books.slots[slot]
-        if record.pid == os.getpid() and record.start_time == _own_start_time():
+        if (record.pid_namespace, record.pid, record.start_time) == _own_process():
             return int(record.pid)
         question = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, slot, 1, 0)
         kind, _, _, _, pid = struct.unpack("hhqqi4x", fcntl.fcntl(self._alive, fcntl.F_GETLK, question))

@@ -8,7 +8,8 @@
  * wrong when a process is killed between two stores. A slot belongs to one process, which holds a POSIX record lock
  * on byte `slot` of the file "alive" beside the books. The kernel drops that lock when the process dies, however it
  * dies; whoever asks next finds it free and zeroes the slot's words. F_GETLK also tells the holder's process id as
- * seen in the asker's own pid namespace, which is what NVML reports.
+ * seen in the asker's own pid namespace, which is what NVML reports; a process that can't be seen there counts, but is
+ * not listed. A process knows its own slot by pid namespace, pid and start time: in containers many are pid 1.
  *
  * Units are bytes and nanoseconds (CLOCK_MONOTONIC) unless a name says otherwise.
  */
@@ -21,7 +22,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x3142534953494d48ull /* "HMISISB1" */
-#define SIM_VERSION 1u
+#define SIM_VERSION 2u
 #define SIM_MAX_DEVICES 16u
 #define SIM_MAX_SLOTS 512u
 #define SIM_MAX_FAULTS 64u
@@ -122,7 +123,8 @@ struct sim_slot {
     _Atomic uint32_t state;
     int32_t pid; /* in the process's own namespace */
     uint64_t start_time;
-    char name[48];
+    uint64_t pid_namespace; /* inode of /proc/self/ns/pid */
+    char name[40];
 };
 
 struct sim_books {
@@ -176,8 +178,16 @@ void sim_sweep(void);
 /* Bytes taken on a device by all live processes. */
 uint64_t sim_device_used(unsigned device);
 
-/* Live process of a slot in the caller's pid namespace; 0 if the slot is free. */
+/* Live process of a slot in the caller's pid namespace; 0 if the slot is free, negative if it can't be seen there. */
 int sim_slot_pid(unsigned slot);
+
+/* Whether a process is the calling one; pids alone may be equal in two containers. */
+struct sim_process {
+    uint64_t pid_namespace, start_time;
+    int32_t pid;
+};
+struct sim_process sim_process_self(void);
+bool sim_process_is_self(const struct sim_process *process);
 
 /* Runs in a forked child: forgets the parent's slot. */
 void sim_books_after_fork(void);

@@ -18,26 +18,44 @@ const _Atomic uint32_t *sim_watch = &nothing_to_watch;
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static int alive_fd = -1;
 static _Atomic int my_slot = -1;
-static int32_t my_pid;
-static uint64_t my_start_time;
+static struct sim_process self;
 
-static int open_in_state(const char *state, const char *file) {
-    char path[4096];
-    int length = snprintf(path, sizeof path, "%s/%s", state, file);
-    if (length < 0 || (size_t)length >= sizeof path) {
+enum { FIRST_DESCRIPTOR = 64, DESCRIPTORS_SEARCHED = 1024 };
+
+/*
+ * The file's descriptor that the other library of this process holds, or -1. Closing any descriptor of a file drops
+ * all record locks that the process has on it, so a second one must not even be opened for a moment.
+ */
+static int held_descriptor(const char *path) {
+    struct stat wanted, found;
+    if (stat(path, &wanted) != 0) {
         return -1;
     }
+    for (int fd = FIRST_DESCRIPTOR; fd < FIRST_DESCRIPTOR + DESCRIPTORS_SEARCHED; fd++) {
+        if (fstat(fd, &found) == 0 && found.st_dev == wanted.st_dev && found.st_ino == wanted.st_ino) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+static int open_in_state(const char *path) {
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
         return -1;
     }
     /* Out of the low numbers, which programs close and reopen as their standard streams. */
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, 64);
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
     if (high >= 0) {
         close(fd);
         return high;
     }
     return fd;
+}
+
+static bool path_in_state(char path[4096], const char *state, const char *file) {
+    int length = snprintf(path, 4096, "%s/%s", state, file);
+    return length >= 0 && length < 4096;
 }
 
 /* Field 22 of /proc/self/stat; the name before it may hold spaces and parentheses. */
@@ -60,12 +78,31 @@ static uint64_t process_start_time(void) {
     return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
 }
 
+static uint64_t process_pid_namespace(void) {
+    struct stat info;
+    return stat("/proc/self/ns/pid", &info) == 0 ? (uint64_t)info.st_ino : 0;
+}
+
+static void learn_self(void) {
+    self = (struct sim_process){process_pid_namespace(), process_start_time(), (int32_t)getpid()};
+}
+
+struct sim_process sim_process_self(void) {
+    return self;
+}
+
+bool sim_process_is_self(const struct sim_process *process) {
+    return process->pid == self.pid && process->start_time == self.start_time &&
+           process->pid_namespace == self.pid_namespace;
+}
+
 static enum sim_open open_locked(void) {
     const char *state = getenv("HAMI_SIM_STATE");
     if (state == NULL || *state == '\0') {
         return SIM_OPEN_NO_STATE;
     }
-    int fd = open_in_state(state, "books");
+    char path[4096];
+    int fd = path_in_state(path, state, "books") ? open_in_state(path) : -1;
     if (fd < 0) {
         return SIM_OPEN_NO_STATE;
     }
@@ -79,14 +116,16 @@ static enum sim_open open_locked(void) {
         return SIM_OPEN_BAD;
     }
     struct sim_books *books = map;
-    alive_fd = open_in_state(state, "alive");
+    if (path_in_state(path, state, "alive")) {
+        int held = held_descriptor(path);
+        alive_fd = held >= 0 ? held : open_in_state(path);
+    }
     if (alive_fd < 0 || books->magic != SIM_MAGIC || books->version != SIM_VERSION ||
         books->size != sizeof(struct sim_books) || books->device_count > SIM_MAX_DEVICES) {
         munmap(map, sizeof(struct sim_books));
         return SIM_OPEN_BAD;
     }
-    my_pid = (int32_t)getpid();
-    my_start_time = process_start_time();
+    learn_self();
     sim_watch = &books->watch;
     sim_books = books;
     pthread_atfork(NULL, NULL, sim_books_after_fork);
@@ -127,7 +166,8 @@ static bool lock_byte(int command, off_t byte, struct flock *lock) {
 
 static bool is_mine(unsigned slot) {
     const struct sim_slot *record = &sim_books->slots[slot];
-    return record->pid == my_pid && record->start_time == my_start_time;
+    const struct sim_process holder = {record->pid_namespace, record->start_time, record->pid};
+    return sim_process_is_self(&holder);
 }
 
 int sim_slot_pid(unsigned slot) {
@@ -135,16 +175,16 @@ int sim_slot_pid(unsigned slot) {
         return 0;
     }
     if (is_mine(slot)) {
-        return (int)my_pid;
+        return (int)self.pid;
     }
     struct flock lock;
     if (!lock_byte(F_GETLK, (off_t)slot, &lock)) {
-        return sim_books->slots[slot].pid; /* cannot tell: count it as live */
+        return -1; /* cannot tell: count it as live */
     }
     if (lock.l_type == F_UNLCK) {
         return 0;
     }
-    return lock.l_pid > 0 ? (int)lock.l_pid : sim_books->slots[slot].pid;
+    return lock.l_pid > 0 ? (int)lock.l_pid : -1;
 }
 
 /* Repeating any part of this is harmless, so a sweeper may die half way. */
@@ -216,8 +256,9 @@ static int claim_locked(void) {
         struct sim_slot *record = &sim_books->slots[slot];
         release_slot(slot);
         raise_slot_limit(slot + 1);
-        record->pid = my_pid;
-        record->start_time = my_start_time;
+        record->pid = self.pid;
+        record->start_time = self.start_time;
+        record->pid_namespace = self.pid_namespace;
         write_name(record);
         for (unsigned device = 0; device < SIM_MAX_DEVICES; device++) {
             struct sim_engine_page *page = &sim_books->engines[device][slot];
@@ -330,8 +371,7 @@ void sim_books_after_fork(void) {
     atomic_store(&my_slot, -1);
     pthread_mutex_init(&open_lock, NULL);
     pthread_mutex_init(&slot_lock, NULL);
-    my_pid = (int32_t)getpid();
-    my_start_time = process_start_time();
+    learn_self();
 }
 
 static bool take_fault(struct sim_fault *fault) {

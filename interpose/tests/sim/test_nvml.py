@@ -241,3 +241,21 @@ def test_xids_reach_event_sets(machine):
     out, err = waiting.communicate(timeout=30)
     assert sorted(json.loads(out)["got"][:2]) == [[0, 31, 8], [1, 48, 8]], err
     assert json.loads(out)["got"][2] == "timeout"
+
+
+def test_nvml_opened_after_cuda_leaves_what_cuda_holds_accounted(machine):
+    here = machine("t4")
+    script = """
+        context()
+        ck(cuda.cuMemAlloc(1 << 30))
+        import pynvml as n
+        n.nvmlInit()
+        answer(pid=os.getpid())
+        sys.stdin.readline()
+    """
+    with here.popen(script) as program:
+        pid = json.loads(program.stdout.readline())["pid"]
+        with here.state() as state:
+            card = state.devices[0]
+            assert [(p.pid, p.memory_used) for p in card.processes] == [(pid, (1 << 30) + card.context_reserve)]
+        program.communicate("\n", timeout=60)

@@ -10,8 +10,8 @@
 
 struct ticket {
     uint64_t magic, base, size;
+    struct sim_process exporter;
     uint32_t device; /* index in the books */
-    int32_t pid;
 };
 _Static_assert(sizeof(struct ticket) <= sizeof(CUipcMemHandle), "fits the handle");
 #define MAGIC 0x314350494d4953ull
@@ -25,7 +25,7 @@ CUresult sim_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
     if (pHandle == NULL || !sim_find(dptr, &found) || found.kind != SIM_KIND_DEVICE || found.pool != NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    struct ticket ticket = {MAGIC, found.base, found.size, found.device, (int32_t)getpid()};
+    struct ticket ticket = {MAGIC, found.base, found.size, sim_process_self(), found.device};
     memset(pHandle, 0, sizeof *pHandle);
     memcpy(pHandle, &ticket, sizeof ticket);
     return CUDA_SUCCESS;
@@ -42,7 +42,7 @@ CUresult sim_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, un
     if (pdptr == NULL || Flags > 1 || ticket.magic != MAGIC || ticket.device >= sim_books->device_count) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (ticket.pid == (int32_t)getpid()) { /* as the real one: not in the exporting process */
+    if (sim_process_is_self(&ticket.exporter)) { /* as the real one: not in the exporting process */
         return CUDA_ERROR_INVALID_CONTEXT;
     }
     struct sim_span *span = sim_span_new(SIM_KIND_DEVICE, ticket.size, 0);

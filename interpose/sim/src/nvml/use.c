@@ -77,7 +77,7 @@ nvmlReturn_t sim_nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory
     return NVML_SUCCESS;
 }
 
-/* One live process with memory on a device. */
+/* One live process with memory on a device, as far as the caller can see it. */
 struct user {
     int pid;
     unsigned slot;
@@ -89,7 +89,7 @@ static unsigned users_of(unsigned device, struct user found[SIM_MAX_SLOTS]) {
     for (unsigned slot = 0; slot < limit; slot++) {
         uint64_t bytes = atomic_load(&sim_books->used[device][slot]);
         int pid = bytes != 0 ? sim_slot_pid(slot) : 0;
-        if (pid != 0) {
+        if (pid > 0) {
             found[count++] = (struct user){pid, slot, bytes};
         }
     }

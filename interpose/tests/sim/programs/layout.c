@@ -91,6 +91,7 @@ int main(void) {
     FIELD(sim_slot, state);
     FIELD(sim_slot, pid);
     FIELD(sim_slot, start_time);
+    FIELD(sim_slot, pid_namespace);
     FIELD(sim_slot, name);
     SIZE(sim_slot);
     printf(", \"sim_engine_page\": {");
