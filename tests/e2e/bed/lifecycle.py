@@ -9,14 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.e2e.bed import cgroups, control_plane, disk, machine, network, node, waiting
+from tests.e2e.bed import cgroups, control_plane, disk, inotify, machine, network, node, waiting
 from tests.e2e.bed.control_plane import MACHINE as CONTROL_PLANE
-from tests.e2e.bed.errors import BedError, NotInTime
+from tests.e2e.bed.errors import BedError
 from tests.e2e.bed.processes import Process
 from tests.e2e.bed.state import Held, Node, Placed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import subprocess
+    from collections.abc import Callable, Sequence
 
     from tests.e2e.bed.bed import Bed
 
@@ -26,6 +27,7 @@ KEPT = "log"
 def up(bed: Bed, nodes: Sequence[Node]) -> None:
     """Bring a bed up; if anything goes wrong, or the user interrupts, take it down again."""
     disk.check(bed.work)
+    inotify.check(len(nodes))
     bed.work.mkdir(parents=True, exist_ok=True)
     strangers = sorted(path.name for path in bed.work.iterdir() if path.name != KEPT)
     if "state.json" in strangers:
@@ -39,9 +41,8 @@ def up(bed: Bed, nodes: Sequence[Node]) -> None:
     try:
         _up(bed, nodes)
     except BaseException as error:
-        for name in bed.state.components:
-            if not bed.components.running(name):
-                error.add_note(f"{name} has ended; its last words:\n{bed.components.tail(name)}")
+        ended = [name for name in bed.state.components if not bed.components.running(name)]
+        error.add_note(f"ended: {', '.join(ended) or 'none'}")
         error.add_note(f"logs: {bed.work / KEPT}")
         down(bed)
         raise
@@ -62,7 +63,7 @@ def _up(bed: Bed, nodes: Sequence[Node]) -> None:
         _boot(bed, one)
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda one: _load_images(bed, one.node.name), placed))
-    bed.wait("kube-apiserver ready", lambda: bed.call("GET", "/readyz") == "ok")
+    _wait(bed, "kube-apiserver", "ready", lambda: bed.call("GET", "/readyz") == "ok")
     start("kube-controller-manager", CONTROL_PLANE, control_plane.controller_manager(tools, work))
     start("kube-scheduler", CONTROL_PLANE, control_plane.scheduler(tools, work))
     for one in placed:
@@ -160,16 +161,30 @@ def _start_kubelet(bed: Bed, placed: Placed) -> None:
     bed.components.define(f"kubelet:{name}", name, command, {"PATH": bed.tools.path})
 
 
-def _wait_runtime(bed: Bed, name: str, timeout: float = 30) -> None:
-    until = time.monotonic() + timeout
-    while _ctr(bed, name, "version", check=False):
-        if time.monotonic() > until:
-            raise NotInTime(f"containerd:{name} does not answer:\n{bed.components.tail(f'containerd:{name}')}")
-        time.sleep(0.05)
+def _wait(bed: Bed, component: str, what: str, condition: Callable[[], bool], timeout: float = 120) -> None:
+    """Wait for what a component brings about, as long as it runs."""
+    bed.wait(f"{component} {what}", lambda: not bed.components.running(component) or condition(), timeout)
+    if not bed.components.running(component):
+        raise BedError(f"{component} has ended instead of becoming {what}:\n{bed.components.tail(component)}")
 
 
 def _wait_ready(bed: Bed, name: str) -> None:
-    bed.wait(f"{name} Ready", lambda: waiting.ready(bed.call("GET", f"/api/v1/nodes/{name}")), timeout=120)
+    path = f"/api/v1/nodes/{name}"
+    _wait(bed, f"kubelet:{name}", "ready", lambda: waiting.ready(bed.call("GET", path)))
+
+
+def _wait_runtime(bed: Bed, name: str, timeout: float = 60) -> None:
+    """Wait until containerd serves the kubelet; it also runs on without, if that part of it failed."""
+    until = time.monotonic() + timeout
+    component = f"containerd:{name}"
+    while True:
+        done = _ctr(bed, name, "plugins", "list", check=False)
+        states = [words[-1] for line in done.stdout.splitlines() if (words := line.split())[1:2] == ["cri"]]
+        if states == ["ok"]:
+            return
+        if states or not bed.components.running(component) or time.monotonic() > until:
+            raise BedError(f"{component}: no CRI service ({states or done.stderr}):\n{bed.components.tail(component)}")
+        time.sleep(0.05)
 
 
 def _load_images(bed: Bed, name: str) -> None:
@@ -183,9 +198,9 @@ def import_image(bed: Bed, name: str, path: Path) -> None:
     _ctr(bed, name, "-n", "k8s.io", "images", "import", str(path.absolute()), timeout=300)
 
 
-def _ctr(bed: Bed, name: str, *words: str, check: bool = True, timeout: float = 30) -> int:
+def _ctr(bed: Bed, name: str, *words: str, check: bool = True, timeout: float = 30) -> subprocess.CompletedProcess[str]:
     command = (str(bed.tools.containerd_bin / "ctr"), "-a", node.RUNTIME_SOCKET, *words)
-    return bed.run(name, *command, check=check, timeout=timeout).returncode
+    return bed.run(name, *command, check=check, timeout=timeout)
 
 
 def down(bed: Bed) -> None:
