@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,7 @@ class Chart:
         return cls(
             meta=load(texts["Chart.yaml"], "Chart.yaml"),
             values=load(texts["values.yaml"], "values.yaml"),
-            schema=load(texts["values.schema.json"], "values.schema.json"),
+            schema=json.loads(texts["values.schema.json"]),
             templates=templates,
             files={name: text for name, text in texts.items() if name not in {*special, *templates}},
         )

@@ -81,7 +81,7 @@ class _Run:
                 continue
             self._line = node.line
             if isinstance(node, Output):
-                yield self._guard(text_of, self._pipeline(node.pipeline))
+                yield self._guard("print", text_of, self._pipeline(node.pipeline))
             elif isinstance(node, Assignment):
                 self._assign(node)
             elif isinstance(node, If):
@@ -149,7 +149,8 @@ class _Run:
                 return found
             function = found
         arguments = [self._value(argument) for argument in command.arguments]
-        return self._guard(function, *arguments, *([] if last is _MISSING else [last]))
+        name = head.name if isinstance(head, Function) else "call"
+        return self._guard(name, function, *arguments, *([] if last is _MISSING else [last]))
 
     def _lazy(self, name: str, arguments: Sequence[Expression], last: Any) -> Any:  # noqa: ANN401 - any value
         """``and``, ``or``: the first argument that decides, those behind it are not looked at."""
@@ -195,13 +196,13 @@ class _Run:
         file, body = self._defined[name]
         return _Run(self._defined, file, data, self._depth + 1).text(body)
 
-    def _guard(self, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any value
+    def _guard(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any value
         try:
             return function(*arguments)
         except TemplateError:
             raise
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
-            raise self._error(f"{getattr(function, '__name__', 'call')}: {error}") from error
+            raise self._error(f"{name}: {error}") from error
 
     def _error(self, problem: str) -> TemplateError:
         return TemplateError(f"{self._name}:{self._line}", problem)

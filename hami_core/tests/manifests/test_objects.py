@@ -1,0 +1,410 @@
+"""The objects that values lead to."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hami_core.errors import ConfigError
+from hami_core.manifests import Chart, Release, render
+from hami_core.manifests.values import assign
+from hami_core.settings import AgentSettings, SchedulerSettings, load_device_config
+from hami_core.wire import keys
+
+CHART = Chart.read()
+HAMIS = Path(__file__).parent / "data/hami-2.10.yaml"
+NVIDIA = [
+    "nvidia.com/gpu",
+    "nvidia.com/gpumem",
+    "nvidia.com/gpumem-percentage",
+    "nvidia.com/gpucores",
+    "nvidia.com/priority",
+]
+
+
+def made(*settings, **how):
+    given = how.pop("values", {})
+    for setting in settings:
+        assign(given, setting)
+    release = Release(**({"kube_version": "1.36.3"} | how))
+    found = {}
+    for manifest in render(CHART, given, release):
+        kind, meta = manifest.content["kind"], manifest.content["metadata"]
+        key = f"{kind}/{meta['name']}"
+        assert key not in found
+        found[key] = manifest.content
+    return found
+
+
+def container(objects, kind, name):
+    pods = [o["spec"]["template"]["spec"] for key, o in objects.items() if key.startswith(kind)]
+    return next(c for pod in pods for c in pod["containers"] if c["name"] == name)
+
+
+def test_names_are_hamis():
+    assert {key for key in made() if key.split("/")[0] in {"Deployment", "DaemonSet", "Service", "ConfigMap"}} == {
+        "Deployment/hami-scheduler",
+        "DaemonSet/hami-device-plugin",
+        "Service/hami-scheduler",
+        "Service/hami-device-plugin-monitor",
+        "ConfigMap/hami-scheduler",
+        "ConfigMap/hami-scheduler-device",
+        "ConfigMap/hami-device-plugin",
+    }
+    assert "Deployment/other-hami-scheduler" in made(name="other")
+    assert "Deployment/mine-scheduler" in made("fullnameOverride=mine")
+
+
+def test_a_values_file_of_hami_is_taken_as_it_is():
+    objects = made(values=yaml.safe_load(HAMIS.read_text()))
+    assert container(objects, "Deployment", "kube-scheduler")["image"].endswith(":v1.36.3")
+    service = objects["Service/hami-scheduler"]["spec"]
+    assert [port["nodePort"] for port in service["ports"]] == [31998, 31993]
+    webhook = objects["MutatingWebhookConfiguration/hami-webhook"]["webhooks"][0]
+    assert webhook["failurePolicy"] == "Ignore"
+    assert "ServiceAccount/hami-scheduler" not in objects
+
+
+def test_every_key_of_hami_is_described():
+    def walk(values, schema, path):
+        for key, value in values.items():
+            below = schema["properties"][key]
+            if "description" not in below:
+                walk(value, below, (*path, key))
+
+    walk(yaml.safe_load(HAMIS.read_text()), CHART.schema, ())
+
+
+# --- processes get settings they know
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (),
+        ("scheduler.certManager.enabled=true", "scheduler.leaderElect=false", "legacyMetrics=true"),
+        (
+            "scheduler.kubeScheduler.enabled=false",
+            "scheduler.certManager.enabled=true",
+            "scheduler.extender.clientCASecret=ca",
+        ),
+        ("scheduler.admissionWebhook.customURL.enabled=true", "scheduler.nodeLabelSelector.gpu=on"),
+        ("scheduler.admissionWebhook.enabled=false", "scheduler.filterReturn=all"),
+        ("devicePlugin.mode=adopt", "devicePlugin.adoptBefore=2026-01-01T00:00:00Z"),
+        ("devicePlugin.mode=trust", "devicePlugin.trustSchedulers={a,b}", "devicePlugin.serial=always"),
+    ],
+)
+def test_the_processes_know_their_arguments(settings, monkeypatch):
+    monkeypatch.setenv("NODE_NAME", "n1")
+    objects = made(*settings)
+    word, *arguments = container(objects, "Deployment", "vgpu-scheduler-extender")["args"]
+    assert word == "scheduler"
+    parsed, warnings = SchedulerSettings.from_arguments(arguments)
+    assert not warnings
+    assert parsed.scheduler_name == "hami-scheduler"
+    word, *arguments = container(objects, "DaemonSet", "device-plugin")["args"]
+    assert word == "agent"
+    _, warnings = AgentSettings.from_arguments(arguments)
+    assert not warnings
+
+
+def test_the_device_config_is_one():
+    objects = made("scheduler.overwriteEnv=true", "devicePlugin.disablecorelimit=true", "devices.ascend.enabled=true")
+    config = load_device_config(objects["ConfigMap/hami-scheduler-device"]["data"]["device-config.yaml"])
+    assert config["nvidia"]["resourceCountName"] == "nvidia.com/gpu"
+    assert config["nvidia"]["overwriteEnv"] is True
+    assert config["nvidia"]["disableCoreLimit"] is True
+    assert set(config) == {"nvidia", "cambricon", "vnpus"}
+    own = made(values={"device-config": {"content": "nvidia:\n  deviceSplitCount: 3\n"}})
+    text = own["ConfigMap/hami-scheduler-device"]["data"]["device-config.yaml"]
+    assert load_device_config(text)["nvidia"] == {"deviceSplitCount": 3}
+
+
+# --- resource names
+
+
+def scheduler_config(objects):
+    return yaml.safe_load(objects["ConfigMap/hami-scheduler"]["data"]["config.yaml"])
+
+
+def managed(objects):
+    return scheduler_config(objects)["extenders"][0]["managedResources"]
+
+
+def test_kube_scheduler_is_set_as_the_extender_needs_it():
+    config = scheduler_config(made())
+    assert config["percentageOfNodesToScore"] == 100
+    assert config["podMaxBackoffSeconds"] == 3
+    assert config["leaderElection"] == {
+        "leaderElect": True, "resourceName": "hami-scheduler", "resourceNamespace": "kube-system"
+    }  # fmt: skip
+    extender = config["extenders"][0]
+    assert extender["urlPrefix"] == "http://127.0.0.1:8080"
+    assert extender["nodeCacheCapable"] is True
+    assert {extender[verb] for verb in ("filterVerb", "prioritizeVerb", "bindVerb")} == {"filter", "prioritize", "bind"}
+
+
+def test_only_counts_are_counted_by_kube_scheduler():
+    counted = [resource["name"] for resource in managed(made()) if not resource.get("ignoredByScheduler")]
+    assert counted == ["nvidia.com/gpu", "cambricon.com/vmlu"]
+    names = {resource["name"] for resource in managed(made("devices.mthreads.enabled=true"))}
+    assert {"cambricon.com/mlu.smlu.vmemory", "cambricon.com/mlu.smlu.vcore"} <= names
+    assert {"mthreads.com/vgpu", "mthreads.com/sgpu-memory", "mthreads.com/sgpu-core"} <= names
+
+
+@pytest.mark.parametrize("vendor", ["cambricon", "hygon", "metax", "kunlun", "enflame", "ascend", "iluvatar", "amd"])
+def test_webhook_and_kube_scheduler_name_the_same_resources(vendor):
+    base = ["devices.cambricon.enabled=false"]
+    plain, more = made(*base), made(*base, f"devices.{vendor}.enabled=true")
+    added = {resource["name"] for resource in managed(more)} - {resource["name"] for resource in managed(plain)}
+    assert added
+    for objects, there in ((plain, False), (more, True)):
+        hook = objects["MutatingWebhookConfiguration/hami-webhook"]["webhooks"][0]
+        expression = hook["matchConditions"][0]["expression"]
+        assert all((json.dumps(name) in expression) is there for name in added)
+        assert all(json.dumps(name) in expression for name in NVIDIA)
+    assert vendor in next(
+        a for a in container(more, "Deployment", "vgpu-scheduler-extender")["args"] if "--vendors" in a
+    )
+
+
+def test_names_given_are_names_used():
+    objects = made("resourceName=example.com/card", "resourcePriority=")
+    assert "example.com/card" in {resource["name"] for resource in managed(objects)}
+    assert '"nvidia.com/gpu\\' not in json.dumps(objects["MutatingWebhookConfiguration/hami-webhook"])
+    assert all(resource["name"] for resource in managed(objects))
+
+
+# --- admission
+
+
+def test_the_webhook_fails_closed_and_sees_only_its_own_pods():
+    (hook,) = made()["MutatingWebhookConfiguration/hami-webhook"]["webhooks"]
+    assert hook["failurePolicy"] == "Fail"
+    assert hook["matchConditions"]
+    ignored = {"key": "hami.io/webhook", "operator": "NotIn", "values": ["ignore"]}
+    assert ignored in hook["objectSelector"]["matchExpressions"]
+    assert ignored in hook["namespaceSelector"]["matchExpressions"]
+
+
+@pytest.mark.parametrize("setting", ["scheduler.overwriteEnv=true", "devices.nvidia.gpuCorePolicy=force"])
+def test_what_concerns_other_pods_too_fails_open_for_them(setting):
+    first, second = made(setting)["MutatingWebhookConfiguration/hami-webhook"]["webhooks"]
+    assert (first["failurePolicy"], second["failurePolicy"]) == ("Fail", "Ignore")
+    assert second["matchConditions"][0]["expression"] == f"!({first['matchConditions'][0]['expression']})"
+
+
+def test_selectors_add_up():
+    hook = made(
+        "scheduler.admissionWebhook.whitelistNamespaces={a,b}",
+        "scheduler.admissionWebhook.objectSelector.matchLabels.x=y",
+    )["MutatingWebhookConfiguration/hami-webhook"]["webhooks"][0]
+    names = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["a", "b"]}
+    assert names in hook["namespaceSelector"]["matchExpressions"]
+    assert hook["objectSelector"]["matchLabels"] == {"x": "y"}
+    without = made("scheduler.admissionWebhook.manageNamespaceSelector=false")
+    assert "namespaceSelector" not in without["MutatingWebhookConfiguration/hami-webhook"]["webhooks"][0]
+
+
+def test_without_webhook_nothing_of_it_is_left():
+    objects = made("scheduler.admissionWebhook.enabled=false")
+    assert "MutatingWebhookConfiguration/hami-webhook" not in objects
+    assert [port["name"] for port in objects["Service/hami-scheduler"]["spec"]["ports"]] == ["monitor"]
+    assert "mutatingwebhookconfigurations" not in json.dumps(list(objects.values()))
+
+
+def test_the_policy_lists_the_frameworks_keys_and_lets_the_system_through():
+    objects = made("admissionPolicy.allowedUsers={system:serviceaccount:a:b}", namespace="ns")
+    spec = objects["ValidatingAdmissionPolicy/hami-system-keys"]["spec"]
+    listed = next(v["expression"] for v in spec["variables"] if v["name"] == "listed")
+    assert set(json.loads(listed)) >= keys.SYSTEM_POD_KEYS
+    formed = next(v["expression"] for v in spec["variables"] if v["name"] == "formed")
+    assert json.dumps(keys.ALLOCATED_SUFFIX) in formed
+    assert spec["failurePolicy"] == "Fail"
+    users = [f"system:serviceaccount:{who}" for who in ("ns:hami-scheduler", "ns:hami-device-plugin", "a:b")]
+    assert json.dumps(users, separators=(",", ":")) in spec["matchConditions"][0]["expression"]
+    assert not any("Policy" in key for key in made("admissionPolicy.enabled=false"))
+
+
+# --- what runs
+
+
+def test_nothing_runs_with_more_than_it_needs():
+    objects = made("scheduler.certManager.enabled=true")
+    pod = objects["Deployment/hami-scheduler"]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    agent = container(objects, "DaemonSet", "device-plugin")
+    for each in (*pod["containers"], agent):
+        assert each["securityContext"]["readOnlyRootFilesystem"] is True
+        assert each["securityContext"]["allowPrivilegeEscalation"] is False
+        assert each["securityContext"]["capabilities"]["drop"] == ["ALL"]
+    assert "privileged" not in agent["securityContext"]
+    assert not any("MIG" in variable["name"] for variable in agent["env"])
+    granted = made("devicePlugin.securityContext.privileged=true")
+    assert any("MIG" in variable["name"] for variable in container(granted, "DaemonSet", "device-plugin")["env"])
+
+
+def test_mounts_have_their_volumes_and_each_only_one():
+    variants = [(), ("devicePlugin.nvidiaDriverRoot=/run/nvidia/driver", "devicePlugin.gpuOperatorToolkitReady.enabled=true"),
+                ("scheduler.kubeScheduler.enabled=false", "scheduler.extender.clientCASecret=x", "scheduler.certManager.enabled=true")]  # fmt: skip
+    for settings in variants:
+        for key, each in made(*settings).items():
+            if key.split("/")[0] not in {"Deployment", "DaemonSet"}:
+                continue
+            pod = each["spec"]["template"]["spec"]
+            volumes = [volume["name"] for volume in pod["volumes"]]
+            containers = [*pod["containers"], *pod.get("initContainers", ())]
+            used = {mount["name"] for one in containers for mount in one.get("volumeMounts", ())}
+            assert sorted(used) == sorted(volumes)
+
+
+def test_followers_answer_too_but_without_kube_scheduler_only_the_leader_is_asked():
+    role = keys.SCHEDULER_ROLE_LABEL
+    assert role not in made()["Service/hami-scheduler"]["spec"]["selector"]
+    alone = made("scheduler.kubeScheduler.enabled=false")
+    assert alone["Service/hami-scheduler-extender"]["spec"]["selector"][role] == keys.ROLE_LEADER
+    assert "ConfigMap/hami-scheduler" not in alone
+    arguments = container(alone, "Deployment", "vgpu-scheduler-extender")["args"]
+    assert "--lease=own" in arguments
+    assert all(
+        c["name"] != "kube-scheduler"
+        for c in alone["Deployment/hami-scheduler"]["spec"]["template"]["spec"]["containers"]
+    )
+
+
+def test_replicas_need_an_election():
+    several = made("scheduler.replicas=3")
+    assert several["Deployment/hami-scheduler"]["spec"]["replicas"] == 3
+    assert several["PodDisruptionBudget/hami-scheduler"]["spec"]["maxUnavailable"] == 1
+    one = made("scheduler.replicas=3", "scheduler.leaderElect=false")
+    assert one["Deployment/hami-scheduler"]["spec"]["replicas"] == 1
+    assert one["Deployment/hami-scheduler"]["spec"]["strategy"]["type"] == "Recreate"
+    assert "PodDisruptionBudget/hami-scheduler" not in one
+    assert "leases" not in json.dumps(one["Role/hami-scheduler"])
+
+
+def test_a_change_of_configuration_starts_new_pods():
+    def sums(*settings):
+        pods = [
+            o["spec"]["template"] for k, o in made(*settings).items() if k.startswith(("Deployment/", "DaemonSet/"))
+        ]
+        return [{k: v for k, v in p["metadata"]["annotations"].items() if k.startswith("checksum/")} for p in pods]
+
+    agent, scheduler = sums()
+    for settings in (("resourceName=a.b/c",), ("devicePlugin.deviceSplitCount=3",)):
+        other_agent, other_scheduler = sums(*settings)
+        assert other_agent != agent
+        assert other_scheduler != scheduler
+
+
+def test_secrets_to_pull_with_are_named_once():
+    objects = made(values={
+        "global": {"imagePullSecrets": ["a", {"name": "b"}]},
+        "devicePlugin": {"image": {"pullSecrets": ["b", "c"]}},
+    })  # fmt: skip
+    pod = objects["DaemonSet/hami-device-plugin"]["spec"]["template"]["spec"]
+    assert pod["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}, {"name": "c"}]
+
+
+def test_images():
+    def images(*settings):
+        return [
+            container(made(*settings), "Deployment", name)["image"]
+            for name in ("kube-scheduler", "vgpu-scheduler-extender")
+        ]
+
+    version = CHART.meta["appVersion"]
+    assert images() == ["registry.k8s.io/kube-scheduler:v1.36.3", f"hami/scheduler:{version}"]
+    assert images("global.imageRegistry=localhost", "global.imageTag=dev") == [
+        "localhost/kube-scheduler:v1.36.3", "localhost/hami/scheduler:dev"
+    ]  # fmt: skip
+    assert made("scheduler.kubeScheduler.image.tag=v1", kube_version="")
+    assert container(made(kube_version="v1.34.1+k3s1"), "Deployment", "kube-scheduler")["image"].endswith(":v1.34.1")
+
+
+def test_kube_schedulers_version_is_not_guessed():
+    with pytest.raises(ConfigError, match="--kube-version"):
+        made(kube_version="")
+
+
+# --- rights
+
+GRANTED = {
+    "ClusterRole/hami-scheduler": {
+        "pods": "get list watch patch", "pods/binding": "create", "nodes": "list watch", "resourcequotas": "list watch",
+        "events": "create patch", "mutatingwebhookconfigurations:hami-webhook": "get patch",
+    },
+    "Role/hami-scheduler": {
+        "leases": "create", "leases:hami-scheduler": "get list watch update", "secrets": "create",
+        "secrets:hami-scheduler-tls": "get patch", "secrets:hami-scheduler-signing": "get patch",
+        "configmaps": "create", "configmaps:hami-signing-keys": "get patch",
+    },
+    "ClusterRole/hami-device-plugin": {
+        "pods": "list watch patch delete", "nodes": "list watch patch", "events": "create patch",
+    },
+    "Role/hami-device-plugin": {"leases": "get create patch"},
+}  # fmt: skip
+
+
+def test_roles_grant_what_is_used_and_nothing_else():
+    objects = made("devices.cambricon.enabled=false")
+    found = {}
+    for key in GRANTED:
+        rights = found[key] = {}
+        for rule in objects[key]["rules"]:
+            named = [f":{name}" for name in rule.get("resourceNames", ())] or [""]
+            for resource, name in itertools.product(rule["resources"], named):
+                rights[resource + name] = " ".join(rule["verbs"])
+    assert found == GRANTED
+    assert "*" not in json.dumps([objects[key]["rules"] for key in GRANTED])
+
+
+def test_node_locks_need_more_rights_only_where_there_are_any():
+    rules = made()["ClusterRole/hami-scheduler"]["rules"]
+    assert ["get", "list", "watch", "patch"] in [rule["verbs"] for rule in rules if rule["resources"] == ["nodes"]]
+
+
+def test_with_cert_manager_the_scheduler_writes_no_certificate():
+    objects = made("scheduler.certManager.enabled=true")
+    rights = json.dumps([objects["ClusterRole/hami-scheduler"], objects["Role/hami-scheduler"]])
+    assert "scheduler-tls" not in rights
+    assert "mutatingwebhook" not in rights
+    certificate = objects["Certificate/hami-scheduler"]["spec"]
+    assert "hami-scheduler.kube-system.svc" in certificate["dnsNames"]
+
+
+# --- what is optional
+
+
+def test_monitors_where_their_kind_exists():
+    assert not any("ServiceMonitor" in key for key in made("prometheus.enabled=true"))
+    served = made("prometheus.enabled=true", api_versions=["monitoring.coreos.com/v1/ServiceMonitor"])
+    for key in ("hami-scheduler", "hami-device-plugin"):
+        monitor = served[f"ServiceMonitor/{key}"]["spec"]
+        service = served["Service/" + {"hami-device-plugin": "hami-device-plugin-monitor"}.get(key, key)]
+        assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert monitor["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
+
+
+def test_dashboards_and_the_rest():
+    objects = made(
+        "grafana.dashboards.enabled=true", "networkPolicy.enabled=true", "devicePlugin.runtimeClassName=nvidia",
+        "devicePlugin.createRuntimeClass=true",
+    )  # fmt: skip
+    dashboards = objects["ConfigMap/hami-dashboards"]
+    assert dashboards["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert all(json.loads(text)["panels"] for text in dashboards["data"].values())
+    assert set(dashboards["data"]) == {"hami-cluster.json", "hami-containers.json"}
+    assert objects["RuntimeClass/nvidia"]["handler"] == "nvidia"
+    ports = [p["port"] for r in objects["NetworkPolicy/hami-scheduler"]["spec"]["ingress"] for p in r["ports"]]
+    assert ports == [8443, 9395]
+
+
+def test_bad_names_are_refused():
+    for wrong in ({"name": "A_b"}, {"namespace": "a.b"}, {"kube_version": "new"}):
+        with pytest.raises(ConfigError):
+            made(**wrong)
