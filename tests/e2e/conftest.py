@@ -24,6 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kubernetes", default="1.36", metavar="MINOR", help="version of the bed (default 1.36)")
     group.addoption("--containerd", default="2", metavar="LINE", help="2 or 1.7 (default 2)")
     group.addoption("--smoke", action="store_true", help="the short form alone")
+    group.addoption("--bed", metavar="DIR", type=Path, help="a bed that is up, with the chart installed, to run on")
     group.addoption("--if-possible", action="store_true", help="skip, with the reason, where no bed can run")
 
 
@@ -84,10 +85,14 @@ def _work(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def system(tools: Tools, session_work: Path) -> Iterator[System]:
+def system(request: pytest.FixtureRequest, session_work: Path) -> Iterator[System]:
     """Two nodes of two A100 each with our chart installed; shared, so tests leave no pods behind."""
     from tests.e2e.system import System
 
+    if bed := request.config.getoption("--bed"):
+        yield System.attach(bed)
+        return
+    tools: Tools = request.getfixturevalue("tools")
     with System(session_work, tools) as running:
         yield running
 

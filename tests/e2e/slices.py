@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hami_interpose import limits as limits_file
 
 from hami_core.agent.proto import deviceplugin_pb2
+from hami_core.wire.quantity import parse_quantity
 
 if TYPE_CHECKING:
     from tests.e2e.bed.bed import Bed
@@ -34,6 +35,11 @@ def booked(pod: dict[str, Any]) -> dict[str, list[tuple[str, int]]]:
         pieces = [piece.split(",") for piece in entry.split(":") if piece]
         found[name] = [(uuid, int(memory)) for uuid, _, memory, _ in pieces]
     return found
+
+
+def amount(quantity: object) -> int | None:
+    """A quantity as a number: the API server writes 10000 as 10k."""
+    return None if quantity is None else int(parse_quantity(str(quantity)))
 
 
 def checkpoint(bed: Bed, node: str) -> dict[tuple[str, str], tuple[list[str], list[str]]]:
@@ -70,12 +76,12 @@ def problems(bed: Bed, pod: dict[str, Any], *, seen: bool = True) -> list[str]:
     for container in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]:
         where = f"{name}/{container['name']}"
         asked = container.get("resources", {}).get("limits", {})
-        count, memory = int(asked.get(RESOURCE, 0)), asked.get("nvidia.com/gpumem")
+        count, memory = int(asked.get(RESOURCE, 0)), amount(asked.get("nvidia.com/gpumem"))
         mine = sorted(booked(pod).get(container["name"], []))
         if not count:
             found += [f"{where}: asked for nothing, booked {mine}"] if mine else []
             continue
-        if len(mine) != count or (memory is not None and {m for _, m in mine} != {int(memory)}):
+        if len(mine) != count or (memory is not None and {m for _, m in mine} != {memory}):
             found.append(f"{where}: asked {count} x {memory}, booked {mine}")
         slots, names = entries.get((uid, container["name"]), ([], []))
         if len(slots) != count or len(names) != 1:
@@ -127,7 +133,7 @@ def _oci(spec: dict[str, Any], mine: list[tuple[str, int]], by_path: dict[str, s
 def _seen(bed: Bed, pod: dict[str, Any], container: str, mine: list[tuple[str, int]]) -> list[str]:
     """What its own program printed."""
     path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}/log?container={container}"
-    lines = [line for line in bed.text("GET", path).splitlines() if line.startswith("{")]
+    lines = [line for line in bed.call("GET", path).splitlines() if line.startswith("{")]
     if not lines:
         return ["its program has printed nothing yet"]
     got = sorted((device["uuid"], device["total_bytes"] // MIB) for device in json.loads(lines[-1])["devices"])

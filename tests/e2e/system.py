@@ -47,6 +47,16 @@ class System:
         self.gpu_nodes = [node.name for node in nodes if node.gpus]
         self.chart = chart
 
+    @classmethod
+    def attach(cls, work: Path) -> Self:
+        """The system of a bed that is up already, chart and all; for tries by hand."""
+        system = cls.__new__(cls)
+        system.bed = Bed.open(work)
+        system.work, system.tools, system.chart = work, system.bed.tools, {}
+        listing = system.bed.call("GET", "/api/v1/nodes?labelSelector=gpu")["items"]
+        system.gpu_nodes = [node["metadata"]["name"] for node in listing]
+        return system
+
     def __enter__(self) -> Self:
         self.bed.up()
         try:
@@ -136,7 +146,7 @@ class System:
 
     def log(self, name: str, container: str = "main") -> str:
         """What a container printed."""
-        return self.bed.text("GET", f"{PODS}/{name}/log?container={container}")
+        return str(self.bed.call("GET", f"{PODS}/{name}/log?container={container}"))
 
     def delete(self, *names: str, timeout: float = 60) -> None:
         """Delete pods at once and wait until they are gone."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.bed.bed import ApiRefused
+from tests.e2e.bed.errors import ApiRefused
 from tests.e2e.pods import FILL, LOOK, MUSL, STATIC, STAY, container, pod, sidecar
 from tests.e2e.slices import LIMITS_MOUNT, booked
 

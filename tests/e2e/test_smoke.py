@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.e2e.bed.errors import ApiRefused
 from tests.e2e.pods import FILL, container, pod, sidecar
 
 if TYPE_CHECKING:
@@ -73,7 +74,5 @@ def test_a_whole_card_has_no_interposer(clean: System) -> None:
 
 
 def test_an_amount_that_is_none_is_refused_by_name(clean: System) -> None:
-    from tests.e2e.bed.bed import ApiRefused
-
     with pytest.raises(ApiRefused, match=r"nvidia.com/gpumem"):
         clean.submit(pod("mallory", container(memory=-1)))
