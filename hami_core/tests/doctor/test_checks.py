@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from hami_core.doctor.examine import CHECKS
 from hami_core.doctor.facts import Lookup, Seen
+from hami_core.doctor.on_node.checks import CHECKS as ON_NODE
 from hami_core.tests.doctor import sound
 from hami_core.tests.doctor.conftest import facts_of, look, said, words
 from hami_core.tests.doctor.spoil import add, other_webhook, pending, quota
@@ -93,3 +97,9 @@ def test_facts_never_hold_a_private_key(cluster):
         for key, value in cluster[name]["data"].items():
             if key.endswith(".key"):
                 assert value not in shown
+
+
+def test_the_documentation_lists_every_check():
+    page = (Path(__file__).parents[3] / "docs/reference/doctor.md").read_text()
+    listed = set(re.findall(r"^\| `([a-z-]+\.[a-z-]+)` \|", page, re.MULTILINE))
+    assert listed == {check.name for check in CHECKS} | {name for name, _ in ON_NODE} | {"doctor.vendors"}
