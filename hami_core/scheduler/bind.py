@@ -128,6 +128,7 @@ class Bind:
         await asyncio.gather(*self._settling, return_exceptions=True)
 
     async def _bind(self, args: BindingArgs) -> None:
+        self._keyring.signing()  # without a key there is no need to look further
         permit = await self._gate.permit()
         pod = await self._read(args)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ from hami_core.kube.objects import Container, Node, Pod, PodSpec, ResourceQuota
 from hami_core.kube.port import NODES, PODS, RESOURCE_QUOTAS
 from hami_core.scheduler import pods
 from hami_core.scheduler.keyring import Keyring
+from hami_core.scheduler.verification import Verification
 from hami_core.wire import keys
 from hami_core.wire.signature import epoch_of, signer_of, statement_of, verify
 
@@ -61,6 +63,7 @@ class Cluster:
         self.sync_wait_s = sync_wait_s
         self.families = loaded.families
         self.inventory = Inventory(loaded.rules(), defaults)
+        self._keyring = keyring or Keyring()
         selector = ",".join(f"{key}={value}" for key, value in (node_labels or {}).items())
         self.nodes = Informer(api, NODES, label_selector=selector)
         self.pods = Informer(api, PODS, trim=self._trim)
@@ -70,9 +73,12 @@ class Cluster:
             self.pods,
             self.quotas,
         )
+        self.verification = Verification(self._keyring, self.families, self.pods.store.get, self._in_doubt)
+        self._keyring.on_change(self._verify_again)
+        self.doubted: Callable[[Pod, str], None] = lambda _pod, _problem: None
+        """Called for each live pod whose allocation has a signature that is not ours, with what is wrong."""
         self.drift = 0
         self.closed_nodes: dict[str, frozenset[str]] = {}
-        self._keyring = keyring or Keyring()
         self._clock = clock
         self._devices: dict[str, dict[str, tuple[Device, ...]]] = {}
         self._facts: dict[str, NodeFacts] = {}
@@ -96,12 +102,14 @@ class Cluster:
     async def catch_up(self) -> int:
         """See every pod bound before now; returns the highest epoch any of them was signed with, -1: none."""
         await self.synced()
+        await self._keyring.ready.wait()  # whose epochs count is known with the keys
         await self.pods.refresh()
         return self._epoch
 
     async def read_up(self) -> int:
         """The same for a replica that led from its start: its first list was made while it did."""
         await self.synced()
+        await self._keyring.ready.wait()
         return self._epoch
 
     async def watch_drift(self, every_s: float = DRIFT_CHECK_S) -> None:
@@ -201,13 +209,15 @@ class Cluster:
             if old is not None:
                 self.inventory.release_hold(old.uid)
                 self.inventory.remove_pod(old.uid)
+                self.verification.forget(old.uid)
             return
         if pod.is_terminal:
             self.inventory.remove_pod(pod.uid)
+            self.verification.forget(pod.uid)
             return
         if old is not None and _was_refused_since(old, pod):
             self.inventory.release_hold(pod.uid)
-        if self._allocated.isdisjoint(pod.metadata.annotations):
+        if self._is_foreign(pod):
             return
         try:
             booking = pods.booking_of(pod, self.families)
@@ -216,6 +226,7 @@ class Cluster:
             return
         if booking is None:
             return
+        self.verification.see(old, pod)
         known = self.inventory.booking(pod.uid)
         if known is not None and known.allocation != booking.allocation and self._is_altered(old, pod, known):
             # What was bound stays booked: the agent goes by the signature too.
@@ -253,11 +264,22 @@ class Cluster:
         claimed = epoch_of(text)
         if claimed <= self._epoch:
             return
-        try:
+        with contextlib.suppress(WireError):  # told by `verification`
             statement = statement_of(pod.uid, pod.metadata.annotations, self.families.values())
             self._epoch = max(self._epoch, verify(self._keyring.public, text, statement))
-        except WireError as error:
-            log.warning("a pod's allocation is not signed by us", pod=pod.key, error=str(error))
+
+    def _verify_again(self) -> None:
+        """Other keys count than before."""
+        live = [pod for pod in self.pods.store.values() if _is_live(pod) and not self._is_foreign(pod)]
+        for pod in live:
+            self._see_epoch(pod)
+        self.verification.see_all(live)
+
+    def _is_foreign(self, pod: Pod) -> bool:
+        return self._allocated.isdisjoint(pod.metadata.annotations)
+
+    def _in_doubt(self, pod: Pod, problem: str) -> None:
+        self.doubted(pod, problem)
 
     # --- quotas
 

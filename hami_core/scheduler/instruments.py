@@ -13,12 +13,15 @@ from hami_core.http.serve import Request, Response, text
 from hami_core.observe import metrics as tables
 from hami_core.observe.trace import span
 from hami_core.scheduler import state
+from hami_core.scheduler.verification import Doubt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hami_core.http.serve import Handler
     from hami_core.scheduler.cluster import Cluster
+    from hami_core.scheduler.credentials.keeper import Credentials, Keeper
+    from hami_core.scheduler.keyring import Keyring
     from hami_core.scheduler.leadership import BindGate
 
 
@@ -56,6 +59,15 @@ class Instruments:
 
         return timed
 
+    def watch_credentials(self, credentials: Credentials, keyring: Keyring) -> None:
+        """Show what this process keeps itself."""
+        gauge = self._metrics.gauge
+        gauge("hami_scheduler_certificate_expiry_timestamp_seconds").set_function(lambda: credentials.expires_at)
+        gauge("hami_scheduler_signing_keys").set_function(lambda: float(len(keyring.public)))
+        for keeper in credentials.keepers:
+            error = partial(_is_failing, keeper)
+            gauge("hami_scheduler_credential_error").labels(credential=keeper.name).set_function(error)
+
     def _gauges(self, cluster: Cluster, gate: BindGate) -> None:
         gauge, inventory = self._metrics.gauge, cluster.inventory
         gauge("hami_scheduler_leader").set_function(lambda: float(gate.is_leader))
@@ -63,6 +75,10 @@ class Instruments:
         gauge("hami_scheduler_holds").set_function(lambda: float(sum(1 for _ in inventory.holds())))
         gauge("hami_scheduler_bookings").set_function(lambda: float(sum(1 for _ in inventory.bookings())))
         gauge("hami_scheduler_closed_nodes").set_function(lambda: float(len(cluster.closed_nodes)))
+        doubts = cluster.verification.doubts
+        for doubt in Doubt:
+            count = partial(_count, doubts, doubt)
+            gauge("hami_scheduler_allocations_in_doubt").labels(reason=doubt.value).set_function(count)
         gauge("hami_cache_drift").set_function(lambda: float(cluster.drift))
         for informer in cluster.informers:
             name, store, synced = informer.resource.plural, informer.store, informer.synced
@@ -70,8 +86,16 @@ class Instruments:
             gauge("hami_informer_synced").labels(resource=name).set_function(partial(_is_set, synced))
 
 
+def _is_failing(keeper: Keeper) -> float:
+    return float(bool(keeper.error))
+
+
 def _size(store: Mapping[str, object]) -> float:
     return float(len(store))
+
+
+def _count(doubts: Mapping[str, Doubt], kind: Doubt) -> float:
+    return float(sum(1 for doubt in doubts.values() if doubt is kind))
 
 
 def _is_set(event: asyncio.Event) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from hami_core.scheduler.errors import BindRefusedError
@@ -28,6 +29,10 @@ class Keyring:
         self._awaited = awaited
         own = (signing.public_key(),) if signing else ()
         self.public: tuple[PublicKey, ...] = (*own, *public)
+        self.ready = asyncio.Event()
+        """Set once no key is to come any more before allocations can be signed and verified."""
+        if not awaited:
+            self.ready.set()
         self._changed: list[Callable[[], None]] = []
 
     def signing(self) -> PrivateKey | None:
@@ -53,6 +58,7 @@ class Keyring:
         """From now on sign with this key and accept these."""
         before = {key.public_bytes_raw() for key in self.public}
         self._signing, self.public = signing, tuple(public)
+        self.ready.set()
         if before != {key.public_bytes_raw() for key in self.public}:
             for changed in self._changed:
                 changed()

@@ -65,6 +65,11 @@ class Notes:
         """The pod was not bound."""
         self._recorder.record(reference("Pod", pod), "Warning", "BindingFailed", problem)
 
+    def in_doubt(self, pod: Pod, problem: str) -> None:
+        """A live pod's allocation has a signature that is not ours."""
+        message = f"its allocation is counted, but not signed by this scheduler: annotation {problem}"
+        self._recorder.record(reference("Pod", pod), "Warning", "AllocationInDoubt", message)
+
 
 def by_word(by_reason: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Reason word → the nodes it occurs on; node-level texts count as words too."""

@@ -93,6 +93,7 @@ class Scheduler:
         self.gate = BindGate(self.leadership, self.cluster.catch_up if lead else self.cluster.read_up, clock=clock)
         self.recorder = EventRecorder(api, options.scheduler_name, instance=options.instance)
         notes = Notes(self.recorder, self.cluster)
+        self.cluster.doubted = notes.in_doubt
         self.filter = Filter(
             self.cluster, notes, limit=options.filter_return, hold_s=(options.hold_s, options.long_hold_s)
         )
@@ -130,6 +131,7 @@ class Scheduler:
             serve=self._serve_webhook,
             clock=clock,
         )
+        self.instruments.watch_credentials(self.credentials, self.keyring)
         for keeper in self.credentials.keepers:
             self.health.ready(keeper.name, keeper.check)
         self.health.ready("cluster", lambda: "" if self.cluster.is_synced else "not read yet")
@@ -156,6 +158,7 @@ class Scheduler:
             self._spawn(f"informer-{informer.resource.plural}", informer.run())
         self._spawn("leadership", self.leadership.run())
         self._spawn("events", self.recorder.run())
+        self._spawn("verification", self.cluster.verification.run())
         self._spawn("drift", self.cluster.watch_drift(self.options.drift_s))
         self._spawn("first-sync", self._after_sync())
         self._spawn("server-version", self._learn_version())

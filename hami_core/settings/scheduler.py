@@ -322,6 +322,8 @@ class SchedulerSettings(Settings):
                 raise ValueError("--tls-secret needs to know whom the certificate is for; give --webhook-service")
         if bool(self.signing_secret) != bool(self.signing_keys_configmap):
             raise ValueError("--signing-secret and --signing-keys-configmap belong together; give both or neither")
+        if self.signing_secret and self.signing_key_delay > self.signing_key_lifetime / 2:
+            raise ValueError("--signing-key-delay is more than half of --signing-key-lifetime: no key would be done")
         if self.signing_secret and self.signing_key is not None:
             raise ValueError("--signing-secret and --signing-key are two ways of one thing; give one")
         return self

@@ -133,3 +133,9 @@ class Credentials:
         if signing is not None:
             self.signing = SigningKeys(store, signing, keyring, in_use, now=now, monotonic=clock)
             self.keepers.append(Keeper("signing-keys", self.signing))
+
+    @property
+    def expires_at(self) -> float:
+        """Unix time at which the webhook's certificate runs out; 0: none is served, or others issue it."""
+        pair = self.certificate.served if self.certificate else None
+        return pair.expires.timestamp() if pair else 0.0

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hami_core.wire.signature import PrivateKey, PublicKey
 
 SKEW: Final = timedelta(hours=1)
-"""How far the clocks of two replicas may be apart; never more than half a key's life."""
+"""How far the clocks of two replicas may be apart; never more than a quarter of a key's life."""
 _ENTRY: Final = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{16})\.(key|pub)", re.ASCII)
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 
@@ -48,7 +48,7 @@ class Times:
     @property
     def skew(self) -> timedelta:
         """How far clocks may be apart."""
-        return min(SKEW, self.lifetime / 2)
+        return min(SKEW, self.lifetime / 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +136,16 @@ def advance(ring: Ring, times: Times, now: datetime, *, in_use: Collection[str] 
     if not private:
         return add_key(ring, now)
     newest = private[-1]
-    settled = newest.made + times.delay + times.skew <= now
+    if newest.id != signs:
+        return ring  # the next key's turn has not come, not even here
     keys = list(ring.keys)
-    if settled:  # by now every replica signs with the newest
+    settled = newest.made + times.delay + times.skew
+    if settled <= now:  # by now every replica signs with the newest
         keys = [replace(key, private=None) if key.id != newest.id else key for key in keys]
-    if settled and in_use is not None and newest.made + times.delay + 2 * times.skew <= now:
+    if settled + times.skew <= now and in_use is not None:
         keys = [key for key in keys if key.id == newest.id or key.id in in_use]
-    due = newest.id == signs and newest.made + times.lifetime <= now
     advanced = replace(ring, keys=tuple(keys))
-    return add_key(advanced, now) if due else advanced
+    return add_key(advanced, now) if newest.made + times.lifetime <= now else advanced
 
 
 def add_key(ring: Ring, now: datetime) -> Ring:

@@ -122,3 +122,208 @@ async def test_from_nothing_to_an_admitted_bound_and_verifiable_pod(tmp_path, be
         assert load_public_keys(published[name].encode(), where=name)
         assert await hami.end() == 0
         assert not [line for line in hami.log if line["level"] == "error" and "there is none" not in line["error"]]
+
+
+async def until(condition, seconds: float = 30.0):
+    """Wait for what an awaited condition answers truthfully."""
+    async with asyncio.timeout(seconds):
+        while not (found := await condition()):
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def create(api: Api, manifest):
+    manifest["metadata"].pop("uid", None)
+    return await api.call("POST", "api/v1/namespaces/default/pods", manifest)
+
+
+async def bind(api: Api, address: str, name: str, node_name: str = "n1") -> str:
+    """Bind as kube-scheduler does, until it is; returns the signature."""
+    found = await api.call("GET", f"api/v1/namespaces/default/pods/{name}")
+    body = {"PodName": name, "PodNamespace": "default", "PodUID": found["metadata"]["uid"], "Node": node_name}
+
+    errors = [""]
+
+    async def bound():
+        async with api.session.post(f"http://{address}/bind", json=body) as response:
+            errors.append((await response.json())["Error"])
+            return not errors[-1]
+
+    try:
+        await until(bound)
+    except TimeoutError:
+        raise AssertionError(errors[-1]) from None
+    found = await api.call("GET", f"api/v1/namespaces/default/pods/{name}")
+    return found["metadata"]["annotations"][keys.SIGNATURE]
+
+
+SHORT = (
+    "--certificate-lifetime=12s",
+    "--signing-key-lifetime=4s",
+    "--signing-key-delay=1s",
+)
+
+
+async def test_two_replicas_rotate_under_load_and_nobody_notices(tmp_path, bed, free_port):
+    api = bed.api
+    await api.call("POST", ADMISSION, webhook_configuration(url=f"https://127.0.0.1:{free_port}/webhook"))
+    await api.call("POST", "api/v1/nodes", node("n1", cards=2))
+    bundles, certificates, signers = set(), set(), []
+    async with (
+        hami_scheduler(tmp_path, *flags(bed, free_port, *SHORT), signing_key=False) as one,
+        hami_scheduler(tmp_path, *flags(bed, 0, *SHORT), signing_key=False) as two,
+    ):
+        await asyncio.gather(one.listening(), two.listening())
+        await asyncio.gather(*(ready(api.session, hami.addresses[0]) for hami in (one, two)))
+        secret = await api.secret("hami-signing")
+        assert len(secret["data"]) == 1, "both were first, one key was made"
+        await create(api, pod("keeps", mem=100))
+        kept = signer_of(await bind(api, one.addresses[0], "keeps"))
+        number = 0
+        while len(certificates) < 3 or len(set(signers)) < 4:
+            number += 1
+            assert number < 1000
+            name = f"p{number}"
+            await create(api, pod(name, mem=100))  # refused if the API server did not trust the webhook
+            bundle = await api.bundle()
+            bundles.add(bundle)
+            trust = ssl.create_default_context(cadata=bundle.decode())
+            _, writer = await asyncio.open_connection("127.0.0.1", free_port, ssl=trust)
+            certificates.add(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+            writer.close()
+            hami = (one, two)[number % 2]
+            signers.append(signer_of(await bind(api, hami.addresses[0], name)))
+            published = (await api.config_map("hami-signing-keys"))["data"]
+            assert {kept, signers[-1]} <= {entry.rpartition("-")[2][:16] for entry in published}
+            await api.call("DELETE", f"api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
+            await asyncio.sleep(0.2)
+        assert any(bundle.count(b"BEGIN") == 2 for bundle in bundles), "old and new authority together"
+        secret = (await api.secret("hami-signing"))["data"]
+        assert [entry for entry in secret if kept in entry and entry.endswith(".pub")], "the private half is gone"
+        await api.call("DELETE", "api/v1/namespaces/default/pods/keeps", {"gracePeriodSeconds": 0})
+
+        async def dropped():
+            return not any(kept in entry for entry in (await api.config_map("hami-signing-keys"))["data"])
+
+        await until(dropped)
+        for hami in (one, two):
+            assert await hami.end() == 0
+            assert not [line for line in hami.log if line["level"] == "error"]
+
+
+async def test_killed_between_any_two_writes_the_next_replica_goes_on(tmp_path, bed, free_port):
+    """Each write in turn is the last before the process is killed."""
+    api = bed.api
+    await api.call("POST", ADMISSION, webhook_configuration())
+    for writes in (
+        (("create", "secrets"),),
+        (("create", "configmaps"), ("patch", "mutatingwebhookconfigurations")),
+    ):
+        for verb, resource in writes:
+            await bed.fault("commit_then_timeout", verb=verb, resource=resource, seconds=60)
+        async with hami_scheduler(tmp_path, *flags(bed, free_port), signing_key=False) as hami:
+            await hami.listening()
+
+            async def hit():
+                return all(fault["hits"] for fault in await bed.faults())
+
+            await until(hit)
+            await hami.end(9)
+        await bed.clear_faults()
+    async with hami_scheduler(tmp_path, *flags(bed, free_port), signing_key=False) as hami:
+        await hami.listening()
+        await ready(api.session, hami.addresses[0])
+        assert len((await api.secret("hami-signing"))["data"]) == 1
+        assert len((await api.config_map("hami-signing-keys"))["data"]) == 1
+        assert (await api.bundle()).count(b"BEGIN") == 1
+
+
+async def test_restarted_it_goes_on_with_what_there_is(tmp_path, bed, free_port):
+    api = bed.api
+    await api.call("POST", ADMISSION, webhook_configuration())
+    kept = []
+    for _ in range(2):
+        async with hami_scheduler(tmp_path, *flags(bed, free_port), signing_key=False) as hami:
+            await hami.listening()
+            await ready(api.session, hami.addresses[0])
+            kept.append(
+                [
+                    (await api.secret("hami-signing"))["data"],
+                    (await api.secret("hami-webhook-tls"))["data"],
+                    (await api.config_map("hami-signing-keys"))["data"],
+                    await api.bundle(),
+                ]
+            )
+    assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize(
+    ("plural", "name", "data"),
+    [
+        ("secrets", "hami-webhook-tls", {"tls.crt": "eA==", "tls.key": "eA=="}),
+        ("secrets", "hami-signing", {"password": "eA=="}),
+        ("configmaps", "hami-signing-keys", {"settings.yaml": "a: b"}),
+    ],
+)
+async def test_what_is_not_ours_is_named_and_left_alone(tmp_path, bed, free_port, plural, name, data):
+    api = bed.api
+    await api.call("POST", ADMISSION, webhook_configuration())
+    await api.call("POST", f"api/v1/namespaces/hami/{plural}", {"metadata": {"name": name}, "data": data})
+    async with hami_scheduler(tmp_path, *flags(bed, free_port), signing_key=False) as hami:
+        await hami.listening()
+
+        async def named():
+            async with api.session.get(f"http://{hami.addresses[0]}/readyz") as response:
+                text = await response.text()
+            return f"{name}: is not ours: it holds {', '.join(data)} and has no label hami.io/credentials" in text
+
+        await until(named)
+        assert (await api.call("GET", f"api/v1/namespaces/hami/{plural}/{name}"))["data"] == data
+        # An empty one is taken over.
+        await api.call("PATCH", f"api/v1/namespaces/hami/{plural}/{name}", {"data": dict.fromkeys(data)}, patch="merge")
+        await ready(api.session, hami.addresses[0])
+
+
+async def test_damage_and_loss_are_mended_and_agents_keep_what_pods_are_signed_with(tmp_path, bed, free_port):
+    api = bed.api
+    await api.call("POST", ADMISSION, webhook_configuration(url=f"https://127.0.0.1:{free_port}/webhook"))
+    await api.call("POST", "api/v1/nodes", node("n1", cards=1))
+    pace = "--signing-key-delay=4s"  # it looks every second
+    async with hami_scheduler(tmp_path, *flags(bed, free_port, pace), signing_key=False) as hami:
+        await hami.listening()
+        await ready(api.session, hami.addresses[0])
+        await create(api, pod("a", mem=100))
+        first = signer_of(await bind(api, hami.addresses[0], "a"))
+        # The Secret is deleted: a new key, and the public half of the old one goes on to count.
+        await api.call("DELETE", "api/v1/namespaces/hami/secrets/hami-signing")
+
+        async def mended():
+            found = await api.secret("hami-signing")
+            names = sorted((found.get("data") or {}).items())
+            return len(names) == 2 and [name for name, _ in names]
+
+        entries = await until(mended)
+        assert any(first in entry and entry.endswith(".pub") for entry in entries)
+        published = (await api.config_map("hami-signing-keys"))["data"]
+        assert any(first in entry for entry in published)
+        # The new private key is damaged: it is left as it is and told, and another one is made beside it.
+        (fresh,) = (entry for entry in entries if entry.endswith(".key"))
+        patch = {"data": {fresh: base64.b64encode(b"garbage").decode()}}
+        await api.call("PATCH", "api/v1/namespaces/hami/secrets/hami-signing", patch, patch="merge")
+
+        async def another():
+            found = (await api.secret("hami-signing"))["data"]
+            return len(found) == 3 and found
+
+        found = await until(another)
+        assert base64.b64decode(found[fresh]) == b"garbage"
+        await create(api, pod("b", mem=100))
+        assert signer_of(await bind(api, hami.addresses[0], "b")) not in fresh
+        # The certificate is damaged: made anew.
+        patch = {"data": {"tls.crt": base64.b64encode(b"garbage").decode()}}
+        await api.call("PATCH", "api/v1/namespaces/hami/secrets/hami-webhook-tls", patch, patch="merge")
+        # Readiness does not depend on it: what is loaded is good.
+        await ready(api.session, hami.addresses[0])
+        assert await hami.end() == 0
+        told = [line for line in hami.log if line["level"] == "error"]
+        assert [line for line in told if line.get("entry") == fresh and line["secret"] == "Secret hami/hami-signing"]
