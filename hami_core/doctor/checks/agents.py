@@ -42,7 +42,10 @@ def coverage(context: Context) -> Iterator[Finding]:
 
 
 def _missing(context: Context, node: Node) -> Finding:
-    why = device_label(node.metadata.labels) or "it registered or offers devices"
+    label = device_label(node.metadata.labels)
+    served = any(f.register_key in node.metadata.annotations for f in context.facts.families) or any(
+        quantity(node.status.capacity.get(name)) for name in context.counts
+    )
     selectors = [
         dict(ds.spec.template.spec.node_selector)
         for ds in context.facts.daemon_sets
@@ -59,6 +62,9 @@ def _missing(context: Context, node: Node) -> Finding:
         fix = f"add tolerations for {taints} to the agent (chart: devicePlugin.tolerations)"
     else:
         fix = "look at the agent's DaemonSet: kubectl describe daemonset"
+    if not served and labels:  # it may be meant to be without one
+        return warn(_name(node), "agent", f"has devices ({label}), but no agent is meant to run there", fix)
+    why = "registered or offered" if served else label
     return fail(_name(node), "agent", f"has devices ({why}), but no agent runs there", fix)
 
 

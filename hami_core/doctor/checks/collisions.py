@@ -27,6 +27,8 @@ DEVICE_PLUGINS: Final[Mapping[str, str]] = {
     "nvidia-gpu-device-plugin": "GKE's device plugin",
 }
 """Part of an image's name → whose device plugin it is."""
+NO_PLUGINS: Final = ("gpu-feature-discovery", "mps-control-daemon", "config-manager")
+"""Other programs out of a device plugin's image."""
 SIDE_PLUGIN_VENDORS: Final = ("ascend", "cambricon")
 """Vendors whose own node plugin HAMi works with rather than replaces."""
 OPERATOR_PARTS: Final = ("gpu-operator", "nvidia-operator-validator", "nvidia-container-toolkit-daemonset")
@@ -68,7 +70,9 @@ def _foreign_plugins(context: Context) -> Iterator[tuple[DaemonSet, str]]:
         for container in _containers(daemon_set):
             if program(container) or is_hami(container):
                 continue
-            words = " ".join([container.image, container.name, *container.command[:1]]).lower()
+            words = " ".join([container.image, container.name, *container.command]).lower()
+            if any(part in words for part in NO_PLUGINS):
+                continue
             whose = next((who for part, who in DEVICE_PLUGINS.items() if part in words), "")
             if whose:
                 yield daemon_set, whose

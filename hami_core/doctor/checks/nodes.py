@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from hami_core.doctor.checks.context import some
+from hami_core.doctor.clock import age_of
 from hami_core.doctor.finding import Finding, fail, ok, unknown, warn
 from hami_core.wire import keys
 
@@ -20,6 +21,8 @@ NEWEST: Final = (1, 36)
 """Kubernetes minors this release is tested on."""
 CDI_KUBELET: Final = (1, 29)
 """First kubelet that passes on CDI names without a feature gate."""
+PROOF_S: Final = 120.0
+"""Age of a pod at which its node's agent has looked for its mounts."""
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
 
 
@@ -69,12 +72,23 @@ def kubelet(context: Context) -> Iterator[Finding]:
 def runtime(context: Context) -> Iterator[Finding]:
     """Does each container runtime know CDI?"""
     for node in context.device_nodes:
-        finding = _runtime(node)
+        finding = _runtime(node, serves=_serves(context, node))
         if finding is not None:
             yield finding
 
 
-def _runtime(node: Node) -> Finding | None:
+def _serves(context: Context, node: Node) -> bool:
+    """Whether a container has run there with devices long enough for the agent to have missed its mounts."""
+    return any(
+        pod.spec.node_name == node.metadata.name
+        and keys.SIGNATURE in pod.metadata.annotations
+        and pod.is_ready
+        and (age_of(context.facts, pod.metadata.creation_timestamp) or 0) > PROOF_S
+        for pod in context.device_pods
+    )
+
+
+def _runtime(node: Node, *, serves: bool) -> Finding | None:
     text = node.status.node_info.container_runtime_version
     name, field = f"Node {node.metadata.name}", "nodeInfo.containerRuntimeVersion"
     kind, _, rest = text.partition("://")
@@ -88,7 +102,8 @@ def _runtime(node: Node) -> Finding | None:
     if proven == keys.MODE_SERIAL:
         return warn(name, field, f"{text}, and the agent is in serial mode", how)
     if kind == "containerd" and found and found[0] == 1 and found[1] == 7:
-        # its agent would have gone over to serial mode, had it seen a container without its mounts
+        if serves and proven == keys.MODE_CDI:
+            return ok(name, field, f"{text}, with CDI on: containers there have their mounts")
         return warn(name, field, f"{text}: CDI is off there unless configured", how)
     return fail(name, field, f"{text} has no CDI", how)
 

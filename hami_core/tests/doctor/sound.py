@@ -219,7 +219,7 @@ def user_pod(
     }
     status = ready() if node_name else {"phase": "Pending"}
     return pod(
-        name, body, namespace="default", annotations=annotations, uid=uid, status=status, creationTimestamp=stamp(120)
+        name, body, namespace="default", annotations=annotations, uid=uid, status=status, creationTimestamp=stamp(300)
     )
 
 

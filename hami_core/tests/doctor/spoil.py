@@ -100,8 +100,8 @@ def waiting(cluster, message):
     cluster["Pod/train"]["status"] = {"phase": "Pending", "containerStatuses": [{"name": "main", "state": state}]}
 
 
-def info(cluster, **changes):
-    cluster["Node/n1"]["status"]["nodeInfo"].update(changes)
+def info(cluster, node="n1", **changes):
+    cluster[f"Node/{node}"]["status"]["nodeInfo"].update(changes)
 
 
 def keyless(cluster):

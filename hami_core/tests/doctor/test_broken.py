@@ -287,7 +287,12 @@ BROKEN = [
         "containerd://1.6.20 has no CDI",
         lambda c: info(c, containerRuntimeVersion="containerd://1.6.20"),
     ),
-    ("node.runtime", "warn", "enable_cdi = true", lambda c: info(c, containerRuntimeVersion="containerd://1.7.24")),
+    (
+        "node.runtime",
+        "warn",
+        "enable_cdi = true",
+        lambda c: info(c, "n2", containerRuntimeVersion="containerd://1.7.24"),
+    ),
     ("node.runtime", "fail", "use containerd or cri-o", lambda c: info(c, containerRuntimeVersion="docker://24.0.7")),
     ("node.runtime", "fail", "upgrade to cri-o 1.23", lambda c: info(c, containerRuntimeVersion="cri-o://1.22.1")),
     ("node.runtime", "unknown", "youki", lambda c: info(c, containerRuntimeVersion="youki://1.0")),

@@ -12,7 +12,7 @@ from hami_core.doctor.facts import Lookup, Seen
 from hami_core.doctor.on_node.checks import CHECKS as ON_NODE
 from hami_core.tests.doctor import sound
 from hami_core.tests.doctor.conftest import facts_of, look, said, words
-from hami_core.tests.doctor.spoil import add, other_webhook, pending, quota
+from hami_core.tests.doctor.spoil import add, foreign_plugin, info, other_webhook, pending, quota
 from hami_core.wire import keys
 
 
@@ -62,6 +62,26 @@ def test_a_pod_just_created_does_not_wait_yet(cluster):
 def test_webhooks_that_come_after_ours_are_fine_when_ours_is_asked_again(cluster):
     other_webhook(cluster, "istio-injector", "IfNeeded")
     assert not said(look(cluster), "webhook.order")
+
+
+def test_containerd_1_7_is_fine_where_a_container_has_its_mounts(cluster):
+    info(cluster, "n1", containerRuntimeVersion="containerd://1.7.24")
+    assert not said(look(cluster), "node.runtime")
+
+
+def test_a_labelled_node_that_was_never_ours_is_only_pointed_at(cluster):
+    bare = sound.node("n3")
+    bare["metadata"] = sound.meta("n3", "", labels={"feature.node.kubernetes.io/pci-10de.present": "true"})
+    bare["status"]["capacity"] = bare["status"]["allocatable"] = {"cpu": "8"}
+    add(cluster, bare)
+    assert "kubectl label node n3 gpu=on" in words(said(look(cluster), "agents.coverage", "warn"))
+
+
+def test_feature_discovery_out_of_the_device_plugins_image_is_no_device_plugin(cluster):
+    foreign_plugin(cluster, name="gpu-feature-discovery")
+    container = {"name": "gpu-feature-discovery", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"}
+    cluster["DaemonSet/gpu-feature-discovery"]["spec"]["template"]["spec"]["containers"] = [container]
+    assert not said(look(cluster), "collision.device-plugin")
 
 
 # --- what may not be read ----------------------------------------------------------------------------------------
