@@ -31,6 +31,14 @@ ADMISSION = "UnexpectedAdmissionError"
 class Load:
     """Runs in a thread from `start` to `stop`.
 
+    Attributes:
+        ledger: What is wanted, by pod name.
+        wrong: What nothing explains; must stay empty.
+        unanswered: API calls that failed, by their text.
+        explain: Each says why a pod failed, or "" where it does not know.
+        again: Why pods were made anew.
+        gone: Why pods may be deleted by others; "" = they may not.
+
     Args:
         system: The cluster.
         seed: Of everything random.
@@ -50,6 +58,8 @@ class Load:
         self.wrong: list[str] = []
         self.unanswered: Counter[str] = Counter()
         self.explain: list[Callable[[dict[str, Any]], str]] = [rejected]
+        self.gone = ""
+        self.again: Counter[str] = Counter()
         self._pause = pause
         self._rng = random.Random(seed)
         self._count = 0
@@ -77,6 +87,8 @@ class Load:
             raise AssertionError("the load generator broke") from self._broken
 
     def _run(self) -> None:
+        for _ in range(self.live // 2 - len(self.ledger)):
+            self._add()
         try:
             while not self._stop.is_set():
                 self.turn()
@@ -117,9 +129,12 @@ class Load:
         if len(wanted) > self.live or (wanted and self._rng.random() < len(wanted) / (2 * self.live)):
             self._rng.choice(wanted).wanted = False
         else:
-            self._count += 1
-            new = promise(self._rng, f"load-{self.seed}-{self._count}", self.node)
-            self.ledger[new.name] = new
+            self._add()
+
+    def _add(self) -> None:
+        self._count += 1
+        new = promise(self._rng, f"load-{self.seed}-{self._count}", self.node)
+        self.ledger[new.name] = new
 
     def _tend(self, mine: Promise, now: dict[str, Any] | None) -> str:
         """Bring one pod nearer to what is wanted; why it is not there yet."""
@@ -131,7 +146,8 @@ class Load:
             why = next((why for explain in self.explain if (why := explain(now))), "")
             if not why:
                 self.wrong.append(f"{mine.name} failed and nothing explains it: {json.dumps(now['status'])}")
-            mine.again.append(why or "unexplained")
+            self.again[why or "unexplained"] += 1
+            mine.deleted = True
             self._delete(mine)
             return "made anew"
         if not mine.looked_at and (phase == "Succeeded" or _is_ready(now)):
@@ -145,9 +161,11 @@ class Load:
 
     def _make(self, mine: Promise) -> str:
         if mine.accepted:
-            if not mine.again:
+            if self.gone:
+                self.again[self.gone] += 1
+            elif not mine.deleted:
                 self.wrong.append(f"{mine.name} is gone and nobody here deleted it")
-            mine.accepted = mine.looked_at = False
+            mine.accepted = mine.looked_at = mine.deleted = False
         try:
             self.system.bed.call("POST", PODS, mine.body)
         except ApiRefused as error:
@@ -208,9 +226,8 @@ class Load:
 
     def summary(self) -> str:
         """What happened so far, for the test's output."""
-        again = Counter(why for p in self.ledger.values() for why in p.again)
         calls = self.unanswered.total()
-        return f"seed {self.seed}: {self._count} pods, made anew {dict(again)}, {calls} API calls failed"
+        return f"seed {self.seed}: {self._count} pods, made anew {dict(self.again)}, {calls} API calls failed"
 
 
 def rejected(now: dict[str, Any]) -> str:

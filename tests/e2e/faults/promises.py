@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.e2e.pods import LOOK, container, pod, sidecar
@@ -24,7 +24,7 @@ class Promise:
         ends: Its program ends by itself.
         wanted: False: it is to be deleted.
         accepted: The API server took it.
-        again: How often it was made anew, and why each time.
+        deleted: It failed and was deleted, to be made anew.
         looked_at: Its slice was compared with what its programs saw.
     """
 
@@ -32,7 +32,7 @@ class Promise:
     ends: bool = False
     wanted: bool = True
     accepted: bool = False
-    again: list[str] = field(default_factory=list)
+    deleted: bool = False
     looked_at: bool = False
 
     @property

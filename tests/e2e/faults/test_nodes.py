@@ -76,3 +76,22 @@ def test_reboot(strained: System, loaded: Callable[..., Load], seed: int, whose:
     took = settled(strained, load, 180)
     emptied(strained, load)
     print(f"{node} rebooted: all well {took:.1f} s after; {load.summary()}")
+
+
+def test_node_object_deleted_and_made_again(strained: System, loaded: Callable[..., Load], seed: int) -> None:
+    """The agent writes its register into the new object as it did into the old one."""
+    rng = random.Random(seed)
+    load = loaded()
+    load.gone = "its node object was deleted"
+    load.explain.append(died_with_node)
+    time.sleep(rng.uniform(2, 4))
+    node = rng.choice(strained.gpu_nodes)
+    path = f"/api/v1/nodes/{node}"
+    old = strained.bed.call("GET", path)["metadata"]["uid"]
+    strained.bed.call("DELETE", path)
+    strained.bed.restart(f"kubelet:{node}")  # a kubelet makes its node object when it starts
+    strained.bed.wait("a new node object", lambda: strained.bed.call("GET", path)["metadata"]["uid"] != old, 60)
+    strained.bed.kubectl("label", "node", node, "gpu=on", "--overwrite")
+    took = settled(strained, load)
+    emptied(strained, load)
+    print(f"{node}'s object deleted and made again: all well {took:.1f} s after; {load.summary()}")
