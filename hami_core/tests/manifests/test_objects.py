@@ -249,8 +249,15 @@ def test_nothing_runs_with_more_than_it_needs():
 
 
 def test_mounts_have_their_volumes_and_each_only_one():
-    variants = [(), ("devicePlugin.nvidiaDriverRoot=/run/nvidia/driver", "devicePlugin.gpuOperatorToolkitReady.enabled=true"),
-                ("scheduler.kubeScheduler.enabled=false", "scheduler.extender.clientCASecret=x", "scheduler.certManager.enabled=true")]  # fmt: skip
+    variants = [
+        (),
+        ("devicePlugin.nvidiaDriverRoot=/run/nvidia/driver", "devicePlugin.gpuOperatorToolkitReady.enabled=true"),
+        (
+            "scheduler.kubeScheduler.enabled=false",
+            "scheduler.extender.clientCASecret=x",
+            "scheduler.certManager.enabled=true",
+        ),
+    ]
     for settings in variants:
         for key, each in made(*settings).items():
             if key.split("/")[0] not in {"Deployment", "DaemonSet"}:
