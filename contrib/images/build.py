@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", choices=sorted(RECIPES), metavar="NAME", help="only these images")
     parser.add_argument("--registry", default="localhost", help="what image names begin with (default: localhost)")
     parser.add_argument("--tag", default="dev", help="tag of the images (default: dev)")
+    parser.add_argument("--unpack", action="store_true", help="also unpack each image into DIR/NAME")
     parser.add_argument("--kube-scheduler", type=Path, metavar="PATH", help="program of the kube-scheduler image")
     parser.add_argument("--cache", type=Path, default=default_cache(), metavar="DIR", help="default: %(default)s")
     return parser
@@ -61,7 +62,10 @@ def main(words: Sequence[str] | None = None) -> int:
         began = time.monotonic()
         try:
             archive = options.out / f"{name}.tar"
-            digest = publish(make(name, shop, options.registry, options.tag), archive)
+            image = make(name, shop, options.registry, options.tag)
+            digest = publish(image, archive)
+            if options.unpack:
+                image.unpack(options.out / name)
         except (MissingTool, BuildError) as error:
             sys.stderr.write(f"{name}: {error}\n")
             return 1

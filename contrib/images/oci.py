@@ -200,6 +200,12 @@ class Image:
                 out.addfile(info, io.BytesIO(data))
         temporary.replace(archive)
 
+    def unpack(self, into: Path) -> None:
+        """Lay the image's files out below a folder, upper layers over lower ones."""
+        for layer in self.layers:
+            with tarfile.open(layer.path) as archive:
+                archive.extractall(into, filter="tar")
+
     def _blobs(self, manifest: bytes) -> Iterator[tuple[str, bytes]]:
         yield "oci-layout", b'{"imageLayoutVersion":"1.0.0"}'
         described = _descriptor("manifest.v1+json", digest(manifest), len(manifest))

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import tarfile
@@ -19,8 +20,10 @@ from contrib.images import wheels
 from contrib.images.build import main
 from contrib.images.errors import BuildError
 from contrib.images.oci import Files, Image, Layer
+from contrib.images.recipes import RECIPES
 from contrib.images.sbom import Component
 
+ROOT = Path(__file__).parents[2]
 PROGRAMS = ["pause", "client-static"]
 
 
@@ -52,8 +55,12 @@ class Archive:
         return into
 
 
+def names_below(root: Path) -> set[Path]:
+    return {path.relative_to(root) for path in root.rglob("*")}
+
+
 def build(folder: Path, *names: str) -> dict[str, Archive]:
-    words = ["--out", str(folder / "out"), "--cache", str(folder / "cache"), "--only", *names]
+    words = ["--out", str(folder / "out"), "--cache", str(folder / "cache"), "--unpack", "--only", *names]
     assert main(words) == 0
     return {name: Archive(folder / "out" / f"{name}.tar") for name in names}
 
@@ -126,7 +133,8 @@ def test_the_same_sources_make_the_same_image_in_another_cache(programs, tmp_pat
 def test_the_bill_of_materials_names_what_is_inside(programs, tmp_path):
     folder, archives = programs
     for name, archive in archives.items():
-        root = archive.unpack(tmp_path / name)
+        root = folder / "out" / name
+        assert names_below(root) == names_below(archive.unpack(tmp_path / name))
         document = json.loads((folder / f"out/{name}.spdx.json").read_text())
         assert document["spdxVersion"] == "SPDX-2.3"
         image, program = document["packages"]
@@ -210,6 +218,20 @@ def test_a_wheel_may_not_leave_its_folder(tmp_path):
     with pytest.raises(BuildError, match="outside"):
         wheels.unpack(bad, Files(), tmp_path / "site")
     assert not (tmp_path / "outside.py").exists()
+
+
+def test_the_containerfile_says_of_each_image_what_its_recipe_says():
+    text = (ROOT / "contrib/images/Containerfile").read_text()
+    stages = re.findall(r"^FROM scratch AS (\S+)\n((?:.+\n)+)", text, re.MULTILINE)
+    assert [name for name, _ in stages] == ["scheduler", "agent-nvidia"]
+    for name, body in stages:
+        recipe = RECIPES[name]
+        said = dict(line.split(" ", 1) for line in body.splitlines())
+        assert json.loads(said["ENTRYPOINT"]) == list(recipe.entrypoint)
+        assert json.loads(said["CMD"]) == list(recipe.cmd)
+        assert said["USER"] == recipe.user
+        assert dict(word.split("=") for word in said["ENV"].split()) == dict(recipe.env)
+        assert said["COPY"] == f"--from=build /out/{name}/ /"
 
 
 @pytest.mark.soak
