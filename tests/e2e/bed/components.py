@@ -118,10 +118,12 @@ class Components:
         component = self.get(name)
         if component.process:
             component.process.signal(number)
-            for process in (component.process, component.launcher):
-                if process:
-                    process.signal(signal.SIGCONT)
-            component.process.wait(timeout)
+            for process in filter(None, (component.process, component.launcher)):
+                process.signal(signal.SIGCONT)
+            # A program looks ended as soon as its first thread is; its sockets are free when the last is, which is when
+            # its parent, the launcher, can collect it.
+            for process in filter(None, (component.process, component.launcher)):
+                process.wait(timeout)
         component.process = component.launcher = None
         self.reap()
         self._state.save(self._work)

@@ -114,8 +114,8 @@ def apiserver(tools: Tools, work: Path, *, audit: bool, more: Sequence[str]) -> 
         "--enable-aggregator-routing=true",
     ]
     if audit:
-        rule = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
-        policy = write_json(work / "config/audit.json", rule)
+        rules = {"rules": [{"level": "Metadata"}], "omitStages": ["RequestReceived"]}
+        policy = write_json(work / "config/audit.json", {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", **rules})
         flags += [f"--audit-policy-file={policy}", f"--audit-log-path={work}/log/audit.log", "--audit-log-maxsize=2000"]
     return [str(tools.kubernetes_bin / "kube-apiserver"), *flags, *more]
 

