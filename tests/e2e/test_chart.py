@@ -98,7 +98,7 @@ MATRIX: dict[str, dict[str, Any]] = {
         "devices": {name: {"enabled": True} for name in VENDORS} | {"nvidia": {"gpuCorePolicy": "force"}},
         "admissionPolicy": {"allowedUsers": ["system:serviceaccount:volcano-system:volcano"]},
         "networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]},
-        "prometheus": {"enabled": True, "labels": {"release": "kps"}, "interval": "30s"},
+        "prometheus": {"enabled": True, "labels": {"release": "kps"}, "interval": "30s", "tokenSecret": "t"},
         "grafana": {"dashboards": {"enabled": True}},
     },
     "alone": {

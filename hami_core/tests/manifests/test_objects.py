@@ -94,6 +94,7 @@ def test_every_key_of_hami_is_described():
         ),
         ("scheduler.admissionWebhook.customURL.enabled=true", "scheduler.nodeLabelSelector.gpu=on"),
         ("scheduler.admissionWebhook.enabled=false", "scheduler.filterReturn=all"),
+        ("prometheus.tokenSecret=token", "global.managedNodeSelectorEnable=true"),
         ("devicePlugin.mode=adopt", "devicePlugin.adoptBefore=2026-01-01T00:00:00Z"),
         ("devicePlugin.mode=trust", "devicePlugin.trustSchedulers={a,b}", "devicePlugin.serial=always"),
     ],
@@ -306,6 +307,14 @@ def test_a_change_of_configuration_starts_new_pods():
         other_agent, other_scheduler = sums(*settings)
         assert other_agent != agent
         assert other_scheduler != scheduler
+
+
+def test_unmanaged_nodes_neither_count_nor_have_an_agent():
+    objects = made("global.managedNodeSelectorEnable=true", "scheduler.nodeLabelSelector.zone=a")
+    arguments = container(objects, "Deployment", "vgpu-scheduler-extender")["args"]
+    assert "--node-label-selector=usage=gpu,zone=a" in arguments
+    pod = objects["DaemonSet/hami-device-plugin"]["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"gpu": "on", "usage": "gpu"}
 
 
 def test_secrets_to_pull_with_are_named_once():

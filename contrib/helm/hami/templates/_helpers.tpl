@@ -181,3 +181,8 @@ imagePullSecrets:
 {{- define "hami.needsNodeLock" -}}
 {{- if ne (include "hami.vendors" .) "nvidia" -}}true{{- end -}}
 {{- end -}}
+
+{{- /* Labels of the nodes HAMi manages, as JSON. */ -}}
+{{- define "hami.managedNodes" -}}
+{{- .Values.global.managedNodeSelectorEnable | ternary .Values.global.managedNodeSelector (dict) | toJson -}}
+{{- end -}}
