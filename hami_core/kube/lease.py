@@ -28,6 +28,9 @@ log = structlog.get_logger(__name__)
 Clock = Callable[[], float]
 
 DEFAULT_DURATION_S: Final = 15
+STALE_S: Final = 4.0
+"""What was seen of a followed Lease so long ago is read again before it is acted on: its holder renews every 2 s, so
+this process was paused or its watch is stuck, and the Lease may have been released meanwhile."""
 
 
 @dataclass(slots=True)
@@ -99,6 +102,8 @@ class LeaseFollower:
         self._clock = clock
         self._on_change = on_change
         self._observed = Observed()
+        self._confirmed_at = float("-inf")
+        self._others_until = float("-inf")
         self._informer = Informer(api, LEASES, namespace=namespace, field_selector=f"metadata.name={name}")
         self._informer.on_change(lambda _, new: self._see(new))
 
@@ -106,6 +111,19 @@ class LeaseFollower:
     def is_leader(self) -> bool:
         """Whether the Lease is held beside us and has not run out as seen from here."""
         return self._holds() and self._clock() < self._observed.expires_at
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether what is known is young enough to act on; else `confirm` first."""
+        return self._clock() < max(self._observed.seen_at, self._confirmed_at) + STALE_S
+
+    @property
+    def others_until(self) -> float:
+        """Monotonic time until which an earlier holder's replica may have taken itself for the leader.
+
+        A Lease that is released passes on long before it would have run out.
+        """
+        return self._others_until
 
     @property
     def epoch(self) -> int:
@@ -119,12 +137,14 @@ class LeaseFollower:
 
     async def confirm(self) -> bool:
         """Read the Lease now: the watch may be behind. An unreachable API server confirms nothing."""
+        asked_at = self._clock()
         try:
             lease = await self._api.get(LEASES, self._name, self._namespace)
         except ApiError as error:
             log.warning("the lease can't be read", lease=self._name, error=str(error))
             return False
         self._see(lease)
+        self._confirmed_at = asked_at
         return self.is_leader
 
     async def run(self) -> None:
@@ -135,7 +155,9 @@ class LeaseFollower:
         return self._observed.holder.startswith(self._prefix)
 
     def _see(self, lease: Lease | None) -> None:
-        before = self._holds()
+        before, seen = self._holds(), self._observed
+        if seen.holder and not before:
+            self._others_until = max(self._others_until, seen.seen_at + min(STALE_S, seen.duration_s))
         self._observed.see(lease, self._clock())
         after = self._holds()
         if after != before:
@@ -186,6 +208,16 @@ class LeaseElector:
     def is_leader(self) -> bool:
         """Whether we hold it: the last renewal the server took is younger than the duration."""
         return self._clock() < self.expires_at
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether what is known can be acted on: always, others respect our own renewals."""
+        return True
+
+    @property
+    def others_until(self) -> float:
+        """Monotonic time until which another holder may take itself for the leader: it was over before we took it."""
+        return float("-inf")
 
     @property
     def epoch(self) -> int:

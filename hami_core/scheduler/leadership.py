@@ -29,6 +29,16 @@ class Leadership(Protocol):
         ...
 
     @property
+    def is_fresh(self) -> bool:
+        """Whether what is known is young enough to act on."""
+        ...
+
+    @property
+    def others_until(self) -> float:
+        """Monotonic time until which another replica may have taken itself for the leader."""
+        ...
+
+    @property
     def epoch(self) -> int:
         """Grows with every change of leader."""
         ...
@@ -51,6 +61,8 @@ class Always:
     """Leadership of a single replica (``leaderElect: false``)."""
 
     is_leader: Final = True
+    is_fresh: Final = True
+    others_until: Final = float("-inf")
     epoch: Final = 0
     expires_at: Final = float("inf")
 
@@ -126,7 +138,8 @@ class BindGate:
         Raises:
             NotLeaderError: This replica doesn't lead, or isn't ready to.
         """
-        if not self._leadership.is_leader and not await self._leadership.confirm():
+        known = self._leadership.is_leader and self._leadership.is_fresh
+        if not known and not await self._leadership.confirm():
             raise NotLeaderError("this replica does not hold the scheduler's lease")
         self._epoch = await self._caught_up(self._begin())
         now = self._clock()
@@ -170,6 +183,8 @@ class BindGate:
 
     async def _learn(self, term: int) -> int:
         started = self._clock()
+        # What another replica began to write while it took itself for the leader has landed by then.
+        await asyncio.sleep(max(0.0, self._leadership.others_until + WRITE_S - started))
         highest = await self._catch_up()
         epoch = max(term, highest + 1)
         log.info("ready to bind", epoch=epoch, seconds=round(self._clock() - started, 3))

@@ -106,6 +106,7 @@ class Lead:
 
     def __init__(self) -> None:
         self.is_leader, self.epoch, self.expires_at = True, 1, 100.0
+        self.is_fresh, self.others_until = True, float("-inf")
 
     async def confirm(self) -> bool:
         return self.is_leader
