@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from hami_core.agent.judge import Claim
 from hami_core.agent.kubelet import Refused
 from hami_core.agent.pods import containers_of
-from hami_core.errors import ConfigError, WireError
+from hami_core.errors import WireError
 from hami_core.wire import keys
 from hami_core.wire.pod import decode_allocation
-from hami_core.wire.signature import load_public_keys, statement_of, verify
+from hami_core.wire.signature import statement_of, verify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from hami_core.kube.objects import Pod
     from hami_core.model import Allocation, Family
@@ -121,23 +120,6 @@ class Authority:
     def adopted(self, pod: Pod) -> bool:
         """Whether the pod was served by HAMi before the migration."""
         return self.policy.mode is Mode.ADOPT and keys.SIGNATURE not in pod.metadata.annotations and self.exempt(pod)
-
-
-def load_keys(path: Path) -> tuple[PublicKey, ...]:
-    """Public keys of a PEM file, or of every ``*.pem`` and ``*.pub`` file of a folder (two during rotation).
-
-    Raises:
-        ConfigError: Nothing there that is a key.
-    """
-    try:
-        is_folder = path.is_dir()
-        found = sorted(p for p in path.iterdir() if p.suffix in {".pem", ".pub"}) if is_folder else [path]
-        loaded = tuple(key for file in found for key in load_public_keys(file.read_bytes(), where=str(file)))
-    except OSError as error:
-        raise ConfigError("signing_keys", f"{path} can't be read: {error.strerror}") from error
-    if not loaded:
-        raise ConfigError("signing_keys", f"{path} holds no key", "put the scheduler's public key there as *.pem")
-    return loaded
 
 
 def _time(text: str) -> datetime | None:

@@ -225,7 +225,8 @@ class Bind:
         except TimeoutError:
             await self._settle(pod, node, annotations, ApiError(f"bind {pod.key}", 0, "timed out", reason="Timeout"))
         except ApiError as error:
-            if error.status != 409 and not error.is_unknown_outcome:
+            # 409 from a Binding, 422 from a patch: another pod has the name now.
+            if error.status not in {409, 422} and not error.is_unknown_outcome:
                 raise
             await self._settle(pod, node, annotations, error)
 

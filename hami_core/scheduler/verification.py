@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -87,7 +88,7 @@ class Verification:
             self._wake.clear()
             await self._keyring.ready.wait()
             while self._due:
-                for key in list(self._due)[:AT_ONCE]:
+                for key in list(islice(self._due, AT_ONCE)):
                     del self._due[key]
                     pod = self._pod(key)
                     if pod is not None and not pod.is_terminal and pod.spec.node_name:
