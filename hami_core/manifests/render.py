@@ -94,7 +94,7 @@ def render(chart: Chart, given: Mapping[str, Any], release: Release) -> list[Man
     """
     merged = values_of.laid_over(chart.values, given)
     values_of.check(merged, chart.schema)
-    _check_version(merged, release)
+    _check_version(chart, merged, release)
     templates = Templates(chart.templates)
     data = _data(chart, merged, release)
     found: list[Manifest] = []
@@ -106,7 +106,11 @@ def render(chart: Chart, given: Mapping[str, Any], release: Release) -> list[Man
     return [manifest for kind, manifest in sorted(kinds, key=lambda each: (rank.get(each[0], len(rank)), each[0]))]
 
 
-def _check_version(merged: Mapping[str, Any], release: Release) -> None:
+def _check_version(chart: Chart, merged: Mapping[str, Any], release: Release) -> None:
+    oldest = re.match(r">=(\d+)\.(\d+)", chart.meta.get("kubeVersion", ""))
+    given = re.match(r"v?(\d+)\.(\d+)", release.kube_version)
+    if oldest and given and (int(given[1]), int(given[2])) < (int(oldest[1]), int(oldest[2])):
+        raise ConfigError("kube-version", f"{release.kube_version} is too old", f"the chart is for {oldest[0]}")
     scheduler = merged["scheduler"]["kubeScheduler"]
     if scheduler["enabled"] and not scheduler["image"]["tag"] and not release.kube_version:
         fix = "give --kube-version, or scheduler.kubeScheduler.image.tag"

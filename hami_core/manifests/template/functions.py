@@ -139,6 +139,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "ne": lambda first, second: not _equal(first, second),
     "nindent": lambda width, text: "\n" + _indent(width, text),
     "not": lambda value: not value,
+    "omit": lambda mapping, *keys: {key: value for key, value in mapping.items() if key not in keys},
     "printf": _printf,
     "quote": lambda value: json.dumps(text_of(value), ensure_ascii=False),
     "regexMatch": lambda form, text: re.search(form, text) is not None,

@@ -152,6 +152,9 @@ def test_kube_scheduler_is_set_as_the_extender_needs_it():
 def test_only_counts_are_counted_by_kube_scheduler():
     counted = [resource["name"] for resource in managed(made()) if not resource.get("ignoredByScheduler")]
     assert counted == ["nvidia.com/gpu", "cambricon.com/vmlu"]
+    ascend = {resource["name"]: resource for resource in managed(made("devices.ascend.enabled=true"))}
+    assert not ascend["huawei.com/Ascend910B4"].get("ignoredByScheduler")
+    assert ascend["huawei.com/Ascend910B4-memory"]["ignoredByScheduler"]
     names = {resource["name"] for resource in managed(made("devices.mthreads.enabled=true"))}
     assert {"cambricon.com/mlu.smlu.vmemory", "cambricon.com/mlu.smlu.vcore"} <= names
     assert {"mthreads.com/vgpu", "mthreads.com/sgpu-memory", "mthreads.com/sgpu-core"} <= names
@@ -246,7 +249,10 @@ def test_nothing_runs_with_more_than_it_needs():
     assert "privileged" not in agent["securityContext"]
     assert not any("MIG" in variable["name"] for variable in agent["env"])
     granted = made("devicePlugin.securityContext.privileged=true")
-    assert any("MIG" in variable["name"] for variable in container(granted, "DaemonSet", "device-plugin")["env"])
+    agent = container(granted, "DaemonSet", "device-plugin")
+    assert any("MIG" in variable["name"] for variable in agent["env"])
+    # Kubernetes refuses both at once.
+    assert "allowPrivilegeEscalation" not in agent["securityContext"]
 
 
 def test_mounts_have_their_volumes_and_each_only_one():
@@ -421,6 +427,6 @@ def test_dashboards_and_the_rest():
 
 
 def test_bad_names_are_refused():
-    for wrong in ({"name": "A_b"}, {"namespace": "a.b"}, {"kube_version": "new"}):
+    for wrong in ({"name": "A_b"}, {"namespace": "a.b"}, {"kube_version": "new"}, {"kube_version": "1.29.9"}):
         with pytest.raises(ConfigError):
             made(**wrong)

@@ -147,7 +147,13 @@ imagePullSecrets:
 {{- range $name, $vendor := $v.devices -}}
 {{- if kindIs "map" $vendor -}}
 {{- if and (get $vendor "enabled") (get $vendor "customresources") -}}
-{{- $custom = concat $custom (get $vendor "customresources") -}}
+{{- range get $vendor "customresources" -}}
+{{- if and (eq $name "ascend") (not (regexMatch "-(memory|core)$" .)) -}}
+{{- $counts = append $counts . -}}
+{{- else -}}
+{{- $custom = append $custom . -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -185,4 +191,13 @@ imagePullSecrets:
 {{- /* Labels of the nodes HAMi manages, as JSON. */ -}}
 {{- define "hami.managedNodes" -}}
 {{- .Values.global.managedNodeSelectorEnable | ternary .Values.global.managedNodeSelector (dict) | toJson -}}
+{{- end -}}
+
+{{- /* A container's security context; Kubernetes refuses limits on what is privileged. */ -}}
+{{- define "hami.securityContext" -}}
+{{- if dig "privileged" false . -}}
+{{- omit . "allowPrivilegeEscalation" "capabilities" "seccompProfile" | toYaml -}}
+{{- else -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end -}}
