@@ -43,7 +43,7 @@ class Load:
         system: The cluster.
         seed: Of everything random.
         live: About how many pods there are at a time.
-        node: Put all on this node; "" = wherever they fit.
+        node: Put all on this node; "" = some here, some there, some wherever they fit.
         pause: Least and most seconds between turns.
     """
 
@@ -133,7 +133,8 @@ class Load:
 
     def _add(self) -> None:
         self._count += 1
-        new = promise(self._rng, f"load-{self.seed}-{self._count}", self.node)
+        node = self.node or self._rng.choice(["", *self.system.gpu_nodes])
+        new = promise(self._rng, f"load-{self.seed}-{self._count}", node)
         self.ledger[new.name] = new
 
     def _tend(self, mine: Promise, now: dict[str, Any] | None) -> str:
@@ -207,6 +208,11 @@ class Load:
         if not lines:
             return None
         return sorted((device["uuid"], device["total_bytes"] // MIB) for device in json.loads(lines[-1])["devices"])
+
+    def on(self, node: str) -> int:
+        """How many of its pods run on a node now."""
+        now = self.system.pods(SELECTOR).values()
+        return sum(pod["spec"].get("nodeName") == node and pod["status"].get("phase") == "Running" for pod in now)
 
     # --- words -------------------------------------------------------------------------------------------------------
 

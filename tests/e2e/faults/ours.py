@@ -113,4 +113,4 @@ def leader(system: System) -> str:
 def logs(system: System, now: dict[str, Any], container: str) -> str:
     """What a container of ours has logged."""
     name = now["metadata"]["name"]
-    return system.bed.text("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/log?container={container}")
+    return str(system.bed.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/log?container={container}"))

@@ -72,10 +72,11 @@ def test_reboot(strained: System, loaded: Callable[..., Load], seed: int, whose:
     time.sleep(rng.uniform(2, 4))
     home = scheduler_node(strained)
     node = home if whose == "the scheduler's node" else next(n for n in strained.gpu_nodes if n != home)
+    there = strained.bed.wait(f"pods on {node}", lambda: load.on(node), 60)
     strained.bed.reboot(node)
     took = settled(strained, load, 180)
     emptied(strained, load)
-    print(f"{node} rebooted: all well {took:.1f} s after; {load.summary()}")
+    print(f"{node} rebooted with {there} pods: all well {took:.1f} s after; {load.summary()}")
 
 
 def test_node_object_deleted_and_made_again(strained: System, loaded: Callable[..., Load], seed: int) -> None:

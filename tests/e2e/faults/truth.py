@@ -26,7 +26,7 @@ Use = dict[tuple[str, str], int]
 
 def metrics(system: System, name: str, port: int) -> dict[str, list[tuple[dict[str, str], float]]]:
     """Metrics of one of our pods, by name: labels and value of each sample."""
-    text = system.bed.text("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:{port}/proxy/metrics")
+    text = str(system.bed.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:{port}/proxy/metrics"))
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

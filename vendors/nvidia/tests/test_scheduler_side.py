@@ -137,7 +137,8 @@ def test_devices_come_with_cordon_and_link_scores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("allocatable", "healthy"), [({}, True), ({"nvidia.com/gpu": "40"}, True), ({"nvidia.com/gpu": "0"}, False)]
+    ("allocatable", "healthy"),
+    [({}, True), ({"nvidia.com/gpu": "40"}, True), ({"nvidia.com/gpu": "0"}, False), ({"cpu": "8"}, False)],
 )
 def test_a_node_whose_device_plugin_is_gone_takes_no_pods(allocatable: dict[str, str], healthy: bool) -> None:
     devices = nvidia().register(replace(node("t4x2"), allocatable=allocatable))

@@ -67,8 +67,8 @@ def family(config: NvidiaConfig) -> Family:
 def register(node: NodeFacts, served: Family) -> tuple[Device, ...] | None:
     """Read a node's GPUs, with cordon and link scores; None: the node has no NVIDIA register.
 
-    Where the kubelet says that none of the slots can be had (its device plugin is gone), no card takes new pods: the
-    kubelet would refuse them for good.
+    Where the kubelet says that none of the slots can be had (its device plugin is gone), or does not know of any yet, no
+    card takes new pods: the kubelet would refuse them for good.
 
     Raises:
         WireError: An annotation is malformed.
@@ -79,7 +79,7 @@ def register(node: NodeFacts, served: Family) -> tuple[Device, ...] | None:
     cordoned = decode_cordon(node.annotations.get(keys.DEVICE_CORDON, ""))
     text = node.annotations.get(keys.NVIDIA_PAIR_SCORES)
     scores = decode_pair_scores(text, key=keys.NVIDIA_PAIR_SCORES) if text else {}
-    served_now = node.allocatable.get(served.resources.count) != "0"
+    served_now = not node.allocatable or node.allocatable.get(served.resources.count, "0") != "0"
     if not cordoned and not scores and served_now:
         return devices
     return tuple(
