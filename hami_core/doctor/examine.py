@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from hami_core.doctor.checks import agents, collisions, kube_scheduler, nodes, pods, policy, scheduler, signing, webhook
+from hami_core.doctor.checks import (
+    agents,
+    certificates,
+    collisions,
+    kube_scheduler,
+    nodes,
+    pods,
+    policy,
+    scheduler,
+    signing,
+    webhook,
+)
 from hami_core.doctor.checks.context import Context
 from hami_core.doctor.finding import Finding, Report, ok, unknown
 
@@ -43,7 +54,7 @@ CHECKS: Final = (
     Check("webhook.present", ("webhooks",), webhook.present),
     Check("webhook.failure-policy", ("webhooks",), webhook.failure_policy),
     Check("webhook.service", ("webhooks", "services"), webhook.service),
-    Check("webhook.certificates", ("webhooks",), webhook.certificates),
+    Check("webhook.certificates", ("webhooks",), certificates.certificates),
     Check("webhook.order", ("webhooks",), webhook.order, "none changes pods after ours"),
     Check("policy.system-keys", ("policies", "policy_bindings"), policy.system_keys),
     Check("agents.coverage", ("nodes", "pods"), agents.coverage),

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hami_core.doctor import objects as k8s
-    from hami_core.kube.objects import Event, Lease, Node, ResourceQuota
+    from hami_core.kube.objects import ConfigMap, Event, Lease, Node, ResourceQuota
     from hami_core.model import Family
     from hami_core.wire.signature import PublicKey
 
@@ -83,7 +83,7 @@ class Facts:
     quotas: Seen[ResourceQuota] = Seen()
     leases: Seen[Lease] = Seen()
     events: Seen[Event] = Seen()
-    config_maps: Lookup[k8s.ConfigMap] = field(default_factory=Lookup)
+    config_maps: Lookup[ConfigMap] = field(default_factory=Lookup)
     tls_secrets: Lookup[k8s.TlsSecret] = field(default_factory=Lookup)
     signing_keys: Lookup[tuple[PublicKey, ...]] = field(default_factory=Lookup)
     families: tuple[Family, ...] = ()

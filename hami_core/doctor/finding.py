@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Level(StrEnum):
@@ -86,10 +82,3 @@ class Report:
         """0 fine; 1 something fails, or with ``strict`` warns or is unknown."""
         bad = {Level.FAIL, Level.WARN, Level.UNKNOWN} if strict else {Level.FAIL}
         return int(any(finding.level in bad for finding in self.findings))
-
-
-def worst(findings: Sequence[Finding]) -> Level:
-    """The worst level among findings; ok where there are none."""
-    order = (Level.FAIL, Level.WARN, Level.UNKNOWN)
-    levels = {finding.level for finding in findings}
-    return next((level for level in order if level in levels), Level.OK)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -14,14 +12,14 @@ from hami_core.doctor.clock import moment
 from hami_core.doctor.facts import Facts, Lookup, Seen
 from hami_core.doctor.install import config_source, find
 from hami_core.errors import ConfigError
-from hami_core.kube.port import ApiError
+from hami_core.kube.port import CONFIG_MAPS, SECRETS, ApiError
 from hami_core.wire.signature import load_private_key, load_public_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hami_core.doctor.install import Install
-    from hami_core.kube.objects import Event, Lease
+    from hami_core.kube.objects import ConfigMap, Event, Lease, Secret
     from hami_core.kube.port import KubeApi, Resource
     from hami_core.model import Family
     from hami_core.wire.signature import PublicKey
@@ -122,7 +120,7 @@ async def gather(
         leases = start(reader.all(k8s.LEASES))
         events = [start(reader.all(k8s.EVENTS, field_selector=f"reason={reason}")) for reason in TELLING_EVENTS]
     install = find(pods.result(), namespace)
-    config_maps = await reader.named(k8s.CONFIG_MAPS, _config_maps(install))
+    config_maps = await reader.named(CONFIG_MAPS, _config_maps(install))
     return Facts(
         now=_clock(leases.result()),
         version=version,
@@ -142,7 +140,7 @@ async def gather(
         events=_together(task.result() for task in events),
         config_maps=config_maps,
         tls_secrets=await reader.named(k8s.TLS_SECRETS, _tls_secrets(install)),
-        signing_keys=public_halves(await reader.named(k8s.SECRETS, _signing_secrets(install))),
+        signing_keys=public_halves(await reader.named(SECRETS, _signing_secrets(install))),
         families=tuple(families(_device_config(install, config_maps))),
     )
 
@@ -177,7 +175,7 @@ def _mounted(namespace: str, source: tuple[str, str] | None) -> Iterable[tuple[s
         yield namespace, source[1]
 
 
-def _device_config(install: Install, config_maps: Lookup[k8s.ConfigMap]) -> str:
+def _device_config(install: Install, config_maps: Lookup[ConfigMap]) -> str:
     """Text of the device-config our scheduler reads; empty where it has none or it could not be read."""
     for part in install.schedulers:
         path = part.setting("device_config_file")
@@ -202,19 +200,18 @@ def _signing_secrets(install: Install) -> Iterable[tuple[str, str]]:
         yield part.namespace, part.setting("signing_secret") or mounted
 
 
-def public_halves(secrets: Lookup[k8s.Secret]) -> Lookup[tuple[PublicKey, ...]]:
+def public_halves(secrets: Lookup[Secret]) -> Lookup[tuple[PublicKey, ...]]:
     """The public keys that follow from a signing Secret; the private ones go no further."""
     keys = {name: tuple(_keys_of(secret)) for name, secret in secrets.found.items()}
     return Lookup(keys, secrets.problems)
 
 
-def _keys_of(secret: k8s.Secret) -> Iterable[PublicKey]:
-    for name, text in secret.data.items():
+def _keys_of(secret: Secret) -> Iterable[PublicKey]:
+    for name, pem in secret.data.items():
         try:
-            pem = base64.b64decode(text, validate=True)
             if b"PRIVATE KEY" in pem:
                 yield load_private_key(pem, where=name).public_key()
             elif b"PUBLIC KEY" in pem:
                 yield from load_public_keys(pem, where=name)
-        except (binascii.Error, ValueError, ConfigError):
+        except ConfigError:
             continue

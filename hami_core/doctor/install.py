@@ -11,8 +11,8 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hami_core.doctor.facts import Facts
-    from hami_core.doctor.objects import ConfigMap, Container, Pod
+    from hami_core.doctor.objects import Container, Pod
+    from hami_core.kube.objects import ConfigMap
 
 _LAUNCHERS: Final = frozenset({"hami", "kubectl-hami"})
 _HAMI_PROGRAMS: Final = frozenset({"nvidia-device-plugin", "vGPUmonitor", "volcano-vgpu-device-plugin"})
@@ -153,11 +153,6 @@ def find(pods: Iterable[Pod], namespace: str = "") -> Install:
         kube_schedulers=tuple(p for p in parts if is_kube_scheduler(p.container)),
         originals=tuple(p for p in parts if is_hami(p.container)),
     )
-
-
-def install_of(facts: Facts) -> Install:
-    """What runs, as the facts have it."""
-    return find(facts.pods, facts.namespace)
 
 
 # --- kube-scheduler's configuration ----------------------------------------------------------------------------------

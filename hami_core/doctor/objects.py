@@ -1,6 +1,6 @@
 """The parts of Kubernetes objects the checks read, beside those of `hami_core.kube.objects`.
 
-Nothing secret is decoded: of a TLS Secret the certificates, of a signing Secret only what tells its public key.
+Of a TLS Secret only the certificates are decoded.
 """
 
 from __future__ import annotations
@@ -204,29 +204,17 @@ class Service(KubeObject, frozen=True, gc=False):
 # --- configuration ---------------------------------------------------------------------------------------------------
 
 
-class ConfigMap(KubeObject, frozen=True, gc=False):
-    """A ConfigMap."""
-
-    data: dict[str, str] = msgspec.field(default_factory=dict)
-
-
 class TlsData(Object, frozen=True, gc=False):
-    """The public half of a TLS Secret, base64."""
+    """The public half of a TLS Secret, PEM."""
 
-    certificate: str = msgspec.field(default="", name="tls.crt")
-    authority: str = msgspec.field(default="", name="ca.crt")
+    certificate: bytes = msgspec.field(default=b"", name="tls.crt")
+    authority: bytes = msgspec.field(default=b"", name="ca.crt")
 
 
 class TlsSecret(KubeObject, frozen=True, gc=False):
     """A Secret of type kubernetes.io/tls; its private key is not decoded."""
 
     data: TlsData = TlsData()
-
-
-class Secret(KubeObject, frozen=True, gc=False):
-    """The signing Secret. Only the edge sees it; facts carry the public keys that follow from it."""
-
-    data: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 # --- admission -------------------------------------------------------------------------------------------------------
@@ -260,7 +248,7 @@ class ClientConfig(Object, frozen=True, gc=False):
 
     url: str = ""
     service: ServiceReference | None = None
-    ca_bundle: str = ""
+    ca_bundle: bytes = b""
 
 
 class MatchCondition(Object, frozen=True, gc=False):
@@ -352,9 +340,7 @@ QUOTAS: Final = Resource("v1", "resourcequotas", ResourceQuota)
 DAEMON_SETS: Final = Resource("apps/v1", "daemonsets", DaemonSet)
 SERVICES: Final = Resource("v1", "services", Service)
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io/v1", "endpointslices", EndpointSlice)
-CONFIG_MAPS: Final = Resource("v1", "configmaps", ConfigMap)
 TLS_SECRETS: Final = Resource("v1", "secrets", TlsSecret)
-SECRETS: Final = Resource("v1", "secrets", Secret)
 WEBHOOKS: Final = Resource(_ADMISSION, "mutatingwebhookconfigurations", WebhookConfiguration, namespaced=False)
 POLICIES: Final = Resource(_ADMISSION, "validatingadmissionpolicies", Policy, namespaced=False)
 POLICY_BINDINGS: Final = Resource(_ADMISSION, "validatingadmissionpolicybindings", PolicyBinding, namespaced=False)

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
-
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 
 from hami_core.doctor.checks.context import some
 from hami_core.doctor.finding import Finding, fail, ok, unknown, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from hami_core.doctor.checks.context import Context
-    from hami_core.doctor.objects import TlsSecret, Webhook, WebhookConfiguration
+    from hami_core.doctor.objects import Webhook, WebhookConfiguration
 
 NAME: Final = "vgpu.hami.io"
 """HAMi's name of the webhook."""
 PATH: Final = "/webhook"
-EXPIRES_SOON: Final = timedelta(days=7)
-_CERTIFICATE_END: Final = b"-----END CERTIFICATE-----"
 
 
 def is_ours(hook: Webhook) -> bool:
@@ -49,7 +41,8 @@ def hooks(context: Context) -> list[tuple[WebhookConfiguration, Webhook]]:
     return mine or found
 
 
-def _name(configuration: WebhookConfiguration) -> str:
+def name_of(configuration: WebhookConfiguration) -> str:
+    """``MutatingWebhookConfiguration name``."""
     return f"MutatingWebhookConfiguration {configuration.metadata.name}"
 
 
@@ -67,19 +60,19 @@ def present(context: Context) -> Iterator[Finding]:
             fix = (
                 f"kubectl delete mutatingwebhookconfiguration {configuration.metadata.name}, if nothing runs behind it"
             )
-            yield warn(_name(configuration), "webhooks[].clientConfig", f"a second one, for {where}", fix)
+            yield warn(name_of(configuration), "webhooks[].clientConfig", f"a second one, for {where}", fix)
     for configuration, hook in found:
         field = f"webhooks[{hook.name}].rules"
         if any(rule.touches("pods", "CREATE") for rule in hook.rules):
-            yield ok(_name(configuration), field, "asked when pods are created")
+            yield ok(name_of(configuration), field, "asked when pods are created")
         else:
-            yield fail(_name(configuration), field, "does not cover CREATE of pods", "restore the chart's rules")
+            yield fail(name_of(configuration), field, "does not cover CREATE of pods", "restore the chart's rules")
 
 
 def failure_policy(context: Context) -> Iterator[Finding]:
     """Does it fail closed, and only for pods that name our resources?"""
     for configuration, hook in hooks(context):
-        name, field = _name(configuration), f"webhooks[{hook.name}]"
+        name, field = name_of(configuration), f"webhooks[{hook.name}]"
         if fails_open_by_design(hook):
             fix = "known: while the webhook is away such pods keep the node's default view of devices"
             yield warn(name, f"{field}.failurePolicy", "Ignore, for pods that name none of our resources", fix)
@@ -122,11 +115,11 @@ def service(context: Context) -> Iterator[Finding]:
         name = f"Service {reference.namespace}/{reference.name}"
         found = [s for s in context.facts.services if s.key == f"{reference.namespace}/{reference.name}"]
         if not found:
-            fix = f"create it, or correct clientConfig.service of {_name(configuration)}"
+            fix = f"create it, or correct clientConfig.service of {name_of(configuration)}"
             yield fail(name, "", "there is none", fix)
             continue
         if reference.port not in {port.port for port in found[0].spec.ports}:
-            yield fail(name, "spec.ports", f"has no port {reference.port}", f"correct it or {_name(configuration)}")
+            yield fail(name, "spec.ports", f"has no port {reference.port}", f"correct it or {name_of(configuration)}")
         yield from _endpoints(context, name, reference.namespace, reference.name)
 
 
@@ -146,107 +139,6 @@ def _endpoints(context: Context, name: str, namespace: str, service_name: str) -
     else:
         seen = f"{len(endpoints)}, none ready" if endpoints else "none"
         yield fail(name, "endpoints", seen, "compare its selector with the scheduler pods' labels and readiness")
-
-
-# --- certificates ----------------------------------------------------------------------------------------------------
-
-
-def certificates(context: Context) -> Iterator[Finding]:
-    """Does the API server trust the certificate that is served, and for how long?"""
-    for configuration, hook in hooks(context):
-        name, field = _name(configuration), f"webhooks[{hook.name}].clientConfig.caBundle"
-        if not hook.client_config.ca_bundle:
-            fix = "our scheduler writes it (--webhook-configuration), or cert-manager's cainjector"
-            yield fail(name, field, "empty: the API server trusts no certificate of ours", fix)
-            continue
-        bundle = _certificates(hook.client_config.ca_bundle)
-        if not bundle:
-            yield fail(name, field, "holds no certificate", "delete the TLS Secret; it and the bundle are made anew")
-            continue
-        yield from _served(context, name, field, bundle, hook)
-
-
-def _served(
-    context: Context, name: str, field: str, bundle: Sequence[x509.Certificate], hook: Webhook
-) -> Iterator[Finding]:
-    valid = [c for c in bundle if c.not_valid_after_utc > context.facts.now]
-    if not valid:
-        seen = f"expired {max(c.not_valid_after_utc for c in bundle):%Y-%m-%d}"
-        yield fail(name, field, seen, "delete the TLS Secret; it and the bundle are made anew")
-        return
-    looked = False
-    for part in context.install.schedulers[:1]:
-        source = part.volume_of(part.setting("cert_file"))
-        secret_name = part.setting("tls_secret") or (source[1] if source and source[0] == "Secret" else "")
-        if not secret_name:
-            continue
-        looked = True
-        where = f"Secret {part.namespace}/{secret_name}"
-        secret = context.facts.tls_secrets.get(part.namespace, secret_name)
-        if secret is None:
-            problem = context.facts.tls_secrets.problem(part.namespace, secret_name)
-            yield (
-                unknown(where, "tls.crt", problem)
-                if problem
-                else fail(where, "", "there is none", "look at the scheduler's log: it makes it when it starts")
-            )
-        else:
-            yield from _leaf(context, where, secret, valid, hook)
-    if not looked:
-        yield ok(name, field, f"valid until {max(c.not_valid_after_utc for c in valid):%Y-%m-%d}")
-
-
-def _leaf(
-    context: Context, where: str, secret: TlsSecret, authorities: Sequence[x509.Certificate], hook: Webhook
-) -> Iterator[Finding]:
-    chain = _certificates(secret.data.certificate)
-    if not chain:
-        yield fail(where, "tls.crt", "holds no certificate", "delete the Secret; the scheduler makes it anew")
-        return
-    leaf, left = chain[0], chain[0].not_valid_after_utc - context.facts.now
-    until = f"{leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-    if not any(_issued(a, leaf) for a in authorities):
-        fix = "one hand must write both (--webhook-configuration, or cert-manager); delete the Secret to renew"
-        yield fail(where, "tls.crt", "not issued by a certificate of the webhook's caBundle", fix)
-    elif left <= timedelta():
-        yield fail(
-            where, "tls.crt", f"expired {until}", "look at the scheduler's log: it renews at two thirds of its life"
-        )
-    elif left < min(EXPIRES_SOON, (leaf.not_valid_after_utc - leaf.not_valid_before_utc) / 4):
-        fix = "it should have been renewed at two thirds of its life: look at the scheduler's log, or cert-manager's"
-        yield warn(where, "tls.crt", f"expires {until}", fix)
-    else:
-        yield ok(where, "tls.crt", f"trusted, valid until {until}")
-    reference = hook.client_config.service
-    host = f"{reference.name}.{reference.namespace}.svc" if reference else ""
-    if host and host not in (names := _names(leaf)):
-        yield fail(where, "tls.crt", f"is for {some(sorted(names)) or 'no name'}, not for {host}", "delete the Secret")
-
-
-def _certificates(text: str) -> list[x509.Certificate]:
-    try:
-        pem = base64.b64decode(text, validate=True)
-        return x509.load_pem_x509_certificates(pem) if _CERTIFICATE_END in pem else []
-    except (binascii.Error, ValueError):
-        return []
-
-
-def _issued(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
-    if authority == leaf:
-        return True
-    try:
-        leaf.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    return True
-
-
-def _names(leaf: x509.Certificate) -> set[str]:
-    try:
-        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return set()
-    return set(names.get_values_for_type(x509.DNSName))
 
 
 # --- neighbours ------------------------------------------------------------------------------------------------------

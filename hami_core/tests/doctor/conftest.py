@@ -18,6 +18,7 @@ from hami_core.doctor import gather
 from hami_core.doctor import objects as k8s
 from hami_core.doctor.examine import examine
 from hami_core.doctor.facts import Facts, Lookup, Seen
+from hami_core.kube.port import CONFIG_MAPS, SECRETS
 from hami_core.plugins import load
 from hami_core.sim import Cluster
 from hami_core.tests.doctor import sound
@@ -31,7 +32,7 @@ LISTED = {
     "runtime_classes": ("RuntimeClass", k8s.RUNTIME_CLASSES), "quotas": ("ResourceQuota", k8s.QUOTAS),
     "leases": ("Lease", k8s.LEASES), "events": ("Event", k8s.EVENTS),
 }  # fmt: skip
-NAMED = {"ConfigMap": k8s.CONFIG_MAPS, "Secret": k8s.SECRETS}
+NAMED = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 FAMILIES = tuple(load(only=["nvidia"]).families.values())
 
 
@@ -46,10 +47,10 @@ def facts_of(cluster: dict[str, dict], **more) -> Facts:
         field: Seen(tuple(msgspec.convert(o, resource.type) for o in cluster.values() if o["kind"] == kind))
         for field, (kind, resource) in LISTED.items()
     }
-    secrets = named(cluster, "Secret", k8s.SECRETS)
+    secrets = named(cluster, "Secret", SECRETS)
     fixed = {
         "now": sound.NOW, "version": "v1.36.3", "families": FAMILIES,
-        "config_maps": named(cluster, "ConfigMap", k8s.CONFIG_MAPS),
+        "config_maps": named(cluster, "ConfigMap", CONFIG_MAPS),
         "tls_secrets": named(cluster, "Secret", k8s.TLS_SECRETS), "signing_keys": gather.public_halves(secrets),
     }  # fmt: skip
     return Facts(**(listed | fixed | more))
