@@ -25,6 +25,8 @@ class Fault:
     drop: bool = False
     commit: bool = False
     """Do the work first, then lose the answer."""
+    late: bool = False
+    """Do the work after the delay, then answer."""
 
 
 class ApiServer:
@@ -116,6 +118,9 @@ class ApiServer:
         assert request.headers.get("authorization") == "Bearer secret-token"
         fault = next((f for f in (check(request.method, request.path_qs) for check in self.faults) if f), None)
         if fault is None:
+            return await self._answer(request, decoded)
+        if fault.late:
+            await asyncio.sleep(fault.delay_s)
             return await self._answer(request, decoded)
         if fault.commit:
             await self._answer(request, decoded)

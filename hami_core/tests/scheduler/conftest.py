@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import socket
+import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -102,9 +103,16 @@ def signing_key() -> PrivateKey:
 async def start(api: OfficialKubeApi, signing_key: PrivateKey) -> AsyncIterator[Callable[..., Any]]:
     async with AsyncExitStack() as stack:
 
-        async def made(*, loaded: Loaded | None = None, lead: Any = None, wait: bool = True, **options: Any) -> Client:
+        async def made(
+            *,
+            loaded: Loaded | None = None,
+            lead: Any = None,
+            clock: Any = time.monotonic,
+            wait: bool = True,
+            **options: Any,
+        ) -> Client:
             chosen = {"extender": "127.0.0.1:0", "metrics": "127.0.0.1:0", "signing_key": signing_key, **options}
-            scheduler = Scheduler(api, loaded or load(), Options(**chosen), lead=lead)
+            scheduler = Scheduler(api, loaded or load(), Options(**chosen), lead=lead, clock=clock)
             await scheduler.start()
             stack.push_async_callback(scheduler.stop)
             if wait:

@@ -80,6 +80,50 @@ async def test_the_first_bind_after_fail_over_sees_what_the_other_leader_booked(
     assert "CardInsufficientMemory" in await client.bind(p, "n1")
 
 
+async def test_a_lease_that_was_released_does_not_bind_beside_a_write_on_its_way(server, start, follow, api):
+    """The earlier leader's Bind lands two seconds after the Lease passed on; its card is not given twice."""
+    await server.put("nodes", node("n1", cards=1))
+    await server.put("leases", lease("host-2_x"))
+    earlier = await start(lead=lambda changed: LeaseFollower(api, "kube-system", "hami-scheduler", "host-2"))
+    later = await start(lead=follow)
+    p, q = await server.put("pods", pod("a", mem=6000)), await server.put("pods", pod("b", mem=6000))
+    slow = [Fault(delay_s=2, late=True)]
+    server.faults.append(lambda verb, path: slow.pop() if slow and path.endswith("pods/a/binding") else None)
+    writing = asyncio.create_task(earlier.bind(p, "n1"))
+    while slow:
+        await asyncio.sleep(0.005)
+    await server.put("leases", lease("", transitions=0, duration=1))
+    await server.put("leases", lease("host-1_y", transitions=1))
+    refused = await later.bind(q, "n1")
+    assert await writing == ""
+    assert "CardInsufficientMemory" in refused
+
+
+async def test_a_lease_not_heard_of_for_long_is_read_before_a_bind(server, start, api):
+    """As after a pause of the process, or behind a watch that is stuck."""
+    await server.put("nodes", node("n1"))
+    await server.put("leases", lease("host-1_y"))
+    now = [0.0]
+    made: list[LeaseFollower] = []
+
+    def lead(changed):
+        made.append(LeaseFollower(api, "kube-system", "hami-scheduler", "host-1", clock=lambda: now[0]))
+        return made[0]
+
+    client = await start(lead=lead, clock=lambda: now[0])
+    while not made[0].is_leader:
+        await asyncio.sleep(0.005)
+    # The Lease passes on, and no watch tells.
+    server.objects["leases"]["kube-system/hami-scheduler"] = {
+        **lease("host-2_x", 1),
+        "metadata": {"name": "hami-scheduler", "namespace": "kube-system", "uid": "l", "resourceVersion": "9"},
+    }
+    now[0] = 5.0
+    p = await server.put("pods", pod("a"))
+    assert made[0].is_leader, "as far as the watch told"
+    assert "does not hold the scheduler's lease" in await client.bind(p, "n1")
+
+
 async def test_a_lease_that_can_not_be_read_binds_nothing(server, start, follow):
     await server.put("nodes", node("n1"))
     server.faults.append(lambda _, path: Fault(status=500) if "leases" in path else None)
