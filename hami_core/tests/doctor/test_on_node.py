@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
+import pty
 import socket
 import subprocess
 import sys
@@ -208,3 +210,21 @@ def test_on_node_through_the_command_line(node):
     levels = {f["check"]: f["level"] for f in shown["findings"]}
     assert levels["on-node.kubelet"] == levels["on-node.checkpoint"] == "ok"
     assert done.returncode == int("fail" in levels.values())
+
+
+def test_on_a_terminal_it_is_a_table(node):
+    ours, theirs = pty.openpty()
+    argv = [sys.executable, "-m", "hami_core", "doctor", "--on-node", "--state-dir", f"{node}/state"]
+    environment = {**os.environ, "NODE_NAME": "n1", "TERM": "xterm-256color", "COLUMNS": "200"}
+    with subprocess.Popen(argv, stdout=theirs, env=environment) as running:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # the terminal is gone when the program has ended
+            while part := os.read(ours, 65536):
+                shown += part
+        running.wait(90)
+    os.close(ours)
+    text = shown.decode()
+    assert "what to do" in text
+    assert "✔ ok" in text
+    assert "\x1b[" in text
