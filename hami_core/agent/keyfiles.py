@@ -1,7 +1,7 @@
 """The public keys allocations are verified with, kept up to date with the file or folder they are in.
 
 A folder mounted from a ConfigMap changes as a whole: the kubelet swaps the link ``..data``, which is read once here, so
-that old and new files never mix. What does not load changes nothing; keys that were good stay until others are.
+that old and new files never mix. A file that does not load hides no other; its own keys, if it had some, stay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hami_core.errors import ConfigError
 from hami_core.wire.signature import load_public_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from hami_core.wire.signature import PublicKey
@@ -35,20 +35,24 @@ class KeyFiles:
         path: File or folder; None: there are none, and none come.
 
     Raises:
-        ConfigError: There is no such file or folder, or the file holds no key. An empty folder is no error: the
+        ConfigError: There is no such file or folder, or the file holds no key. A folder without one is no error: the
             scheduler may have to make the keys first.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._content: dict[str, bytes] = {}
-        self.keys: tuple[PublicKey, ...] = ()
+        self._of_file: dict[str, tuple[PublicKey, ...]] = {}
         if path is not None:
-            content = _read(path)
-            self.keys = _load(content, path)
-            self._content = content
-            if not self.keys and not path.is_dir():
-                raise ConfigError("signing_keys", f"{path} holds no key", "put the scheduler's public key there")
+            self._content = _read(path)
+            if not path.is_dir():
+                load_public_keys(self._content[path.name], where=f"signing_keys {path}")
+            self._of_file = self._load(self._content)
+
+    @property
+    def keys(self) -> tuple[PublicKey, ...]:
+        """The keys that are valid now."""
+        return tuple(key for found in self._of_file.values() for key in found)
 
     @property
     def may_change(self) -> bool:
@@ -67,21 +71,33 @@ class KeyFiles:
             return False
         try:
             content = _read(self._path)
-            if content == self._content:
-                return False
-            keys = _load(content, self._path)
         except ConfigError as error:
-            log.warning("signing keys don't load, the ones before stay", error=str(error))
+            log.warning("signing keys can't be read, the ones before stay", error=str(error))
             return False
-        if not keys and self.keys:
-            log.warning("signing keys are gone, the ones before stay", path=str(self._path))
+        if content == self._content:
             return False
         self._content = content
-        changed = [k.public_bytes_raw() for k in keys] != [k.public_bytes_raw() for k in self.keys]
-        self.keys = keys
+        found = self._load(content)
+        if not found and self._of_file:
+            log.warning("signing keys are gone, the ones before stay", path=str(self._path))
+            return False
+        before, self._of_file = _raw(self.keys), found
+        changed = _raw(self.keys) != before
         if changed:
-            log.info("signing keys loaded", path=str(self._path), keys=len(keys))
+            log.info("signing keys loaded", path=str(self._path), keys=len(self.keys))
         return changed
+
+    def _load(self, content: Mapping[str, bytes]) -> dict[str, tuple[PublicKey, ...]]:
+        """The keys of each file; those it had before where it does not load now."""
+        found = {}
+        for name, text in content.items():
+            try:
+                found[name] = load_public_keys(text, where=f"signing_keys {self._path}: {name}")
+            except ConfigError as error:
+                log.warning("a file of signing keys does not load", error=str(error))
+                if name in self._of_file:
+                    found[name] = self._of_file[name]
+        return found
 
     async def watch(self, changed: Callable[[], None]) -> None:
         """Refresh on every change until cancelled; ``changed`` is called when the keys are others.
@@ -111,7 +127,5 @@ def _read(path: Path) -> dict[str, bytes]:
         raise ConfigError("signing_keys", f"{path} can't be read: {error.strerror}") from error
 
 
-def _load(content: dict[str, bytes], path: Path) -> tuple[PublicKey, ...]:
-    return tuple(
-        key for name, text in content.items() for key in load_public_keys(text, where=f"signing_keys {path}: {name}")
-    )
+def _raw(keys: Iterable[PublicKey]) -> list[bytes]:
+    return [key.public_bytes_raw() for key in keys]

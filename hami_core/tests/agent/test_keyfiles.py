@@ -87,6 +87,20 @@ def test_what_does_not_load_changes_nothing(tmp_path, spoil):
     assert ids(files.keys) == ids(KEYS[2:])
 
 
+def test_a_file_that_does_not_load_hides_no_other(tmp_path):
+    """As when an entry of the ConfigMap was emptied by hand: the key the scheduler publishes next must count."""
+    (tmp_path / "old.pem").write_bytes(public_key_pem(KEYS[0]))
+    files = KeyFiles(tmp_path)
+    (tmp_path / "old.pem").write_bytes(b"")
+    (tmp_path / "new.pem").write_bytes(public_key_pem(KEYS[1]))
+    assert files.refresh()
+    assert ids(files.keys) == ids(KEYS[:2]), "what was good stays until its file is gone"
+    assert ids(KeyFiles(tmp_path).keys) == ids(KEYS[1:2]), "and does not keep an agent from starting"
+    (tmp_path / "old.pem").unlink()
+    assert files.refresh()
+    assert ids(files.keys) == ids(KEYS[1:2])
+
+
 def test_a_file_or_folder_that_is_not_there_is_a_setting_to_mend(tmp_path):
     with pytest.raises(ConfigError, match="signing_keys"):
         KeyFiles(tmp_path / "none")
