@@ -1,0 +1,83 @@
+"""Device plugins of others on the same node."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+from hami_core.agent.proto import deviceplugin_pb2
+from tests.e2e.lifecycle import plugins
+from tests.e2e.lifecycle.device_plugin import Settings
+from tests.e2e.pods import container, pod
+from tests.e2e.system import NAMESPACE
+
+if TYPE_CHECKING:
+    from tests.e2e.system import System
+
+FOO = "example.com/foo"
+SLOTS = ["foo-1", "foo-2", "foo-3"]
+
+
+def with_foo(body: dict[str, Any], count: int) -> dict[str, Any]:
+    """A container that asks for foos too."""
+    limits = body["resources"]["limits"] | {FOO: count}
+    return body | {"resources": {"limits": limits}}
+
+
+def foo_of(system: System, uid: str, name: str) -> tuple[set[str], str]:
+    """The foos a container has by the kubelet's checkpoint, and by the variable in its OCI specification."""
+    file = system.bed.root("node1") / "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+    for entry in json.loads(file.read_bytes())["Data"]["PodDeviceEntries"]:
+        if (entry["PodUID"], entry["ContainerName"], entry["ResourceName"]) == (uid, name, FOO):
+            slots = {slot for ids in entry["DeviceIDs"].values() for slot in ids}
+            answer = deviceplugin_pb2.ContainerAllocateResponse.FromString(base64.b64decode(entry["AllocResp"]))
+            seen = system.bed.containers("node1")[uid, name].environment["FOO"]
+            assert answer.envs["FOO"] == seen
+            return slots, seen
+    raise AssertionError(f"no {FOO} for {uid}/{name}")
+
+
+def test_each_plugin_serves_its_own(tidy: System) -> None:
+    """One container with devices of both, one of each alone; over a restart of our agent and of the kubelet."""
+    with plugins.running(tidy.bed, "node1", Settings(FOO, SLOTS)):
+        tidy.submit(
+            pod(
+                "mixed",
+                with_foo(container("both", 2000), 1),
+                container("ours", 3000),
+                with_foo(container("theirs", count=0, command=["sleep", "100000"]), 1),
+            )
+        )
+        (now,) = tidy.running("mixed")
+        check(tidy, now)
+        tidy.bed.kubectl("delete", "pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=hami-device-plugin")
+        tidy.ready()
+        assert plugins.allocatable(tidy.bed, "node1", FOO) == len(SLOTS)
+        tidy.submit(pod("last", with_foo(container(memory=1000), 1)))
+        (last,) = tidy.running("last")
+        check(tidy, tidy.pod("mixed"))
+        assert foo_of(tidy, last["metadata"]["uid"], "main")[0] == set(SLOTS) - foos(tidy, now)
+        assert tidy.problems("last") == []
+        tidy.submit(pod("none-left", with_foo(container(memory=1000), 1)))
+        tidy.bed.wait("a reason", lambda: f"Insufficient {FOO}" in tidy.bed.kubectl("describe", "pod", "none-left"))
+    tidy.bed.wait("theirs is gone", lambda: plugins.allocatable(tidy.bed, "node1", FOO) == 0)
+    tidy.submit(pod("without", container(memory=1000)))
+    tidy.running("without")
+    assert tidy.problems("mixed", "without") == [], "their plugin's end is nothing to ours"
+
+
+def foos(system: System, now: dict[str, Any]) -> set[str]:
+    """The foos of the mixed pod."""
+    uid = now["metadata"]["uid"]
+    return foo_of(system, uid, "both")[0] | foo_of(system, uid, "theirs")[0]
+
+
+def check(system: System, now: dict[str, Any]) -> None:
+    """Every container has its own of each kind."""
+    assert system.problems("mixed") == []
+    assert len(foos(system, now)) == 2
+    uid = now["metadata"]["uid"]
+    alone = system.bed.containers("node1")[uid, "theirs"]
+    assert not [path for path in alone.devices if "nvidia" in path]
+    assert "FOO" not in system.bed.containers("node1")[uid, "ours"].environment

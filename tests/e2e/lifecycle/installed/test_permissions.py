@@ -1,0 +1,57 @@
+"""Our roles are exactly what is used: no request is denied, and nothing is granted that nobody asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.e2e.lifecycle.permissions import AGENT, SCHEDULER, Permission, denied, granted, unused, uses
+from tests.e2e.pods import container, pod
+from tests.e2e.system import NAMESPACE
+
+if TYPE_CHECKING:
+    from tests.e2e.system import System
+
+NEEDED_ELSEWHERE = {
+    Permission(SCHEDULER, "", "pods", "get"): "reads a pod whose Binding was not answered in time",
+    Permission(SCHEDULER, "", "nodes", "get"): "node locks, which only some vendors' own node plugins need",
+    Permission(SCHEDULER, "", "nodes", "patch"): "the same",
+    Permission(AGENT, "", "events", "patch"): "counts up an event that is said again",
+    Permission(AGENT, "", "pods", "patch"): "asks the kubelet again after a refusal; bind-phase in serial mode",
+    Permission(AGENT, "", "pods", "delete"): "sends a pod away whose devices can't be right, as in serial mode",
+}
+"""Granted and not used in what this test does: each with who needs it. The last two are seen in `test_serial`."""
+NAMES = {"secrets": ("hami-scheduler-tls", "hami-scheduler-signing"), "configmaps": ("hami-signing-keys",)}
+
+
+def test_what_is_granted_is_what_is_used(tidy: System) -> None:
+    """Everything since the cluster began counts; what may not have happened yet is made to happen."""
+    bed = tidy.bed
+    # Bind; an event said once, and again.
+    tidy.submit(pod("bound", container(memory=1000)), pod("unfit", container(memory=999_999)))
+    tidy.running("bound")
+    # A pod that came round the webhook and our scheduler is refused by the agent: an event, repeated.
+    tidy.submit(
+        pod("round", container(memory=1000), labels={"hami.io/webhook": "ignore"}, nodeName="node1"),
+    )
+    # Credentials that are damaged are made anew, and a webhook configuration that lost its authority gets it back.
+    for kind, names in NAMES.items():
+        for name in names:
+            damage(tidy, kind, name)
+    bed.wait("everything granted was used", lambda: left(tidy) == set(), 90, poll=2)
+    assert denied(uses(bed)) == set()
+    assert set(NEEDED_ELSEWHERE) <= granted(bed), "an exception for what is not granted any more"
+    tidy.ready()
+    tidy.submit(pod("after", container(memory=1000)))
+    tidy.running("after", timeout=150)  # once the kubelet has brought the new key to the agent
+
+
+def left(system: System) -> set[Permission]:
+    """What is granted and was not used so far, but for what is needed elsewhere."""
+    return unused(granted(system.bed), uses(system.bed)) - set(NEEDED_ELSEWHERE)
+
+
+def damage(system: System, kind: str, name: str) -> None:
+    """Take all entries away."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/{kind}/{name}"
+    entries = dict.fromkeys(system.bed.call("GET", path)["data"], "")
+    system.bed.call("PATCH", path, {"data": entries}, "application/merge-patch+json")

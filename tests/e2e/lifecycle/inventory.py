@@ -1,0 +1,32 @@
+"""Every object of a cluster by name, so that what an installation leaves behind can be told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.bed.bed import Bed
+
+PASSING = {"events", "endpointslices", "endpoints", "controllerrevisions", "pods", "podmetrics", "nodemetrics"}
+"""Kinds whose objects come and go by themselves, with what they belong to."""
+
+
+def objects(bed: Bed) -> set[str]:
+    """``resource.group namespace/name`` of everything that can be listed, but for what comes and goes by itself."""
+    return {
+        f"{resource} {item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
+        for resource, path in _resources(bed)
+        for item in bed.call("GET", path)["items"]
+    }
+
+
+def _resources(bed: Bed) -> Iterator[tuple[str, str]]:
+    groups = bed.call("GET", "/apis")["groups"]
+    paths = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]
+    for path in paths:
+        group = path.split("/")[2] if path.startswith("/apis/") else ""
+        for found in bed.call("GET", path)["resources"]:
+            if "list" in found["verbs"] and "/" not in found["name"] and found["name"] not in PASSING:
+                yield f"{found['name']}.{group}".rstrip("."), f"{path}/{found['name']}"

@@ -1,0 +1,149 @@
+"""What our service accounts may do and what they did: from the roles bound to them and the API server's audit log."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.e2e.system import NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.bed.bed import Bed
+
+SCHEDULER = f"system:serviceaccount:{NAMESPACE}:hami-scheduler"
+AGENT = f"system:serviceaccount:{NAMESPACE}:hami-device-plugin"
+PROGRAMS = ("hami-", "kube-scheduler")
+"""How the programs that run as them call themselves."""
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+class Permission(NamedTuple):
+    """One thing somebody may do, or did.
+
+    Attributes:
+        user: Who.
+        group: API group, "" for the core.
+        resource: With its sub-resource, as in roles.
+        verb: As in roles.
+        name: The one object it is for; "" in a role: any; in a request: none was named.
+    """
+
+    user: str
+    group: str
+    resource: str
+    verb: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        resource = f"{self.resource}.{self.group}".rstrip(".")
+        return f"{self.user.rpartition(':')[2]}: {self.verb} {resource} {self.name}".rstrip()
+
+
+def granted(bed: Bed) -> set[Permission]:
+    """What roles of ours give; Kubernetes' own roles for its schedulers are left out."""
+    found: set[Permission] = set()
+    for bindings, everywhere in (("clusterrolebindings", True), ("rolebindings", False)):
+        for binding in bed.call("GET", f"{RBAC}/{bindings}")["items"]:
+            users = [user for user in map(_user, binding.get("subjects", [])) if user in {SCHEDULER, AGENT}]
+            role = binding["roleRef"]
+            if not users or role["name"].startswith(("system:", "extension-apiserver-")):
+                continue
+            namespace = binding["metadata"].get("namespace", "")
+            where = "clusterroles" if role["kind"] == "ClusterRole" else f"namespaces/{namespace}/roles"
+            assert everywhere == (role["kind"] == "ClusterRole")
+            for rule in bed.call("GET", f"{RBAC}/{where}/{role['name']}")["rules"]:
+                found |= {permission for user in users for permission in _of_rule(user, rule)}
+    return found
+
+
+def _user(subject: dict[str, Any]) -> str:
+    return f"system:serviceaccount:{subject.get('namespace', '')}:{subject['name']}"
+
+
+def _of_rule(user: str, rule: dict[str, Any]) -> Iterator[Permission]:
+    for group in rule["apiGroups"]:
+        for resource in rule["resources"]:
+            for verb in rule["verbs"]:
+                for name in rule.get("resourceNames") or [""]:
+                    yield Permission(user, group, resource, verb, name)
+
+
+class Use(NamedTuple):
+    """One kind of request in the audit log.
+
+    Attributes:
+        what: What was asked for.
+        program: The program that asked, as it calls itself.
+        status: The answer's HTTP status; 0 of a watch that goes on.
+        is_allowed: What the authorizers said; True while our roles were being taken away, by an uninstallation.
+    """
+
+    what: Permission
+    program: str
+    status: int
+    is_allowed: bool
+
+
+def uses(bed: Bed) -> set[Use]:
+    """Every kind of request of programs that run as our service accounts, from all of the audit log."""
+    found: set[Use] = set()
+    gone: set[str] = set()
+    with (bed.work / "log/audit.log").open() as log:
+        for line in log:
+            if "hami" not in line or not line.endswith("\n"):
+                continue
+            event = json.loads(line)
+            _see_binding(event, gone)
+            is_over = event["stage"] == "ResponseComplete" or event["verb"] == "watch"
+            program = event.get("userAgent", "").partition("/")[0]
+            is_ours = event["user"]["username"] in {SCHEDULER, AGENT} and program.startswith(PROGRAMS)
+            if is_over and is_ours and "impersonatedUser" not in event:
+                found.add(_of_event(event, program, is_bound=not gone))
+    return found
+
+
+def _see_binding(event: dict[str, Any], gone: set[str]) -> None:
+    """Note which bindings of our roles an uninstallation has taken away."""
+    target = event.get("objectRef", {})
+    if target.get("resource") not in {"rolebindings", "clusterrolebindings"} or event["stage"] != "ResponseComplete":
+        return
+    name = f"{target['resource']}/{target.get('name', '')}"
+    if event["verb"] == "delete":
+        gone.add(name)
+    elif event["verb"] in {"create", "patch", "update"}:
+        gone.discard(name)
+
+
+def _of_event(event: dict[str, Any], program: str, *, is_bound: bool) -> Use:
+    target = event.get("objectRef") or {"resource": event["requestURI"].partition("?")[0]}
+    resource = "/".join(filter(None, (target["resource"], target.get("subresource", ""))))
+    user, verb = event["user"]["username"], event["verb"]
+    what = Permission(user, target.get("apiGroup", ""), resource, verb, target.get("name", ""))
+    status = event.get("responseStatus", {}).get("code", 0)
+    is_forbidden = event.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid" or status == 401
+    return Use(what, program, status, is_allowed=not (is_forbidden and is_bound))
+
+
+def unused(given: set[Permission], done: set[Use]) -> set[Permission]:
+    """What is granted and was not used by a program of ours.
+
+    What kube-scheduler does beside ours as the same service account follows from Kubernetes' own roles, but for the
+    Lease, which our role gives it under its name.
+    """
+    ours = {
+        use.what
+        for use in done
+        if 200 <= use.status < 300 and (use.program.startswith("hami-") or use.what.resource == "leases")
+    }
+    return {p for p in given if not any(_covers(p, what) for what in ours)}
+
+
+def _covers(permission: Permission, what: Permission) -> bool:
+    return permission[:4] == what[:4] and permission.name in ("", what.name)
+
+
+def denied(done: set[Use]) -> set[Use]:
+    """Requests that lacked a permission; what an admission policy refuses is not among them."""
+    return {use for use in done if not use.is_allowed}
