@@ -124,6 +124,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "dig": _dig,
     "eq": _equal,
     "fromJson": _from_json,
+    "fromJsonArray": _from_json,
     "fromYaml": lambda text: load(text, "fromYaml"),
     "get": lambda mapping, key: mapping.get(key, ""),
     "gt": lambda first, second: first > second,

@@ -149,12 +149,12 @@ def test_kube_scheduler_is_set_as_the_extender_needs_it():
     assert {extender[verb] for verb in ("filterVerb", "prioritizeVerb", "bindVerb")} == {"filter", "prioritize", "bind"}
 
 
-def test_only_counts_are_counted_by_kube_scheduler():
-    counted = [resource["name"] for resource in managed(made()) if not resource.get("ignoredByScheduler")]
-    assert counted == ["nvidia.com/gpu", "cambricon.com/vmlu"]
-    ascend = {resource["name"]: resource for resource in managed(made("devices.ascend.enabled=true"))}
-    assert not ascend["huawei.com/Ascend910B4"].get("ignoredByScheduler")
-    assert ascend["huawei.com/Ascend910B4-memory"]["ignoredByScheduler"]
+def test_kube_scheduler_counts_none_of_our_resources():
+    for settings in (
+        (),
+        ("devices.mthreads.enabled=true", "devices.ascend.enabled=true", "devices.customresources={a/b}"),
+    ):
+        assert all(resource["ignoredByScheduler"] is True for resource in managed(made(*settings)))
     names = {resource["name"] for resource in managed(made("devices.mthreads.enabled=true"))}
     assert {"cambricon.com/mlu.smlu.vmemory", "cambricon.com/mlu.smlu.vcore"} <= names
     assert {"mthreads.com/vgpu", "mthreads.com/sgpu-memory", "mthreads.com/sgpu-core"} <= names

@@ -126,57 +126,39 @@ imagePullSecrets:
 {{- join "," $names -}}
 {{- end -}}
 
-{{- /* Resource names as JSON: "counts" are advertised by a node plugin, "amounts" by nobody. */ -}}
+{{- /* All resource names we manage, as a JSON list, which is CEL's too. */ -}}
 {{- define "hami.resources" -}}
 {{- $v := .Values -}}
-{{- $counts := list $v.resourceName -}}
-{{- $amounts := list $v.resourceMem $v.resourceMemPercentage $v.resourceCores $v.resourcePriority -}}
+{{- $names := list $v.resourceName $v.resourceMem $v.resourceMemPercentage $v.resourceCores $v.resourcePriority -}}
 {{- if $v.devices.cambricon.enabled -}}
-{{- $counts = append $counts $v.mluResourceName -}}
-{{- $amounts = concat $amounts (list $v.mluResourceMem $v.mluResourceCores) -}}
+{{- $names = concat $names (list $v.mluResourceName $v.mluResourceMem $v.mluResourceCores) -}}
 {{- end -}}
 {{- if $v.devices.hygon.enabled -}}
-{{- $counts = append $counts $v.dcuResourceName -}}
-{{- $amounts = concat $amounts (list $v.dcuResourceMem $v.dcuResourceCores) -}}
+{{- $names = concat $names (list $v.dcuResourceName $v.dcuResourceMem $v.dcuResourceCores) -}}
 {{- end -}}
 {{- if $v.devices.metax.enabled -}}
-{{- $counts = append $counts $v.metaxResourceName -}}
-{{- $amounts = concat $amounts (list $v.metaxResourceCore $v.metaxResourceMem) -}}
-{{- end -}}
-{{- $custom := $v.devices.customresources -}}
-{{- range $name, $vendor := $v.devices -}}
-{{- if kindIs "map" $vendor -}}
-{{- if and (get $vendor "enabled") (get $vendor "customresources") -}}
-{{- range get $vendor "customresources" -}}
-{{- if and (eq $name "ascend") (not (regexMatch "-(memory|core)$" .)) -}}
-{{- $counts = append $counts . -}}
-{{- else -}}
-{{- $custom = append $custom . -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
+{{- $names = concat $names (list $v.metaxResourceName $v.metaxResourceCore $v.metaxResourceMem) -}}
 {{- end -}}
 {{- if $v.devices.enflame.enabled -}}
-{{- $custom = concat $custom (list $v.enflameResourceNameDRSGCU $v.enflameResourceNameGCUMemory $v.enflameResourceNameGCUCore) -}}
+{{- $names = concat $names (list $v.enflameResourceNameDRSGCU $v.enflameResourceNameGCUMemory $v.enflameResourceNameGCUCore) -}}
 {{- end -}}
 {{- if $v.devices.kunlun.enabled -}}
-{{- $custom = concat $custom (list $v.kunlunResourceName $v.kunlunResourceVCountName $v.kunlunResourceVMemoryName) -}}
+{{- $names = concat $names (list $v.kunlunResourceName $v.kunlunResourceVCountName $v.kunlunResourceVMemoryName) -}}
 {{- end -}}
 {{- if $v.devices.vastai.enabled -}}
-{{- $custom = append $custom $v.vastaiResourceName -}}
+{{- $names = append $names $v.vastaiResourceName -}}
 {{- end -}}
 {{- if $v.devices.biren.enabled -}}
-{{- $custom = append $custom $v.birenResourceName -}}
+{{- $names = append $names $v.birenResourceName -}}
 {{- end -}}
-{{- $counts = $counts | compact | uniq -}}
-{{- dict "counts" $counts "amounts" (concat $amounts $custom | compact | uniq) | toJson -}}
+{{- range $_, $vendor := $v.devices -}}
+{{- if kindIs "map" $vendor -}}
+{{- if get $vendor "enabled" -}}
+{{- $names = concat $names (default (list) (get $vendor "customresources")) -}}
 {{- end -}}
-
-{{- /* A CEL list of all resource names. */ -}}
-{{- define "hami.resourceList" -}}
-{{- $resources := include "hami.resources" . | fromJson -}}
-{{- concat $resources.counts $resources.amounts | uniq | toJson -}}
+{{- end -}}
+{{- end -}}
+{{- concat $names (default (list) $v.devices.customresources) | compact | uniq | toJson -}}
 {{- end -}}
 
 {{- define "hami.metricsPort" -}}
