@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from typing import TYPE_CHECKING
 
-from tests.e2e.bed.errors import BedError
+from tests.e2e.bed import processes
+from tests.e2e.bed.errors import BedError, NotInTime
 from tests.e2e.bed.machine import Machine
 from tests.e2e.bed.state import Component
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from tests.e2e.bed.processes import Process
     from tests.e2e.bed.state import State
 
 
@@ -98,32 +101,36 @@ class Components:
         """End it at once, with SIGKILL, and wait until it is gone; nothing if it does not run."""
         self._end(name, signal.SIGKILL, 10)
 
-    def pause(self, name: str) -> None:
+    def pause(self, name: str, timeout: float = 10) -> None:
         """Freeze it with SIGSTOP: it keeps its connections and answers nothing."""
-        self._signal(name, signal.SIGSTOP)
+        process = self._signal(name, signal.SIGSTOP)
+        until = time.monotonic() + timeout
+        while not process.frozen():
+            if time.monotonic() > until:
+                raise NotInTime(f"{name} is not frozen within {timeout:g} s")
+            time.sleep(0.002)
 
     def resume(self, name: str) -> None:
         """Let it go on after `pause`."""
-        self._signal(name, signal.SIGCONT)
-
-    def _signal(self, name: str, number: int) -> None:
-        component = self.get(name)
-        if component.process is None or not component.process.signal(number):
-            raise BedError(f"{name} does not run; start it first")
         # nsenter stops itself along with its child, but is not woken with it.
-        if number == signal.SIGCONT and component.launcher:
-            component.launcher.signal(signal.SIGCONT)
+        launcher = self.get(name).launcher
+        self._signal(name, signal.SIGCONT)
+        if launcher:
+            launcher.signal(signal.SIGCONT)
+
+    def _signal(self, name: str, number: int) -> Process:
+        process = self.get(name).process
+        if process is None or not process.signal(number):
+            raise BedError(f"{name} does not run; start it first")
+        return process
 
     def _end(self, name: str, number: int, timeout: float) -> None:
         component = self.get(name)
         if component.process:
             component.process.signal(number)
-            for process in filter(None, (component.process, component.launcher)):
-                process.signal(signal.SIGCONT)
             # A program looks ended as soon as its first thread is; its sockets are free when the last is, which is when
             # its parent, the launcher, can collect it.
-            for process in filter(None, (component.process, component.launcher)):
-                process.wait(timeout)
+            processes.wait((component.process, component.launcher), timeout)
         component.process = component.launcher = None
         self.reap()
         self._state.save(self._work)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.e2e.bed import cgroups, control_plane, disk, inotify, machine, network, node, waiting
+from tests.e2e.bed import cgroups, control_plane, disk, inotify, machine, network, node, processes, waiting
 from tests.e2e.bed.control_plane import MACHINE as CONTROL_PLANE
 from tests.e2e.bed.errors import BedError
 from tests.e2e.bed.processes import Process
@@ -102,10 +102,7 @@ def reboot(bed: Bed, name: str) -> None:
 def _wait_gone(bed: Bed, name: str, held: Held) -> None:
     """Wait until a machine whose pid 1 was killed has ended, and forget its processes."""
     parts = [part for part in bed.state.components.values() if part.machine == name]
-    for process in (held.holder, held.launcher, *(part.launcher for part in parts)):
-        if process:
-            process.signal(signal.SIGCONT)  # the waiting side of a frozen component is frozen too
-            process.wait()
+    processes.wait((held.holder, held.launcher, *(part.launcher for part in parts)))
     for part in parts:
         part.process = part.launcher = None
     bed.state.machines.pop(name, None)
@@ -213,9 +210,9 @@ def down(bed: Bed) -> None:
     recorded = [held.holder for held in bed.state.machines.values()]
     for holder in {*recorded, *machine.holders(bed.state.id)}:
         holder.signal(signal.SIGKILL)
-        holder.wait()
     for name, held in list(bed.state.machines.items()):
         _wait_gone(bed, name, held)
+    processes.wait(machine.holders(bed.state.id))
     bed.components.reap(timeout=10)
     left = cgroups.remove(bed.state.id)
     for path in bed.work.iterdir():

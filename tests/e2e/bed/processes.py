@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from tests.e2e.bed.errors import NotInTime
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 PROC = Path("/proc")
 
@@ -50,17 +51,30 @@ class Process:
             return False
         return True
 
-    def wait(self, timeout: float = 10) -> None:
-        """Return once it has ended.
+    def frozen(self) -> bool:
+        """Whether every thread of it is stopped."""
+        try:
+            states = [_stat(int(task.name), self.pid) for task in (PROC / f"{self.pid}/task").iterdir()]
+        except OSError:
+            return False
+        return all(fields is not None and fields[0] in "Tt" for fields in states)
 
-        Raises:
-            NotInTime: It has not.
-        """
-        until = time.monotonic() + timeout
-        while self.alive():
-            if time.monotonic() > until:
-                raise NotInTime(f"process {self.pid} ({name(self.pid)}) has not ended within {timeout:g} s")
-            time.sleep(0.01)
+
+def wait(wanted: Iterable[Process | None], timeout: float = 10) -> None:
+    """Return once all have ended.
+
+    A stopped process is woken, again and again: nsenter stops itself some time after its child was stopped, and an
+    ended child that it does not collect keeps the whole pid namespace from ending.
+
+    Raises:
+        NotInTime: Some have not.
+    """
+    until = time.monotonic() + timeout
+    while left := [process for process in wanted if process and process.signal(signal.SIGCONT)]:
+        if time.monotonic() > until:
+            names = ", ".join(f"{process.pid} ({name(process.pid)})" for process in left)
+            raise NotInTime(f"processes {names} have not ended within {timeout:g} s")
+        time.sleep(0.01)
 
 
 class Row(NamedTuple):
@@ -121,10 +135,10 @@ def inside(namespaces: set[int]) -> list[Row]:
     return [row for row in rows if row.pid in found]
 
 
-def _stat(pid: int) -> list[str] | None:
-    """Fields of `/proc/PID/stat` from the state on."""
+def _stat(pid: int, group: int = 0) -> list[str] | None:
+    """Fields of `/proc/PID/stat` from the state on; of a thread, if its process is named."""
     try:
-        text = (PROC / str(pid) / "stat").read_text()
+        text = (PROC / (f"{group}/task/{pid}" if group else str(pid)) / "stat").read_text()
     except OSError:
         return None
     return text.rsplit(")", 1)[1].split()
