@@ -49,6 +49,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "list:string": STRINGS,
     "list:object": {"type": "array", "items": {"type": "object"}},
     "list:secret": {"type": "array", "items": SECRET},
+    "address": {"type": "string", "pattern": r"^(0\.0\.0\.0|\[::\])?:[0-9]+$"},
     "bool|string": {"enum": [True, False, "true", "false"]},
 }
 

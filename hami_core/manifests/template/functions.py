@@ -105,6 +105,10 @@ def _from_json(text: str) -> Value:
     return json.loads(text)
 
 
+def _fail(problem: str) -> Value:
+    raise ValueError(problem)
+
+
 def _dict(*pairs: Value) -> dict[str, Value]:
     return dict(zip(pairs[::2], pairs[1::2], strict=True))
 
@@ -123,6 +127,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "dict": _dict,
     "dig": _dig,
     "eq": _equal,
+    "fail": _fail,
     "fromJson": _from_json,
     "fromJsonArray": _from_json,
     "fromYaml": lambda text: load(text, "fromYaml"),

@@ -279,7 +279,13 @@ def test_mounts_have_their_volumes_and_each_only_one():
 def test_followers_answer_too_but_without_kube_scheduler_only_the_leader_is_asked():
     role = keys.SCHEDULER_ROLE_LABEL
     assert role not in made()["Service/hami-scheduler"]["spec"]["selector"]
-    alone = made("scheduler.kubeScheduler.enabled=false")
+    with pytest.raises(ConfigError, match="open to the network"):
+        made("scheduler.kubeScheduler.enabled=false")
+    alone = made(
+        "scheduler.kubeScheduler.enabled=false",
+        "scheduler.certManager.enabled=true",
+        "scheduler.extender.clientCASecret=ca",
+    )
     assert alone["Service/hami-scheduler-extender"]["spec"]["selector"][role] == keys.ROLE_LEADER
     assert "ConfigMap/hami-scheduler" not in alone
     arguments = container(alone, "Deployment", "vgpu-scheduler-extender")["args"]
