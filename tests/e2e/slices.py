@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 from hami_interpose import limits as limits_file
 
@@ -19,6 +20,7 @@ from hami_core.wire.quantity import parse_quantity
 
 if TYPE_CHECKING:
     from tests.e2e.bed.bed import Bed
+    from tests.e2e.bed.containers import Container
 
 MIB = 1 << 20
 ALLOCATED = "hami.io/vgpu-devices-allocated"
@@ -62,16 +64,34 @@ def cards(bed: Bed, node: str) -> dict[str, str]:
     return {f"/dev/nvidia{index}": f"GPU-{device['uuid']}" for index, device in enumerate(state["devices"])}
 
 
-def problems(bed: Bed, pod: dict[str, Any], *, seen: bool = True) -> list[str]:
-    """Every place that shows a container of this running pod something other than its own booking.
+@dataclass(frozen=True)
+class View:
+    """A node at one moment: its kubelet's checkpoint, its cards, and what containerd made of each container."""
+
+    entries: dict[tuple[str, str], tuple[list[str], list[str]]]
+    by_path: dict[str, str]
+    running: dict[tuple[str, str], Container]
+
+    @classmethod
+    def of(cls, bed: Bed, node: str) -> Self:
+        """Look."""
+        return cls(checkpoint(bed, node), cards(bed, node), bed.containers(node))
+
+
+def problems(bed: Bed, *pods: dict[str, Any], seen: bool = True) -> list[str]:
+    """Every place that shows a container of these running pods something other than its own booking.
 
     Args:
-        bed: Where the pod runs.
-        pod: As the API server has it now.
-        seen: Its programs print what they see (`LOOK`, `STAY`, `FILL`); compare that too.
+        bed: Where the pods run.
+        pods: As the API server has them now.
+        seen: Their programs print what they see (`LOOK`, `STAY`, `FILL`); compare that too.
     """
+    views = {node: View.of(bed, node) for node in {pod["spec"]["nodeName"] for pod in pods}}
+    return [text for pod in pods for text in _problems(bed, pod, views[pod["spec"]["nodeName"]], seen=seen)]
+
+
+def _problems(bed: Bed, pod: dict[str, Any], view: View, *, seen: bool) -> list[str]:
     node, uid, name = pod["spec"]["nodeName"], pod["metadata"]["uid"], pod["metadata"]["name"]
-    entries, by_path, running = checkpoint(bed, node), cards(bed, node), bed.containers(node)
     found: list[str] = []
     for container in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]:
         where = f"{name}/{container['name']}"
@@ -83,14 +103,14 @@ def problems(bed: Bed, pod: dict[str, Any], *, seen: bool = True) -> list[str]:
             continue
         if len(mine) != count or (memory is not None and {m for _, m in mine} != {memory}):
             found.append(f"{where}: asked {count} x {memory}, booked {mine}")
-        slots, names = entries.get((uid, container["name"]), ([], []))
+        slots, names = view.entries.get((uid, container["name"]), ([], []))
         if len(slots) != count or len(names) != 1:
             found.append(f"{where}: the kubelet's checkpoint has slots {slots}, names {names}")
             continue
         found += [f"{where}: {text}" for text in _files(bed, node, uid, container["name"], names[0], mine)]
-        oci = running.get((uid, container["name"]))
+        oci = view.running.get((uid, container["name"]))
         if oci is not None:
-            found += [f"{where}: {text}" for text in _oci(oci.spec, mine, by_path, whole=memory is None)]
+            found += [f"{where}: {text}" for text in _oci(oci.spec, mine, view.by_path, whole=memory is None)]
         if seen:
             found += [f"{where}: {text}" for text in _seen(bed, pod, container["name"], mine)]
     return found

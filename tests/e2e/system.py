@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tests.e2e import slices
 from tests.e2e.bed import images
 from tests.e2e.bed.bed import Bed, Node
+from tests.e2e.bed.errors import ApiRefused
 from tests.e2e.values import values
 
 if TYPE_CHECKING:
@@ -151,13 +153,14 @@ class System:
     def delete(self, *names: str, timeout: float = 60) -> None:
         """Delete pods at once and wait until they are gone."""
         for name in names:
-            self.bed.kubectl("delete", "pod", name, "--grace-period=0", "--force", "--ignore-not-found", "--wait=false")
+            with contextlib.suppress(ApiRefused):  # gone already
+                self.bed.call("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
         self.bed.wait("pods gone", lambda: not set(names) & set(self.pods("")), timeout)
 
     def problems(self, *names: str, seen: bool = True) -> list[str]:
         """Every place that shows one of these running pods another slice than booked."""
         now = self.pods("")
-        return [text for name in names for text in slices.problems(self.bed, now[name], seen=seen)]
+        return slices.problems(self.bed, *(now[name] for name in names), seen=seen)
 
     def clean(self) -> None:
         """Delete what a test may have made in the namespace default."""

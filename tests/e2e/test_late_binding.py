@@ -57,7 +57,7 @@ def test_two_hundred_pods_each_with_its_own_slice(clean: System) -> None:
     names = [f"p{index:03}" for index in range(200)]
     wanted = {}
     for index, name in enumerate(names):
-        memory = 200 + index
+        memory = 500 + index
         extra: dict[str, Any] = {}
         if rng.random() < 0.2:
             extra["init"] = (container("before", memory + 300, command=LOOK),)
@@ -80,7 +80,7 @@ def test_two_hundred_pods_each_with_its_own_slice(clean: System) -> None:
 )
 def test_one_slot_many_pods_in_turn(clean: System, rounds: int) -> None:
     """Pods that follow each other on the last slot never see their predecessor's slice, while others run."""
-    clean.submit(*[pod(f"stay{index}", container(memory=300 + index), node="node1") for index in range(5)])
+    clean.submit(*[pod(f"stay{index}", container(memory=500 + index), node="node1") for index in range(5)])
     clean.running(*[f"stay{index}" for index in range(5)])
     wrong: list[str] = []
     start = time.monotonic()
@@ -98,7 +98,7 @@ def test_one_slot_many_pods_in_turn(clean: System, rounds: int) -> None:
 
 
 def test_slot_count_is_the_bookings(clean: System) -> None:
-    clean.submit(*[pod(f"multi{count}", container(memory=400 + count, count=count), node="node1") for count in (1, 2)])
+    clean.submit(*[pod(f"multi{count}", container(memory=500 + count, count=count), node="node1") for count in (1, 2)])
     pods = clean.running("multi1", "multi2")
     entries = checkpoint(clean.bed, "node1")
     for count, now in zip((1, 2), pods, strict=True):
