@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 DRIFT_CHECK_S: Final = 300.0
+HOLDS_CHECK_S: Final = 1.0
 
 
 class Cluster:
@@ -119,6 +120,15 @@ class Cluster:
             self.drift = self.inventory.drift()
             if self.drift:
                 log.error("usage kept incrementally differed from usage recomputed", rows=self.drift)
+
+    async def watch_holds(self, every_s: float = HOLDS_CHECK_S) -> None:
+        """End holds whose time has come though nobody asks for a place any more, until cancelled.
+
+        A kube-scheduler that wakes up late asks for pods that are long gone.
+        """
+        while True:
+            await asyncio.sleep(every_s)
+            self.inventory.expire_holds(self.now())
 
     def unbook(self, uid: str) -> None:
         """Drop the booking of a Bind that failed; a pod that is bound all the same keeps what it carries."""

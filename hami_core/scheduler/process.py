@@ -160,6 +160,7 @@ class Scheduler:
         self._spawn("events", self.recorder.run())
         self._spawn("verification", self.cluster.verification.run())
         self._spawn("drift", self.cluster.watch_drift(self.options.drift_s))
+        self._spawn("holds", self.cluster.watch_holds())
         self._spawn("first-sync", self._after_sync())
         self._spawn("server-version", self._learn_version())
         for number, reloading in enumerate(self._tls):

@@ -123,6 +123,17 @@ async def test_a_hold_ends_when_the_pod_is_found_unschedulable_or_deleted(server
             await asyncio.sleep(0.005)
 
 
+async def test_a_hold_for_a_pod_that_is_gone_ends_though_nobody_asks_again(server, start):
+    """As a kube-scheduler leaves it that slept while its queue went stale."""
+    names = await put_nodes(server, "n1", cards=1)
+    client = await start(hold_s=0.2)
+    assert (await client.filter(pod("ghost", mem=6000), names))["NodeNames"] == ["n1"]
+    async with asyncio.timeout(20):
+        while "hami_scheduler_holds 0.0" not in await client.metrics():
+            await asyncio.sleep(0.05)
+    assert client.scheduler.cluster.inventory.usage("n1")[0].used_memory_mib == 0
+
+
 async def test_bind_outranks_holds_but_not_bookings(server, start):
     names = await put_nodes(server, "n1", cards=1)
     client = await start()

@@ -144,7 +144,7 @@ def settled(system: System, load: Load, timeout: float = 120) -> float:
     wait_for_none("nobody is unlimited", lambda: unlimited(system), system, 10)
     alive = [name for name, p in load.ledger.items() if p.wanted and not p.ends]
     wait_for_none("every pod has its own slice", lambda: system.problems(*alive), system, 20)
-    assert load.wrong == [], load.summary()
+    assert load.wrong == [], "\n".join([load.summary(), *load.wrong])
     return took
 
 
