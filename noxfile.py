@@ -64,6 +64,8 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy", "hami_core", *(f"vendors/{v}/src" for v in VENDORS), "interpose/python")
+    bed = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/e2e/bed/*.py"))
+    session.run("mypy", "contrib/images", *bed)
     # The interposer's Python is read where it stands.
     session.run("lint-imports", "--no-cache", env={"PYTHONPATH": str(ROOT / "interpose" / "python")})
     sources = [

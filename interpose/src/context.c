@@ -152,10 +152,13 @@ static void sample_use(CUdevice device, struct sample *s) {
     (void)end();
 }
 
-/* The reserve, from NVML before and after: this process's own figure where NVML shows it by its pid. */
+/*
+ * The reserve, from NVML before and after: this process's own figure where NVML shows it by its pid. NVML may speak of
+ * the host's pids: a number that was in its list before our first context is somebody else's.
+ */
 static uint64_t measured(const struct sample *before, const struct sample *after) {
     uint64_t bytes = 0;
-    if (after->process_known) {
+    if (after->process_known && !before->process_known) {
         bytes = after->process_used;
     } else if (before->device_known && after->device_known && after->device_used > before->device_used) {
         bytes = after->device_used - before->device_used;
