@@ -128,7 +128,7 @@ MATRIX: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=["4", "3"])
+@pytest.fixture(scope="module", params=[pytest.param("4", marks=pytest.mark.smoke), "3"])
 def helm(request: pytest.FixtureRequest) -> Path:
     """Each helm line."""
     return locate(RECIPES[f"helm-{request.param}"]) / "helm"
@@ -155,7 +155,6 @@ def ours(given: dict[str, Any], service: str = "Helm") -> list[dict[str, Any]]:
     return [dict(manifest.content) for manifest in render(CHART, given, release)]
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("case", MATRIX)
 def test_helm_and_hami_manifests_make_the_same_objects(helm, case, tmp_path):
     file = tmp_path / "values.json"
@@ -183,7 +182,6 @@ def test_helm_and_hami_manifests_make_the_same_objects(helm, case, tmp_path):
     assert [e["kind"] for e in mine if e["kind"] in early] == [e["kind"] for e in theirs if e["kind"] in early]
 
 
-@pytest.mark.smoke
 def test_helm_finds_nothing_to_say_against_it(helm, tmp_path):
     done = run(helm, tmp_path, "lint", "--strict", str(FOLDER))
     assert done.returncode == 0, done.stdout
