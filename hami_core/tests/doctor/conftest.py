@@ -98,8 +98,8 @@ class Server:
             space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": sound.NS}}
             async with http.post("/api/v1/namespaces", json=space) as answer:
                 assert answer.status == 201, await answer.text()
-            # the webhook last: from then on the server would call it
-            for body in sorted(cluster.values(), key=lambda o: o["kind"] == "MutatingWebhookConfiguration"):
+            # admission last: from then on the server acts by it
+            for body in sorted(cluster.values(), key=lambda o: o["apiVersion"].startswith("admissionregistration")):
                 await self._create(http, body)
 
     async def _create(self, http: aiohttp.ClientSession, body: dict) -> None:

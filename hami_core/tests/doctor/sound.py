@@ -182,10 +182,15 @@ def policy() -> dict:
          "resources": ["pods", "pods/status", "pods/ephemeralcontainers"]},
         {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding", "bindings"]},
     ]  # fmt: skip
+    variables = [
+        {"name": "new", "expression": "object.metadata.?annotations.orValue({})"},
+        {"name": "old", "expression": "oldObject == null ? {} : oldObject.metadata.?annotations.orValue({})"},
+    ]
     expression = f"['{keys.SIGNATURE}', '{keys.NODE}'].all(k, variables.new[?k] == variables.old[?k])"
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": rules},
+        "variables": variables,
         "validations": [{"expression": expression}],
     }
     body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy"}
