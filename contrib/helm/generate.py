@@ -50,6 +50,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "list:object": {"type": "array", "items": {"type": "object"}},
     "list:secret": {"type": "array", "items": SECRET},
     "address": {"type": "string", "pattern": r"^(0\.0\.0\.0|\[::\])?:[0-9]+$"},
+    "folder": {"type": "string", "pattern": "^/[^:]+$"},
     "bool|string": {"enum": [True, False, "true", "false"]},
 }
 

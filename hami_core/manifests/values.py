@@ -90,7 +90,9 @@ def check(values: Mapping[str, Any], schema: Mapping[str, Any], where: str = "va
 
 def _told(error: ValidationError) -> str:
     place = ".".join(str(part) for part in error.absolute_path) or "at the top"
-    return f"{place}: {error.message}"
+    # Of several forms a value may have, null is the one that nobody meant.
+    meant = [each.message for each in error.context or () if each.validator_value != "null"]
+    return f"{place}: {' or '.join(meant) or error.message}"
 
 
 def _split(text: str, mark: str) -> Iterator[str]:
