@@ -42,7 +42,7 @@ def metadata_patch(
     Args:
         annotations: Keys to set or remove.
         labels: Keys to set or remove.
-        uid: Only on the object with this UID (the server answers 409 otherwise).
+        uid: Only on the object with this UID (the server answers 422 otherwise: a uid can't be changed).
         resource_version: Only on this version (409 otherwise).
     """
     metadata: dict[str, Json] = {}

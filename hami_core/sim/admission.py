@@ -1,4 +1,4 @@
-"""Mutating webhooks: which are called for a new pod, the AdmissionReview, and what their answers do."""
+"""Admission: who asks for what, which webhooks and policies it concerns, the AdmissionReview, what answers do."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import base64
 import copy
 import ssl
 import uuid
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import orjson
 
-from hami_core.sim import patch, selection
+from hami_core.sim import expressions, patch, selection
 from hami_core.sim.resources import NAMESPACES, WEBHOOKS, ApiError, Object, Resource
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hami_core.sim.store import Store
 
 
@@ -23,52 +26,109 @@ class WebhookError(Exception):
     """The call itself failed, so the webhook's failurePolicy decides."""
 
 
-def _rule_matches(rule: Object, resource: Resource, operation: str) -> bool:
+@dataclass(frozen=True)
+class Attributes:
+    """What admission is told of a request.
+
+    Args:
+        resource: Kind of the object in the path.
+        subresource: ``status``, ``binding`` …; empty for the object itself.
+        operation: ``CREATE`` or ``UPDATE``.
+        name: The object's name; empty while it is yet to be generated.
+        namespace: Its namespace.
+        obj: The object, for a Binding the Binding.
+        old: The object before an update.
+        user: `userInfo` of the caller.
+        options: Options of the request, such as ``fieldManager``.
+        dry_run: Whether nothing is to be kept.
+        path: Plural in the path where it is not the resource's own (``bindings``).
+    """
+
+    resource: Resource
+    subresource: str
+    operation: str
+    name: str
+    namespace: str
+    obj: Object
+    old: Object | None
+    user: Object
+    options: Object
+    dry_run: bool
+    path: str = ""
+
+    @property
+    def plural(self) -> str:
+        """The resource as the path names it."""
+        return self.path or self.resource.plural
+
+    @property
+    def in_rules(self) -> str:
+        """The resource as rules name it: ``pods``, ``pods/status``."""
+        return f"{self.plural}/{self.subresource}" if self.subresource else self.plural
+
+    def review(self) -> Object:
+        """The request as an AdmissionReview and CEL's ``request`` have it."""
+        kind = {
+            "group": self.resource.group,
+            "version": self.resource.version,
+            "kind": str(self.obj.get("kind") or self.resource.kind),
+        }
+        path = {"group": self.resource.group, "version": self.resource.version, "resource": self.plural}
+        sub = {"subResource": self.subresource} if self.subresource else {}
+        options = "CreateOptions" if self.operation == "CREATE" else "UpdateOptions"
+        return {
+            "uid": str(uuid.uuid4()), "kind": kind, "resource": path, "requestKind": kind, "requestResource": path,
+            **sub, **({"requestSubResource": self.subresource} if sub else {}),
+            **({"name": self.name} if self.name else {}), **({"namespace": self.namespace} if self.namespace else {}),
+            "operation": self.operation, "userInfo": self.user, "object": self.obj, "oldObject": self.old,
+            "dryRun": self.dry_run,
+            "options": {"kind": options, "apiVersion": "meta.k8s.io/v1", **self.options},
+        }  # fmt: skip
+
+
+def rule_matches(rule: Object, asked: Attributes) -> bool:
+    """Whether a rule of a webhook or policy concerns a request."""
+
     def has(part: str, *values: str) -> bool:
         return bool({"*", *values} & set(rule.get(part) or []))
 
+    every = ["*/*"] if not asked.subresource else ["*/*", f"{asked.plural}/*", f"*/{asked.subresource}"]
+    resources = set(rule.get("resources") or [])
     scope = rule.get("scope") or "*"
     return (
-        has("operations", operation)
-        and has("apiGroups", resource.group)
-        and has("apiVersions", resource.version)
-        and has("resources", resource.plural, "*/*")
-        and (scope == "*" or (scope == "Namespaced") == resource.namespaced)
+        has("operations", asked.operation)
+        and has("apiGroups", asked.resource.group)
+        and has("apiVersions", asked.resource.version)
+        and bool(resources & {asked.in_rules, *every} or ("*" in resources and not asked.subresource))
+        and (scope == "*" or (scope == "Namespaced") == asked.resource.namespaced)
+        and (not rule.get("resourceNames") or asked.name in rule["resourceNames"])
     )
 
 
-def _conditions_allow(webhook: Object) -> bool:
-    """CEL is not evaluated: only a condition that reads ``false`` keeps the webhook from being called."""
-    return all(c.get("expression", "").strip() != "false" for c in webhook.get("matchConditions") or [])
+def selectors_match(store: Store, match: Object, asked: Attributes) -> bool:
+    """Whether `namespaceSelector` and `objectSelector` let a request through; either object, new or old, will do."""
+    space = store.get(NAMESPACES, "", asked.namespace) or {"metadata": {}}
+    found = [o["metadata"].get("labels") or {} for o in (asked.obj, asked.old) if o is not None]
+    return selection.label_object(match.get("namespaceSelector"), space["metadata"].get("labels") or {}) and any(
+        selection.label_object(match.get("objectSelector"), labels) for labels in found
+    )
 
 
-def webhooks_for(store: Store, resource: Resource, operation: str, obj: Object) -> list[Object]:
-    """The webhooks to call, in the server's order: configurations by name, then as listed."""
-    space = store.get(NAMESPACES, "", obj["metadata"].get("namespace", "")) or {"metadata": {}}
-    space_labels, labels = space["metadata"].get("labels") or {}, obj["metadata"].get("labels") or {}
+def known(store: Store, asked: Attributes) -> Object:
+    """CEL's variables."""
+    space = store.get(NAMESPACES, "", asked.namespace)
+    return {"object": asked.obj, "oldObject": asked.old, "request": asked.review(), "namespaceObject": space}
+
+
+def webhooks_for(store: Store, asked: Attributes) -> list[Object]:
+    """The webhooks whose rules and selectors match, in the server's order: configurations by name, then as listed."""
     return [
         webhook
         for configuration in store.all(WEBHOOKS)
         for webhook in configuration.get("webhooks") or []
-        if any(_rule_matches(rule, resource, operation) for rule in webhook.get("rules") or [])
-        and selection.label_object(webhook.get("namespaceSelector"), space_labels)
-        and selection.label_object(webhook.get("objectSelector"), labels)
-        and _conditions_allow(webhook)
+        if any(rule_matches(rule, asked) for rule in webhook.get("rules") or [])
+        and selectors_match(store, webhook, asked)
     ]
-
-
-def _review(resource: Resource, operation: str, obj: Object) -> Object:
-    meta = obj["metadata"]
-    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-    path = {"group": resource.group, "version": resource.version, "resource": resource.plural}
-    request = {
-        "uid": str(uuid.uuid4()), "kind": kind, "resource": path, "requestKind": kind, "requestResource": path,
-        "name": meta.get("name", ""), "namespace": meta.get("namespace", ""), "operation": operation,
-        "userInfo": {"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]},
-        "object": obj, "oldObject": None, "dryRun": False,
-        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
-    }  # fmt: skip
-    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
 
 
 @cache
@@ -77,38 +137,82 @@ def _trust(bundle: str) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=base64.b64decode(bundle).decode() if bundle else None)
 
 
-async def _call(session: aiohttp.ClientSession, webhook: Object, review: Object) -> Object:
-    config = webhook.get("clientConfig") or {}
-    url = config.get("url", "")
-    if not url.startswith("https://"):
-        raise WebhookError(f"clientConfig.url {url!r} is not an https:// address (services are not resolved here)")
+async def _call(session: aiohttp.ClientSession, webhook: Object, asked: Attributes) -> Object:
+    config, request = webhook.get("clientConfig") or {}, asked.review()
+    address = config.get("url", "")
+    if not address.startswith("https://"):
+        raise WebhookError(f"clientConfig.url {address!r} is not an https:// address (services are not resolved here)")
     trust = _trust(config.get("caBundle") or "")
-    timeout = aiohttp.ClientTimeout(total=float(webhook.get("timeoutSeconds") or 10))
+    limit = int(webhook.get("timeoutSeconds") or 10)
+    url = f"{address}{'&' if '?' in address else '?'}timeout={limit}s"
+    body = orjson.dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
     try:
         headers = {"Content-Type": "application/json"}
-        async with session.post(url, data=orjson.dumps(review), headers=headers, ssl=trust, timeout=timeout) as answer:
-            body = await answer.read()
-            if answer.status != 200:
-                raise WebhookError(f"an error on the server ({body[:200].decode(errors='replace')!r}): {answer.status}")
-            response: Object = orjson.loads(body)["response"]
-    except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
-        raise WebhookError(f'Post "{url}": {type(error).__name__}: {error}') from error
-    if response.get("uid") != review["request"]["uid"]:
-        raise WebhookError(f"expected response.uid={review['request']['uid']!r}, got {response.get('uid')!r}")
+        timeout = aiohttp.ClientTimeout(total=limit)
+        async with session.post(url, data=body, headers=headers, ssl=trust, timeout=timeout) as answer:
+            content = await answer.read()
+    except TimeoutError as error:
+        raise WebhookError(f'failed to call webhook: Post "{url}": context deadline exceeded') from error
+    except aiohttp.ClientConnectorError as error:
+        if not isinstance(error.os_error, ConnectionRefusedError):
+            raise WebhookError(f'failed to call webhook: Post "{url}": {error}') from error
+        why = f"dial tcp {error.host}:{error.port}: connect: connection refused"
+        raise WebhookError(f'failed to call webhook: Post "{url}": {why}') from error
+    except aiohttp.ClientError as error:
+        raise WebhookError(f'failed to call webhook: Post "{url}": {type(error).__name__}: {error}') from error
+    if answer.status != 200:
+        why = f"an error on the server ({orjson.dumps(content[:200].decode(errors='replace')).decode()})"
+        raise WebhookError(f"failed to call webhook: {why} has prevented the request from succeeding")
+    return _response(content, request["uid"])
+
+
+def _response(content: bytes, uid: str) -> Object:
+    try:
+        review = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        text = "failed to call webhook: couldn't get version/kind; json parse error"
+        raise WebhookError(f"{text}: {error}") from error
+    version = review.get("apiVersion", "admission.k8s.io/v1") if isinstance(review, dict) else ""
+    if version != "admission.k8s.io/v1":
+        given = version.rpartition("/")[2]
+        why = f"converting ({given}.AdmissionReview) to (v1.AdmissionReview): unknown conversion"
+        raise WebhookError(f"failed to call webhook: {why}")
+    response = review.get("response")
+    bad = "received invalid webhook response"
+    if not isinstance(response, dict):
+        raise WebhookError(f"{bad}: webhook response was absent")
+    if response.get("uid") != uid:
+        raise WebhookError(f'{bad}: expected response.uid="{uid}", got "{response.get("uid") or ""}"')
+    if response.get("patch") and not response.get("patchType"):
+        raise WebhookError(f"{bad}: webhook returned response.patch but not response.patchType")
+    if response.get("patch") and response["patchType"] != "JSONPatch":
+        raise WebhookError(f"{bad}: webhook returned invalid response.patchType of {response['patchType']!r}")
     return response
+
+
+def internal(text: str) -> ApiError:
+    """500 in the server's form."""
+    return ApiError(500, "InternalError", f"Internal error occurred: {text}", causes=[{"message": text}])
 
 
 def _denied(name: str, response: Object) -> ApiError:
     status = response.get("status") or {}
     text = f'admission webhook "{name}" denied the request'
-    message = status.get("message") or status.get("reason") or "without explanation"
-    return ApiError(max(400, status.get("code") or 0), status.get("reason") or "", f"{text}: {message}")
+    why = status.get("message") or status.get("reason")
+    code, reason = max(400, status.get("code") or 0), status.get("reason") or ""
+    return ApiError(code, reason, f"{text}: {why}" if why else f"{text} without explanation")
 
 
 async def admit(
-    session: aiohttp.ClientSession, store: Store, resource: Resource, operation: str, obj: Object
+    session: aiohttp.ClientSession, store: Store, asked: Attributes, default: Callable[[Object], None]
 ) -> tuple[Object, list[str]]:
     """Sends an object through the webhooks that want it.
+
+    Args:
+        session: Connections to use.
+        store: Where webhooks and namespaces are.
+        asked: The request.
+        default: Fills in defaults of a patched object, in place.
 
     Returns:
         The object after their patches, and their warnings.
@@ -117,30 +221,42 @@ async def admit(
         ApiError: A webhook refused, or failed and its failurePolicy is ``Fail``.
     """
     warnings: list[str] = []
-    for webhook in webhooks_for(store, resource, operation, obj):
-        name, review = webhook.get("name", ""), _review(resource, operation, obj)
+    for webhook in webhooks_for(store, asked):
+        name, fail = webhook.get("name", ""), webhook.get("failurePolicy", "Fail") == "Fail"
+        if webhook.get("matchConditions"):
+            wanted, error = expressions.conditions(webhook["matchConditions"], known(store, asked), fail=fail)
+            if error:
+                text = f'{asked.plural} "{asked.name}" is forbidden: {error}'
+                raise ApiError(403, "Forbidden", text, name=asked.name, group=asked.resource.group, kind=asked.plural)
+            if not wanted:
+                continue
         try:
-            response = await _call(session, webhook, review)
+            response = await _call(session, webhook, asked)
             if not response.get("allowed"):
                 raise _denied(name, response)
-            obj = _patched(obj, response)
+            operations = _operations(response)
         except WebhookError as failure:
-            if webhook.get("failurePolicy", "Fail") == "Fail":
-                text = f'Internal error occurred: failed calling webhook "{name}": failed to call webhook: {failure}'
-                raise ApiError(500, "InternalError", text) from failure
+            if fail:
+                raise internal(f'failed calling webhook "{name}": {failure}') from failure
             continue
+        if operations:
+            asked = replace(asked, obj=_patched(asked.obj, operations, default))
         warnings.extend(response.get("warnings") or [])
-    return obj, warnings
+    return asked.obj, warnings
 
 
-def _patched(obj: Object, response: Object) -> Object:
-    if not response.get("patch"):
-        return obj
-    if response.get("patchType") != "JSONPatch":
-        raise WebhookError(f"response.patchType: {response.get('patchType')!r} is not JSONPatch")
+def _operations(response: Object) -> Any:  # noqa: ANN401 - JSON
     try:
-        operations: Any = orjson.loads(base64.b64decode(response["patch"]))
+        return orjson.loads(base64.b64decode(response["patch"])) if response.get("patch") else []
+    except ValueError as error:
+        raise WebhookError(f"received undecodable patch in webhook response: {error}") from error
+
+
+def _patched(obj: Object, operations: Any, default: Callable[[Object], None]) -> Object:  # noqa: ANN401 - JSON
+    """A patch that does not fit is nobody's failure to call: no policy passes over it."""
+    try:
         patched: Object = patch.json_patch(copy.deepcopy(obj), operations)
-    except (ValueError, ApiError) as error:
-        raise WebhookError(f"response.patch: {error}") from error
+        default(patched)
+    except (ApiError, TypeError, AttributeError) as error:
+        raise internal(str(error.__cause__ or error)) from error
     return patched

@@ -10,16 +10,30 @@ import asyncio
 import base64
 import contextlib
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import orjson
 from aiohttp import web
 
-from hami_core.sim import admission, discovery, patch, selection, strategy, tables
+from hami_core.sim import admission, discovery, patch, policies, selection, strategy, tables
 from hami_core.sim.calls import Call, answer_json, cut, parse, read_body, wants_table
 from hami_core.sim.faults import Fault, Faults
-from hami_core.sim.resources import BY_PATH, NAMESPACES, NODES, PODS, ApiError, Object, Resource, bad_request, not_found
+from hami_core.sim.resources import (
+    BY_PATH,
+    NAMESPACES,
+    NODES,
+    PODS,
+    ApiError,
+    Object,
+    Resource,
+    bad_request,
+    not_allowed,
+    not_found,
+    now,
+    unserved,
+)
 from hami_core.sim.store import Store
 from hami_core.sim.watching import Stream, seen
 
@@ -28,6 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_CREATED: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 _PATCHES = {
     "application/merge-patch+json": patch.merge,
     "application/json-patch+json": patch.json_patch,
@@ -55,9 +70,9 @@ class ApiServer:
         self._watches: set[asyncio.Transport] = set()
         for name in _NAMESPACES:
             if store.get(NAMESPACES, "", name) is None:
-                store.write(
-                    NAMESPACES, "ADDED", strategy.prepare_create(NAMESPACES, "", {"metadata": {"name": name}}), None
-                )
+                space = strategy.prepare_create(NAMESPACES, "", {"metadata": {"name": name}})
+                strategy.complete(NAMESPACES, space)
+                store.write(NAMESPACES, "ADDED", space, None)
 
     def app(self) -> web.Application:
         """The aiohttp application."""
@@ -144,7 +159,7 @@ class ApiServer:
         if call.verb == "delete" and not call.sub:
             options = await read_body(request, optional=True)
             return answer_json(self._delete(call.resource, self._existing(call), options, request))
-        raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        raise unserved()
 
     # ---- reading
 
@@ -159,17 +174,24 @@ class ApiServer:
         meta: Object = {"resourceVersion": str(self._store.version)}
         limit = int(request.query.get("limit") or 0)
         if token := request.query.get("continue"):
-            after = tuple(orjson.loads(base64.urlsafe_b64decode(token)))
+            after = _place(token)
             found = [o for o in found if (o["metadata"].get("namespace", ""), o["metadata"]["name"]) > after]
         if limit and len(found) > limit:
             last = found[limit - 1]["metadata"]
             token = base64.urlsafe_b64encode(orjson.dumps([last.get("namespace", ""), last["name"]])).decode()
-            meta |= {"continue": token, "remainingItemCount": len(found) - limit}
+            meta["continue"] = token
+            if not request.query.get("labelSelector") and not request.query.get("fieldSelector"):
+                meta["remainingItemCount"] = len(found) - limit
             found = found[:limit]
         if wants_table(request):
             return answer_json(tables.table(resource, found, meta))
         return answer_json(
-            {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": meta, "items": found}
+            {
+                "kind": f"{resource.kind}List",
+                "apiVersion": resource.api_version,
+                "metadata": meta,
+                "items": _bare(found),
+            }
         )
 
     def _answer(self, request: web.Request, resource: Resource, obj: Object) -> web.Response:
@@ -208,13 +230,16 @@ class ApiServer:
 
     async def _watch(self, request: web.Request, call: Call, fault: Fault | None) -> web.StreamResponse:
         test, transport = self._selected(request, call), request.transport
+        version = _version(request)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         if transport:
             self._watches.add(transport)
         try:
             async with asyncio.timeout(float(request.query.get("timeoutSeconds") or 3600)):
-                await self._feed(request, response, call, test, once=bool(fault and fault.action == "drop_watch"))
+                await self._feed(
+                    request, response, call, test, version, once=bool(fault and fault.action == "drop_watch")
+                )
         except ApiError as error:
             await response.write(orjson.dumps({"type": "ERROR", "object": error.status()}) + b"\n")
         except (TimeoutError, ConnectionError):
@@ -225,12 +250,18 @@ class ApiServer:
         return response
 
     async def _feed(
-        self, request: web.Request, response: web.StreamResponse, call: Call, test: selection.Test, *, once: bool
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        call: Call,
+        test: selection.Test,
+        version: int,
+        *,
+        once: bool,
     ) -> None:
         """Writes events until the client goes; ``once`` cuts the connection after the first."""
         query, store, stream = request.query, self._store, Stream(request, response, call.resource)
         initial = query.get("sendInitialEvents") == "true"
-        version = int(query.get("resourceVersion") or 0)
         bookmarks = query.get("allowWatchBookmarks") in {"true", "1"}
         if version == 0 or initial:
             version = store.version
@@ -243,7 +274,7 @@ class ApiServer:
         while stream.open:
             for event in store.since(version):
                 if event.resource is call.resource and (shown := seen(event, call, test)):
-                    await stream.send(shown, event.obj)
+                    await stream.send(*shown)
                     if once:
                         cut(request)
                 version = event.version
@@ -271,55 +302,65 @@ class ApiServer:
             return self._bind(request, call, body)
         if call.sub == "eviction":
             self._delete(PODS, self._existing(call), body.get("deleteOptions") or {}, request)
-            return answer_json({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
+            return answer_json(_CREATED, 201)
         if call.name or call.sub:
-            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+            raise not_allowed()
         namespace = call.namespace or (body.get("metadata") or {}).get("namespace", "")
         if resource.namespaced and self._store.get(NAMESPACES, "", namespace) is None:
             raise not_found(NAMESPACES, namespace)
         obj, warnings = strategy.prepare_create(resource, namespace, body), list[str]()
+        asked = _asked(request, call, "CREATE", obj, None)
         if resource is PODS:
-            obj, warnings = await admission.admit(self._session, self._store, resource, "CREATE", obj)
-            status = obj["status"]
-            strategy.default_pod(obj)
-            obj["status"] = status
-        elif resource.status and not strategy.keeps_status(resource) and resource is not NAMESPACES:
-            obj.pop("status", None)
+            obj, warnings = await admission.admit(self._session, self._store, asked, strategy.default_pod)
+            asked = replace(asked, obj=obj)
+        strategy.complete(resource, obj)
+        policies.validate(self._store, asked)
         name = obj["metadata"]["name"]
         if self._store.get(resource, namespace, name) is not None:
             details = {"name": name, "group": resource.group, "kind": resource.plural}
             raise ApiError(409, "AlreadyExists", f'{resource.qualified} "{name}" already exists', **details)
         obj = self._commit(request, resource, "ADDED", obj, None)
-        headers = {"Warning": ", ".join(f'299 - "{w}"' for w in warnings)} if warnings else None
-        return answer_json(obj, 201, headers)
+        response = answer_json(obj, 201)
+        for warning in warnings:
+            response.headers.add("Warning", f'299 - "{warning}"')
+        return response
 
     def _bind(self, request: web.Request, call: Call, binding: Object) -> web.Response:
-        name = call.name or (binding.get("metadata") or {}).get("name", "")
+        named = (binding.get("metadata") or {}).get("name", "")
+        name = call.name or named
+        if named and named != name:
+            raise bad_request("name in URL does not match name in Binding object")
         pod = self._store.get(PODS, call.namespace, name)
         if pod is None:
             raise not_found(PODS, name)
+        policies.validate(self._store, _asked(request, call, "CREATE", binding, None))
         bound = strategy.bind(pod, binding, copy_labels=self._copy_binding_labels)
         self._commit(request, PODS, "MODIFIED", bound, pod)
-        return answer_json(
-            {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
-        )
+        return answer_json(_CREATED, 201)
 
     async def _change(self, request: web.Request, call: Call) -> web.Response:
         apply = _PATCHES.get(request.content_type) if call.verb == "patch" else None
         if call.verb == "patch" and apply is None:
-            text = "the body of the request was in an unknown format - accepted media types include"
-            raise ApiError(415, "UnsupportedMediaType", f"{text}: {', '.join(_PATCHES)}")
+            refusal = ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+            refusal.details = {}
+            raise refusal
         body = await read_body(request, of=(dict, list) if apply else (dict,))
-        old = self._existing(call)  # read after the body: from here to the commit nothing is awaited
+        # Read after the body: from here to the commit nothing is awaited.
+        if apply is None and call.resource.made_by_update and self._store.get(*call.key) is None:
+            made = strategy.prepare_create(call.resource, call.namespace, body)
+            strategy.complete(call.resource, made)
+            policies.validate(self._store, _asked(request, call, "CREATE", made, None))
+            return answer_json(self._commit(request, call.resource, "ADDED", made, None), 201)
+        old = self._existing(call)
         new = apply(old, body) if apply else body
         if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
             raise ApiError(422, "Invalid", "what the request leaves is no object with metadata")
-        return self._store_changed(
-            request, call.resource, strategy.prepare_update(call.resource, old, new, call.sub), old
-        )
+        fresh = strategy.prepare_update(call.resource, old, new, call.sub, patched=apply is not None)
+        policies.validate(self._store, _asked(request, call, "UPDATE", fresh, old))
+        return self._store_changed(request, call.resource, fresh, old)
 
     def _existing(self, call: Call) -> Object:
-        obj = self._store.get(call.resource, call.namespace, call.name)
+        obj = self._store.get(*call.key)
         if obj is None:
             raise not_found(call.resource, call.name)
         return obj
@@ -343,13 +384,11 @@ class ApiServer:
                     self._store.write(other, "DELETED", inner, inner)
         gone = self._store.write(resource, "DELETED", obj, obj) if "dryRun" not in request.query else obj
         if resource is PODS:
-            return gone
-        details = {
-            "name": obj["metadata"]["name"],
-            "group": resource.group,
-            "kind": resource.plural,
-            "uid": obj["metadata"]["uid"],
-        }
+            marks = {"deletionTimestamp": now(), **gone["metadata"], "deletionGracePeriodSeconds": 0}
+            return {**gone, "metadata": marks}
+        details = {"name": obj["metadata"]["name"], "kind": resource.plural, "uid": obj["metadata"]["uid"]}
+        if resource.group:
+            details["group"] = resource.group
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
     async def _delete_collection(self, request: web.Request, call: Call) -> web.Response:
@@ -359,6 +398,60 @@ class ApiServer:
             self._delete(call.resource, obj, options, request)
         kind, version = f"{call.resource.kind}List", {"resourceVersion": str(self._store.version)}
         return answer_json({"kind": kind, "apiVersion": call.resource.api_version, "metadata": version, "items": found})
+
+
+def _asked(request: web.Request, call: Call, operation: str, obj: Object, old: Object | None) -> admission.Attributes:
+    """What admission is told. There is no authentication: callers are who they say, by impersonation, or ``admin``."""
+    name = request.headers.get("Impersonate-User", "admin")
+    groups = request.headers.getall("Impersonate-Group", []) if name != "admin" else ["system:masters"]
+    if name.startswith("system:serviceaccount:") and not groups:
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{name.split(':')[2]}"]
+    dry_run = "dryRun" in request.query
+    options = {"fieldManager": request.query["fieldManager"]} if "fieldManager" in request.query else {}
+    return admission.Attributes(
+        resource=call.resource,
+        subresource="" if call.path else call.sub,
+        operation=operation,
+        name=call.name or (obj.get("metadata") or {}).get("name", ""),
+        namespace=call.namespace,
+        obj=obj,
+        old=old,
+        user={"username": name, "groups": [*groups, "system:authenticated"]},
+        options={**options, **({"dryRun": ["All"]} if dry_run else {})},
+        dry_run=dry_run,
+        path=call.path,
+    )
+
+
+def _version(request: web.Request) -> int:
+    """The version a watch is to begin after.
+
+    Raises:
+        ApiError: 500 when it is no number, as the real server answers.
+    """
+    given = request.query.get("resourceVersion") or "0"
+    if not (given.isascii() and given.isdigit()):
+        why = f'strconv.ParseUint: parsing "{given}": invalid syntax'
+        raise ApiError(500, "", f'resourceVersion: Invalid value: "{given}": {why}')
+    return int(given)
+
+
+def _place(token: str) -> tuple[str, ...]:
+    """Where a list is to go on.
+
+    Raises:
+        ApiError: 400 for a token that is not ours.
+    """
+    try:
+        namespace, name = orjson.loads(base64.urlsafe_b64decode(token))
+    except ValueError as error:
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
+    return str(namespace), str(name)
+
+
+def _bare(found: list[Object]) -> list[Object]:
+    """Objects as items of a list: only the list says what they are."""
+    return [{k: v for k, v in obj.items() if k not in {"apiVersion", "kind"}} for obj in found]
 
 
 async def serve(directory: Path, host: str, port: int, **options: Any) -> tuple[web.AppRunner, str]:  # noqa: ANN401 - passed on

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from hami_core.sim.resources import BY_PATH, ApiError, Resource, bad_request
+from hami_core.sim.resources import BY_PATH, Resource, bad_request, not_allowed, unserved
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
@@ -22,6 +22,13 @@ class Call:
     namespace: str
     name: str
     sub: str
+    path: str = ""
+    """Plural in the path where it is another name for a resource: ``bindings``."""
+
+    @property
+    def key(self) -> tuple[Resource, str, str]:
+        """What the store knows the object by."""
+        return self.resource, self.namespace, self.name
 
     @property
     def what(self) -> str:
@@ -34,31 +41,36 @@ def parse(request: web.Request) -> Call:
 
     Raises:
         ApiError: 404 for a path that is not served, 405 for a method.
+        HTTPNotFound: The API group is not served.
     """
     parts = [p for p in request.path.split("/") if p]
-    missing = ApiError(404, "NotFound", "the server could not find the requested resource")
     if parts[:2] == ["api", "v1"]:
         group, version, rest = "", "v1", parts[2:]
     elif parts[:1] == ["apis"] and len(parts) > 3:
         group, version, rest = parts[1], parts[2], parts[3:]
+        if not any(r.group == group and r.version == version for r in BY_PATH.values()):
+            raise web.HTTPNotFound(text="404 page not found\n")
     else:
-        raise missing
+        raise unserved()
     namespace = ""
     if rest[:1] == ["namespaces"] and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
         namespace, rest = rest[1], rest[2:]
     plural, name, sub = (*rest, "", "", "")[:3]
+    path = ""
     if plural == "bindings" and not group:
-        plural, sub = "pods", "binding"
+        plural, sub, path = "pods", "binding", plural
     resource = BY_PATH.get((group, version, plural))
     if resource is None or len(rest) > 3:
-        raise missing
+        raise unserved()
     verb = _VERBS.get(request.method)
     if verb is None:
-        raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        raise not_allowed()
+    if not name and verb in {"update", "patch"}:
+        raise not_allowed()
     if not name and verb in {"get", "delete"}:
         watching = request.query.get("watch") in {"true", "1"}
         verb = {"get": "watch" if watching else "list", "delete": "deletecollection"}[verb]
-    return Call(verb, resource, namespace, name, sub)
+    return Call(verb, resource, namespace, name, sub, path)
 
 
 def wants_table(request: web.Request) -> bool:

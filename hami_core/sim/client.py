@@ -64,8 +64,10 @@ class Client:
             raise CallError(answer.status, parsed.get("message") or str(parsed))
         return parsed
 
-    async def event(self, component: str, about: Object, kind: str, reason: str, message: str) -> None:
-        """Records an event about a pod or node; a lost one is only logged."""
+    async def event(
+        self, component: str, about: Object, kind: str, reason: str, message: str, *, field: str = ""
+    ) -> None:
+        """Records an event about a pod or node, or about the part of it at a field; a lost one is only logged."""
         meta = about["metadata"]
         namespace, stamp = meta.get("namespace", "default"), now()
         body = {
@@ -73,6 +75,7 @@ class Client:
             "involvedObject": {
                 "kind": about["kind"], "apiVersion": about["apiVersion"], "name": meta["name"],
                 "namespace": meta.get("namespace", ""), "uid": meta["uid"], "resourceVersion": meta["resourceVersion"],
+                **({"fieldPath": field} if field else {}),
             },
             "reason": reason, "message": message[:1024], "type": kind, "count": 1,
             "firstTimestamp": stamp, "lastTimestamp": stamp,

@@ -42,10 +42,11 @@ def seconds(text: object, default: float) -> float:
 
 @dataclass(slots=True)
 class Filtered:
-    """What is left after a filter, and why the others went."""
+    """What is left after a filter, and why the others went; `unresolvable` is among `failed`."""
 
     nodes: list[str]
     failed: dict[str, str] = field(default_factory=dict)
+    unresolvable: frozenset[str] = frozenset()
 
 
 class Extender:
@@ -90,16 +91,21 @@ class Extender:
             ) as answer:
                 content = await answer.read()
                 if answer.status != 200:
-                    raise ExtenderError(f"failed {verb} with extender at URL {self.url}, code {answer.status}")
+                    raise ExtenderError(f"failed {verb} with extender at URL {url}, code {answer.status}")
                 return decode(content)
-        except (aiohttp.ClientError, TimeoutError, WireError) as error:
+        except TimeoutError as error:
+            why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+            raise ExtenderError(f'Post "{url}": {why}') from error
+        except aiohttp.ClientError as error:
             raise ExtenderError(f'Post "{url}": {type(error).__name__}: {error}') from error
+        except WireError as error:
+            raise ExtenderError(str(error)) from error
 
     def _args(self, pod: Object, nodes: dict[str, Object], names: list[str]) -> bytes:
         if self._by_name:
-            return wire.encode_filter_args(orjson.dumps(pod), names=names)
-        listed = {"metadata": {}, "items": [nodes[n] for n in names]}
-        return wire.encode_filter_args(orjson.dumps(pod), nodes=orjson.dumps(listed))
+            return wire.encode_filter_args(orjson.dumps(_bare(pod)), names=names)
+        listed = {"metadata": {}, "items": [_bare(nodes[n]) for n in names]}
+        return wire.encode_filter_args(orjson.dumps(_bare(pod)), nodes=orjson.dumps(listed))
 
     async def filter(self, pod: Object, nodes: dict[str, Object], names: list[str]) -> Filtered:
         """Asks which of the named nodes are left.
@@ -113,7 +119,7 @@ class Extender:
         if self._by_name and answer.names is not None:
             left = answer.names
         elif answer.nodes is not None:
-            left = [n["metadata"]["name"] for n in orjson.loads(answer.nodes).get("items") or []]
+            left = [n["metadata"]["name"] for n in orjson.loads(bytes(answer.nodes)).get("items") or []]
         else:
             left = []
         unknown = [n for n in left if n not in nodes]
@@ -121,7 +127,7 @@ class Extender:
             raise ExtenderError(
                 f'extender "{self.url}" claims a filtered node "{unknown[0]}" which is not found in the input node list'
             )
-        return Filtered(left, {**answer.failed, **answer.unresolvable})
+        return Filtered(left, {**answer.failed, **answer.unresolvable}, frozenset(answer.unresolvable))
 
     async def prioritize(self, pod: Object, nodes: dict[str, Object], names: list[str]) -> dict[str, int]:
         """Asks for scores, whole numbers 0 to 10 by node.
@@ -143,6 +149,11 @@ class Extender:
         error = await self._ask("bind", body, wire.decode_error)
         if error:
             raise ExtenderError(error)
+
+
+def _bare(obj: Object) -> Object:
+    """An object as Go prints one from a cache: without its kind."""
+    return {k: v for k, v in obj.items() if k not in {"apiVersion", "kind"}}
 
 
 def _trust(config: Object) -> ssl.SSLContext | bool:

@@ -61,18 +61,32 @@ def strategic(target: Json, patch: Json, key: str = "") -> Json:
 
 
 def _merge_list(target: list[Json], patch: list[Json], merge_key: str) -> list[Json]:
-    result = list(target)
+    changed: list[Json] = []
+    deleted: set[Json] = set()
     for element in patch:
         if not isinstance(element, dict) or merge_key not in element:
             raise bad_request(f"strategic merge patch: list element {element!r} lacks its merge key {merge_key!r}")
-        same = [i for i, old in enumerate(result) if isinstance(old, dict) and old.get(merge_key) == element[merge_key]]
+        value = element[merge_key]
         if element.get("$patch") == "delete":
-            result = [old for i, old in enumerate(result) if i not in same]
-        elif same:
-            result[same[0]] = strategic(result[same[0]], element)
-        else:
-            result.append(copy.deepcopy(element))
-    return result
+            deleted.add(value)
+            continue
+        same = [old for old in target if isinstance(old, dict) and old.get(merge_key) == value]
+        changed.append(strategic(same[0], element) if same else copy.deepcopy(element))
+    return _in_order(target, changed, deleted, merge_key)
+
+
+def _in_order(target: list[Json], changed: list[Json], deleted: set[Json], merge_key: str) -> list[Json]:
+    """The server's order: what is patched comes first, but no earlier than what stood before it and is left alone."""
+    place = {old.get(merge_key): index for index, old in enumerate(target) if isinstance(old, dict)}
+    patched = {new[merge_key] for new in changed}
+    left = [o for o in target if not (isinstance(o, dict) and o.get(merge_key) in patched | deleted)]
+    result: list[Json] = []
+    for new in changed:
+        at = place.get(new[merge_key])
+        while at is not None and left and place.get(left[0].get(merge_key), -1) < at:
+            result.append(left.pop(0))
+        result.append(new)
+    return result + left
 
 
 def json_patch(target: Json, operations: Json) -> Json:
@@ -82,14 +96,17 @@ def json_patch(target: Json, operations: Json) -> Json:
         ApiError: 422 when an operation cannot be applied or a test fails, 400 when it is malformed.
     """
     if not isinstance(operations, list):
-        raise bad_request("a JSON patch is a list of operations")
+        text = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        raise bad_request(f"error decoding patch: {text}")
     document = copy.deepcopy(target)
-    for number, operation in enumerate(operations):
+    for operation in operations:
         try:
             document = _apply(document, operation)
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            text = f"the server rejected our request due to an error in our request: JSON patch, operation {number}: "
-            raise ApiError(422, "Invalid", f"{text}{type(error).__name__}: {error}") from error
+            text = "the server rejected our request due to an error in our request"
+            refusal = ApiError(422, "Invalid", text)
+            refusal.details = {}
+            raise refusal from error
     return document
 
 

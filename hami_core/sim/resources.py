@@ -23,6 +23,8 @@ class Resource:
         short: Short names for kubectl.
         status: Whether `/status` is a subresource, and plain writes therefore leave the status alone.
         fields: Field-selector keys beside ``metadata.name`` and ``metadata.namespace``.
+        unconditional: Whether a replacement need not say which version it replaces.
+        made_by_update: Whether replacing an object that is not there makes it.
     """
 
     group: str
@@ -33,6 +35,8 @@ class Resource:
     short: tuple[str, ...] = ()
     status: bool = False
     fields: tuple[str, ...] = ()
+    unconditional: bool = True
+    made_by_update: bool = False
 
     @property
     def api_version(self) -> str:
@@ -66,22 +70,24 @@ RESOURCES = (
     Resource("", "v1", "secrets", "Secret", namespaced=True, fields=("type",)),
     Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short=("sa",)),
     Resource("", "v1", "resourcequotas", "ResourceQuota", namespaced=True, short=("quota",), status=True),
-    Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True),
+    Resource(
+        "coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, unconditional=False, made_by_update=True
+    ),
     Resource("", "v1", "services", "Service", namespaced=True, short=("svc",), status=True),
     Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", namespaced=True),
     Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True, short=("ds",), status=True),
     Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),
     Resource(
         "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration",
-        namespaced=False,
+        namespaced=False, unconditional=False,
     ),
     Resource(
         "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy",
-        namespaced=False, status=True,
+        namespaced=False, status=True, unconditional=False,
     ),
     Resource(
         "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding",
-        namespaced=False,
+        namespaced=False, unconditional=False,
     ),
 )  # fmt: skip
 
@@ -102,22 +108,45 @@ class ApiError(Exception):
         details: `Status.details`.
     """
 
-    def __init__(self, code: int, reason: str, message: str, **details: Any) -> None:  # noqa: ANN401 - JSON
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        **details: Any,  # noqa: ANN401 - JSON
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
-        self.details = details
+        self.details: Object | None = {k: v for k, v in details.items() if v} if details else None
 
     def status(self) -> Object:
         """The `Status` object."""
         status: Object = {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code,
+            "message": self.message, "code": self.code,
         }  # fmt: skip
-        if self.details:
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details is not None:
             status["details"] = self.details
         return status
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason why an object is not valid.
+
+    Args:
+        field: Path of the field.
+        message: What is wrong, beginning with the kind of error.
+        reason: Machine-readable kind of error.
+    """
+
+    field: str
+    message: str
+    reason: str = "FieldValueInvalid"
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
@@ -126,17 +155,52 @@ def not_found(resource: Resource, name: str) -> ApiError:
     return ApiError(404, "NotFound", message, name=name, group=resource.group, kind=resource.plural)
 
 
-def conflict(what: str, name: str, why: str) -> ApiError:
+def unserved() -> ApiError:
+    """404 for a path."""
+    error = ApiError(404, "NotFound", "the server could not find the requested resource")
+    error.details = {}
+    return error
+
+
+def not_allowed() -> ApiError:
+    """405."""
+    text = "the server does not allow this method on the requested resource"
+    error = ApiError(405, "MethodNotAllowed", text)
+    error.details = {}
+    return error
+
+
+def conflict(resource: Resource, name: str, why: str, *, subresource: str = "") -> ApiError:
     """409: the object is not as the caller believes."""
+    sub = f"/{subresource}" if subresource else ""
+    what = f"{resource.plural}{sub}.{resource.group}" if resource.group else f"{resource.plural}{sub}"
     message = f'Operation cannot be fulfilled on {what} "{name}": {why}'
-    return ApiError(409, "Conflict", message, name=name, kind=what)
+    return ApiError(409, "Conflict", message, name=name, group=resource.group, kind=f"{resource.plural}{sub}")
 
 
-def invalid(resource: Resource, name: str, field: str, problem: str) -> ApiError:
-    """422: a field has a value that is not allowed."""
-    message = f'{resource.kind} "{name}" is invalid: {field}: {problem}'
-    cause = {"reason": "FieldValueInvalid", "message": problem, "field": field}
-    return ApiError(422, "Invalid", message, name=name, kind=resource.kind, causes=[cause])
+def precondition(resource: Resource, meta: Object, part: str, wanted: str) -> ApiError:
+    """409: the store holds another uid or version than the caller's precondition names.
+
+    Args:
+        resource: What kind of object.
+        meta: The stored metadata.
+        part: ``UID`` or ``ResourceVersion``.
+        wanted: The value the caller named.
+    """
+    found = meta["uid" if part == "UID" else "resourceVersion"]
+    key = "/".join(p for p in ("/registry", resource.plural, meta.get("namespace", ""), meta["name"]) if p)
+    why = f"Precondition failed: {part} in precondition: {wanted}, {part} in object meta: {found}"
+    store = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+    return conflict(resource, meta["name"], store)
+
+
+def invalid(resource: Resource, name: str, *causes: Cause, kind: str = "") -> ApiError:
+    """422: fields have values that are not allowed."""
+    texts = [f"{c.field}: {c.message}" for c in causes]
+    what = f"{kind or resource.kind}.{resource.group}" if resource.group else kind or resource.kind
+    message = f'{what} "{name}" is invalid: {texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"}'
+    listed = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
+    return ApiError(422, "Invalid", message, name=name, group=resource.group, kind=kind or resource.kind, causes=listed)
 
 
 def bad_request(message: str) -> ApiError:

@@ -134,9 +134,12 @@ class Scheduler:
         if not self._nodes:
             raise UnschedulableError("no nodes available to schedule pods")
         nodes, why, there = dict(self._nodes), dict[str, list[str]](), self._by_node()
+        hopeful: set[str] = set()  # nodes where the end of other pods could help
         for name, node in nodes.items():
             if reasons := self._in_tree(pod, node, there[name]):
                 why[name] = reasons
+                if self._fits_when_empty(pod, node, reasons):
+                    hopeful.add(name)
         left = sorted(nodes.keys() - why.keys())
         for extender in self._extenders:
             if not left or not extender.does("filter") or not extender.interested(pod):
@@ -149,9 +152,10 @@ class Scheduler:
                     continue
                 raise
             why.update({n: [reason] for n, reason in answer.failed.items() if n in nodes})
+            hopeful |= (answer.failed.keys() - answer.unresolvable) & nodes.keys()
             left = answer.nodes
         if not left:
-            raise UnschedulableError(_fit_message(len(nodes), why))
+            raise UnschedulableError(_fit_message(len(nodes), why, len(hopeful)))
         return left[0] if len(left) == 1 else await self._best(pod, nodes, left)
 
     def _by_node(self) -> defaultdict[str, list[Object]]:
@@ -173,12 +177,17 @@ class Scheduler:
         for taint in node_spec.get("taints") or []:
             known = (taint["key"], taint.get("value") or "", taint["effect"])
             if taint["effect"] != "PreferNoSchedule" and not any(_tolerates(t, *known) for t in tolerated):
-                reasons.append(f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}")
+                reasons.append("node(s) had untolerated taint(s)")
                 break
         labels = meta.get("labels") or {}
         if any(labels.get(k) != v for k, v in (spec.get("nodeSelector") or {}).items()):
             reasons.append("node(s) didn't match Pod's node affinity/selector")
         return reasons or self._resources(pod, node, there)
+
+    def _fits_when_empty(self, pod: Object, node: Object, reasons: list[str]) -> bool:
+        """Whether a node that refused lacks room only because of the pods that are there."""
+        lacks_room = all(r.startswith(("Insufficient ", "Too many pods")) for r in reasons)
+        return lacks_room and not self._resources(pod, node, [])
 
     def _resources(self, pod: Object, node: Object, there: list[Object]) -> list[str]:
         free = amounts((node.get("status") or {}).get("allocatable"))
@@ -224,10 +233,10 @@ class Scheduler:
             if self._assumed.pop(meta["uid"], None) is None:
                 return  # seen bound, or gone
             self._queue.move_all()
-            await self._give_back(waiting, moves, "SchedulerError", f"binding rejected: {error}")
+            await self._give_back(waiting, moves, "SchedulerError", str(error))
             return
         text = f"Successfully assigned {meta['namespace']}/{meta['name']} to {node}"
-        await self._client.event(_NAME, pod, "Normal", "Scheduled", text)
+        await self._client.event(pod["spec"]["schedulerName"], pod, "Normal", "Scheduled", text)
 
     async def _give_back(self, waiting: Waiting, moves: int, reason: str, message: str) -> None:
         pod = waiting.pod
@@ -235,8 +244,9 @@ class Scheduler:
         if uid not in self._pods or self._pods[uid]["spec"].get("nodeName"):
             return
         self._queue.failed(waiting, moves, unschedulable=reason == "Unschedulable")
-        await self._client.event(_NAME, pod, "Warning", "FailedScheduling", message)
-        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        await self._client.event(pod["spec"]["schedulerName"], pod, "Warning", "FailedScheduling", message)
+        condition: Object = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        condition["observedGeneration"] = pod["metadata"].get("generation", 1)
         found: list[Object] = (self._pods.get(uid, pod).get("status") or {}).get("conditions") or []
         old = next((c for c in found if c["type"] == "PodScheduled"), None)
         if old is not None and all(old.get(k) == v for k, v in condition.items()):
@@ -267,8 +277,13 @@ def _tolerates(toleration: Object, key: str, value: str, effect: str) -> bool:
     return bool(toleration.get("key") == key and (toleration.get("value") or "") == value)
 
 
-def _fit_message(total: int, why: dict[str, list[str]]) -> str:
-    """kube-scheduler's sentence: reasons counted and sorted as text."""
+def _fit_message(total: int, why: dict[str, list[str]], hopeful: int) -> str:
+    """kube-scheduler's sentences: reasons counted and sorted as text, then why preemption does not help either."""
     counted = Counter(reason for reasons in why.values() for reason in reasons)
     texts = sorted(f"{count} {reason}" for reason, count in counted.items())
-    return f"0/{total} nodes are available" + (f": {', '.join(texts)}." if texts else ".")
+    head = f"0/{total} nodes are available"
+    outcomes = {"No preemption victims found for incoming pod": hopeful}
+    outcomes["Preemption is not helpful for scheduling"] = total - hopeful
+    preemption = ", ".join(sorted(f"{count} {text}" for text, count in outcomes.items() if count))
+    first = f"{head}: {', '.join(texts)}." if texts else f"{head}."
+    return f"{first} no new claims to deallocate, preemption: {head}: {preemption}."

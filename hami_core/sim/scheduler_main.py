@@ -116,10 +116,14 @@ def main(argv: list[str]) -> None:
                 leases[:] = [Leadership(client, election)]
                 await leases[0].acquire()
                 running = asyncio.create_task(Scheduler(client, config, session).run())
-                await leases[0].keep()
+                kept = asyncio.create_task(leases[0].keep())
+                await asyncio.wait({running, kept}, return_when=asyncio.FIRST_COMPLETED)
+                if running.done():  # it never ends of itself
+                    _LOG.error("scheduling failed; starting anew", exc_info=running.exception())
                 _LOG.warning("leader election lost")
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
+                for task in (running, kept):
+                    task.cancel()
+                await asyncio.gather(running, kept, return_exceptions=True)
             await Scheduler(client, config, session).run()
 
         task = asyncio.create_task(work())

@@ -9,17 +9,32 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from hami_core.sim.resources import NODES, PODS, ApiError, Object, Resource, bad_request, conflict, invalid, now
+from hami_core.sim import validation
+from hami_core.sim.resources import (
+    NODES,
+    PODS,
+    ApiError,
+    Cause,
+    Object,
+    Resource,
+    bad_request,
+    conflict,
+    invalid,
+    now,
+    precondition,
+)
 
-_SYSTEM_METADATA = ("uid", "creationTimestamp", "namespace", "name", "deletionTimestamp", "deletionGracePeriodSeconds")
+_SYSTEM_METADATA = (
+    "uid", "creationTimestamp", "namespace", "name", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
+)  # fmt: skip
 _ALPHABET = "".join(c for c in string.ascii_lowercase + string.digits if c not in "aeiou013")
 
 
 def prepare_create(resource: Resource, namespace: str, obj: Object) -> Object:
-    """A new object with its metadata and defaults.
+    """A new object with its defaults, as admission sees it: without uid, time and, it may be, name.
 
     Raises:
-        ApiError: 400 or 422 when it lacks a name, is of another kind, or names another namespace.
+        ApiError: 400 when it is of another kind, or names another namespace.
     """
     if not isinstance(obj.get("metadata", {}), dict):
         raise bad_request("metadata is not an object")
@@ -38,62 +53,88 @@ def prepare_create(resource: Resource, namespace: str, obj: Object) -> Object:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     else:
         meta.pop("namespace", None)
+    if meta.get("resourceVersion"):
+        raise bad_request("resourceVersion should not be set on objects to be created")
+    for given in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        meta.pop(given, None)
+    obj.update(apiVersion=resource.api_version, kind=resource.kind)
+    if resource is PODS:
+        obj["status"] = {}
+        default_pod(obj)
+    elif resource is NODES:
+        obj.setdefault("spec", {})
+    return obj
+
+
+def complete(resource: Resource, obj: Object) -> None:
+    """Gives an object that admission let through its name, uid and time, and checks it.
+
+    Raises:
+        ApiError: 422 for what is not valid.
+    """
+    meta = obj["metadata"]
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = meta["generateName"] + "".join(secrets.choice(_ALPHABET) for _ in range(5))
     if not meta.get("name"):
-        raise invalid(resource, "", "metadata.name", "Required value: name or generateName is required")
-    if meta.get("resourceVersion"):
-        raise bad_request("resourceVersion should not be set on objects to be created")
+        text = "Required value: name or generateName is required"
+        raise invalid(resource, "", Cause("metadata.name", text, "FieldValueRequired"))
     meta.update(uid=str(uuid.uuid4()), creationTimestamp=now())
-    meta.pop("deletionTimestamp", None)
-    obj.update(apiVersion=resource.api_version, kind=resource.kind)
+    validation.metadata(resource, meta)
     if resource is PODS:
-        default_pod(obj)
+        validation.containers(PODS, obj)
+        meta["generation"] = 1
+        spec = obj["spec"]
+        obj["status"] = {
+            "phase": "Pending",
+            "qosClass": _qos([*(spec.get("initContainers") or []), *spec["containers"]]),
+        }
     elif resource.plural == "namespaces":
         meta.setdefault("labels", {}).setdefault("kubernetes.io/metadata.name", meta["name"])
         obj["status"] = {"phase": "Active"}
-    return obj
+    elif resource.status and not keeps_status(resource):
+        obj.pop("status", None)
 
 
 def default_pod(pod: Object) -> None:
     """Fills in what the API server fills in and this project's parts look at.
 
     Raises:
-        ApiError: 422 when there is no container or one lacks a name, or two share one.
+        ApiError: 400 when containers or their resources are no lists and objects.
     """
-    name, spec = pod["metadata"]["name"], pod.setdefault("spec", {})
-    containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
-    if not spec.get("containers"):
-        raise invalid(PODS, name, "spec.containers", "Required value")
-    for index, container in enumerate(containers):
-        if not isinstance(container, dict) or not container.get("name"):
-            raise invalid(PODS, name, f"spec.containers[{index}].name", "Required value")
+    spec = pod.setdefault("spec", {})
+    lists = [spec.get(part) or [] for part in ("initContainers", "containers")]
+    containers = [c for listed in lists if isinstance(listed, list) for c in listed]
+    if not all(isinstance(listed, list) for listed in lists) or not all(isinstance(c, dict) for c in containers):
+        raise bad_request('Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal into Go struct field')
+    for container in containers:
         container.setdefault("image", "")
         container.setdefault("imagePullPolicy", "IfNotPresent")
         container.setdefault("terminationMessagePath", "/dev/termination-log")
         container.setdefault("terminationMessagePolicy", "File")
-        _default_resources(name, container)
-    names = [c["name"] for c in containers]
-    for twice in {n for n in names if names.count(n) > 1}:
-        raise invalid(PODS, name, "spec.containers[].name", f'Duplicate value: "{twice}"')
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("schedulerName", "default-scheduler")
-    spec.setdefault("serviceAccountName", "default")
-    spec.setdefault("securityContext", {})
-    spec.setdefault("enableServiceLinks", True)
-    pod["status"] = {"phase": "Pending", "qosClass": _qos(containers)}
+        _default_resources(container)
+    account = spec.setdefault("serviceAccountName", "default")
+    for name, value in (
+        ("restartPolicy", "Always"), ("terminationGracePeriodSeconds", 30), ("dnsPolicy", "ClusterFirst"),
+        ("schedulerName", "default-scheduler"), ("serviceAccount", account), ("securityContext", {}),
+        ("enableServiceLinks", True), ("priority", 0), ("preemptionPolicy", "PreemptLowerPriority"),
+    ):  # fmt: skip
+        spec.setdefault(name, value)
+    _default_tolerations(spec)
 
 
-def _default_resources(pod: str, container: Object) -> None:
+def _default_tolerations(spec: Object) -> None:
+    """Adds five minutes on a node that is lost, where the pod says nothing of it."""
+    known = spec.setdefault("tolerations", [])
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(t.get("key") in {key, None, ""} and t.get("effect") in {"NoExecute", None, ""} for t in known):
+            known.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+
+
+def _default_resources(container: Object) -> None:
     resources = container.setdefault("resources", {})
-    for part in ("limits", "requests"):
-        if not isinstance(resources.get(part) or {}, dict):
-            raise invalid(PODS, pod, f"spec.containers[{container['name']}].resources.{part}", "must be an object")
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for key, value in limits.items():
-        requests.setdefault(key, value)
+    if not all(isinstance(resources.get(part) or {}, dict) for part in ("limits", "requests")):
+        raise bad_request('Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal into ResourceList')
+    requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     if requests:
         resources["requests"] = requests
 
@@ -109,21 +150,18 @@ def _qos(containers: list[Object]) -> str:
     return "Guaranteed" if guaranteed else "Burstable"
 
 
-def prepare_update(resource: Resource, old: Object, new: Object, subresource: str) -> Object:
-    """The object to store for a replacement or the result of a patch.
+def prepare_update(resource: Resource, old: Object, new: Object, subresource: str, *, patched: bool = False) -> Object:
+    """The object to store for a replacement or, when `patched`, for the result of a patch.
 
     Raises:
-        ApiError: 409 when uid or resourceVersion differ from the stored ones, 422 when a fixed field changes.
+        ApiError: 409 when uid or resourceVersion differ from the stored ones, 422 when a fixed field changes; a uid is
+            a precondition of a replacement and a fixed field of a patch.
     """
     meta, old_meta = new.get("metadata") or {}, old["metadata"]
     name = old_meta["name"]
     if meta.get("name", name) != name:
         raise bad_request(f"the name of the object ({meta.get('name')}) does not match the name on the URL ({name})")
-    if meta.get("resourceVersion") and meta["resourceVersion"] != old_meta["resourceVersion"]:
-        why = "the object has been modified; please apply your changes to the latest version and try again"
-        raise conflict(resource.qualified, name, why)
-    if meta.get("uid") and meta["uid"] != old_meta["uid"]:
-        raise conflict(resource.qualified, name, uid_mismatch(meta["uid"], old_meta["uid"]))
+    _check_preconditions(resource, meta, old_meta, patched=patched)
     result = {**new, "apiVersion": resource.api_version, "kind": resource.kind}
     result["metadata"] = {k: v for k, v in meta.items() if k not in _SYSTEM_METADATA and v not in (None, {}, [])}
     result["metadata"].update({k: old_meta[k] for k in _SYSTEM_METADATA if k in old_meta})
@@ -132,14 +170,29 @@ def prepare_update(resource: Resource, old: Object, new: Object, subresource: st
         result.pop(part, None)
         if part in old:
             result[part] = old[part]
-    if resource is PODS and not subresource:
-        _check_pod_spec(name, old["spec"], result.get("spec") or {})
+    validation.metadata(resource, result["metadata"], patched=patched)
+    validation.finalizers(resource, old_meta, result["metadata"])
+    if resource is PODS:
+        for condition in (result.get("status") or {}).get("conditions") or []:
+            for moment in ("lastProbeTime", "lastTransitionTime"):
+                condition.setdefault(moment, None)
+        if not subresource:
+            _check_pod_spec(name, old["spec"], result.get("spec") or {})
     return result
 
 
-def uid_mismatch(wanted: str, found: str) -> str:
-    """The server's words for a failed UID precondition."""
-    return f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+def _check_preconditions(resource: Resource, meta: Object, old: Object, *, patched: bool) -> None:
+    name = old["name"]
+    if meta.get("resourceVersion") and meta["resourceVersion"] != old["resourceVersion"]:
+        why = "the object has been modified; please apply your changes to the latest version and try again"
+        raise conflict(resource, name, why)
+    if meta.get("uid") and meta["uid"] != old["uid"]:
+        if not patched:
+            raise precondition(resource, old, "UID", meta["uid"])
+        raise invalid(resource, name, Cause("metadata.uid", f'Invalid value: "{meta["uid"]}": field is immutable'))
+    if not resource.unconditional and not meta.get("resourceVersion"):
+        cause = Cause("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+        raise invalid(resource, name, cause, kind=resource.plural)
 
 
 def _check_pod_spec(name: str, old: Object, new: Object) -> None:
@@ -151,37 +204,48 @@ def _check_pod_spec(name: str, old: Object, new: Object) -> None:
         return spec
 
     if fixed(old) != fixed(new):
-        text = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-        raise invalid(PODS, name, "spec", f"Forbidden: {text}`spec.activeDeadlineSeconds`,`spec.tolerations`")
+        text = (
+            "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
+            "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to "
+            "existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously "
+            "negative)"
+        )
+        raise invalid(PODS, name, Cause("spec", text, "FieldValueForbidden"))
     gates = {g["name"] for g in old.get("schedulingGates") or []}
     if any(g["name"] not in gates for g in new.get("schedulingGates") or []):
-        raise invalid(PODS, name, "spec.schedulingGates", "Forbidden: only deletion is allowed")
+        cause = Cause("spec.schedulingGates", "Forbidden: only deletion is allowed", "FieldValueForbidden")
+        raise invalid(PODS, name, cause)
 
 
-def bind(pod: Object, binding: Object, *, copy_labels: bool) -> Object:
-    """The pod after a Binding: node, annotations and (from 1.35 on) labels in one write.
-
-    Raises:
-        ApiError: 409 when the pod is bound, deleting, gated or another one than the Binding means; 422 without a node.
-    """
-    meta, wanted, spec = pod["metadata"], binding.get("metadata") or {}, pod["spec"]
-    name, target = meta["name"], binding.get("target") or {}
-    if not target.get("name") or target.get("kind", "Node") != "Node":
-        raise ApiError(422, "Invalid", f'Binding "{name}" is invalid: target: Required value: kind Node and its name')
-    why = ""
-    if wanted.get("uid") and wanted["uid"] != meta["uid"]:
-        why = uid_mismatch(wanted["uid"], meta["uid"])
-    elif wanted.get("resourceVersion") and wanted["resourceVersion"] != meta["resourceVersion"]:
-        given, found = wanted["resourceVersion"], meta["resourceVersion"]
-        why = f"Precondition failed: ResourceVersion in precondition: {given}, ResourceVersion in object meta: {found}"
-    elif meta.get("deletionTimestamp"):
+def _check_binding(meta: Object, spec: Object, wanted: Object, target: Object) -> None:
+    if target.get("kind", "Node") not in {"Node", ""}:
+        text = f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
+        raise ApiError(500, "", text)  # the server forgets to say that it is the caller's fault
+    if not target.get("name"):
+        raise ApiError(500, "", "target.name: Required value")
+    for part, key in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
+        if wanted.get(key) and wanted[key] != meta[key]:
+            raise precondition(PODS, meta, part, wanted[key])
+    name, why = meta["name"], ""
+    if meta.get("deletionTimestamp"):
         why = f"pod {name} is being deleted, cannot be assigned to a host"
     elif spec.get("nodeName"):
         why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
     elif spec.get("schedulingGates"):
         why = f"pod {name} has non-empty .spec.schedulingGates"
     if why:
-        raise conflict("pods/binding", name, why)
+        raise conflict(PODS, name, why, subresource="binding")
+
+
+def bind(pod: Object, binding: Object, *, copy_labels: bool) -> Object:
+    """The pod after a Binding: node, annotations and (from 1.35 on) labels in one write.
+
+    Raises:
+        ApiError: 409 when the pod is bound, deleting, gated or another one than the Binding means; 500 without a node.
+    """
+    meta, wanted, spec = pod["metadata"], binding.get("metadata") or {}, pod["spec"]
+    target = binding.get("target") or {}
+    _check_binding(meta, spec, wanted, target)
     result = {**pod, "metadata": dict(meta), "spec": {**spec, "nodeName": target["name"]}}
     for part in ("annotations", *(["labels"] if copy_labels else [])):
         if wanted.get(part):
@@ -199,10 +263,15 @@ def delete(resource: Resource, obj: Object, options: Object) -> Object | None:
         ApiError: 409 when a precondition does not hold.
     """
     meta, preconditions = obj["metadata"], options.get("preconditions") or {}
-    if preconditions.get("uid") and preconditions["uid"] != meta["uid"]:
-        raise conflict(resource.qualified, meta["name"], uid_mismatch(preconditions["uid"], meta["uid"]))
-    if preconditions.get("resourceVersion") and preconditions["resourceVersion"] != meta["resourceVersion"]:
-        raise conflict(resource.qualified, meta["name"], "Precondition failed: ResourceVersion differs")
+    what = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    for key, word in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if preconditions.get(key) and preconditions[key] != meta[key]:
+            why = f"the {word} in the precondition ({preconditions[key]}) does not match the {word} in record"
+            after = "The object might have been deleted and then recreated"
+            if key == "resourceVersion":
+                after = "The object might have been modified"
+            text = f'Operation cannot be fulfilled on {what} "{meta["name"]}": {why} ({meta[key]}). {after}'
+            raise ApiError(409, "Conflict", text, name=meta["name"], group=resource.group, kind=resource.kind)
     grace = _grace(obj, options.get("gracePeriodSeconds")) if resource is PODS else 0
     if grace == 0 and not meta.get("finalizers"):
         return None

@@ -50,12 +50,19 @@ class Stream:
         await self.send("BOOKMARK", {**kind, "metadata": meta})
 
 
-def seen(event: Event, call: Call, test: selection.Test) -> str:
-    """What a watcher with this selector sees of an event; empty for nothing."""
+def seen(event: Event, call: Call, test: selection.Test) -> tuple[str, Object] | None:
+    """Type and object a watcher with this selector sees of an event; None for nothing.
+
+    What leaves a selection goes as it last was in it, with the version at which it left.
+    """
     if call.namespace and event.obj["metadata"].get("namespace") != call.namespace:
-        return ""
+        return None
     after = event.type != "DELETED" and test(event.obj)
-    before = event.before is not None and test(event.before)
+    before = event.before if event.before is not None and test(event.before) else None
     if after:
-        return "MODIFIED" if before else "ADDED"
-    return "DELETED" if before else ""
+        return "MODIFIED" if before else "ADDED", event.obj
+    if before is None:
+        return None
+    if event.type == "DELETED":
+        return "DELETED", event.obj
+    return "DELETED", {**before, "metadata": {**before["metadata"], "resourceVersion": str(event.version)}}

@@ -25,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--containerd", default="2", metavar="LINE", help="2 or 1.7 (default 2)")
     group.addoption("--smoke", action="store_true", help="the short form alone")
     group.addoption("--bed", metavar="DIR", type=Path, help="a bed that is up, with the chart installed, to run on")
+    group.addoption("--record", action="store_true", help="write what the edges do as the new recordings")
     group.addoption("--if-possible", action="store_true", help="skip, with the reason, where no bed can run")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _FORGET_SECONDS = 300.0
+_EXTENDED = re.compile(
+    r"(?!requests\.)(?!([a-z0-9.-]*\.)?kubernetes\.io/)[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
+)
+"""Names of extended resources: with a domain, and not Kubernetes' own."""
 
 
 class DeviceError(Exception):
@@ -93,10 +98,10 @@ class DeviceManager(rpc.RegistrationServicer):
     # ---- life
 
     async def start(self) -> None:
-        """Empties the folder but for the checkpoint, reads that, and serves kubelet.sock."""
+        """Empties the folder of sockets, reads the checkpoint, and serves kubelet.sock."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in self._folder.iterdir():
-            if path.name != checkpoint.NAME and not path.is_dir():
+            if path.is_socket():
                 path.unlink()
         saved = self._folder / checkpoint.NAME
         if saved.exists():
@@ -135,7 +140,7 @@ class DeviceManager(rpc.RegistrationServicer):
         if request.version != "v1beta1":
             text = f'requested API version "{request.version}" is not supported by kubelet.'
             await context.abort(grpc.StatusCode.UNKNOWN, f'{text} Supported version is ["v1beta1"]')
-        if "/" not in request.resource_name:
+        if not _EXTENDED.fullmatch(request.resource_name):
             text = f'the ResourceName "{request.resource_name}" is invalid'
             await context.abort(grpc.StatusCode.UNKNOWN, text)
         channel = grpc.aio.insecure_channel(f"unix://{self._folder / request.endpoint}")

@@ -18,7 +18,6 @@ from hami_core.sim.kubelet import containers
 from hami_core.sim.kubelet.devices import DeviceError, DeviceManager
 from hami_core.sim.kubelet.podresources import PodResources
 from hami_core.sim.kubelet.pods import Node, PodWorker, Times
-from hami_core.sim.quantity import requests
 from hami_core.sim.resources import Object, now, now_micro
 
 _LOG = logging.getLogger(__name__)
@@ -170,11 +169,6 @@ class Kubelet:
     async def _admit(self, worker: PodWorker) -> None:
         """Gives every container its devices, or ends the pod."""
         pod, reason = worker.pod, ("", "")
-        capacity = self._devices.capacity()
-        lacking = [k for k, v in requests(pod).items() if k in capacity and v > capacity[k][1]]
-        fresh = not any(worker.running(c["name"]) for c in pod["spec"]["containers"])
-        if lacking and fresh and all(capacity[k][1] for k in lacking):
-            reason = (f"OutOf{lacking[0]}", f"Pod was rejected: Node didn't have enough resource: {lacking[0]}")
         try:
             for container in [*(pod["spec"].get("initContainers") or []), *pod["spec"]["containers"]]:
                 if not reason[0]:

@@ -216,17 +216,17 @@ class PodWorker:
         self._follow(track)
         end = started.exit
         if end and end["error"]:
-            await self._event("Warning", "Failed", f"Error: {end['error']}")
+            await self._event(track, "Warning", "Failed", f"Error: {end['error']}")
             self._wake.set()
         else:
-            await self._event("Normal", "Started", f"Started container {track.name}")
+            await self._event(track, "Normal", "Started", f"Started container {track.name}")
         return None
 
     async def _not_yet(self, track: Track, reason: str, message: str) -> None:
         first = track.waiting[0] != reason
         resync = self._node.times.resync
         if first or track.waiting[1] != message:
-            await self._event("Warning", "Failed", f"Error: {message}")
+            await self._event(track, "Warning", "Failed", f"Error: {message}")
         track.waiting = (reason, message)
         track.retry_at = time.monotonic() + (resync / 10 if first else resync)
 
@@ -301,5 +301,7 @@ class PodWorker:
     def _wake_later(self, seconds: float) -> None:
         asyncio.get_running_loop().call_later(seconds, self._wake.set)
 
-    async def _event(self, kind: str, reason: str, message: str) -> None:
-        await self._node.client.event("kubelet", self.pod, kind, reason, message)
+    async def _event(self, track: Track, kind: str, reason: str, message: str) -> None:
+        part = "containers" if track.kind == "app" else "initContainers"
+        field = f"spec.{part}{{{track.name}}}"
+        await self._node.client.event("kubelet", self.pod, kind, reason, message, field=field)

@@ -79,6 +79,9 @@ def container_status(track: Track, spec: Object, mode: str) -> Object:
 def pod_status(pod: Object, tracks: dict[str, Track], *, phase: str, mode: str, reason: tuple[str, str]) -> Object:
     """The pod's whole status, conditions of others kept."""
     spec, old = pod["spec"], pod.get("status") or {}
+    if reason[0] and all(track.current is None for track in tracks.values()):
+        # Turned away at the door: of its containers there is nothing to say.
+        return {"phase": phase, "reason": reason[0], "message": reason[1], "startTime": old.get("startTime") or now()}
     listed = {
         part: [container_status(tracks[c["name"]], c, mode) for c in spec.get(source) or []]
         for part, source in (("initContainerStatuses", "initContainers"), ("containerStatuses", "containers"))

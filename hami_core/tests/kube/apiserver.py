@@ -211,9 +211,11 @@ class ApiServer:
 
     async def _patch(self, plural: str, found: dict[str, Any], body: Any) -> web.Response:
         meta = body.get("metadata", {})
-        for field_name in ("resourceVersion", "uid"):
-            if field_name in meta and meta[field_name] != found["metadata"][field_name]:
-                return _refusal(409, "Conflict", f"the object has been modified: {field_name}")
+        if meta.get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
+            return _refusal(422, "Invalid", f'metadata.uid: Invalid value: "{meta["uid"]}": field is immutable')
+        version = found["metadata"]["resourceVersion"]
+        if meta.get("resourceVersion", version) != version:
+            return _refusal(409, "Conflict", "the object has been modified: resourceVersion")
         merged = _merge(found, body)
         return web.json_response(await self.put(plural, merged))
 

@@ -233,6 +233,21 @@ async def test_labels_go_in_a_patch_where_the_server_does_not_copy_them(server, 
     assert server.objects["pods"]["default/a"]["metadata"]["labels"] == {keys.NODE: "n1"}
 
 
+async def test_a_label_patch_that_meets_another_pod_ends_the_bind(server, start):
+    """The server answers 422 to a patch with another UID; the pod that is there now is left alone."""
+    server.copies_labels, server.minor = False, "30+"
+    await put_nodes(server, "n1")
+    client = await start()
+    p = await server.put("pods", pod("a"))
+    while "default/a" not in client.scheduler.cluster.pods.store:
+        await asyncio.sleep(0.005)
+    again = {**p, "metadata": {**p["metadata"], "uid": "made again"}}
+    server.objects["pods"]["default/a"] = again  # no watch has told yet
+    assert "field is immutable" in (said := await client.bind(p, "n1"))
+    assert "it is not bound" in said
+    assert "labels" not in again["metadata"]
+
+
 async def test_pods_found_at_start_count(server, start):
     await put_nodes(server, "n1", cards=1)
     annotations = {keys.NODE: "n1", ALLOCATED: "n1-0,ACME,9500,10:;"}

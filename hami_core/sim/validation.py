@@ -1,0 +1,146 @@
+"""What the API server refuses of metadata and of pods' resources, with its words.
+
+Only what this project's parts can meet is checked: names, label and annotation keys, label values, finalizers, extended
+resources. Texts are those of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from hami_core.errors import WireError
+from hami_core.sim.resources import Cause, Object, Resource, bad_request, invalid
+from hami_core.wire.quantity import parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_QUANTITY = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+_KEY_TEXT = (
+    "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    f"alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME}') "
+    "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    f"'({_NAME})?')"
+)
+_NAME_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_ANNOTATIONS_MAX = 256 << 10
+"""Bytes of all annotations of an object together."""
+
+
+def _key_is_valid(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    domain_ok = not slash or (len(prefix) <= 253 and re.fullmatch(_SUBDOMAIN, prefix) is not None)
+    return domain_ok and len(name) <= 63 and re.fullmatch(_NAME, name) is not None
+
+
+def metadata(resource: Resource, meta: Object, *, patched: bool = False) -> None:
+    """Checks names, labels, annotations.
+
+    Raises:
+        ApiError: 422 with every cause; 400 for a value of another type, 422 where a patch put it there.
+    """
+    for part in ("labels", "annotations"):
+        found = meta.get(part) or {}
+        if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
+            why = f"json: cannot unmarshal into Go struct field ObjectMeta.metadata.{part} of type string"
+            if patched:
+                raise invalid(resource, "", Cause("patch", f"Invalid value: {why}"))
+            kind = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+            raise bad_request(f"{kind}: {why}")
+    causes = [*_metadata_causes(meta)]
+    if causes:
+        raise invalid(resource, str(meta.get("name", "")), *causes)
+
+
+def _metadata_causes(meta: Object) -> Iterator[Cause]:
+    name = str(meta.get("name", ""))
+    if len(name) > 253 or not re.fullmatch(_SUBDOMAIN, name):
+        yield Cause("metadata.name", f'Invalid value: "{name}": {_NAME_TEXT}')
+    for key, value in (meta.get("labels") or {}).items():
+        if not _key_is_valid(key):
+            yield Cause("metadata.labels", f'Invalid value: "{key}": {_KEY_TEXT}')
+        if len(value) > 63 or not re.fullmatch(f"({_NAME})?", value):
+            yield Cause("metadata.labels", f'Invalid value: "{value}": {_VALUE_TEXT}')
+    annotations: dict[str, str] = meta.get("annotations") or {}
+    for key in annotations:
+        if not _key_is_valid(key.lower()):
+            yield Cause("metadata.annotations", f'Invalid value: "{key}": {_KEY_TEXT}')
+    if sum(len(k.encode()) + len(v.encode()) for k, v in annotations.items()) > _ANNOTATIONS_MAX:
+        text = f"Too long: may not be more than {_ANNOTATIONS_MAX} bytes"
+        yield Cause("metadata.annotations", text, "FieldValueTooLong")
+
+
+def finalizers(resource: Resource, old: Object, new: Object) -> None:
+    """Checks that an object that goes is not held anew.
+
+    Raises:
+        ApiError: 422.
+    """
+    fresh = [f for f in new.get("finalizers") or [] if f not in (old.get("finalizers") or [])]
+    if old.get("deletionTimestamp") and fresh:
+        listed = ", ".join(f'"{f}"' for f in fresh)
+        text = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
+        cause = Cause("metadata.finalizers", f"{text}[]string{{{listed}}}", "FieldValueForbidden")
+        raise invalid(resource, old["name"], cause)
+
+
+def containers(resource: Resource, pod: Object) -> None:
+    """Checks names and resources of a pod's containers, requests filled in already.
+
+    Raises:
+        ApiError: 422 with every cause; 400 for what is no quantity.
+    """
+    spec, causes = pod["spec"], list[Cause]()
+    if not spec.get("containers"):
+        causes.append(Cause("spec.containers", "Required value", "FieldValueRequired"))
+    seen: set[str] = set()
+    for part in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(part) or []):
+            where = f"spec.{part}[{index}]"
+            if not container.get("name"):
+                causes.append(Cause(f"{where}.name", "Required value", "FieldValueRequired"))
+            elif container["name"] in seen:
+                causes.append(Cause(f"{where}.name", f'Duplicate value: "{container["name"]}"', "FieldValueDuplicate"))
+            seen.add(container.get("name", ""))
+            causes.extend(_resource_causes(resource, f"{where}.resources", container["resources"]))
+    if causes:
+        raise invalid(resource, pod["metadata"]["name"], *causes)
+
+
+def _resource_causes(resource: Resource, where: str, resources: Object) -> Iterator[Cause]:
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for part, found in (("limits", limits), ("requests", requests)):
+        for name, amount in found.items():
+            try:
+                value = parse_quantity(str(amount))
+            except WireError:
+                kind = f'{resource.kind} in version "v1" cannot be handled as a {resource.kind}'
+                text = f"{kind}: quantities must match the regular expression '{_QUANTITY}'"
+                raise bad_request(text) from None
+            if "/" in name and value != int(value):
+                yield Cause(f"{where}.{part}[{name}]", f'Invalid value: "{_canonical(value)}": must be an integer')
+    for name, amount in requests.items():
+        if "/" not in name:
+            continue
+        if name not in limits:
+            text = "Required value: Limit must be set for non overcommitable resources"
+            yield Cause(f"{where}.limits", text, "FieldValueRequired")
+        elif parse_quantity(str(amount)) != parse_quantity(str(limits[name])):
+            text = f'Invalid value: "{amount}": must be equal to {name} limit of {limits[name]}'
+            yield Cause(f"{where}.requests", text)
+
+
+def _canonical(value: Any) -> str:  # noqa: ANN401 - whatever number the wire parses to
+    thousandths = value * 1000
+    return f"{int(thousandths)}m" if thousandths == int(thousandths) else str(value)

@@ -1,0 +1,75 @@
+"""Differences between a recording and what the embedded cluster did, and which of them are known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One place where two observations differ.
+
+    Args:
+        path: Keys and indices joined by dots.
+        real: What Kubernetes did, JSON; ``-`` for nothing.
+        embedded: What the embedded cluster did, likewise.
+    """
+
+    path: str
+    real: str
+    embedded: str
+
+    def __str__(self) -> str:
+        return f"{self.path}\n    real      {self.real}\n    embedded  {self.embedded}"
+
+
+@dataclass(frozen=True)
+class Tolerated:
+    """A difference that is known.
+
+    Args:
+        where: Pattern of scenario, a colon, and pattern of path; ``*`` matches dots too.
+        why: The reason why it may stay.
+        versions: Patterns of versions it shows against.
+    """
+
+    where: str
+    why: str
+    versions: str = "*"
+
+    def covers(self, version: str, scenario: str, difference: Difference) -> bool:
+        """Whether this is such a difference."""
+        return fnmatchcase(version, self.versions) and fnmatchcase(f"{scenario}:{difference.path}", self.where)
+
+
+def differences(real: Any, embedded: Any, path: str = "") -> Iterator[Difference]:
+    """Where two values differ, the deepest places that can be named."""
+    if _other_answer(real, embedded):
+        yield Difference(path, _show(real), _show(embedded))
+    elif isinstance(real, dict) and isinstance(embedded, dict):
+        for key in sorted(real.keys() | embedded.keys()):
+            inner = f"{path}.{key}" if path else key
+            yield from differences(real.get(key, _MISSING), embedded.get(key, _MISSING), inner)
+    elif isinstance(real, list) and isinstance(embedded, list) and len(real) == len(embedded):
+        for index, (one, other) in enumerate(zip(real, embedded, strict=True)):
+            yield from differences(one, other, f"{path}.{index}")
+    elif real is not embedded and (type(real) is not type(embedded) or real != embedded):
+        yield Difference(path, _show(real), _show(embedded))
+
+
+def _other_answer(real: Any, embedded: Any) -> bool:
+    """Whether both are answers of an API with different statuses: nothing in them can be compared then."""
+    codes = [v.get("status") if isinstance(v, dict) and "body" in v else None for v in (real, embedded)]
+    return all(isinstance(c, int) for c in codes) and codes[0] != codes[1]
+
+
+def _show(value: Any) -> str:
+    return "-" if value is _MISSING else json.dumps(value, sort_keys=True)[:400]
