@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.bed import tools as bed_tools
 from tests.e2e.bed.errors import MissingTool
+from tests.e2e.lifecycle.crash import crash
 from tests.e2e.lifecycle.inventory import objects
 from tests.e2e.lifecycle.plugins import allocatable
 from tests.e2e.pods import container, pod
@@ -160,7 +161,7 @@ def test_uninstalled_and_installed_anew(tidy: System, line: str) -> None:
     system.bed.wait(
         "its reason", lambda: "Insufficient nvidia.com/gpu" in system.bed.kubectl("describe", "pod", "meanwhile")
     )
-    end_of_main(system, "again")
+    crash(system, "node1", "again")
     system.bed.wait("it waits", lambda: waiting_reason(system, "again") == "CreateContainerConfigError", 90)
     system.delete("meanwhile")
 
@@ -208,15 +209,6 @@ def run(system: System, helm: Path, *words: str) -> None:
 def left_of(system: System) -> set[str]:
     """What is in the cluster that was not there before the first installation, as far as it can be ours."""
     return {text for text in objects(system.bed) if "hami" in text.partition(" ")[2]}
-
-
-def end_of_main(system: System, name: str) -> None:
-    """End the program of a pod's container, as a crash would."""
-    uid = system.pod(name)["metadata"]["uid"]
-    (found,) = [c for (of, _), c in system.bed.containers("node1").items() if of == uid]
-    ctr = str(system.tools.containerd_bin / "ctr")
-    system.bed.run("node1", ctr, "-a", "/run/containerd/containerd.sock", "-n", "k8s.io", "tasks", "kill",
-                   "-s", "SIGKILL", found.id)  # fmt: skip
 
 
 def waiting_reason(system: System, name: str) -> str:

@@ -1,0 +1,225 @@
+"""Pods that HAMi started, limited by HAMi's variables and files, live on under our scheduler and agents.
+
+HAMi is played by `device_plugin`, which does to node and pods what HAMi v2.10's plugin does; our own library stands in
+its folder under HAMi's name, and goes by the same variables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import hami_interpose
+import pytest
+
+from tests.e2e.bed.bed import Node
+from tests.e2e.bed.gpus import CONTAINER_LIBRARIES, STATE
+from tests.e2e.lifecycle import plugins
+from tests.e2e.lifecycle.crash import crash
+from tests.e2e.lifecycle.device_plugin import HOOK, PHASE, TO_ALLOCATE, Settings
+from tests.e2e.pods import container, pod
+from tests.e2e.slices import ALLOCATED, RESOURCE, booked, cards
+from tests.e2e.system import System
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.bed.tools import Tools
+
+MIB = 1 << 20
+CARD_MIB = 81920
+NODE = "node1"
+SLOTS = 10
+"""HAMi's and our chart's default."""
+
+
+class Hami:
+    """What HAMi leaves on a cluster: its folder on the node, its plugin, and the annotations of its scheduler."""
+
+    def __init__(self, system: System) -> None:
+        self.system, self.bed = system, system.bed
+        self.by_path = cards(self.bed, NODE)
+        self.uuids = list(self.by_path.values())
+        self._make_folder()
+
+    def _make_folder(self) -> None:
+        """HAMi's /usr/local/vgpu, over that part of the machine's file system, for this node alone."""
+        upper = self.bed.work / "hami"
+        for name in ("upper/vgpu", "work"):
+            (upper / name).mkdir(parents=True)
+        shutil.copy(hami_interpose.library(), upper / "upper/vgpu/libvgpu.so")
+        (upper / "upper/vgpu/ld.so.preload").write_text(f"{HOOK}/libvgpu.so\n")
+        options = f"lowerdir=/usr/local,upperdir={upper}/upper,workdir={upper}/work"
+        self.bed.run(NODE, "mount", "-t", "overlay", "-o", options, "overlay", "/usr/local")
+
+    def files(self) -> dict[str, str]:
+        """Every file of its folder, with a digest of those that nobody writes to."""
+        root = self.bed.root(NODE) / HOOK.lstrip("/")
+        return {
+            str(path.relative_to(root)): ""
+            if path.suffix == ".cache"
+            else hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(root.rglob("*"))
+            if path.is_file()
+        }
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[None]:
+        """Its plugin runs."""
+        libraries = {
+            f"{CONTAINER_LIBRARIES}/{path.name}": f"/{path.relative_to(self.bed.root(NODE))}"
+            for path in driver_libraries(self.bed.root(NODE))
+        }
+        settings = Settings(
+            RESOURCE,
+            [f"{uuid}-{k}" for uuid in self.uuids for k in range(SLOTS)],
+            hami=True,
+            node=NODE,
+            socket=str(self.bed.api),
+            cards={uuid: path for path, uuid in self.by_path.items()},
+            env={"HAMI_SIM_STATE": STATE, "HAMI_SIM_DEV": "/dev"},
+            mounts={STATE: STATE, **libraries},
+        )
+        with plugins.running(self.bed, NODE, settings):
+            yield
+
+    def start(self, body: dict[str, Any], *lists: list[tuple[int, int]]) -> None:
+        """Bind a pod with the annotations of HAMi's scheduler, and wait until it runs.
+
+        Args:
+            body: The pod.
+            lists: (card number, MiB) of each device, for each container that has some: HAMi leaves out the others.
+        """
+        text = "".join("".join(f"{self.uuids[n]},NVIDIA,{mib},0:" for n, mib in one) + ";" for one in lists)
+        now = str(int(time.time()))
+        times = {"hami.io/vgpu-time": now, "hami.io/bind-time": now}
+        body["metadata"]["annotations"] |= {"hami.io/vgpu-node": NODE, ALLOCATED: text, TO_ALLOCATE: text} | times
+        body["metadata"]["annotations"][PHASE] = "allocating"
+        body["metadata"]["labels"]["hami.io/vgpu-node"] = NODE
+        body["spec"] |= {"nodeName": NODE, "schedulerName": "hami-scheduler"}
+        self.system.submit(body)
+        name = body["metadata"]["name"]
+        self.system.running(name, timeout=90)
+        assert self.system.pod(name)["metadata"]["annotations"][PHASE] == "success"
+
+
+def driver_libraries(root: Path) -> list[Path]:
+    """The driver's libraries below the node's driver root."""
+    found = {path.name: path for path in (root / "opt/nvidia-sim").rglob("lib*.so.1")}
+    return list(found.values())
+
+
+@pytest.fixture(scope="module")
+def hami(tools: Tools, module_work: Path) -> Iterator[Hami]:
+    """A node that HAMi has served: three pods of its run, and it is gone."""
+    system = System(module_work, tools, (Node(NODE, "a100x2"),))
+    with system.bed:
+        system.bed.kubectl("label", "node", NODE, "gpu=on")
+        made = Hami(system)
+        with made.serving():
+            made.start(pod("plain", container(memory=30720)), [(0, 30720)])
+            made.start(pod("two", container(memory=5120, count=2)), [(0, 5120), (1, 5120)])
+            second = pod(
+                "second",
+                container(count=0, name="bare", command=["sleep", "100000"]),
+                container("main", 10240, command=["cuda-probe", "look", "100000"]),
+                init=(container("prepare", count=0, command=["true"]),),
+                restartPolicy="Always",
+            )
+            made.start(second, [(1, 10240)])
+        system.bed.wait("no plugin", lambda: plugins.allocatable(system.bed, NODE, RESOURCE) == 0)
+        yield made
+
+
+HELD = {0: 30720 + 5120, 1: 5120 + 10240}
+"""MiB that HAMi's pods hold of each card."""
+SIZES = {"plain": [30720], "two": [5120, 5120], "second": [10240]}
+
+
+def identities(system: System) -> dict[str, list[tuple[str, int]]]:
+    """Containers of HAMi's pods, and how often each was restarted."""
+    return {
+        name: [(s["containerID"], s["restartCount"]) for s in system.pod(name)["status"]["containerStatuses"]]
+        for name in SIZES
+    }
+
+
+def limited(system: System) -> None:
+    """A new process in each of HAMi's pods sees what HAMi gave it, and gets no more."""
+    for name, sizes in SIZES.items():
+        text = system.bed.kubectl("exec", name, "-c", "main", "--", "cuda-probe", "0")
+        seen = json.loads([line for line in text.splitlines() if line.startswith("{")][-1])["devices"]
+        assert [card["total_bytes"] // MIB for card in seen] == sizes, name
+        assert all(0 < card["allocated_bytes"] <= card["total_bytes"] for card in seen)
+
+
+def test_nothing_restarts_and_all_that_is_held_counts(hami: Hami) -> None:
+    """The change-over, then pods that fit beside HAMi's exactly, on each card."""
+    system, before, files = hami.system, identities(hami.system), hami.files()
+    assert {"libvgpu.so", "ld.so.preload"} < set(files), "and a region of each container"
+    limited(system)
+    time_of_change = (datetime.now(UTC) + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    system.install(devicePlugin={"mode": "adopt", "adoptBefore": time_of_change, "deviceSplitCount": SLOTS})
+    assert identities(system) == before
+    limited(system)
+    for number, uuid in enumerate(hami.uuids):
+        there = {"nvidia.com/use-gpuuuid": uuid}
+        system.submit(pod(f"fits{number}", container(memory=CARD_MIB - HELD[number]), annotations=there))
+        system.running(f"fits{number}")
+        assert system.problems(f"fits{number}") == []
+        system.submit(pod(f"over{number}", container(memory=1), annotations=there))
+        reason = lambda number=number: system.bed.kubectl("describe", "pod", f"over{number}")  # noqa: E731
+        system.bed.wait("a reason", lambda reason=reason: "CardInsufficientMemory" in reason())
+    system.delete("over0", "over1", "fits0", "fits1")
+    assert identities(system) == before
+    assert hami.files() == files
+
+
+def test_their_slots_are_theirs(hami: Hami) -> None:
+    """The kubelet gives our pods other slots than HAMi's hold, until all are used."""
+    system = hami.system
+    left = 2 * SLOTS - sum(len(sizes) for sizes in SIZES.values())
+    names = [f"slot{index}" for index in range(left)]
+    system.submit(*[pod(name, container(memory=1024)) for name in names])
+    system.running(*names, timeout=120)
+    assert system.problems(*names, seen=False) == []
+    system.submit(pod("none-left", container(memory=1024)))
+    system.bed.wait("a reason", lambda: "FailedScheduling" in system.bed.kubectl("describe", "pod", "none-left"), 60)
+    system.delete("none-left", *names)
+
+
+def test_what_befalls_a_node_does_not_touch_them(hami: Hami) -> None:
+    """The kubelet restarts, the agent restarts, a container of HAMi's time crashes: it runs again as HAMi left it."""
+    system, before = hami.system, identities(hami.system)
+    system.bed.restart(f"kubelet:{NODE}")
+    system.bed.kubectl("delete", "pods", "-n", "hami-system", "-l", "app.kubernetes.io/component=hami-device-plugin")
+    system.ready()
+    assert identities(system) == before
+    uid, crashed = system.pod("second")["metadata"]["uid"], crash(system, NODE, "second")
+    system.bed.wait("it runs again", lambda: system.bed.containers(NODE)[uid, "main"].id != crashed, 60)
+    system.running("second")
+    limited(system)
+
+
+def test_after_the_last_of_them_signatures_are_required(hami: Hami) -> None:
+    """Their capacity comes back as they end; then no unsigned allocation counts any more, whatever its pod's age."""
+    system = hami.system
+    system.delete(*SIZES)
+    for number, uuid in enumerate(hami.uuids):
+        system.submit(pod(f"all{number}", container(memory=CARD_MIB - 1), annotations={"nvidia.com/use-gpuuuid": uuid}))
+    system.running("all0", "all1")
+    assert system.problems("all0", "all1") == []
+    assert {"libvgpu.so", "ld.so.preload"} <= hami.files().keys(), "HAMi's folder is the administrator's to remove"
+    system.install(devicePlugin={"mode": "required", "adoptBefore": "", "deviceSplitCount": SLOTS})
+    assert system.problems("all0", "all1") == []
+    system.delete("all0", "all1")
+    system.submit(pod("new", container(memory=2048)))
+    system.running("new")
+    assert system.problems("new") == []
+    assert [len(found) for found in booked(system.pod("new")).values()] == [1]
