@@ -78,6 +78,7 @@ class WebhookCertificate:
         self._context = context
         self._now = now
         self._monotonic = monotonic
+        self._life = names.lifetime
         self._trusted_since: dict[bytes, float] = {}
         self.served: Pair | None = None
 
@@ -88,8 +89,8 @@ class WebhookCertificate:
 
     @property
     def pace_s(self) -> float:
-        """How often to look."""
-        return max(0.2, min(30.0, self._names.lifetime.total_seconds() / 30))
+        """How often to look: often in the life of a certificate, of the one that is there or of those we make."""
+        return max(0.2, min(30.0, self._life.total_seconds() / 30))
 
     def problem(self) -> str:
         """Why the webhook can't be served with what is loaded; empty: it can."""
@@ -114,6 +115,8 @@ class WebhookCertificate:
             await self._renew(found, pair, due)
         if pair is None:
             return
+        # While settings are changed, another replica may still make shorter-lived ones.
+        self._life = min(self._names.lifetime, pair.expires - pair.issued)
         for name in self._names.configurations:
             await self._trust(name, pair)
         self._trusted_since = {pair.authorities[0]: self._trusted_since.get(pair.authorities[0], self._monotonic())}
@@ -175,7 +178,7 @@ class WebhookCertificate:
         """Whether every API server trusts the pair, as far as can be told."""
         if self.served is not None and self.served.certificate == pair.certificate:
             return False
-        settle = min(TRUST_S, self._names.lifetime.total_seconds() / 10)
+        settle = min(TRUST_S, self._life.total_seconds() / 10)
         alone = len(pair.authorities) == 1 and self.served is None
         old = self._now() - pair.issued >= timedelta(seconds=settle) + certificates.OVERLAP
         seen = self._monotonic() - self._trusted_since[pair.authorities[0]] >= settle

@@ -211,6 +211,24 @@ async def test_two_replicas_rotate_under_load_and_nobody_notices(tmp_path, bed, 
             assert not [line for line in hami.log if line["level"] == "error"]
 
 
+async def test_a_replica_set_to_long_lives_joins_one_set_to_short_ones(tmp_path, bed, free_port):
+    """As in a roll-out that changes the setting: the old replica goes only once the new one is ready."""
+    api = bed.api
+    await api.call("POST", ADMISSION, webhook_configuration())
+    async with hami_scheduler(tmp_path, *flags(bed, free_port, *SHORT), signing_key=False) as one:
+        await one.listening()
+        await ready(api.session, one.addresses[0])
+        first = await api.secret("hami-webhook-tls")
+
+        async def renewed():
+            return (await api.secret("hami-webhook-tls"))["data"] != first["data"]
+
+        await until(renewed)
+        async with hami_scheduler(tmp_path, *flags(bed, 0), signing_key=False) as two:
+            await two.listening()
+            await ready(api.session, two.addresses[0])
+
+
 async def test_killed_between_any_two_writes_the_next_replica_goes_on(tmp_path, bed, free_port):
     """Each write in turn is the last before the process is killed."""
     api = bed.api

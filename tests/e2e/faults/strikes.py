@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 OURS = ("scheduler", "kube-scheduler of ours", "agent")
 CLUSTER = ("kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager")
 NODE = ("kubelet", "containerd")
+TOGETHER = (*((one,) for one in (*OURS, "kube-apiserver", "etcd")), ("kube-scheduler", "kube-controller-manager"), NODE)
+"""What the short form kills: what matters most alone, the rest in pairs."""
 
 
 def strike(system: System, victim: str, rng: random.Random) -> str:

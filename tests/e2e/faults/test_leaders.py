@@ -47,8 +47,11 @@ def follower(system: System, leader: str) -> str:
 
 @pytest.mark.parametrize(
     "frozen",
-    [(ours.KUBE_SCHEDULER, ours.EXTENDER), (ours.KUBE_SCHEDULER,), (ours.EXTENDER,)],
-    ids=["leader", "kube-scheduler of the leader", "extender of the leader"],
+    [
+        pytest.param((ours.KUBE_SCHEDULER, ours.EXTENDER), id="leader"),
+        pytest.param((ours.KUBE_SCHEDULER,), id="kube-scheduler of the leader"),
+        pytest.param((ours.EXTENDER,), id="extender of the leader", marks=pytest.mark.soak),
+    ],
 )
 def test_leader_frozen_and_woken(pair: System, loaded: Callable[..., Load], seed: int, frozen: tuple[str, ...]) -> None:
     """Longer than its lease; woken, it believes for a moment that it leads, and must not book twice."""

@@ -62,7 +62,7 @@ def test_cut_off_for_five_minutes(strained: System, loaded: Callable[..., Load])
     print(f"{node} cut off for 300 s: all well {took:.1f} s after; {load.summary()}")
 
 
-@pytest.mark.parametrize("whose", ["another node", "the scheduler's node"])
+@pytest.mark.parametrize("whose", ["the scheduler's node", pytest.param("another node", marks=pytest.mark.soak)])
 def test_reboot(strained: System, loaded: Callable[..., Load], seed: int, whose: str) -> None:
     """All processes at once, /run empty, disk kept; pods that may restart run again with their slices, or are rejected
     because the kubelet is back before the agent, and made anew."""

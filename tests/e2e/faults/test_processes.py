@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.bed.errors import ApiRefused, BedError
 from tests.e2e.faults import ours
-from tests.e2e.faults.strikes import CLUSTER, NODE, OURS, strike
+from tests.e2e.faults.strikes import TOGETHER, strike
 from tests.e2e.faults.truth import emptied, settled
 from tests.e2e.pods import pod
 from tests.e2e.system import PODS
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from tests.e2e.system import System
 
 
-@pytest.mark.parametrize("victim", [*OURS, *CLUSTER, *NODE])
-def test_killed_under_load(strained: System, loaded: Callable[..., Load], seed: int, victim: str) -> None:
+@pytest.mark.parametrize("victims", TOGETHER, ids=" and ".join)
+def test_killed_under_load(strained: System, loaded: Callable[..., Load], seed: int, victims: tuple[str, ...]) -> None:
     """SIGKILL at a random moment; the kubelet, or the bed in a service manager's place, starts it again."""
     rng = random.Random(seed)
     load = loaded()
     time.sleep(rng.uniform(2, 4))
-    what = strike(strained, victim, rng)
+    what = [strike(strained, victim, rng) for victim in victims]
     time.sleep(rng.uniform(1, 3))
     took = settled(strained, load)
     emptied(strained, load)
-    print(f"killed {what}: all well {took:.1f} s after the load ended; {load.summary()}")
+    print(f"killed {', '.join(what)}: all well {took:.1f} s after the load ended; {load.summary()}")
 
 
 def test_webhook_killed_while_pods_are_admitted(strained: System, loaded: Callable[..., Load], seed: int) -> None:
