@@ -202,7 +202,12 @@ def test_what_befalls_a_node_does_not_touch_them(hami: Hami) -> None:
     system.ready()
     assert identities(system) == before
     uid, crashed = system.pod("second")["metadata"]["uid"], crash(system, NODE, "second")
-    system.bed.wait("it runs again", lambda: system.bed.containers(NODE)[uid, "main"].id != crashed, 60)
+
+    def runs_again() -> bool:
+        now = system.bed.containers(NODE).get((uid, "main"))
+        return now is not None and now.live and now.id != crashed
+
+    system.bed.wait("it runs again", runs_again, 60)
     system.running("second")
     limited(system)
 
