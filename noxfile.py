@@ -125,8 +125,8 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measure; prints tables and stores JSON under .bench/."""
-    install(session, "test", "bench")
+    """Measure; prints tables and stores JSON under .bench/. `-- --real` measures on real Kubernetes."""
+    install(session, "test", "bench", "e2e")
     session.run("python", "-m", "tests.bench", *session.posargs)
 
 

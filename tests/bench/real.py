@@ -1,8 +1,11 @@
-"""Scheduling through real kube-scheduler, API server and etcd: 1,000 hollow nodes of eight cards, 1,000 waiting pods.
+"""Scheduling on real Kubernetes: ``nox -s bench -- --real``.
 
-Three rounds on one control plane: kube-scheduler alone, with an extender that accepts everything and decides nothing,
-and with ours. The same pods, the same settings of kube-scheduler (100 % of the nodes scored, 500 requests/s). Then 40
-pods on one node of eight cards with kubelet and containerd, and how soon a released slice is bound again.
+*Throughput*: 1,000 hollow nodes of eight cards and 1,000 waiting pods through kube-scheduler, API server and etcd, in
+rounds on one control plane: kube-scheduler alone, with an extender that accepts everything and decides nothing, with
+ours. The same pods, the same settings of kube-scheduler (100 % of the nodes scored, 500 requests/s).
+
+*A node*: 40 pods on one node of eight cards with kubelet and containerd, beside the same pods without a device; and how
+soon a released slice is bound to the pod that waits for it.
 """
 
 from __future__ import annotations
@@ -10,99 +13,99 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import statistics
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.bench.figures import Figure
-from tests.e2e.bed import tools as bed_tools
-from tests.e2e.bed.bed import Bed
+from tests.bench.figures import Figure, percentile
+from tests.e2e.bed import Bed, Node, find
+from tests.e2e.bed.processes import children
+from tests.e2e.pods import container, pod
+from tests.e2e.system import System
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
 
+    from tests.e2e.bed.processes import Process
     from tests.e2e.bed.tools import Tools
 
-NODES, PODS = 1000, 1000
+ROOT = Path(__file__).parents[2]
+NODES, PODS, ROUNDS = 1000, 1000, 3
 SCHEDULER = "bench"
 EXTENDER_PORT, METRICS_PORT = 9901, 9902
 PODS_PATH = "/api/v1/namespaces/default/pods"
-RESOURCES = ("nvidia.com/gpumem", "nvidia.com/gpucores", "nvidia.com/gpumem-percentage", "nvidia.com/priority")
+IGNORED = ("nvidia.com/gpumem", "nvidia.com/gpucores", "nvidia.com/gpumem-percentage", "nvidia.com/priority")
+NAMES = {"none": "kube-scheduler alone", "null": "an extender that decides nothing", "ours": "our extender"}
 
 
 def run(*, quick: bool) -> list[Figure]:
-    """All of it; `quick` takes a fifth of the pods."""
-    tools = bed_tools.find()
-    with tempfile.TemporaryDirectory(prefix="bed-") as folder:
-        return _throughput(tools, Path(folder), PODS // 5 if quick else PODS)
-
-
-def _throughput(tools: Tools, work: Path, pods: int) -> list[Figure]:
+    """All of it; `quick` takes a fifth of the pods and one round."""
+    tools = find()
     figures: list[Figure] = []
-    with Bed(work, tools, (), audit=False) as bed:
-        kubeconfig = str(work / "kubeconfig" / "admin")
-        with _program(bed, [sys.executable, "-m", "tests.bench.hollow", kubeconfig, str(NODES)], "hollow", "ready"):
-            rates: dict[str, list[float]] = {"none": [], "null": [], "ours": []}
-            for _ in range(3):
-                for kind, seen in rates.items():
-                    rate, more = _round(bed, tools, kind, pods)
-                    seen.append(rate)
-                    figures += more
-    middle = {kind: statistics.median(values) for kind, values in rates.items()}
-    names = {"none": "kube-scheduler alone", "null": "an extender that decides nothing", "ours": "our extender"}
-    figures += [
-        Figure("real", f"pods bound, {names[kind]} (median of 3 rounds)", rate, "pods/s")
-        for kind, rate in middle.items()
-    ]
-    slower = 100 * (1 - middle["ours"] / middle["none"])
-    figures.append(Figure("real", "ours: pods/s below kube-scheduler alone", slower, "%", 15))
+    for part in (_throughput, _node):
+        with tempfile.TemporaryDirectory(prefix="bed-") as folder:
+            figures += part(tools, Path(folder) / "b", quick=quick)
     return figures
 
 
-def _round(bed: Bed, tools: Tools, kind: str, pods: int) -> tuple[float, list[Figure]]:
-    """Bind `pods` waiting pods; pods a second, and what else was seen."""
+# --- throughput ----------------------------------------------------------------------------------------------------
+
+
+def _throughput(tools: Tools, work: Path, *, quick: bool) -> list[Figure]:
+    pods, rounds = (PODS // 5, 1) if quick else (PODS, ROUNDS)
+    seen: dict[tuple[str, str], list[float]] = {}
+    rates: dict[str, list[float]] = {kind: [] for kind in NAMES}
+    with Bed(work, tools, (), audit=False) as bed:
+        words = [sys.executable, "-m", "tests.bench.hollow", str(work / "kubeconfig/admin"), str(NODES)]
+        with _program(bed, words, "hollow", ready="ready"):
+            for _ in range(rounds):
+                for kind in NAMES:
+                    rate, more = _round(bed, tools, kind, pods)
+                    rates[kind].append(rate)
+                    for case, value in more.items():
+                        seen.setdefault((kind, case), []).append(value)
+    middle = {kind: statistics.median(values) for kind, values in rates.items()}
+    figures = [Figure("real", f"pods bound, {NAMES[kind]}", rate, "pods/s") for kind, rate in middle.items()]
+    slower = 100 * (1 - middle["ours"] / middle["none"])
+    figures.append(Figure("real", "pods/s below kube-scheduler alone, our extender", slower, "%", 15))
+    budgets = {"extender, synchronous": 6.0, "Filter p99, upper bound": 20.0, "pods that fit and were not bound": 0.0}
+    for (kind, case), values in seen.items():
+        unit = "pods" if "not bound" in case else "ms"
+        figures.append(Figure("real", f"{kind}: {case}", statistics.median(values), unit, budgets.get(case)))
+    return figures
+
+
+def _round(bed: Bed, tools: Tools, kind: str, pods: int) -> tuple[float, dict[str, float]]:
+    """Bind `pods` waiting pods: pods a second, and what else was seen (ms a pod)."""
     _create(bed, pods)
-    figures: list[Figure] = []
-    extender = {
-        "none": None,
-        "null": [
-            sys.executable,
-            "-m",
-            "tests.bench.null_extender",
-            str(EXTENDER_PORT),
-            str(bed.work / "kubeconfig" / "admin"),
-        ],
-        "ours": _ours(bed),
-    }[kind]
     config = bed.work / f"bench-{kind}.json"
     config.write_text(json.dumps(_config(bed, extender=kind != "none"), indent=1))
     words = [str(tools.kubernetes_bin / "kube-scheduler"), f"--config={config}", "--secure-port=0"]
-    if extender is None:
+    seen: dict[str, float] = {}
+    if kind == "none":
         with _program(bed, words, "kube-scheduler-bench") as scheduler:
             seconds = _bound(bed, pods)
-            cpu = {"kube-scheduler": _cpu(scheduler)}
+            seen["processor time of kube-scheduler for a pod"] = 1e3 * _cpu(scheduler) / pods
     else:
-        with _program(bed, extender, f"extender-{kind}") as process:
-            bed.wait("the extender answers", lambda: _curl(bed, EXTENDER_PORT, "/readyz").strip(), 60)
+        with _program(bed, _extender(bed, kind), f"extender-{kind}") as extender:
+            bed.wait("the extender answers", lambda: _get(bed, EXTENDER_PORT, "/readyz").strip(), 60)
+            before = _cpu(extender)
             with _program(bed, words, "kube-scheduler-bench") as scheduler:
                 seconds = _bound(bed, pods)
-                cpu = {"kube-scheduler": _cpu(scheduler), "extender": _cpu(process)}
-                if kind == "ours":
-                    figures += _verbs(_curl(bed, METRICS_PORT, "/metrics"), pods)
-                    figures.append(Figure("real", "pods that fit and were not bound", _unbound(bed), "pods", 0))
-    figures += [
-        Figure("real", f"{kind}: processor time of {name} for a pod", 1e3 * used / pods, "ms")
-        for name, used in cpu.items()
-    ]
+                seen["processor time of kube-scheduler for a pod"] = 1e3 * _cpu(scheduler) / pods
+                seen["processor time of the extender for a pod"] = 1e3 * (_cpu(extender) - before) / pods
+            if kind == "ours":
+                seen |= _verbs(_get(bed, METRICS_PORT, "/metrics"), pods)
+                seen["pods that fit and were not bound"] = float(_count(bed))
     bed.kubectl("delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false", timeout=300)
-    bed.wait("all pods are gone", lambda: not _items(bed, f"{PODS_PATH}?limit=1"), 180)
-    return pods / seconds, figures
+    bed.wait("all pods are gone", lambda: not bed.call("GET", f"{PODS_PATH}?limit=1")["items"], 180)
+    return pods / seconds, seen
 
 
 def _config(bed: Bed, *, extender: bool) -> dict[str, Any]:
@@ -112,9 +115,11 @@ def _config(bed: Bed, *, extender: bool) -> dict[str, Any]:
         "percentageOfNodesToScore": 100,
         "podMaxBackoffSeconds": 3,
         "leaderElection": {"leaderElect": False},
-        "clientConnection": {"kubeconfig": str(bed.work / "kubeconfig" / "admin"), "qps": 500, "burst": 1000},
-        "profiles": [{"schedulerName": SCHEDULER}],
+        "clientConnection": {"kubeconfig": str(bed.work / "kubeconfig/admin"), "qps": 500, "burst": 1000},
+        "profiles": [{"schedulerName": SCHEDULER, "pluginConfig": [{"name": "NodeResourcesFit", "args": {}}]}],
     }
+    if not extender:  # nobody advertises memory to it
+        config["profiles"][0]["pluginConfig"][0]["args"]["ignoredResources"] = ["nvidia.com/gpumem"]
     if extender:
         config["extenders"] = [
             {
@@ -126,35 +131,35 @@ def _config(bed: Bed, *, extender: bool) -> dict[str, Any]:
                 "nodeCacheCapable": True,
                 "httpTimeout": "30s",
                 "managedResources": [
-                    {"name": "nvidia.com/gpu"},
-                    *({"name": name, "ignoredByScheduler": True} for name in RESOURCES),
+                    {"name": "nvidia.com/gpu", "ignoredByScheduler": True},
+                    *({"name": name, "ignoredByScheduler": True} for name in IGNORED),
                 ],
             }
         ]
     return config
 
 
-def _ours(bed: Bed) -> list[str]:
+def _extender(bed: Bed, kind: str) -> list[str]:
+    kubeconfig = str(bed.work / "kubeconfig/admin")
+    if kind == "null":
+        return [sys.executable, "-m", "tests.bench.null_extender", str(EXTENDER_PORT), kubeconfig]
     return [
-        sys.executable, "-m", "hami_core", "scheduler", f"--kubeconfig={bed.work / 'kubeconfig' / 'admin'}",
+        sys.executable, "-m", "hami_core", "scheduler", f"--kubeconfig={kubeconfig}", "--vendors=nvidia",
         f"--http_bind=127.0.0.1:{EXTENDER_PORT}", f"--metrics-bind-address=127.0.0.1:{METRICS_PORT}",
-        f"--scheduler-name={SCHEDULER}", "--vendors=nvidia", "--kube-qps=500", "--kube-burst=1000", "--log-format=json",
+        f"--scheduler-name={SCHEDULER}", "--kube-qps=500", "--kube-burst=1000", "--log-format=json",
     ]  # fmt: skip
 
 
 @contextmanager
-def _program(bed: Bed, words: list[str], name: str, ready: str = "") -> Iterator[subprocess.Popen[bytes]]:
-    """A program beside the control plane, until the block ends; `ready`: wait for this word in its output."""
+def _program(bed: Bed, words: list[str], name: str, *, ready: str = "") -> Iterator[Process]:
+    """A program beside the control plane; `ready`: wait for this word in its output."""
     log = bed.work / "log" / f"{name}.log"
     log.unlink(missing_ok=True)
-    process = bed.popen("cp", words, log)
-    try:
+    environment = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    with bed.program("cp", *words, log=log, env=environment) as process:
         if ready:
             bed.wait(f"{name} is ready", lambda: ready in log.read_text(), 120)
         yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
 
 
 def _create(bed: Bed, pods: int) -> None:
@@ -170,38 +175,32 @@ def _create(bed: Bed, pods: int) -> None:
             "containers": [{"name": "main", "image": "none", "resources": {"limits": limits}}],
         },
     }
-    for _ in range(pods):
-        bed.call("POST", PODS_PATH, body)
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda _: bed.call("POST", PODS_PATH, body), range(pods)))
 
 
 def _bound(bed: Bed, pods: int) -> float:
-    """Seconds from the first pod's binding to the last's, by the API server's own clock of requests seen here."""
-    first = 0.0
-    while True:
-        open_ = len(_items(bed, f"{PODS_PATH}?fieldSelector=spec.nodeName%3D"))
-        now = time.monotonic()
-        if open_ < pods and not first:
-            first, done = now, pods - open_
-        if not open_:
-            return (now - first) * pods / max(1, pods - done)
-        time.sleep(0.05)
+    """Seconds from the first pods' binding to the last's, reckoned to all of them."""
+    while (open_ := _count(bed)) == pods:
+        time.sleep(0.02)
+    start, first = time.monotonic(), pods - open_
+    while _count(bed):
+        time.sleep(0.1)
+    return (time.monotonic() - start) * pods / (pods - first)
 
 
-def _items(bed: Bed, path: str) -> list[Any]:
-    return list(bed.call("GET", path)["items"])
+def _count(bed: Bed) -> int:
+    # A field selector hides remainingItemCount, so the names are counted; as a table they are short.
+    return len(bed.kubectl("get", "pods", "--field-selector=spec.nodeName=", "-o", "name", "--chunk-size=0").split())
 
 
-def _unbound(bed: Bed) -> float:
-    return float(len(_items(bed, f"{PODS_PATH}?fieldSelector=spec.nodeName%3D")))
+def _get(bed: Bed, port: int, path: str) -> str:
+    script = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{port}{path}', timeout=60).read().decode())"
+    return bed.run("cp", sys.executable, "-c", script, timeout=90).stdout
 
 
-def _curl(bed: Bed, port: int, path: str) -> str:
-    script = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{port}{path}', timeout=5).read().decode())"
-    return bed.run("cp", [sys.executable, "-c", script])
-
-
-def _cpu(process: subprocess.Popen[bytes]) -> float:
-    """Processor seconds of a program started through `popen`, and of its children."""
+def _cpu(process: Process) -> float:
+    """Processor seconds of a program and of its children."""
     total = 0
     for pid in _tree(process.pid):
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -210,33 +209,82 @@ def _cpu(process: subprocess.Popen[bytes]) -> float:
 
 
 def _tree(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(deeper for child in children for deeper in _tree(int(child)))]
+    return [pid, *(deeper for child in children(pid) for deeper in _tree(child))]
 
 
-def _verbs(metrics: str, pods: int) -> list[Figure]:
-    """Our extender's time in each verb, from its own histograms."""
-    figures, total = [], 0.0
-    for verb in ("filter", "prioritize", "bind"):
-        sums = re.findall(rf'hami_scheduler_request_duration_seconds_sum{{[^}}]*verb="{verb}"[^}}]*}} (\S+)', metrics)
-        seconds = sum(map(float, sums))
-        figures.append(Figure("real", f"ours: time in {verb} for a pod", 1e3 * seconds / pods, "ms"))
-        if verb != "bind":
-            total += seconds
-    figures.append(Figure("real", "ours: synchronous extender time for a pod", 1e3 * total / pods, "ms", 6))
-    figures.append(Figure("real", "ours: Filter p99, upper bound of its bucket", _p99(metrics, "filter"), "ms", 20))
+def _verbs(metrics: str, pods: int) -> dict[str, float]:
+    """Our extender's time in each verb, from its own histograms, in ms a pod."""
+    name = "hami_scheduler_request_duration_seconds"
+    spent = {
+        verb: 1e3 * sum(map(float, re.findall(rf'{name}_sum{{[^}}]*verb="{verb}"[^}}]*}} (\S+)', metrics))) / pods
+        for verb in ("filter", "prioritize", "bind")
+    }
+    seen = {f"time in {verb} for a pod": value for verb, value in spent.items()}
+    # kube-scheduler waits for filter and prioritize before it looks at the next pod; it binds in the background.
+    seen["extender, synchronous"] = spent["filter"] + spent["prioritize"]
+    buckets: dict[float, float] = {}
+    for labels, count in re.findall(rf"{name}_bucket{{([^}}]*)}} (\S+)", metrics):
+        if 'verb="filter"' in labels and (edge := re.search(r'le="([^"]+)"', labels)):
+            bound = float(edge.group(1).replace("+Inf", "inf"))
+            buckets[bound] = buckets.get(bound, 0) + float(count)
+    edges = sorted(buckets)
+    seen["Filter p99, upper bound"] = 1e3 * next(edge for edge in edges if buckets[edge] >= 0.99 * buckets[edges[-1]])
+    return seen
+
+
+# --- a node ----------------------------------------------------------------------------------------------------------
+
+
+def _node(tools: Tools, work: Path, *, quick: bool) -> list[Figure]:
+    work.mkdir(parents=True)
+    with System(work, tools, (Node("node1", "a100x8"),)) as system:
+        times: dict[str, list[float]] = {"with a slice": [], "without a device": []}
+        for _ in range(1 if quick else 3):
+            for case, count in (("with a slice", 1), ("without a device", 0)):
+                times[case].append(_forty(system, count))
+        middle = {case: statistics.median(values) for case, values in times.items()}
+        figures = [
+            Figure("real", f"40 pods on one node running, {case}", value, "s", 15 if "slice" in case else None)
+            for case, value in middle.items()
+        ]
+        more = middle["with a slice"] - middle["without a device"]
+        figures.append(Figure("real", "40 pods: what a slice adds", more, "s", 2))
+        waits = _handed_on(system, 10 if quick else 40)
+        figures += [
+            Figure("real", "from a slice's release to the waiting pod's bind, p50", statistics.median(waits), "s"),
+            Figure("real", "from a slice's release to the waiting pod's bind, p99", percentile(waits, 99), "s", 5),
+        ]
     return figures
 
 
-def _p99(metrics: str, verb: str) -> float:
-    """Upper bound of the bucket that holds the 99th percentile."""
-    name = "hami_scheduler_request_duration_seconds_bucket"
-    buckets: dict[float, float] = {}
-    for labels, count in re.findall(rf"{name}{{([^}}]*)}} (\S+)", metrics):
-        if f'verb="{verb}"' in labels:
-            edge = float(re.search(r'le="([^"]+)"', labels).group(1).replace("+Inf", "inf"))  # type: ignore[union-attr]
-            buckets[edge] = buckets.get(edge, 0) + float(count)
-    edges = sorted(buckets)
-    values = [buckets[edge] for edge in edges]
-    wanted = 0.99 * values[-1]
-    return 1e3 * next(edge for edge, value in zip(edges, values, strict=True) if value >= wanted)
+def _forty(system: System, count: int) -> float:
+    """Seconds until 40 pods created at once are all ready."""
+    command = ["cuda-probe", "look", "100000"] if count else ["python3", "-c", "import time; time.sleep(1e5)"]
+    names = [f"forty{index:02}" for index in range(40)]
+    start = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        bodies = [pod(name, container(memory=2000, count=count, command=command)) for name in names]
+        list(pool.map(system.submit, bodies))
+    system.running(*names, timeout=180)
+    taken = time.monotonic() - start
+    system.clean()
+    return taken
+
+
+def _handed_on(system: System, times: int) -> list[float]:
+    """Seconds from the end of the pod that held all eight cards to the Bind of the one that waits for them."""
+    waits = []
+    system.submit(pod("holder0", container(memory=None, count=8)))
+    system.running("holder0")
+    for index in range(times):
+        following = f"holder{index + 1}"
+        system.submit(pod(following, container(memory=None, count=8)))
+        system.bed.wait("it waits", lambda name=following: system.pod(name)["status"].get("conditions"))
+        system.delete(f"holder{index}")
+        released = time.time()
+        now = system.running(following, timeout=90)[0]
+        bound = next(c["lastTransitionTime"] for c in now["status"]["conditions"] if c["type"] == "PodScheduled")
+        # The API server's times are whole seconds: what is finer than one is not claimed.
+        waits.append(max(0.0, datetime.fromisoformat(bound).timestamp() + 1 - released))
+    system.clean()
+    return waits

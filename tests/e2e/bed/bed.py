@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tests.e2e.bed import client, lifecycle, network, waiting
@@ -15,12 +18,11 @@ from tests.e2e.bed.state import Node, Options, State
 from tests.e2e.bed.tools import Tools
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from tests.e2e.bed.processes import Row
+    from tests.e2e.bed.processes import Process, Row
 
 T = TypeVar("T")
 
@@ -178,6 +180,22 @@ class Bed:
         """Run a command on a machine to its end; see `tests.e2e.bed.machine.Machine.run`."""
         where = self.components.machine(machine)
         return where.run(*command, check=check, stdin=stdin, timeout=timeout, environment=env)
+
+    @contextmanager
+    def program(
+        self, machine: str, *command: str, log: Path, env: Mapping[str, str] | None = None
+    ) -> Iterator[Process]:
+        """A program that runs on a machine while the block does; it is asked to end, then killed."""
+        process, launcher = self.components.machine(machine).spawn(list(command), log, env or {})
+        try:
+            yield process
+        finally:
+            process.signal(signal.SIGTERM)
+            try:
+                launcher.wait(20)
+            except subprocess.TimeoutExpired:
+                process.signal(signal.SIGKILL)
+                launcher.wait(10)
 
     def root(self, machine: str) -> Path:
         """A machine's file system, from outside; name real paths (``/run``, not ``/var/run``)."""
