@@ -205,9 +205,11 @@ class Load:
         except BedError:
             return None  # the node can't be asked now; the next turn asks again
         lines = [line for line in text.splitlines() if line.startswith("{")]
-        if not lines:
-            return None
-        return sorted((device["uuid"], device["total_bytes"] // MIB) for device in json.loads(lines[-1])["devices"])
+        try:
+            devices = json.loads(lines[-1])["devices"] if lines else None
+        except ValueError:
+            return None  # it broke off: its card has just gone
+        return devices and sorted((device["uuid"], device["total_bytes"] // MIB) for device in devices)
 
     def on(self, node: str) -> int:
         """How many of its pods run on a node now."""
