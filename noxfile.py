@@ -199,7 +199,7 @@ def build(session: nox.Session) -> None:
 def lock(session: nox.Session) -> None:
     """Write constraints.txt: the newest release of everything, for every Python we support."""
     session.install("uv")
-    wanted = set(group("test", "demo", "bench", "lint", "docs"))
+    wanted = set(group("test", "e2e", "demo", "bench", "lint", "docs"))
     for folder in (".", "interpose", *(f"vendors/{v}" for v in VENDORS)):
         project = nox.project.load_toml(ROOT / folder / "pyproject.toml")["project"]
         wanted.update(project["dependencies"], *project.get("optional-dependencies", {}).values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tempfile
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from contrib.images.command import run
-from contrib.images.errors import MissingTool
+from contrib.images.errors import BuildError, MissingTool
 from contrib.images.sbom import Component
 
 if TYPE_CHECKING:
@@ -56,16 +57,28 @@ def candidates(names: Sequence[str]) -> list[Package]:
     Raises:
         MissingTool: apt is not there or does not know a package.
     """
-    text = run(["apt-cache", "show", "--no-all-versions", *(f"{name}:amd64" for name in names)], needs=HOW)
+    found = _show(names)
+    if len(found) < len(names) and os.geteuid() == 0:
+        run(["apt-get", "-q", "update"], needs=HOW)  # a fresh machine has no lists, or old ones
+        found = _show(names)
+    for name in names:
+        if name not in found:
+            raise MissingTool(f"Debian package {name}", HOW)
+    return [found[name] for name in names]
+
+
+def _show(names: Sequence[str]) -> dict[str, Package]:
+    """What apt's lists say of these packages; nothing of those it does not know."""
+    try:
+        text = run(["apt-cache", "show", "--no-all-versions", *(f"{name}:amd64" for name in names)], needs=HOW)
+    except BuildError:  # it knows none of them
+        return {}
     found: dict[str, Package] = {}
     for control in text.strip().split("\n\n"):
         fields = dict(re.findall(r"^([\w-]+): (.*)$", control, re.MULTILINE))
         if "SHA256" in fields:
             found[fields["Package"]] = Package(fields["Package"], fields["Version"], fields["SHA256"], control)
-    for name in names:
-        if name not in found:
-            raise MissingTool(f"Debian package {name}", HOW)
-    return [found[name] for name in names]
+    return found
 
 
 def fetch(package: Package, cache: Path) -> Path:

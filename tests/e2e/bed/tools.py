@@ -268,10 +268,12 @@ def _fetch_package(package: str, home: Path) -> None:
         return
     with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
         try:
+            # A fresh machine has no lists of packages, or old ones.
+            subprocess.run(["apt-get", "update"], check=True, capture_output=True, text=True)
             subprocess.run(["apt-get", "download", package], cwd=scratch, check=True, capture_output=True, text=True)
             file = next(Path(scratch).glob("*.deb"))
             subprocess.run(["dpkg", "-x", file, f"{scratch}/root"], check=True, capture_output=True, text=True)
         except (OSError, subprocess.CalledProcessError, StopIteration) as error:
             why = getattr(error, "stderr", None) or error
-            raise MissingTool(f"{package}: apt-get download fails (apt-get update first?): {why}") from error
+            raise MissingTool(f"{package}: apt-get fails: {why}") from error
         Path(scratch, "root").rename(home)
