@@ -6,8 +6,8 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import re
+import shutil
 import signal
 import subprocess
 import tarfile
