@@ -195,7 +195,8 @@ def _count(bed: Bed) -> int:
 
 
 def _get(bed: Bed, port: int, path: str) -> str:
-    script = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{port}{path}', timeout=60).read().decode())"
+    url = f"http://127.0.0.1:{port}{path}"
+    script = f"import urllib.request as u; print(u.urlopen({url!r}, timeout=60).read().decode())"
     return bed.run("cp", sys.executable, "-c", script, timeout=90).stdout
 
 

@@ -67,8 +67,8 @@ def family(config: NvidiaConfig) -> Family:
 def register(node: NodeFacts, served: Family) -> tuple[Device, ...] | None:
     """Read a node's GPUs, with cordon and link scores; None: the node has no NVIDIA register.
 
-    Where the kubelet says that none of the slots can be had (its device plugin is gone), or does not know of any yet, no
-    card takes new pods: the kubelet would refuse them for good.
+    Where the kubelet says that none of the slots can be had (its device plugin is gone), or does not know of any yet,
+    no card takes new pods: the kubelet would refuse them for good.
 
     Raises:
         WireError: An annotation is malformed.
