@@ -98,7 +98,7 @@ def uses(bed: Bed) -> set[Use]:
             _see_binding(event, gone)
             is_over = event["stage"] == "ResponseComplete" or event["verb"] == "watch"
             program = event.get("userAgent", "").partition("/")[0]
-            is_ours = event["user"]["username"] in {SCHEDULER, AGENT} and program.startswith(PROGRAMS)
+            is_ours = event["user"].get("username") in {SCHEDULER, AGENT} and program.startswith(PROGRAMS)
             if is_over and is_ours and "impersonatedUser" not in event:
                 found.add(_of_event(event, program, is_bound=not gone))
     return found
@@ -135,7 +135,8 @@ def unused(given: set[Permission], done: set[Use]) -> set[Permission]:
     ours = {
         use.what
         for use in done
-        if 200 <= use.status < 300 and (use.program.startswith("hami-") or use.what.resource == "leases")
+        if (200 <= use.status < 300 or use.status == 404)
+        and (use.program.startswith("hami-") or use.what.resource == "leases")
     }
     return {p for p in given if not any(_covers(p, what) for what in ours)}
 

@@ -12,6 +12,7 @@ from hami_interpose import limits as limits_file
 
 from hami_core.agent import identity
 from tests.e2e.bed.bed import Node
+from tests.e2e.lifecycle import agents
 from tests.e2e.lifecycle.crash import crash
 from tests.e2e.lifecycle.permissions import AGENT, SCHEDULER, denied, uses
 from tests.e2e.pods import LOOK, container, pod, sidecar
@@ -88,8 +89,7 @@ def test_it_is_remembered(without_cdi: System) -> None:
     system = without_cdi
     system.submit(pod("lasting", container(memory=1500), restartPolicy="Always"))
     system.running("lasting")
-    system.bed.kubectl("delete", "pods", "-n", "hami-system", "-l", "app.kubernetes.io/component=hami-device-plugin")
-    system.ready()
+    agents.replace(system)
     assert mode(system) == "serial"
     crash(system, NODE, "lasting")
     system.submit(pod("later", container(memory=1600)))

@@ -19,7 +19,7 @@ import pytest
 
 from tests.e2e.bed.bed import Node
 from tests.e2e.bed.gpus import CONTAINER_LIBRARIES, STATE
-from tests.e2e.lifecycle import plugins
+from tests.e2e.lifecycle import agents, plugins
 from tests.e2e.lifecycle.crash import crash
 from tests.e2e.lifecycle.device_plugin import HOOK, PHASE, TO_ALLOCATE, Settings
 from tests.e2e.pods import container, pod
@@ -198,8 +198,7 @@ def test_what_befalls_a_node_does_not_touch_them(hami: Hami) -> None:
     """The kubelet restarts, the agent restarts, a container of HAMi's time crashes: it runs again as HAMi left it."""
     system, before = hami.system, identities(hami.system)
     system.bed.restart(f"kubelet:{NODE}")
-    system.bed.kubectl("delete", "pods", "-n", "hami-system", "-l", "app.kubernetes.io/component=hami-device-plugin")
-    system.ready()
+    agents.replace(system)
     assert identities(system) == before
     uid, crashed = system.pod("second")["metadata"]["uid"], crash(system, NODE, "second")
 

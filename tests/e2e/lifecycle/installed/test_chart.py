@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.bed import tools as bed_tools
 from tests.e2e.bed.errors import MissingTool
+from tests.e2e.lifecycle import agents
 from tests.e2e.lifecycle.crash import crash
 from tests.e2e.lifecycle.inventory import objects
 from tests.e2e.lifecycle.plugins import allocatable
@@ -90,11 +91,6 @@ class Witnesses:
         self.system.delete("too-much", "beside")
 
 
-def agents(system: System) -> set[str]:
-    """UIDs of the agents that run."""
-    return {now["metadata"]["uid"] for now in system.ours("hami-device-plugin")}
-
-
 def revision(system: System) -> int:
     """The release's latest revision."""
     return int(json.loads(system.bed.helm("history", RELEASE, "-n", NAMESPACE, "-o", "json"))[-1]["revision"])
@@ -125,9 +121,9 @@ def test_a_vendors_package_is_upgraded_while_pods_run(witnesses: Witnesses) -> N
     ctr = str(system.tools.containerd_bin / "ctr")
     tag = ("-a", "/run/containerd/containerd.sock", "-n", "k8s.io", "images", "tag", "--force")
     system.bed.run("node1", ctr, *tag, "localhost/hami/agent-nvidia:dev", ONCE_MORE)
-    before, old = revision(system), agents(system)
+    before, old = revision(system), agents.uids(system)
     system.install(devicePlugin={"image": {"tag": "once-more"}})
-    assert not old & agents(system), "every agent was replaced"
+    assert not old & agents.uids(system), "every agent was replaced"
     images = {c["image"] for now in system.ours("hami-device-plugin") for c in now["spec"]["containers"]}
     assert images == {ONCE_MORE}
     witnesses.undisturbed()

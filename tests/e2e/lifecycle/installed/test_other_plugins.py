@@ -7,10 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hami_core.agent.proto import deviceplugin_pb2
-from tests.e2e.lifecycle import plugins
+from tests.e2e.lifecycle import agents, plugins
 from tests.e2e.lifecycle.device_plugin import Settings
 from tests.e2e.pods import container, pod
-from tests.e2e.system import NAMESPACE
 
 if TYPE_CHECKING:
     from tests.e2e.system import System
@@ -39,7 +38,7 @@ def foo_of(system: System, uid: str, name: str) -> tuple[set[str], str]:
 
 
 def test_each_plugin_serves_its_own(tidy: System) -> None:
-    """One container with devices of both, one of each alone; over a restart of our agent and of the kubelet."""
+    """One container with devices of both, one of each alone; over a restart of our agent."""
     with plugins.running(tidy.bed, "node1", Settings(FOO, SLOTS)):
         tidy.submit(
             pod(
@@ -51,8 +50,7 @@ def test_each_plugin_serves_its_own(tidy: System) -> None:
         )
         (now,) = tidy.running("mixed")
         check(tidy, now)
-        tidy.bed.kubectl("delete", "pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=hami-device-plugin")
-        tidy.ready()
+        agents.replace(tidy)
         assert plugins.allocatable(tidy.bed, "node1", FOO) == len(SLOTS)
         tidy.submit(pod("last", with_foo(container(memory=1000), 1)))
         (last,) = tidy.running("last")
