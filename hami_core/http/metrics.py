@@ -10,17 +10,37 @@ from prometheus_client.exposition import choose_encoder
 from hami_core.http.serve import Request, Response, Route, text
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
     from prometheus_client import CollectorRegistry
+    from prometheus_client.registry import Collector
+
+    More = Callable[[Callable[[Collector], bytes]], Awaitable[AsyncIterator[bytes]]]
 
 
-def metrics_route(registry: CollectorRegistry, *, token: str = "") -> Route:
-    """The route; with ``token`` only requests that carry it as a bearer token are answered."""
+def metrics_route(registry: CollectorRegistry, *, token: str = "", more: More | None = None) -> Route:
+    """The route.
+
+    Args:
+        registry: What is written at once; it should be small.
+        token: Only requests that carry it as a bearer token are answered; empty: all.
+        more: Text to send in pieces before the registry's; is given the encoder the client wants.
+    """
 
     async def metrics(request: Request) -> Response:
         given = request.headers.get("authorization", "")
         if token and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
             return text(401, "metrics need the bearer token of setting metrics_token\n")
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(200, encode(registry), content_type)
+        if more is None:
+            return Response(200, encode(registry), content_type)
+        pieces = await more(encode)
+        return Response(200, b"", content_type, stream=_followed(pieces, encode(registry)))
 
     return Route("GET", "/metrics", metrics)
+
+
+async def _followed(pieces: AsyncIterator[bytes], last: bytes) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        yield piece
+    yield last

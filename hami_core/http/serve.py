@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -41,11 +41,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a handler answers."""
+    """What a handler answers; a long body can be a stream of pieces instead."""
 
     status: int = 200
     body: bytes = b""
     content_type: str = "application/json"
+    stream: AsyncIterator[bytes] | None = None
 
 
 def text(status: int, message: str) -> Response:
@@ -197,4 +198,5 @@ def _answer(response: Response, *, allow: str = "") -> web.Response:
     headers = {"Content-Type": response.content_type}
     if allow:
         headers["Allow"] = allow
-    return web.Response(status=response.status, body=response.body, headers=headers)
+    body = response.body if response.stream is None else response.stream
+    return web.Response(status=response.status, body=body, headers=headers)

@@ -56,6 +56,7 @@ class Inventory:
         self._ledger = Ledger()
         self._cluster = Cluster(self.rules)
         self._search = Search(self._cluster, self._nodes)
+        self._changed: set[str] = set()
 
     # --- nodes -------------------------------------------------------------------------------------------------
 
@@ -90,12 +91,14 @@ class Inventory:
                     families[use.family].apply(use, entry.pod, 1)
         self._nodes[facts.name] = node
         self._cluster.set_node(node)
+        self._changed.add(facts.name)
 
     def remove_node(self, name: str) -> None:
         """Forget a node. Its pods stay booked, and count again should it come back. Unknown names are no error."""
         node = self._nodes.pop(name, None)
         if node is not None:
             self._cluster.remove_node(node)
+            self._changed.add(name)
 
     def node_names(self) -> list[str]:
         """Names of all registered nodes, sorted."""
@@ -130,13 +133,21 @@ class Inventory:
 
     def bookings(self) -> Iterator[Booking]:
         """Every booking."""
-        for entry in self._ledger.bookings.values():
-            yield Booking(entry.uid, entry.namespace, entry.name, entry.allocation)
+        return map(_booking, self._ledger.bookings.values())
+
+    def bookings_on(self, node: str) -> list[Booking]:
+        """Bookings on a node, registered or not, oldest first."""
+        return list(map(_booking, self._ledger.bookings_on(node)))
+
+    @property
+    def booking_count(self) -> int:
+        """How many pods have a booking."""
+        return len(self._ledger.bookings)
 
     def booking(self, uid: str) -> Booking | None:
         """A pod's booking."""
         entry = self._ledger.bookings.get(uid)
-        return None if entry is None else Booking(entry.uid, entry.namespace, entry.name, entry.allocation)
+        return None if entry is None else _booking(entry)
 
     # --- quota -------------------------------------------------------------------------------------------------
 
@@ -261,7 +272,12 @@ class Inventory:
     def holds(self) -> Iterator[tuple[Booking, float]]:
         """Every hold with its end."""
         for e in self._ledger.holds.values():
-            yield Booking(e.uid, e.namespace, e.name, e.allocation), e.until or 0.0
+            yield _booking(e), e.until or 0.0
+
+    @property
+    def hold_count(self) -> int:
+        """How many pods have a hold."""
+        return len(self._ledger.holds)
 
     def book(self, request: PodRequest, node: str) -> Allocation | Rejection:
         """Book a pod on a node, at Bind.
@@ -367,6 +383,7 @@ class Inventory:
     def _count(self, entry: Entry, sign: int) -> None:
         for word, (memory, cores) in _quota_sums(entry).items():
             self.quota.add(entry.namespace, word, sign * memory, sign * cores)
+        self._changed.add(entry.allocation.node)
         node = self._nodes.get(entry.allocation.node)
         if node is None:
             return
@@ -384,11 +401,13 @@ class Inventory:
         known = self._nodes.get(node)
         return () if known is None else tuple(u for family in known.families.values() for u in family.usage())
 
-    def metrics_rows(self) -> Iterator[tuple[str, DeviceUsage]]:
-        """(node, device with its sums) for every device, nodes sorted."""
-        for name in self.node_names():
-            for usage in self.usage(name):
-                yield name, usage
+    def watch_changes(self) -> set[str]:
+        """Names of nodes whose `usage` or `bookings_on` have changed; at first every node there is.
+
+        The set is the caller's, of whom there is one: it takes out what it has seen.
+        """
+        self._changed = {*self._nodes, *(entry.allocation.node for entry in self._ledger)}
+        return self._changed
 
     def drift(self, nodes: Sequence[str] | None = None) -> int:
         """Recompute everything from nodes, bookings and holds, compare, and put right what differs.
@@ -400,16 +419,22 @@ class Inventory:
         Returns:
             How many sums differed; anything but 0 is a defect worth reporting.
         """
+        known = self._nodes if nodes is None else {name: self._nodes[name] for name in nodes if name in self._nodes}
+        differing = drift.repair_nodes(known, self._ledger, self._cluster)
+        if differing:
+            self._changed.update(known)
         if nodes is not None:
-            known = {name: self._nodes[name] for name in nodes if name in self._nodes}
-            return drift.repair_nodes(known, self._ledger, self._cluster)
-        differing = drift.repair_nodes(self._nodes, self._ledger, self._cluster)
+            return differing
         return differing + drift.repair_quota(self._ledger, self.quota)
 
 
 def _entry(booking: Booking, *, init_done: bool = False) -> Entry:
     taken = uses(booking.allocation, init_done=init_done)
     return Entry(booking.uid, booking.namespace, booking.name, booking.allocation, taken, init_done)
+
+
+def _booking(entry: Entry) -> Booking:
+    return Booking(entry.uid, entry.namespace, entry.name, entry.allocation)
 
 
 def _quota_sums(entry: Entry) -> dict[str, tuple[int, int]]:

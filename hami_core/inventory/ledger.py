@@ -72,6 +72,10 @@ class Ledger:
         """Every entry on a node, bookings first."""
         return [*self._bookings_on.get(node, {}).values(), *self._holds_on.get(node, {}).values()]
 
+    def bookings_on(self, node: str) -> list[Entry]:
+        """Bookings on a node, oldest first."""
+        return list(self._bookings_on.get(node, {}).values())
+
     def holds_on(self, node: str) -> list[Entry]:
         """Holds on a node, oldest first."""
         return list(self._holds_on.get(node, {}).values())

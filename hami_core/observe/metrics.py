@@ -1,7 +1,7 @@
 """Every metric in one table: name, kind, meaning, labels. HAMi's names keep HAMi's labels and values.
 
-A process builds `Metrics` from the tables it needs. HAMi's gauges describe the state at the time of the scrape, so
-they come from `StateCollector`, which asks for rows then; ours are counted as things happen.
+A process builds `Metrics` from the tables it needs; these are counted as things happen. Gauges of the state at the time
+of a scrape come from `StateCollector`, which asks for rows then; where there are many, see `exposition`.
 """
 
 from __future__ import annotations

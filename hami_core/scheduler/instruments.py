@@ -13,6 +13,7 @@ from hami_core.http.serve import Request, Response, text
 from hami_core.observe import metrics as tables
 from hami_core.observe.trace import span
 from hami_core.scheduler import state
+from hami_core.scheduler.scrape import StateText
 from hami_core.scheduler.verification import Doubt
 
 if TYPE_CHECKING:
@@ -37,10 +38,7 @@ class Instruments:
     def __init__(self, cluster: Cluster, gate: BindGate, *, legacy: bool = False) -> None:
         self._metrics = tables.Metrics(tables.SCHEDULER)
         self.registry = self._metrics.registry
-        self.registry.register(tables.StateCollector(tables.HAMI_SCHEDULER, lambda: state.rows(cluster)))
-        if legacy:
-            old = tables.StateCollector(tables.HAMI_SCHEDULER_LEGACY, lambda: state.legacy_rows(cluster))
-            self.registry.register(old)
+        self.state = StateText(cluster.inventory, cluster.pods, legacy=legacy)
         self.registry.register(tables.StateCollector(tables.PLUGINS, lambda: state.plugin_rows(cluster.loaded)))
         self.registry.register(tables.build_info(__version__))
         self._gauges(cluster, gate)
@@ -72,8 +70,8 @@ class Instruments:
         gauge, inventory = self._metrics.gauge, cluster.inventory
         gauge("hami_scheduler_leader").set_function(lambda: float(gate.is_leader))
         gauge("hami_scheduler_epoch").set_function(lambda: float(gate.epoch))
-        gauge("hami_scheduler_holds").set_function(lambda: float(sum(1 for _ in inventory.holds())))
-        gauge("hami_scheduler_bookings").set_function(lambda: float(sum(1 for _ in inventory.bookings())))
+        gauge("hami_scheduler_holds").set_function(lambda: float(inventory.hold_count))
+        gauge("hami_scheduler_bookings").set_function(lambda: float(inventory.booking_count))
         gauge("hami_scheduler_closed_nodes").set_function(lambda: float(len(cluster.closed_nodes)))
         doubts = cluster.verification.doubts
         for doubt in Doubt:

@@ -205,7 +205,9 @@ class Scheduler:
             Route("POST", "/bind", self.instruments.timed("bind", self.bind)),
         ]
         admission, probes = self._admission, self.health.routes()
-        metrics = metrics_route(self.instruments.registry, token=options.metrics_token)
+        metrics = metrics_route(
+            self.instruments.registry, token=options.metrics_token, more=self.instruments.state.scrape
+        )
         apart = bool(options.webhook)
         routes = [*verbs, *probes, *([] if apart else [admission])]
         listeners = [Listener(options.extender, routes, self._context(options.extender_tls), options.body_limit)]

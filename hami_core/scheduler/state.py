@@ -1,4 +1,4 @@
-"""The scheduler's state as metrics: HAMi's gauges, read at scrape time."""
+"""The scheduler's state as samples of HAMi's gauges."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ from hami_core.wire import keys
 from hami_core.wire.mig import decode_reservations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from hami_core.inventory import Inventory
+    from hami_core.kube.objects import Pod
     from hami_core.model import Booking, DeviceUsage
     from hami_core.observe.metrics import Row
     from hami_core.plugins import Loaded
-    from hami_core.scheduler.cluster import Cluster
 
 MIB: Final = 2**20
 
 
-def rows(cluster: Cluster) -> Iterator[Row]:
-    """Every sample of `hami_core.observe.metrics.HAMI_SCHEDULER`."""
-    inventory = cluster.inventory
-    for node, usage in inventory.metrics_rows():
+def node_rows(inventory: Inventory, node: str, pods: Iterable[Pod]) -> Iterator[Row]:
+    """Every sample of a node: its devices, the pods booked there, the MIG instances made for ``pods``.
+
+    With `quota_rows`, over all nodes with devices or pods: `hami_core.observe.metrics.HAMI_SCHEDULER`.
+    """
+    devices = inventory.usage(node)
+    for usage in devices:
         yield from _device_rows(node, usage)
-    for booking in inventory.bookings():
+    for booking in inventory.bookings_on(node):
         yield from _booking_rows(booking)
-    yield from _mig_rows(cluster)
-    yield from _quota_rows(inventory)
+    indexes = {usage.device.id: usage.device.index for usage in devices}
+    for pod in pods:
+        yield from _mig_rows(node, pod, indexes)
 
 
 def _device_rows(node: str, usage: DeviceUsage) -> Iterator[Row]:
@@ -69,36 +73,29 @@ def _booking_rows(booking: Booking) -> Iterator[Row]:
             yield "hami_vgpu_core_allocated_ratio", labels, float(cores)
 
 
-def _mig_rows(cluster: Cluster) -> Iterator[Row]:
-    """MIG instances that node agents say they made."""
-    indexes: dict[tuple[str, str], int] = {}
-    for pod in cluster.pods.store.values():
-        text = pod.metadata.annotations.get(keys.MIG_ALLOCATIONS)
-        node = pod.spec.node_name
-        if not text or not node or pod.is_terminal:
-            continue
-        try:
-            reservations = decode_reservations(text)
-        except WireError:
-            continue  # told when the pod was read
-        for made in (r for r in reservations if r.made):
-            if (node, made.gpu_uuid) not in indexes:
-                indexes |= {(node, u.device.id): u.device.index for u in cluster.inventory.usage(node)}
-            labels = {
-                "node": node,
-                "device_uuid": made.gpu_uuid,
-                "device_index": str(indexes.get((node, made.gpu_uuid), -1)),
-                "mig_uuid": made.mig_uuid,
-                "profile": made.profile,
-                "gpu_instance_id": str(made.gpu_instance_id),
-                "compute_instance_id": str(made.compute_instance_id),
-                "placement_start": str(made.placement.start),
-                "placement_size": str(made.placement.size),
-            }
-            yield "hami_node_gpu_mig_instance_info", labels, 1.0
+def _mig_rows(node: str, pod: Pod, indexes: Mapping[str, int]) -> Iterator[Row]:
+    """MIG instances that the node's agent says it made."""
+    try:
+        reservations = decode_reservations(pod.metadata.annotations.get(keys.MIG_ALLOCATIONS, ""))
+    except WireError:
+        return  # told when the pod was read
+    for made in (r for r in reservations if r.made):
+        labels = {
+            "node": node,
+            "device_uuid": made.gpu_uuid,
+            "device_index": str(indexes.get(made.gpu_uuid, -1)),
+            "mig_uuid": made.mig_uuid,
+            "profile": made.profile,
+            "gpu_instance_id": str(made.gpu_instance_id),
+            "compute_instance_id": str(made.compute_instance_id),
+            "placement_start": str(made.placement.start),
+            "placement_size": str(made.placement.size),
+        }
+        yield "hami_node_gpu_mig_instance_info", labels, 1.0
 
 
-def _quota_rows(inventory: Inventory) -> Iterator[Row]:
+def quota_rows(inventory: Inventory) -> Iterator[Row]:
+    """Every sample of a namespace's quota."""
     for row in inventory.quota.rows():
         labels = {"namespace": row.namespace, "quota_name": row.resource}
         yield "hami_resource_quota_used", labels | {"limit": str(row.limit or 0)}, float(row.used)
@@ -146,9 +143,9 @@ _OLD_POD: Final = {
 _OLD_QUOTA: Final = {"namespace": "quotanamespace", "quota_name": "quotaName", "limit": "limit"}
 
 
-def legacy_rows(cluster: Cluster) -> Iterator[Row]:
+def legacy(rows: Iterable[Row]) -> Iterator[Row]:
     """The same samples under HAMi's old names and labels."""
-    for name, labels, value in rows(cluster):
+    for name, labels, value in rows:
         old = _OLD_NAMES.get(name)
         if old is None:
             continue

@@ -21,6 +21,7 @@ from hami_core.model import Device, Slice
 from hami_core.sim import Cluster
 from hami_core.wire import node as node_wire
 from hami_core.wire import pod as pod_wire
+from tests.bench import scrape
 from tests.bench.figures import Figure, p50_p99
 
 NODES, CARDS = 5000, 8
@@ -60,6 +61,8 @@ async def _run(rounds: int) -> list[Figure]:
                 ]
                 figures += await asyncio.to_thread(_measure, port, rounds)
                 figures.append(Figure("http", "memory of the scheduler process", _rss_mib(part), "MiB", 300.0))
+                figures += await asyncio.to_thread(scrape.measure, port, metrics, f"{NODES} x {CARDS}")
+                figures.append(Figure("http", "memory of the scheduler process after scrapes", _rss_mib(part), "MiB"))
                 return figures
             finally:
                 part.signal(signal.SIGTERM)

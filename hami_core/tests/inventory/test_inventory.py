@@ -295,13 +295,34 @@ def test_explaining_changes_nothing():
     assert made.explain(pod("b", 12000))[0].available == 6000
 
 
-def test_metrics_show_every_card():
+def test_usage_shows_every_card():
     made = inventory("n2", "n1")
     made.book(pod("a", 4000), "n1")
-    assert [(node, u.device.id, u.pods) for node, u in made.metrics_rows()] == [
+    assert [(node, u.device.id, u.pods) for node in made.node_names() for u in made.usage(node)] == [
         ("n1", "n1-0", ("team/a",)),
         ("n2", "n2-0", ()),
     ]
+
+
+def test_a_watcher_is_told_which_nodes_changed():
+    made = inventory("n1", "n2", "n3")
+    changed = made.watch_changes()
+    assert changed == {"n1", "n2", "n3"}
+    changed.clear()
+    made.filter(pod("a", 4000), ["n1", "n2"])
+    assert changed == set()
+    made.hold(pod("a", 4000), "n1", until=15.0)
+    assert changed == {"n1"}
+    changed.clear()
+    made.expire_holds(16.0)
+    assert changed == {"n1"}
+    made.remove_node("n2")
+    assert changed == {"n1", "n2"}
+    assert (made.hold_count, made.booking_count) == (0, 0)
+    changed.clear()
+    made._nodes["n3"].families["NVIDIA"].memory[0] += 1
+    made.drift(["n3"])
+    assert changed == {"n3"}
 
 
 def test_drift_is_found_and_put_right():
