@@ -15,6 +15,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tests.e2e.bed.errors import ApiRefused, BedError
+from tests.e2e.faults import ours
 from tests.e2e.faults.promises import SELECTOR, Promise, promise
 from tests.e2e.slices import MIB, booked
 from tests.e2e.system import PODS
@@ -106,6 +107,7 @@ class Load:
         while left := self.turn():
             if time.monotonic() > until:
                 raise AssertionError(f"not settled after {timeout:g} s (seed {self.seed}):\n" + self._why(left))
+            ours.revived(self.system)
             time.sleep(0.3)
 
     # --- one turn ----------------------------------------------------------------------------------------------------

@@ -105,6 +105,14 @@ def available(system: System, timeout: float = 120) -> None:
     system.ready(timeout)
 
 
+def revived(system: System) -> None:
+    """Start programs of the bed that ended by themselves, as a service manager does: a kubelet whose runtime is away
+    when it starts gives up."""
+    for name in list(system.bed.state.components):
+        if not system.bed.components.running(name):
+            system.bed.start(name)
+
+
 def leader(system: System) -> str:
     """Name of the scheduler pod that kube-scheduler's Lease names."""
     return str(system.bed.call("GET", LEASE)["spec"].get("holderIdentity", "")).partition("_")[0]
