@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from tests.e2e.system import System
 
-ADMISSION = "UnexpectedAdmissionError"
-"""The kubelet rejects for good what arrives while a device plugin is away; no plugin can change that."""
+ADMISSION = frozenset({"UnexpectedAdmissionError", "NodeAffinity"})
+"""The kubelet rejects for good what it looks at while a device plugin is away, and no plugin can change that; or before
+its node object has the labels that the pod's selector names."""
 
 
 class Load:
@@ -242,8 +243,8 @@ class Load:
 
 def rejected(now: dict[str, Any]) -> str:
     """Explanation of a pod the kubelet rejected at admission: it never ran."""
-    status = now["status"]
-    return ADMISSION if status.get("reason") == ADMISSION else ""
+    reason = str(now["status"].get("reason", ""))
+    return reason if reason in ADMISSION else ""
 
 
 def died_with_node(now: dict[str, Any]) -> str:
