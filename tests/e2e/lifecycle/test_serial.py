@@ -175,7 +175,8 @@ def turn(system: System, name: str) -> tuple[str, str]:
             if user == SCHEDULER and target.get("subresource") == "binding":
                 bound = event["requestReceivedTimestamp"]
             if user == AGENT and event["verb"] == "patch" and bound and not done:
-                done = event["stageTimestamp"]
+                # Watchers may act on it before the answer is written: what counts is when it was asked for.
+                done = event["requestReceivedTimestamp"]
     assert bound, f"{name} was not bound"
     assert done, f"{name} was not settled"
     return bound, done
