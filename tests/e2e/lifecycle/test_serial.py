@@ -66,7 +66,8 @@ def test_each_pod_gets_its_own_slice_one_at_a_time(without_cdi: System) -> None:
     assert mode(system) == "serial", "the test above has shown it"
     names = [f"one{index}" for index in range(8)]
     # An older kubelet leaves amounts that no plugin offers out of its own sums, but not those of init containers.
-    first = () if system.tools.minor < 31 else (container("prepare", 9000, command=LOOK),)
+    several = (container("prepare", 9000, command=LOOK), sidecar("beside", 800))
+    first = () if system.tools.minor < 31 else several
     for index, name in enumerate(names):
         system.submit(pod(name, container(memory=1000 + 100 * index)))
     system.submit(
@@ -75,7 +76,7 @@ def test_each_pod_gets_its_own_slice_one_at_a_time(without_cdi: System) -> None:
             container("small", 700),
             container("two", 3000, 30, count=2),
             container("bare", count=0, command=["sleep", "100000"]),
-            init=(*first, sidecar("beside", 800)),
+            init=first,
         )
     )
     system.running(*names, "several", timeout=120)
