@@ -49,6 +49,19 @@ def sidecar(name: str, memory: int, **more: Any) -> dict[str, Any]:
     return container(name, memory, restartPolicy="Always", **more)
 
 
+def before(kubernetes_minor: int, *init: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Init containers that a kubelet of this version admits.
+
+    Before 1.31 the kubelet holds amounts that no device plugin offers against init containers (kubernetes#124255):
+    there an init container can ask for whole cards alone, and a sidecar beside slices for none.
+    """
+    if kubernetes_minor >= 31:
+        return init
+    return tuple(
+        one | {"resources": {"limits": {"nvidia.com/gpu": 1}}} for one in init if one.get("restartPolicy") != "Always"
+    )
+
+
 def spec(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), **more: Any) -> dict[str, Any]:
     """A pod's spec; it does not restart unless asked to, ends at once and has no token."""
     body: dict[str, Any] = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.bed.errors import ApiRefused
-from tests.e2e.pods import FILL, LOOK, MUSL, STATIC, STAY, container, pod, sidecar
+from tests.e2e.pods import FILL, LOOK, MUSL, STATIC, STAY, before, container, pod, sidecar
 from tests.e2e.slices import LIMITS_MOUNT, booked
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def test_containers_with_and_without_devices(clean: System) -> None:
             container("bare", count=0, command=["cuda-probe", "look", "100000"]),
             container("small", 500),
             container("large", 9000, 20, count=2),
-            init=(
+            init=before(
+                clean.bed.tools.minor,
                 container("prepare", 15000, command=LOOK),
                 sidecar("beside", 700),
                 container("last", 600, command=LOOK),

@@ -59,7 +59,9 @@ def test_two_hundred_pods_each_with_its_own_slice(clean: System) -> None:
     for index, name in enumerate(names):
         memory = 500 + index
         extra: dict[str, Any] = {}
-        if rng.random() < 0.2:
+        if clean.bed.tools.minor < 31:
+            pass  # see `before`: beside slices no init container can ask for any there
+        elif rng.random() < 0.2:
             extra["init"] = (container("before", memory + 300, command=LOOK),)
         elif rng.random() < 0.1:
             extra["init"] = (sidecar("beside", memory + 250),)

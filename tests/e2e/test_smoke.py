@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.bed.errors import ApiRefused
-from tests.e2e.pods import FILL, container, pod, sidecar
+from tests.e2e.pods import FILL, LOOK, before, container, pod, sidecar
 
 if TYPE_CHECKING:
     from tests.e2e.system import System
@@ -51,7 +51,7 @@ def test_init_sidecar_and_main_container_get_different_slices(clean: System) -> 
             "dave",
             container("one", 2000),
             container("two", 3000, count=2),
-            init=(container("look", 500, command=["cuda-probe", "look"]), sidecar("beside", 700)),
+            init=before(clean.bed.tools.minor, container("look", 500, command=LOOK), sidecar("beside", 700)),
         )
     )
     clean.running("dave")
