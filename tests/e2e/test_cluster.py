@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -181,12 +180,13 @@ def restarts(system: System, name: str) -> int:
 def test_a_node_added_later_serves(clean: System) -> None:
     clean.bed.add_node(Node("node3", "h100x1"))
     clean.gpu_nodes.append("node3")
-    clean.bed.kubectl("label", "node", "node3", "gpu=on", "--overwrite")
-    clean.ready()
-    clean.submit(pod("newcomer", container(memory=2000), node="node3"))
-    clean.running("newcomer")
-    assert clean.problems("newcomer") == []
-    with contextlib.suppress(ValueError):
+    try:
+        clean.bed.kubectl("label", "node", "node3", "gpu=on", "--overwrite")
+        clean.ready()
+        clean.submit(pod("newcomer", container(memory=2000), node="node3"))
+        clean.running("newcomer")
+        assert clean.problems("newcomer") == []
+        clean.delete("newcomer")
+    finally:
         clean.gpu_nodes.remove("node3")
-    clean.delete("newcomer")
-    clean.bed.remove_node("node3")
+        clean.bed.remove_node("node3")

@@ -254,6 +254,10 @@ class Bed:
         """Power a node off and on: all its processes and ``/run`` gone at once, its disk kept, the kubelet started."""
         lifecycle.reboot(self, node)
 
+    def remove_node(self, node: str) -> None:
+        """End a node for good; its pods go as Kubernetes decides."""
+        lifecycle.remove(self, node)
+
     def add_node(self, node: Node) -> None:
         """Add a node and return once it is Ready."""
         lifecycle.add(self, node)

@@ -99,6 +99,23 @@ def reboot(bed: Bed, name: str) -> None:
     _start_kubelet(bed, placed)
 
 
+def remove(bed: Bed, name: str) -> None:
+    """End a node for good: its machine, its disk and its object."""
+    bed.state.placed(name)
+    held = bed.components.machine(name).held
+    held.holder.signal(signal.SIGKILL)
+    _wait_gone(bed, name, held)
+    left = cgroups.remove(bed.state.id, name)
+    for component in [key for key, part in bed.state.components.items() if part.machine == name]:
+        del bed.state.components[component]
+    del bed.state.nodes[name]
+    bed.state.save(bed.work)
+    shutil.rmtree(bed.work / "nodes" / name)
+    bed.call("DELETE", f"/api/v1/nodes/{name}")
+    if left:
+        raise BedError(f"{name}: control groups can't be removed, something runs in them: {left}")
+
+
 def _wait_gone(bed: Bed, name: str, held: Held) -> None:
     """Wait until a machine whose pid 1 was killed has ended, and forget its processes."""
     parts = [part for part in bed.state.components.values() if part.machine == name]
