@@ -109,7 +109,8 @@ class Kubelet:
         return [w.pod for w in self._workers.values() if not w.finished and not w.gone]
 
     def _active_uids(self) -> set[str]:
-        return {uid for uid, w in self._workers.items() if not w.finished and not w.gone}
+        """Whose devices are not given away: pods that have not ended, those that wait for admission included."""
+        return {pod["metadata"]["uid"] for pod in self._active_pods()} | self._queue.keys()
 
     def _pod_changed(self, kind: str, pod: Object) -> None:
         if kind == "SYNCED":
