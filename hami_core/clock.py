@@ -1,7 +1,8 @@
 """The wall clock, read here and nowhere else.
 
-It only ever says what time it is, in events, leases, certificates and records; what must be waited for is measured
-with a monotonic clock. Tests of what a wrong clock does move it with an environment variable; nothing else should.
+It says what time it is, in events, leases, certificates and records, and judges the age of marks others left: node
+locks and turns on serial nodes. What must be waited for is measured with a monotonic clock. Tests of what a wrong clock
+does move it with an environment variable; nothing else should.
 """
 
 from __future__ import annotations

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     from tests.e2e.system import System
 
-ADMISSION = frozenset({"UnexpectedAdmissionError", "NodeAffinity"})
-"""The kubelet rejects for good what it looks at while a device plugin is away, and no plugin can change that; or before
-its node object has the labels that the pod's selector names."""
+ADMISSION = frozenset({"UnexpectedAdmissionError"})
+"""The kubelet rejects for good what it looks at while a device plugin is away, and no plugin can change that."""
 
 
 class Load:
