@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import structlog
@@ -11,7 +12,11 @@ import structlog
 from hami_core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from structlog.typing import Processor
+
+_log = structlog.get_logger(__name__)
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -23,7 +28,7 @@ def configure(
     stream: TextIO | None = None,
     **context: str,
 ) -> None:
-    """Set up logging of this process, the standard library's loggers included.
+    """Set up logging of this process: the standard library's loggers, warnings and uncaught exceptions included.
 
     Args:
         level: One of `LEVELS`.
@@ -71,8 +76,34 @@ def configure(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    logging.captureWarnings(True)
+    sys.excepthook = _log_uncaught
+    sys.unraisablehook = _log_unraisable
+    threading.excepthook = _log_thread
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(**context)
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    _log.critical("the process ends on an exception", exc_info=(kind, error, trace))
+
+
+def _log_unraisable(found: sys.UnraisableHookArgs) -> None:
+    _log.error(
+        "an exception nobody could catch",
+        at=f"{found.err_msg or 'exception ignored in'} {found.object!r}",
+        exc_info=(found.exc_type, found.exc_value, found.exc_traceback),
+    )
+
+
+def _log_thread(found: threading.ExceptHookArgs) -> None:
+    if found.exc_type is SystemExit:
+        return
+    name = found.thread.name if found.thread is not None else "?"
+    _log.error("a thread ended on an exception", thread=name, exc_info=found[:3])
 
 
 def _dumps(value: Any, default: Any = None, **_: Any) -> str:  # noqa: ANN401 - structlog's serializer signature

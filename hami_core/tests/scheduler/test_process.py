@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -44,7 +44,7 @@ class Process:
     async def listening(self) -> None:
         assert self.process.stderr is not None
         async for line in self.process.stderr:
-            self.log.append(json.loads(line))
+            self.log.append(_line(line))
             if self.log[-1]["event"] == "listening":
                 self.addresses = list(self.log[-1]["addresses"])
                 return
@@ -54,9 +54,16 @@ class Process:
         if self.process.returncode is None:
             self.process.send_signal(number)
         _, errors = await self.process.communicate()
-        self.log += [json.loads(line) for line in errors.splitlines()]
+        self.log += [_line(line) for line in errors.splitlines()]
         assert self.process.returncode is not None
         return self.process.returncode
+
+
+def _line(text: bytes) -> dict[str, Any]:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise AssertionError(f"no JSON on stderr: {text!r}") from None
 
 
 @asynccontextmanager

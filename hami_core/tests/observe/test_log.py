@@ -1,0 +1,52 @@
+"""With JSON logs every line on stderr is JSON, whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+SCRIPT = """
+import logging, threading, warnings
+from hami_core.observe import log
+
+log.configure("info", "json", component="tried")
+logging.getLogger("somebody").warning("of the %s", "standard library")
+warnings.warn("an old call", RuntimeWarning)
+
+
+class Bad:
+    def __del__(self):
+        raise ValueError("in a finalizer")
+
+
+Bad()
+thread = threading.Thread(target=lambda: 1 / 0, name="worker")
+thread.start()
+thread.join()
+raise OSError("at the end")
+"""
+
+
+def test_warnings_and_uncaught_exceptions_are_log_lines():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["level"] for line in lines] == ["warning", "warning", "error", "error", "critical"]
+    assert lines[0]["component"] == "tried"
+    assert lines[0]["event"] == "of the standard library"
+    assert "RuntimeWarning: an old call" in lines[1]["event"]
+    problems = [line["exception"][0] for line in lines[2:]]
+    assert [(one["exc_type"], one["exc_value"]) for one in problems] == [
+        ("ValueError", "in a finalizer"),
+        ("ZeroDivisionError", "division by zero"),
+        ("OSError", "at the end"),
+    ]
+    assert "Bad.__del__" in lines[2]["at"]
+    assert lines[3]["thread"] == "worker"
+
+
+def test_an_interrupt_is_no_failure_to_report():
+    script = "from hami_core.observe import log\nlog.configure('info', 'json')\nraise KeyboardInterrupt"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "the process ends" not in done.stderr
