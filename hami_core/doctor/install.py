@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hami_core.doctor.objects import Container, Pod
     from hami_core.kube.objects import ConfigMap
@@ -192,3 +192,9 @@ def parse_config(text: str) -> dict[str, Any]:
 def items(value: object) -> Sequence[dict[str, Any]]:
     """The objects of a list in parsed YAML; anything else is passed over."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def served_names(config: Mapping[str, Any]) -> set[str]:
+    """The ``schedulerName``s of a kube-scheduler's profiles; without any it has the one called default-scheduler."""
+    profiles = items(config.get("profiles"))
+    return {str(p.get("schedulerName", "default-scheduler")) for p in profiles} or {"default-scheduler"}

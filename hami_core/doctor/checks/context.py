@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from hami_core.doctor.install import config_source, config_text, find, parse_config
+from hami_core.doctor.install import config_source, config_text, find, parse_config, served_names
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
@@ -49,9 +49,20 @@ class Context:
 
         return {name for _, config in self.configs() for name in managed_resources(config)}
 
+    @cached_property
+    def placers(self) -> tuple[Part, ...]:
+        """The kube-schedulers that see our pods: those beside our schedulers, and any other that serves their name."""
+        return tuple(part for part in self.install.kube_schedulers if self._places_ours(part))
+
+    def _places_ours(self, part: Part) -> bool:
+        if part in self.install.companions:
+            return True
+        config = self.config_of(part)
+        return isinstance(config, dict) and not self.install.scheduler_names.isdisjoint(served_names(config))
+
     def configs(self) -> Iterator[tuple[Part, dict[str, Any]]]:
-        """Configurations of the kube-schedulers beside our schedulers, those that can be read."""
-        for part in self.install.companions:
+        """Configurations of the kube-schedulers that see our pods, those that can be read."""
+        for part in self.placers:
             found = self.config_of(part)
             if isinstance(found, dict):
                 yield part, found

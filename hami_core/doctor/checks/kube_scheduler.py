@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hami_core.doctor.checks.context import pod_name
 from hami_core.doctor.finding import Finding, fail, ok, unknown, warn
-from hami_core.doctor.install import config_source, items
+from hami_core.doctor.install import config_source, items, served_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,10 +37,12 @@ def managed_resources(config: Mapping[str, Any]) -> dict[str, bool]:
 
 def settings(context: Context) -> Iterator[Finding]:
     """Is kube-scheduler told what our extender needs?"""
-    parts = context.install.companions
+    parts = context.placers
     if not parts and context.install.schedulers:
         fix = "check its percentageOfNodesToScore, podMaxBackoffSeconds and extender by hand (docs: scheduler)"
-        yield unknown("kube-scheduler", "--config", "none runs in our scheduler's pods", fix)
+        names = ", ".join(sorted(context.install.scheduler_names))
+        none = f"none runs in our scheduler's pods, and no other pod's serves {names}, as far as can be seen"
+        yield unknown("kube-scheduler", "--config", none, fix)
     seen: set[str] = set()
     for part in parts:
         name = context.config_object(part)
@@ -82,12 +84,10 @@ def _backoff(name: str, config: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _profile(context: Context, name: str, config: Mapping[str, Any], part: Part) -> Iterator[Finding]:
-    profiles = {str(p.get("schedulerName", "default-scheduler")) for p in items(config.get("profiles"))}
-    missing = context.install.scheduler_names - (profiles or {"default-scheduler"})
+    profiles = served_names(config)
+    missing = context.install.scheduler_names - profiles
     if missing:
-        seen = (
-            f"{', '.join(sorted(profiles)) or 'default-scheduler'}, but the webhook writes {', '.join(sorted(missing))}"
-        )
+        seen = f"{', '.join(sorted(profiles))}, but the webhook writes {', '.join(sorted(missing))}"
         yield fail(name, "profiles[].schedulerName", seen, "use one name in both; pods of the other stay Pending")
     election = config.get("leaderElection")
     replicas = len([p for p in context.install.companions if p.namespace == part.namespace])
@@ -146,10 +146,13 @@ def _managed(context: Context, name: str, path: str, extender: Mapping[str, Any]
         fix = "list our resources, so that other pods do not go through the extender"
         yield warn(name, f"{path}.managedResources", "not set: every pod is sent to our scheduler", fix)
         return
-    for resource, ignored in listed.items():
-        if not ignored and resource not in context.counts:  # slots are what kubelets offer: they may be counted
-            fix = "set ignoredByScheduler: true: no kubelet offers it, so no node would fit"
-            yield fail(name, f"{path}.managedResources[{resource}]", "ignoredByScheduler is not true", fix)
+    for resource in (resource for resource, ignored in listed.items() if not ignored):
+        field, seen = f"{path}.managedResources[{resource}]", "ignoredByScheduler is not true"
+        if resource in context.counts:  # slots it can count, since kubelets offer them
+            fix = "set ignoredByScheduler: true; else a pod it finds no slots for (an agent restarts) sleeps 5 minutes"
+            yield warn(name, field, seen, fix)
+        else:
+            yield fail(name, field, seen, "set ignoredByScheduler: true: no kubelet offers it, so no node would fit")
     served = {
         r for family in context.facts.families if family.resources.count in listed for r in family.resources.names()
     }
@@ -169,9 +172,9 @@ def profiles(context: Context) -> Iterator[Finding]:
         if isinstance(config, str) and source is not None and source[0] == "ConfigMap":
             yield unknown(pod_name(part.pod), "--config", config)
             continue
-        listed = items(config.get("profiles")) if isinstance(config, dict) else []
-        lease = _lease(part, config if isinstance(config, dict) else {})
-        for name in {str(p.get("schedulerName", "default-scheduler")) for p in listed} or {"default-scheduler"}:
+        told = config if isinstance(config, dict) else {}
+        lease = _lease(part, told)
+        for name in served_names(told):
             claims[name].add(lease)
             names[lease] = part.pod.key
     for name, leases in sorted(claims.items()):

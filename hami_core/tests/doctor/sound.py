@@ -58,7 +58,7 @@ def pod(name: str, spec: dict, *, namespace: str = NS, owner: str = "", status: 
 
 
 def scheduler_config() -> dict:
-    managed = [{"name": "nvidia.com/gpu"}] + [{"name": f"nvidia.com/{a}", "ignoredByScheduler": True} for a in AMOUNTS]
+    managed = [{"name": f"nvidia.com/{name}", "ignoredByScheduler": True} for name in ("gpu", *AMOUNTS)]
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

@@ -66,16 +66,36 @@ def other_webhook(cluster, name, policy="Never"):
     cluster[HOOKS]["webhooks"][0]["reinvocationPolicy"] = policy
 
 
-def second_kube_scheduler(cluster):
+def managed(*counted):
+    """What an extender manages, kube-scheduler not told to ignore these."""
+    listed = sound.scheduler_config()["extenders"][0]["managedResources"]
+    return [r | {"ignoredByScheduler": r["name"] not in counted} for r in listed]
+
+
+def second_kube_scheduler(cluster, *counted):
+    """Another kube-scheduler that serves our schedulerName, with its own Lease."""
     twin = copy.deepcopy(cluster[SCHEDULER])
     twin["metadata"].update(name="other", namespace="kube-system", uid="uid-other")
     twin["spec"]["containers"] = twin["spec"]["containers"][:1]
     config = sound.scheduler_config()
     config["leaderElection"] = {"leaderElect": True, "resourceName": "other", "resourceNamespace": "kube-system"}
+    config["extenders"][0]["managedResources"] = managed(*counted)
     twin["spec"]["volumes"][0]["configMap"]["name"] = "other-config"
     body = sound.config_map("other-config", {"config.yaml": yaml.safe_dump(config)})
     body["metadata"]["namespace"] = "kube-system"
     add(cluster, twin, body)
+
+
+def counting_kube_scheduler_elsewhere(cluster):
+    """The chart without a kube-scheduler; one in a pod of its own serves our pods, and counts slots."""
+    second_kube_scheduler(cluster, "nvidia.com/gpu")
+    no_kube_scheduler(cluster)
+
+
+def no_kube_scheduler(cluster):
+    """None in our scheduler's pod."""
+    containers = cluster[SCHEDULER]["spec"]["containers"]
+    containers[:] = [c for c in containers if c["name"] != "kube-scheduler"]
 
 
 def tampered(cluster):
