@@ -71,8 +71,8 @@ def cards_of(now: dict[str, Any]) -> set[str]:
 
 
 @contextmanager
-def small_disk(system: System, node: str, size: str = "24m") -> Iterator[None]:
-    """The agent's state folder on a file system of its own, so that it alone is full."""
+def small_disk(system: System, node: str, size: str = "96m") -> Iterator[None]:
+    """The agent's state folder on a file system of its own, so that it alone is full; a container takes 2.4 MiB."""
     system.clean()
 
     def again() -> None:
