@@ -51,6 +51,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "list:secret": {"type": "array", "items": SECRET},
     "address": {"type": "string", "pattern": r"^(0\.0\.0\.0|\[::\])?:[0-9]+$"},
     "folder": {"type": "string", "pattern": "^/[^:]+$"},
+    "root": {"type": "string", "pattern": "^/[^:]*$"},
     "bool|string": {"enum": [True, False, "true", "false"]},
 }
 

@@ -276,6 +276,18 @@ def test_mounts_have_their_volumes_and_each_only_one():
             assert sorted(used) == sorted(volumes)
 
 
+@pytest.mark.parametrize("root", ["/", "/run/nvidia/driver"])
+def test_the_agent_sees_the_drivers_root_where_it_is_told_to_look(root):
+    objects = made(f"devicePlugin.nvidiaDriverRoot={root}")
+    agent = container(objects, "DaemonSet", "device-plugin")
+    told = {variable["name"]: variable.get("value") for variable in agent["env"]}
+    (mount,) = [mount for mount in agent["volumeMounts"] if mount["name"] == "driver-root"]
+    assert (told["HAMI_NVIDIA_DRIVER_ROOT"], told["HAMI_NVIDIA_AGENT_DRIVER_ROOT"]) == (root, mount["mountPath"])
+    assert mount["readOnly"] is True
+    volumes = objects["DaemonSet/hami-device-plugin"]["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "driver-root", "hostPath": {"path": root}} in volumes
+
+
 def test_followers_answer_too_but_without_kube_scheduler_only_the_leader_is_asked():
     role = keys.SCHEDULER_ROLE_LABEL
     assert role not in made()["Service/hami-scheduler"]["spec"]["selector"]

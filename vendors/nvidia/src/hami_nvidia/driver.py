@@ -18,6 +18,8 @@ KIND: Final = "nvidia.com/gpu"
 CONTROL: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 """Device nodes every container with a card needs, as far as the node has them."""
 _SPEC_LIMIT: Final = 8 << 20
+_MOST_LINKS: Final = 40
+"""As the kernel follows."""
 _FOLDERS: Final = (
     "usr/lib64",
     "usr/lib/x86_64-linux-gnu",
@@ -57,14 +59,51 @@ class DriverFiles:
     source: str = ""
 
 
-def nvml_below(root: Path) -> str:
-    """NVML of a driver that is no ordinary installation of this machine; empty: found by name.
+@dataclass(frozen=True, slots=True)
+class DriverRoot:
+    """Root of a driver's installation.
+
+    Attributes:
+        host: Where the host has it; what containers get is named by it.
+        here: Where this process sees it.
+    """
+
+    host: Path
+    here: Path
+
+    def follow(self, inside: Path) -> Path:
+        """A path relative to the root, its links followed as programs follow them for which this is ``/``.
+
+        Debian's alternatives are such absolute links; followed from here they would lead out of the root.
+
+        Raises:
+            DeviceError: The links go in a circle.
+        """
+        rest, done, links = list(reversed(inside.parts)), list[str](), 0
+        while rest:
+            part = rest.pop()
+            path = self.here.joinpath(*done, part)
+            if part == "..":
+                done[-1:] = []
+            elif part == "/":
+                done.clear()
+            elif not path.is_symlink():
+                done.append(part)
+            elif (links := links + 1) > _MOST_LINKS:
+                raise DeviceError(f"{self.here / inside}: its links go in a circle")
+            else:
+                rest.extend(reversed(path.readlink().parts))
+        return Path(*done)
+
+
+def nvml_below(root: DriverRoot) -> str:
+    """NVML of a driver whose root is not this process's own; empty: found by name.
 
     A process can't be given the folder as LD_LIBRARY_PATH: such a root may hold a libc of its own.
     """
-    if root == Path("/"):
+    if root.here == Path("/"):
         return ""
-    found = (root / folder / "libnvidia-ml.so.1" for folder in _FOLDERS)
+    found = (root.here / root.follow(Path(folder, "libnvidia-ml.so.1")) for folder in _FOLDERS)
     return next((str(path) for path in found if path.is_file()), "")
 
 
@@ -82,7 +121,7 @@ def from_libraries(libraries: Sequence[Path], container_dir: str) -> DriverFiles
     return DriverFiles(mounts=tuple(mounts), source="settings")
 
 
-def discover(root: Path, version: str, container_dir: str) -> DriverFiles:
+def discover(root: DriverRoot, version: str, container_dir: str) -> DriverFiles:
     """Find the driver's libraries and programs below a root.
 
     A library is mounted under its real name and under the name programs load it by, so that no ldconfig has to run.
@@ -91,22 +130,27 @@ def discover(root: Path, version: str, container_dir: str) -> DriverFiles:
         DeviceError: libcuda is not there.
     """
     mounts: dict[str, Mount] = {}
-    for folder in (root / part for part in _FOLDERS):
-        for name in _LIBRARIES:
-            for link in sorted(folder.glob(name + ".*")):
-                real = link.resolve()
-                if not real.is_file() or (version and not real.name.endswith(("." + version, ".1"))):
-                    continue
-                where = container_dir or f"/{folder.relative_to(root)}"
-                for target in {f"{where}/{link.name}", f"{where}/{real.name}"}:
-                    mounts.setdefault(target, Mount(str(real), target))
+    for part in map(Path, _FOLDERS):
+        folder = root.follow(part)
+        for link in _libraries(root.here / folder):
+            real = root.follow(folder / link)
+            if not (root.here / real).is_file() or (version and not real.name.endswith(("." + version, ".1"))):
+                continue
+            for target in {f"{container_dir or f'/{part}'}/{name}" for name in (link, real.name)}:
+                mounts.setdefault(target, Mount(str(root.host / real), target))
     if not any("/libcuda.so" in target for target in mounts):
-        raise DeviceError(f"no libcuda.so.1 of driver {version} below {root}; set HAMI_NVIDIA_DRIVER_ROOT")
+        seen = "" if root.host == root.here else f" (seen as {root.here})"
+        raise DeviceError(f"no libcuda.so.1 of driver {version} below {root.host}{seen}; set HAMI_NVIDIA_DRIVER_ROOT")
     for program in _PROGRAMS:
-        path = root / "usr/bin" / program
-        if path.is_file():
-            mounts[f"/usr/bin/{program}"] = Mount(str(path), f"/usr/bin/{program}")
-    return DriverFiles(mounts=tuple(mounts[t] for t in sorted(mounts)), source=str(root))
+        path = root.follow(Path("usr/bin", program))
+        if (root.here / path).is_file():
+            mounts[f"/usr/bin/{program}"] = Mount(str(root.host / path), f"/usr/bin/{program}")
+    return DriverFiles(mounts=tuple(mounts[t] for t in sorted(mounts)), source=str(root.host))
+
+
+def _libraries(folder: Path) -> list[str]:
+    """Names of the driver's libraries in a folder, links among them."""
+    return [link.name for name in _LIBRARIES for link in sorted(folder.glob(name + ".*"))]
 
 
 def control_nodes(dev_root: Path) -> tuple[DeviceNode, ...]:

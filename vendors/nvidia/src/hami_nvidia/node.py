@@ -6,6 +6,7 @@ import hashlib
 import os
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
@@ -23,7 +24,6 @@ from hami_nvidia.settings import NodeOptions, NodeSettings, options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from hami_core import ContainerEdits, ContainerRef, Family, HealthChange, Sample, Slice
 
@@ -41,7 +41,9 @@ class NvidiaNode(Nvidia):
     def __init__(self, settings: NodeSettings | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.settings = settings or NodeSettings()
-        self.nvml = Nvml(self.settings.nvml_library or driver_files.nvml_below(self.settings.driver_root))
+        root = self.settings.driver_root
+        self._root = driver_files.DriverRoot(root, self.settings.agent_driver_root or root)
+        self.nvml = Nvml(self._nvml_library)
         self.options = NodeOptions()
         self._cards: dict[str, Card] = {}
         self._driver: driver_files.DriverFiles | None = None
@@ -49,6 +51,13 @@ class NvidiaNode(Nvidia):
         self._damaged: set[str] = set()
         policy = XidPolicy.parse(self.settings.disable_health_checks, self.settings.enable_health_checks)
         self._health = HealthWatch(self.nvml, policy, self.settings.xid_recovery_s, clock)
+
+    def _nvml_library(self) -> str:
+        """Looked for anew whenever NVML is opened: the driver may be installed after the agent has started."""
+        found = self.settings.nvml_library or driver_files.nvml_below(self._root)
+        if not found and self._root.here != Path("/"):
+            log.warning("no libnvidia-ml.so.1 below the driver's root, it is tried by name", root=str(self._root.here))
+        return found
 
     # --- start -----------------------------------------------------------------------------------------------------
 
@@ -182,7 +191,7 @@ class NvidiaNode(Nvidia):
                 self._driver = driver_files.from_libraries(own.driver_libraries, own.container_library_dir)
             else:
                 self._driver = driver_files.from_cdi(own.cdi_spec_dirs) or driver_files.discover(
-                    own.driver_root, self.nvml.driver_version(), own.container_library_dir
+                    self._root, self.nvml.driver_version(), own.container_library_dir
                 )
             log.info("driver files", source=self._driver.source, mounts=len(self._driver.mounts))
         return self._driver

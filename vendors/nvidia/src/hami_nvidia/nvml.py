@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hami_core import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
 MIB: Final = 1 << 20
@@ -87,11 +87,11 @@ class Nvml:
     """NVML, initialised on first use.
 
     Args:
-        library: Path of libnvidia-ml.so.1; empty: found by its name.
+        locate: Says the path of libnvidia-ml.so.1 whenever it is opened; empty: found by its name.
     """
 
-    def __init__(self, library: str = "") -> None:
-        self._library = library
+    def __init__(self, locate: Callable[[], str] = str) -> None:
+        self._locate = locate
         self._lock = threading.RLock()
         self._module: ModuleType | None = None
         self._events: Any = None
@@ -115,15 +115,16 @@ class Nvml:
                 return self._module
             import pynvml  # noqa: PLC0415 - only where a driver is wanted
 
-            if self._library:
+            library = self._locate()
+            if library:
                 try:
-                    pynvml.nvmlLib = ctypes.CDLL(self._library)
+                    pynvml.nvmlLib = ctypes.CDLL(library)
                 except OSError as error:
-                    raise NvmlError("dlopen", -1, f"{self._library}: {error}") from error
+                    raise NvmlError("dlopen", -1, f"{library}: {error}") from error
             try:
                 pynvml.nvmlInit()
             except pynvml.NVMLError as error:
-                hint = "" if self._library else "; is the NVIDIA driver installed, is libnvidia-ml.so.1 mounted?"
+                hint = "" if library else "; is the NVIDIA driver installed, is libnvidia-ml.so.1 mounted?"
                 raise NvmlError("nvmlInit", int(error.value), f"{error}{hint}") from error
             module: ModuleType = pynvml
             self._module = module

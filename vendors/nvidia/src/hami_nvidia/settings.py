@@ -33,9 +33,11 @@ class NodeSettings(BaseSettings):
         default="", validation_alias=AliasChoices("HAMI_NVIDIA_NODE_NAME", "HAMI_NODE_NAME", "NODE_NAME")
     )
     nvml_library: str = ""
-    """libnvidia-ml.so.1 to load; empty: below driver_root, or by name where that is this machine's own root."""
+    """libnvidia-ml.so.1 to load; empty: below driver_root, or by name where that is this process's own root."""
     driver_root: Path = Path("/")
-    """Root of the driver's installation."""
+    """Root of the driver's installation on the host."""
+    agent_driver_root: Path | None = None
+    """Where the agent sees driver_root; None: at the same path."""
     driver_libraries: Annotated[tuple[Path, ...], NoDecode] = ()
     """Host files to mount as the driver's libraries; empty: NVIDIA's own CDI spec, else found below driver_root."""
     container_library_dir: str = ""

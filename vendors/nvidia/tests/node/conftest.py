@@ -32,6 +32,6 @@ def state(gpus):
 @pytest.fixture
 def nvml(gpus):
     """NVML on the simulated cards."""
-    opened = Nvml(LIBRARY)
+    opened = Nvml(lambda: LIBRARY)
     yield opened
     opened.close()

@@ -12,6 +12,7 @@ import pytest
 from hami_interpose import limits as limits_file
 from hami_interpose import sim
 from hami_interpose.region import REGION_SIZE
+from hami_nvidia.driver import DriverRoot, discover, nvml_below
 from hami_nvidia.node import NvidiaNode
 from hami_nvidia.settings import NodeSettings
 
@@ -238,11 +239,50 @@ def test_the_drivers_files_found_below_its_root(node, tmp_path):
     assert not any("old" in path for path in mounts)
 
 
-def test_nvml_is_the_one_below_the_drivers_root(node, tmp_path):
-    folder = tmp_path / "root/lib64"
-    folder.mkdir(parents=True)
-    (folder / "libnvidia-ml.so.1").symlink_to(sim.LIBRARIES / "libnvidia-ml.so.1")
-    assert len(node(nvml_library="", driver_root=tmp_path / "root").discover()) == 2
+@pytest.fixture
+def debian(tmp_path):
+    """A host's root as its agent sees it: a driver of Debian's, reached by alternatives, which are absolute links."""
+    seen = tmp_path / "driver-root"
+    places = {
+        "real": "usr/lib/x86_64-linux-gnu/nvidia/current",
+        "links": "etc/alternatives",
+        "named": "usr/lib/x86_64-linux-gnu",
+    }
+    for name in places.values():
+        (seen / name).mkdir(parents=True, exist_ok=True)
+    (seen / "lib").symlink_to("usr/lib")
+    for name in ("libcuda.so", "libnvidia-ml.so"):
+        (seen / places["real"] / f"{name}.550.54").write_bytes(b"x")
+        (seen / places["real"] / f"{name}.1").symlink_to(f"{name}.550.54")
+        (seen / places["links"] / f"glx--{name}.1").symlink_to(f"/{places['real']}/{name}.1")
+        (seen / places["named"] / f"{name}.1").symlink_to(f"/{places['links']}/glx--{name}.1")
+    return DriverRoot(Path("/"), seen)
+
+
+def test_links_below_the_drivers_root_stay_below_it(debian):
+    real = "usr/lib/x86_64-linux-gnu/nvidia/current"
+    assert nvml_below(debian) == str(debian.here / real / "libnvidia-ml.so.550.54")
+    mounts = {m.container_path: m.host_path for m in discover(debian, "550.54", "").mounts}
+    assert mounts["/usr/lib/x86_64-linux-gnu/libcuda.so.1"] == f"/{real}/libcuda.so.550.54"
+    assert mounts["/lib/x86_64-linux-gnu/libcuda.so.550.54"] == f"/{real}/libcuda.so.550.54"
+    assert set(mounts.values()) == {f"/{real}/libcuda.so.550.54", f"/{real}/libnvidia-ml.so.550.54"}
+
+
+@pytest.mark.parametrize("target", ["../../../../../../../../outside", "/outside"])
+def test_links_cannot_lead_out_of_the_drivers_root(tmp_path, target):
+    (tmp_path / "outside").write_bytes(b"x")
+    (tmp_path / "root/lib").mkdir(parents=True)
+    (tmp_path / "root/lib/libnvidia-ml.so.1").symlink_to(target)
+    root = DriverRoot(Path("/"), tmp_path / "root")
+    assert root.follow(Path("lib/libnvidia-ml.so.1")) == Path("outside")
+    assert nvml_below(root) == ""
+
+
+def test_links_in_a_circle_are_an_error(tmp_path):
+    (tmp_path / "lib").symlink_to("lib64")
+    (tmp_path / "lib64").symlink_to("/lib")
+    with pytest.raises(DeviceError, match="in a circle"):
+        nvml_below(DriverRoot(Path("/"), tmp_path))
 
 
 def test_no_driver_says_what_to_set(node, tmp_path):

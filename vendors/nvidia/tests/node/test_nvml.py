@@ -43,7 +43,7 @@ def test_a_failing_call_names_call_and_card(nvml, state):
 
 def test_a_missing_library_says_where_it_was_looked_for():
     with pytest.raises(NvmlError, match="no/such/libnvidia-ml"):
-        Nvml("/no/such/libnvidia-ml.so.1").cards()
+        Nvml(lambda: "/no/such/libnvidia-ml.so.1").cards()
 
 
 def test_importing_the_node_side_loads_no_driver():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -27,8 +28,9 @@ pytestmark = pytest.mark.timeout(120)
 class Bed:
     """One node with two simulated cards, an agent, and a scheduler played by the test."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, **env: str | None) -> None:
         self.root = root
+        self.env = env
         self.gpus = root / "gpus"
         self.key = generate_private_key()
         self.agent: subprocess.Popen | None = None
@@ -57,7 +59,7 @@ class Bed:
         await self.http.close()
         await self.cluster.__aexit__(None, None, None)
 
-    def start(self, **env: str) -> None:
+    def start(self) -> None:
         libraries = sim_library_dir()
         keep = {k: v for k, v in os.environ.items() if not k.startswith("HAMI_")}
         more = {
@@ -69,6 +71,7 @@ class Bed:
             "HAMI_NVIDIA_SPLIT_COUNT": "4",
             "HAMI_NVIDIA_XID_RECOVERY_S": "1",
         }
+        env = {key: value for key, value in {**keep, **more, **self.env}.items() if value is not None}
         command = [
             *(sys.executable, "-m", "hami_core", "agent", "--vendor=nvidia", "--node-name=n1"),
             f"--kubeconfig={self.cluster.kubeconfig}",
@@ -82,7 +85,7 @@ class Bed:
         ]
         (self.root / "m.sock").unlink(missing_ok=True)
         with (self.root / "agent.log").open("ab") as log:
-            self.agent = subprocess.Popen(command, env={**keep, **more, **env}, stderr=log, stdout=log)
+            self.agent = subprocess.Popen(command, env=env, stderr=log, stdout=log)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         if self.agent is None:
@@ -159,11 +162,16 @@ class Bed:
 
 
 @pytest.fixture
-async def bed():
-    root = Path(tempfile.mkdtemp(prefix="hami-"))
+def root():
+    folder = Path(tempfile.mkdtemp(prefix="hami-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+async def bed(root):
     async with Bed(root) as made:
         yield made
-    shutil.rmtree(root, ignore_errors=True)
 
 
 SHOW = "cat ${HAMI_VGPU_ROOT:-/usr/local/vgpu}/limits/limits; env | grep -E '^(NVIDIA|CUDA)'"
@@ -246,3 +254,33 @@ async def test_a_second_agent_on_one_state_folder_says_so(bed):
     second, bed.agent = bed.agent, first
     assert second.wait(30) != 0
     assert "another agent runs on" in log.read_text()
+
+
+async def test_the_driver_of_a_host_that_the_agent_sees_elsewhere(root):
+    """No runtime gives the agent a driver: it finds the host's below a mount, and names files as the host does."""
+    host, seen = root / "host", root / "driver-root"
+    libraries = host / "usr/lib/x86_64-linux-gnu"
+    libraries.mkdir(parents=True)
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+        shutil.copy(sim_library_dir() / name, libraries / name)
+    seen.symlink_to(host)  # as a mount would show it
+    env = {
+        "LD_LIBRARY_PATH": None,
+        "HAMI_NVIDIA_DRIVER_LIBRARIES": None,
+        "HAMI_NVIDIA_CDI_SPEC_DIRS": str(root / "none"),
+        "HAMI_NVIDIA_DRIVER_ROOT": str(host),
+        "HAMI_NVIDIA_AGENT_DRIVER_ROOT": str(seen),
+    }
+    async with Bed(root, **env) as bed:
+        first, _ = (await bed.devices())[0]
+        await bed.run("a", [(first.id, 1000)], f"{SHOW}; sleep 300")
+
+        async def runs() -> bool:
+            return f"device {first.id} {1000 << 20}" in await bed.log("a")
+
+        await bed.until(runs, "pod a to run")
+        (spec,) = bed.place.cdi_dir.glob("hami-*.json")
+        (device,) = json.loads(spec.read_text())["devices"]
+        mounts = {m["containerPath"]: m["hostPath"] for m in device["containerEdits"]["mounts"]}
+    assert mounts["/usr/local/nvidia/lib64/libcuda.so.1"] == str(libraries / "libcuda.so.1")
+    assert not [path for path in mounts.values() if path.startswith(str(seen))]
