@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+EXTENDER_ARGS = ["--drift-interval=3s"]
+"""The scheduler compares its sums with the pods' every 3 s, so that a test need not wait for minutes."""
+
 
 def values(kubernetes: str, **more: Any) -> dict[str, Any]:
     """Values for a bed of this Kubernetes version; `more` is merged over them, dictionaries key by key."""
@@ -18,7 +21,7 @@ def values(kubernetes: str, **more: Any) -> dict[str, Any]:
                     "pullPolicy": "Never",
                 },
             },
-            "extender": {"image": {"pullPolicy": "Never"}},
+            "extender": {"image": {"pullPolicy": "Never"}, "extraArgs": EXTENDER_ARGS},
         },
         "devicePlugin": {
             "image": {"pullPolicy": "Never"},

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.faults import ours
-from tests.e2e.faults.conftest import QUICK
 from tests.e2e.faults.truth import emptied, settled
-from tests.e2e.values import merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,11 +24,11 @@ LEASE_S = 15
 @pytest.fixture(scope="module")
 def pair(strained: System) -> Iterator[System]:
     """Two replicas."""
-    strained.install(**merged(QUICK, {"scheduler": {"replicas": 2}}))
+    strained.install(scheduler={"replicas": 2})
     strained.bed.wait("two schedulers", lambda: len(strained.ours(ours.SCHEDULER)) == 2, 60)
     ours.available(strained)
     yield strained
-    strained.install(**QUICK)
+    strained.install()
     strained.bed.wait("one scheduler", lambda: len(strained.ours(ours.SCHEDULER)) == 1, 90)
     ours.available(strained)
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.faults import ours
-from tests.e2e.faults.conftest import QUICK
 from tests.e2e.faults.truth import emptied, settled
 from tests.e2e.system import NAMESPACE
-from tests.e2e.values import merged
+from tests.e2e.values import EXTENDER_ARGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,7 +110,7 @@ def forget(system: System) -> None:
 def test_credentials_rotate(strained: System, loaded: Callable[..., Load]) -> None:
     """Certificates and signing keys that live less than a minute: no pod is refused for either."""
     try:
-        strained.install(**merged(QUICK, {"scheduler": {"extender": {"extraArgs": [*_extra(QUICK), *SHORT_LIVED]}}}))
+        strained.install(scheduler={"extender": {"extraArgs": [*EXTENDER_ARGS, *SHORT_LIVED]}})
         # What is there was made to last; without it, one that does not is made.
         strained.bed.kubectl("delete", "secret", "-n", NAMESPACE, "hami-scheduler-tls")
         strained.bed.wait("a new certificate", lambda: strained.bed.call("GET", TLS), 60)
@@ -126,7 +125,7 @@ def test_credentials_rotate(strained: System, loaded: Callable[..., Load]) -> No
         emptied(strained, load)
         print(f"{bundles} bundles, {keys} keys: all well {took:.1f} s after; {load.summary()}")
     finally:
-        strained.install(**QUICK)
+        strained.install()
         ours.available(strained)
 
 
@@ -145,10 +144,6 @@ def _turns(system: System, seconds: float = 120) -> tuple[int, int]:
         }
         time.sleep(0.5)
     return len(bundles), len(keys)
-
-
-def _extra(values: dict[str, Any]) -> list[str]:
-    return list(values["scheduler"]["extender"]["extraArgs"])
 
 
 def _bundles(system: System) -> set[str]:
