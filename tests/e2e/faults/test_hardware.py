@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from contextlib import contextmanager
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from tests.e2e.system import System
 
 STATE = "/var/lib/hami"
-BALLAST = f"{STATE}/ballast"
+ROOM = "2g"
+"""More than a test's containers take, of a file system that takes no more than is on it."""
 
 
 def slots(system: System, node: str) -> int:
@@ -71,8 +73,8 @@ def cards_of(now: dict[str, Any]) -> set[str]:
 
 
 @contextmanager
-def small_disk(system: System, node: str, size: str = "96m") -> Iterator[None]:
-    """The agent's state folder on a file system of its own, so that it alone is full; a container takes 2.4 MiB."""
+def own_disk(system: System, node: str) -> Iterator[None]:
+    """The agent's state folder on a file system of its own, so that it alone can be full."""
     system.clean()
 
     def again() -> None:
@@ -80,7 +82,7 @@ def small_disk(system: System, node: str, size: str = "96m") -> Iterator[None]:
         system.bed.kubectl("delete", "pod", "-n", "hami-system", name)
         ours.available(system)
 
-    system.bed.run(node, "mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "state", STATE)
+    system.bed.run(node, "mount", "-t", "tmpfs", "-o", f"size={ROOM},mode=755", "state", STATE)
     try:
         again()
         yield
@@ -91,15 +93,28 @@ def small_disk(system: System, node: str, size: str = "96m") -> Iterator[None]:
 
 
 def fill(system: System, node: str) -> None:
-    """Not one byte is left."""
-    system.bed.run(node, "dd", "if=/dev/zero", f"of={BALLAST}", "bs=4096", check=False)
+    """Not one block is left: the disk is made as small as what is on it."""
+    state = system.bed.root(node) / STATE.lstrip("/")
+
+    def full() -> bool:
+        now = os.statvfs(state)
+        used = (now.f_blocks - now.f_bfree) * now.f_frsize
+        resized = system.bed.run(node, "mount", "-o", f"remount,size={used}", STATE, check=False)  # refused if it grew
+        return resized.returncode == 0 and os.statvfs(state).f_bfree == 0
+
+    system.bed.wait(f"{STATE} on {node} is full", full, 20)
+
+
+def give_room(system: System, node: str) -> None:
+    """The disk as large as it was."""
+    system.bed.run(node, "mount", "-o", f"remount,size={ROOM}", STATE)
 
 
 def test_the_agents_disk_is_full(strained: System, loaded: Callable[..., Load], seed: int) -> None:
     """New pods wait and say why; those that run, run on; with room again all start by themselves."""
     rng = random.Random(seed)
     node = rng.choice(strained.gpu_nodes)
-    with small_disk(strained, node):
+    with own_disk(strained, node):
         strained.submit(pod("before", container(memory=1500), node=node))
         strained.running("before")
         fill(strained, node)
@@ -116,7 +131,7 @@ def test_the_agents_disk_is_full(strained: System, loaded: Callable[..., Load], 
         ours.kill(strained, ours.AGENT, ours.PLUGIN, node)  # and a start on a full disk
         time.sleep(rng.uniform(2, 4))
         wait_for_none("who ran, runs with its slice", lambda: strained.problems("before"), strained, 20)
-        strained.bed.run(node, "rm", BALLAST)
+        give_room(strained, node)
         began = time.monotonic()
         strained.running(*names, timeout=90)
         took = time.monotonic() - began
@@ -131,13 +146,13 @@ def test_the_agents_disk_is_full(strained: System, loaded: Callable[..., Load], 
 def test_an_agent_that_finds_its_disk_full_at_its_start(strained: System, loaded: Callable[..., Load]) -> None:
     """Nothing of ours is lost: records are read, new pods wait."""
     node = strained.gpu_nodes[0]
-    with small_disk(strained, node):
+    with own_disk(strained, node):
         load = loaded(node=node, live=3)
         time.sleep(6)
         fill(strained, node)
         for _ in range(2):
             ours.kill(strained, ours.AGENT, ours.PLUGIN, node)
             time.sleep(4)
-        strained.bed.run(node, "rm", BALLAST)
+        give_room(strained, node)
         settled(strained, load)
         emptied(strained, load)
