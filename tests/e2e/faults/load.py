@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.system import System
 
-ADMISSION = frozenset({"UnexpectedAdmissionError"})
+REJECTED = "UnexpectedAdmissionError"
 """The kubelet rejects for good what it looks at while a device plugin is away, and no plugin can change that."""
 
 
@@ -58,7 +58,7 @@ class Load:
         self.ledger: dict[str, Promise] = {}
         self.wrong: list[str] = []
         self.unanswered: Counter[str] = Counter()
-        self.explain: list[Callable[[dict[str, Any]], str]] = [rejected]
+        self.explain: list[Callable[[dict[str, Any]], str]] = [rejected, self._rejected_before]
         self.gone = ""
         self.again: Counter[str] = Counter()
         self._pause = pause
@@ -213,6 +213,18 @@ class Load:
             return None  # it broke off: its card has just gone
         return devices and sorted((device["uuid"], device["total_bytes"] // MIB) for device in devices)
 
+    def _rejected_before(self, now: dict[str, Any]) -> str:
+        """Explanation of a failed pod without a reason: the kubelet's own event says that it rejected this very pod.
+
+        After a boot the kubelet rejects a pod and then finds that its containers had ended well before, which it had
+        not reported yet. It makes Failed of Failed and Succeeded, and forgets the reason.
+        """
+        if now["status"].get("reason"):
+            return ""
+        selector = f"involvedObject.uid={now['metadata']['uid']},reason={REJECTED}"
+        events = self.system.bed.call("GET", f"/api/v1/namespaces/default/events?fieldSelector={selector}")["items"]
+        return f"{REJECTED}, told by an event" if any(e["source"]["component"] == "kubelet" for e in events) else ""
+
     def on(self, node: str) -> int:
         """How many of its pods run on a node now."""
         now = self.system.pods(SELECTOR).values()
@@ -242,8 +254,7 @@ class Load:
 
 def rejected(now: dict[str, Any]) -> str:
     """Explanation of a pod the kubelet rejected at admission: it never ran."""
-    reason = str(now["status"].get("reason", ""))
-    return reason if reason in ADMISSION else ""
+    return REJECTED if now["status"].get("reason") == REJECTED else ""
 
 
 def died_with_node(now: dict[str, Any]) -> str:
