@@ -132,13 +132,22 @@ def unused(given: set[Permission], done: set[Use]) -> set[Permission]:
     What kube-scheduler does beside ours as the same service account follows from Kubernetes' own roles, but for the
     Lease, which our role gives it under its name.
     """
-    ours = {
-        use.what
-        for use in done
-        if (200 <= use.status < 300 or use.status == 404)
-        and (use.program.startswith("hami-") or use.what.resource == "leases")
-    }
+    ours = {use.what for use in done if _is_done(use) and (_is_ours(use) or use.what.resource == "leases")}
     return {p for p in given if not any(_covers(p, what) for what in ours)}
+
+
+def borrowed(given: set[Permission], done: set[Use]) -> set[Permission]:
+    """What a program of ours did by other roles than ours: those of the kube-scheduler that shares its account."""
+    ours = {use.what for use in done if _is_done(use) and _is_ours(use)}
+    return {what for what in ours if not what.resource.startswith("/") and not any(_covers(p, what) for p in given)}
+
+
+def _is_done(use: Use) -> bool:
+    return 200 <= use.status < 300 or use.status == 404
+
+
+def _is_ours(use: Use) -> bool:
+    return use.program.startswith("hami-")
 
 
 def _covers(permission: Permission, what: Permission) -> bool:

@@ -6,7 +6,9 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from tests.e2e.lifecycle.permissions import AGENT, SCHEDULER, Permission, denied, granted, unused, uses
+import pytest
+
+from tests.e2e.lifecycle.permissions import AGENT, SCHEDULER, Permission, borrowed, denied, granted, unused, uses
 from tests.e2e.pods import container, pod
 from tests.e2e.system import NAMESPACE, PODS
 
@@ -29,6 +31,18 @@ NEEDED_ELSEWHERE = {
 NAMES = {"secrets": ("hami-scheduler-tls", "hami-scheduler-signing"), "configmaps": ("hami-signing-keys",)}
 
 
+@pytest.mark.smoke
+def test_nothing_that_is_asked_for_is_denied(clean: System) -> None:
+    """Since the shared cluster began, whatever was done to it; a pod that is bound and one that is not among it."""
+    clean.submit(pod("bound", container(memory=1000)), pod("unfit", container(memory=999_999)))
+    clean.running("bound")
+    clean.bed.wait("a reason", lambda: "FailedScheduling" in clean.bed.kubectl("describe", "pod", "unfit"))
+    done = uses(clean.bed)
+    assert {use.what.user for use in done} == {SCHEDULER, AGENT}
+    assert denied(done) == set()
+    assert borrowed(granted(clean.bed), done) == set()
+
+
 def test_what_is_granted_is_what_is_used(tidy: System) -> None:
     """Everything since the cluster began counts; what may not have happened yet is made to happen."""
     bed = tidy.bed
@@ -44,6 +58,7 @@ def test_what_is_granted_is_what_is_used(tidy: System) -> None:
     with another_vendors_node(tidy):
         bed.wait("everything granted was used", lambda: used_up(tidy), 90, poll=3)
     assert denied(uses(bed)) == set()
+    assert borrowed(granted(bed), uses(bed)) == set()
     assert set(NEEDED_ELSEWHERE) <= granted(bed), "an exception for what is not granted any more"
     tidy.ready()
     tidy.submit(pod("after", container(memory=1000)))
