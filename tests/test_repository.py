@@ -15,6 +15,8 @@ import hami_core
 
 ROOT = Path(__file__).parent.parent
 NAMED = re.compile(r"`((?:docs|contrib|hami_core|interpose|vendors|tests/(?:integration|bench|vectors))/[\w./-]+)`")
+TEST = re.compile(r"`((?:\w+/)*test_\w+\.py)(?:::(test_\w+))?")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
 DISTRIBUTIONS = ["hami-core", "hami-interpose", "hami-nvidia", "hami-ascend", "hami-cambricon"]
 HEAVY = {"aiohttp", "grpc", "kubernetes", "numpy", "pydantic_settings", "structlog", "rich", "pluggy"}
 
@@ -52,11 +54,21 @@ def test_help_imports_nothing_heavy():
 
 def test_every_file_the_documents_name_exists():
     missing = []
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
-        for name in re.findall(
-            r"`((?:docs|contrib|hami_core|interpose|vendors|tests/(?:integration|bench|vectors))/[\w./-]+)`",
-            page.read_text(),
-        ):
+    for page in PAGES:
+        for name in NAMED.findall(page.read_text()):
             if "NNNN" not in name and not (ROOT / name).exists():
                 missing.append(f"{page.relative_to(ROOT)}: {name}")
+    assert not missing
+
+
+def test_every_test_the_documents_name_exists():
+    folders = ("tests", "hami_core", "vendors", "interpose", "contrib")
+    tests = [path for folder in folders for path in (ROOT / folder).rglob("test_*.py")]
+    named = {(page, *found) for page in PAGES for found in TEST.findall(page.read_text())}
+    assert len(named) > 20, "the table of faults alone names more"
+    missing = [
+        f"{page.relative_to(ROOT)}: {file} {test}"
+        for page, file, test in named
+        if not any(str(path).endswith(f"/{file}") and f"def {test}" in path.read_text() for path in tests)
+    ]
     assert not missing
