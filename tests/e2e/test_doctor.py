@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.e2e.doctor import complaints, doctor
 from tests.e2e.pods import container, pod
 from tests.e2e.system import NAMESPACE
 
@@ -19,34 +18,10 @@ if TYPE_CHECKING:
 
     from tests.e2e.system import System
 
-ROOT = Path(__file__).parents[2]
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 HOOK = f"{ADMISSION}/mutatingwebhookconfigurations/hami-webhook"
 CONFIG = f"/api/v1/namespaces/{NAMESPACE}/configmaps/hami-scheduler"
 SERVICE = f"/api/v1/namespaces/{NAMESPACE}/services/hami-scheduler"
-MACHINE = {"node.cgroups", "on-node.cgroups"}
-"""Checks that speak of the machine the bed runs on, not of the installation."""
-
-
-def doctor(system: System, *words: str, kubeconfig: str = "") -> dict[str, Any]:
-    """What it says, as JSON, asked from the control plane's machine."""
-    environment = {"KUBECONFIG": kubeconfig or str(system.bed.work / "kubeconfig/admin"), "PYTHONPATH": str(ROOT)}
-    command = (sys.executable, "-m", "hami_core", "doctor", "--output", "json", *words)
-    done = system.bed.run("cp", *command, check=False, env=environment, timeout=120)
-    assert done.returncode in {0, 1}, done.stderr
-    said = dict(json.loads(done.stdout))
-    assert done.returncode == int(said["counts"]["fail"] > 0), done.stdout
-    return said
-
-
-def complaints(said: dict[str, Any], *levels: str) -> dict[str, str]:
-    """Checks with findings of these levels (all but ok unless told), and their words."""
-    wanted = levels or ("warn", "fail", "unknown")
-    found: dict[str, str] = {}
-    for f in said["findings"]:
-        if f["level"] in wanted and f["check"] not in MACHINE:
-            found[f["check"]] = f"{found.get(f['check'], '')}{f['object']} {f['field']} {f['seen']} {f['fix']}\n"
-    return found
 
 
 def until(system: System, check: str, words: str) -> str:

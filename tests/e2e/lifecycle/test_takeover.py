@@ -1,4 +1,5 @@
-"""Pods that HAMi started, limited by HAMi's variables and files, live on under our scheduler and agents.
+"""docs/how-to/migrate-from-hami.md on real Kubernetes: pods that HAMi started, limited by HAMi's variables and files,
+live on under our scheduler and agents.
 
 HAMi is played by `device_plugin`, which does to node and pods what HAMi v2.10's plugin does; our own library stands in
 its folder under HAMi's name, and goes by the same variables.
@@ -19,6 +20,7 @@ import pytest
 
 from tests.e2e.bed.bed import Node
 from tests.e2e.bed.gpus import CONTAINER_LIBRARIES, STATE
+from tests.e2e.doctor import complaints, doctor
 from tests.e2e.lifecycle import agents, plugins
 from tests.e2e.lifecycle.crash import crash
 from tests.e2e.lifecycle.device_plugin import HOOK, PHASE, TO_ALLOCATE, Settings
@@ -140,6 +142,7 @@ def hami(tools: Tools, module_work: Path) -> Iterator[Hami]:
 HELD = {0: 30720 + 5120, 1: 5120 + 10240}
 """MiB that HAMi's pods hold of each card."""
 SIZES = {"plain": [30720], "two": [5120, 5120], "second": [10240]}
+UNSIGNED = f"{len(SIZES)} unsigned: "
 
 
 def identities(system: System) -> dict[str, list[tuple[str, int]]]:
@@ -164,10 +167,17 @@ def test_nothing_restarts_and_all_that_is_held_counts(hami: Hami) -> None:
     system, before, files = hami.system, identities(hami.system), hami.files()
     assert {"libvgpu.so", "ld.so.preload"} < set(files), "and a region of each container"
     limited(system)
+    found = complaints(doctor(system), "warn", "fail")
+    assert UNSIGNED in found["pods.signatures"]
+    assert "no pod runs" in found["scheduler.pods"]
     time_of_change = (datetime.now(UTC) + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     system.install(devicePlugin={"mode": "adopt", "adoptBefore": time_of_change, "deviceSplitCount": SLOTS})
     assert identities(system) == before
     limited(system)
+    found = complaints(doctor(system))
+    assert "adopt" in found["agents.trust"]
+    assert UNSIGNED in found["pods.signatures"]
+    assert found.keys() <= {"agents.trust", "pods.signatures", "node.runtime"}, found
     for number, uuid in enumerate(hami.uuids):
         there = {"nvidia.com/use-gpuuuid": uuid}
         system.submit(pod(f"fits{number}", container(memory=CARD_MIB - HELD[number]), annotations=there))
@@ -222,6 +232,7 @@ def test_after_the_last_of_them_signatures_are_required(hami: Hami) -> None:
     assert {"libvgpu.so", "ld.so.preload"} <= hami.files().keys(), "HAMi's folder is the administrator's to remove"
     system.install(devicePlugin={"mode": "required", "adoptBefore": "", "deviceSplitCount": SLOTS})
     assert system.problems("all0", "all1") == []
+    assert complaints(doctor(system)).keys() <= {"node.runtime"}
     system.delete("all0", "all1")
     system.submit(pod("new", container(memory=2048)))
     system.running("new")
