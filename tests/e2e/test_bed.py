@@ -361,6 +361,8 @@ def test_an_interrupted_up_takes_itself_down(tools: Tools, work: Path) -> None:
     """Ctrl-C while it comes up."""
     before = traces("none")
     line = [sys.executable, "-m", "tests.e2e.bed", "up", "--work", str(work), *versions(tools)]
+    # A shell starts what runs in the background with SIGINT ignored, and that is inherited.
+    line = ["env", "--default-signal=INT", *line]
     with subprocess.Popen(line, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         state = work / "state.json"
         while program.poll() is None and not (
