@@ -165,6 +165,13 @@ class CheckpointReader:
         except OSError:
             return self._seen is not None
 
+    def stamp(self) -> tuple[int, int, int] | None:
+        """What tells one version of the file from another; None: there is no file."""
+        try:
+            return _stamp(self.path.stat())
+        except OSError:
+            return None
+
     def read(self) -> Checkpoint:
         """The checkpoint as it is now.
 

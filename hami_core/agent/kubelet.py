@@ -128,6 +128,8 @@ class SlotService(services.DevicePluginServicer):
         self._binder = binder
         self.watching = 0
         """Streams of ListAndWatch that are open: zero means the kubelet does not know our slots."""
+        self.listed_at: float | None = None
+        """When the kubelet was first sent the list (monotonic seconds)."""
 
     async def GetDevicePluginOptions(self, request: api.Empty, context: Any) -> api.DevicePluginOptions:
         """Both optional calls are ours."""
@@ -140,6 +142,8 @@ class SlotService(services.DevicePluginServicer):
             revision = self._offer.revision
             while True:
                 yield api.ListAndWatchResponse(devices=_devices(self._offer.slots))
+                if self.listed_at is None:
+                    self.listed_at = time.monotonic()
                 revision = await self._offer.after(revision)
         finally:
             self.watching -= 1
@@ -215,6 +219,11 @@ class Endpoint:
         return self._service.watching if self._service else 0
 
     @property
+    def listed_at(self) -> float | None:
+        """When the kubelet was sent our list since it was told of us (monotonic seconds); None: it was not yet."""
+        return self._service.listed_at if self._service and self.registered and self.watching else None
+
+    @property
     def serves(self) -> bool:
         """Whether our socket is there; the kubelet removes all of them when it starts."""
         return self._server is not None and self.socket.is_socket()
@@ -277,6 +286,7 @@ class KubeletLink:
         self._problem = ""
         self._path = folder / KUBELET_SOCKET
         self._seen: tuple[int, int] | None = None
+        self._stopped = False
         self._lock = asyncio.Lock()
 
     @property
@@ -287,7 +297,7 @@ class KubeletLink:
     async def check(self, *, force: bool = False) -> bool:
         """Serve and register what is not. Returns whether all is well; failures are logged, to be tried again."""
         async with self._lock:
-            now = self._identity()
+            now = None if self._stopped else self._identity()
             if now is None:
                 self._seen = None
                 return False
@@ -326,5 +336,7 @@ class KubeletLink:
         return status.st_ino, status.st_ctime_ns
 
     async def stop(self) -> None:
-        """Stop all servers."""
-        await asyncio.gather(*(e.stop() for e in self.endpoints))
+        """Stop all servers, for good: a check that comes later registers nothing."""
+        self._stopped = True
+        async with self._lock:
+            await asyncio.gather(*(e.stop() for e in self.endpoints))

@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from hami_core.errors import HamiError
-from hami_core.http.metrics import metrics_route
+from hami_core.http.metrics import metrics_route, no_token
 from hami_core.http.serve import Request, Response, Route
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class AgentMetrics:
         containers: Live containers by record id, and their regions' host folders.
         own: What the agent itself says.
         extra: Further collectors, such as the build's.
-        token: Bearer token a scrape needs; empty: none.
+        token: Says which bearer token a scrape needs; empty: none.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class AgentMetrics:
         own: Callable[[], Iterable[Sample]],
         *,
         extra: Sequence[Collector] = (),
-        token: str = "",
+        token: Callable[[], str] = no_token,
     ) -> None:
         self._vendors = tuple(vendors)
         self._containers = containers

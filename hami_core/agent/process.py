@@ -1,8 +1,9 @@
 """The agent process: wiring and lifecycle.
 
 Listens first, so that probes answer; then devices are discovered, records of containers that live are made good, and
-only then the kubelet is told, since it starts containers as soon as we are registered. On SIGTERM it stops serving
-the kubelet, ends what is being written and goes; running containers do not notice.
+only then the kubelet is told, since it starts containers as soon as we are registered. On SIGTERM it says on the node
+that it goes, waits for pods on their way to it, stops serving the kubelet, ends what is being written and goes; running
+containers do not notice.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import structlog
 from hami_core._version import __version__
 from hami_core.agent.authority import Authority, Mode, Policy
 from hami_core.agent.cdi import SpecFolder
+from hami_core.agent.digest import digest
 from hami_core.agent.health import HealthBook
 from hami_core.agent.identity import CheckpointReader
 from hami_core.agent.keyfiles import KeyFiles
@@ -37,11 +39,14 @@ from hami_core.agent.reconcile import Reconciler
 from hami_core.agent.records import RecordStore
 from hami_core.agent.registration import NodeWriter
 from hami_core.agent.serial import LearntMode
+from hami_core.agent.standing import Standing
 from hami_core.agent.vendor import Vendor
 from hami_core.agent.watch import watch_folder
 from hami_core.errors import ConfigError, HamiError
 from hami_core.http.health import Health
+from hami_core.http.metrics import no_token
 from hami_core.http.serve import Listener, Server
+from hami_core.http.token import TokenFile
 from hami_core.kube.events import EventRecorder
 from hami_core.kube.informer import Backoff, Informer
 from hami_core.kube.lease import LeaseElector
@@ -57,7 +62,7 @@ if TYPE_CHECKING:
 
     from hami_core.agent.vendor import NodeVendor
     from hami_core.kube.port import KubeApi
-    from hami_core.model import ContainerRef, Device
+    from hami_core.model import Advertisement, ContainerRef, Device
     from hami_core.plugins import Loaded
     from hami_core.settings import AgentSettings
 
@@ -86,11 +91,12 @@ class Options:
         signing_keys: Keys they are verified with.
         boot_id: Identity of this boot.
         listen: Address of metrics and health; empty: nowhere.
-        token: Bearer token of the metrics; empty: none.
+        token: Says which bearer token a scrape of the metrics needs; empty: none.
         prestart_wait_s: How long PreStartContainer waits.
         reconcile_s: How often everything is compared without cause.
         health_s: How often devices' health is asked for.
         drain_s: How long calls under way may take at the end.
+        handover_s: How long the agent waits, before it goes, for pods bound here to be given their devices; 0: not.
         lease_namespace: Namespace of the liveness Lease; empty: none is kept.
         serial: Serve a runtime without CDI.
         serial_when_needed: Switch to that where CDI is seen not to work.
@@ -106,11 +112,12 @@ class Options:
     signing_keys: KeyFiles = field(default_factory=lambda: KeyFiles(None))
     boot_id: str = ""
     listen: str = ""
-    token: str = ""
+    token: Callable[[], str] = no_token
     prestart_wait_s: float = 5.0
     reconcile_s: float = 30.0
     health_s: float = 5.0
     drain_s: float = 10.0
+    handover_s: float = 10.0
     lease_namespace: str = "kube-system"
     serial: bool = False
     serial_when_needed: bool = False
@@ -165,6 +172,11 @@ class Agent:
         )
         self.link = KubeletLink(options.plugin_dir, ())
         self.node.want({keys.AGENT_MODE: keys.MODE_SERIAL if serial else keys.MODE_CDI}, {})
+        self._standing = Standing(
+            self.vendors, self.endpoints, self.node, pods, CheckpointReader(options.plugin_dir, resources)
+        )
+        self._advertised: dict[str, Advertisement] = {}
+        self.node.informer.on_change(lambda _old, _new: self._say_digests())
         self._api = api
         self._books = {vendor.name: HealthBook() for vendor in self.vendors}
         self._discovered: dict[str, tuple[Device, ...]] = {}
@@ -206,12 +218,22 @@ class Agent:
                 starting.result()
                 tasks |= {asyncio.ensure_future(work) for work in self._loops()}
                 tasks.add(stopping)
-                done, _ = await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-                for task in done - {stopping}:
-                    task.result()
+                await self._until(stopping, tasks)
+                if self.options.handover_s:
+                    leaving = asyncio.ensure_future(self._standing.hand_over(self.options.handover_s))
+                    tasks.add(leaving)
+                    await self._until(leaving, tasks)
             starting.cancel()
         finally:
             await self._end(server, tasks)
+
+    @staticmethod
+    async def _until(end: asyncio.Task[Any], tasks: set[asyncio.Task[Any]]) -> None:
+        """Wait for one of the tasks; another one that ends before it ends the process with what broke it."""
+        going = {task for task in tasks if not task.done()}
+        done, _ = await asyncio.wait({end, *going}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {end}:
+            task.result()
 
     async def _start(self) -> None:
         await asyncio.gather(*(self._discover_first(vendor) for vendor in self.vendors))
@@ -238,6 +260,7 @@ class Agent:
             yield elector.run()
 
     async def _end(self, server: Server, tasks: set[asyncio.Task[Any]]) -> None:
+        self._standing.hush()
         await self.link.stop()
         for task in tasks:
             task.cancel()
@@ -267,6 +290,7 @@ class Agent:
         self.core.tick()
         if self._registering is None or self._registering.done():
             self._registering = asyncio.ensure_future(self.link.check())
+        self._standing.say()
 
     async def _reconcile_loop(self) -> None:
         differs = 0.0
@@ -337,8 +361,20 @@ class Agent:
                 self.link.endpoints = (*self.link.endpoints, endpoint)
             if endpoint.offer.set(slots):
                 log.info("slots offered", resource=resource, slots=len(slots), healthy=endpoint.offer.healthy)
+        self._advertised[vendor.name] = said
         self.node.want(said.annotations, said.labels)
+        self._say_digests()
         self.core.wake()
+
+    def _say_digests(self) -> None:
+        """Keep, for each vendor, the label that changes with what is registered or cordoned."""
+        mine = self.node.node
+        cordoned = decode_cordon(mine.metadata.annotations.get(keys.DEVICE_CORDON, "") if mine else "")
+        labels = {
+            keys.devices_label(name): digest(said.annotations, [d.id for d in self._discovered[name]], cordoned)
+            for name, said in self._advertised.items()
+        }
+        self.node.want({}, labels)
 
     async def _health_loop(self, vendor: Vendor) -> None:
         """Ask for health; discover anew when it changed, and now and then for cards that came or a driver reloaded."""
@@ -502,11 +538,12 @@ def options_of(settings: AgentSettings) -> Options:
         signing_keys=KeyFiles(settings.signing_keys),
         boot_id=_boot_id(settings.proc_dir),
         listen=settings.metrics_bind_address,
-        token=_token(settings.metrics_token_file),
+        token=TokenFile(token, "metrics_token_file") if (token := settings.metrics_token_file) else no_token,
         prestart_wait_s=settings.prestart_timeout,
         reconcile_s=settings.reconcile_interval,
         health_s=settings.health_interval,
         drain_s=settings.drain_time,
+        handover_s=settings.handover_time,
         lease_namespace=os.environ.get("POD_NAMESPACE", "kube-system"),
         serial=settings.serial == "always",
         serial_when_needed=settings.serial == "auto",
@@ -521,15 +558,3 @@ def _boot_id(proc: Path) -> str:
     except OSError as error:
         log.warning("this boot can't be told from the last, specs are written anew", error=str(error))
         return f"{socket.gethostname()}-{os.getpid()}"
-
-
-def _token(path: Path | None) -> str:
-    if path is None:
-        return ""
-    try:
-        token = path.read_text().strip()
-    except OSError as error:
-        raise ConfigError("metrics_token_file", f"{path} can't be read: {error.strerror}") from error
-    if not token:
-        raise ConfigError("metrics_token_file", f"{path} is empty", "write a token into it")
-    return token

@@ -37,14 +37,18 @@ class NodeWriter:
         self._node = node
         self._annotations: dict[str, str] = {}
         self._labels: dict[str, str] = {}
+        self._revision = 0
         self._returned: tuple[str, Node] | None = None
         self._wake = asyncio.Event()
         self.informer.on_change(lambda _old, _new: self._wake.set())
 
     def want(self, annotations: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """Set what the node is to say."""
+        """Set what the node is to say; what it was to say before stays so."""
+        if annotations.items() <= self._annotations.items() and labels.items() <= self._labels.items():
+            return
         self._annotations.update(annotations)
         self._labels.update(labels)
+        self._revision += 1
         self.is_current = False
         self._wake.set()
 
@@ -69,7 +73,7 @@ class NodeWriter:
                 self._wake.set()
 
     async def _write(self) -> None:
-        node = self.node
+        node, revision = self.node, self._revision
         if node is None:
             return
         seen = node.metadata.resource_version
@@ -83,7 +87,7 @@ class NodeWriter:
             self._returned = seen, await self._api.patch(NODES, self._node, patch)
             self.written += 1
             log.info("node object written", keys=sorted({*annotations, *labels}))
-        self.is_current = True
+        self.is_current = revision == self._revision  # else more was wanted meanwhile, and another write is due
 
 
 def _difference(wanted: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str | None]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 START_LIMIT_S: Final = 30.0
-STOP_LIMIT_S: Final = 10.0
+STOP_LIMIT_S: Final = 20.0
 
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)

@@ -142,6 +142,14 @@ class Stage:
         part.start()
         await part.ready()
 
+    async def replace(self, name: str) -> None:
+        """End a part of ours gracefully (SIGTERM), as an upgrade does, and start it again; returns once it serves."""
+        part = self.parts[name]
+        part.signal(signal.SIGTERM)
+        await asyncio.to_thread(part.wait)
+        part.start()
+        await part.ready()
+
     # --- what runs ---------------------------------------------------------------------------------------------
 
     def _hami(self, *words: str) -> list[str]:

@@ -60,6 +60,7 @@ CHECKS: Final = (
     Check("agents.coverage", ("nodes", "pods"), agents.coverage),
     Check("agents.lease", ("pods", "leases"), agents.lease, "renewed"),
     Check("agents.mode", ("nodes", "pods"), agents.mode),
+    Check("agents.standing", ("nodes", "pods"), agents.standing, "none says that it goes"),
     Check("agents.trust", ("pods",), agents.trust),
     Check("agents.register", ("nodes", "pods"), agents.register),
     Check("agents.left-behind", ("nodes", "pods"), agents.left_behind, "no pod with devices is without an agent"),

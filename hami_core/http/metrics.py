@@ -18,19 +18,27 @@ if TYPE_CHECKING:
     More = Callable[[Callable[[Collector], bytes]], Awaitable[AsyncIterator[bytes]]]
 
 
-def metrics_route(registry: CollectorRegistry, *, token: str = "", more: More | None = None) -> Route:
+def no_token() -> str:
+    """Whoever asks is answered."""
+    return ""
+
+
+def metrics_route(
+    registry: CollectorRegistry, *, token: Callable[[], str] = no_token, more: More | None = None
+) -> Route:
     """The route.
 
     Args:
         registry: What is written at once; it should be small.
-        token: Only requests that carry it as a bearer token are answered; empty: all.
+        token: Asked at each request. Only requests that carry it as a bearer token are answered; empty: all.
         more: Text to send in pieces before the registry's; is given the encoder the client wants.
     """
 
     async def metrics(request: Request) -> Response:
         given = request.headers.get("authorization", "")
-        if token and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
-            return text(401, "metrics need the bearer token of setting metrics_token\n")
+        wanted = token()
+        if wanted and not hmac.compare_digest(given.encode(), f"Bearer {wanted}".encode()):
+            return text(401, "metrics need the bearer token of setting metrics_token_file\n")
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         if more is None:
             return Response(200, encode(registry), content_type)

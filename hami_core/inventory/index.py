@@ -84,7 +84,7 @@ class Inventory:
             return
         node = Node(facts, closed=closed, families=families)
         if old is not None:
-            node.column, node.generation = old.column, old.generation + 1
+            node.column, node.generation, node.barred = old.column, old.generation + 1, old.barred
         for entry in self._ledger.on(facts.name):
             for use in entry.uses:
                 if use.family in families:
@@ -99,6 +99,18 @@ class Inventory:
         if node is not None:
             self._cluster.remove_node(node)
             self._changed.add(name)
+
+    def bar_node(self, name: str, barred: Mapping[str, str]) -> None:
+        """Say of which families a registered node gives no new pod devices. Idempotent; what runs there keeps counting.
+
+        Args:
+            name: The node; unknown names are no error.
+            barred: Common word → why, as it is to stand in refusals; empty: the node gives of all that it has.
+        """
+        node = self._nodes.get(name)
+        if node is not None and node.barred != barred:
+            node.barred = barred
+            self._cluster.bar(node)
 
     def node_names(self) -> list[str]:
         """Names of all registered nodes, sorted."""
@@ -219,6 +231,8 @@ class Inventory:
             return explaining.of_node(name, reasons.NODE_UNREGISTERED)
         if node.closed:
             return explaining.of_node(name, reasons.NODE_USAGE_UNAVAILABLE)
+        if bar := node.bar(request.families):
+            return explaining.of_node(name, bar)
         own = self._ledger.holds.get(request.uid)
         if own is not None:
             self._drop(own)
@@ -318,6 +332,11 @@ class Inventory:
                 self._put(entry)
         return placed
 
+    def bar(self, node: str, words: Sequence[str]) -> str:
+        """Why a node gives no new pod devices of one of these families; empty: it does, or is not known."""
+        known = self._nodes.get(node)
+        return "" if known is None else known.bar(words)
+
     def release(self, uid: str) -> None:
         """Drop a booking whose Bind failed. Idempotent."""
         entry = self._ledger.bookings.get(uid)
@@ -331,6 +350,7 @@ class Inventory:
             held.allocation.node == node
             and known is not None
             and not known.closed
+            and not known.bar(request.families)
             and held.generation == known.generation
             and held.request == request
             and self._fits(held)
@@ -370,6 +390,8 @@ class Inventory:
             return Rejection(name, word=reasons.NODE_UNREGISTERED)
         if node.closed:
             return Rejection(name, word=reasons.NODE_USAGE_UNAVAILABLE)
+        if bar := node.bar(request.families):
+            return Rejection(name, word=bar)
         return place(name, node.cards(request.families), Plan(request, self.rules, self.defaults), self.quota)
 
     def _put(self, entry: Entry) -> None:

@@ -12,7 +12,7 @@ from hami_core.model import DeviceUsage
 from hami_core.placement.card import Card
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hami_core.model import Device, MigPlacement, NodeFacts
     from hami_core.placement.peak import Use
@@ -134,6 +134,7 @@ class Node:
         facts: What vendors see of the node object.
         column: Its column in the cluster's tables; -1 while it has no devices.
         closed: Takes no new pods (a vendor could not read its devices).
+        barred: Common word → why the node gives no new pod devices of that family (its agent is away).
         families: Devices by common word.
         generation: Grows whenever the devices change.
     """
@@ -141,6 +142,7 @@ class Node:
     facts: NodeFacts
     column: int = -1
     closed: bool = False
+    barred: Mapping[str, str] = field(default_factory=dict)
     families: dict[str, FamilyDevices] = field(default_factory=dict)
     generation: int = 0
 
@@ -149,6 +151,10 @@ class Node:
         kinds = self.families.values()
         slots, cores, memory = ((sum(f.used[i] for f in kinds), sum(f.totals[i] for f in kinds)) for i in range(3))
         return slots, cores, memory
+
+    def bar(self, words: Iterable[str]) -> str:
+        """Why the node gives no new pod devices of one of these families; empty: it does."""
+        return next((self.barred[word] for word in words if word in self.barred), "") if self.barred else ""
 
     def cards(self, words: Sequence[str]) -> dict[str, list[Card]]:
         """Fresh cards of the families named."""

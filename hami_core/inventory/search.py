@@ -50,17 +50,30 @@ class Search:
         self._cluster.settle()
         asked = self._names.find(names)
         query = Query(plan, self._cluster, self._nodes, quota)
-        best, fitting, refused = query.answer(asked.mask, limit)
+        mask, barred = self._bar(asked.mask, plan)
+        best, fitting, refused = query.answer(mask, limit)
         node_level = {reasons.NODE_UNREGISTERED: asked.unknown, reasons.NODE_USAGE_UNAVAILABLE: asked.closed}
 
         def render() -> dict[str, list[str]]:
             groups = {word: list(group) for word, group in node_level.items() if group}
             for word, group in query.reasons(refused).items():
                 groups.setdefault(word, []).extend(group)
+            for name in barred:
+                node = self._nodes.get(name)
+                why = node.bar(plan.request.families) if node else ""
+                groups.setdefault(why or reasons.NODE_UNFIT_POD, []).append(name)
             return groups
 
-        count = len(refused) + len(asked.unknown) + len(asked.closed)
+        count = len(refused) + len(asked.unknown) + len(asked.closed) + len(barred)
         return FilterOutcome(best, Refusals(count, render), fitting)
+
+    def _bar(self, mask: np.ndarray, plan: Plan) -> tuple[np.ndarray, list[str]]:
+        """The nodes asked about without those that give no devices of a family the pod asks for, and those."""
+        barred = self._cluster.barred(plan.request.families)
+        if barred is None:
+            return mask, []
+        names: list[str] = self._cluster.names[: self._cluster.size][mask & barred].tolist()
+        return mask & ~barred, names
 
 
 class Query:

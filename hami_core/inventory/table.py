@@ -15,7 +15,7 @@ from hami_core.model import INT32_MAX
 from hami_core.placement.score import node_score
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hami_core.inventory.nodes import FamilyDevices, Node
     from hami_core.model import DeviceKind, VendorRules
@@ -55,6 +55,7 @@ class Table:
         kinds: Distinct kinds of devices; column ``kind`` holds 1 + the place in it, 0 where there is no card.
         count: Cards per node.
         odd: Nodes with devices the vendor's `account` decides on: they are walked.
+        barred: Nodes that give no new pod devices of this family.
         numas: NUMA nodes seen.
         places: Device id → its (column, position) on each node that has it.
     """
@@ -69,6 +70,7 @@ class Table:
         self._kind_number: dict[DeviceKind, int] = {}
         self.count = np.zeros(capacity, np.int32)
         self.odd = np.zeros(capacity, np.bool_)
+        self.barred = np.zeros(capacity, np.bool_)
         self.free_memory = self.used_memory = self.total_memory = np.zeros((0, capacity), np.int32)
         self.free_cores = self.used_cores = self.total_cores = self.free_memory
         self.used = self.slots = self.numa = self.free_memory
@@ -84,7 +86,7 @@ class Table:
             new = np.full((width, capacity), fill, old.dtype)
             new[: old.shape[0], : old.shape[1]] = old
             setattr(self, name, new)
-        for name in ("count", "odd"):
+        for name in ("count", "odd", "barred"):
             old = getattr(self, name)
             grown = np.zeros(capacity, old.dtype)
             grown[: len(old)] = old
@@ -102,6 +104,7 @@ class Table:
         self.static[:, column] = ABSENT
         self.count[column] = 0
         self.odd[column] = False
+        self.barred[column] = False
         for at, device_id in enumerate(self._ids.pop(column, ())):
             self.places[device_id].remove((column, at))
             if not self.places[device_id]:
@@ -214,7 +217,23 @@ class Cluster:
         for word, family in node.families.items():
             if word in self._rules:
                 self._table(word).fill(node.column, family)
+        self.bar(node)
         self._stale[node.facts.name] = node
+
+    def bar(self, node: Node) -> None:
+        """Write of which families a node gives no devices."""
+        for word, table in self.tables.items():
+            table.barred[node.column] = word in node.barred and word in node.families
+
+    def barred(self, words: Sequence[str]) -> np.ndarray | None:
+        """Per column, whether the node gives no devices of one of these families; None: all give them."""
+        found: np.ndarray | None = None
+        for word in words:
+            table = self.tables.get(word)
+            if table is not None and table.barred.any():
+                here = table.barred[: self.size]
+                found = here if found is None else found | here
+        return found
 
     def remove_node(self, node: Node) -> None:
         """Empty a node's column."""

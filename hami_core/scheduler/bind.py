@@ -167,6 +167,7 @@ class Bind:
         try:
             async with self._turn(node, pod, allocation) as serial, self._locks.taken(node, pod, wanted):
                 permit = await self._gate.permit()  # waiting for a turn or a lock may have taken long
+                self._check_open(node, allocation)
                 annotations = self._annotations(pod, allocation, permit.epoch, serial=serial)
                 check_annotations(pod.metadata.annotations, annotations)
                 await self._write(pod, node, annotations, permit)
@@ -182,6 +183,11 @@ class Bind:
             why = self._cluster.inventory.explain_text(wanted, node)
             raise BindRefusedError(f"node {node} no longer fits: {booked.short}" + (f" ({why})" if why else ""))
         return booked
+
+    def _check_open(self, node: str, allocation: Allocation) -> None:
+        """Whether the node still gives devices: its agent may have said meanwhile that it goes."""
+        if bar := self._cluster.inventory.bar(node, allocation.families):
+            raise BindRefusedError(f"node {node} takes no more pods: {bar}")
 
     @asynccontextmanager
     async def _turn(self, node: str, pod: Pod, allocation: Allocation) -> AsyncIterator[bool]:

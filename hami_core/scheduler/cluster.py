@@ -17,6 +17,7 @@ from hami_core.kube.objects import Container, Node, Pod, PodSpec, ResourceQuota
 from hami_core.kube.port import NODES, PODS, RESOURCE_QUOTAS
 from hami_core.scheduler import pods
 from hami_core.scheduler.keyring import Keyring
+from hami_core.scheduler.marks import AgentMarks
 from hami_core.scheduler.verification import Verification
 from hami_core.wire import keys
 from hami_core.wire.signature import epoch_of, signer_of, statement_of, verify
@@ -80,6 +81,7 @@ class Cluster:
         """Called for each live pod whose allocation has a signature that is not ours, with what is wrong."""
         self.drift = 0
         self.closed_nodes: dict[str, frozenset[str]] = {}
+        self._marks = AgentMarks(loaded)
         self._clock = clock
         self._devices: dict[str, dict[str, tuple[Device, ...]]] = {}
         self._facts: dict[str, NodeFacts] = {}
@@ -124,11 +126,14 @@ class Cluster:
     async def watch_holds(self, every_s: float = HOLDS_CHECK_S) -> None:
         """End holds whose time has come though nobody asks for a place any more, until cancelled.
 
-        A kube-scheduler that wakes up late asks for pods that are long gone.
+        A kube-scheduler that wakes up late asks for pods that are long gone. And an agent that is away for long is not
+        just being replaced: refusals then say so.
         """
         while True:
             await asyncio.sleep(every_s)
             self.inventory.expire_holds(self.now())
+            for name in self._marks.late(self.now()):
+                self.inventory.bar_node(name, self._marks.reasons(name, self.now()))
 
     def unbook(self, uid: str) -> None:
         """Drop the booking of a Bind that failed; a pod that is bound all the same keeps what it carries."""
@@ -176,6 +181,7 @@ class Cluster:
         elif self.closed_nodes.pop(facts.name, None):
             log.info("a node's devices can be read again", node=facts.name)
         self._set_node(facts, devices, failed)
+        self.inventory.bar_node(facts.name, self._marks.see(facts.name, facts.labels, self.now()))
 
     def _set_node(self, facts: NodeFacts, devices: dict[str, tuple[Device, ...]], failed: frozenset[str]) -> None:
         """A family that can't be read keeps its devices, closed to new pods; other families of the node stay open."""
@@ -193,6 +199,7 @@ class Cluster:
         self._facts.pop(name, None)
         self._devices.pop(name, None)
         self.closed_nodes.pop(name, None)
+        self._marks.forget(name)
         self.inventory.remove_node(name)
 
     # --- pods

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hami_core.errors import ConfigError
+from hami_core.http.metrics import no_token
 from hami_core.http.serve import BODY_LIMIT
 from hami_core.http.tls import TlsFiles
+from hami_core.http.token import TokenFile
 from hami_core.kube.lease import LeaseElector, LeaseFollower
 from hami_core.placement.policy import PolicyDefaults
 from hami_core.scheduler.credentials.ring import Times
@@ -46,7 +48,7 @@ class Options:
         webhook: Listen address of the webhook; empty: the extender's.
         webhook_tls: Its TLS files, or None.
         metrics: Listen address of the metrics; empty: none.
-        metrics_token: Bearer token a scrape needs; empty: none.
+        metrics_token: Says which bearer token a scrape needs; empty: none.
         body_limit: Bytes a request may have.
         node_labels: Only nodes with these labels are registered.
         signing_key: Signs allocations; None: they are unsigned.
@@ -77,7 +79,7 @@ class Options:
     webhook: str = ""
     webhook_tls: TlsFiles | None = None
     metrics: str = ":9395"
-    metrics_token: str = ""
+    metrics_token: Callable[[], str] = no_token
     body_limit: int = BODY_LIMIT
     node_labels: dict[str, str] = field(default_factory=dict)
     signing_key: PrivateKey | None = None
@@ -121,7 +123,7 @@ def from_settings(settings: SchedulerSettings) -> Options:
         webhook=settings.webhook_bind,
         webhook_tls=files,
         metrics=settings.metrics_bind_address,
-        metrics_token=_read(settings.metrics_token_file, "metrics_token_file").decode().strip(),
+        metrics_token=TokenFile(token, "metrics_token_file") if (token := settings.metrics_token_file) else no_token,
         node_labels=settings.node_label_selector,
         signing_key=_signing_key(settings.signing_key),
         hold_s=settings.hold_time,

@@ -180,6 +180,14 @@ class AgentSettings(Settings):
         json_schema_extra=notes(group=_TIMES),
     )
 
+    handover_time: Seconds = Field(
+        10.0,
+        le=300,
+        description="How long after SIGTERM pods bound to the node may take to be given their devices; no new ones are "
+        "bound meanwhile. 0: the agent goes at once and tells nobody.",
+        json_schema_extra=notes(group=_TIMES),
+    )
+
     metrics_bind_address: Address = Field(
         ":9394",
         description="Where /metrics and health are served; empty: nowhere.",

@@ -41,6 +41,7 @@ class NodeSpec:
         crash_seconds: First back-off of a crash loop.
         settle_seconds: Time that plugins have to register again after the kubelet's restart, before it takes up its
             pods; those whose plugin is later fail, as on a real node. It goes on at once when all are back.
+        status_seconds: Until the node object says that a plugin came or went; up to ten on a real node.
         reduced: No mount namespaces, even where they are possible.
         cdi: Off: the runtime drops CDI names without a word, as containerd 1.7 does with ``enable_cdi`` off.
     """
@@ -52,6 +53,7 @@ class NodeSpec:
     resync_seconds: float = 12.0
     crash_seconds: float = 10.0
     settle_seconds: float = 3.0
+    status_seconds: float = 0.0
     reduced: bool = False
     cdi: bool = True
 
@@ -271,7 +273,7 @@ class Cluster:
         found = ["--name", spec.name, "--server", self.url, "--root", str(self.node(spec.name).root)]
         found += [a for k, v in env.items() for a in ("--image-env", f"{k}={v}")]
         found += [a for path in spec.shared for a in ("--shared", str(Path(path).resolve()))]
-        for name in ("resync_seconds", "crash_seconds", "settle_seconds", "seed"):
+        for name in ("resync_seconds", "crash_seconds", "settle_seconds", "status_seconds", "seed"):
             if (value := getattr(spec, name)) is not None:
                 found += [f"--{name.replace('_', '-')}", str(value)]
         return [*found, *(["--reduced"] if spec.reduced else []), *([] if spec.cdi else ["--no-cdi"])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 # --- pod: written by the scheduler ---------------------------------------------------------------------------------
@@ -42,6 +43,34 @@ MODE_CDI: Final = "cdi"
 MODE_SERIAL: Final = "serial"
 DEVICE_CORDON: Final = "hami.io/device-cordon"
 """Comma list of device ids that get no new containers."""
+AGENT_READY: Final = "ready"
+"""Value of `agent_label`: every resource of the vendor is registered with the kubelet."""
+AGENT_STOPPING: Final = "stopping"
+"""… its agent ends, and gives no more devices than those it has been asked for."""
+AGENT_UNREGISTERED: Final = "unregistered"
+"""… its agent runs, and the kubelet does not know it yet, or not any more."""
+
+AGENT_LABEL_PREFIX: Final = "hami.io/agent-"
+_TAG_UNFIT: Final = re.compile(r"[^a-z0-9-]+")
+_TAG_LIMIT: Final = 48
+
+
+def agent_label(vendor: str) -> str:
+    """Ours: label of a node that says how a vendor's agent stands with the kubelet; one of the ``AGENT_`` words."""
+    return f"{AGENT_LABEL_PREFIX}{_tag(vendor)}"
+
+
+def devices_label(vendor: str) -> str:
+    """Ours: label of a node with a digest of what a vendor's agent registers there.
+
+    kube-scheduler before 1.31 looks at a refused pod again when a label of a node changes, not when an annotation does.
+    """
+    return f"hami.io/devices-{_tag(vendor)}"
+
+
+def _tag(vendor: str) -> str:
+    return _TAG_UNFIT.sub("-", vendor.lower())[:_TAG_LIMIT].strip("-") or "vendor"
+
 
 # --- NVIDIA, whose keys HAMi keeps without a vendor part -------------------------------------------------------------
 

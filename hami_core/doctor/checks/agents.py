@@ -112,6 +112,25 @@ def mode(context: Context) -> Iterator[Finding]:
             yield ok(_name(node), keys.AGENT_MODE, value)
 
 
+def standing(context: Context) -> Iterator[Finding]:
+    """Does each agent say that it serves? Where one does not, the node gets no pods."""
+    for node in context.device_nodes:
+        for key, word in sorted(node.metadata.labels.items()):
+            if not key.startswith(keys.AGENT_LABEL_PREFIX):
+                continue
+            if word not in {keys.AGENT_STOPPING, keys.AGENT_UNREGISTERED}:
+                yield ok(_name(node), key, word)
+            elif context.agents_on(node.metadata.name):
+                fix = (
+                    "if it stays so, look at the agent's log and its /readyz: it does not reach the kubelet or the API"
+                )
+                yield warn(_name(node), key, f"{word}: the node gets no pods until the agent is registered", fix)
+            else:
+                label = f"kubectl label node {node.metadata.name} {key}-"
+                fix = f"run an agent there; where another device plugin serves it: {label}"
+                yield fail(_name(node), key, f"{word}, and no agent has come back: the node gets no pods", fix)
+
+
 def trust(context: Context) -> Iterator[Finding]:
     """Do agents insist on signed allocations, and enforce limits?"""
     seen: set[tuple[str, str, str]] = set()

@@ -216,7 +216,7 @@ class Kubelet:
         }
 
     async def _node_loop(self) -> None:
-        """Writes the node's status when it changes."""
+        """Writes the node's status when it changes, or later: the real one looks every ten seconds."""
         while True:
             try:
                 path = f"/api/v1/nodes/{self._name}/status"
@@ -228,6 +228,7 @@ class Kubelet:
                 await asyncio.sleep(0.5)
                 continue
             await self._changed.wait()
+            await asyncio.sleep(self._given.status_seconds)
             self._changed.clear()
 
     async def _lease_loop(self) -> None:
@@ -298,6 +299,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--resync-seconds", type=float, default=12.0, help="until a refused start is tried again")
     parser.add_argument("--crash-seconds", type=float, default=10.0, help="first back-off of a crash loop")
     parser.add_argument("--settle-seconds", type=float, default=3.0, help="time plugins have after a restart")
+    parser.add_argument("--status-seconds", type=float, default=0.0, help="until a change of devices is published")
     parser.add_argument("--reduced", action="store_true", help="no mount namespaces, even where they are possible")
     parser.add_argument("--no-cdi", action="store_true", help="drop CDI names, as runtimes with CDI switched off do")
     given = parser.parse_args(argv)

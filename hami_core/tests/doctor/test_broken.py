@@ -251,6 +251,21 @@ BROKEN = [
         lambda c: c["Node/n1"]["metadata"]["annotations"].update({keys.AGENT_MODE: "serial"}),
     ),
     ("agents.mode", "warn", "not set", lambda c: c["Node/n1"]["metadata"]["annotations"].pop(keys.AGENT_MODE)),
+    (
+        "agents.standing",
+        "warn",
+        "unregistered: the node gets no pods until",
+        lambda c: c["Node/n1"]["metadata"]["labels"].update({"hami.io/agent-nvidia": "unregistered"}),
+    ),
+    (
+        "agents.standing",
+        "fail",
+        "no agent has come back",
+        lambda c: (
+            c["Node/n1"]["metadata"]["labels"].update({"hami.io/agent-nvidia": "stopping"}),
+            c.pop("Pod/agent-n1"),
+        ),
+    ),
     ("agents.trust", "warn", "adopt", lambda c: every_agent(c, "mode", "adopt")),
     ("agents.trust", "warn", "trust:hami-scheduler", lambda c: every_agent(c, "mode", "trust:hami-scheduler")),
     ("agents.trust", "warn", "limits do not bind", lambda c: every_agent(c, "enforcement", "observe")),

@@ -153,7 +153,7 @@ async def test_health_names_what_is_missing():
 async def test_metrics_need_their_token():
     registry = CollectorRegistry()
     Counter("hami_test", "t", registry=registry).inc()
-    async with serving(Listener("127.0.0.1:0", [metrics_route(registry, token="s")])) as (server, session):
+    async with serving(Listener("127.0.0.1:0", [metrics_route(registry, token=lambda: "s")])) as (server, session):
         url = f"http://{server.addresses[0]}/metrics"
         async with session.get(url) as response:
             assert response.status == 401

@@ -225,6 +225,11 @@ class Load:
         events = self.system.bed.call("GET", f"/api/v1/namespaces/default/events?fieldSelector={selector}")["items"]
         return f"{REJECTED}, told by an event" if any(e["source"]["component"] == "kubelet" for e in events) else ""
 
+    @property
+    def made(self) -> int:
+        """How many pods were asked for so far."""
+        return self._count
+
     def on(self, node: str) -> int:
         """How many of its pods run on a node now."""
         now = self.system.pods(SELECTOR).values()

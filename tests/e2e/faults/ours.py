@@ -35,6 +35,11 @@ def pod_of(system: System, component: str, node: str = "") -> dict[str, Any]:
     return dict(system.bed.wait(f"a pod of {component} on {node or 'any node'}", look, 60))
 
 
+def uids(system: System, component: str) -> set[str]:
+    """UIDs of our pods of one kind."""
+    return {now["metadata"]["uid"] for now in system.ours(component)}
+
+
 def pids(now: dict[str, Any], container: str) -> list[int]:
     """Pids, as the host counts, of a container of this pod, oldest first."""
     statuses = now["status"].get("containerStatuses", [])

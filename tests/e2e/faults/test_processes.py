@@ -14,7 +14,7 @@ from tests.e2e.faults import ours
 from tests.e2e.faults.strikes import TOGETHER, strike
 from tests.e2e.faults.truth import emptied, settled
 from tests.e2e.pods import pod
-from tests.e2e.system import PODS
+from tests.e2e.system import NAMESPACE, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,3 +73,26 @@ def test_webhook_killed_while_pods_are_admitted(strained: System, loaded: Callab
     settled(strained, load)
     emptied(strained, load)
     print(f"killed {what}: {len(admitted)} admitted, {len(refused)} refused, away {away:.1f} s")
+
+
+def test_agents_replaced_under_load(strained: System, loaded: Callable[..., Load]) -> None:
+    """`kubectl rollout restart`: each agent goes when the pods on their way to it have arrived; none is rejected."""
+    load = loaded(live=12, pause=(0.05, 0.2))
+    load.explain = []  # nothing explains a pod that fails
+    took = []
+    for _ in range(2):
+        before, made, began = ours.uids(strained, ours.AGENT), load.made, time.monotonic()
+        selector = ("-n", NAMESPACE, "-l", f"app.kubernetes.io/component={ours.AGENT}")
+        strained.bed.kubectl("rollout", "restart", "daemonset", *selector)
+        strained.bed.kubectl("rollout", "status", "daemonset", *selector, "--timeout=180s", timeout=200)
+        strained.bed.wait("other agents", lambda b=before: not b & ours.uids(strained, ours.AGENT), 30)
+        took.append(time.monotonic() - began)
+        assert load.made > made, "pods were made meanwhile"
+    settled(strained, load)
+    assert not load.again, f"pods had to be made anew: {load.summary()}"
+    words = {
+        node: strained.bed.call("GET", f"/api/v1/nodes/{node}")["metadata"]["labels"] for node in strained.gpu_nodes
+    }
+    assert {labels.get("hami.io/agent-nvidia") for labels in words.values()} == {"ready"}, words
+    emptied(strained, load)
+    print(f"replaced twice in {', '.join(f'{t:.0f} s' for t in took)}; {load.summary()}")

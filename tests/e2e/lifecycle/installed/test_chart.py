@@ -41,6 +41,7 @@ KEPT = {
 }
 """What `helm uninstall` leaves; docs/how-to/install.md says how to remove it and why it stays."""
 NODE_ANNOTATIONS = {"hami.io/node-nvidia-register", "hami.io/agent-mode"}
+NODE_LABELS = {"hami.io/agent-nvidia", "hami.io/devices-nvidia"}
 
 
 @pytest.fixture
@@ -180,6 +181,7 @@ def test_what_is_kept_can_be_removed(tidy: System) -> None:
     leases = system.bed.kubectl("get", "lease", "-n", NAMESPACE, "-o", "name").split()
     system.bed.kubectl("delete", "-n", NAMESPACE, *leases)
     system.bed.kubectl("annotate", "node", "--all", *(f"{key}-" for key in sorted(NODE_ANNOTATIONS)))
+    system.bed.kubectl("label", "node", "--all", *(f"{key}-" for key in sorted(NODE_LABELS)))
     own = {
         f"namespaces /{NAMESPACE}",
         f"configmaps {NAMESPACE}/kube-root-ca.crt",
