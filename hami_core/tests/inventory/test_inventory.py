@@ -159,6 +159,37 @@ def test_a_node_that_cannot_be_read_is_closed_and_keeps_its_pods():
     assert made.filter(pod("b", 100), ["n1"]).hold_node == "n1"
 
 
+def test_a_node_gives_nothing_of_a_family_whose_agent_is_away():
+    made = inventory("n1", "n2")
+    both = {"NVIDIA": devices("n1", 1), "OTHER": devices("o", 1, family="OTHER", type="OTHER-1")}
+    made.set_node(NodeFacts("n1"), both)
+    made.book(pod("a", 10000), "n1")
+    assert isinstance(made.hold(pod("b", 100), "n1", until=15.0), Allocation)
+    made.bar_node("n1", {"NVIDIA": "its agent is away"})
+    outcome = made.filter(pod("c", 100), ["n1", "n2", "n3"])
+    assert outcome.hold_node == "n2"
+    assert dict(outcome.refused) == {"n1": "its agent is away", "n3": "node unregistered"}
+    assert len(outcome.refused) == 2
+    for uid in ("b", "c"):
+        assert made.book(pod(uid, 100), "n1") == Rejection("n1", word="its agent is away"), "a hold is no right"
+    assert made.bar("n1", ["NVIDIA"]) == "its agent is away"
+    assert "its agent is away" in made.explain_text(pod("c", 100), "n1")
+    other = PodRequest("d", "team", "d", (ContainerRequest("c0", APP, (Request("OTHER", 1, 100),)),))
+    assert made.filter(other, ["n1"]).hold_node == "n1", "other vendors' agents are there"
+    assert used(made) == [10000, 0], "what runs there counts on"
+    assert made.drift() == 0
+
+    made.set_node(NodeFacts("n1"), {**both, "NVIDIA": devices("n1", 3)})
+    assert made.filter(pod("c", 100), ["n1"]).refused["n1"] == "its agent is away", "with other devices too"
+    made.bar_node("n1", {})
+    made.bar_node("nobody", {"NVIDIA": "?"})
+    assert made.filter(pod("c", 100), ["n1"]).hold_node == "n1"
+    made.bar_node("n1", {"NVIDIA": "its agent is away"})
+    made.remove_node("n1")
+    made.set_node(NodeFacts("n4"), {"NVIDIA": devices("n4", 1)})
+    assert made.filter(pod("c", 100), ["n4"]).hold_node == "n4", "its place in the tables is clean"
+
+
 def test_a_node_without_devices_is_not_registered():
     made = inventory("n1")
     made.set_node(NodeFacts("n1"), {"NVIDIA": None})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import time
@@ -156,3 +157,31 @@ def test_an_agent_that_finds_its_disk_full_at_its_start(strained: System, loaded
         give_room(strained, node)
         settled(strained, load)
         emptied(strained, load)
+
+
+def test_a_card_is_uncordoned(strained: System) -> None:
+    """Pods that waited for it start at once, though kube-scheduler before 1.31 hears nothing of annotations.
+
+    Left alone it would look again at a pod it found no place for after five minutes.
+    """
+    bed = strained.bed
+    cards = {
+        node: ",".join(card["id"] for card in json.loads(annotations["hami.io/node-nvidia-register"]))
+        for node in strained.gpu_nodes
+        if (annotations := bed.call("GET", f"/api/v1/nodes/{node}")["metadata"]["annotations"])
+    }
+    try:
+        for node, ids in cards.items():
+            bed.kubectl("annotate", "node", node, f"hami.io/device-cordon={ids}", "--overwrite")
+        strained.submit(pod("patient", container(memory=1000)))
+        bed.wait("it is told why", lambda: "CardCordoned" in bed.kubectl("describe", "pod", "patient"), 60)
+        # The longer it has waited, the surer it waits for an event and not for its back-off (3 s at most).
+        time.sleep(5)
+        assert strained.pod("patient")["status"]["phase"] == "Pending"
+    finally:
+        began = time.monotonic()
+        for node in cards:
+            bed.kubectl("annotate", "node", node, "hami.io/device-cordon-")
+    strained.running("patient", timeout=60)
+    print(f"running {time.monotonic() - began:.1f} s after its card was uncordoned")
+    strained.delete("patient")
