@@ -8,12 +8,15 @@ Bodies are decoded by msgspec into `hami_core.kube.objects`.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import random
 import socket
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib import request
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -234,7 +237,6 @@ class OfficialKubeApi:
                 data=body,
                 headers=headers,
                 timeout=limits,
-                proxy=self._configuration.proxy or None,
                 server_hostname=self._configuration.tls_server_name or None,
             )
         try:
@@ -293,7 +295,10 @@ async def connect(
         raise ConfigError(where, f"no usable Kubernetes configuration: {error}", fix) from error
     connector = aiohttp.TCPConnector(limit=connections, ssl=tls, socket_factory=_socket)
     session = aiohttp.ClientSession(
-        connector=connector, headers={"User-Agent": user_agent}, trust_env=True, read_bufsize=2**20
+        connector=connector,
+        headers={"User-Agent": user_agent},
+        proxy=configuration.proxy or _proxy_of_environment(str(configuration.host)),
+        read_bufsize=2**20,
     )
     throttle = Throttle(qps, burst) if qps else None
     return OfficialKubeApi(configuration, session, refresher, timeout_s=timeout_s, throttle=throttle)
@@ -307,6 +312,27 @@ def _configuration_source(kubeconfig: Path | str | None) -> Path | None:
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return None
     return Path.home() / ".kube" / "config"
+
+
+def _proxy_of_environment(url: str) -> str | None:
+    """The proxy that ``HTTPS_PROXY`` and its like name for a URL, unless ``NO_PROXY`` spares it.
+
+    Looked up once: aiohttp's own way (``trust_env``) asks in a thread before every request, and for netrc too. As in
+    Go's clients ``NO_PROXY`` may name networks (``10.96.0.0/12``), which Python's standard library does not know.
+    """
+    parts = urlsplit(url)
+    proxies = request.getproxies()
+    if request.proxy_bypass(parts.netloc) or _in_networks(parts.hostname or "", proxies.get("no", "")):
+        return None
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+def _in_networks(host: str, entries: str) -> bool:
+    for entry in entries.split(","):
+        with suppress(ValueError):  # names
+            if ipaddress.ip_address(host) in ipaddress.ip_network(entry.strip(), strict=False):
+                return True
+    return False
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:

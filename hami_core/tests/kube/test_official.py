@@ -137,3 +137,27 @@ async def test_no_configuration_names_the_file_and_the_fix(tmp_path: Path):
     with pytest.raises(ConfigError, match="set KUBECONFIG") as caught:
         await connect(tmp_path / "missing")
     assert "missing" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spared", "proxied"),
+    [("", True), ("10.0.0.0/8, localhost", True), ("192.0.2.0/24", False), ("192.0.2.7", False), ("*", False)],
+)
+async def test_a_proxy_of_the_environment_is_used_and_spared(tmp_path, server, monkeypatch, spared, proxied):
+    """The address is one that answers nobody: only the proxy, played by the server, can."""
+    for name in ("NO_PROXY", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", server.url)
+    monkeypatch.setenv("no_proxy", spared)
+    file = server.kubeconfig(tmp_path)
+    file.write_text(file.read_text().replace(server.url, "http://192.0.2.7"))
+    api = await connect(file, timeout_s=30 if proxied else 0.5)
+    await server.put("pods", pod("a"))
+    try:
+        if proxied:
+            assert (await api.get(PODS, "a", "default")).uid == "uid-a"
+        else:
+            with pytest.raises(ApiError):
+                await api.get(PODS, "a", "default")
+    finally:
+        await api.close()
