@@ -16,6 +16,7 @@ from hami_core import clock as wall
 from hami_core.kube.objects import Event, EventSource, KubeObject, ObjectMeta, ObjectReference
 from hami_core.kube.patch import merge_patch
 from hami_core.kube.port import EVENTS, ApiError, KubeApi
+from hami_core.kube.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,12 @@ BURST: Final = 25
 REFILL_S: Final = 30.0
 AGGREGATE_S: Final = 600.0
 """The same words within this time count up one event."""
+PER_S: Final = 50.0
+"""Events written a second, after ``AT_ONCE`` without a pause: when a thousand pods are bound at once, the API server
+has better things to do than to note twice for each that all went well."""
+AT_ONCE: Final = 100
+PLENTY: Final = 100
+"""While so many wait, ``Normal`` ones are dropped, so that warnings come through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,7 @@ class EventRecorder:
         self._instance = instance
         self._clock = clock
         self._bound = bound
+        self._pace = Throttle(PER_S, AT_ONCE)
         self._waiting: asyncio.Queue[_Note] = asyncio.Queue(bound)
         self._sent: OrderedDict[tuple[str, ...], _Sent] = OrderedDict()
         self._buckets: OrderedDict[tuple[str, str, str], _Bucket] = OrderedDict()
@@ -105,7 +113,8 @@ class EventRecorder:
         if len(message) > MESSAGE_LIMIT:
             message = message[: MESSAGE_LIMIT - 1] + "…"
         note = _Note(target, type, reason, message)
-        if not self._admit(target):
+        crowded = type == "Normal" and self._waiting.qsize() >= PLENTY
+        if crowded or not self._admit(target):
             self.dropped += 1
             return
         try:
@@ -118,6 +127,7 @@ class EventRecorder:
         while True:
             note = await self._waiting.get()
             try:
+                await self._pace.wait()
                 await self._write(note)
             finally:
                 self._waiting.task_done()

@@ -26,6 +26,7 @@ from hami_core.errors import ConfigError
 from hami_core.kube.decode import decode, decoder, page, watch_event
 from hami_core.kube.objects import Binding, Status
 from hami_core.kube.port import PODS, ApiError, Page, Resource, WatchEvent
+from hami_core.kube.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -41,23 +42,6 @@ REQUEST_TIMEOUT_S: Final = 10.0
 MAX_WATCH_LINE: Final = 16 * 2**20
 """Longest event of a watch (an object in etcd has at most 1.5 MiB)."""
 _encode: Final = msgspec.json.Encoder().encode
-
-
-class Throttle:
-    """A token bucket: ``burst`` requests at once, then ``qps`` a second, in the order they came."""
-
-    def __init__(self, qps: float, burst: int) -> None:
-        self._interval = 1.0 / qps
-        self._slack = self._interval * max(burst - 1, 0)
-        self._next = float("-inf")
-
-    async def wait(self) -> None:
-        """Wait for one's turn."""
-        now = asyncio.get_running_loop().time()
-        self._next = max(self._next, now - self._slack) + self._interval
-        delay = self._next - self._interval - now
-        if delay > 0:
-            await asyncio.sleep(delay)
 
 
 class OfficialKubeApi:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 
-from hami_core.kube.events import BURST, MESSAGE_LIMIT, EventRecorder
+from hami_core.kube.events import AT_ONCE, BURST, MESSAGE_LIMIT, PLENTY, EventRecorder
 from hami_core.kube.objects import ObjectReference
 from hami_core.tests.kube.apiserver import Fault
 
@@ -18,7 +18,7 @@ async def running(api, **more):
     task = asyncio.create_task(recorder.run())
     try:
         yield recorder
-        await recorder.flush()
+        await recorder.flush(60)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -56,6 +56,26 @@ async def test_a_full_queue_drops(api):
     for n in range(5):
         recorder.record(ObjectReference(kind="Pod", name=str(n), namespace="d"), "Normal", "R", "m")
     assert recorder.dropped == 3
+
+
+async def test_in_a_rush_good_news_makes_room_for_warnings(api, server):
+    async with running(api) as recorder:
+        for n in range(2 * PLENTY):
+            recorder.record(ObjectReference(kind="Pod", name=f"p{n}", namespace="d"), "Normal", "BindingSucceed", "m")
+        recorder.record(TARGET, "Warning", "FilteringFailed", "no available node")
+    assert recorder.dropped == PLENTY
+    assert [e["reason"] for e in server.objects["events"].values()].count("BindingSucceed") == PLENTY
+    assert "FilteringFailed" in {e["reason"] for e in server.objects["events"].values()}
+
+
+async def test_events_are_paced(api, server):
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    async with running(api) as recorder:
+        for n in range(AT_ONCE + 20):
+            recorder.record(ObjectReference(kind="Pod", name=f"p{n}", namespace="d"), "Warning", "R", "m")
+    assert len(server.objects["events"]) == AT_ONCE + 20
+    assert loop.time() - began > 0.3, "twenty above the burst at 50/s"
 
 
 async def test_an_event_deleted_meanwhile_is_made_again(api, server):

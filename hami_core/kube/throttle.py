@@ -1,0 +1,22 @@
+"""A limit on how often something is done."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Throttle:
+    """A token bucket: ``burst`` requests at once, then ``qps`` a second, in the order they came."""
+
+    def __init__(self, qps: float, burst: int) -> None:
+        self._interval = 1.0 / qps
+        self._slack = self._interval * max(burst - 1, 0)
+        self._next = float("-inf")
+
+    async def wait(self) -> None:
+        """Wait for one's turn."""
+        now = asyncio.get_running_loop().time()
+        self._next = max(self._next, now - self._slack) + self._interval
+        delay = self._next - self._interval - now
+        if delay > 0:
+            await asyncio.sleep(delay)
