@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 SCHEDULER = f"system:serviceaccount:{NAMESPACE}:hami-scheduler"
 AGENT = f"system:serviceaccount:{NAMESPACE}:hami-device-plugin"
-PROGRAMS = ("hami-", "kube-scheduler")
-"""How the programs that run as them call themselves."""
+PROGRAMS = ("hami-scheduler", "hami-agent", "kube-scheduler")
+"""How the programs that run as them call themselves; `hami doctor`, called inside one of them, is its caller's."""
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
@@ -98,7 +98,7 @@ def uses(bed: Bed) -> set[Use]:
             _see_binding(event, gone)
             is_over = event["stage"] == "ResponseComplete" or event["verb"] == "watch"
             program = event.get("userAgent", "").partition("/")[0]
-            is_ours = event["user"].get("username") in {SCHEDULER, AGENT} and program.startswith(PROGRAMS)
+            is_ours = event["user"].get("username") in {SCHEDULER, AGENT} and program in PROGRAMS
             if is_over and is_ours and "impersonatedUser" not in event:
                 found.add(_of_event(event, program, is_bound=not gone))
     return found
@@ -155,5 +155,9 @@ def _covers(permission: Permission, what: Permission) -> bool:
 
 
 def denied(done: set[Use]) -> set[Use]:
-    """Requests that lacked a permission; what an admission policy refuses is not among them."""
-    return {use for use in done if not use.is_allowed}
+    """Requests that lacked a permission; what an admission policy refuses is not among them.
+
+    An API server that has just started knows no roles yet and denies for a moment what it allowed before.
+    """
+    allowed = {use.what for use in done if _is_done(use)}
+    return {use for use in done if not use.is_allowed and use.what not in allowed}
