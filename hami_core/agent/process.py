@@ -26,7 +26,6 @@ import structlog
 from hami_core._version import __version__
 from hami_core.agent.authority import Authority, Mode, Policy
 from hami_core.agent.cdi import SpecFolder
-from hami_core.agent.digest import digest
 from hami_core.agent.health import HealthBook
 from hami_core.agent.identity import CheckpointReader
 from hami_core.agent.keyfiles import KeyFiles
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
 
     from hami_core.agent.vendor import NodeVendor
     from hami_core.kube.port import KubeApi
-    from hami_core.model import Advertisement, ContainerRef, Device
+    from hami_core.model import ContainerRef, Device
     from hami_core.plugins import Loaded
     from hami_core.settings import AgentSettings
 
@@ -175,8 +174,6 @@ class Agent:
         self._standing = Standing(
             self.vendors, self.endpoints, self.node, pods, CheckpointReader(options.plugin_dir, resources)
         )
-        self._advertised: dict[str, Advertisement] = {}
-        self.node.informer.on_change(lambda _old, _new: self._say_digests())
         self._api = api
         self._books = {vendor.name: HealthBook() for vendor in self.vendors}
         self._discovered: dict[str, tuple[Device, ...]] = {}
@@ -361,20 +358,8 @@ class Agent:
                 self.link.endpoints = (*self.link.endpoints, endpoint)
             if endpoint.offer.set(slots):
                 log.info("slots offered", resource=resource, slots=len(slots), healthy=endpoint.offer.healthy)
-        self._advertised[vendor.name] = said
         self.node.want(said.annotations, said.labels)
-        self._say_digests()
         self.core.wake()
-
-    def _say_digests(self) -> None:
-        """Keep, for each vendor, the label that changes with what is registered or cordoned."""
-        mine = self.node.node
-        cordoned = decode_cordon(mine.metadata.annotations.get(keys.DEVICE_CORDON, "") if mine else "")
-        labels = {
-            keys.devices_label(name): digest(said.annotations, [d.id for d in self._discovered[name]], cordoned)
-            for name, said in self._advertised.items()
-        }
-        self.node.want({}, labels)
 
     async def _health_loop(self, vendor: Vendor) -> None:
         """Ask for health; discover anew when it changed, and now and then for cards that came or a driver reloaded."""

@@ -79,6 +79,8 @@ class Cluster:
         self._keyring.on_change(self._verify_again)
         self.doubted: Callable[[Pod, str], None] = lambda _pod, _problem: None
         """Called for each live pod whose allocation has a signature that is not ours, with what is wrong."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called when what a node gives has changed, so that a pod may fit that did not."""
         self.drift = 0
         self.closed_nodes: dict[str, frozenset[str]] = {}
         self._marks = AgentMarks(loaded)
@@ -167,6 +169,7 @@ class Cluster:
         self._facts[facts.name] = facts
         registration = self.loaded.register(facts)
         devices = self._devices.setdefault(facts.name, {})
+        before = dict(devices), self.closed_nodes.get(facts.name), self._marks.reasons(facts.name, 0.0)
         failed = frozenset(word for word, found in registration.devices.items() if found is None)
         devices |= {word: found for word, found in registration.devices.items() if found is not None}
         if failed:
@@ -182,6 +185,8 @@ class Cluster:
             log.info("a node's devices can be read again", node=facts.name)
         self._set_node(facts, devices, failed)
         self.inventory.bar_node(facts.name, self._marks.see(facts.name, facts.labels, self.now()))
+        if before != (devices, self.closed_nodes.get(facts.name), self._marks.reasons(facts.name, 0.0)):
+            self.changed()
 
     def _set_node(self, facts: NodeFacts, devices: dict[str, tuple[Device, ...]], failed: frozenset[str]) -> None:
         """A family that can't be read keeps its devices, closed to new pods; other families of the node stay open."""

@@ -1,9 +1,8 @@
 """Nodes whose agent says that it gives no devices now: it is being replaced, or not registered with the kubelet.
 
 The kubelet rejects for good a pod that it admits while the device plugin is away, and publishes that it is away seconds
-later. So agents say it themselves, before they go, in a label (`hami_core.wire.keys.agent_label`). A label only: on
-kube-scheduler before 1.31 a refused pod is looked at again when a node's labels change, not when its annotations do. It
-keeps pods away and gives nobody anything, so whoever may write nodes may set it.
+later. So agents say it themselves, before they go, in a label (`hami_core.wire.keys.agent_label`), which `kubectl get
+nodes -L` shows. It keeps pods away and gives nobody anything, so whoever may write nodes may set it.
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ from hami_core.scheduler.notes import Notes
 from hami_core.scheduler.options import LeadershipFactory, Options, from_settings, leadership
 from hami_core.scheduler.prioritize import Prioritize
 from hami_core.scheduler.serial import SerialNodes
+from hami_core.scheduler.waking import NODES_WAKE_SINCE, Waker
 from hami_core.scheduler.webhook import Webhook
 from hami_core.settings import load_device_config
 from hami_core.wire import keys
@@ -94,8 +95,14 @@ class Scheduler:
         self.recorder = EventRecorder(api, options.scheduler_name, instance=options.instance)
         notes = Notes(self.recorder, self.cluster)
         self.cluster.doubted = notes.in_doubt
+        self.waker = Waker(api, self.cluster.pods.store.get)
+        self.cluster.changed = self.waker.changed
         self.filter = Filter(
-            self.cluster, notes, limit=options.filter_return, hold_s=(options.hold_s, options.long_hold_s)
+            self.cluster,
+            notes,
+            self.waker,
+            limit=options.filter_return,
+            hold_s=(options.hold_s, options.long_hold_s),
         )
         self.prioritize = Prioritize(self.cluster, self.filter)
         locks = NodeLocks(api, loaded, wait_s=options.lock_wait_s, expiry_s=options.lock_expiry_s)
@@ -162,6 +169,7 @@ class Scheduler:
         self._spawn("drift", self.cluster.watch_drift(self.options.drift_s))
         self._spawn("holds", self.cluster.watch_holds())
         self._spawn("first-sync", self._after_sync())
+        self._spawn("waking", self.waker.run())
         self._spawn("server-version", self._learn_version())
         for number, reloading in enumerate(self._tls):
             self._spawn(f"tls-{number}", reloading)
@@ -268,6 +276,7 @@ class Scheduler:
                 await asyncio.sleep(backoff.next())
                 continue
             self.bind.copies_labels = _version(version) >= LABELS_COPIED_SINCE
+            self.waker.is_needed = _version(version) < NODES_WAKE_SINCE
             return
 
     def _leads(self, leads: bool) -> None:

@@ -60,14 +60,6 @@ def agent_label(vendor: str) -> str:
     return f"{AGENT_LABEL_PREFIX}{_tag(vendor)}"
 
 
-def devices_label(vendor: str) -> str:
-    """Ours: label of a node with a digest of what a vendor's agent registers there.
-
-    kube-scheduler before 1.31 looks at a refused pod again when a label of a node changes, not when an annotation does.
-    """
-    return f"hami.io/devices-{_tag(vendor)}"
-
-
 def _tag(vendor: str) -> str:
     return _TAG_UNFIT.sub("-", vendor.lower())[:_TAG_LIMIT].strip("-") or "vendor"
 
@@ -85,6 +77,9 @@ NVIDIA_TO_ALLOCATE: Final = "hami.io/vgpu-devices-to-allocate"
 SCHEDULER_ROLE_LABEL: Final = "hami.io/scheduler-role"
 ROLE_LEADER: Final = "leader"
 ROLE_FOLLOWER: Final = "follower"
+
+SCHEDULING_RETRY: Final = "hami.io/scheduling-retry"
+"""Ours, pod: changed to make kube-scheduler before 1.32 look at a pod again."""
 
 SYSTEM_POD_KEYS: Final = frozenset({NODE, ASSIGNED_TIME, BIND_TIME, BIND_PHASE, MIG_ALLOCATIONS, SIGNATURE})
 """Pod keys that only the system may set, besides the families' allocation keys."""

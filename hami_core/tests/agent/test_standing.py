@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from hami_core.agent.digest import digest
 from hami_core.agent.process import Agent, Options
 from hami_core.kube.port import NODES, PODS
 from hami_core.model import ContainerKind
@@ -28,8 +27,8 @@ class Life:
         self.stop = asyncio.Event()
         self.task = asyncio.ensure_future(self.agent.run(self.stop))
 
-    def label(self, key: str = LABEL) -> str:
-        return self.node.api.objects["nodes", "", "n1"]["metadata"].get("labels", {}).get(key, "")
+    def label(self) -> str:
+        return self.node.api.objects["nodes", "", "n1"]["metadata"].get("labels", {}).get(LABEL, "")
 
     async def says(self, word: str) -> None:
         await self.node.kubelet.until(lambda: self.label() == word or self.task.done())
@@ -189,32 +188,3 @@ async def test_who_takes_the_label_away_finds_it_put_right(node, live):
     now = node.api.objects["nodes", "", "n1"]
     node.api.put(NODES, {**now, "metadata": {**now["metadata"], "labels": {}}})
     await one.says("ready")
-
-
-async def test_a_label_changes_with_what_is_registered_or_cordoned(node, live):
-    """kube-scheduler before 1.31 looks again at refused pods when labels change, not when annotations do."""
-    one = live()
-    await one.says("ready")
-    key = keys.devices_label("acme")
-    before = one.label(key)
-    assert len(before) == 8
-
-    def cordon(text: str) -> None:
-        now = node.api.objects["nodes", "", "n1"]
-        annotations = {**now["metadata"]["annotations"], keys.DEVICE_CORDON: text}
-        node.api.put(NODES, {**now, "metadata": {**now["metadata"], "annotations": annotations}})
-
-    cordon("card-00000001")
-    await node.kubelet.until(lambda: one.label(key) != before)
-    cordon("card-of-another-vendor")
-    await node.kubelet.until(lambda: one.label(key) == before)
-
-
-def test_equal_nodes_in_equal_states_have_equal_digests():
-    """Else cluster-autoscaler takes every node for a kind of its own."""
-    one = digest({"reg": '[{"id":"GPU-1","mem":10},{"id":"GPU-12","mem":10}]'}, ["GPU-1", "GPU-12"], ["GPU-12"])
-    two = digest({"reg": '[{"id":"GPU-7","mem":10},{"id":"GPU-8","mem":10}]'}, ["GPU-7", "GPU-8"], ["GPU-8"])
-    assert one == two
-    other = digest({"reg": '[{"id":"GPU-7","mem":10},{"id":"GPU-8","mem":11}]'}, ["GPU-7", "GPU-8"], ["GPU-8"])
-    first = digest({"reg": '[{"id":"GPU-7","mem":10},{"id":"GPU-8","mem":10}]'}, ["GPU-7", "GPU-8"], ["GPU-7"])
-    assert len({one, other, first}) == 3

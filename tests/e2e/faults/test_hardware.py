@@ -160,7 +160,7 @@ def test_an_agent_that_finds_its_disk_full_at_its_start(strained: System, loaded
 
 
 def test_a_card_is_uncordoned(strained: System) -> None:
-    """Pods that waited for it start at once, though kube-scheduler before 1.31 hears nothing of annotations.
+    """Pods that waited for it start at once, though before 1.32 kube-scheduler lets no node wake them.
 
     Left alone it would look again at a pod it found no place for after five minutes.
     """

@@ -41,7 +41,7 @@ KEPT = {
 }
 """What `helm uninstall` leaves; docs/how-to/install.md says how to remove it and why it stays."""
 NODE_ANNOTATIONS = {"hami.io/node-nvidia-register", "hami.io/agent-mode"}
-NODE_LABELS = {"hami.io/agent-nvidia", "hami.io/devices-nvidia"}
+NODE_LABELS = {"hami.io/agent-nvidia"}
 
 
 @pytest.fixture
