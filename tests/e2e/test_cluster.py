@@ -190,3 +190,5 @@ def test_a_node_added_later_serves(clean: System) -> None:
     finally:
         clean.gpu_nodes.remove("node3")
         clean.bed.remove_node("node3")
+        there = ("-A", "--field-selector", "spec.nodeName=node3")  # else they stay until the garbage collector looks
+        clean.bed.kubectl("delete", "pods", *there, "--grace-period=0", "--force")

@@ -73,12 +73,17 @@ def test_after_install_it_has_nothing_to_complain_of(clean: System) -> None:
     assert signed[0]["seen"].startswith("1 allocations are signed")
 
 
+def asked_inside(system: System, *words: str) -> dict[str, Any]:
+    """What it says in the agent of node1."""
+    (agent,) = (p["metadata"]["name"] for p in system.ours("hami-device-plugin") if p["spec"]["nodeName"] == "node1")
+    command = ("exec", agent, "--", "hami", "doctor", "--output", "json", *words)
+    return dict(json.loads(system.bed.kubectl("-n", NAMESPACE, *command)))
+
+
 def test_from_inside_an_agent_the_node_is_fine(clean: System) -> None:
     clean.submit(pod("bob", container(memory=3000), node="node1"))
     clean.running("bob")
-    agents = {p["spec"]["nodeName"]: p["metadata"]["name"] for p in clean.ours("hami-device-plugin")}
-    command = ("hami", "doctor", "--on-node", "--output", "json")
-    said = json.loads(clean.bed.kubectl("-n", NAMESPACE, "exec", agents["node1"], "--", *command))
+    said = asked_inside(clean, "--on-node")
     assert complaints(said, "fail", "unknown") == {}, said
     found = {f["check"]: f for f in said["findings"]}
     assert "1 containers with devices" in found["on-node.checkpoint"]["seen"]
@@ -86,8 +91,7 @@ def test_from_inside_an_agent_the_node_is_fine(clean: System) -> None:
 
 
 def test_with_an_agents_own_rights_it_says_what_it_may_not_read(system: System) -> None:
-    agent = system.ours("hami-device-plugin")[0]["metadata"]["name"]
-    said = json.loads(system.bed.kubectl("-n", NAMESPACE, "exec", agent, "--", "hami", "doctor", "--output", "json"))
+    said = asked_inside(system)
     assert complaints(said, "warn", "fail") == {} or complaints(said, "warn", "fail").keys() <= {"node.runtime"}
     unknown = complaints(said, "unknown")
     assert "not allowed to list mutatingwebhookconfigurations" in unknown["webhook.present"]
