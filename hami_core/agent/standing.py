@@ -35,8 +35,8 @@ TAKEN_S: Final = 2.0
 """The kubelet writes its checkpoint when it has taken our list; one that does not is believed after so long."""
 MARK_S: Final = 3.0
 """How long the node object may take to be written before the agent leaves without having told anybody."""
-QUIET_S: Final = 2.0
-"""For so long nobody may have waited: a Bind under way when the scheduler saw the mark has arrived by then."""
+QUIET_S: Final = 3.0
+"""For so long nobody may have waited: the writes of Binds begun before the scheduler saw the mark have arrived then."""
 LOOK_S: Final = 0.05
 
 
