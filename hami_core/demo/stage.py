@@ -237,7 +237,7 @@ class Stage:
                     "tlsConfig": {"caFile": str(self.work / "tls" / "tls.crt")},
                     "httpTimeout": "30s",
                     "managedResources": [
-                        {"name": "nvidia.com/gpu"},
+                        {"name": "nvidia.com/gpu", "ignoredByScheduler": True},
                         {"name": "nvidia.com/gpumem", "ignoredByScheduler": True},
                         {"name": "nvidia.com/gpumem-percentage", "ignoredByScheduler": True},
                         {"name": "nvidia.com/gpucores", "ignoredByScheduler": True},

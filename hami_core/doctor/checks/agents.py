@@ -142,7 +142,7 @@ def trust(context: Context) -> Iterator[Finding]:
             continue
         seen.add((name, told, enforcement))
         if told == "adopt":
-            fix = "when no unsigned pod is left (check pods.unsigned), set required"
+            fix = "when no unsigned pod is left (check pods.signatures), set required"
             yield warn(name, "--mode", "adopt: unsigned pods from before the migration count", fix)
         elif told == "trust":
             fix = "set required: an annotation that anyone may have written counts as an allocation"
