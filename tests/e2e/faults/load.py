@@ -136,7 +136,7 @@ class Load:
     def _add(self) -> None:
         self._count += 1
         node = self.node or self._rng.choice(["", *self.system.gpu_nodes])
-        new = promise(self._rng, f"load-{self.seed}-{self._count}", node)
+        new = promise(self._rng, f"load-{self.seed}-{self._count}", node, self.system.bed.tools.minor)
         self.ledger[new.name] = new
 
     def _tend(self, mine: Promise, now: dict[str, Any] | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.e2e.pods import LOOK, container, pod, sidecar
+from tests.e2e.pods import LOOK, before, container, pod, sidecar
 
 if TYPE_CHECKING:
     import random
@@ -41,7 +41,7 @@ class Promise:
         return str(self.body["metadata"]["name"])
 
 
-def promise(rng: random.Random, name: str, node: str = "") -> Promise:
+def promise(rng: random.Random, name: str, node: str, kubernetes_minor: int) -> Promise:
     """A pod of random shape: one slice or two, sizes of its own, perhaps an init container or a sidecar.
 
     Some are deleted gracefully and some at once; some end by themselves.
@@ -64,4 +64,5 @@ def promise(rng: random.Random, name: str, node: str = "") -> Promise:
     if shape == "two":
         containers.append(container("second", size()))
     more["restartPolicy"] = rng.choice(["Always", "Always", "Never"])
+    init = before(kubernetes_minor, *init)
     return Promise(pod(name, *containers, init=init, labels=LABEL, node=node or None, **more))
