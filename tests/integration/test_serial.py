@@ -68,7 +68,7 @@ async def test_auto_finds_out_and_no_container_has_a_card_until_it_did(short):
         assert await mode(stage) == "cdi"
         look = ["sh", "-c", "ls /dev/nvidia0 /dev/nvidiactl /usr/local/vgpu/limits; exec sleep 60"]
         await stage.submit(pod("first", [container("main", 1000, command=look)]))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await mode(stage) != "serial":
                 await asyncio.sleep(0.1)
         seen = await stage.log("first", "main")

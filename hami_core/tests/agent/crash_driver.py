@@ -91,7 +91,7 @@ class World:
         await core.start()
         tasks = [asyncio.ensure_future(informer.run()), asyncio.ensure_future(core.run())]
         core.wake()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not done(core):
                 await asyncio.sleep(0.002)
         for task in tasks:

@@ -164,7 +164,7 @@ class Agent:
         await self.core.start()
         self.tasks = [asyncio.ensure_future(t) for t in (informer.run(), self.core.run(), self._watch())]
         if not n.api.down:
-            await asyncio.wait_for(informer.synced.wait(), 10)
+            await asyncio.wait_for(informer.synced.wait(), 60)
         return self
 
     async def _watch(self) -> None:

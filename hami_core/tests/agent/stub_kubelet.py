@@ -95,7 +95,7 @@ class StubKubelet(services.RegistrationServicer):
             except aio.AioRpcError:
                 pass
 
-    async def until(self, what, seconds: float = 20.0) -> None:
+    async def until(self, what, seconds: float = 60.0) -> None:
         async with asyncio.timeout(seconds):
             while not what():
                 self.changed.clear()

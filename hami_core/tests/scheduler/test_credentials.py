@@ -124,7 +124,7 @@ async def test_from_nothing_to_an_admitted_bound_and_verifiable_pod(tmp_path, be
         assert not [line for line in hami.log if line["level"] == "error" and "there is none" not in line["error"]]
 
 
-async def until(condition, seconds: float = 30.0):
+async def until(condition, seconds: float = 90.0):
     """Wait for what an awaited condition answers truthfully."""
     async with asyncio.timeout(seconds):
         while not (found := await condition()):

@@ -128,7 +128,7 @@ async def test_a_hold_for_a_pod_that_is_gone_ends_though_nobody_asks_again(serve
     names = await put_nodes(server, "n1", cards=1)
     client = await start(hold_s=0.2)
     assert (await client.filter(pod("ghost", mem=6000), names))["NodeNames"] == ["n1"]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while "hami_scheduler_holds 0.0" not in await client.metrics():
             await asyncio.sleep(0.05)
     assert client.scheduler.cluster.inventory.usage("n1")[0].used_memory_mib == 0

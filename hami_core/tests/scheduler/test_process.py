@@ -241,7 +241,7 @@ async def test_webhook_over_tls_on_its_own_listener(tmp_path):
 )
 async def test_a_wrong_setting_ends_it_at_once_with_its_name(tmp_path, flags, words):
     async with hami_scheduler(tmp_path, *flags) as hami:
-        _, errors = await asyncio.wait_for(hami.process.communicate(), 30)
+        _, errors = await asyncio.wait_for(hami.process.communicate(), 90)
         assert hami.process.returncode not in {0, None}
         assert words in errors.decode()
         assert "Traceback" not in errors.decode()

@@ -17,13 +17,13 @@ def retries(server, name: str) -> str:
 
 
 async def known(client, *names: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not all(f"default/{name}" in client.scheduler.cluster.pods.store for name in names):
             await asyncio.sleep(0.005)
 
 
 async def woken(server, name: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not retries(server, name):
             await asyncio.sleep(0.01)
 
@@ -55,7 +55,7 @@ async def test_later_versions_need_nobodys_help(server, start):
     await known(client, "a")
     assert (await client.filter(p, ["n1"]))["NodeNames"] is None
     await server.put("nodes", node("n1"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await client.filter(p, ["n1"]))["NodeNames"] is None:
             await asyncio.sleep(0.01)
     assert not client.scheduler.waker.is_needed
@@ -72,7 +72,7 @@ async def test_a_pod_made_again_under_its_name_is_another_one(server, start):
         assert (await client.filter(p, ["n1"]))["NodeNames"] is None
     await server.remove("pods", "default/a")
     await server.put("pods", {**pod("a"), "metadata": {**pod("a")["metadata"], "uid": "another"}})
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while getattr(client.scheduler.cluster.pods.store.get("default/a"), "uid", "") != "another":
             await asyncio.sleep(0.005)
     await server.put("nodes", node("n1"))

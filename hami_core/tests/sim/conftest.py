@@ -55,7 +55,7 @@ class Kube:
     async def pod(self, name: str) -> dict:
         return await self.client.call("GET", f"/api/v1/namespaces/default/pods/{name}")
 
-    async def until(self, name: str, test: Callable[[dict], Any], seconds: float = 40) -> dict:
+    async def until(self, name: str, test: Callable[[dict], Any], seconds: float = 90) -> dict:
         """The pod once the test holds of it; the time bounds only how long a failure takes."""
         pod: dict = {}
         try:
@@ -84,7 +84,7 @@ class Kube:
     async def until_admitted(self, cluster: Any, node: str) -> None:
         """Returns once a restarted kubelet has taken up its pods, which PodResources shows."""
         async with (
-            asyncio.timeout(40),
+            asyncio.timeout(90),
             grpc.aio.insecure_channel(f"unix://{cluster.node(node).pod_resources}") as channel,
         ):
             stub = res_rpc.PodResourcesListerStub(channel)
@@ -95,7 +95,7 @@ class Kube:
         """The container's log once it has the word."""
         text = ""
         try:
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(90):
                 while word not in text:
                     await asyncio.sleep(0.05)
                     text = await self.log(name, container)

@@ -147,7 +147,7 @@ async def test_the_lease_names_host_and_changes_hands(short_dir, kube) -> None:
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 
         async def holder(other: str = "") -> dict:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while True:
                     found = await k.client.call("GET", "/apis/coordination.k8s.io/v1/leases")
                     spec = next((i["spec"] for i in found["items"] if i["metadata"]["name"] == "kube-scheduler"), {})
@@ -219,7 +219,7 @@ async def test_scheduler_and_kubelet_get_over_faults(short_dir, kube) -> None:
         for name in ("a", "b", "c"):
             await k.phase(name, "Running")
             await k.client.call("DELETE", f"/api/v1/namespaces/default/pods/{name}")
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(90):
             while (await k.client.call("GET", "/api/v1/pods"))["items"]:
                 await asyncio.sleep(0.05)
         assert all(f["hits"] == f["count"] for f in await cluster.faults())

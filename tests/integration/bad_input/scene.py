@@ -24,7 +24,7 @@ PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/api/v1/namespaces/default/events"
 
 
-async def until(what: str, ask: Callable[[], Awaitable[Any]], limit_s: float = 20.0) -> Any:
+async def until(what: str, ask: Callable[[], Awaitable[Any]], limit_s: float = 60.0) -> Any:
     """Ask until the answer is true, and return it."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limit_s

@@ -106,7 +106,7 @@ class Bed:
     async def ready(self) -> bool:
         return (await self.get("/readyz"))[0] == 200
 
-    async def until(self, what, name: str, seconds: float = 40.0) -> None:
+    async def until(self, what, name: str, seconds: float = 100.0) -> None:
         try:
             async with asyncio.timeout(seconds):
                 while not await what():
