@@ -94,13 +94,14 @@ class System:
         self.bed.wait("the webhook admits pods", self.webhook_answers, timeout)
 
     def waiting_nodes(self) -> list[str]:
-        """GPU nodes without slots or register."""
+        """GPU nodes without slots or register, or whose agent is not known to the kubelet."""
         listing = self.bed.call("GET", "/api/v1/nodes")["items"]
         ready = {
             node["metadata"]["name"]
             for node in listing
             if int(node["status"].get("allocatable", {}).get(slices.RESOURCE, 0))
             and "hami.io/node-nvidia-register" in node["metadata"].get("annotations", {})
+            and node["metadata"].get("labels", {}).get("hami.io/agent-nvidia") == "ready"
         }
         return [node for node in self.gpu_nodes if node not in ready]
 
