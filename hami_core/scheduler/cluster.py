@@ -157,11 +157,13 @@ class Cluster:
 
     # --- nodes
 
-    def _node(self, _: Node | None, node: Node | None) -> None:
+    def _node(self, old: Node | None, node: Node | None) -> None:
         if node is None:
-            if _ is not None:
-                self._forget_node(_.metadata.name)
+            if old is not None:
+                self._forget_node(old.metadata.name)
             return
+        if old is None or _admits(old) != _admits(node):
+            self.changed()
         known = self._facts.get(node.metadata.name)
         facts = pods.node_facts(node)
         if facts == known:
@@ -212,7 +214,7 @@ class Cluster:
     def _trim(self, pod: Pod) -> Pod:
         """Keep whole what concerns us, of other pods only that they exist."""
         annotations = pod.metadata.annotations
-        if not self._allocated.isdisjoint(annotations) or self._asks(pod):
+        if not self._allocated.isdisjoint(annotations) or self.asks(pod):
             return pod
         meta = type(pod.metadata)(
             name=pod.metadata.name,
@@ -223,7 +225,8 @@ class Cluster:
         spec = PodSpec(node_name=pod.spec.node_name, scheduler_name=pod.spec.scheduler_name)
         return Pod(metadata=meta, spec=spec)
 
-    def _asks(self, pod: Pod) -> bool:
+    def asks(self, pod: Pod) -> bool:
+        """Whether one of its containers names a device resource."""
         return any(_names_any(c, self._resources) for c in (*pod.spec.init_containers, *pod.spec.containers))
 
     def _pod(self, old: Pod | None, pod: Pod | None) -> None:
@@ -318,6 +321,11 @@ def _names_any(container: Container, resources: set[str]) -> bool:
 
 def _is_live(pod: Pod) -> bool:
     return bool(pod.spec.node_name) and not pod.is_terminal
+
+
+def _admits(node: Node) -> tuple[object, ...]:
+    """What others than we look at before they let a pod onto a node."""
+    return node.spec, node.metadata.labels, node.status.allocatable
 
 
 def _was_refused_since(old: Pod, new: Pod) -> bool:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hami_core.model import PodRequest
     from hami_core.scheduler.cluster import Cluster
     from hami_core.scheduler.notes import Notes
-    from hami_core.scheduler.waking import Waker
     from hami_core.wire.extender import FilterArgs
 
 log = structlog.get_logger(__name__)
@@ -57,7 +56,6 @@ class Filter:
     Args:
         cluster: What is known.
         notes: Events.
-        waker: Told of pods that are refused.
         limit: How many nodes are answered; 0: all that fit.
         hold_s: How long a hold lasts, and how long where kube-scheduler may wait.
     """
@@ -66,14 +64,12 @@ class Filter:
         self,
         cluster: Cluster,
         notes: Notes,
-        waker: Waker,
         *,
         limit: int = 16,
         hold_s: tuple[float, float] = (HOLD_S, LONG_HOLD_S),
     ) -> None:
         self._cluster = cluster
         self._notes = notes
-        self._waker = waker
         self._limit = limit or ALL
         self._hold_s, self._long_hold_s = hold_s
         self._rankings: OrderedDict[str, Ranking] = OrderedDict()
@@ -117,10 +113,8 @@ class Filter:
         if not outcome.best:
             self._rankings.pop(wanted.uid, None)
             self._notes.nothing_fits(pod, wanted, outcome)
-            self._waker.refused(pod)
             return _refused(outcome)
         self.hold(pod, wanted, outcome)
-        self._waker.placed(pod.uid)
         self._notes.fits(pod, outcome)
         return encode_filter_result(names=[name for name, _ in outcome.best])
 

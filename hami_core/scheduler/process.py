@@ -95,12 +95,11 @@ class Scheduler:
         self.recorder = EventRecorder(api, options.scheduler_name, instance=options.instance)
         notes = Notes(self.recorder, self.cluster)
         self.cluster.doubted = notes.in_doubt
-        self.waker = Waker(api, self.cluster.pods.store.get)
+        self.waker = Waker(api, self.cluster.pods, self.cluster.asks)
         self.cluster.changed = self.waker.changed
         self.filter = Filter(
             self.cluster,
             notes,
-            self.waker,
             limit=options.filter_return,
             hold_s=(options.hold_s, options.long_hold_s),
         )
