@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import textwrap
 from typing import TYPE_CHECKING
@@ -60,3 +61,11 @@ def site(tmp_path, monkeypatch):
     yield Site(root, monkeypatch)
     for module in [name for name in sys.modules if name.startswith("site_")]:
         del sys.modules[module]
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C is heard, as in the foreground: a shell starts what runs in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -339,6 +339,7 @@ def test_long_arguments_are_cut_in_reports():
     assert len(vendor.rules()[0].check_uuid(REQUEST, "x" * 10**6).detail) < 1500
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_passes_only_where_ctrl_c_would_raise_it():
     vendor = one(vendor_with(check_uuid=broken(KeyboardInterrupt())))
     check = vendor.rules()[0].check_uuid

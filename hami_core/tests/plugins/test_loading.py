@@ -47,6 +47,7 @@ def test_broken_import_is_reported_and_the_others_load(site, statement, shown):
     assert "one (bad-dist 9.9)" in text
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_at_import_reaches_the_user(site):
     site.add("one", "raise KeyboardInterrupt\nclass Vendor: ...")
     with pytest.raises(KeyboardInterrupt):

@@ -68,7 +68,7 @@ async def test_zero_devices_is_a_pod_without_devices(well):
 async def test_more_than_any_card_has_waits_with_the_amounts(well):
     for name, limits, reason, words in [
         ("huge", {COUNT: 1, MEMORY: 2_000_000_000}, "FilteringFailed", "container culprit needs 2000000000 MiB"),
-        ("many", {COUNT: 2_000_000_000, MEMORY: 1}, "FailedScheduling", "Insufficient nvidia.com/gpu"),
+        ("many", {COUNT: 2_000_000_000, MEMORY: 1}, "FilteringFailed", "1 MiB on each of 2000000000 cards"),
     ]:
         await well.stage.submit(asking(name, limits))
         await well.told(name, reason, words)
