@@ -7,7 +7,7 @@ import contextlib
 import secrets
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
@@ -31,11 +31,12 @@ REFILL_S: Final = 30.0
 AGGREGATE_S: Final = 600.0
 """The same words within this time count up one event."""
 PER_S: Final = 50.0
-"""Events written a second, after ``AT_ONCE`` without a pause: when a thousand pods are bound at once, the API server
-has better things to do than to note twice for each that all went well."""
+"""Events written a second, after ``AT_ONCE`` without a pause."""
 AT_ONCE: Final = 100
-PLENTY: Final = 100
-"""While so many wait, ``Normal`` ones are dropped, so that warnings come through."""
+GOOD_NEWS: Final = 100
+"""``Normal`` events all objects together may have at once; one more every ``GOOD_NEWS_S``. Others are dropped: that a
+pod was bound, kube-scheduler notes as well."""
+GOOD_NEWS_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class _Sent:
 class _Bucket:
     tokens: float
     at: float
+
+    def take(self, burst: int, refill_s: float, now: float) -> tuple[_Bucket, bool]:
+        """The bucket afterwards, and whether there was a token."""
+        tokens = min(burst, self.tokens + (now - self.at) / refill_s)
+        return _Bucket(tokens - (tokens >= 1), now), tokens >= 1
 
 
 def reference(kind: str, item: KubeObject) -> ObjectReference:
@@ -98,6 +104,7 @@ class EventRecorder:
         self._clock = clock
         self._bound = bound
         self._pace = Throttle(PER_S, AT_ONCE)
+        self._good_news = _Bucket(GOOD_NEWS, clock())
         self._waiting: asyncio.Queue[_Note] = asyncio.Queue(bound)
         self._sent: OrderedDict[tuple[str, ...], _Sent] = OrderedDict()
         self._buckets: OrderedDict[tuple[str, str, str], _Bucket] = OrderedDict()
@@ -113,8 +120,7 @@ class EventRecorder:
         if len(message) > MESSAGE_LIMIT:
             message = message[: MESSAGE_LIMIT - 1] + "…"
         note = _Note(target, type, reason, message)
-        crowded = type == "Normal" and self._waiting.qsize() >= PLENTY
-        if crowded or not self._admit(target):
+        if not self._admit(target) or (type == "Normal" and not self._admit_good_news()):
             self.dropped += 1
             return
         try:
@@ -187,13 +193,14 @@ class EventRecorder:
     def _admit(self, target: ObjectReference) -> bool:
         """A token bucket for each object, so that one failing pod can't use up the server's patience."""
         key, now = (target.kind, target.namespace, target.name), self._clock()
-        bucket = self._buckets.get(key, _Bucket(BURST, now))
-        tokens = min(BURST, bucket.tokens + (now - bucket.at) / REFILL_S)
-        admitted = tokens >= 1
-        self._buckets[key] = replace(bucket, tokens=tokens - admitted, at=now)
+        self._buckets[key], admitted = self._buckets.get(key, _Bucket(BURST, now)).take(BURST, REFILL_S, now)
         self._buckets.move_to_end(key)
         while len(self._buckets) > self._bound:
             self._buckets.popitem(last=False)
+        return admitted
+
+    def _admit_good_news(self) -> bool:
+        self._good_news, admitted = self._good_news.take(GOOD_NEWS, GOOD_NEWS_S, self._clock())
         return admitted
 
 

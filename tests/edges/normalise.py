@@ -39,9 +39,8 @@ class Normaliser:
 
     def text(self, text: str) -> str:
         """One string."""
-        text = text.replace(
-            "\N{NO-BREAK SPACE}", " "
-        )  # go-cmp mixes them into what it prints, so that nobody relies on it
+        # go-cmp mixes them into what it prints, so that nobody relies on it.
+        text = text.replace("\N{NO-BREAK SPACE}", " ")
         text = _UUID.sub(self._name, text)
         text = _CREDENTIAL.sub("X509SHA256=<hash>", text)
         text = _TIME.sub("<time>", text)
