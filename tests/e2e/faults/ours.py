@@ -99,6 +99,7 @@ def available(system: System, timeout: float = 120) -> None:
     """Wait until all our pods are ready, and serve."""
 
     def look() -> bool:
+        revived(system)
         pods = [now for component in (SCHEDULER, AGENT) for now in system.ours(component)]
         return bool(pods) and all(
             "deletionTimestamp" not in now["metadata"]
@@ -108,6 +109,16 @@ def available(system: System, timeout: float = 120) -> None:
 
     system.bed.wait("our pods are ready", look, timeout)
     system.ready(timeout)
+
+
+def offering(system: System, timeout: float) -> None:
+    """Wait until all GPU nodes offer their slots."""
+
+    def look() -> bool:
+        revived(system)
+        return not system.waiting_nodes()
+
+    system.bed.wait("GPU nodes offer their slots", look, timeout)
 
 
 def revived(system: System) -> None:

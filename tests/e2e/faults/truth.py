@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e import slices
 from tests.e2e.bed.errors import BedError
+from tests.e2e.faults import ours
 from tests.e2e.pods import container, pod
 from tests.e2e.slices import LIMITS_MOUNT, MIB, booked
 from tests.e2e.system import NAMESPACE
@@ -137,6 +138,7 @@ def settled(system: System, load: Load, timeout: float = 120) -> float:
     """
     load.stop()
     began = time.monotonic()
+    ours.offering(system, timeout)
     system.ready(timeout)
     load.settle(timeout)
     took = time.monotonic() - began
