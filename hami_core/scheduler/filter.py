@@ -61,12 +61,7 @@ class Filter:
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        notes: Notes,
-        *,
-        limit: int = 16,
-        hold_s: tuple[float, float] = (HOLD_S, LONG_HOLD_S),
+        self, cluster: Cluster, notes: Notes, *, limit: int = 16, hold_s: tuple[float, float] = (HOLD_S, LONG_HOLD_S)
     ) -> None:
         self._cluster = cluster
         self._notes = notes

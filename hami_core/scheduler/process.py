@@ -98,10 +98,7 @@ class Scheduler:
         self.waker = Waker(api, self.cluster.pods, self.cluster.asks)
         self.cluster.changed = self.waker.changed
         self.filter = Filter(
-            self.cluster,
-            notes,
-            limit=options.filter_return,
-            hold_s=(options.hold_s, options.long_hold_s),
+            self.cluster, notes, limit=options.filter_return, hold_s=(options.hold_s, options.long_hold_s)
         )
         self.prioritize = Prioritize(self.cluster, self.filter)
         locks = NodeLocks(api, loaded, wait_s=options.lock_wait_s, expiry_s=options.lock_expiry_s)
