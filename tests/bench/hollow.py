@@ -1,7 +1,8 @@
 """Nodes without machines, for measuring scheduling alone: ``python -m tests.bench.hollow KUBECONFIG COUNT``.
 
-Against a real API server. Node objects with GPUs in them stay Ready and their Leases fresh; a pod bound to one of them
-is reported running, and is gone once deleted. Nothing runs, nothing is allocated.
+Against a real API server. Node objects with GPUs in them stay Ready and their Leases fresh; no pod is run. Each pod
+seen bound is a line in the output, ``bound SECONDS`` of the machine's monotonic clock: who measures asks
+nobody. What kubelets do on their own machines is left out: it would take the processors of those that are measured.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import itertools
 import json
 import ssl
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +29,8 @@ if TYPE_CHECKING:
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 MERGE = {"Content-Type": "application/merge-patch+json"}
-STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 CARDS, SLOTS, CARD_MIB = 8, 10, 81920
+RENEWAL = 20  # seconds; a node whose Lease is 50 s old is not Ready
 
 
 def connect(kubeconfig: Path) -> aiohttp.ClientSession:
@@ -78,8 +81,6 @@ class Hollow:
     def __init__(self, api: aiohttp.ClientSession, names: list[str]) -> None:
         self.api = api
         self.names = names
-        self.mine = frozenset(names)
-        self.queue: asyncio.Queue[Coroutine[Any, Any, None]] = asyncio.Queue()
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Make the nodes, call `ready`, and keep everything going until cancelled."""
@@ -88,8 +89,6 @@ class Hollow:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._renew())
             group.create_task(self._watch())
-            for _ in range(32):
-                group.create_task(self._work())
 
     async def _each(self, call: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         gate = asyncio.Semaphore(32)
@@ -108,43 +107,30 @@ class Hollow:
         await self._call("POST", LEASES, lease)
 
     async def _renew(self) -> None:
-        while True:
-            await asyncio.sleep(10)
-            await self._each(
-                lambda name: self._call("PATCH", f"{LEASES}/{name}", {"spec": {"renewTime": _now(micro=True)}}, MERGE)
-            )
+        """Evenly, not in bursts: a short measurement must not depend on whether one fell into it."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        for name in itertools.cycle(self.names):
+            await self._call("PATCH", f"{LEASES}/{name}", {"spec": {"renewTime": _now(micro=True)}}, MERGE)
+            due += RENEWAL / len(self.names)
+            await asyncio.sleep(due - loop.time())
 
     async def _watch(self) -> None:
-        path = "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        path = "/api/v1/pods?watch=1&resourceVersion=0&fieldSelector=spec.nodeName!="
         while True:
             try:
-                async with self.api.get(
-                    f"{path}&fieldSelector=spec.nodeName!=", timeout=aiohttp.ClientTimeout(sock_read=300)
-                ) as stream:
+                async with self.api.get(path, timeout=aiohttp.ClientTimeout(sock_read=300)) as stream:
                     async for line in stream.content:
-                        event = json.loads(line)
-                        if event["type"] in {"ADDED", "MODIFIED"} and event["object"]["spec"]["nodeName"] in self.mine:
-                            self.queue.put_nowait(self._pod(event["object"]))
-            except (aiohttp.ClientError, TimeoutError):
+                        self._seen(json.loads(line))
+            except (aiohttp.ClientError, TimeoutError) as error:
+                print(error, flush=True)
                 await asyncio.sleep(0.5)
 
-    async def _work(self) -> None:
-        while True:
-            await (await self.queue.get())
-
-    async def _pod(self, pod: dict[str, Any]) -> None:
-        meta = pod["metadata"]
-        path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
-        if "deletionTimestamp" in meta:
-            body = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
-            await self._call("DELETE", path, body)
-        elif pod["status"].get("phase") == "Pending":
-            conditions = [
-                {"type": kind, "status": "True", "lastTransitionTime": _now()}
-                for kind in ("Initialized", "ContainersReady", "Ready")
-            ]
-            body = {"status": {"phase": "Running", "startTime": _now(), "conditions": conditions}}
-            await self._call("PATCH", f"{path}/status", body, STRATEGIC)
+    def _seen(self, event: dict[str, Any]) -> None:
+        if event["type"] == "ERROR":
+            raise aiohttp.ClientPayloadError(f"the watch of pods: {event['object'].get('message')}")
+        if event["type"] == "ADDED":
+            print("bound", time.monotonic(), flush=True)
 
     async def _call(self, method: str, path: str, body: object, headers: dict[str, str] | None = None) -> None:
         async with self.api.request(method, path, json=body, headers=headers) as answer:
