@@ -31,7 +31,7 @@ struct hami_compute_device {
     _Atomic uint32_t ticket;     /* next number for those who have to wait */
     _Atomic uint32_t serving;    /* futex: the number whose turn it is */
     uint32_t pad;
-    _Atomic uint64_t longest;  /* of recent launches, smoothed */
+    _Atomic uint64_t longest;  /* of recent launches */
     _Atomic uint64_t identity; /* of the container on turn pages; 0 = not drawn yet */
     uint64_t spare0;
     /* Figures. */
@@ -52,7 +52,9 @@ struct hami_compute_process {
     _Atomic uint32_t waiting; /* threads */
     _Atomic uint64_t beat;    /* of the helper thread */
     _Atomic uint64_t since;   /* when the oldest of it was launched; 0 = nothing is under way */
-    uint64_t spare[4];
+    _Atomic uint32_t fed; /* of the waiting threads, those that wait for a completion: more work is coming */
+    uint32_t pad;
+    uint64_t spare[3];
 };
 
 struct hami_compute {

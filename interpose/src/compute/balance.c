@@ -13,13 +13,14 @@ static void add_up(const struct machine *m, struct standing *s) {
     struct hami_compute *compute = hami_compute_of(m->view->region);
     unsigned count = processes(m);
     s->out = 0;
-    s->marks = s->waiting = 0;
+    s->marks = s->waiting = s->fed = 0;
     for (unsigned i = 0; i < count; i++) {
         const struct hami_compute_process *process = &compute->processes[i][m->index];
         int64_t out = atomic_load_explicit(&process->out, memory_order_relaxed);
         s->out += out > 0 ? out : 0;
         s->marks += atomic_load_explicit(&process->marks, memory_order_relaxed);
         s->waiting += atomic_load_explicit(&process->waiting, memory_order_relaxed);
+        s->fed += atomic_load_explicit(&process->fed, memory_order_relaxed);
     }
 }
 
@@ -59,7 +60,7 @@ int64_t balance_arrears(const struct machine *m, const struct standing *s) {
 }
 
 /* Nothing that is under way began before this. */
-static uint64_t oldest(const struct machine *m, uint64_t opened) {
+uint64_t balance_oldest(const struct machine *m, uint64_t opened) {
     struct hami_compute *compute = hami_compute_of(m->view->region);
     unsigned count = processes(m);
     for (unsigned i = 0; i < count; i++) {
@@ -76,7 +77,7 @@ uint64_t balance_span(struct machine *m, uint64_t turns, uint64_t opened, uint64
             return 0;
         }
     } while (!atomic_compare_exchange_weak(&m->shared->frontier, &frontier, end));
-    uint64_t start = oldest(m, opened);
+    uint64_t start = balance_oldest(m, opened);
     start = frontier > start ? frontier : start;
     start = turns > start ? turns : start;
     return end > start ? end - start : 0;
@@ -96,6 +97,7 @@ void hami_compute_forget(struct hami_region *region, unsigned slot) {
         atomic_store(&process->since, 0);
         atomic_store(&process->marks, 0);
         atomic_store(&process->waiting, 0);
+        atomic_store(&process->fed, 0);
         if (out > 0) {
             (void)atomic_fetch_add(&compute->devices[device].done, 1);
         }

@@ -4,20 +4,31 @@
 #include "hami/guest.h"
 
 enum { SHORTEST = 50000, AFTER_TURN = 100000 };
+#define TURNS_MOST UINT64_C(3000000000) /* however many others there are */
 
 /* A wait of one launch. */
 struct wait {
     struct machine *machine;
     uint64_t began;
-    uint64_t others; /* since when it waits for others: completions, or the turn */
+    uint64_t others; /* since when nothing was completed */
     uint32_t done;   /* of shared->done, at that time */
+    uint64_t turn_word, turn_since, turns_began; /* whose turn it is, since when, and since when others have theirs */
     uint32_t ticket;
     bool waiting, ticketed, without_turn;
 };
 
+static void close_open_marks(struct machine *m) {
+    compute_lock();
+    runners_close(m);
+    helper_wake();
+    compute_unlock();
+}
+
+/* Open marks are set first: what is finished must not look as if it was under way. */
 static void begin_waiting(struct wait *w, uint64_t now) {
     struct machine *m = w->machine;
     if (!w->waiting) {
+        close_open_marks(m);
         w->waiting = true;
         w->began = now;
         (void)atomic_fetch_add(&m->own->waiting, 1);
@@ -72,13 +83,6 @@ static bool queued(struct wait *w, const struct standing *s) {
     return true;
 }
 
-static void close_open_marks(struct machine *m) {
-    compute_lock();
-    runners_close(m);
-    helper_wake();
-    compute_unlock();
-}
-
 /* Pays first. */
 static void wait_for_balance(struct wait *w, const struct standing *s) {
     struct machine *m = w->machine;
@@ -108,7 +112,9 @@ static bool wait_for_completion(struct wait *w, const struct standing *s) {
         (void)hami_region_sweep(m->view);
         return false;
     }
+    (void)atomic_fetch_add(&m->own->fed, 1);
     compute_wait(&m->shared->done, done, PATIENCE - (s->now - w->others));
+    (void)atomic_fetch_sub(&m->own->fed, 1);
     return true;
 }
 
@@ -135,8 +141,13 @@ static bool have_turn(struct wait *w, struct standing *s) {
         return true;
     }
     begin_waiting(w, s->now);
-    w->others = w->others == 0 ? s->now : w->others;
-    if (s->now - w->others >= turn_patience(m)) {
+    uint64_t word = atomic_load(turn_word(m));
+    if (w->turn_since == 0 || w->turn_word != word) {
+        w->turn_word = word;
+        w->turn_since = s->now;
+        w->turns_began = w->turns_began == 0 ? s->now : w->turns_began;
+    }
+    if (s->now - w->turn_since >= turn_patience(m) || s->now - w->turns_began >= TURNS_MOST) {
         w->without_turn = true;
         turn_given_up(m);
         return true;
@@ -151,7 +162,8 @@ static void reserve(struct wait *w, const struct standing *s, int64_t ns) {
     atomic_store_explicit(&m->shared->last_grant, s->now, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&m->shared->grants, 1, memory_order_relaxed);
     int64_t longest = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
-    atomic_store_explicit(&m->shared->longest, (uint64_t)(longest + (ns - longest) / 5), memory_order_relaxed);
+    longest = ns > longest ? ns : longest - (longest - ns) / 64;
+    atomic_store_explicit(&m->shared->longest, (uint64_t)longest, memory_order_relaxed);
 }
 
 bool gate_pass(struct machine *m, int64_t ns, bool unknown) {

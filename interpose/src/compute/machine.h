@@ -68,16 +68,19 @@ struct standing {
     uint64_t now;
     int64_t balance; /* device time; nothing starts while it is not positive */
     int64_t out;
-    unsigned marks, waiting;
+    unsigned marks, waiting, fed;
 };
 void balance_read(struct machine *m, struct standing *s); /* and forfeits what is beyond the cap */
 void balance_charge(struct machine *m, uint64_t device_time);
 int64_t balance_share(const struct machine *m); /* percent */
 int64_t balance_arrears(const struct machine *m, const struct standing *s);
 /*
- * Moves the frontier to `end`; returns the time from where it was, or from the end of the last turn or the launch of
+ * When the oldest work under way was launched, `opened` if that was earlier.
+ *
+ * balance_span moves the frontier to `end`; returns the time from where it was, or from the end of the last turn or the launch of
  * the oldest work under way if those are later.
  */
+uint64_t balance_oldest(const struct machine *m, uint64_t opened);
 uint64_t balance_span(struct machine *m, uint64_t turns, uint64_t opened, uint64_t end);
 
 /* ---- cost.c: what launches take ---- */

@@ -17,7 +17,7 @@ enum { RUNNERS = 256, MARKS = 16, PAIRS = 32, CONTEXTS = 16, SPARE_EVENTS = 64, 
 enum { EVENT_DEFAULT = 0 };
 
 /* How late a look may be once a mark should be complete, and how old a quiet stream's open work may get. */
-enum { SOON = 50000, LATEST = 250000, STALE = 1500000 };
+enum { SOON = 50000, LATEST = 80000, STALE = 1500000 };
 
 static CUstream const legacy = (CUstream)1;
 static CUstream const per_thread = (CUstream)2;

@@ -197,8 +197,11 @@ static void release(struct machine *m, uint64_t now) {
 
 /* Estimated time until what was granted is finished. */
 static int64_t remainder_of(const struct machine *m, const struct standing *s) {
-    uint64_t frontier = atomic_load(&m->shared->frontier);
-    int64_t since = s->now > frontier ? (int64_t)(s->now - frontier) : 0;
+    uint64_t begun = atomic_load(&m->shared->frontier), oldest = balance_oldest(m, s->now);
+    uint64_t others = turn_frontier(m, s->now);
+    begun = oldest > begun ? oldest : begun;
+    begun = others > begun ? others : begun;
+    int64_t since = s->now > begun ? (int64_t)(s->now - begun) : 0;
     if (s->marks == 0 && s->out == 0) {
         return 0;
     }
@@ -211,7 +214,7 @@ uint64_t turn_yield(struct machine *m) {
         return UINT64_MAX;
     }
     balance_read(m, &s);
-    bool paused = s.now - atomic_load(&m->shared->last_grant) > PAUSE;
+    bool paused = s.now - atomic_load(&m->shared->last_grant) > PAUSE && s.fed == 0;
     if (neediest(m, s.now) == NULL) {
         if (paused && s.out == 0) {
             release(m, s.now);
