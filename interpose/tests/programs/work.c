@@ -10,6 +10,7 @@
  *   start=MS seconds=S          when to begin, and when to end
  *   warm=MS                     waits before this do not count
  *   kill=MS freeze=MS:MS        SIGKILL itself then; stand still from then for so long
+ *   tokens=N                    throttle itself to so many blocks a second, as limiters do that count blocks
  *   seed=N
  *
  * Host times pass on the virtual clock (virtual.c); without it only gaps do.
@@ -33,7 +34,7 @@ struct launch_config {
 };
 
 static struct {
-    unsigned long random, streams, graph, host, sync, gap, start, seconds, warm, kill, freeze, freeze_for, seed, blocks;
+    unsigned long random, streams, graph, host, sync, gap, start, seconds, warm, kill, freeze, freeze_for, seed, blocks, tokens;
     const char *kernels, *how;
 } want = {.kernels = "k_100us", .how = "kernel", .seconds = 14, .warm = 3000, .blocks = 1056};
 
@@ -90,6 +91,14 @@ static int give(unsigned which, CUstream stream) {
     return launch(function, blocks, 1, 1, 128, 1, 1, 0, stream, NULL, NULL);
 }
 
+static void spend_tokens(void) {
+    static uint64_t paid; /* until then, by the clock */
+    uint64_t at = now();
+    paid = paid > at ? paid : at;
+    paid += want.blocks * 1000000000u / want.tokens;
+    rest(paid - at);
+}
+
 static void *run(void *data) {
     CUstream stream = NULL;
     uint64_t number = (uintptr_t)data, random = (want.seed * 64 + number) * 2654435761u + 1;
@@ -107,6 +116,8 @@ static void *run(void *data) {
         }
         left--;
         spend(want.host);
+        if (want.tokens != 0)
+            spend_tokens();
         uint64_t before = now();
         CHECK(give(which, stream));
         at = now();
@@ -176,6 +187,7 @@ static void option(const char *text) {
     NUMBER(freeze)
     NUMBER(seed)
     NUMBER(blocks)
+    NUMBER(tokens)
     if (strncmp(text, "freeze=", 7) == 0)
         want.freeze_for = strtoul(strchr(value, ':') + 1, NULL, 10);
     if (strncmp(text, "kernels=", 8) == 0)
