@@ -33,7 +33,7 @@ struct hami_compute_device {
     uint32_t pad;
     _Atomic uint64_t longest;  /* of recent launches */
     _Atomic uint64_t identity; /* of the container on turn pages; 0 = not drawn yet */
-    uint64_t spare0;
+    _Atomic uint64_t served;   /* when that number last showed life */
     /* Figures. */
     _Atomic uint64_t charged;       /* device time */
     _Atomic uint64_t waited;        /* by launches, summed */

@@ -57,29 +57,42 @@ static void end_waiting(struct wait *w) {
     }
 }
 
-/* Those who wait are served in order. One that does not come forward holds the others up for PATIENCE, once. */
+/* Those who wait are served in order. One whose number is called and who is silent holds the others up for PATIENCE. */
+static void stand_in_line(struct wait *w) {
+    struct machine *m = w->machine;
+    uint64_t since = compute_now();
+    for (;;) {
+        uint32_t serving = atomic_load(&m->shared->serving);
+        uint64_t now = compute_now(), served = atomic_load(&m->shared->served);
+        if ((int32_t)(w->ticket - serving) <= 0) {
+            atomic_store(&m->shared->served, now);
+            return;
+        }
+        served = served > now ? 0 : served;
+        if (now - served >= PATIENCE && now - since >= PATIENCE) {
+            (void)hami_region_sweep(m->view);
+            if (atomic_compare_exchange_strong(&m->shared->serving, &serving, serving + 1)) {
+                since = now;
+                compute_wake(&m->shared->serving);
+            }
+            continue;
+        }
+        compute_wait(&m->shared->serving, serving, PATIENCE / 4);
+    }
+}
+
+/* True after a wait: everything may have changed. */
 static bool queued(struct wait *w, const struct standing *s) {
     struct machine *m = w->machine;
     uint32_t serving = atomic_load(&m->shared->serving);
-    bool ahead = w->ticketed ? (int32_t)(w->ticket - serving) > 0 : atomic_load(&m->shared->ticket) != serving;
-    if (!ahead) {
+    if (w->ticketed ? (int32_t)(w->ticket - serving) <= 0 : atomic_load(&m->shared->ticket) == serving) {
+        if (w->ticketed && w->ticket == serving) {
+            atomic_store_explicit(&m->shared->served, s->now, memory_order_relaxed);
+        }
         return false;
     }
     begin_waiting(w, s->now);
-    uint64_t since = compute_now();
-    while ((int32_t)(w->ticket - serving) > 0) {
-        compute_wait(&m->shared->serving, serving, PATIENCE / 4);
-        uint32_t now_serving = atomic_load(&m->shared->serving);
-        uint64_t now = compute_now();
-        if (now_serving != serving) {
-            serving = now_serving;
-            since = now;
-        } else if (now - since >= PATIENCE) {
-            (void)hami_region_sweep(m->view);
-            (void)atomic_compare_exchange_strong(&m->shared->serving, &now_serving, serving + 1);
-            compute_wake(&m->shared->serving);
-        }
-    }
+    stand_in_line(w);
     return true;
 }
 
@@ -94,7 +107,7 @@ static void wait_for_balance(struct wait *w, const struct standing *s) {
     compute_unlock();
     uint64_t due = (uint64_t)((int64_t)s->now + RESUME * 100 / balance_share(m) - balance_arrears(m, s));
     due = due < s->now + SHORTEST ? s->now + SHORTEST : due;
-    compute_sleep_until(due > s->now + PATIENCE ? s->now + PATIENCE : due);
+    compute_sleep_until(due > s->now + PATIENCE / 2 ? s->now + PATIENCE / 2 : due);
 }
 
 /* Waits for a completion. False: there was none for PATIENCE; what runs may be waiting for this very launch. */
@@ -113,7 +126,8 @@ static bool wait_for_completion(struct wait *w, const struct standing *s) {
         return false;
     }
     (void)atomic_fetch_add(&m->own->fed, 1);
-    compute_wait(&m->shared->done, done, PATIENCE - (s->now - w->others));
+    uint64_t left = PATIENCE - (s->now - w->others);
+    compute_wait(&m->shared->done, done, left < PATIENCE / 2 ? left : PATIENCE / 2);
     (void)atomic_fetch_sub(&m->own->fed, 1);
     return true;
 }

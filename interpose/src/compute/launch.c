@@ -166,7 +166,7 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
         (void)atomic_fetch_sub(&m->own->out, granted ? 0 : amount);
     } else {
         if (!granted) {
-            runner_grant(runner, amount, ns, clean);
+            runner_grant(runner, amount, ns, clean, !unknown);
         }
         *p = (struct pass){.runner = runner, .cost = ns, .key = l->key, .unknown = unknown};
         if (sampled) {

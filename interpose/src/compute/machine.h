@@ -107,7 +107,7 @@ struct machine *runner_machine(const struct runner *r);
 bool runner_take(struct runner *r, int64_t ns);
 
 /* The rest with the lock held. */
-void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean);
+void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, bool known);
 void runner_refund(struct runner *r, int64_t used);
 void runner_close_if_due(struct runner *r, bool now);
 void runner_sample_begin(struct runner *r, uint64_t key, bool waited, CUevent *before);

@@ -26,6 +26,7 @@ struct mark {
     CUevent event;
     int64_t estimate;
     bool clean;        /* the estimate is a sum of known, short launches */
+    bool known;        /* ... of known launches */
     bool late;         /* the stream had run dry before the mark could be recorded */
     uint64_t opened;   /* when the first of it was launched, in host time */
     uint64_t recorded; /* likewise */
@@ -42,7 +43,7 @@ struct runner {
     int64_t seen;             /* `left` at the last look */
     uint64_t looked;          /* when it last changed */
     uint64_t opened;          /* when the first launch since the last mark was let through */
-    bool clean;
+    bool clean, known;
     unsigned first, count; /* of marks */
     struct mark marks[MARKS];
 };
@@ -234,10 +235,10 @@ static void note_oldest(const struct machine *m) {
     atomic_store_explicit(&m->own->since, oldest == UINT64_MAX ? 0 : oldest, memory_order_relaxed);
 }
 
-void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean) {
+void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, bool known) {
     if (r->granted == 0) {
         (void)atomic_fetch_add_explicit(&r->machine->own->marks, 1, memory_order_relaxed);
-        r->clean = true;
+        r->clean = r->known = true;
         r->opened = compute_now();
         r->granted = granted;
         note_oldest(r->machine);
@@ -245,6 +246,7 @@ void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean) {
         r->granted += granted;
     }
     r->clean = r->clean && clean;
+    r->known = r->known && known;
     r->looked = compute_now();
     atomic_store_explicit(&r->turn, atomic_load_explicit(turn_word(r->machine), memory_order_relaxed),
                           memory_order_relaxed);
@@ -296,7 +298,7 @@ static void close_runner(struct runner *r) {
         completed_mark(r->machine);
         return;
     }
-    struct mark mark = {.estimate = estimate, .clean = r->clean, .opened = r->opened, .event = can ? event_take(r->context) : NULL};
+    struct mark mark = {.estimate = estimate, .clean = r->clean, .known = r->known, .opened = r->opened, .event = can ? event_take(r->context) : NULL};
     if (mark.event != NULL) {
         mark.late = atomic_load(&runner_captures) == 0 && driver.stream_query(stream) == CUDA_SUCCESS;
         mark.recorded = compute_now();
@@ -456,6 +458,9 @@ static void settle_mark(struct machine *m, const struct mark *mark, uint64_t end
             span = host_bound || span > estimate ? estimate : span;
             (void)atomic_fetch_add_explicit(&m->shared->estimated, span, memory_order_relaxed);
         }
+    } else if (mark->late && mark->known && span > 2 * estimate + MARK) {
+        span = estimate; /* the process stood still before it could set the mark */
+        (void)atomic_fetch_add_explicit(&m->shared->estimated, span, memory_order_relaxed);
     }
     balance_charge(m, span);
     own_out(m, -mark->estimate);
