@@ -101,13 +101,20 @@ static struct known_stream *stream_place(CUstream stream) {
 
 /* A short launch on a stream that still has some of its grant. */
 static inline bool fast(const struct launch *l) {
-    struct hami_context context;
     struct known_cost *cost = &costs[(l->key >> 1) % COSTS_KNOWN];
     const struct known_stream *stream = stream_place(l->stream);
     if (cost->key != l->key || cost->until_sample == 0 || stream->stream != l->stream || stream->runner == NULL ||
-        atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 || !hami_context_current(&context) ||
-        stream->context != context.handle || !runner_is(stream->runner, context.handle, l->stream) ||
-        !runner_take(stream->runner, cost->ns)) {
+        atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 ||
+        !runner_is(stream->runner, stream->context, l->stream)) {
+        return false;
+    }
+    if (l->stream == legacy || l->stream == per_thread) { /* each context has its own; other streams have one */
+        struct hami_context context;
+        if (!hami_context_current(&context) || stream->context != context.handle) {
+            return false;
+        }
+    }
+    if (!runner_take(stream->runner, cost->ns)) {
         return false;
     }
     cost->until_sample--;
@@ -211,13 +218,13 @@ static int32_t end(struct pass *p, int32_t status) {
 
 /* ---- policies ---- */
 
-int32_t hami_launch_kernel(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx,
-                           uint32_t by, uint32_t bz, uint32_t shared, CUstream stream, void **params, void **extra) {
-    CUresult (*driver)(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, CUstream, void **,
-                       void **) = hami_driver_function(hook);
-    if (__builtin_expect(unlimited(), 1)) {
-        return driver(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
-    }
+typedef CUresult launch_kernel(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, CUstream,
+                               void **, void **);
+
+static __attribute__((noinline)) int32_t launch_limited(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy,
+                                                        uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz,
+                                                        uint32_t shared, CUstream stream, void **params, void **extra) {
+    launch_kernel *driver = hami_driver_function(hook);
     struct launch l = launch_of(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream,
                                 hook == HAMI_cuLaunchKernel_ptsz);
     if (__builtin_expect(fast(&l), 1)) {
@@ -226,6 +233,21 @@ int32_t hami_launch_kernel(enum hami_hook hook, void *function, uint32_t gx, uin
     struct pass p;
     begin(&l, &p);
     return end(&p, driver(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
+}
+
+int32_t hami_launch_kernel(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx,
+                           uint32_t by, uint32_t bz, uint32_t shared, CUstream stream, void **params, void **extra) {
+    static _Atomic(launch_kernel *) known[2]; /* the most frequent call of all */
+    _Atomic(launch_kernel *) *place = &known[hook == HAMI_cuLaunchKernel_ptsz];
+    launch_kernel *driver = atomic_load_explicit(place, memory_order_relaxed);
+    if (__builtin_expect(!unlimited(), 0)) {
+        return launch_limited(hook, function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+    }
+    if (__builtin_expect(driver == NULL, 0)) {
+        driver = hami_driver_function(hook);
+        atomic_store_explicit(place, driver, memory_order_relaxed);
+    }
+    return driver(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
 }
 
 int32_t hami_launch_kernel_ex(enum hami_hook hook, const struct hami_launch_config *config, void *function,

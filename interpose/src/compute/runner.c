@@ -19,6 +19,9 @@ enum { EVENT_DEFAULT = 0 };
 /* How late a look may be once a mark should be complete, and how old a quiet stream's open work may get. */
 enum { SOON = 50000, LATEST = 80000, STALE = 1500000 };
 
+/* What a pair of events means that tell the same time: half a step of their clock. */
+enum { LEAST = 250 };
+
 static CUstream const legacy = (CUstream)1;
 static CUstream const per_thread = (CUstream)2;
 
@@ -399,7 +402,7 @@ static void learn_pairs(void) {
             continue;
         }
         if (driver.elapsed(&ms, p->before, p->after) == CUDA_SUCCESS) {
-            cost_learn(p->key, ms > 0 ? (double)ms * 1e6 : 1000, p->idle);
+            cost_learn(p->key, ms > 0 ? (double)ms * 1e6 : LEAST, p->idle);
         }
         event_give_back(p->context, p->before);
         event_give_back(p->context, p->after);
