@@ -43,7 +43,8 @@ struct hami_compute_device {
     _Atomic uint64_t turns;         /* taken */
     _Atomic uint64_t turn_timeouts; /* launches that went without their turn */
     _Atomic uint64_t estimated;     /* device time charged by estimate instead of span */
-    uint64_t spare1[16];
+    _Atomic uint64_t last_wait;     /* when a launch last had to wait */
+    uint64_t spare[15];
 };
 
 struct hami_compute_process {

@@ -29,12 +29,13 @@ int64_t balance_share(const struct machine *m) {
     return share == 0 ? 100 : share;
 }
 
-/* Only an idle container loses allowance: one that waits had no way to use it. */
+/* Only an idle container loses allowance: one that waits, for its own launches or others', had no way to use it. */
 static int64_t cap_of(const struct machine *m, const struct standing *s) {
-    int64_t longest = 2 * (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
-    if (s->waiting == 0) {
+    if (s->waiting == 0 && s->now - atomic_load_explicit(&m->shared->last_wait, memory_order_relaxed) > IDLE) {
         return BURST;
     }
+    int64_t own = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
+    int64_t others = (int64_t)turn_longest(m), longest = 2 * (own > others ? own : others);
     return longest > BACKLOG ? longest : BACKLOG;
 }
 

@@ -49,8 +49,9 @@ static void end_waiting(struct wait *w) {
         compute_wake(&m->shared->serving);
     }
     if (w->waiting) {
-        uint64_t took = compute_now() - w->began, longest = atomic_load(&m->shared->longest_wait);
+        uint64_t now = compute_now(), took = now - w->began, longest = atomic_load(&m->shared->longest_wait);
         (void)atomic_fetch_sub(&m->own->waiting, 1);
+        atomic_store_explicit(&m->shared->last_wait, now, memory_order_relaxed);
         (void)atomic_fetch_add_explicit(&m->shared->waited, took, memory_order_relaxed);
         while (longest < took && !atomic_compare_exchange_weak(&m->shared->longest_wait, &longest, took)) {
         }
@@ -176,6 +177,7 @@ static void reserve(struct wait *w, const struct standing *s, int64_t ns) {
     atomic_store_explicit(&m->shared->last_grant, s->now, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&m->shared->grants, 1, memory_order_relaxed);
     int64_t longest = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
+    ns = (int64_t)((double)ns * m->ratio);
     longest = ns > longest ? ns : longest - (longest - ns) / 64;
     atomic_store_explicit(&m->shared->longest, (uint64_t)longest, memory_order_relaxed);
 }
@@ -196,7 +198,7 @@ bool gate_pass(struct machine *m, int64_t ns, bool unknown) {
         if (s.balance <= 0) {
             wait_for_balance(&w, &s);
             (void)machines_refresh();
-        } else if (patient && s.out > 0 && (unknown || (s.out + ns > AHEAD && s.marks > 1))) {
+        } else if (patient && s.out > 0 && (unknown || ((double)(s.out + ns) * m->ratio > AHEAD && s.marks > 1))) {
             patient = wait_for_completion(&w, &s);
         } else if (have_turn(&w, &s)) {
             reserve(&w, &s, ns);

@@ -103,7 +103,7 @@ int machines_refresh(void) {
 
 static void set_up(struct machine *m, unsigned index, struct hami_region_view *view, const char *uuid) {
     struct hami_compute *compute = hami_compute_of(view->region);
-    struct machine made = {.index = index, .view = view};
+    struct machine made = {.index = index, .view = view, .ratio = 1};
     made.shared = &compute->devices[index];
     made.own = &compute->processes[view->slot][index];
     int64_t never = 0;

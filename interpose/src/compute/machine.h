@@ -20,6 +20,7 @@ enum {
     BURST = 20000000,    /* allowance that an idle container keeps */
     BACKLOG = 60000000,  /* allowance that a waiting one keeps, or two launches */
     RESUME = 1000000,    /* who has to wait for balance waits for so much: short work is not started from idle each time */
+    IDLE = 50000000,     /* a container none of whose launches had to wait for so long has more than it needs */
     QUANTUM = 10000000,  /* length of a turn */
     EARLY = 150000,      /* short work: the turn is handed on so long before its end */
     SHORT = 700000,      /* launches up to this are short in that sense */
@@ -40,6 +41,7 @@ struct machine {
     bool page_sought;
     double idle_seen;        /* how often the stream had run dry before a sampled launch */
     double spans, estimates; /* of recent marks, smoothed */
+    double ratio;            /* of span to estimate: below 1 where streams run beside each other */
 };
 
 enum { COMPUTE_FRESH, COMPUTE_OFF, COMPUTE_ON };
@@ -139,6 +141,7 @@ bool turn_expired(const struct machine *m, const struct standing *s);
 void turn_wait(struct machine *m, const struct standing *s); /* a step of 20 ms at most */
 void turn_beat(struct machine *m, uint64_t now);
 uint64_t turn_patience(const struct machine *m);
+uint64_t turn_longest(const struct machine *m); /* launch of any container that takes turns */
 void turn_given_up(struct machine *m);
 /* Gives the turn on if there is reason to; lock held. Returns when to look again, UINT64_MAX: no need. */
 uint64_t turn_yield(struct machine *m);

@@ -453,6 +453,10 @@ static void settle_mark(struct machine *m, const struct mark *mark, uint64_t end
     uint64_t span = balance_span(m, turn_frontier(m, end), mark->opened, end);
     uint64_t estimate = (uint64_t)mark->estimate;
     turn_move_frontier(m, end);
+    if (mark->known && !mark->late) {
+        double ratio = (double)span / (double)estimate;
+        m->ratio += ((ratio > 1 ? 1 : ratio) - m->ratio) * 0.05;
+    }
     if (mark->clean) {
         m->spans += ((double)span - m->spans) * 0.01;
         m->estimates += ((double)estimate - m->estimates) * 0.01;
@@ -518,7 +522,7 @@ static uint64_t next_look(uint64_t now) {
         if (r->count > 0) {
             const struct mark *oldest = &r->marks[r->first];
             uint64_t frontier = atomic_load_explicit(&r->machine->shared->frontier, memory_order_relaxed);
-            uint64_t end = frontier + (uint64_t)oldest->estimate, over = now > end ? (now - end) / 4 : 0;
+            uint64_t end = frontier + (uint64_t)((double)oldest->estimate * r->machine->ratio), over = now > end ? (now - end) / 4 : 0;
             uint64_t soon = now + (over < SOON ? SOON : over > LATEST ? LATEST : over);
             at = end < soon ? soon : end > at ? at : end;
         }

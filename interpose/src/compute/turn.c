@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HOLDER_BITS = 16, SILENT = 60000000, STEP = 20000000, LONGEST_PATIENCE = 1000000000 };
+enum { HOLDER_BITS = 16, SILENT = 60000000, STEP = 20000000, LONGEST_BELIEVED = 500000000 };
 #define GONE UINT64_C(10000000000)
 #define HOLDER UINT64_C(0xffff)
 
@@ -205,7 +205,8 @@ static int64_t remainder_of(const struct machine *m, const struct standing *s) {
     if (s->marks == 0 && s->out == 0) {
         return 0;
     }
-    return s->out > since ? s->out - since : 0;
+    int64_t out = (int64_t)((double)s->out * m->ratio);
+    return out > since ? out - since : 0;
 }
 
 uint64_t turn_yield(struct machine *m) {
@@ -252,11 +253,27 @@ void turn_wait(struct machine *m, const struct standing *s) {
     }
 }
 
+/* As the container says of itself; it may say anything. */
+static uint64_t longest_of(const struct hami_turn_slot *slot) {
+    uint64_t longest = atomic_load_explicit(&slot->longest, memory_order_relaxed);
+    return longest > LONGEST_BELIEVED ? LONGEST_BELIEVED : longest;
+}
+
 uint64_t turn_patience(const struct machine *m) {
     unsigned holder = m->page == NULL ? 0 : holder_of(atomic_load(&m->page->turn));
-    uint64_t longest = holder == 0 || holder > HAMI_TURN_SLOTS ? 0 : atomic_load(&m->page->slots[holder - 1].longest);
-    longest = longest > LONGEST_PATIENCE / 2 ? LONGEST_PATIENCE / 2 : longest;
-    return PATIENCE + 2 * longest;
+    return PATIENCE + (holder == 0 || holder > HAMI_TURN_SLOTS ? 0 : 2 * longest_of(&m->page->slots[holder - 1]));
+}
+
+uint64_t turn_longest(const struct machine *m) {
+    uint64_t longest = 0, now = m->page == NULL ? 0 : compute_now();
+    for (unsigned i = 0; m->page != NULL && i < HAMI_TURN_SLOTS; i++) {
+        const struct hami_turn_slot *slot = &m->page->slots[i];
+        if (atomic_load_explicit(&slot->owner, memory_order_relaxed) != 0 && longest_of(slot) > longest) {
+            uint64_t beat = atomic_load_explicit(&slot->beat, memory_order_relaxed);
+            longest = now > beat && now - beat > GONE ? longest : longest_of(slot);
+        }
+    }
+    return longest;
 }
 
 void turn_given_up(struct machine *m) {
