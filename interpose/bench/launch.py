@@ -48,8 +48,8 @@ def measure(program: Path, rounds: int, env: dict[str, str], processes: int) -> 
 
 def compare(rounds: int, repeat: int, limit: int) -> dict[str, dict[str, float]]:
     """Medians over the repeats, which alternate so that all see the same machine."""
-    with tempfile.TemporaryDirectory(prefix="hami-bench-") as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="hami-bench-") as made:
+        folder = Path(made)
         sim.create(folder / "gpus", "a100")
         with sim.State(folder / "gpus") as state:
             state.set_launch_time(0)
@@ -68,7 +68,9 @@ def compare(rounds: int, repeat: int, limit: int) -> dict[str, dict[str, float]]
         }
         result = {}
         for processes in (1, 8):
-            runs = [{kind: measure(program, rounds, env, processes) for kind, env in kinds.items()} for _ in range(repeat)]
+            runs = [
+                {kind: measure(program, rounds, env, processes) for kind, env in kinds.items()} for _ in range(repeat)
+            ]
             for kind in kinds:
                 row = {
                     name: round(statistics.median(run[kind][name] for run in runs), 1)

@@ -335,8 +335,8 @@ static bool genuine(struct hami_region *region) {
     const struct hami_block *block = &region->block;
     const struct hami_compute *compute = hami_compute_of(region);
     return compute->magic == HAMI_COMPUTE_MAGIC && compute->version == HAMI_COMPUTE_VERSION &&
-           compute->size == sizeof *compute && region->v1.initialized == HAMI_V1_MAGIC && region->v1.major == 1 && block->magic == HAMI_BLOCK_MAGIC &&
-           block->version == HAMI_BLOCK_VERSION && block->size == sizeof *block &&
+           compute->size == sizeof *compute && region->v1.initialized == HAMI_V1_MAGIC && region->v1.major == 1 &&
+           block->magic == HAMI_BLOCK_MAGIC && block->version == HAMI_BLOCK_VERSION && block->size == sizeof *block &&
            block->header_size == offsetof(struct hami_block, devices) &&
            block->device_size == sizeof block->devices[0] && block->slot_size == sizeof block->slots[0];
 }

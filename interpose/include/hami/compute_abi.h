@@ -53,7 +53,7 @@ struct hami_compute_process {
     _Atomic uint32_t waiting; /* threads */
     _Atomic uint64_t beat;    /* of the helper thread */
     _Atomic uint64_t since;   /* when the oldest of it was launched; 0 = nothing is under way */
-    _Atomic uint32_t fed; /* of the waiting threads, those that wait for a completion: more work is coming */
+    _Atomic uint32_t fed;     /* of the waiting threads, those that wait for a completion: more work is coming */
     uint32_t pad;
     uint64_t spare[3];
 };
@@ -85,8 +85,8 @@ struct hami_turn_slot {
 struct hami_turn_page {
     uint64_t magic;
     uint32_t version, size;
-    _Atomic uint64_t turn;  /* slot + 1 of the holder, 0 = nobody; above 16 bits a number that moves with every change */
-    _Atomic uint64_t since; /* when the holder got it */
+    _Atomic uint64_t turn; /* slot + 1 of the holder, 0 = nobody; above 16 bits a number that moves with every change */
+    _Atomic uint64_t since;    /* when the holder got it */
     _Atomic uint64_t frontier; /* end of the last work under any turn */
     uint64_t spare[3];
     struct hami_turn_slot slots[HAMI_TURN_SLOTS];

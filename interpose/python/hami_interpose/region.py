@@ -227,9 +227,7 @@ def _device(content: bytes, index: int) -> DeviceUse:
     counter, peak, denied, context, limit, cores = _DEVICE.unpack_from(content, at)
     uuid = content[64 + index * _V1_UUID_SIZE :][:_V1_UUID_SIZE]
     used = (counter >> _COUNTER_TAG_BITS) * PAGE
-    figures = _FIGURES.unpack_from(
-        content, COMPUTE_OFFSET + _HEADER_SIZE + index * _COMPUTE_DEVICE_SIZE + _FIGURES_AT
-    )
+    figures = _FIGURES.unpack_from(content, COMPUTE_OFFSET + _HEADER_SIZE + index * _COMPUTE_DEVICE_SIZE + _FIGURES_AT)
     return DeviceUse(_text(uuid), limit, cores, used, peak * PAGE, denied, context * PAGE, ComputeUse(*figures))
 
 

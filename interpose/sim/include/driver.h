@@ -84,7 +84,7 @@ struct sim_stream {
     unsigned flags;
     int priority;
     unsigned long long id;
-    unsigned lane; /* in this process's queue on the device */
+    unsigned lane;             /* in this process's queue on the device */
     struct sim_graph *capture; /* being captured into, or NULL */
     uint64_t capture_id;
     int capture_mode;
@@ -95,7 +95,7 @@ struct sim_event_object {
     struct sim_object object;
     struct sim_context *context;
     unsigned flags;
-    unsigned cell;                /* in this process's queue on the device, + 1 */
+    unsigned cell;               /* in this process's queue on the device, + 1 */
     _Atomic uint64_t generation; /* of the last record; 0: never recorded */
     struct sim_graph *captured_in;
 };

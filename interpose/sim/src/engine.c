@@ -54,8 +54,9 @@ void sim_engine_lock(_Atomic uint32_t *lock) {
             struct timespec moment = {.tv_nsec = 2000}; /* the holder may have been preempted */
             nanosleep(&moment, NULL);
         }
-        bool dead = holder == NO_SLOT ? tries % FOR_LONG == 0 : holder != 0 && holder != mine && tries % 4096 == 0 &&
-                                                                    sim_slot_pid(holder - 1) == 0;
+        bool dead = holder == NO_SLOT
+                        ? tries % FOR_LONG == 0
+                        : holder != 0 && holder != mine && tries % 4096 == 0 && sim_slot_pid(holder - 1) == 0;
         if (dead && atomic_compare_exchange_strong(lock, &holder, mine)) {
             return;
         }

@@ -10,8 +10,8 @@ enum { SHORTEST = 50000, AFTER_TURN = 100000 };
 struct wait {
     struct machine *machine;
     uint64_t began;
-    uint64_t others; /* since when nothing was completed */
-    uint32_t done;   /* of shared->done, at that time */
+    uint64_t others;                             /* since when nothing was completed */
+    uint32_t done;                               /* of shared->done, at that time */
     uint64_t turn_word, turn_since, turns_began; /* whose turn it is, since when, and since when others have theirs */
     uint32_t ticket;
     bool waiting, ticketed, without_turn;

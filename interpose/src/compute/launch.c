@@ -243,8 +243,8 @@ static __attribute__((noinline)) int32_t launch_limited(enum hami_hook hook, voi
                                                         uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz,
                                                         uint32_t shared, CUstream stream, void **params, void **extra) {
     launch_kernel *driver = hami_driver_function(hook);
-    struct launch l = launch_of(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream,
-                                hook == HAMI_cuLaunchKernel_ptsz);
+    struct launch l =
+        launch_of(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, hook == HAMI_cuLaunchKernel_ptsz);
     if (__builtin_expect(fast(&l), 1)) {
         return driver(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
     }

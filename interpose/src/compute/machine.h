@@ -13,14 +13,14 @@ typedef void *CUevent;
 
 /* All in ns. */
 enum {
-    MARK = 1000000,      /* estimated work between completion marks */
-    AHEAD = 4000000,     /* granted and unfinished work, or two launches: keeps the device fed while the helper wakes */
-    BATCH = 200000,      /* short launches are granted so much at once */
-    UNKNOWN = 1000000,   /* what a launch never seen before reserves */
-    BURST = 20000000,    /* allowance that an idle container keeps */
-    BACKLOG = 60000000,  /* allowance that a waiting one keeps, or two launches */
-    RESUME = 1000000,    /* who has to wait for balance waits for so much: short work is not started from idle each time */
-    IDLE = 50000000,     /* a container none of whose launches had to wait for so long has more than it needs */
+    MARK = 1000000,     /* estimated work between completion marks */
+    AHEAD = 4000000,    /* granted and unfinished work, or two launches: keeps the device fed while the helper wakes */
+    BATCH = 200000,     /* short launches are granted so much at once */
+    UNKNOWN = 1000000,  /* what a launch never seen before reserves */
+    BURST = 20000000,   /* allowance that an idle container keeps */
+    BACKLOG = 60000000, /* allowance that a waiting one keeps, or two launches */
+    RESUME = 1000000, /* who has to wait for balance waits for so much: short work is not started from idle each time */
+    IDLE = 50000000,  /* a container none of whose launches had to wait for so long has more than it needs */
     QUANTUM = 10000000,  /* length of a turn */
     EARLY = 150000,      /* short work: the turn is handed on so long before its end */
     SHORT = 700000,      /* launches up to this are short in that sense */
@@ -31,7 +31,7 @@ enum {
 /* ---- machine.c: one device under a limit ---- */
 
 struct machine {
-    unsigned index; /* in the limits */
+    unsigned index;         /* in the limits */
     _Atomic uint32_t share; /* percent; 0: not limited now */
     struct hami_compute_device *shared;
     struct hami_compute_process *own;
@@ -79,8 +79,8 @@ int64_t balance_arrears(const struct machine *m, const struct standing *s);
 /*
  * When the oldest work under way was launched, `opened` if that was earlier.
  *
- * balance_span moves the frontier to `end`; returns the time from where it was, or from the end of the last turn or the launch of
- * the oldest work under way if those are later.
+ * balance_span moves the frontier to `end`; returns the time from where it was, or from the end of the last turn or the
+ * launch of the oldest work under way if those are later.
  */
 uint64_t balance_oldest(const struct machine *m, uint64_t opened);
 uint64_t balance_span(struct machine *m, uint64_t turns, uint64_t opened, uint64_t end);

@@ -301,7 +301,11 @@ static void close_runner(struct runner *r) {
         completed_mark(r->machine);
         return;
     }
-    struct mark mark = {.estimate = estimate, .clean = r->clean, .known = r->known, .opened = r->opened, .event = can ? event_take(r->context) : NULL};
+    struct mark mark = {.estimate = estimate,
+                        .clean = r->clean,
+                        .known = r->known,
+                        .opened = r->opened,
+                        .event = can ? event_take(r->context) : NULL};
     if (mark.event != NULL) {
         mark.late = atomic_load(&runner_captures) == 0 && driver.stream_query(stream) == CUDA_SUCCESS;
         mark.recorded = compute_now();
@@ -522,7 +526,8 @@ static uint64_t next_look(uint64_t now) {
         if (r->count > 0) {
             const struct mark *oldest = &r->marks[r->first];
             uint64_t frontier = atomic_load_explicit(&r->machine->shared->frontier, memory_order_relaxed);
-            uint64_t end = frontier + (uint64_t)((double)oldest->estimate * r->machine->ratio), over = now > end ? (now - end) / 4 : 0;
+            uint64_t end = frontier + (uint64_t)((double)oldest->estimate * r->machine->ratio),
+                     over = now > end ? (now - end) / 4 : 0;
             uint64_t soon = now + (over < SOON ? SOON : over > LATEST ? LATEST : over);
             at = end < soon ? soon : end > at ? at : end;
         }

@@ -10,8 +10,8 @@
 #include <time.h>
 
 enum { ACTIVE = 2, STEP = 50000000 };
-#define AGENT_SILENT 60                          /* seconds: the agent that suspended us is gone */
-#define NEVER_HEARD UINT64_C(600000000000)       /* ns: a monitor that gives no sign of life keeps us no longer */
+#define AGENT_SILENT 60                    /* seconds: the agent that suspended us is gone */
+#define NEVER_HEARD UINT64_C(600000000000) /* ns: a monitor that gives no sign of life keeps us no longer */
 
 static _Atomic int32_t always_active = ACTIVE;
 _Atomic(_Atomic int32_t *) suspend_word = &always_active;
@@ -44,6 +44,5 @@ void suspend_check(void) {
     int32_t seen = atomic_load(word);
     while (seen >= 0 && seen != ACTIVE && !atomic_compare_exchange_weak(word, &seen, ACTIVE)) {
     }
-    atomic_store_explicit(&view->region->v1.last_kernel_time, (uint64_t)time(NULL),
-                          memory_order_relaxed);
+    atomic_store_explicit(&view->region->v1.last_kernel_time, (uint64_t)time(NULL), memory_order_relaxed);
 }

@@ -38,8 +38,8 @@ static struct hami_turn_page *map_page(const char *path) {
         (void)close(fd);
     }
     errno = saved;
-    if (page != MAP_FAILED && (page->magic != HAMI_TURN_MAGIC || page->version != HAMI_TURN_VERSION ||
-                               page->size != sizeof *page)) {
+    if (page != MAP_FAILED &&
+        (page->magic != HAMI_TURN_MAGIC || page->version != HAMI_TURN_VERSION || page->size != sizeof *page)) {
         (void)munmap(page, sizeof *page);
         page = MAP_FAILED;
     }
@@ -50,8 +50,8 @@ static struct hami_turn_page *map_page(const char *path) {
 static uint64_t identity(struct machine *m) {
     uint64_t known = atomic_load(&m->shared->identity);
     if (known == 0) {
-        uint64_t drawn = (compute_now() ^ hami_process_self() << 20 ^ (uint64_t)(uintptr_t)m->shared) *
-                         UINT64_C(0x9e3779b97f4a7c15);
+        uint64_t drawn =
+            (compute_now() ^ hami_process_self() << 20 ^ (uint64_t)(uintptr_t)m->shared) * UINT64_C(0x9e3779b97f4a7c15);
         drawn += drawn == 0;
         known = atomic_compare_exchange_strong(&m->shared->identity, &known, drawn) ? drawn : known;
     }

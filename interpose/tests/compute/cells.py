@@ -11,10 +11,13 @@ import os
 import struct
 import subprocess
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hami_interpose import region, sim, turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, encode
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CLOCK_STARTS = 10**12
 WORLD_BYTES = 1 << 16
@@ -86,7 +89,7 @@ class Result:
     def __str__(self) -> str:
         ten, one = self.windows(10), self.windows(1)
         return (
-            f"{self.tenant.shape}×{self.tenant.processes} at {self.tenant.limit} %: share {self.share():.1f}, "
+            f"{self.tenant.processes} of {self.tenant.shape} at {self.tenant.limit} %: share {self.share():.1f}, "
             f"10 s {min(ten, default=0):.1f}…{max(ten, default=0):.1f}, 1 s {min(one):.1f}…{max(one):.1f}, "
             f"longest call {self.longest_wait:.0f} ms"
         )

@@ -34,6 +34,7 @@ def faults(result: Result, *, at_most: bool = False) -> list[str]:
 
 def longest_wait_ms(result: Result, others: list[Result]) -> float:
     """How long a launch may have to wait: debts of its own container's runners, the others' turns, and 50 ms."""
+
     def launch(one: Result) -> float:
         return max(LAUNCH_MS.get(one.tenant.shape, 0.3) * LONGEST_JITTER, 0.2)
 

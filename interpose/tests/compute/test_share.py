@@ -66,7 +66,7 @@ def check(bench, seed, tenants, device=None, *, at_most=False):
     return results
 
 
-@pytest.mark.parametrize(("shape", "limit", "processes"), ALONE, ids=lambda value: str(value))
+@pytest.mark.parametrize(("shape", "limit", "processes"), ALONE, ids=str)
 def test_alone(bench, request, shape, limit, processes):
     check(bench, seed_of(request), [Tenant(limit, shape, processes)])
 

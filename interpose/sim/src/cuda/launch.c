@@ -25,8 +25,7 @@ CUresult sim_do(struct sim_stream *stream, const struct sim_work *work) {
     CUresult error = work->type == SIM_WORK_KERNEL ? CUDA_SUCCESS : effect(stream, work);
     if (error == CUDA_SUCCESS && work->duration != 0) {
         bool copy = work->type == SIM_WORK_COPY || work->type == SIM_WORK_SET || work->type == SIM_WORK_EMPTY;
-        sim_submit(stream, copy ? SIM_OP_COPY : SIM_OP_KERNEL, sim_jittered(work->duration, work->sigma),
-                   work->weight);
+        sim_submit(stream, copy ? SIM_OP_COPY : SIM_OP_KERNEL, sim_jittered(work->duration, work->sigma), work->weight);
     }
     return error;
 }
@@ -51,10 +50,18 @@ static CUresult launch(struct sim_function *function, const CUlaunchConfig *shap
         return CUDA_SUCCESS;
     }
     struct sim_work work = sim_kernel_work(function);
-    work.kernel = (CUDA_KERNEL_NODE_PARAMS){
-        function,         shape->gridDimX,  shape->gridDimY,       shape->gridDimZ, shape->blockDimX,
-        shape->blockDimY, shape->blockDimZ, shape->sharedMemBytes, params,          extra,
-        NULL,             NULL};
+    work.kernel = (CUDA_KERNEL_NODE_PARAMS){function,
+                                            shape->gridDimX,
+                                            shape->gridDimY,
+                                            shape->gridDimZ,
+                                            shape->blockDimX,
+                                            shape->blockDimY,
+                                            shape->blockDimZ,
+                                            shape->sharedMemBytes,
+                                            params,
+                                            extra,
+                                            NULL,
+                                            NULL};
     return sim_capture(stream, &work);
 }
 
