@@ -114,6 +114,7 @@ class Bench:
     virtual: Path
     preload: str
     seconds: int = 14
+    patience: float = 170  # real seconds
     count: int = 0
 
     def run(self, seed: int, *tenants: Tenant, device: Device | None = None) -> list[Result]:
@@ -139,7 +140,12 @@ class Bench:
         for tenant, root in zip(tenants, roots, strict=True):
             for _ in range(tenant.processes):
                 running.append((root, self._start(base, root, tenant, len(running), seed, device)))
-        output = [(root, process, process.communicate(timeout=150)[0]) for root, process in running]
+        try:
+            output = [(root, process, process.communicate(timeout=self.patience)[0]) for root, process in running]
+        finally:
+            for _, process in running:
+                process.kill()
+                process.wait()
         with sim.State(base / "gpus") as state:
             times = {found.pid: found.steps for found in state.device_time(0)}
             idle = state.idle_time(0)

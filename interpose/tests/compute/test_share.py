@@ -14,7 +14,7 @@ ALONE = [
     ("5us", 30, 1),
     ("5us", 80, 1),
     ("100us", 10, 1),
-    ("100us", 30, 4),
+    ("100us", 30, 2),
     ("1ms", 80, 1),
     ("1ms", 50, 2),
     ("10ms", 30, 8),
@@ -104,6 +104,7 @@ def test_beside_a_neighbour_without_turns_never_above(bench, request):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_soak_alone(bench, request, shape):
     seed = seed_of(request, fresh=True)
+    bench.patience = 1800
     [bare] = bench.run(seed, Tenant(100, shape, controlled=False))
     if bare.share() < 98:
         print(f"not judged: the bare driver keeps the device {bare.share():.1f} % busy")
@@ -120,6 +121,7 @@ def test_soak_alone(bench, request, shape):
 def test_soak_together(bench, request, round_):
     seed = seed_of(request, fresh=True)
     draw = random.Random(seed)
+    bench.patience = 1800
     count = draw.randint(2, 4)
     cuts = sorted(draw.sample(range(1, 20), count - 1))
     limits = [5 * (b - a) for a, b in zip([0, *cuts], [*cuts, 20], strict=True)]
