@@ -46,6 +46,7 @@ void cost_learn(uint64_t key, double ns, bool idle) {
     c->samples += c->samples < UINT32_MAX;
     double weight = 1.0 / (c->samples < AVERAGED ? c->samples : AVERAGED);
     c->mean += (ns - c->mean) * weight;
+    c->spread += ((ns > c->mean ? ns - c->mean : c->mean - ns) - c->spread) * weight;
 }
 
 void cost_reset(void) {

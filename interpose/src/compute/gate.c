@@ -171,25 +171,25 @@ static bool have_turn(struct wait *w, struct standing *s) {
     return false;
 }
 
-static void reserve(struct wait *w, const struct standing *s, int64_t ns) {
+static void reserve(struct wait *w, const struct standing *s, int64_t ns, int64_t launch) {
     struct machine *m = w->machine;
     (void)atomic_fetch_add(&m->own->out, ns);
     atomic_store_explicit(&m->shared->last_grant, s->now, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&m->shared->grants, 1, memory_order_relaxed);
     int64_t longest = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
-    ns = (int64_t)((double)ns * m->ratio);
-    longest = ns > longest ? ns : longest - (longest - ns) / 64;
+    launch = (int64_t)((double)launch * m->ratio);
+    longest = launch > longest ? launch : longest - (longest - launch) / 64;
     atomic_store_explicit(&m->shared->longest, (uint64_t)longest, memory_order_relaxed);
 }
 
-bool gate_pass(struct machine *m, int64_t ns, bool unknown) {
+bool gate_pass(struct machine *m, int64_t ns, bool unknown, int64_t longest) {
     struct wait w = {.machine = m};
     bool patient = true;
     for (;;) {
         struct standing s;
         balance_read(m, &s);
         if (atomic_load_explicit(&m->share, memory_order_relaxed) == 0) {
-            reserve(&w, &s, ns);
+            reserve(&w, &s, ns, longest);
             break; /* the limit is gone */
         }
         if (queued(&w, &s)) {
@@ -201,7 +201,7 @@ bool gate_pass(struct machine *m, int64_t ns, bool unknown) {
         } else if (patient && s.out > 0 && (unknown || ((double)(s.out + ns) * m->ratio > AHEAD && s.marks > 1))) {
             patient = wait_for_completion(&w, &s);
         } else if (have_turn(&w, &s)) {
-            reserve(&w, &s, ns);
+            reserve(&w, &s, ns, longest);
             break;
         }
     }

@@ -177,6 +177,7 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
     bool unknown = ns <= 0, clean = !unknown && cost->samples >= 5 && ns <= BATCH * 5 / 2;
     bool sampled = sample_due(l, cost);
     ns = unknown ? UNKNOWN : ns;
+    int64_t longest = ns + 3 * (int64_t)cost->spread; /* what it will hardly exceed */
     if (runner != NULL) {
         runner_close_if_due(runner, false);
         remember(l, context, runner, cost);
@@ -184,7 +185,7 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
     bool granted = runner != NULL && !unknown && runner_take(runner, ns);
     compute_unlock();
     int64_t amount = ns > BATCH || unknown ? ns : BATCH;
-    bool waited = !granted && gate_pass(m, amount, unknown);
+    bool waited = !granted && gate_pass(m, amount, unknown, longest);
     compute_lock();
     if (runner == NULL || runner_machine(runner) != m || !runner_is(runner, context->handle, l->stream)) {
         balance_charge(m, (uint64_t)ns); /* more streams than can be followed */

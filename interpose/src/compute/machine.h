@@ -89,7 +89,8 @@ uint64_t balance_span(struct machine *m, uint64_t turns, uint64_t opened, uint64
 
 struct cost {
     uint64_t key;
-    double mean; /* ns; 0: unknown */
+    double mean;   /* ns; 0: unknown */
+    double spread; /* mean distance from it */
     uint32_t samples;
     bool from_busy; /* some sample began behind other work */
 };
@@ -150,8 +151,8 @@ void turn_move_frontier(struct machine *m, uint64_t end);
 
 /* ---- gate.c ---- */
 
-/* Waits until `ns` of device time may start, and reserves it. True if it had to wait. */
-bool gate_pass(struct machine *m, int64_t ns, bool unknown);
+/* Waits until `ns` of device time may start, and reserves it: launches of up to `longest`. True if it had to wait. */
+bool gate_pass(struct machine *m, int64_t ns, bool unknown, int64_t longest);
 
 /* ---- suspend.c: HAMi's priorities ---- */
 
