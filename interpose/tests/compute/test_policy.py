@@ -6,7 +6,6 @@ import os
 import struct
 import time
 
-import hami_interpose
 import pytest
 from hami_interpose import region, sim, turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits
@@ -171,7 +170,6 @@ def test_a_foreign_turn_page_is_not_used(make_container, programs):
     worker.start()
     worker.wait_until(lambda: worker.busy() > 1e8, "nothing runs")
     assert worker.container.region().devices[0].compute.turns == 0
-    assert hami_interpose.build_id() == worker.container.region().build
 
 
 def test_layouts_agree(run_c):
