@@ -115,12 +115,12 @@ int32_t cuGetProcAddress_v2_ptsz(void *symbol, void *pfn, int32_t cudaVersion, u
 
 HAMI_EXPORT int32_t cuGraphLaunch(void *hGraph, void *hStream);
 int32_t cuGraphLaunch(void *hGraph, void *hStream) {
-    return hami_graph_launch(HAMI_cuGraphLaunch, hGraph, hStream);
+    return hami_graph_start(HAMI_cuGraphLaunch, hGraph, hStream);
 }
 
 HAMI_EXPORT int32_t cuGraphLaunch_ptsz(void *hGraphExec, void *hStream);
 int32_t cuGraphLaunch_ptsz(void *hGraphExec, void *hStream) {
-    return hami_graph_launch(HAMI_cuGraphLaunch_ptsz, hGraphExec, hStream);
+    return hami_graph_start(HAMI_cuGraphLaunch_ptsz, hGraphExec, hStream);
 }
 
 HAMI_EXPORT int32_t cuLaunch(void *f);

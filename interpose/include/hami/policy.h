@@ -79,7 +79,7 @@ int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params 
 int32_t hami_launch_legacy(enum hami_hook hook, void *function);
 int32_t hami_launch_grid(enum hami_hook hook, void *function, int32_t width, int32_t height);
 int32_t hami_launch_grid_async(enum hami_hook hook, void *function, int32_t width, int32_t height, CUstream stream);
-int32_t hami_graph_launch(enum hami_hook hook, void *graph, CUstream stream);
+int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream);
 int32_t hami_stream_sync(enum hami_hook hook, CUstream stream);
 int32_t hami_ctx_sync(enum hami_hook hook);
 int32_t hami_ctx_sync_v2(enum hami_hook hook, CUcontext context);

@@ -350,7 +350,7 @@ int32_t hami_launch_grid_async(enum hami_hook hook, void *function, int32_t widt
     return end(&p, driver(function, width, height, stream));
 }
 
-int32_t hami_graph_launch(enum hami_hook hook, void *graph, CUstream stream) {
+int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream) {
     CUresult (*driver)(void *, CUstream) = hami_driver_function(hook);
     struct launch l = launch_of(graph, 0, 0, stream, hook == HAMI_cuGraphLaunch_ptsz);
     struct pass p;
