@@ -48,6 +48,16 @@ int32_t cuCtxDestroy_v2(void *ctx) {
     return hami_ctx_destroy(HAMI_cuCtxDestroy_v2, ctx);
 }
 
+HAMI_EXPORT int32_t cuCtxSynchronize(void);
+int32_t cuCtxSynchronize(void) {
+    return hami_ctx_sync(HAMI_cuCtxSynchronize);
+}
+
+HAMI_EXPORT int32_t cuCtxSynchronize_v2(void *ctx);
+int32_t cuCtxSynchronize_v2(void *ctx) {
+    return hami_ctx_sync_v2(HAMI_cuCtxSynchronize_v2, ctx);
+}
+
 HAMI_EXPORT int32_t cuDevicePrimaryCtxRelease(int32_t dev);
 int32_t cuDevicePrimaryCtxRelease(int32_t dev) {
     return hami_primary_release(HAMI_cuDevicePrimaryCtxRelease, dev);
@@ -83,6 +93,11 @@ int32_t cuDeviceTotalMem_v2(void *bytes, int32_t dev) {
     return hami_total_mem(HAMI_cuDeviceTotalMem_v2, bytes, dev);
 }
 
+HAMI_EXPORT int32_t cuEventSynchronize(void *hEvent);
+int32_t cuEventSynchronize(void *hEvent) {
+    return hami_event_sync(HAMI_cuEventSynchronize, hEvent);
+}
+
 HAMI_EXPORT int32_t cuGetProcAddress(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags);
 int32_t cuGetProcAddress(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags) {
     return hami_get_proc_address(HAMI_cuGetProcAddress, symbol, pfn, cudaVersion, flags);
@@ -96,6 +111,66 @@ int32_t cuGetProcAddress_v2(void *symbol, void *pfn, int32_t cudaVersion, uint64
 HAMI_EXPORT int32_t cuGetProcAddress_v2_ptsz(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags, void *symbolStatus);
 int32_t cuGetProcAddress_v2_ptsz(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags, void *symbolStatus) {
     return hami_get_proc_address_v2(HAMI_cuGetProcAddress_v2_ptsz, symbol, pfn, cudaVersion, flags, symbolStatus);
+}
+
+HAMI_EXPORT int32_t cuGraphLaunch(void *hGraph, void *hStream);
+int32_t cuGraphLaunch(void *hGraph, void *hStream) {
+    return hami_graph_start(HAMI_cuGraphLaunch, hGraph, hStream);
+}
+
+HAMI_EXPORT int32_t cuGraphLaunch_ptsz(void *hGraphExec, void *hStream);
+int32_t cuGraphLaunch_ptsz(void *hGraphExec, void *hStream) {
+    return hami_graph_start(HAMI_cuGraphLaunch_ptsz, hGraphExec, hStream);
+}
+
+HAMI_EXPORT int32_t cuLaunch(void *f);
+int32_t cuLaunch(void *f) {
+    return hami_launch_legacy(HAMI_cuLaunch, f);
+}
+
+HAMI_EXPORT int32_t cuLaunchCooperativeKernel(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams);
+int32_t cuLaunchCooperativeKernel(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams) {
+    return hami_launch_cooperative(HAMI_cuLaunchCooperativeKernel, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
+}
+
+HAMI_EXPORT int32_t cuLaunchCooperativeKernelMultiDevice(void *launchParamsList, uint32_t numDevices, uint32_t flags);
+int32_t cuLaunchCooperativeKernelMultiDevice(void *launchParamsList, uint32_t numDevices, uint32_t flags) {
+    return hami_launch_multi_device(HAMI_cuLaunchCooperativeKernelMultiDevice, launchParamsList, numDevices, flags);
+}
+
+HAMI_EXPORT int32_t cuLaunchCooperativeKernel_ptsz(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams);
+int32_t cuLaunchCooperativeKernel_ptsz(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams) {
+    return hami_launch_cooperative(HAMI_cuLaunchCooperativeKernel_ptsz, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
+}
+
+HAMI_EXPORT int32_t cuLaunchGrid(void *f, int32_t grid_width, int32_t grid_height);
+int32_t cuLaunchGrid(void *f, int32_t grid_width, int32_t grid_height) {
+    return hami_launch_grid(HAMI_cuLaunchGrid, f, grid_width, grid_height);
+}
+
+HAMI_EXPORT int32_t cuLaunchGridAsync(void *f, int32_t grid_width, int32_t grid_height, void *hStream);
+int32_t cuLaunchGridAsync(void *f, int32_t grid_width, int32_t grid_height, void *hStream) {
+    return hami_launch_grid_async(HAMI_cuLaunchGridAsync, f, grid_width, grid_height, hStream);
+}
+
+HAMI_EXPORT int32_t cuLaunchKernel(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams, void *extra);
+int32_t cuLaunchKernel(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams, void *extra) {
+    return hami_launch_kernel(HAMI_cuLaunchKernel, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
+}
+
+HAMI_EXPORT int32_t cuLaunchKernelEx(void *config, void *f, void *kernelParams, void *extra);
+int32_t cuLaunchKernelEx(void *config, void *f, void *kernelParams, void *extra) {
+    return hami_launch_kernel_ex(HAMI_cuLaunchKernelEx, config, f, kernelParams, extra);
+}
+
+HAMI_EXPORT int32_t cuLaunchKernelEx_ptsz(void *config, void *f, void *kernelParams, void *extra);
+int32_t cuLaunchKernelEx_ptsz(void *config, void *f, void *kernelParams, void *extra) {
+    return hami_launch_kernel_ex(HAMI_cuLaunchKernelEx_ptsz, config, f, kernelParams, extra);
+}
+
+HAMI_EXPORT int32_t cuLaunchKernel_ptsz(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams, void *extra);
+int32_t cuLaunchKernel_ptsz(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams, void *extra) {
+    return hami_launch_kernel(HAMI_cuLaunchKernel_ptsz, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
 }
 
 HAMI_EXPORT int32_t cuMemAlloc(void *dptr, uint32_t bytesize);
@@ -218,6 +293,86 @@ int32_t cuMipmappedArrayDestroy(void *hMipmappedArray) {
     return hami_array_destroy(HAMI_cuMipmappedArrayDestroy, hMipmappedArray);
 }
 
+HAMI_EXPORT int32_t cuStreamBeginCapture(void *hStream);
+int32_t cuStreamBeginCapture(void *hStream) {
+    return hami_capture_begin_v1(HAMI_cuStreamBeginCapture, hStream);
+}
+
+HAMI_EXPORT int32_t cuStreamBeginCaptureToCig(void *hStream, void *streamCigCaptureParams);
+int32_t cuStreamBeginCaptureToCig(void *hStream, void *streamCigCaptureParams) {
+    return hami_capture_begin_cig(HAMI_cuStreamBeginCaptureToCig, hStream, streamCigCaptureParams);
+}
+
+HAMI_EXPORT int32_t cuStreamBeginCaptureToCig_ptsz(void *hStream, void *streamCigCaptureParams);
+int32_t cuStreamBeginCaptureToCig_ptsz(void *hStream, void *streamCigCaptureParams) {
+    return hami_capture_begin_cig(HAMI_cuStreamBeginCaptureToCig_ptsz, hStream, streamCigCaptureParams);
+}
+
+HAMI_EXPORT int32_t cuStreamBeginCaptureToGraph(void *hStream, void *hGraph, void *dependencies, void *dependencyData, uint64_t numDependencies, int32_t mode);
+int32_t cuStreamBeginCaptureToGraph(void *hStream, void *hGraph, void *dependencies, void *dependencyData, uint64_t numDependencies, int32_t mode) {
+    return hami_capture_begin_graph(HAMI_cuStreamBeginCaptureToGraph, hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
+}
+
+HAMI_EXPORT int32_t cuStreamBeginCaptureToGraph_ptsz(void *hStream, void *hGraph, void *dependencies, void *dependencyData, uint64_t numDependencies, int32_t mode);
+int32_t cuStreamBeginCaptureToGraph_ptsz(void *hStream, void *hGraph, void *dependencies, void *dependencyData, uint64_t numDependencies, int32_t mode) {
+    return hami_capture_begin_graph(HAMI_cuStreamBeginCaptureToGraph_ptsz, hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
+}
+
+HAMI_EXPORT int32_t cuStreamBeginCapture_ptsz(void *hStream);
+int32_t cuStreamBeginCapture_ptsz(void *hStream) {
+    return hami_capture_begin_v1(HAMI_cuStreamBeginCapture_ptsz, hStream);
+}
+
+HAMI_EXPORT int32_t cuStreamBeginCapture_v2(void *hStream, int32_t mode);
+int32_t cuStreamBeginCapture_v2(void *hStream, int32_t mode) {
+    return hami_capture_begin(HAMI_cuStreamBeginCapture_v2, hStream, mode);
+}
+
+HAMI_EXPORT int32_t cuStreamBeginCapture_v2_ptsz(void *hStream, int32_t mode);
+int32_t cuStreamBeginCapture_v2_ptsz(void *hStream, int32_t mode) {
+    return hami_capture_begin(HAMI_cuStreamBeginCapture_v2_ptsz, hStream, mode);
+}
+
+HAMI_EXPORT int32_t cuStreamDestroy(void *hStream);
+int32_t cuStreamDestroy(void *hStream) {
+    return hami_stream_destroy(HAMI_cuStreamDestroy, hStream);
+}
+
+HAMI_EXPORT int32_t cuStreamDestroy_v2(void *hStream);
+int32_t cuStreamDestroy_v2(void *hStream) {
+    return hami_stream_destroy(HAMI_cuStreamDestroy_v2, hStream);
+}
+
+HAMI_EXPORT int32_t cuStreamEndCapture(void *hStream, void *phGraph);
+int32_t cuStreamEndCapture(void *hStream, void *phGraph) {
+    return hami_capture_end(HAMI_cuStreamEndCapture, hStream, phGraph);
+}
+
+HAMI_EXPORT int32_t cuStreamEndCaptureToCig(void *hStream);
+int32_t cuStreamEndCaptureToCig(void *hStream) {
+    return hami_capture_end_cig(HAMI_cuStreamEndCaptureToCig, hStream);
+}
+
+HAMI_EXPORT int32_t cuStreamEndCaptureToCig_ptsz(void *hStream);
+int32_t cuStreamEndCaptureToCig_ptsz(void *hStream) {
+    return hami_capture_end_cig(HAMI_cuStreamEndCaptureToCig_ptsz, hStream);
+}
+
+HAMI_EXPORT int32_t cuStreamEndCapture_ptsz(void *hStream, void *phGraph);
+int32_t cuStreamEndCapture_ptsz(void *hStream, void *phGraph) {
+    return hami_capture_end(HAMI_cuStreamEndCapture_ptsz, hStream, phGraph);
+}
+
+HAMI_EXPORT int32_t cuStreamSynchronize(void *hStream);
+int32_t cuStreamSynchronize(void *hStream) {
+    return hami_stream_sync(HAMI_cuStreamSynchronize, hStream);
+}
+
+HAMI_EXPORT int32_t cuStreamSynchronize_ptsz(void *hStream);
+int32_t cuStreamSynchronize_ptsz(void *hStream) {
+    return hami_stream_sync(HAMI_cuStreamSynchronize_ptsz, hStream);
+}
+
 HAMI_EXPORT int32_t nvmlDeviceGetComputeRunningProcesses(void *device, void *infoCount, void *infos);
 int32_t nvmlDeviceGetComputeRunningProcesses(void *device, void *infoCount, void *infos) {
     return hami_nvml_processes_v1(HAMI_nvmlDeviceGetComputeRunningProcesses, device, infoCount, infos);
@@ -283,6 +438,8 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuCtxCreate_v4", "cuCtxCreate", (void *)cuCtxCreate_v4, 12050, false},
     {"cuCtxDestroy", "cuCtxDestroy", (void *)cuCtxDestroy, 2000, false},
     {"cuCtxDestroy_v2", "cuCtxDestroy", (void *)cuCtxDestroy_v2, 4000, false},
+    {"cuCtxSynchronize", "cuCtxSynchronize", (void *)cuCtxSynchronize, 2000, false},
+    {"cuCtxSynchronize_v2", "cuCtxSynchronize", (void *)cuCtxSynchronize_v2, 13000, false},
     {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease, 7000, false},
     {"cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease_v2, 11000, false},
     {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxReset", (void *)cuDevicePrimaryCtxReset, 7000, false},
@@ -290,9 +447,22 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", (void *)cuDevicePrimaryCtxRetain, 7000, false},
     {"cuDeviceTotalMem", "cuDeviceTotalMem", (void *)cuDeviceTotalMem, 2000, false},
     {"cuDeviceTotalMem_v2", "cuDeviceTotalMem", (void *)cuDeviceTotalMem_v2, 3020, false},
+    {"cuEventSynchronize", "cuEventSynchronize", (void *)cuEventSynchronize, 2000, false},
     {"cuGetProcAddress", "cuGetProcAddress", (void *)cuGetProcAddress, 11030, false},
     {"cuGetProcAddress_v2", "cuGetProcAddress", (void *)cuGetProcAddress_v2, 12000, false},
     {"cuGetProcAddress_v2_ptsz", "cuGetProcAddress", (void *)cuGetProcAddress_v2_ptsz, 0, true},
+    {"cuGraphLaunch", "cuGraphLaunch", (void *)cuGraphLaunch, 10000, false},
+    {"cuGraphLaunch_ptsz", "cuGraphLaunch", (void *)cuGraphLaunch_ptsz, 10000, true},
+    {"cuLaunch", "cuLaunch", (void *)cuLaunch, 2000, false},
+    {"cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel", (void *)cuLaunchCooperativeKernel, 9000, false},
+    {"cuLaunchCooperativeKernelMultiDevice", "cuLaunchCooperativeKernelMultiDevice", (void *)cuLaunchCooperativeKernelMultiDevice, 9000, false},
+    {"cuLaunchCooperativeKernel_ptsz", "cuLaunchCooperativeKernel", (void *)cuLaunchCooperativeKernel_ptsz, 9000, true},
+    {"cuLaunchGrid", "cuLaunchGrid", (void *)cuLaunchGrid, 2000, false},
+    {"cuLaunchGridAsync", "cuLaunchGridAsync", (void *)cuLaunchGridAsync, 2000, false},
+    {"cuLaunchKernel", "cuLaunchKernel", (void *)cuLaunchKernel, 4000, false},
+    {"cuLaunchKernelEx", "cuLaunchKernelEx", (void *)cuLaunchKernelEx, 11060, false},
+    {"cuLaunchKernelEx_ptsz", "cuLaunchKernelEx", (void *)cuLaunchKernelEx_ptsz, 11060, true},
+    {"cuLaunchKernel_ptsz", "cuLaunchKernel", (void *)cuLaunchKernel_ptsz, 7000, true},
     {"cuMemAlloc", "cuMemAlloc", (void *)cuMemAlloc, 2000, false},
     {"cuMemAllocAsync", "cuMemAllocAsync", (void *)cuMemAllocAsync, 11020, false},
     {"cuMemAllocAsync_ptsz", "cuMemAllocAsync", (void *)cuMemAllocAsync_ptsz, 11020, true},
@@ -317,6 +487,22 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuMemUnmap", "cuMemUnmap", (void *)cuMemUnmap, 10020, false},
     {"cuMipmappedArrayCreate", "cuMipmappedArrayCreate", (void *)cuMipmappedArrayCreate, 5000, false},
     {"cuMipmappedArrayDestroy", "cuMipmappedArrayDestroy", (void *)cuMipmappedArrayDestroy, 5000, false},
+    {"cuStreamBeginCapture", "cuStreamBeginCapture", (void *)cuStreamBeginCapture, 10000, false},
+    {"cuStreamBeginCaptureToCig", "cuStreamBeginCaptureToCig", (void *)cuStreamBeginCaptureToCig, 13010, false},
+    {"cuStreamBeginCaptureToCig_ptsz", "cuStreamBeginCaptureToCig", (void *)cuStreamBeginCaptureToCig_ptsz, 13010, true},
+    {"cuStreamBeginCaptureToGraph", "cuStreamBeginCaptureToGraph", (void *)cuStreamBeginCaptureToGraph, 12030, false},
+    {"cuStreamBeginCaptureToGraph_ptsz", "cuStreamBeginCaptureToGraph", (void *)cuStreamBeginCaptureToGraph_ptsz, 12030, true},
+    {"cuStreamBeginCapture_ptsz", "cuStreamBeginCapture", (void *)cuStreamBeginCapture_ptsz, 10000, true},
+    {"cuStreamBeginCapture_v2", "cuStreamBeginCapture", (void *)cuStreamBeginCapture_v2, 10010, false},
+    {"cuStreamBeginCapture_v2_ptsz", "cuStreamBeginCapture", (void *)cuStreamBeginCapture_v2_ptsz, 10010, true},
+    {"cuStreamDestroy", "cuStreamDestroy", (void *)cuStreamDestroy, 2000, false},
+    {"cuStreamDestroy_v2", "cuStreamDestroy", (void *)cuStreamDestroy_v2, 4000, false},
+    {"cuStreamEndCapture", "cuStreamEndCapture", (void *)cuStreamEndCapture, 10000, false},
+    {"cuStreamEndCaptureToCig", "cuStreamEndCaptureToCig", (void *)cuStreamEndCaptureToCig, 13010, false},
+    {"cuStreamEndCaptureToCig_ptsz", "cuStreamEndCaptureToCig", (void *)cuStreamEndCaptureToCig_ptsz, 13010, true},
+    {"cuStreamEndCapture_ptsz", "cuStreamEndCapture", (void *)cuStreamEndCapture_ptsz, 10000, true},
+    {"cuStreamSynchronize", "cuStreamSynchronize", (void *)cuStreamSynchronize, 2000, false},
+    {"cuStreamSynchronize_ptsz", "cuStreamSynchronize", (void *)cuStreamSynchronize_ptsz, 7000, true},
     {"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses, 0, false},
     {"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses_v2, 0, false},
     {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses_v3, 0, false},

@@ -5,6 +5,7 @@
 #include "hami/context.h"
 
 #include "hami/account.h"
+#include "hami/compute.h"
 #include "hami/guest.h"
 #include "hami/hook.h"
 #include "hami/policy.h"
@@ -304,6 +305,7 @@ int32_t hami_primary_release(enum hami_hook hook, int32_t device) {
         return driver(device);
     }
     struct device_state *state = lock_device(device);
+    hami_compute_context_ending(state->primary);
     CUresult status = driver(device);
     check_primary(state, device);
     unlock_device(state);
@@ -358,6 +360,7 @@ int32_t hami_ctx_create_v4(enum hami_hook hook, CUcontext *context, void *params
 int32_t hami_ctx_destroy(enum hami_hook hook, CUcontext context) {
     CUresult (*driver)(CUcontext) = hami_driver_function(hook);
     unsigned id = id_of(context);
+    hami_compute_context_ending(context);
     CUresult status = driver(context);
     if (status == CUDA_SUCCESS && context != NULL && id != HAMI_CONTEXT_UNKNOWN) {
         struct device_state *state = lock_device(table[id].device);

@@ -2,6 +2,7 @@
 #include "hami/guest.h"
 
 #include "hami/account.h"
+#include "hami/compute.h"
 #include "hami/hook.h"
 
 #include <pthread.h>
@@ -56,6 +57,7 @@ static void after_fork_in_child(void) {
     hami_resolve_after_fork();
     hami_region_after_fork(&guest.view);
     hami_account_after_fork();
+    hami_compute_after_fork();
 }
 
 static void note_file(void) {
@@ -172,6 +174,15 @@ struct hami_region_view *hami_guest_region(enum hami_reason *why) {
         *why = reason;
     }
     return reason == HAMI_REASON_NONE ? &guest.view : NULL;
+}
+
+bool hami_guest_turn_path(const char *uuid, char path[4096]) {
+    const char *limits = guest.source.limits_path, *end = strstr(limits, "limits/limits");
+    if (!guest.source.file || end == NULL || strchr(uuid, '/') != NULL) {
+        return false;
+    }
+    int length = snprintf(path, 4096, "%.*sturns/%s", (int)(end - limits), limits, uuid);
+    return length > 0 && length < 4096;
 }
 
 /* ---- which device is which ---- */

@@ -1,6 +1,7 @@
 /* The shared region: mapping, slots, and the charge protocol that abi.h describes. */
 #include "hami/region.h"
 
+#include "hami/compute.h"
 #include "hami/process.h"
 
 #include <errno.h>
@@ -220,6 +221,7 @@ static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead
             }
         }
         clear_v1(&region->v1.processes[index]);
+        hami_compute_forget(region, index);
         atomic_store(&slot->owner, 0);
     }
     atomic_store(&slot->sweeper, 0);
@@ -318,14 +320,23 @@ void hami_region_format(struct hami_region *region, const struct hami_limits *li
     block->device_count = limits->device_count;
     atomic_store(&block->generation, limits->generation);
     block->magic = HAMI_BLOCK_MAGIC;
+    struct hami_compute *compute = hami_compute_of(region);
+    compute->magic = HAMI_COMPUTE_MAGIC;
+    compute->version = HAMI_COMPUTE_VERSION;
+    compute->size = sizeof *compute;
+    compute->header_size = offsetof(struct hami_compute, devices);
+    compute->device_size = sizeof compute->devices[0];
+    compute->process_size = sizeof compute->processes[0][0];
     atomic_thread_fence(memory_order_release);
     region->v1.initialized = HAMI_V1_MAGIC;
 }
 
-static bool genuine(const struct hami_region *region) {
+static bool genuine(struct hami_region *region) {
     const struct hami_block *block = &region->block;
-    return region->v1.initialized == HAMI_V1_MAGIC && region->v1.major == 1 && block->magic == HAMI_BLOCK_MAGIC &&
-           block->version == HAMI_BLOCK_VERSION && block->size == sizeof *block &&
+    const struct hami_compute *compute = hami_compute_of(region);
+    return compute->magic == HAMI_COMPUTE_MAGIC && compute->version == HAMI_COMPUTE_VERSION &&
+           compute->size == sizeof *compute && region->v1.initialized == HAMI_V1_MAGIC && region->v1.major == 1 &&
+           block->magic == HAMI_BLOCK_MAGIC && block->version == HAMI_BLOCK_VERSION && block->size == sizeof *block &&
            block->header_size == offsetof(struct hami_block, devices) &&
            block->device_size == sizeof block->devices[0] && block->slot_size == sizeof block->slots[0];
 }

@@ -42,7 +42,7 @@ enum {
 #define HAMI_BLOCK_OFFSET 2011136
 #define HAMI_BLOCK_MAGIC UINT64_C(0x55504756494d4148) /* "HAMIVGPU" */
 #define HAMI_BLOCK_VERSION 1
-#define HAMI_REGION_SIZE (HAMI_BLOCK_OFFSET + sizeof(struct hami_block))
+#define HAMI_REGION_SIZE (HAMI_COMPUTE_OFFSET + sizeof(struct hami_compute)) /* compute_abi.h */
 
 /* ---- HAMi-core v1.2 ---- */
 
@@ -79,10 +79,10 @@ struct hami_v1 {
     uint64_t sm_limit[HAMI_DEVICES];
     struct hami_v1_process processes[HAMI_PROCESSES];
     _Atomic int32_t process_num;
-    int32_t utilization_switch;
-    int32_t recent_kernel;
+    _Atomic int32_t utilization_switch; /* 0: HAMi's monitor lets the core limit rest */
+    _Atomic int32_t recent_kernel;      /* 2 active, counted down by the monitor; -1: suspended */
     int32_t priority;
-    uint64_t last_kernel_time;
+    _Atomic uint64_t last_kernel_time;
     uint8_t sem_postinit[32];
 };
 
@@ -173,5 +173,7 @@ _Static_assert(sizeof(struct hami_slot) == 64 + HAMI_DEVICES * HAMI_CELLS * 32, 
 _Static_assert(sizeof(struct hami_device) == 256, "device");
 _Static_assert(offsetof(struct hami_block, devices) == 4096, "block header");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics between processes need no lock");
+
+#include "hami/compute_abi.h"
 
 #endif

@@ -22,6 +22,8 @@ enum {
     CUDA_SUCCESS = 0,
     CUDA_ERROR_INVALID_VALUE = 1,
     CUDA_ERROR_OUT_OF_MEMORY = 2,
+    CUDA_ERROR_ILLEGAL_STATE = 401,
+    CUDA_ERROR_NOT_READY = 600,
     CUDA_ERROR_NOT_SUPPORTED = 801,
 };
 
@@ -69,6 +71,22 @@ struct hami_array3d_descriptor {
     int32_t format;
     uint32_t channels;
     uint32_t flags;
+};
+
+/* CUlaunchConfig */
+struct hami_launch_config {
+    uint32_t grid[3], block[3], shared;
+    CUstream stream;
+    void *attributes;
+    uint32_t attribute_count;
+};
+
+/* CUDA_LAUNCH_PARAMS */
+struct hami_launch_params {
+    void *function;
+    uint32_t grid[3], block[3], shared;
+    CUstream stream;
+    void **params;
 };
 
 typedef int32_t nvmlReturn;

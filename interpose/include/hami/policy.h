@@ -68,4 +68,29 @@ int32_t hami_nvml_memory_info_v2(enum hami_hook hook, nvmlDevice device, struct 
 int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process_v1 *infos);
 int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process *infos);
 
+/* compute/launch.c */
+int32_t hami_launch_kernel(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx,
+                           uint32_t by, uint32_t bz, uint32_t shared, CUstream stream, void **params, void **extra);
+int32_t hami_launch_kernel_ex(enum hami_hook hook, const struct hami_launch_config *config, void *function,
+                              void **params, void **extra);
+int32_t hami_launch_cooperative(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx,
+                                uint32_t by, uint32_t bz, uint32_t shared, CUstream stream, void **params);
+int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params *list, uint32_t count, uint32_t flags);
+int32_t hami_launch_legacy(enum hami_hook hook, void *function);
+int32_t hami_launch_grid(enum hami_hook hook, void *function, int32_t width, int32_t height);
+int32_t hami_launch_grid_async(enum hami_hook hook, void *function, int32_t width, int32_t height, CUstream stream);
+int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream);
+int32_t hami_stream_sync(enum hami_hook hook, CUstream stream);
+int32_t hami_ctx_sync(enum hami_hook hook);
+int32_t hami_ctx_sync_v2(enum hami_hook hook, CUcontext context);
+int32_t hami_event_sync(enum hami_hook hook, void *event);
+int32_t hami_stream_destroy(enum hami_hook hook, CUstream stream);
+int32_t hami_capture_begin_v1(enum hami_hook hook, CUstream stream);
+int32_t hami_capture_begin(enum hami_hook hook, CUstream stream, int32_t mode);
+int32_t hami_capture_begin_graph(enum hami_hook hook, CUstream stream, void *graph, const void *dependencies,
+                                 const void *data, uint64_t count, int32_t mode);
+int32_t hami_capture_begin_cig(enum hami_hook hook, CUstream stream, void *params);
+int32_t hami_capture_end(enum hami_hook hook, CUstream stream, void **graph);
+int32_t hami_capture_end_cig(enum hami_hook hook, CUstream stream);
+
 #endif

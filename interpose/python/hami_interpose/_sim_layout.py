@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes as c
 
 MAGIC = 0x3142534953494D48
-VERSION = 2
+VERSION = 3
 MAX_DEVICES = 16
 MAX_SLOTS = 512
 MAX_FAULTS = 64

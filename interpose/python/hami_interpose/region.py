@@ -41,7 +41,18 @@ _COUNTER_TAG_BITS = 28
 _CELL_SIDE = 4
 _PID_MASK = (1 << 22) - 1
 
-REGION_SIZE: Final = BLOCK_OFFSET + _BLOCK_SIZE
+COMPUTE_OFFSET: Final = -(-(BLOCK_OFFSET + _BLOCK_SIZE) // 4096) * 4096
+COMPUTE_MAGIC: Final = 0x31504D4F43494D48  # "HMICOMP1"
+COMPUTE_VERSION: Final = 1
+_COMPUTE_HEADER = struct.Struct("<QIIIII")  # magic, version, sizes of block, header, device, process
+_COMPUTE_AGENT = 40  # of the agent's heartbeat
+_COMPUTE_DEVICE_SIZE = 256
+_COMPUTE_PROCESS_SIZE = 64
+_COMPUTE_SIZE = _HEADER_SIZE + DEVICES * _COMPUTE_DEVICE_SIZE + PROCESSES * DEVICES * _COMPUTE_PROCESS_SIZE
+_FIGURES = struct.Struct("<8Q")
+_FIGURES_AT = 64
+
+REGION_SIZE: Final = COMPUTE_OFFSET + _COMPUTE_SIZE
 
 REASONS: Final = (
     "",
@@ -65,6 +76,31 @@ class RegionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class ComputeUse:
+    """The account of a container on one device. Times are ns.
+
+    Attributes:
+        charged: device time.
+        waited: by launches, summed.
+        longest_wait: of one launch.
+        grants: reservations; one covers several short launches.
+        timeouts: waits that ended after 100 ms without a completion.
+        turns: taken on the device.
+        turn_timeouts: launches that went without their turn.
+        estimated: device time that was charged by estimate.
+    """
+
+    charged: int
+    waited: int
+    longest_wait: int
+    grants: int
+    timeouts: int
+    turns: int
+    turn_timeouts: int
+    estimated: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceUse:
     """One device of the container.
 
@@ -76,6 +112,7 @@ class DeviceUse:
         peak_bytes: the most ever in use.
         denied: refused allocations.
         context_bytes: what one process's context takes here, as measured; 0 = not yet.
+        compute: device time, as charged.
     """
 
     uuid: str
@@ -85,6 +122,7 @@ class DeviceUse:
     peak_bytes: int
     denied: int
     context_bytes: int
+    compute: ComputeUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +180,8 @@ def initial(limits: Limits) -> bytes:
     sizes = (_BLOCK_SIZE, _HEADER_SIZE, _DEVICE_SIZE, _SLOT_SIZE, len(limits.devices))
     _HEADER.pack_into(content, BLOCK_OFFSET, BLOCK_MAGIC, BLOCK_VERSION, *sizes)
     struct.pack_into("<Q", content, BLOCK_OFFSET + _HEADER.size, limits.generation)
+    compute = (_COMPUTE_SIZE, _HEADER_SIZE, _COMPUTE_DEVICE_SIZE, _COMPUTE_PROCESS_SIZE)
+    _COMPUTE_HEADER.pack_into(content, COMPUTE_OFFSET, COMPUTE_MAGIC, COMPUTE_VERSION, *compute)
     return bytes(content)
 
 
@@ -170,6 +210,9 @@ def _validate(name: str, content: bytes) -> int:
     expected = (BLOCK_VERSION, _BLOCK_SIZE, _HEADER_SIZE, _DEVICE_SIZE, _SLOT_SIZE)
     if block[1:6] != expected:
         raise RegionError(name, BLOCK_OFFSET + 8, f"block version and sizes are {block[1:6]}, expected {expected}")
+    compute = _COMPUTE_HEADER.unpack_from(content, COMPUTE_OFFSET)
+    if compute[:3] != (COMPUTE_MAGIC, COMPUTE_VERSION, _COMPUTE_SIZE):
+        raise RegionError(name, COMPUTE_OFFSET, "no compute block of this version behind the block")
     if not 0 <= block[6] <= DEVICES:
         raise RegionError(name, BLOCK_OFFSET + 28, f"{block[6]} devices, more than {DEVICES}")
     return int(block[6])
@@ -184,7 +227,8 @@ def _device(content: bytes, index: int) -> DeviceUse:
     counter, peak, denied, context, limit, cores = _DEVICE.unpack_from(content, at)
     uuid = content[64 + index * _V1_UUID_SIZE :][:_V1_UUID_SIZE]
     used = (counter >> _COUNTER_TAG_BITS) * PAGE
-    return DeviceUse(_text(uuid), limit, cores, used, peak * PAGE, denied, context * PAGE)
+    figures = _FIGURES.unpack_from(content, COMPUTE_OFFSET + _HEADER_SIZE + index * _COMPUTE_DEVICE_SIZE + _FIGURES_AT)
+    return DeviceUse(_text(uuid), limit, cores, used, peak * PAGE, denied, context * PAGE, ComputeUse(*figures))
 
 
 def _slot_use(content: bytes, at: int, device: int) -> int:

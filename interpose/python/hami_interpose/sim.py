@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from hami_interpose import _sim_engine as engine
 from hami_interpose import _sim_layout as layout
 from hami_interpose._sim_books import fill
 from hami_interpose._sim_profiles import ProfileError, expand, load, models
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = [
+    "STEP_NS",
     "Device",
+    "DeviceTime",
     "Fault",
     "Process",
     "ProfileError",
@@ -49,6 +52,7 @@ __all__ = [
 
 XID_EVENT = 8  # nvmlEventTypeXidCriticalError
 XID_OFF_THE_BUS = 79
+STEP_NS = engine.HISTORY_NS
 LIBRARIES = Path(__file__).resolve().parent / "lib" / "sim"
 
 # Lock files are opened once a process and never closed: closing any descriptor of a file drops all record locks that
@@ -87,6 +91,21 @@ class Device:
     """Device time that live processes have queued."""
     lost: bool
     processes: tuple[Process, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTime:
+    """What one process really had of one card, which no driver call tells.
+
+    Attributes:
+        pid: In the process's own namespace.
+        total_ns: Device time since the process began.
+        steps: Device time in ns by step of `STEP_NS`, numbered from the clock's zero; the last 100 s.
+    """
+
+    pid: int
+    total_ns: int
+    steps: dict[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +149,16 @@ def create(directory: str | Path, profile: str | Path, *, seed: str | None = Non
     for node in ["nvidiactl", "nvidia-uvm", *(f"nvidia{card['minor']}" for card in cards)]:
         _publish(root / "dev" / node, b"", 0o666)
     _publish(root / "alive", b"", 0o666)
+    _publish(root / "engine", bytes(engine.fill()), 0o666, size=engine.SIZE)
     _publish(root / "books", bytes(fill(checked, cards)), 0o666)
 
 
-def _publish(path: Path, content: bytes, mode: int) -> None:
+def _publish(path: Path, content: bytes, mode: int, size: int | None = None) -> None:
     """Writes a file under a temporary name and renames it, so that nobody sees half of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_bytes(content)
+    if size is not None:
+        os.truncate(temporary, size)  # sparse: the rest takes no room
     temporary.chmod(mode)
     temporary.replace(path)
 
@@ -182,6 +204,9 @@ class State:
         if self._books.magic != layout.MAGIC or self._books.version != layout.VERSION:
             raise StateError(f"{self.directory}/books: foreign or of another version, make it anew")
         self._alive = _alive_descriptor(self.directory)
+        with (self.directory / "engine").open("r+b") as file:
+            self._engine_map = mmap.mmap(file.fileno(), engine.SIZE)
+        self._engines = engine.Engines.from_buffer(self._engine_map)
 
     def __enter__(self) -> Self:
         return self
@@ -192,9 +217,11 @@ class State:
     def close(self) -> None:
         """Lets go of the books. The lock file stays open on purpose."""
         if not self._map.closed:
-            del self._books
+            del self._books, self._engines
             with contextlib.suppress(BufferError):  # a structure of ours is still referenced: unmapped when it goes
                 self._map.close()
+            with contextlib.suppress(BufferError):
+                self._engine_map.close()
 
     def _pid_of(self, slot: int) -> int:
         """Process of a slot, 0 if it is dead."""
@@ -319,6 +346,34 @@ class State:
     def set_launch_time(self, seconds: float) -> None:
         """How long a kernel takes whose name does not say; ±20 % jitter is added."""
         self._books.launch_ns = max(0, round(seconds * 1e9))
+
+    def set_slices(self, seconds: float, *, switch: float = 0.0) -> None:
+        """How long a context keeps a card while others wait, and what changing over costs; 2 ms and nothing at first.
+
+        A process whose environment has ``HAMI_SIM_SLICE_NS`` gets slices of its own length.
+        """
+        for card in self._engines.devices:
+            card.slice_ns, card.switch_ns = max(10_000, round(seconds * 1e9)), max(0, round(switch * 1e9))
+
+    def device_time(self, index: int) -> tuple[DeviceTime, ...]:
+        """True device time of every process that ever used a card, dead ones too."""
+        self._card(index)
+        found = []
+        for number in range(self._engines.queue_limit):
+            at = engine.QUEUES_AT + number * engine.QUEUE_SIZE
+            queue = engine.Queue.from_buffer_copy(self._engine_map[at : at + engine.QUEUE_SIZE])
+            if queue.state and queue.device == index:
+                found.append(DeviceTime(int(queue.pid), int(queue.busy_ns), _steps(queue.history)))
+        return tuple(found)
+
+    def idle_time(self, index: int) -> dict[int, int]:
+        """When a card had nothing to do, in ns by step of `STEP_NS`."""
+        self._card(index)
+        return _steps(self._engines.devices[index].idle)
+
+
+def _steps(history: ctypes.Array[engine.History]) -> dict[int, int]:
+    return {int(step.bucket): int(step.busy) for step in history if step.bucket}
 
 
 def environment(state: str | Path, base: Mapping[str, str] | None = None) -> dict[str, str]:

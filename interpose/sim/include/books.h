@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x3142534953494d48ull /* "HMISISB1" */
-#define SIM_VERSION 2u
+#define SIM_VERSION 3u
 #define SIM_MAX_DEVICES 16u
 #define SIM_MAX_SLOTS 512u
 #define SIM_MAX_FAULTS 64u
@@ -108,7 +108,7 @@ struct sim_fault {
     char symbol[88];
 };
 
-/* What one process queued on one device; written by that process alone. */
+/* What one process queued on one device; the first three by that process, the window by the engine (engine.h). */
 struct sim_engine_page {
     _Atomic uint64_t busy_until; /* end of the last queued work */
     _Atomic uint64_t busy_total; /* device time ever queued */

@@ -11,6 +11,7 @@
 
 #include "books.h"
 #include "cuda_abi.h"
+#include "engine.h"
 
 #define SIM_GRANULE_BITS 21u
 #define SIM_GRANULE (1ull << SIM_GRANULE_BITS) /* 2 MiB */
@@ -83,7 +84,7 @@ struct sim_stream {
     unsigned flags;
     int priority;
     unsigned long long id;
-    _Atomic uint64_t ready_at; /* when all queued work is done */
+    unsigned lane;             /* in this process's queue on the device */
     struct sim_graph *capture; /* being captured into, or NULL */
     uint64_t capture_id;
     int capture_mode;
@@ -94,7 +95,8 @@ struct sim_event_object {
     struct sim_object object;
     struct sim_context *context;
     unsigned flags;
-    _Atomic uint64_t time; /* 0: never recorded */
+    unsigned cell;               /* in this process's queue on the device, + 1 */
+    _Atomic uint64_t generation; /* of the last record; 0: never recorded */
     struct sim_graph *captured_in;
 };
 
@@ -136,11 +138,22 @@ int sim_device_of_call(void); /* index in the books, -1 without a context */
 /* Resolves 0, legacy and per-thread handles; NULL if the handle is not a live stream. */
 struct sim_stream *sim_stream_of(CUstream handle, struct sim_context *context);
 
-/* engine.c: when things are done. */
-uint64_t sim_engine_submit(struct sim_stream *stream, uint64_t duration);
-void sim_engine_wait_context(struct sim_context *context);
-uint64_t sim_engine_ready(struct sim_context *context);
-uint64_t sim_jittered(uint64_t duration);
+/* queue.c: what this process gives its devices to do. */
+unsigned sim_lane_take(unsigned device); /* for a new stream; lane 0 is the default streams' */
+void sim_lane_give_back(unsigned device, unsigned lane);
+void sim_submit(struct sim_stream *stream, enum sim_op_kind kind, uint64_t duration, unsigned weight);
+bool sim_stream_idle(const struct sim_stream *stream);
+void sim_stream_wait(const struct sim_stream *stream);
+void sim_context_wait(const struct sim_context *context);
+bool sim_event_take(struct sim_event_object *event);
+void sim_event_give_back(struct sim_event_object *event);
+void sim_event_record(struct sim_event_object *event, const struct sim_stream *stream);
+bool sim_event_reached(const struct sim_event_object *event, uint64_t *time); /* time may be NULL */
+void sim_event_wait(const struct sim_event_object *event);
+void sim_event_join(const struct sim_event_object *event, const struct sim_stream *stream);
+
+/* A duration as a kernel of this shape really takes it: ±20 %, or log-normal with this mean. */
+uint64_t sim_jittered(uint64_t duration, unsigned sigma_percent);
 
 /* arena.c: address space. */
 enum sim_kind { SIM_KIND_DEVICE = 1, SIM_KIND_BLOCK, SIM_KIND_MANAGED, SIM_KIND_HOST, SIM_KIND_RESERVED };
@@ -213,6 +226,7 @@ enum {
 struct sim_work {
     int type;
     uint64_t duration;             /* without jitter */
+    unsigned weight, sigma;        /* kernels: thousandths of the device; spread in percent, 0 = ±20 % evenly */
     uint64_t target, source, size; /* copies; sets: size elements of width bytes at target */
     unsigned value, width;
     CUhostFn host;
@@ -224,6 +238,7 @@ struct sim_work {
 /* launch.c: does the work at once as far as bytes go, and queues its time; records it instead while capturing. */
 CUresult sim_do(struct sim_stream *stream, const struct sim_work *work);
 uint64_t sim_kernel_duration(const struct sim_function *function);
+struct sim_work sim_kernel_work(const struct sim_function *function);
 
 /* copy.c */
 CUresult sim_move(uint64_t target, uint64_t source, uint64_t size);
@@ -243,7 +258,8 @@ struct sim_function {
     struct sim_object object;
     struct sim_module *module;
     struct sim_function *next;
-    uint64_t duration; /* from the name; 0: the books say */
+    uint64_t duration;      /* from the name; 0: the books say */
+    unsigned weight, sigma; /* from the name; weight 0: the whole device */
     int attributes[20];
     char name[]; /* longer names are cut */
 };

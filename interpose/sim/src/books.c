@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine.h"
+
 static const _Atomic uint32_t nothing_to_watch = 0;
 
 struct sim_books *sim_books = NULL;
@@ -120,7 +122,8 @@ static enum sim_open open_locked(void) {
         int held = held_descriptor(path);
         alive_fd = held >= 0 ? held : open_in_state(path);
     }
-    if (alive_fd < 0 || books->magic != SIM_MAGIC || books->version != SIM_VERSION ||
+    bool engine = path_in_state(path, state, "engine") && sim_engine_open(path);
+    if (alive_fd < 0 || !engine || books->magic != SIM_MAGIC || books->version != SIM_VERSION ||
         books->size != sizeof(struct sim_books) || books->device_count > SIM_MAX_DEVICES) {
         munmap(map, sizeof(struct sim_books));
         return SIM_OPEN_BAD;

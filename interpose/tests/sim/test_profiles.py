@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from hami_interpose import _sim_engine as engine
 from hami_interpose import _sim_layout as layout
 from hami_interpose import sim
 
@@ -118,8 +119,12 @@ def test_python_and_c_agree_on_every_offset(tmp_path, compiled):
         "sim_link": layout.Link,
         "sim_mig_profile": layout.MigProfile,
         "sim_mig_instance": layout.MigInstance,
+        "sim_engine": engine.Engine,
+        "sim_queue": engine.Queue,
     }.items():
         assert shown[name] == layout.offsets(structure) | {"sizeof": ctypes.sizeof(structure)}, name
+    assert shown["sim_engines"] == layout.offsets(engine.Engines) | {"sizeof": engine.SIZE}
+    assert shown["queues_at"] == engine.QUEUES_AT
 
 
 def test_run_returns_the_commands_status(tmp_path):

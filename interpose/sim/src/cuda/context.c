@@ -139,7 +139,7 @@ CUresult sim_cuCtxDestroy_v2(CUcontext ctx) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
     struct sim_gpu *gpu = sim_gpu_of(ctx->ordinal);
-    sim_engine_wait_context(ctx);
+    sim_context_wait(ctx);
     if (stack.depth > 0 && stack.at[stack.depth - 1] == ctx) {
         stack.depth--;
     }
@@ -267,7 +267,7 @@ CUresult sim_cuCtxSynchronize(void) {
     CUresult error = CUDA_SUCCESS;
     struct sim_context *context = sim_current(&error);
     if (context != NULL) {
-        sim_engine_wait_context(context);
+        sim_context_wait(context);
     }
     return error;
 }
@@ -279,7 +279,7 @@ CUresult sim_cuCtxSynchronize_v2(CUcontext ctx) {
     if (!sim_is(ctx, SIM_TAG_CONTEXT)) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    sim_engine_wait_context(ctx);
+    sim_context_wait(ctx);
     return CUDA_SUCCESS;
 }
 
@@ -448,7 +448,7 @@ static CUresult primary_drop(CUdevice dev, bool all) {
     if (gpu->primary == NULL) {
         error = all ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
     } else if (all || atomic_fetch_sub(&gpu->primary->retained, 1) == 1) {
-        sim_engine_wait_context(gpu->primary);
+        sim_context_wait(gpu->primary);
         context_delete(gpu, gpu->primary);
         gpu->primary = NULL;
     }

@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "clock.h"
 #include "cuda_impl.h"
 #include "driver.h"
 
@@ -90,7 +89,7 @@ static CUresult copy(uint64_t target, uint64_t source, uint64_t size) {
     if (context == NULL) {
         return error;
     }
-    sim_wait_until(atomic_load(&context->default_stream->ready_at));
+    sim_stream_wait(context->default_stream);
     return sim_move(target, source, size);
 }
 

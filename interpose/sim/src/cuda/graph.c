@@ -116,9 +116,12 @@ CUresult sim_cuGraphDestroy(CUgraph hGraph) {
 
 static struct sim_work kernel_work(const CUDA_KERNEL_NODE_PARAMS *params) {
     struct sim_function *function = params->func != NULL ? params->func : params->kern;
-    bool known = sim_is(function, SIM_TAG_FUNCTION);
-    return (struct sim_work){
-        .type = SIM_WORK_KERNEL, .duration = known ? sim_kernel_duration(function) : 0, .kernel = *params};
+    struct sim_work work = {.type = SIM_WORK_KERNEL};
+    if (sim_is(function, SIM_TAG_FUNCTION)) {
+        work = sim_kernel_work(function);
+    }
+    work.kernel = *params;
+    return work;
 }
 
 CUresult sim_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
@@ -391,9 +394,29 @@ static CUresult return_memory(const struct sim_work *work) {
     return CUDA_SUCCESS;
 }
 
+static bool is_kernel(const struct sim_graph_node *node) {
+    return node != NULL && node->work.type == SIM_WORK_KERNEL;
+}
+
+/* Kernels in a row take one place in the queue, as a graph does on a real device. Returns the last of them. */
+static struct sim_graph_node *run_kernels(struct sim_graph_node *node, struct sim_stream *stream) {
+    uint64_t duration = 0;
+    for (;; node = node->next) {
+        duration += sim_jittered(node->work.duration, node->work.sigma);
+        if (!is_kernel(node->next) || node->next->work.weight != node->work.weight) {
+            sim_submit(stream, SIM_OP_KERNEL, duration, node->work.weight);
+            return node;
+        }
+    }
+}
+
 static CUresult run(struct sim_graph *graph, struct sim_stream *stream) {
     CUresult error = CUDA_SUCCESS;
     for (struct sim_graph_node *node = graph->first; node != NULL && error == CUDA_SUCCESS; node = node->next) {
+        if (is_kernel(node) && stream->capture == NULL) {
+            node = run_kernels(node, stream);
+            continue;
+        }
         switch (node->work.type) {
         case SIM_WORK_ALLOC:
             error = take_memory(&node->work);

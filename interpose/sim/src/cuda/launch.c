@@ -1,5 +1,4 @@
 /* Launches and occupancy. A kernel takes its time on the device and computes nothing. */
-#include "clock.h"
 #include "cuda_impl.h"
 #include "driver.h"
 
@@ -11,7 +10,7 @@ static CUresult effect(struct sim_stream *stream, const struct sim_work *work) {
     case SIM_WORK_SET:
         return sim_fill(work->target, work->value, work->width, work->size);
     case SIM_WORK_HOST:
-        sim_wait_until(atomic_load(&stream->ready_at));
+        sim_stream_wait(stream);
         work->host(work->closure);
         return CUDA_SUCCESS;
     default:
@@ -25,7 +24,8 @@ CUresult sim_do(struct sim_stream *stream, const struct sim_work *work) {
     }
     CUresult error = work->type == SIM_WORK_KERNEL ? CUDA_SUCCESS : effect(stream, work);
     if (error == CUDA_SUCCESS && work->duration != 0) {
-        sim_engine_submit(stream, sim_jittered(work->duration));
+        bool copy = work->type == SIM_WORK_COPY || work->type == SIM_WORK_SET || work->type == SIM_WORK_EMPTY;
+        sim_submit(stream, copy ? SIM_OP_COPY : SIM_OP_KERNEL, sim_jittered(work->duration, work->sigma), work->weight);
     }
     return error;
 }
@@ -44,17 +44,25 @@ static CUresult launch(struct sim_function *function, const CUlaunchConfig *shap
     if (threads == 0 || threads > 1024 || blocks == 0 || shape->gridDimY > 65535 || shape->gridDimZ > 65535) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    uint64_t duration = sim_kernel_duration(function);
     if (__builtin_expect(stream->capture == NULL, 1)) {
-        sim_engine_submit(stream, sim_jittered(duration));
+        uint64_t duration = sim_jittered(sim_kernel_duration(function), function->sigma);
+        sim_submit(stream, SIM_OP_KERNEL, duration, function->weight);
         return CUDA_SUCCESS;
     }
-    return sim_capture(stream,
-                       &(struct sim_work){.type = SIM_WORK_KERNEL,
-                                          .duration = duration,
-                                          .kernel = {function, shape->gridDimX, shape->gridDimY, shape->gridDimZ,
-                                                     shape->blockDimX, shape->blockDimY, shape->blockDimZ,
-                                                     shape->sharedMemBytes, params, extra, NULL, NULL}});
+    struct sim_work work = sim_kernel_work(function);
+    work.kernel = (CUDA_KERNEL_NODE_PARAMS){function,
+                                            shape->gridDimX,
+                                            shape->gridDimY,
+                                            shape->gridDimZ,
+                                            shape->blockDimX,
+                                            shape->blockDimY,
+                                            shape->blockDimZ,
+                                            shape->sharedMemBytes,
+                                            params,
+                                            extra,
+                                            NULL,
+                                            NULL};
+    return sim_capture(stream, &work);
 }
 
 CUresult sim_cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX,

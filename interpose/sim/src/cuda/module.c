@@ -29,6 +29,25 @@ static uint64_t duration_in_name(const char *name) {
     return 0;
 }
 
+/* Of a part "_<letter><number>" at the end of a name or before another part; 0 without one. */
+static unsigned number_in_name(const char *name, char letter) {
+    for (const char *at = strchr(name, '_'); at != NULL; at = strchr(at + 1, '_')) {
+        char *end = NULL;
+        unsigned long number = at[1] == letter && at[2] >= '0' && at[2] <= '9' ? strtoul(at + 2, &end, 10) : 0;
+        if (number > 0 && number <= 1000 && (*end == '\0' || *end == '_')) {
+            return (unsigned)number;
+        }
+    }
+    return 0;
+}
+
+struct sim_work sim_kernel_work(const struct sim_function *function) {
+    return (struct sim_work){.type = SIM_WORK_KERNEL,
+                             .duration = sim_kernel_duration(function),
+                             .weight = function->weight,
+                             .sigma = function->sigma};
+}
+
 uint64_t sim_kernel_duration(const struct sim_function *function) {
     return function->duration != 0 ? function->duration : sim_books->launch_ns;
 }
@@ -73,6 +92,8 @@ static void describe(struct sim_function *function, struct sim_module *module, c
     int capability = model[75] * 10 + model[76];
     function->module = module;
     function->duration = duration_in_name(name);
+    function->weight = number_in_name(name, 'w') * (SIM_WHOLE / 100); /* percent of the device */
+    function->sigma = number_in_name(name, 's');
     snprintf(function->name, NAME_ROOM, "%s", name);
     function->attributes[0] = 1024; /* threads a block */
     function->attributes[4] = 32;   /* registers */

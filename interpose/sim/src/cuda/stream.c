@@ -1,7 +1,6 @@
-/* Streams and events. Work of a stream is done at `ready_at`; an event remembers that time. */
+/* Streams and events; what they stand for is in queue.c. */
 #include <string.h>
 
-#include "clock.h"
 #include "cuda_impl.h"
 #include "driver.h"
 
@@ -43,6 +42,7 @@ CUresult sim_cuStreamCreateWithPriority(CUstream *phStream, unsigned flags, int 
     stream->flags = flags;
     stream->priority = priority < -5 ? -5 : priority > 0 ? 0 : priority;
     stream->id = atomic_fetch_add(&next_stream_id, 1);
+    stream->lane = sim_lane_take(context->device);
     *phStream = stream;
     return CUDA_SUCCESS;
 }
@@ -59,6 +59,7 @@ CUresult sim_cuStreamDestroy_v2(CUstream hStream) {
     if (!sim_is(hStream, SIM_TAG_STREAM)) {
         return CUDA_ERROR_INVALID_HANDLE; /* default streams stay */
     }
+    sim_lane_give_back(hStream->context->device, hStream->lane);
     sim_object_delete(hStream);
     return CUDA_SUCCESS;
 }
@@ -69,7 +70,7 @@ CUresult sim_cuStreamQuery(CUstream hStream) {
     if (stream == NULL) {
         return error;
     }
-    return atomic_load(&stream->ready_at) <= sim_now() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return sim_stream_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult sim_cuStreamSynchronize(CUstream hStream) {
@@ -81,7 +82,7 @@ CUresult sim_cuStreamSynchronize(CUstream hStream) {
     if (sim_capturing(stream)) {
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
-    sim_wait_until(atomic_load(&stream->ready_at));
+    sim_stream_wait(stream);
     return CUDA_SUCCESS;
 }
 
@@ -151,9 +152,7 @@ CUresult sim_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
         }
         return CUDA_SUCCESS;
     }
-    uint64_t due = atomic_load(&hEvent->time), ready = atomic_load(&stream->ready_at);
-    while (ready < due && !atomic_compare_exchange_weak(&stream->ready_at, &ready, due)) {
-    }
+    sim_event_join(hEvent, stream);
     return CUDA_SUCCESS;
 }
 
@@ -182,7 +181,7 @@ CUresult sim_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, vo
     if (stream == NULL || callback == NULL || flags != 0) {
         return stream == NULL ? error : CUDA_ERROR_INVALID_VALUE;
     }
-    sim_wait_until(atomic_load(&stream->ready_at));
+    sim_stream_wait(stream);
     callback(hStream, CUDA_SUCCESS, userData);
     return CUDA_SUCCESS;
 }
@@ -202,6 +201,10 @@ CUresult sim_cuEventCreate(CUevent *phEvent, unsigned Flags) {
     }
     event->context = context;
     event->flags = Flags;
+    if (!sim_event_take(event)) {
+        sim_object_delete(event);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     *phEvent = event;
     return CUDA_SUCCESS;
 }
@@ -214,6 +217,7 @@ static CUresult event_check(CUevent hEvent) {
 CUresult sim_cuEventDestroy_v2(CUevent hEvent) {
     CUresult error = event_check(hEvent);
     if (error == CUDA_SUCCESS) {
+        sim_event_give_back(hEvent);
         sim_object_delete(hEvent);
     }
     return error;
@@ -231,8 +235,10 @@ CUresult sim_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned f
     bool captured = sim_capturing(stream);
     hEvent->captured_in = stream->capture;
     if (!captured) {
-        uint64_t now = sim_now(), ready = atomic_load(&stream->ready_at);
-        atomic_store(&hEvent->time, ready > now ? ready : now);
+        if (hEvent->context->device != stream->context->device) {
+            return CUDA_ERROR_INVALID_HANDLE;
+        }
+        sim_event_record(hEvent, stream);
     }
     return CUDA_SUCCESS;
 }
@@ -243,15 +249,13 @@ CUresult sim_cuEventRecord(CUevent hEvent, CUstream hStream) {
 
 CUresult sim_cuEventQuery(CUevent hEvent) {
     CUresult error = event_check(hEvent);
-    return error != CUDA_SUCCESS                     ? error
-           : atomic_load(&hEvent->time) <= sim_now() ? CUDA_SUCCESS
-                                                     : CUDA_ERROR_NOT_READY;
+    return error != CUDA_SUCCESS ? error : sim_event_reached(hEvent, NULL) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult sim_cuEventSynchronize(CUevent hEvent) {
     CUresult error = event_check(hEvent);
     if (error == CUDA_SUCCESS) {
-        sim_wait_until(atomic_load(&hEvent->time));
+        sim_event_wait(hEvent);
     }
     return error;
 }
@@ -262,11 +266,12 @@ CUresult sim_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hE
     if (error != CUDA_SUCCESS || pMilliseconds == NULL) {
         return error != CUDA_SUCCESS ? error : CUDA_ERROR_INVALID_VALUE;
     }
-    uint64_t start = atomic_load(&hStart->time), end = atomic_load(&hEnd->time), now = sim_now();
-    if (((hStart->flags | hEnd->flags) & EVENT_DISABLE_TIMING) != 0 || start == 0 || end == 0) {
+    bool recorded = atomic_load(&hStart->generation) != 0 && atomic_load(&hEnd->generation) != 0;
+    if (((hStart->flags | hEnd->flags) & EVENT_DISABLE_TIMING) != 0 || !recorded) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    if (start > now || end > now) {
+    uint64_t start = 0, end = 0;
+    if (!sim_event_reached(hStart, &start) || !sim_event_reached(hEnd, &end)) {
         return CUDA_ERROR_NOT_READY;
     }
     int64_t steps = ((int64_t)end - (int64_t)start) / 500;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "engine.h"
 #include "nvml_impl.h"
 #include "nvml_library.h"
 
@@ -186,16 +187,17 @@ nvmlReturn_t sim_nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvml
 
 unsigned sim_nvml_slot_utilization(unsigned device, unsigned slot) {
     struct sim_engine_page *page = &sim_books->engines[device][slot];
+    sim_engine_refresh(device);
     uint64_t now = sim_now(), start = atomic_load(&page->window_start);
-    if (start > now || now - start >= 2 * WINDOW_NS) { /* work far ahead in the queue, or none for long */
-        return atomic_load(&page->busy_until) > now ? 100 : 0;
+    if (start > now || now - start >= 2 * WINDOW_NS) { /* none for long */
+        return 0;
     }
     uint64_t busy = atomic_load(&page->window_busy), span = now - start;
     if (span < WINDOW_NS) {
         busy += atomic_load(&page->window_previous);
         span += WINDOW_NS;
     }
-    uint64_t percent = busy * 100 / span;
+    uint64_t percent = (busy * 100 + span / 2) / span;
     return percent > 100 ? 100 : (unsigned)percent;
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "books.h"
+#include "engine.h"
 
 #define FIELD(type, field) printf("\"%s\": %zu, ", #field, offsetof(struct type, field))
 #define SIZE(type) printf("\"sizeof\": %zu}", sizeof(struct type))
@@ -143,6 +144,54 @@ int main(void) {
     FIELD(sim_mig_instance, compute_instances);
     FIELD(sim_mig_instance, uuid);
     SIZE(sim_mig_instance);
+    printf(", \"sim_engines\": {");
+    FIELD(sim_engines, magic);
+    FIELD(sim_engines, version);
+    FIELD(sim_engines, pad);
+    FIELD(sim_engines, size);
+    FIELD(sim_engines, queue_lock);
+    FIELD(sim_engines, queue_limit);
+    FIELD(sim_engines, devices);
+    SIZE(sim_engines);
+    printf(", \"sim_engine\": {");
+    FIELD(sim_engine, lock);
+    FIELD(sim_engine, current);
+    FIELD(sim_engine, time);
+    FIELD(sim_engine, slice_end);
+    FIELD(sim_engine, switching);
+    FIELD(sim_engine, idle_ns);
+    FIELD(sim_engine, queues);
+    FIELD(sim_engine, slice_ns);
+    FIELD(sim_engine, switch_ns);
+    FIELD(sim_engine, latency_ns);
+    FIELD(sim_engine, idle);
+    SIZE(sim_engine);
+    printf(", \"sim_queue\": {");
+    FIELD(sim_queue, state);
+    FIELD(sim_queue, device);
+    FIELD(sim_queue, slot);
+    FIELD(sim_queue, pid);
+    FIELD(sim_queue, start_time);
+    FIELD(sim_queue, pid_namespace);
+    FIELD(sim_queue, slice_ns);
+    FIELD(sim_queue, busy_ns);
+    FIELD(sim_queue, launches);
+    FIELD(sim_queue, checked);
+    FIELD(sim_queue, lanes_used);
+    FIELD(sim_queue, lanes_running);
+    FIELD(sim_queue, next_timed);
+    FIELD(sim_queue, weight);
+    FIELD(sim_queue, kernels);
+    FIELD(sim_queue, free);
+    FIELD(sim_queue, fresh);
+    FIELD(sim_queue, waits);
+    FIELD(sim_queue, pad);
+    FIELD(sim_queue, history);
+    FIELD(sim_queue, lanes);
+    FIELD(sim_queue, events);
+    FIELD(sim_queue, ops);
+    SIZE(sim_queue);
+    printf(", \"queues_at\": %zu", offsetof(struct sim_engines, queues));
     printf("}\n");
     return 0;
 }

@@ -1,0 +1,98 @@
+"""What a launch costs: bare simulated driver, libvgpu.so without a limit, and with one; 1 and 8 processes at once.
+
+    python interpose/bench/launch.py [--rounds N] [--repeat N] [--limit PERCENT]
+
+Prints one JSON object. CPU time only: waiting for a turn or for balance costs none. `thread_ns` is the least of 15
+batches of the launching thread; `process_ns` the mean of the whole process, with its helper thread and every wait.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import hami_interpose
+from hami_interpose import region, sim
+from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, encode
+
+HERE = Path(__file__).resolve().parent
+
+
+def container(root: Path, uuid: str, cores: int) -> Path:
+    """A container with a core limit."""
+    limits = Limits((DeviceLimit(uuid, 0, 0, cores),), core_policy=CorePolicy.FORCE)
+    for name in ("limits", "region"):
+        (root / name).mkdir(parents=True)
+    (root / "limits/limits").write_bytes(encode(limits))
+    (root / "region/vgpu.cache").write_bytes(region.initial(limits))
+    return root
+
+
+def measure(program: Path, rounds: int, env: dict[str, str], processes: int) -> dict[str, float]:
+    """Runs the program in so many processes at once; the mean of what they print."""
+    pipe = subprocess.PIPE
+    command = [str(program), str(rounds)]
+    running = [subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True) for _ in range(processes)]
+    for process in running:
+        if process.stdin is not None:
+            process.stdin.write("\n")
+            process.stdin.flush()
+    found = [json.loads(process.communicate()[0]) for process in running]
+    return {name: statistics.mean(one[name] for one in found) for name in found[0]}
+
+
+def compare(rounds: int, repeat: int, limit: int) -> dict[str, dict[str, float]]:
+    """Medians over the repeats, which alternate so that all see the same machine."""
+    with tempfile.TemporaryDirectory(prefix="hami-bench-") as made:
+        folder = Path(made)
+        sim.create(folder / "gpus", "a100")
+        with sim.State(folder / "gpus") as state:
+            state.set_launch_time(0)
+            uuid = state.devices[0].uuid
+        program = folder / "launch"
+        include = f"-I{HERE.parent / 'include'}"
+        subprocess.run(
+            ["gcc", "-std=gnu11", "-O2", include, str(HERE / "launch.c"), "-o", str(program), "-ldl"], check=True
+        )
+        bare = sim.environment(folder / "gpus")
+        ours = bare | {"LD_PRELOAD": str(hami_interpose.library())}
+        kinds = {
+            "bare": bare,
+            "no_limit": ours | {"HAMI_VGPU_ROOT": str(container(folder / "free", uuid, 0))},
+            "limit": ours | {"HAMI_VGPU_ROOT": str(container(folder / "limited", uuid, limit))},
+        }
+        result = {}
+        for processes in (1, 8):
+            runs = [
+                {kind: measure(program, rounds, env, processes) for kind, env in kinds.items()} for _ in range(repeat)
+            ]
+            for kind in kinds:
+                row = {
+                    name: round(statistics.median(run[kind][name] for run in runs), 1)
+                    for name in ("thread_ns", "process_ns")
+                }
+                for name in ("thread_ns", "process_ns"):
+                    added = statistics.median(run[kind][name] - run["bare"][name] for run in runs)
+                    row[f"{name[:-3]}_added_ns"] = round(added, 1)
+                result[f"{kind}_{processes}"] = row
+    return result
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=20000, help="launches in each of 15 batches")
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each kind")
+    parser.add_argument("--limit", type=int, default=90, help="percent")
+    options = parser.parse_args()
+    json.dump(compare(options.rounds, options.repeat, options.limit), sys.stdout, indent=1)
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()

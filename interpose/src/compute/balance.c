@@ -1,0 +1,106 @@
+/* The container's account on one device; compute_abi.h says how one word holds it. */
+#include "machine.h"
+
+#include "hami/process.h"
+
+static unsigned processes(const struct machine *m) {
+    int32_t count = atomic_load_explicit(&m->view->region->v1.process_num, memory_order_relaxed);
+    return count < 0 || count > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)count;
+}
+
+/* What all processes of the container have under way. */
+static void add_up(const struct machine *m, struct standing *s) {
+    struct hami_compute *compute = hami_compute_of(m->view->region);
+    unsigned count = processes(m);
+    s->out = 0;
+    s->marks = s->waiting = s->fed = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const struct hami_compute_process *process = &compute->processes[i][m->index];
+        int64_t out = atomic_load_explicit(&process->out, memory_order_relaxed);
+        s->out += out > 0 ? out : 0;
+        s->marks += atomic_load_explicit(&process->marks, memory_order_relaxed);
+        s->waiting += atomic_load_explicit(&process->waiting, memory_order_relaxed);
+        s->fed += atomic_load_explicit(&process->fed, memory_order_relaxed);
+    }
+}
+
+int64_t balance_share(const struct machine *m) {
+    uint32_t share = atomic_load_explicit(&m->share, memory_order_relaxed);
+    return share == 0 ? 100 : share;
+}
+
+/* Only an idle container loses allowance: one that waits, for its own launches or others', had no way to use it. */
+static int64_t cap_of(const struct machine *m, const struct standing *s) {
+    if (s->waiting == 0 && s->now - atomic_load_explicit(&m->shared->last_wait, memory_order_relaxed) > IDLE) {
+        return BURST;
+    }
+    int64_t own = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
+    int64_t others = (int64_t)turn_longest(m), longest = 2 * (own > others ? own : others);
+    return longest > BACKLOG ? longest : BACKLOG;
+}
+
+void balance_read(struct machine *m, struct standing *s) {
+    add_up(m, s);
+    s->now = compute_now();
+    int64_t share = balance_share(m), now = (int64_t)s->now;
+    int64_t least = now - (cap_of(m, s) + s->out) * 100 / share;
+    int64_t zero = atomic_load_explicit(&m->shared->zero, memory_order_relaxed);
+    while (zero < least && !atomic_compare_exchange_weak(&m->shared->zero, &zero, least)) {
+    }
+    zero = zero < least ? least : zero;
+    s->balance = (now - zero) * share / 100 - s->out;
+}
+
+void balance_charge(struct machine *m, uint64_t device_time) {
+    (void)atomic_fetch_add(&m->shared->zero, (int64_t)device_time * 100 / balance_share(m));
+    (void)atomic_fetch_add_explicit(&m->shared->charged, device_time, memory_order_relaxed);
+}
+
+int64_t balance_arrears(const struct machine *m, const struct standing *s) {
+    return s->balance * 100 / balance_share(m);
+}
+
+/* Nothing that is under way began before this. */
+uint64_t balance_oldest(const struct machine *m, uint64_t opened) {
+    struct hami_compute *compute = hami_compute_of(m->view->region);
+    unsigned count = processes(m);
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t since = atomic_load_explicit(&compute->processes[i][m->index].since, memory_order_relaxed);
+        opened = since != 0 && since < opened ? since : opened;
+    }
+    return opened;
+}
+
+uint64_t balance_span(struct machine *m, uint64_t turns, uint64_t opened, uint64_t end) {
+    uint64_t frontier = atomic_load(&m->shared->frontier);
+    do {
+        if (end <= frontier) {
+            return 0;
+        }
+    } while (!atomic_compare_exchange_weak(&m->shared->frontier, &frontier, end));
+    uint64_t start = balance_oldest(m, opened);
+    start = frontier > start ? frontier : start;
+    start = turns > start ? turns : start;
+    return end > start ? end - start : 0;
+}
+
+/* What died unfinished is charged as it was estimated. */
+void hami_compute_forget(struct hami_region *region, unsigned slot) {
+    struct hami_compute *compute = hami_compute_of(region);
+    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
+        struct hami_compute_process *process = &compute->processes[slot][device];
+        int64_t out = atomic_exchange(&process->out, 0);
+        uint32_t cores = atomic_load(&region->block.devices[device].cores);
+        if (out > 0 && cores > 0 && cores < 100) {
+            out = out > BACKLOG ? BACKLOG : out;
+            (void)atomic_fetch_add(&compute->devices[device].zero, out * 100 / cores);
+        }
+        atomic_store(&process->since, 0);
+        atomic_store(&process->marks, 0);
+        atomic_store(&process->waiting, 0);
+        atomic_store(&process->fed, 0);
+        if (out > 0) {
+            (void)atomic_fetch_add(&compute->devices[device].done, 1);
+        }
+    }
+}

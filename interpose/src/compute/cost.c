@@ -1,0 +1,54 @@
+/*
+ * What launches take, learnt from pairs of events around some of them: the first eight of a function and shape, then
+ * one in 32, later one in 256. Estimates only reserve; the span between marks is what is charged.
+ */
+#include "machine.h"
+
+#include <string.h>
+
+enum { COSTS = 4096, PROBES = 8, FIRST = 8, OFTEN = 64, AVERAGED = 64 };
+
+static struct cost costs[COSTS];
+
+struct cost *cost_of(uint64_t key) {
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct cost *c = &costs[(key + i) % COSTS];
+        if (c->key == key) {
+            return c;
+        }
+        if (c->key == 0) {
+            c->key = key;
+            return c;
+        }
+    }
+    struct cost *oldest = &costs[key % COSTS]; /* programs with so many functions start some anew */
+    memset(oldest, 0, sizeof *oldest);
+    oldest->key = key;
+    return oldest;
+}
+
+uint32_t cost_until_sample(const struct cost *c) {
+    if (c->samples < FIRST) {
+        return 0;
+    }
+    return c->samples < OFTEN ? 31 : 255;
+}
+
+void cost_learn(uint64_t key, double ns, bool idle) {
+    struct cost *c = cost_of(key);
+    if (idle && c->from_busy) {
+        return; /* counts the launch itself: dear for short kernels */
+    }
+    if (!idle && !c->from_busy) {
+        c->from_busy = true;
+        c->samples = 0;
+    }
+    c->samples += c->samples < UINT32_MAX;
+    double weight = 1.0 / (c->samples < AVERAGED ? c->samples : AVERAGED);
+    c->mean += (ns - c->mean) * weight;
+    c->spread += ((ns > c->mean ? ns - c->mean : c->mean - ns) - c->spread) * weight;
+}
+
+void cost_reset(void) {
+    memset(costs, 0, sizeof costs);
+}

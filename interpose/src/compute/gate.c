@@ -1,0 +1,210 @@
+/* Where launches wait until they may start. */
+#include "machine.h"
+
+#include "hami/guest.h"
+
+enum { SHORTEST = 50000, AFTER_TURN = 100000 };
+#define TURNS_MOST UINT64_C(3000000000) /* however many others there are */
+
+/* A wait of one launch. */
+struct wait {
+    struct machine *machine;
+    uint64_t began;
+    uint64_t others;                             /* since when nothing was completed */
+    uint32_t done;                               /* of shared->done, at that time */
+    uint64_t turn_word, turn_since, turns_began; /* whose turn it is, since when, and since when others have theirs */
+    uint32_t ticket;
+    bool waiting, ticketed, without_turn;
+};
+
+static void close_open_marks(struct machine *m) {
+    compute_lock();
+    runners_close(m);
+    helper_wake();
+    compute_unlock();
+}
+
+/* Open marks are set first: what is finished must not look as if it was under way. */
+static void begin_waiting(struct wait *w, uint64_t now) {
+    struct machine *m = w->machine;
+    if (!w->waiting) {
+        close_open_marks(m);
+        w->waiting = true;
+        w->began = now;
+        (void)atomic_fetch_add(&m->own->waiting, 1);
+    }
+    if (!w->ticketed) {
+        w->ticketed = true;
+        w->ticket = atomic_fetch_add(&m->shared->ticket, 1);
+    }
+}
+
+static void end_waiting(struct wait *w) {
+    struct machine *m = w->machine;
+    if (w->ticketed) {
+        uint32_t serving = atomic_load(&m->shared->serving);
+        while ((int32_t)(w->ticket + 1 - serving) > 0 &&
+               !atomic_compare_exchange_weak(&m->shared->serving, &serving, w->ticket + 1)) {
+        }
+        compute_wake(&m->shared->serving);
+    }
+    if (w->waiting) {
+        uint64_t now = compute_now(), took = now - w->began, longest = atomic_load(&m->shared->longest_wait);
+        (void)atomic_fetch_sub(&m->own->waiting, 1);
+        atomic_store_explicit(&m->shared->last_wait, now, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&m->shared->waited, took, memory_order_relaxed);
+        while (longest < took && !atomic_compare_exchange_weak(&m->shared->longest_wait, &longest, took)) {
+        }
+    }
+}
+
+/* Those who wait are served in order. One whose number is called and who is silent holds the others up for PATIENCE. */
+static void stand_in_line(struct wait *w) {
+    struct machine *m = w->machine;
+    uint64_t since = compute_now();
+    for (;;) {
+        uint32_t serving = atomic_load(&m->shared->serving);
+        uint64_t now = compute_now(), served = atomic_load(&m->shared->served);
+        if ((int32_t)(w->ticket - serving) <= 0) {
+            atomic_store(&m->shared->served, now);
+            return;
+        }
+        served = served > now ? 0 : served;
+        if (now - served >= PATIENCE && now - since >= PATIENCE) {
+            (void)hami_region_sweep(m->view);
+            if (atomic_compare_exchange_strong(&m->shared->serving, &serving, serving + 1)) {
+                since = now;
+                compute_wake(&m->shared->serving);
+            }
+            continue;
+        }
+        compute_wait(&m->shared->serving, serving, PATIENCE / 4);
+    }
+}
+
+/* True after a wait: everything may have changed. */
+static bool queued(struct wait *w, const struct standing *s) {
+    struct machine *m = w->machine;
+    uint32_t serving = atomic_load(&m->shared->serving);
+    if (w->ticketed ? (int32_t)(w->ticket - serving) <= 0 : atomic_load(&m->shared->ticket) == serving) {
+        if (w->ticketed && w->ticket == serving) {
+            atomic_store_explicit(&m->shared->served, s->now, memory_order_relaxed);
+        }
+        return false;
+    }
+    begin_waiting(w, s->now);
+    stand_in_line(w);
+    return true;
+}
+
+/* Pays first. */
+static void wait_for_balance(struct wait *w, const struct standing *s) {
+    struct machine *m = w->machine;
+    begin_waiting(w, s->now);
+    compute_lock();
+    runners_close(m);
+    (void)turn_yield(m);
+    helper_wake();
+    compute_unlock();
+    uint64_t due = (uint64_t)((int64_t)s->now + RESUME * 100 / balance_share(m) - balance_arrears(m, s));
+    due = due < s->now + SHORTEST ? s->now + SHORTEST : due;
+    compute_sleep_until(due > s->now + PATIENCE / 2 ? s->now + PATIENCE / 2 : due);
+}
+
+/* Waits for a completion. False: there was none for PATIENCE; what runs may be waiting for this very launch. */
+static bool wait_for_completion(struct wait *w, const struct standing *s) {
+    struct machine *m = w->machine;
+    uint32_t done = atomic_load(&m->shared->done);
+    if (w->others == 0 || w->done != done) {
+        w->others = s->now;
+        w->done = done;
+    }
+    begin_waiting(w, s->now);
+    close_open_marks(m);
+    if (s->now - w->others >= PATIENCE) {
+        (void)atomic_fetch_add_explicit(&m->shared->timeouts, 1, memory_order_relaxed);
+        (void)hami_region_sweep(m->view);
+        return false;
+    }
+    (void)atomic_fetch_add(&m->own->fed, 1);
+    uint64_t left = PATIENCE - (s->now - w->others);
+    compute_wait(&m->shared->done, done, left < PATIENCE / 2 ? left : PATIENCE / 2);
+    (void)atomic_fetch_sub(&m->own->fed, 1);
+    return true;
+}
+
+/* True once the turn is ours, or has been waited for long enough. */
+static bool have_turn(struct wait *w, struct standing *s) {
+    struct machine *m = w->machine;
+    if (m->page == NULL || w->without_turn) {
+        return true;
+    }
+    if (turn_expired(m, s)) {
+        begin_waiting(w, s->now);
+        compute_lock();
+        (void)turn_yield(m);
+        helper_wake();
+        compute_unlock();
+        if (turn_mine(m)) {
+            if (s->out == 0 || !wait_for_completion(w, s)) {
+                compute_sleep_until(s->now + AFTER_TURN);
+            }
+            return false;
+        }
+    }
+    if (turn_take(m, s->now)) {
+        return true;
+    }
+    begin_waiting(w, s->now);
+    uint64_t word = atomic_load(turn_word(m));
+    if (w->turn_since == 0 || w->turn_word != word) {
+        w->turn_word = word;
+        w->turn_since = s->now;
+        w->turns_began = w->turns_began == 0 ? s->now : w->turns_began;
+    }
+    if (s->now - w->turn_since >= turn_patience(m) || s->now - w->turns_began >= TURNS_MOST) {
+        w->without_turn = true;
+        turn_given_up(m);
+        return true;
+    }
+    turn_wait(m, s);
+    return false;
+}
+
+static void reserve(struct wait *w, const struct standing *s, int64_t ns, int64_t launch) {
+    struct machine *m = w->machine;
+    (void)atomic_fetch_add(&m->own->out, ns);
+    atomic_store_explicit(&m->shared->last_grant, s->now, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&m->shared->grants, 1, memory_order_relaxed);
+    int64_t longest = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
+    launch = (int64_t)((double)launch * m->ratio);
+    longest = launch > longest ? launch : longest - (longest - launch) / 64;
+    atomic_store_explicit(&m->shared->longest, (uint64_t)longest, memory_order_relaxed);
+}
+
+bool gate_pass(struct machine *m, int64_t ns, bool unknown, int64_t longest) {
+    struct wait w = {.machine = m};
+    bool patient = true;
+    for (;;) {
+        struct standing s;
+        balance_read(m, &s);
+        if (atomic_load_explicit(&m->share, memory_order_relaxed) == 0) {
+            reserve(&w, &s, ns, longest);
+            break; /* the limit is gone */
+        }
+        if (queued(&w, &s)) {
+            continue;
+        }
+        if (s.balance <= 0) {
+            wait_for_balance(&w, &s);
+            (void)machines_refresh();
+        } else if (patient && s.out > 0 && (unknown || ((double)(s.out + ns) * m->ratio > AHEAD && s.marks > 1))) {
+            patient = wait_for_completion(&w, &s);
+        } else if (have_turn(&w, &s)) {
+            reserve(&w, &s, ns, longest);
+            break;
+        }
+    }
+    end_waiting(&w);
+    return w.waiting;
+}

@@ -1,0 +1,469 @@
+/*
+ * The functions that give a device work. Without a limit they cost a look at one word; with one, a short launch takes
+ * from what its stream was granted, and only every so many reach the gate.
+ */
+#include "machine.h"
+
+#include "hami/guest.h"
+#include "hami/hook.h"
+#include "hami/policy.h"
+
+#include <time.h>
+
+enum { COSTS_KNOWN = 64, STREAMS_KNOWN = 4, LOOK_EVERY = 64, LOOK_NS = 100000000 };
+enum { TAKEN_AHEAD = 8, MOST_AHEAD = 50000 }; /* launches, ns */
+
+static CUstream const legacy = (CUstream)1;
+static CUstream const per_thread = (CUstream)2;
+
+/* What a launch is to the controller. */
+struct launch {
+    uint64_t key; /* function and shape */
+    CUstream stream;
+};
+
+/* What one that went through the gate leaves to be done after the driver's call. */
+struct pass {
+    struct runner *runner; /* NULL: nothing */
+    int64_t cost;
+    uint64_t key;
+    CUevent sample;
+    bool unknown;
+};
+
+struct known_cost {
+    uint64_t key;
+    uint32_t ns;
+    uint32_t until_sample;
+};
+
+/* With a little of the stream's grant that this thread has taken ahead: most launches then change nothing shared. */
+struct known_stream {
+    CUcontext context;
+    CUstream stream;
+    struct runner *runner;
+    const _Atomic uint64_t *turn_word;
+    uint64_t turn;
+    uint32_t ahead; /* ns */
+};
+
+static _Thread_local struct known_cost costs[COSTS_KNOWN];
+static _Thread_local struct known_stream streams[STREAMS_KNOWN];
+static _Thread_local uint32_t until_look;
+static _Thread_local uint32_t look_every;
+static _Thread_local int64_t last_look;
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+    return (a ^ b) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static uint64_t key_of(const void *function, uint64_t grid, uint64_t block) {
+    uint64_t key = mix((uint64_t)(uintptr_t)function, mix(grid, block << 1));
+    key ^= key >> 32;
+    return key | 1;
+}
+
+static struct launch launch_of(const void *function, uint64_t grid, uint64_t block, CUstream stream, bool threaded) {
+    CUstream real = stream != NULL ? stream : threaded ? per_thread : legacy;
+    return (struct launch){key_of(function, grid, block), real};
+}
+
+/* ---- without a limit ---- */
+
+/* Every LOOK_EVERY launches, or more often where those take long: are there other limits now? */
+static __attribute__((noinline)) void look(void) {
+    struct timespec coarse;
+    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
+    int64_t now = (int64_t)coarse.tv_sec * 1000000000 + coarse.tv_nsec, took = now - last_look;
+    last_look = now;
+    if (took > LOOK_NS) {
+        look_every = look_every / 8 + 1;
+    } else if (look_every < LOOK_EVERY) {
+        look_every *= 2;
+    }
+    until_look = look_every;
+    suspend_check();
+    (void)machines_refresh();
+}
+
+static inline bool unlimited(void) {
+    if (__builtin_expect(until_look == 0, 0)) {
+        look();
+    }
+    until_look--;
+    const _Atomic int32_t *active = atomic_load_explicit(&suspend_word, memory_order_relaxed);
+    if (__builtin_expect(atomic_load_explicit(active, memory_order_relaxed) != 2, 0)) {
+        suspend_check();
+    }
+    return atomic_load_explicit(&compute_state, memory_order_relaxed) != COMPUTE_ON;
+}
+
+/* ---- with one ---- */
+
+static struct known_stream *stream_place(CUstream stream) {
+    return &streams[((uintptr_t)stream >> 6 ^ (uintptr_t)stream) % STREAMS_KNOWN];
+}
+
+/* A short launch on a stream that still has some of its grant. */
+static inline bool fast(const struct launch *l) {
+    struct known_cost *cost = &costs[(l->key >> 1) % COSTS_KNOWN];
+    struct known_stream *stream = stream_place(l->stream);
+    if (cost->key != l->key || cost->until_sample == 0 || stream->stream != l->stream || stream->runner == NULL ||
+        atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 ||
+        !runner_is(stream->runner, stream->context, l->stream)) {
+        return false;
+    }
+    if (l->stream == legacy || l->stream == per_thread) { /* each context has its own; other streams have one */
+        struct hami_context context;
+        if (!hami_context_current(&context) || stream->context != context.handle) {
+            return false;
+        }
+    }
+    uint64_t turn = atomic_load_explicit(stream->turn_word, memory_order_relaxed);
+    if (stream->ahead < cost->ns || stream->turn != turn) {
+        uint32_t more = cost->ns < MOST_AHEAD / TAKEN_AHEAD ? cost->ns * TAKEN_AHEAD : cost->ns;
+        if (!runner_take(stream->runner, more)) {
+            return false;
+        }
+        stream->ahead = more;
+        stream->turn = turn;
+    }
+    stream->ahead -= cost->ns;
+    cost->until_sample--;
+    return true;
+}
+
+static void remember(const struct launch *l, const struct hami_context *context, struct runner *runner,
+                     struct cost *cost) {
+    struct known_cost *known = &costs[(l->key >> 1) % COSTS_KNOWN];
+    struct known_stream *place = stream_place(l->stream);
+    if (place->runner != runner || place->stream != l->stream || place->context != context->handle) {
+        *place = (struct known_stream){.context = context->handle,
+                                       .stream = l->stream,
+                                       .runner = runner,
+                                       .turn_word = turn_word(runner_machine(runner))};
+    }
+    uint32_t ns = cost->mean > UINT32_MAX ? UINT32_MAX : (uint32_t)(cost->mean + 0.5);
+    if (known->key == l->key) {
+        known->ns = ns;
+        return;
+    }
+    *known = (struct known_cost){l->key, ns, cost->mean > 0 ? cost_until_sample(cost) : 0};
+}
+
+/* Whether this launch is to be sampled; the thread then counts down to its next. */
+static bool sample_due(const struct launch *l, struct cost *cost) {
+    struct known_cost *known = &costs[(l->key >> 1) % COSTS_KNOWN];
+    if (cost->mean <= 0) {
+        return true;
+    }
+    if (known->key == l->key && known->until_sample > 0) {
+        known->until_sample--;
+        return false;
+    }
+    if (known->key == l->key) {
+        known->until_sample = cost_until_sample(cost);
+        return true;
+    }
+    return cost_until_sample(cost) == 0;
+}
+
+static void through_gate(const struct launch *l, const struct hami_context *context, struct machine *m,
+                         struct pass *p) {
+    compute_lock();
+    struct runner *runner = runner_of(m, context->handle, l->stream);
+    struct cost *cost = cost_of(l->key);
+    int64_t ns = (int64_t)cost->mean;
+    bool unknown = ns <= 0, clean = !unknown && cost->samples >= 5 && ns <= BATCH * 5 / 2;
+    bool sampled = sample_due(l, cost);
+    ns = unknown ? UNKNOWN : ns;
+    int64_t longest = ns + 3 * (int64_t)cost->spread; /* what it will hardly exceed */
+    if (runner != NULL) {
+        runner_close_if_due(runner, false);
+        remember(l, context, runner, cost);
+    }
+    bool granted = runner != NULL && !unknown && runner_take(runner, ns);
+    compute_unlock();
+    int64_t amount = ns > BATCH || unknown ? ns : BATCH;
+    bool waited = !granted && gate_pass(m, amount, unknown, longest);
+    compute_lock();
+    if (runner == NULL || runner_machine(runner) != m || !runner_is(runner, context->handle, l->stream)) {
+        balance_charge(m, (uint64_t)ns); /* more streams than can be followed */
+        (void)atomic_fetch_sub(&m->own->out, granted ? 0 : amount);
+    } else {
+        if (!granted) {
+            runner_grant(runner, amount, ns, clean, !unknown);
+        }
+        *p = (struct pass){.runner = runner, .cost = ns, .key = l->key, .unknown = unknown};
+        if (sampled) {
+            runner_sample_begin(runner, l->key, waited, &p->sample);
+        }
+    }
+    helper_wake();
+    compute_unlock();
+}
+
+/* Before the driver's call. */
+static void begin(const struct launch *l, struct pass *p) {
+    struct hami_context context;
+    p->runner = NULL;
+    if (unlimited() || fast(l) || !hami_context_current(&context)) {
+        return;
+    }
+    struct machine *m = machines_refresh() == COMPUTE_ON ? machine_of(context.device) : NULL;
+    bool captured = atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 && runners_capturing(l->stream);
+    if (m != NULL && !captured) { /* what is captured is charged when its graph is launched */
+        through_gate(l, &context, m, p);
+    }
+}
+
+/* After it. */
+static int32_t end(struct pass *p, int32_t status) {
+    if (__builtin_expect(p->runner == NULL, 1)) {
+        return status;
+    }
+    compute_lock();
+    if (status != CUDA_SUCCESS) {
+        runner_refund(p->runner, p->cost);
+        runner_sample_drop(p->runner, p->sample);
+    } else if (p->sample != NULL) {
+        runner_sample_end(p->runner, p->key, p->sample);
+    }
+    runner_close_if_due(p->runner, p->unknown);
+    helper_wake();
+    compute_unlock();
+    return status;
+}
+
+/* ---- policies ---- */
+
+typedef CUresult launch_kernel(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, CUstream,
+                               void **, void **);
+
+static __attribute__((noinline)) int32_t launch_limited(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy,
+                                                        uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz,
+                                                        uint32_t shared, CUstream stream, void **params, void **extra) {
+    launch_kernel *driver = hami_driver_function(hook);
+    struct launch l =
+        launch_of(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, hook == HAMI_cuLaunchKernel_ptsz);
+    if (__builtin_expect(fast(&l), 1)) {
+        return driver(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+    }
+    struct pass p;
+    begin(&l, &p);
+    return end(&p, driver(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
+}
+
+int32_t hami_launch_kernel(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx,
+                           uint32_t by, uint32_t bz, uint32_t shared, CUstream stream, void **params, void **extra) {
+    static _Atomic(launch_kernel *) known[2]; /* the most frequent call of all */
+    _Atomic(launch_kernel *) *place = &known[hook == HAMI_cuLaunchKernel_ptsz];
+    launch_kernel *driver = atomic_load_explicit(place, memory_order_relaxed);
+    if (__builtin_expect(!unlimited(), 0)) {
+        return launch_limited(hook, function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+    }
+    if (__builtin_expect(driver == NULL, 0)) {
+        driver = hami_driver_function(hook);
+        atomic_store_explicit(place, driver, memory_order_relaxed);
+    }
+    return driver(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+}
+
+int32_t hami_launch_kernel_ex(enum hami_hook hook, const struct hami_launch_config *config, void *function,
+                              void **params, void **extra) {
+    CUresult (*driver)(const struct hami_launch_config *, void *, void **, void **) = hami_driver_function(hook);
+    struct pass p = {.runner = NULL};
+    if (config != NULL && !unlimited()) {
+        const uint32_t *g = config->grid, *b = config->block;
+        struct launch l = launch_of(function, (uint64_t)g[0] * g[1] * g[2], (uint64_t)b[0] * b[1] * b[2],
+                                    config->stream, hook == HAMI_cuLaunchKernelEx_ptsz);
+        if (!fast(&l)) {
+            begin(&l, &p);
+        }
+    }
+    return end(&p, driver(config, function, params, extra));
+}
+
+int32_t hami_launch_cooperative(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx,
+                                uint32_t by, uint32_t bz, uint32_t shared, CUstream stream, void **params) {
+    CUresult (*driver)(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, CUstream,
+                       void **) = hami_driver_function(hook);
+    struct launch l = launch_of(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream,
+                                hook == HAMI_cuLaunchCooperativeKernel_ptsz);
+    struct pass p;
+    begin(&l, &p);
+    return end(&p, driver(function, gx, gy, gz, bx, by, bz, shared, stream, params));
+}
+
+/* Each part on its own device; parts beyond those that can be followed are let through. */
+int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params *list, uint32_t count, uint32_t flags) {
+    enum { FOLLOWED = 16 };
+    CUresult (*driver)(struct hami_launch_params *, uint32_t, uint32_t) = hami_driver_function(hook);
+    CUresult (*context_of)(CUstream, CUcontext *) = hami_cuda_function("cuStreamGetCtx");
+    CUresult (*push)(CUcontext) = hami_cuda_function("cuCtxPushCurrent_v2");
+    CUresult (*pop)(CUcontext *) = hami_cuda_function("cuCtxPopCurrent_v2");
+    struct pass passes[FOLLOWED] = {{.runner = NULL}};
+    CUcontext contexts[FOLLOWED], popped = NULL;
+    uint32_t followed = list == NULL || context_of == NULL || push == NULL || pop == NULL ? 0
+                        : count < FOLLOWED                                                ? count
+                                                                                          : FOLLOWED;
+    for (uint32_t i = 0; i < followed && !unlimited(); i++) {
+        const struct hami_launch_params *at = &list[i];
+        if (context_of(at->stream, &contexts[i]) == CUDA_SUCCESS && push(contexts[i]) == CUDA_SUCCESS) {
+            struct launch l = launch_of(at->function, (uint64_t)at->grid[0] * at->grid[1] * at->grid[2],
+                                        (uint64_t)at->block[0] * at->block[1] * at->block[2], at->stream, false);
+            begin(&l, &passes[i]);
+            (void)pop(&popped);
+        }
+    }
+    CUresult status = driver(list, count, flags);
+    for (uint32_t i = 0; i < followed; i++) {
+        if (passes[i].runner != NULL && push(contexts[i]) == CUDA_SUCCESS) {
+            (void)end(&passes[i], status);
+            (void)pop(&popped);
+        }
+    }
+    return status;
+}
+
+int32_t hami_launch_legacy(enum hami_hook hook, void *function) {
+    CUresult (*driver)(void *) = hami_driver_function(hook);
+    struct launch l = launch_of(function, 1, 1, NULL, false);
+    struct pass p;
+    begin(&l, &p);
+    return end(&p, driver(function));
+}
+
+int32_t hami_launch_grid(enum hami_hook hook, void *function, int32_t width, int32_t height) {
+    CUresult (*driver)(void *, int32_t, int32_t) = hami_driver_function(hook);
+    struct launch l = launch_of(function, (uint64_t)(uint32_t)width * (uint32_t)height, 1, NULL, false);
+    struct pass p;
+    begin(&l, &p);
+    return end(&p, driver(function, width, height));
+}
+
+int32_t hami_launch_grid_async(enum hami_hook hook, void *function, int32_t width, int32_t height, CUstream stream) {
+    CUresult (*driver)(void *, int32_t, int32_t, CUstream) = hami_driver_function(hook);
+    struct launch l = launch_of(function, (uint64_t)(uint32_t)width * (uint32_t)height, 1, stream, false);
+    struct pass p;
+    begin(&l, &p);
+    return end(&p, driver(function, width, height, stream));
+}
+
+int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream) {
+    CUresult (*driver)(void *, CUstream) = hami_driver_function(hook);
+    struct launch l = launch_of(graph, 0, 0, stream, hook == HAMI_cuGraphLaunch_ptsz);
+    struct pass p;
+    begin(&l, &p);
+    return end(&p, driver(graph, stream));
+}
+
+/* ---- waiting for work: the marks are set before, so that they tell the time it ended ---- */
+
+static void close_marks(void) {
+    if (atomic_load_explicit(&compute_state, memory_order_relaxed) == COMPUTE_ON) {
+        compute_lock();
+        runners_close(NULL);
+        helper_wake();
+        compute_unlock();
+    }
+}
+
+int32_t hami_stream_sync(enum hami_hook hook, CUstream stream) {
+    CUresult (*driver)(CUstream) = hami_driver_function(hook);
+    close_marks();
+    return driver(stream);
+}
+
+int32_t hami_ctx_sync(enum hami_hook hook) {
+    CUresult (*driver)(void) = hami_driver_function(hook);
+    close_marks();
+    return driver();
+}
+
+int32_t hami_ctx_sync_v2(enum hami_hook hook, CUcontext context) {
+    CUresult (*driver)(CUcontext) = hami_driver_function(hook);
+    close_marks();
+    return driver(context);
+}
+
+int32_t hami_event_sync(enum hami_hook hook, void *event) {
+    CUresult (*driver)(void *) = hami_driver_function(hook);
+    close_marks();
+    return driver(event);
+}
+
+int32_t hami_stream_destroy(enum hami_hook hook, CUstream stream) {
+    CUresult (*driver)(CUstream) = hami_driver_function(hook);
+    hami_compute_stream_ending(stream);
+    return driver(stream);
+}
+
+void hami_compute_stream_ending(CUstream stream) {
+    if (atomic_load_explicit(&compute_state, memory_order_relaxed) != COMPUTE_FRESH) {
+        compute_lock();
+        runners_drop(NULL, stream, false);
+        compute_unlock();
+    }
+}
+
+void hami_compute_context_ending(CUcontext context) {
+    if (context != NULL && atomic_load_explicit(&compute_state, memory_order_relaxed) != COMPUTE_FRESH) {
+        compute_lock();
+        runners_drop(context, NULL, true);
+        compute_unlock();
+    }
+}
+
+/* ---- capture: as long as some stream is captured, launches ask whether theirs is ---- */
+
+static int32_t capture_began(int32_t status) {
+    if (status == CUDA_SUCCESS) {
+        (void)atomic_fetch_add(&runner_captures, 1);
+    }
+    return status;
+}
+
+static int32_t capture_ended(int32_t status) {
+    int captures = atomic_load(&runner_captures);
+    while (captures > 0 && !atomic_compare_exchange_weak(&runner_captures, &captures, captures - 1)) {
+    }
+    return status;
+}
+
+int32_t hami_capture_begin_v1(enum hami_hook hook, CUstream stream) {
+    CUresult (*driver)(CUstream) = hami_driver_function(hook);
+    close_marks();
+    return capture_began(driver(stream));
+}
+
+int32_t hami_capture_begin(enum hami_hook hook, CUstream stream, int32_t mode) {
+    CUresult (*driver)(CUstream, int32_t) = hami_driver_function(hook);
+    close_marks();
+    return capture_began(driver(stream, mode));
+}
+
+int32_t hami_capture_begin_graph(enum hami_hook hook, CUstream stream, void *graph, const void *dependencies,
+                                 const void *data, uint64_t count, int32_t mode) {
+    CUresult (*driver)(CUstream, void *, const void *, const void *, uint64_t, int32_t) = hami_driver_function(hook);
+    close_marks();
+    return capture_began(driver(stream, graph, dependencies, data, count, mode));
+}
+
+int32_t hami_capture_begin_cig(enum hami_hook hook, CUstream stream, void *params) {
+    CUresult (*driver)(CUstream, void *) = hami_driver_function(hook);
+    close_marks();
+    return capture_began(driver(stream, params));
+}
+
+int32_t hami_capture_end(enum hami_hook hook, CUstream stream, void **graph) {
+    CUresult (*driver)(CUstream, void **) = hami_driver_function(hook);
+    int32_t status = driver(stream, graph);
+    return status == CUDA_ERROR_ILLEGAL_STATE ? status : capture_ended(status);
+}
+
+int32_t hami_capture_end_cig(enum hami_hook hook, CUstream stream) {
+    CUresult (*driver)(CUstream) = hami_driver_function(hook);
+    int32_t status = driver(stream);
+    return status == CUDA_ERROR_ILLEGAL_STATE ? status : capture_ended(status);
+}

@@ -1,0 +1,148 @@
+/* The limited devices of this process, its lock, and the ways it waits. */
+#include "machine.h"
+
+#include "hami/guest.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CUDA_DEVICES = 64 };
+
+_Atomic int compute_state = COMPUTE_FRESH;
+
+static struct machine machines[HAMI_DEVICES];
+static _Atomic uint32_t lock_word; /* 0 free, 1 held, 2 held and waited for */
+
+/* ---- waiting ---- */
+
+uint64_t compute_now(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void compute_sleep_until(uint64_t due) {
+    const struct timespec at = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
+    (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+void compute_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns) {
+    const struct timespec timeout = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    int saved = errno;
+    (void)syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
+    errno = saved;
+}
+
+void compute_wake(_Atomic uint32_t *word) {
+    int saved = errno;
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, 1 << 30, NULL, NULL, 0);
+    errno = saved;
+}
+
+void compute_lock(void) {
+    uint32_t seen = 0;
+    if (atomic_compare_exchange_strong_explicit(&lock_word, &seen, 1, memory_order_acquire, memory_order_relaxed)) {
+        return;
+    }
+    while (atomic_exchange_explicit(&lock_word, 2, memory_order_acquire) != 0) {
+        compute_wait(&lock_word, 2, 1000000);
+    }
+}
+
+void compute_unlock(void) {
+    if (atomic_exchange_explicit(&lock_word, 0, memory_order_release) == 2) {
+        compute_wake(&lock_word);
+    }
+}
+
+/* ---- the devices ---- */
+
+/* Percent, or 0 where nothing limits: HAMi's policy and its monitor's switch have their say. */
+static uint32_t share_of(const struct hami_limits *limits, const struct hami_region *region, unsigned index) {
+    if (limits->mode != HAMI_MODE_ENFORCE || limits->denied != HAMI_REASON_NONE || index >= limits->device_count) {
+        return 0;
+    }
+    uint32_t cores = limits->devices[index].cores;
+    bool off = limits->core_policy == HAMI_CORE_DISABLE ||
+               (limits->core_policy == HAMI_CORE_DEFAULT && region->v1.utilization_switch == 0);
+    return off || cores >= 100 ? 0 : cores;
+}
+
+static bool any_limit(const struct hami_limits *limits, const struct hami_region *region) {
+    for (unsigned i = 0; i < limits->device_count; i++) {
+        if (share_of(limits, region, i) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int machines_refresh(void) {
+    const struct hami_limits *limits = hami_guest_limits();
+    struct hami_region_view *view = limits->mode == HAMI_MODE_OFF ? NULL : hami_guest_region(NULL);
+    int state = COMPUTE_OFF;
+    if (view != NULL) {
+        atomic_store_explicit(&suspend_word, &view->region->v1.recent_kernel, memory_order_release);
+        for (unsigned i = 0; i < HAMI_DEVICES; i++) {
+            if (machines[i].shared != NULL) {
+                atomic_store_explicit(&machines[i].share, share_of(limits, view->region, i), memory_order_relaxed);
+            }
+        }
+        state = any_limit(limits, view->region) ? COMPUTE_ON : COMPUTE_OFF;
+    }
+    if (atomic_load_explicit(&compute_state, memory_order_relaxed) != state) {
+        atomic_store_explicit(&compute_state, state, memory_order_release);
+    }
+    return state;
+}
+
+static void set_up(struct machine *m, unsigned index, struct hami_region_view *view, const char *uuid) {
+    struct hami_compute *compute = hami_compute_of(view->region);
+    struct machine made = {.index = index, .view = view, .ratio = 1};
+    made.shared = &compute->devices[index];
+    made.own = &compute->processes[view->slot][index];
+    int64_t never = 0;
+    (void)atomic_compare_exchange_strong(&made.shared->zero, &never, (int64_t)compute_now());
+    turn_open(&made, uuid);
+    *m = made;
+}
+
+struct machine *machine_of(CUdevice device) {
+    const struct hami_limits *limits = hami_guest_known_limits();
+    int index = hami_guest_cuda_device(limits, device);
+    if (index < 0 || (unsigned)index >= limits->device_count) {
+        return NULL;
+    }
+    struct machine *m = &machines[index];
+    if (m->shared == NULL) {
+        struct hami_region_view *view = hami_guest_region(NULL);
+        if (view == NULL) {
+            return NULL;
+        }
+        compute_lock();
+        if (m->shared == NULL) {
+            set_up(m, (unsigned)index, view, limits->devices[index].uuid);
+        }
+        compute_unlock();
+        (void)machines_refresh();
+    }
+    return atomic_load_explicit(&m->share, memory_order_relaxed) != 0 ? m : NULL;
+}
+
+struct machine *machine_at(unsigned index) {
+    return index < HAMI_DEVICES && machines[index].shared != NULL ? &machines[index] : NULL;
+}
+
+void hami_compute_after_fork(void) {
+    atomic_store(&lock_word, 0);
+    atomic_store(&compute_state, COMPUTE_FRESH);
+    memset(machines, 0, sizeof machines);
+    runners_reset();
+    cost_reset();
+    helper_reset();
+}

@@ -1,0 +1,163 @@
+/* Inside the compute controller: the devices that are limited, and what this process has under way on them. */
+#ifndef HAMI_MACHINE_H
+#define HAMI_MACHINE_H
+
+#include "hami/compute.h"
+#include "hami/context.h"
+#include "hami/limits.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef void *CUevent;
+
+/* All in ns. */
+enum {
+    MARK = 1000000,     /* estimated work between completion marks */
+    AHEAD = 4000000,    /* granted and unfinished work, or two launches: keeps the device fed while the helper wakes */
+    BATCH = 200000,     /* short launches are granted so much at once */
+    UNKNOWN = 1000000,  /* what a launch never seen before reserves */
+    BURST = 20000000,   /* allowance that an idle container keeps */
+    BACKLOG = 60000000, /* allowance that a waiting one keeps, or two launches */
+    RESUME = 1000000, /* who has to wait for balance waits for so much: short work is not started from idle each time */
+    IDLE = 50000000,  /* a container none of whose launches had to wait for so long has more than it needs */
+    QUANTUM = 10000000,  /* length of a turn */
+    EARLY = 150000,      /* short work: the turn is handed on so long before its end */
+    SHORT = 700000,      /* launches up to this are short in that sense */
+    PAUSE = 200000,      /* no launch for so long: the turn is given back */
+    PATIENCE = 100000000 /* no wait for others is longer */
+};
+
+/* ---- machine.c: one device under a limit ---- */
+
+struct machine {
+    unsigned index;         /* in the limits */
+    _Atomic uint32_t share; /* percent; 0: not limited now */
+    struct hami_compute_device *shared;
+    struct hami_compute_process *own;
+    struct hami_region_view *view;
+    struct hami_turn_page *page; /* NULL: no turns */
+    unsigned turn_slot;
+    bool page_sought;
+    double idle_seen;        /* how often the stream had run dry before a sampled launch */
+    double spans, estimates; /* of recent marks, smoothed */
+    double ratio;            /* of span to estimate: below 1 where streams run beside each other */
+};
+
+enum { COMPUTE_FRESH, COMPUTE_OFF, COMPUTE_ON };
+extern _Atomic int compute_state;
+
+/* Reads limits and policy again. Returns the new state. */
+int machines_refresh(void);
+
+/* The machine of a CUDA device, or NULL where it is not limited. */
+struct machine *machine_of(CUdevice device);
+struct machine *machine_at(unsigned index); /* i-th in the limits; NULL if this process never used it */
+
+/* The process's one lock. Held for a few stores and driver calls that do not wait. */
+void compute_lock(void);
+void compute_unlock(void);
+
+uint64_t compute_now(void);
+void compute_sleep_until(uint64_t due);
+/* Waits until *word is no longer `value`, at most `ns`. */
+void compute_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns);
+void compute_wake(_Atomic uint32_t *word);
+
+/* ---- balance.c: the container's account ---- */
+
+struct standing {
+    uint64_t now;
+    int64_t balance; /* device time; nothing starts while it is not positive */
+    int64_t out;
+    unsigned marks, waiting, fed;
+};
+void balance_read(struct machine *m, struct standing *s); /* and forfeits what is beyond the cap */
+void balance_charge(struct machine *m, uint64_t device_time);
+int64_t balance_share(const struct machine *m); /* percent */
+int64_t balance_arrears(const struct machine *m, const struct standing *s);
+/*
+ * When the oldest work under way was launched, `opened` if that was earlier.
+ *
+ * balance_span moves the frontier to `end`; returns the time from where it was, or from the end of the last turn or the
+ * launch of the oldest work under way if those are later.
+ */
+uint64_t balance_oldest(const struct machine *m, uint64_t opened);
+uint64_t balance_span(struct machine *m, uint64_t turns, uint64_t opened, uint64_t end);
+
+/* ---- cost.c: what launches take ---- */
+
+struct cost {
+    uint64_t key;
+    double mean;   /* ns; 0: unknown */
+    double spread; /* mean distance from it */
+    uint32_t samples;
+    bool from_busy; /* some sample began behind other work */
+};
+struct cost *cost_of(uint64_t key); /* lock held; never NULL */
+uint32_t cost_until_sample(const struct cost *c);
+void cost_learn(uint64_t key, double ns, bool idle);
+void cost_reset(void);
+
+/* ---- runner.c: streams, and the marks in them ---- */
+
+struct runner;
+struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream); /* lock held; NULL: table full */
+bool runner_is(const struct runner *r, CUcontext context, CUstream stream);
+struct machine *runner_machine(const struct runner *r);
+
+/* Consumes `ns` of what was granted to this stream; false: ask for more. Needs no lock. */
+bool runner_take(struct runner *r, int64_t ns);
+
+/* The rest with the lock held. */
+void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, bool known);
+void runner_refund(struct runner *r, int64_t used);
+void runner_close_if_due(struct runner *r, bool now);
+void runner_sample_begin(struct runner *r, uint64_t key, bool waited, CUevent *before);
+void runner_sample_end(struct runner *r, uint64_t key, CUevent before);
+void runner_sample_drop(struct runner *r, CUevent before);
+void runners_close(struct machine *m); /* NULL: all */
+void runners_drop(CUcontext context, CUstream stream, bool all_streams);
+void runners_reset(void);
+
+/* Settles what is complete. Returns when to look again; UINT64_MAX: nothing is under way. */
+uint64_t runners_settle(uint64_t now);
+
+bool runners_capturing(CUstream stream);
+extern _Atomic int runner_captures; /* streams that are being captured, as far as known */
+
+/* ---- helper.c ---- */
+
+void helper_wake(void); /* starts it if need be; lock held */
+void helper_reset(void);
+
+/* ---- turn.c ---- */
+
+void turn_open(struct machine *m, const char *uuid);
+_Atomic uint64_t *turn_word(struct machine *m); /* moves when the turn goes elsewhere */
+bool turn_mine(const struct machine *m);
+bool turn_take(struct machine *m, uint64_t now);
+bool turn_wanted(const struct machine *m); /* by others */
+bool turn_expired(const struct machine *m, const struct standing *s);
+void turn_wait(struct machine *m, const struct standing *s); /* a step of 20 ms at most */
+void turn_beat(struct machine *m, uint64_t now);
+uint64_t turn_patience(const struct machine *m);
+uint64_t turn_longest(const struct machine *m); /* launch of any container that takes turns */
+void turn_given_up(struct machine *m);
+/* Gives the turn on if there is reason to; lock held. Returns when to look again, UINT64_MAX: no need. */
+uint64_t turn_yield(struct machine *m);
+uint64_t turn_frontier(const struct machine *m, uint64_t end);
+void turn_move_frontier(struct machine *m, uint64_t end);
+
+/* ---- gate.c ---- */
+
+/* Waits until `ns` of device time may start, and reserves it: launches of up to `longest`. True if it had to wait. */
+bool gate_pass(struct machine *m, int64_t ns, bool unknown, int64_t longest);
+
+/* ---- suspend.c: HAMi's priorities ---- */
+
+/* Notes that this container is active, and waits while a container of higher priority keeps it suspended. */
+void suspend_check(void);
+extern _Atomic(_Atomic int32_t *) suspend_word; /* the region's recent_kernel; never NULL */
+
+#endif

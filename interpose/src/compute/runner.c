@@ -1,0 +1,620 @@
+/*
+ * Streams that were given work, the marks in them, and what completed marks cost.
+ *
+ * A runner holds what was granted to one stream of one context and not used yet; short launches take from it without a
+ * lock. Every MARK of work an event is recorded: the mark. When it completes, the span from the frontier to its time
+ * is charged and what was reserved for it is free again.
+ */
+#include "machine.h"
+
+#include "hami/hook.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNNERS = 256, MARKS = 16, PAIRS = 32, CONTEXTS = 16, SPARE_EVENTS = 64, COMPLETED = 64 };
+enum { EVENT_DEFAULT = 0 };
+
+/* How late a look may be once a mark should be complete, and how old a quiet stream's open work may get. */
+enum { SOON = 50000, LATEST = 80000, STALE = 1500000 };
+
+/* What a pair of events means that tell the same time: half a step of their clock. */
+enum { LEAST = 250 };
+
+static CUstream const legacy = (CUstream)1;
+static CUstream const per_thread = (CUstream)2;
+
+struct mark {
+    CUevent event;
+    int64_t estimate;
+    bool clean;        /* the estimate is a sum of known, short launches */
+    bool known;        /* ... of known launches */
+    bool late;         /* the stream had run dry before the mark could be recorded */
+    uint64_t opened;   /* when the first of it was launched, in host time */
+    uint64_t recorded; /* likewise */
+};
+
+struct runner {
+    struct machine *machine; /* NULL: unused */
+    CUcontext context;
+    _Atomic(CUstream) stream; /* NULL: ended */
+    int thread;               /* of a per-thread default stream, else 0 */
+    _Atomic int64_t left;     /* granted and not used */
+    _Atomic uint64_t turn;    /* in which it was granted */
+    int64_t granted;          /* since the last mark */
+    int64_t seen;             /* `left` at the last look */
+    uint64_t looked;          /* when it last changed */
+    uint64_t opened;          /* when the first launch since the last mark was let through */
+    bool clean, known;
+    unsigned first, count; /* of marks */
+    struct mark marks[MARKS];
+};
+
+/* A sampled launch. */
+struct pair {
+    CUcontext context; /* NULL: unused */
+    CUevent before, after;
+    uint64_t key;
+    bool idle; /* the stream had nothing to do before */
+};
+
+/* Events of one context to use again, and the completed one that times are told from. */
+struct context_events {
+    CUcontext context;
+    CUevent base;
+    uint64_t base_time; /* of `base`, on the host's clock */
+    unsigned count;
+    CUevent spare[SPARE_EVENTS];
+};
+
+struct completed {
+    struct runner *runner;
+    struct mark mark;
+    uint64_t end;
+};
+
+static struct runner runners[RUNNERS];
+static unsigned runner_count;
+static struct pair pairs[PAIRS];
+static struct context_events contexts[CONTEXTS];
+_Atomic int runner_captures;
+
+static struct {
+    CUresult (*create)(CUevent *, unsigned);
+    CUresult (*destroy)(CUevent);
+    CUresult (*record)(CUevent, CUstream);
+    CUresult (*query)(CUevent);
+    CUresult (*elapsed)(float *, CUevent, CUevent);
+    CUresult (*stream_query)(CUstream);
+    CUresult (*capturing)(CUstream, int *);
+    CUresult (*set_context)(CUcontext);
+    bool ready, known;
+} driver;
+
+/* The library stays without marks, and so charges estimates, where a driver lacks any of these. */
+static bool driver_ready(void) {
+    if (!driver.ready) {
+        *(void **)&driver.create = hami_cuda_function("cuEventCreate");
+        *(void **)&driver.destroy = hami_cuda_function("cuEventDestroy_v2");
+        *(void **)&driver.record = hami_cuda_function("cuEventRecord");
+        *(void **)&driver.query = hami_cuda_function("cuEventQuery");
+        *(void **)&driver.elapsed = hami_cuda_function("cuEventElapsedTime");
+        *(void **)&driver.stream_query = hami_cuda_function("cuStreamQuery");
+        *(void **)&driver.capturing = hami_cuda_function("cuStreamIsCapturing");
+        *(void **)&driver.set_context = hami_cuda_function("cuCtxSetCurrent");
+        driver.known = driver.create != NULL && driver.destroy != NULL && driver.record != NULL &&
+                       driver.query != NULL && driver.elapsed != NULL && driver.stream_query != NULL &&
+                       driver.set_context != NULL;
+        driver.ready = true;
+    }
+    return driver.known;
+}
+
+bool runners_capturing(CUstream stream) {
+    int status = 0;
+    return driver_ready() && driver.capturing != NULL && driver.capturing(stream, &status) == CUDA_SUCCESS &&
+           status != 0;
+}
+
+/* ---- events ---- */
+
+static struct context_events *events_of(CUcontext context) {
+    struct context_events *free_place = NULL;
+    for (unsigned i = 0; i < CONTEXTS; i++) {
+        if (contexts[i].context == context) {
+            return &contexts[i];
+        }
+        if (contexts[i].context == NULL && free_place == NULL) {
+            free_place = &contexts[i];
+        }
+    }
+    if (free_place != NULL) {
+        free_place->context = context;
+    }
+    return free_place;
+}
+
+static CUevent event_take(CUcontext context) {
+    struct context_events *events = driver_ready() ? events_of(context) : NULL;
+    CUevent event = NULL;
+    if (events == NULL) {
+        return NULL;
+    }
+    if (events->count > 0) {
+        return events->spare[--events->count];
+    }
+    return driver.create(&event, EVENT_DEFAULT) == CUDA_SUCCESS ? event : NULL;
+}
+
+static void event_give_back(CUcontext context, CUevent event) {
+    struct context_events *events = events_of(context);
+    if (events != NULL && events->count < SPARE_EVENTS) {
+        events->spare[events->count++] = event;
+    } else {
+        (void)driver.destroy(event);
+    }
+}
+
+/* ---- finding a runner ---- */
+
+static int thread_number(void) {
+    static _Atomic int threads;
+    static _Thread_local int mine;
+    if (mine == 0) {
+        mine = atomic_fetch_add(&threads, 1) + 1;
+    }
+    return mine;
+}
+
+bool runner_is(const struct runner *r, CUcontext context, CUstream stream) {
+    return atomic_load_explicit(&r->stream, memory_order_relaxed) == stream && r->context == context &&
+           (stream != per_thread || r->thread == thread_number());
+}
+
+struct machine *runner_machine(const struct runner *r) {
+    return r->machine;
+}
+
+static bool reusable(const struct runner *r) {
+    return r->machine == NULL || (atomic_load(&r->stream) == NULL && r->count == 0 && r->granted == 0);
+}
+
+struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream) {
+    for (unsigned i = 0; i < runner_count; i++) {
+        if (runners[i].machine != NULL && runner_is(&runners[i], context, stream)) {
+            return &runners[i];
+        }
+    }
+    for (unsigned i = 0; i < RUNNERS; i++) {
+        struct runner *r = &runners[i];
+        if (reusable(r)) {
+            memset(r, 0, sizeof *r);
+            r->machine = m;
+            r->context = context;
+            r->thread = stream == per_thread ? thread_number() : 0;
+            r->clean = true;
+            atomic_store_explicit(&r->stream, stream, memory_order_release);
+            runner_count = i >= runner_count ? i + 1 : runner_count;
+            return r;
+        }
+    }
+    return NULL;
+}
+
+/* ---- grants ---- */
+
+bool runner_take(struct runner *r, int64_t ns) {
+    int64_t left = atomic_load_explicit(&r->left, memory_order_relaxed);
+    if (atomic_load_explicit(turn_word(r->machine), memory_order_relaxed) !=
+        atomic_load_explicit(&r->turn, memory_order_relaxed)) {
+        return false;
+    }
+    while (left >= ns) {
+        if (atomic_compare_exchange_weak_explicit(&r->left, &left, left - ns, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void own_out(struct machine *m, int64_t change) {
+    (void)atomic_fetch_add_explicit(&m->own->out, change, memory_order_relaxed);
+}
+
+/* Publishes since when work of this process is under way. */
+static void note_oldest(const struct machine *m) {
+    uint64_t oldest = UINT64_MAX;
+    for (unsigned i = 0; i < runner_count; i++) {
+        const struct runner *r = &runners[i];
+        if (r->machine == m && r->granted > 0) {
+            oldest = r->opened < oldest ? r->opened : oldest;
+        }
+        if (r->machine == m && r->count > 0) {
+            oldest = r->marks[r->first].opened < oldest ? r->marks[r->first].opened : oldest;
+        }
+    }
+    atomic_store_explicit(&m->own->since, oldest == UINT64_MAX ? 0 : oldest, memory_order_relaxed);
+}
+
+void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, bool known) {
+    if (r->granted == 0) {
+        (void)atomic_fetch_add_explicit(&r->machine->own->marks, 1, memory_order_relaxed);
+        r->clean = r->known = true;
+        r->opened = compute_now();
+        r->granted = granted;
+        note_oldest(r->machine);
+    } else {
+        r->granted += granted;
+    }
+    r->clean = r->clean && clean;
+    r->known = r->known && known;
+    r->looked = compute_now();
+    atomic_store_explicit(&r->turn, atomic_load_explicit(turn_word(r->machine), memory_order_relaxed),
+                          memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&r->left, granted - used, memory_order_relaxed);
+}
+
+void runner_refund(struct runner *r, int64_t used) {
+    if (r->granted > 0) {
+        (void)atomic_fetch_add_explicit(&r->left, used < r->granted ? used : r->granted, memory_order_relaxed);
+    }
+}
+
+/* ---- marks ---- */
+
+static void completed_mark(struct machine *m) {
+    (void)atomic_fetch_sub_explicit(&m->own->marks, 1, memory_order_relaxed);
+    (void)atomic_fetch_add(&m->shared->done, 1);
+    compute_wake(&m->shared->done);
+}
+
+/* No mark could be set, or it told nothing: the estimate is the charge. */
+static void charge_estimate(struct machine *m, int64_t estimate) {
+    balance_charge(m, (uint64_t)estimate);
+    (void)atomic_fetch_add_explicit(&m->shared->estimated, (uint64_t)estimate, memory_order_relaxed);
+    own_out(m, -estimate);
+    completed_mark(m);
+}
+
+static bool recordable(const struct runner *r, CUstream stream) {
+    bool others = stream == per_thread && r->thread != thread_number();
+    return stream != NULL && !others && r->count < MARKS && driver_ready() &&
+           !(atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 && runners_capturing(stream));
+}
+
+/* Sets the mark of what was used since the last and gives the rest of the grant back. */
+static void close_runner(struct runner *r) {
+    if (r->granted == 0) {
+        return;
+    }
+    CUstream stream = atomic_load(&r->stream);
+    bool can = recordable(r, stream);
+    if (!can && r->count >= MARKS) {
+        return; /* stays open until a mark completes */
+    }
+    int64_t left = atomic_exchange(&r->left, 0), estimate = r->granted - left;
+    r->granted = 0;
+    own_out(r->machine, -left);
+    if (estimate <= 0) {
+        completed_mark(r->machine);
+        return;
+    }
+    struct mark mark = {.estimate = estimate,
+                        .clean = r->clean,
+                        .known = r->known,
+                        .opened = r->opened,
+                        .event = can ? event_take(r->context) : NULL};
+    if (mark.event != NULL) {
+        mark.late = atomic_load(&runner_captures) == 0 && driver.stream_query(stream) == CUDA_SUCCESS;
+        mark.recorded = compute_now();
+        if (driver.record(mark.event, stream) == CUDA_SUCCESS) {
+            r->marks[(r->first + r->count++) % MARKS] = mark;
+            return;
+        }
+        event_give_back(r->context, mark.event);
+    }
+    charge_estimate(r->machine, estimate);
+}
+
+void runner_close_if_due(struct runner *r, bool now) {
+    int64_t left = atomic_load_explicit(&r->left, memory_order_relaxed);
+    if (r->granted > 0 && (now || r->granted - left >= MARK)) {
+        close_runner(r);
+    }
+}
+
+void runners_close(struct machine *m) {
+    CUcontext current = NULL;
+    struct hami_context context;
+    current = hami_context_current(&context) ? context.handle : NULL;
+    for (unsigned i = 0; i < runner_count; i++) {
+        struct runner *r = &runners[i];
+        if (r->machine == NULL || r->granted == 0 || (m != NULL && r->machine != m)) {
+            continue;
+        }
+        if (r->context != current && driver_ready() && driver.set_context(r->context) == CUDA_SUCCESS) {
+            close_runner(r);
+            (void)driver.set_context(current);
+        } else {
+            close_runner(r);
+        }
+    }
+}
+
+/* ---- samples ---- */
+
+void runner_sample_begin(struct runner *r, uint64_t key, bool waited, CUevent *before) {
+    CUstream stream = atomic_load(&r->stream);
+    (void)key;
+    *before = NULL;
+    if (atomic_load(&runner_captures) > 0 || !driver_ready()) {
+        return;
+    }
+    CUevent event = event_take(r->context);
+    if (event == NULL) {
+        return;
+    }
+    bool idle = driver.stream_query(stream) == CUDA_SUCCESS;
+    if (!waited) {
+        r->machine->idle_seen += ((idle ? 1.0 : 0.0) - r->machine->idle_seen) * 0.1;
+    }
+    if (driver.record(event, stream) != CUDA_SUCCESS) {
+        event_give_back(r->context, event);
+        return;
+    }
+    for (unsigned i = 0; i < PAIRS; i++) {
+        if (pairs[i].context == NULL) {
+            pairs[i] = (struct pair){r->context, event, NULL, key, idle};
+            *before = event;
+            return;
+        }
+    }
+    event_give_back(r->context, event);
+}
+
+void runner_sample_end(struct runner *r, uint64_t key, CUevent before) {
+    (void)key;
+    for (unsigned i = 0; i < PAIRS && before != NULL; i++) {
+        if (pairs[i].context != NULL && pairs[i].before == before) {
+            CUevent after = event_take(r->context);
+            if (after == NULL || driver.record(after, atomic_load(&r->stream)) != CUDA_SUCCESS) {
+                runner_sample_drop(r, before);
+                return;
+            }
+            pairs[i].after = after;
+            return;
+        }
+    }
+}
+
+void runner_sample_drop(struct runner *r, CUevent before) {
+    for (unsigned i = 0; i < PAIRS && before != NULL; i++) {
+        if (pairs[i].context != NULL && pairs[i].before == before) {
+            event_give_back(r->context, before);
+            pairs[i].context = NULL;
+        }
+    }
+}
+
+static void learn_pairs(void) {
+    for (unsigned i = 0; i < PAIRS; i++) {
+        struct pair *p = &pairs[i];
+        float ms = 0;
+        if (p->context == NULL || p->after == NULL || driver.query(p->after) == CUDA_ERROR_NOT_READY) {
+            continue;
+        }
+        if (driver.elapsed(&ms, p->before, p->after) == CUDA_SUCCESS) {
+            cost_learn(p->key, ms > 0 ? (double)ms * 1e6 : LEAST, p->idle);
+        }
+        event_give_back(p->context, p->before);
+        event_give_back(p->context, p->after);
+        p->context = NULL;
+    }
+}
+
+/* ---- completion ---- */
+
+/*
+ * The host time of a completed event, told from an earlier one of the same context. What is seen complete ended before
+ * now, and after it was recorded: that keeps the two clocks together. A little is added whenever a newer event becomes
+ * the one that times are told from, so that the first of these bounds is always at work, also where the device's clock
+ * is slow or its times are cut off.
+ */
+static uint64_t time_of(struct runner *r, const struct mark *mark) {
+    enum { RENEW = 100000000, ADDED = 5000 };
+    struct context_events *events = events_of(r->context);
+    uint64_t now = compute_now();
+    float ms = 0;
+    if (events == NULL) {
+        (void)driver.destroy(mark->event);
+        return now;
+    }
+    if (events->base == NULL || driver.elapsed(&ms, events->base, mark->event) != CUDA_SUCCESS) {
+        if (events->base != NULL) {
+            event_give_back(r->context, events->base);
+        }
+        events->base = mark->event;
+        events->base_time = now;
+        return now;
+    }
+    int64_t elapsed = (int64_t)((double)ms * 1e6);
+    int64_t end = (int64_t)events->base_time + elapsed;
+    int64_t held = end > (int64_t)now ? (int64_t)now : end < (int64_t)mark->recorded ? (int64_t)mark->recorded : end;
+    events->base_time = (uint64_t)((int64_t)events->base_time + held - end);
+    if (elapsed > RENEW) {
+        event_give_back(r->context, events->base);
+        events->base = mark->event;
+        events->base_time = (uint64_t)(held + elapsed / ADDED);
+    } else {
+        event_give_back(r->context, mark->event);
+    }
+    return (uint64_t)held;
+}
+
+static void settle_mark(struct machine *m, const struct mark *mark, uint64_t end) {
+    uint64_t span = balance_span(m, turn_frontier(m, end), mark->opened, end);
+    uint64_t estimate = (uint64_t)mark->estimate;
+    turn_move_frontier(m, end);
+    if (mark->known && !mark->late) {
+        double ratio = (double)span / (double)estimate;
+        m->ratio += ((ratio > 1 ? 1 : ratio) - m->ratio) * 0.05;
+    }
+    if (mark->clean) {
+        m->spans += ((double)span - m->spans) * 0.01;
+        m->estimates += ((double)estimate - m->estimates) * 0.01;
+        bool host_bound = m->idle_seen > 0.2 && m->spans > 1.06 * m->estimates;
+        if (host_bound || mark->late) {
+            span = host_bound || span > estimate ? estimate : span;
+            (void)atomic_fetch_add_explicit(&m->shared->estimated, span, memory_order_relaxed);
+        }
+    } else if (mark->late && mark->known && span > 2 * estimate + MARK) {
+        span = estimate; /* the process stood still before it could set the mark */
+        (void)atomic_fetch_add_explicit(&m->shared->estimated, span, memory_order_relaxed);
+    }
+    balance_charge(m, span);
+    own_out(m, -mark->estimate);
+    completed_mark(m);
+}
+
+static unsigned collect(struct completed found[COMPLETED]) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < runner_count; i++) {
+        struct runner *r = &runners[i];
+        while (r->machine != NULL && r->count > 0 && count < COMPLETED) {
+            struct mark mark = r->marks[r->first];
+            CUresult status = driver.query(mark.event);
+            if (status == CUDA_ERROR_NOT_READY) {
+                break;
+            }
+            r->first = (r->first + 1) % MARKS;
+            r->count--;
+            if (status != CUDA_SUCCESS) { /* the device or context is gone */
+                charge_estimate(r->machine, mark.estimate);
+                continue;
+            }
+            found[count++] = (struct completed){r, mark, time_of(r, &mark)};
+        }
+    }
+    return count;
+}
+
+static int by_end(const void *a, const void *b) {
+    const struct completed *first = a, *second = b;
+    return (first->end > second->end) - (first->end < second->end);
+}
+
+/* A stream that was given work and then left alone gets its mark here. */
+static bool quiet(struct runner *r, uint64_t now) {
+    int64_t left = atomic_load_explicit(&r->left, memory_order_relaxed);
+    if (left != r->seen) {
+        r->seen = left;
+        r->looked = now;
+    }
+    return now - r->looked >= STALE;
+}
+
+static uint64_t next_look(uint64_t now) {
+    uint64_t due = UINT64_MAX;
+    for (unsigned i = 0; i < runner_count; i++) {
+        const struct runner *r = &runners[i];
+        if (r->machine == NULL || (r->count == 0 && r->granted == 0)) {
+            continue;
+        }
+        uint64_t at = now + STALE;
+        if (r->count > 0) {
+            const struct mark *oldest = &r->marks[r->first];
+            uint64_t frontier = atomic_load_explicit(&r->machine->shared->frontier, memory_order_relaxed);
+            uint64_t end = frontier + (uint64_t)((double)oldest->estimate * r->machine->ratio),
+                     over = now > end ? (now - end) / 4 : 0;
+            uint64_t soon = now + (over < SOON ? SOON : over > LATEST ? LATEST : over);
+            at = end < soon ? soon : end > at ? at : end;
+        }
+        due = at < due ? at : due;
+    }
+    return due;
+}
+
+uint64_t runners_settle(uint64_t now) {
+    struct completed found[COMPLETED];
+    if (!driver_ready()) {
+        return UINT64_MAX;
+    }
+    unsigned count = collect(found);
+    if (count > 1) {
+        qsort(found, count, sizeof found[0], by_end);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        settle_mark(found[i].runner->machine, &found[i].mark, found[i].end);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        note_oldest(found[i].runner->machine);
+    }
+    learn_pairs();
+    for (unsigned i = 0; i < runner_count; i++) {
+        struct runner *r = &runners[i];
+        if (r->machine != NULL && r->granted > 0 && quiet(r, now)) {
+            if (driver.set_context(r->context) == CUDA_SUCCESS) {
+                close_runner(r);
+            }
+        }
+    }
+    return next_look(now);
+}
+
+/* ---- ends ---- */
+
+static void drop_runner(struct runner *r) {
+    struct machine *m = r->machine;
+    int64_t left = atomic_exchange(&r->left, 0);
+    if (r->granted > 0) {
+        own_out(m, -left);
+        charge_estimate(m, r->granted - left);
+        r->granted = 0;
+    }
+    for (; r->count > 0; r->count--, r->first = (r->first + 1) % MARKS) {
+        charge_estimate(m, r->marks[r->first].estimate);
+    }
+    atomic_store(&r->stream, NULL);
+}
+
+static void drop_events(CUcontext context) {
+    for (unsigned i = 0; i < PAIRS; i++) {
+        if (pairs[i].context == context) {
+            pairs[i].context = NULL;
+        }
+    }
+    for (unsigned i = 0; i < CONTEXTS; i++) {
+        if (contexts[i].context == context) {
+            memset(&contexts[i], 0, sizeof contexts[i]);
+        }
+    }
+}
+
+void runners_drop(CUcontext context, CUstream stream, bool all_streams) {
+    for (unsigned i = 0; i < runner_count; i++) {
+        struct runner *r = &runners[i];
+        if (r->machine == NULL) {
+            continue;
+        }
+        if (all_streams && r->context == context) {
+            drop_runner(r);
+        } else if (!all_streams && stream != legacy && stream != per_thread && stream != NULL &&
+                   atomic_load(&r->stream) == stream) {
+            close_runner(r); /* its events live on */
+            atomic_store(&r->stream, NULL);
+        }
+    }
+    if (all_streams) {
+        drop_events(context);
+    }
+}
+
+void runners_reset(void) {
+    memset(runners, 0, sizeof runners);
+    memset(pairs, 0, sizeof pairs);
+    memset(contexts, 0, sizeof contexts);
+    runner_count = 0;
+    atomic_store(&runner_captures, 0);
+}

@@ -1,0 +1,48 @@
+/*
+ * HAMi's priorities. Its monitor counts a container's activity down in the region's recent_kernel, and writes -1 there
+ * while a container of higher priority on the same device is active: launches wait then. That holds with and without a
+ * core limit.
+ */
+#include "machine.h"
+
+#include "hami/guest.h"
+
+#include <time.h>
+
+enum { ACTIVE = 2, STEP = 50000000 };
+#define AGENT_SILENT 60                    /* seconds: the agent that suspended us is gone */
+#define NEVER_HEARD UINT64_C(600000000000) /* ns: a monitor that gives no sign of life keeps us no longer */
+
+static _Atomic int32_t always_active = ACTIVE;
+_Atomic(_Atomic int32_t *) suspend_word = &always_active;
+
+static bool agent_gone(const struct hami_region_view *view) {
+    uint64_t beat = atomic_load(&hami_compute_of(view->region)->agent_beat);
+    return beat != 0 && (uint64_t)time(NULL) > beat + AGENT_SILENT;
+}
+
+void suspend_check(void) {
+    struct hami_region_view *view = hami_guest_region(NULL);
+    if (view == NULL) {
+        return;
+    }
+    _Atomic int32_t *word = &view->region->v1.recent_kernel;
+    _Atomic int32_t *status = &view->region->v1.processes[view->slot].status;
+    uint64_t began = 0;
+    while (atomic_load(word) < 0) {
+        uint64_t now = compute_now();
+        began = began == 0 ? now : began;
+        if (now - began > NEVER_HEARD || agent_gone(view)) {
+            break; /* this launch goes; the word is the monitor's to change */
+        }
+        atomic_store_explicit(status, 2, memory_order_relaxed);
+        compute_sleep_until(now + STEP);
+    }
+    if (began != 0) {
+        atomic_store_explicit(status, 1, memory_order_relaxed);
+    }
+    int32_t seen = atomic_load(word);
+    while (seen >= 0 && seen != ACTIVE && !atomic_compare_exchange_weak(word, &seen, ACTIVE)) {
+    }
+    atomic_store_explicit(&view->region->v1.last_kernel_time, (uint64_t)time(NULL), memory_order_relaxed);
+}

@@ -1,0 +1,1 @@
+"""Compute in time: shares of a device, judged by the simulated device's own books."""

@@ -1,0 +1,204 @@
+"""Cells: tenants on one simulated device in virtual time, judged by the device's own books.
+
+Each tenant is a container with a core limit and one or more processes of `programs/work.c`. The machine may be as busy
+as it likes: time is `programs/virtual.c`'s, so a cell's result depends on its seed and on nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hami_interpose import region, sim, turn
+from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, encode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLOCK_STARTS = 10**12
+WORLD_BYTES = 1 << 16
+STEPS_A_SECOND = 10**9 // sim.STEP_NS
+WARM = 3  # seconds that are judged by themselves
+HOST_NS = 3000  # what computing before each launch takes
+
+
+SHAPES = {
+    "5us": "kernels=a_5us",
+    "100us": "kernels=a_100us",
+    "1ms": "kernels=a_1ms blocks=132",
+    "10ms": "kernels=a_10ms blocks=4096",
+    "50ms": "kernels=a_50ms blocks=10000",
+    "graph1ms": "kernels=g_10us graph=100",
+    "graph10ms": "kernels=g_10us graph=1000",
+    "mix": "kernels=a_20us*10,b_200us,c_3000us random=1",
+    "skewed": "kernels=v_300us_s100 blocks=1",
+    "4streams": "kernels=s_400us_w25 streams=4",
+    "4full": "kernels=s_400us streams=4",
+    "synced": "kernels=y_200us sync=10 gap=100000",
+    "ex": "kernels=e_300us how=ex",
+    "cooperative": "kernels=c_2ms how=cooperative",
+}
+LAUNCH_MS = {"5us": 0.005, "100us": 0.1, "1ms": 1, "10ms": 10, "50ms": 50, "graph10ms": 10, "mix": 3, "cooperative": 2}
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """One container: its limit in percent, what it does, in how many processes. No shape: words for work.c."""
+
+    limit: int
+    shape: str
+    processes: int = 1
+    words: str = ""
+    controlled: bool = True
+    policy: CorePolicy = CorePolicy.FORCE
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def work(self) -> list[str]:
+        return f"{SHAPES.get(self.shape, self.shape)} {self.words}".split()
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one tenant had of the device: percent by step of 50 ms; the longest call in ms; its region."""
+
+    tenant: Tenant
+    steps: list[float]
+    longest_wait: float
+    region: region.Region
+    statuses: list[int]
+
+    def windows(self, seconds: float, first: float = WARM, last: float | None = None) -> list[float]:
+        """Every window of that length, two steps apart."""
+        length = round(seconds * STEPS_A_SECOND)
+        steps = self.steps[round(first * STEPS_A_SECOND) : None if last is None else round(last * STEPS_A_SECOND)]
+        return [sum(steps[i : i + length]) / length for i in range(0, len(steps) - length + 1, 2)]
+
+    def share(self, first: float = WARM, last: float | None = None) -> float:
+        steps = self.steps[round(first * STEPS_A_SECOND) : None if last is None else round(last * STEPS_A_SECOND)]
+        return sum(steps) / len(steps)
+
+    def error(self, seconds: float) -> float:
+        """The worst window's distance from the limit, in points."""
+        return max(abs(share - self.tenant.limit) for share in self.windows(seconds))
+
+    def __str__(self) -> str:
+        ten, one = self.windows(10), self.windows(1)
+        return (
+            f"{self.tenant.processes} of {self.tenant.shape} at {self.tenant.limit} %: share {self.share():.1f}, "
+            f"10 s {min(ten, default=0):.1f}…{max(ten, default=0):.1f}, 1 s {min(one):.1f}…{max(one):.1f}, "
+            f"longest call {self.longest_wait:.0f} ms"
+        )
+
+
+@dataclass(frozen=True)
+class Device:
+    """What the cell assumes of the device and the machine."""
+
+    slices: float = 0.002
+    switch: float = 0.0
+    wake_us: int = 50
+    turns: bool = True
+
+
+@dataclass
+class Bench:
+    """Runs cells; made by the fixture `cells`."""
+
+    folder: Path
+    work: Path
+    virtual: Path
+    preload: str
+    seconds: int = 14
+    patience: float = 170  # real seconds
+    count: int = 0
+
+    def run(self, seed: int, *tenants: Tenant, device: Device | None = None) -> list[Result]:
+        """Runs one cell and returns what each tenant had."""
+        results, _ = self.run_with_idle(seed, *tenants, device=device)
+        return results
+
+    def run_with_idle(self, seed: int, *tenants: Tenant, device: Device | None = None) -> tuple[list[Result], float]:
+        """Also tells how many percent of the judged time the device was idle."""
+        device = device or Device()
+        self.count += 1
+        base = self.folder / f"cell{self.count}"
+        sim.create(base / "gpus", "a100")
+        with sim.State(base / "gpus") as state:
+            state.set_slices(device.slices, switch=device.switch)
+            uuid = state.devices[0].uuid
+        (base / "page").write_bytes(turn.initial())
+        total = sum(tenant.processes for tenant in tenants)
+        header = struct.pack("<QQI", CLOCK_STARTS, 2**64 - 1, total)
+        (base / "world").write_bytes(header + bytes(WORLD_BYTES - len(header)))
+        roots = [self._container(base / f"container{i}", uuid, t, device.turns) for i, t in enumerate(tenants)]
+        running = []
+        for tenant, root in zip(tenants, roots, strict=True):
+            for _ in range(tenant.processes):
+                running.append((root, self._start(base, root, tenant, len(running), seed, device)))
+        try:
+            output = [(root, process, process.communicate(timeout=self.patience)[0]) for root, process in running]
+        finally:
+            for _, process in running:
+                process.kill()
+                process.wait()
+        with sim.State(base / "gpus") as state:
+            times = {found.pid: found.steps for found in state.device_time(0)}
+            idle = state.idle_time(0)
+        results = [self._result(t, root, output, times) for t, root in zip(tenants, roots, strict=True)]
+        first = CLOCK_STARTS // sim.STEP_NS
+        judged = range(first + WARM * STEPS_A_SECOND, first + self.seconds * STEPS_A_SECOND)
+        return results, 100 * sum(idle.get(step, 0) for step in judged) / (len(judged) * sim.STEP_NS)
+
+    @staticmethod
+    def _container(root: Path, uuid: str, tenant: Tenant, turns: bool) -> Path:
+        for name in ("limits", "region", "turns"):
+            (root / name).mkdir(parents=True)
+        limits = Limits((DeviceLimit(uuid, 0, 0, tenant.limit),), core_policy=tenant.policy)
+        (root / "limits/limits").write_bytes(encode(limits))
+        (root / "region/vgpu.cache").write_bytes(region.initial(limits))
+        if turns:
+            os.link(root.parent / "page", root / "turns" / uuid)
+        return root
+
+    def _start(
+        self, base: Path, root: Path, tenant: Tenant, index: int, seed: int, device: Device
+    ) -> subprocess.Popen[str]:
+        env = sim.environment(base / "gpus") | {
+            "LD_PRELOAD": f"{self.virtual}:{self.preload}" if tenant.controlled else str(self.virtual),
+            "HAMI_VGPU_ROOT": str(root),
+            "HAMI_VIRTUAL": str(base / "world"),
+            "HAMI_VIRTUAL_INDEX": str(index),
+            "HAMI_VIRTUAL_WAKE_NS": str(device.wake_us * 1000),
+            "HAMI_VIRTUAL_SLACK_NS": str(device.wake_us * 1000 + 10000),
+            "HAMI_SIM_SEED": str(seed * 100 + index + 1),
+        }
+        words = [f"host={HOST_NS}", f"seed={seed * 100 + index}", f"seconds={self.seconds}", *tenant.work]
+        return subprocess.Popen(
+            [str(self.work), *words],
+            env=env | tenant.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def _result(
+        self,
+        tenant: Tenant,
+        root: Path,
+        output: list[tuple[Path, subprocess.Popen[str], str]],
+        times: dict[int, dict[int, int]],
+    ) -> Result:
+        first = CLOCK_STARTS // sim.STEP_NS
+        mine = [(process, out) for at, process, out in output if at == root]
+        steps = [
+            100 * sum(times.get(process.pid, {}).get(first + i, 0) for process, _ in mine) / sim.STEP_NS
+            for i in range(self.seconds * STEPS_A_SECOND)
+        ]
+        longest = max((json.loads(out)["longest"] for _, out in mine if out), default=0) / 1e6
+        statuses = [process.returncode for process, _ in mine]
+        return Result(tenant, steps, longest, region.read(root / "region/vgpu.cache"), statuses)

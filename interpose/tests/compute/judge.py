@@ -1,0 +1,45 @@
+"""What is promised of a share, and whether a result keeps it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .cells import LAUNCH_MS
+
+if TYPE_CHECKING:
+    from .cells import Result
+
+LONG, SHORT = 2.0, 8.0  # points, over any 10 s and any 1 s
+LONGEST_JITTER = 1.2
+BURST_MS = 60
+
+
+def faults(result: Result, *, at_most: bool = False) -> list[str]:
+    """What is wrong with it; empty if it keeps the promise. `at_most`: only being above the limit is wrong."""
+    limit = result.tenant.limit
+    launch = LAUNCH_MS.get(result.tenant.shape, 0.3) * LONGEST_JITTER
+    short = max(SHORT, result.tenant.processes * launch / 10)  # one launch each, in points of 1 s
+    found = []
+    for seconds, points in ((10, LONG), (1, short)):
+        for share in result.windows(seconds):
+            if share > limit + points or (share < limit - points and not at_most):
+                found.append(f"{share:.1f} % in a window of {seconds} s")
+                break
+    beginning = result.share(0, 3)
+    allowed = limit + LONG + 100 * (BURST_MS + result.tenant.processes * launch) / 3000
+    if beginning > allowed:
+        found.append(f"{beginning:.1f} % in the first 3 s")
+    return found
+
+
+def longest_wait_ms(result: Result, others: list[Result]) -> float:
+    """How long a launch may have to wait: debts of its own container's runners, the others' turns, and 50 ms."""
+
+    def launch(one: Result) -> float:
+        return max(LAUNCH_MS.get(one.tenant.shape, 0.3) * LONGEST_JITTER, 0.2)
+
+    runners = result.tenant.processes * (4 if "streams=4" in " ".join(result.tenant.work) else 1)
+    resume = 1.0
+    own = (2 * runners * launch(result) + resume) * 100 / result.tenant.limit
+    turns = sum(max(10 + launch(other), 2 * launch(other)) for other in others) * 100 / result.tenant.limit
+    return own + turns + 50

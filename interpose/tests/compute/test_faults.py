@@ -1,0 +1,50 @@
+"""Processes that die or stand still cost the others little, and only once."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from .cells import Tenant
+from .judge import faults
+
+KILLED = -signal.SIGKILL
+
+
+def busy_after(result, at, seconds=1.0):
+    """Share of the second that begins there."""
+    return result.share(at, at + seconds)
+
+
+@pytest.mark.parametrize("at_ms", [4000, 4003, 4011, 4017, 4026])
+def test_a_killed_tenant_costs_the_other_a_moment(bench, at_ms):
+    results = bench.run(at_ms, Tenant(50, "10ms", words=f"kill={at_ms}"), Tenant(50, "1ms"))
+    assert results[0].statuses == [KILLED]
+    assert results[0].share(5) == 0
+    at = at_ms / 1000
+    assert busy_after(results[1], at) >= 40 - 100 * 0.1, f"{results[1]}: {busy_after(results[1], at):.1f} %"
+    assert not faults(results[1]), str(results[1])
+
+
+def test_a_killed_process_leaves_its_share_to_the_others_of_its_container(bench):
+    for at_ms in (4000, 4007, 4013):
+        both = Tenant(30, "10ms", words=f"kill={at_ms}")
+        survivors = bench.run(at_ms, Tenant(30, "kernels=a_10ms", 2), both)
+        assert not faults(survivors[0]), str(survivors[0])
+
+
+def test_a_tenant_that_stands_still_loses_its_turn(bench):
+    results = bench.run(7, Tenant(50, "1ms", words="freeze=5000:2000"), Tenant(50, "1ms"))
+    assert results[0].share(5.2, 6.9) < 2, str(results[0])
+    assert busy_after(results[1], 5.0, 1.5) >= 50 - 8, str(results[1])
+    assert not faults(results[1]), str(results[1])
+    assert results[0].share(8, 13) >= 46, str(results[0])
+
+
+def test_a_process_that_stands_still_does_not_stop_its_container(bench):
+    frozen = bench.run(7, Tenant(30, "1ms", 1, words="freeze=5000:3000"))[0]
+    assert frozen.share(9, 13) >= 28, str(frozen)
+    # the same beside others of its own container: they get what it does not use
+    results = bench.run(8, Tenant(40, "1ms", 3))
+    assert not faults(results[0]), str(results[0])

@@ -1,0 +1,190 @@
+"""HAMi's policies, priorities and switches, live changes, and what readers of the region see."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+
+import pytest
+from hami_interpose import region, sim, turn
+from hami_interpose.limits import CorePolicy, DeviceLimit, Limits
+
+from .cells import Tenant
+from .judge import faults
+
+UTILIZATION_SWITCH, RECENT_KERNEL, LAST_KERNEL_TIME = 2008900, 2008904, 2008912
+
+
+@pytest.mark.parametrize(
+    ("policy", "limited"),
+    [(CorePolicy.FORCE, True), (CorePolicy.DEFAULT, True), (CorePolicy.DISABLE, False)],
+)
+def test_policy(bench, policy, limited):
+    [result] = bench.run(7, Tenant(30, "1ms", policy=policy))
+    assert bool(faults(result)) != limited, str(result)
+    if not limited:
+        assert result.share() > 98
+        assert result.region.devices[0].compute.grants == 0
+
+
+@pytest.mark.parametrize(("policy", "limited"), [(CorePolicy.FORCE, True), (CorePolicy.DEFAULT, False)])
+def test_the_monitors_switch_lets_the_limit_rest_unless_forced(bench, monkeypatch, policy, limited):
+    real = region.initial
+
+    def switched(limits):
+        content = bytearray(real(limits))
+        struct.pack_into("<i", content, UTILIZATION_SWITCH, 0)
+        return bytes(content)
+
+    monkeypatch.setattr(region, "initial", switched)
+    [result] = bench.run(7, Tenant(30, "1ms", policy=policy))
+    assert bool(faults(result)) != limited, str(result)
+
+
+@pytest.mark.parametrize("cores", [0, 100])
+def test_without_a_limit_there_is_no_controller(bench, cores):
+    [result] = bench.run(7, Tenant(cores, "1ms"))
+    assert result.share() > 98
+    assert result.region.devices[0].compute.grants == 0
+    assert result.region.devices[0].compute.turns == 0
+
+
+def test_figures_tell_what_happened(bench):
+    [result] = bench.run(7, Tenant(30, "10ms"))
+    compute = result.region.devices[0].compute
+    assert abs(compute.charged / 14e9 - 0.30) < 0.01
+    assert compute.waited > 5e9
+    assert compute.longest_wait >= result.longest_wait * 1e6 * 0.99
+    assert compute.grants > 100
+    assert compute.timeouts == compute.turn_timeouts == 0
+
+
+class Worker:
+    """work.c in a container, by the real clock."""
+
+    def __init__(self, make_container, programs, cores, *words):
+        self.container = make_container(0)
+        [device] = self.container.limits.devices
+        self.uuid = device.uuid
+        self.limit(cores)
+        self.words = words
+        self.program = programs("work")
+
+    def limit(self, cores):
+        old = self.container.limits
+        self.container.write_limits(
+            Limits((DeviceLimit(self.uuid, 0, 0, cores),), old.generation + 1, core_policy=CorePolicy.FORCE)
+        )
+
+    def word(self, offset, fmt, value=None):
+        with self.container.region_path.open("r+b") as file:
+            file.seek(offset)
+            if value is None:
+                return struct.unpack(fmt, file.read(struct.calcsize(fmt)))[0]
+            file.write(struct.pack(fmt, value))
+            return value
+
+    def start(self):
+        return self.container.start(self.program, *self.words)
+
+    def busy(self):
+        with sim.State(self.container.state) as state:
+            return sum(found.total_ns for found in state.device_time(0))
+
+    def wait_until(self, condition, what):
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline, what
+            time.sleep(0.02)
+
+
+@pytest.mark.parametrize("cores", [0, 50], ids=["no limit", "limit"])
+def test_a_suspended_container_launches_nothing_until_it_is_resumed(make_container, programs, cores):
+    worker = Worker(make_container, programs, cores, "kernels=a_1ms", "seconds=100")
+    worker.word(RECENT_KERNEL, "<i", -1)
+    process = worker.start()
+    worker.wait_until(lambda: worker.container.region().processes, "the process takes no slot")
+    status_at = 1856 + 1928
+    worker.wait_until(lambda: worker.word(status_at, "<i") == 2, "the process does not say that it is suspended")
+    assert worker.busy() == 0
+    assert worker.word(RECENT_KERNEL, "<i") == -1
+    worker.word(RECENT_KERNEL, "<i", 0)
+    worker.wait_until(lambda: worker.busy() > 0, "not resumed")
+    worker.wait_until(lambda: worker.word(RECENT_KERNEL, "<i") == 2, "activity is not noted")
+    assert worker.word(status_at, "<i") == 1
+    assert abs(worker.word(LAST_KERNEL_TIME, "<Q") - time.time()) < 60
+    process.kill()
+
+
+def test_an_agent_that_is_gone_suspends_nobody(make_container, programs):
+    worker = Worker(make_container, programs, 0, "kernels=a_1ms", "seconds=100")
+    worker.word(RECENT_KERNEL, "<i", -1)
+    worker.word(region.COMPUTE_OFFSET + 32, "<Q", int(time.time()) - 1000)
+    worker.start()
+    worker.wait_until(lambda: worker.busy() > 0, "still suspended")
+    assert worker.word(RECENT_KERNEL, "<i") == -1
+
+
+def test_a_limit_set_later_holds_and_one_lifted_rests(make_container, programs):
+    worker = Worker(make_container, programs, 0, "kernels=a_1ms", "seconds=100")
+    worker.start()
+    worker.wait_until(lambda: worker.busy() > 0, "nothing runs")
+    worker.limit(20)
+    compute = lambda: worker.container.region().devices[0].compute  # noqa: E731
+    worker.wait_until(lambda: compute().waited > 0, "the new limit makes nobody wait")
+    worker.wait_until(lambda: _share(worker, 2) < 25, "the share stays above 20 %")  # what was queued before runs out
+    worker.limit(0)
+    worker.wait_until(lambda: _steady(compute), "the limit is lifted and launches still ask")
+
+
+def _share(worker, seconds):
+    """Percent of the device over so many real seconds."""
+    before, began = worker.busy(), time.monotonic()
+    time.sleep(seconds)
+    return (worker.busy() - before) / (time.monotonic() - began) / 1e7
+
+
+def _steady(compute):
+    before = compute().grants
+    time.sleep(0.3)
+    return compute().grants == before
+
+
+def test_by_the_real_clock_the_limit_is_never_exceeded(make_container, programs):
+    """Waits, futexes and the helper as they really are; a busy machine can only lower the share."""
+    worker = Worker(make_container, programs, 30, "kernels=a_2ms", "seconds=100")
+    (worker.container.root / "turns").mkdir()
+    (worker.container.root / "turns" / worker.uuid).write_bytes(turn.initial())
+    worker.start()
+    worker.wait_until(lambda: worker.busy() > 3e8, "nothing runs")
+    share = _share(worker, 5)
+    assert 1 < share < 30 + 2 + 1, f"{share:.1f} % at 30 %"
+    assert worker.container.region().devices[0].compute.turns > 0
+
+
+def test_a_foreign_turn_page_is_not_used(make_container, programs):
+    worker = Worker(make_container, programs, 50, "kernels=a_1ms", "seconds=100")
+    (worker.container.root / "turns").mkdir()
+    (worker.container.root / "turns" / worker.uuid).write_bytes(os.urandom(turn.SIZE))
+    worker.start()
+    worker.wait_until(lambda: worker.busy() > 1e8, "nothing runs")
+    assert worker.container.region().devices[0].compute.turns == 0
+
+
+def test_layouts_agree(run_c):
+    shown = run_c(
+        '#include "hami/compute_abi.h"\n#include <stdio.h>\nint main(void) { printf("%zu %zu %zu %zu %zu", '
+        "(size_t)HAMI_COMPUTE_OFFSET, (size_t)HAMI_REGION_SIZE, sizeof(struct hami_turn_page), "
+        "offsetof(struct hami_compute_device, charged), offsetof(struct hami_compute, agent_beat)); }"
+    )
+    assert shown == f"{region.COMPUTE_OFFSET} {region.REGION_SIZE} {turn.SIZE} 64 32"
+
+
+def test_a_fresh_page_is_encoded_alike(run_c):
+    shown = run_c(
+        '#include "hami/compute_abi.h"\n#include <stdio.h>\nint main(void) { '
+        "struct hami_turn_page p = {HAMI_TURN_MAGIC, HAMI_TURN_VERSION, sizeof p}; "
+        'for (unsigned i = 0; i < sizeof p; i++) printf("%02x", ((unsigned char *)&p)[i]); }'
+    )
+    assert shown == turn.initial().hex()

@@ -1,0 +1,137 @@
+"""Every limited container gets its share of the device's time, alone and beside others."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from .cells import SHAPES, Device, Tenant
+from .judge import faults, longest_wait_ms
+
+# Pairwise: every shape, limit, number of tenants and of processes meets most of the others at least once.
+ALONE = [
+    ("5us", 30, 1),
+    ("5us", 80, 1),
+    ("100us", 10, 1),
+    ("100us", 30, 2),
+    ("1ms", 80, 1),
+    ("1ms", 50, 2),
+    ("10ms", 30, 8),
+    ("50ms", 50, 1),
+    ("graph1ms", 30, 1),
+    ("graph10ms", 10, 2),
+    ("mix", 30, 4),
+    ("skewed", 80, 1),
+    ("4streams", 30, 1),
+    ("4full", 50, 2),
+    ("synced", 30, 1),
+    ("ex", 95, 1),
+    ("cooperative", 5, 1),
+]
+TOGETHER = [
+    [("100us", 30), ("100us", 70)],
+    [("5us", 50), ("10ms", 50)],
+    [("10ms", 30), ("50ms", 70)],
+    [("100us", 20), ("10ms", 80)],
+    [("mix", 30), ("graph10ms", 60)],
+    [("1ms", 10), ("skewed", 80)],
+    [("4streams", 30), ("mix", 60)],
+    [("100us", 10), ("1ms", 20), ("10ms", 30), ("mix", 40)],
+]
+LIMITS = (5, 10, 30, 50, 80, 95)
+
+
+def seed_of(request: pytest.FixtureRequest, *, fresh: bool = False) -> int:
+    """Fixed for a cell, or drawn and printed."""
+    seed = random.SystemRandom().randrange(1, 10**6) if fresh else 7
+    print(f"seed {seed}")
+    return seed
+
+
+def describe(results, idle):
+    return "; ".join(map(str, results)) + f"; device idle {idle:.1f} %"
+
+
+def check(bench, seed, tenants, device=None, *, at_most=False):
+    results, idle = bench.run_with_idle(seed, *tenants, device=device)
+    print(describe(results, idle))
+    for result in results:
+        others = [other for other in results if other is not result]
+        assert set(result.statuses) == {0}, describe(results, idle)
+        wrong = faults(result, at_most=at_most)
+        assert not wrong, f"seed {seed}: {result.tenant.shape}: {', '.join(wrong)}; {describe(results, idle)}"
+        bound = longest_wait_ms(result, others)
+        assert result.longest_wait <= bound, f"seed {seed}: waits of {bound:.0f} ms allowed; {describe(results, idle)}"
+    return results
+
+
+@pytest.mark.parametrize(("shape", "limit", "processes"), ALONE, ids=str)
+def test_alone(bench, request, shape, limit, processes):
+    check(bench, seed_of(request), [Tenant(limit, shape, processes)])
+
+
+@pytest.mark.parametrize("tenants", TOGETHER, ids=lambda tenants: "+".join(f"{s}@{n}" for s, n in tenants))
+def test_together(bench, request, tenants):
+    check(bench, seed_of(request), [Tenant(limit, shape) for shape, limit in tenants])
+
+
+@pytest.mark.parametrize(
+    "device",
+    [Device(slices=0.0005), Device(slices=0.008), Device(switch=0.0001), Device(wake_us=20), Device(wake_us=200)],
+    ids=["slices 0.5 ms", "slices 8 ms", "switch 0.1 ms", "wake 20 us", "wake 200 us"],
+)
+def test_whatever_the_device_does(bench, request, device):
+    check(bench, seed_of(request), [Tenant(30, "10ms"), Tenant(60, "1ms")], device)
+
+
+def test_a_neighbour_that_comes_and_goes_changes_nothing(bench, request):
+    shares = check(bench, seed_of(request), [Tenant(30, "10ms")])
+    results = bench.run(7, Tenant(30, "10ms"), Tenant(60, "1ms", words="start=6000 seconds=10"))
+    print(shares[0], results[0])
+    assert not faults(results[0]), str(results[0])
+
+
+def test_beside_a_neighbour_without_turns_never_above(bench, request):
+    for shape in ("10ms", "100us"):
+        neighbour = Tenant(100, shape, controlled=False)
+        results = bench.run(seed_of(request), Tenant(30, shape), neighbour)
+        assert not faults(results[0], at_most=True), str(results[0])
+        assert results[0].share() > 10, str(results[0])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shape", SHAPES)
+def test_soak_alone(bench, request, shape):
+    seed = seed_of(request, fresh=True)
+    bench.patience = 1800
+    [bare] = bench.run(seed, Tenant(100, shape, controlled=False))
+    if bare.share() < 98:
+        print(f"not judged: the bare driver keeps the device {bare.share():.1f} % busy")
+    for limit in LIMITS:
+        for processes in (1, 2, 4, 8):
+            result = bench.run(seed + limit, Tenant(limit, shape, processes))[0]
+            print(result)
+            wrong = faults(result, at_most=bare.share() < 98)
+            assert not wrong, f"seed {seed}: {', '.join(wrong)}; {result}"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("round_", range(40))
+def test_soak_together(bench, request, round_):
+    seed = seed_of(request, fresh=True)
+    draw = random.Random(seed)
+    bench.patience = 1800
+    count = draw.randint(2, 4)
+    cuts = sorted(draw.sample(range(1, 20), count - 1))
+    limits = [5 * (b - a) for a, b in zip([0, *cuts], [*cuts, 20], strict=True)]
+    if draw.random() < 0.5:
+        limits[0] = max(5, limits[0] - 10)
+    shapes = [shape for shape in SHAPES if shape != "synced"]
+    tenants = [Tenant(limit, draw.choice(shapes), draw.choice((1, 1, 2, 4))) for limit in limits]
+    # Changing over within slices of 0.5 ms would itself cost the device more than is judged here.
+    device = draw.choice((Device(slices=0.0005), Device(slices=0.001), Device(switch=0.00002), Device(slices=0.008)))
+    results, idle = bench.run_with_idle(seed, *tenants, device=device)
+    print(device, describe(results, idle))
+    wrong = [fault for result in results for fault in faults(result)]
+    assert not wrong, f"seed {seed}: {', '.join(wrong)}; {device}; {describe(results, idle)}"

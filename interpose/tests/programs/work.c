@@ -1,0 +1,231 @@
+/*
+ * work KEY=VALUE ...: gives a device work for a while and prints what it saw as JSON.
+ *
+ *   kernels=a_20us*10,b_200us   names (the simulated driver reads times in them) with how often each in a row
+ *   random=1                    draw the next at random instead of in turn
+ *   streams=N                   so many threads with a stream each; 0: the main thread on the default stream
+ *   graph=N                     launch graphs of N kernels instead
+ *   how=kernel|ex|cooperative   the launch function
+ *   host=NS sync=N gap=NS       computing before each launch; synchronise every N launches and then compute
+ *   start=MS seconds=S          when to begin, and when to end
+ *   warm=MS                     waits before this do not count
+ *   kill=MS freeze=MS:MS        SIGKILL itself then; stand still from then for so long
+ *   tokens=N                    throttle itself to so many blocks a second, as limiters do that count blocks
+ *   seed=N
+ *
+ * Host times pass on the virtual clock (virtual.c); without it only gaps do.
+ */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+
+extern void virtual_spend(uint64_t ns) __attribute__((weak));
+extern void virtual_freeze(uint64_t ns) __attribute__((weak));
+
+struct launch_config {
+    unsigned grid[3], block[3], shared;
+    CUstream stream;
+    void *attributes;
+    unsigned count;
+};
+
+static struct {
+    unsigned long random, streams, graph, host, sync, gap, start, seconds, warm, kill, freeze, freeze_for, seed, blocks, tokens;
+    const char *kernels, *how;
+} want = {.kernels = "k_100us", .how = "kernel", .seconds = 14, .warm = 3000, .blocks = 1056};
+
+static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
+                     void **);
+static int (*launch_ex)(const struct launch_config *, void *, void **, void **);
+static int (*launch_cooperative)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
+                                 void **);
+static int (*launch_graph)(void *, CUstream);
+static int (*stream_create)(CUstream *, unsigned);
+static int (*begin_capture)(CUstream, int);
+static int (*end_capture)(CUstream, void **);
+static int (*instantiate)(void **, void *, unsigned long long);
+
+static struct {
+    void *function, *graph;
+    unsigned times;
+} kernels[64];
+static unsigned kernel_count;
+static uint64_t began;
+static CUcontext context;
+static _Atomic uint64_t launches, longest;
+
+static uint64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void spend(uint64_t ns) {
+    if (virtual_spend != NULL)
+        virtual_spend(ns);
+}
+
+static void rest(uint64_t ns) {
+    struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    if (virtual_spend != NULL)
+        virtual_spend(ns);
+    else
+        nanosleep(&t, NULL);
+}
+
+static int give(unsigned which, CUstream stream) {
+    void *function = kernels[which].function;
+    unsigned blocks = (unsigned)want.blocks;
+    if (want.graph != 0)
+        return launch_graph(kernels[which].graph, stream);
+    if (strcmp(want.how, "ex") == 0) {
+        struct launch_config config = {{blocks, 1, 1}, {128, 1, 1}, 0, stream, NULL, 0};
+        return launch_ex(&config, function, NULL, NULL);
+    }
+    if (strcmp(want.how, "cooperative") == 0)
+        return launch_cooperative(function, blocks, 1, 1, 128, 1, 1, 0, stream, NULL);
+    return launch(function, blocks, 1, 1, 128, 1, 1, 0, stream, NULL, NULL);
+}
+
+static void spend_tokens(void) {
+    static uint64_t paid; /* until then, by the clock */
+    uint64_t at = now();
+    paid = paid > at ? paid : at;
+    paid += want.blocks * 1000000000u / want.tokens;
+    rest(paid - at);
+}
+
+static void *run(void *data) {
+    CUstream stream = NULL;
+    uint64_t number = (uintptr_t)data, random = (want.seed * 64 + number) * 2654435761u + 1;
+    CHECK(cuCtxSetCurrent(context));
+    if (want.streams != 0)
+        CHECK(stream_create(&stream, 1));
+    rest(want.start * 1000000 + number * 300000);
+    uint64_t end = began + want.seconds * 1000000000u, at = began, done = 0, batches = 0, mine = 0;
+    unsigned which = 0, left = kernels[0].times;
+    while (at < end) {
+        if (left == 0) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            which = want.random ? (unsigned)(random >> 33) % kernel_count : (which + 1) % kernel_count;
+            left = kernels[which].times;
+        }
+        left--;
+        spend(want.host);
+        if (want.tokens != 0)
+            spend_tokens();
+        uint64_t before = now();
+        CHECK(give(which, stream));
+        at = now();
+        if (before > began + want.warm * 1000000 && at - before > mine)
+            mine = at - before;
+        done++;
+        if (want.sync != 0 && done % want.sync == 0) {
+            CHECK(cuStreamSynchronize(stream));
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            rest(10000 + want.gap * (50 + (random >> 40) % 100) / 100);
+            batches++;
+        }
+        if (want.kill != 0 && at > began + want.kill * 1000000)
+            raise(SIGKILL);
+        if (want.freeze != 0 && at > began + want.freeze * 1000000) {
+            want.freeze = 0;
+            virtual_freeze(want.freeze_for * 1000000);
+        }
+    }
+    (void)atomic_fetch_add(&launches, done);
+    uint64_t seen = atomic_load(&longest);
+    while (seen < mine && !atomic_compare_exchange_weak(&longest, &seen, mine)) {
+    }
+    return NULL;
+}
+
+static void prepare(void *module, int (*function)(void **, void *, const char *)) {
+    char text[1024];
+    snprintf(text, sizeof text, "%s", want.kernels);
+    for (char *save = NULL, *name = strtok_r(text, ",", &save); name != NULL; name = strtok_r(NULL, ",", &save)) {
+        char *times = strchr(name, '*');
+        if (times != NULL)
+            *times++ = '\0';
+        kernels[kernel_count].times = times != NULL ? (unsigned)strtoul(times, NULL, 10) : 1;
+        CHECK(function(&kernels[kernel_count].function, module, name));
+        if (want.graph != 0) {
+            CUstream stream = NULL;
+            void *graph = NULL;
+            unsigned long nodes = want.graph;
+            CHECK(stream_create(&stream, 1));
+            CHECK(begin_capture(stream, 1));
+            for (; nodes != 0; nodes--)
+                CHECK(launch(kernels[kernel_count].function, 8, 1, 1, 128, 1, 1, 0, stream, NULL, NULL));
+            CHECK(end_capture(stream, &graph));
+            CHECK(instantiate(&kernels[kernel_count].graph, graph, 0));
+        }
+        kernel_count++;
+    }
+}
+
+static void option(const char *text) {
+    const char *value = strchr(text, '=') + 1;
+    unsigned long number = strtoul(value, NULL, 10);
+#define NUMBER(name)                                                                                                   \
+    if (strncmp(text, #name "=", sizeof #name) == 0)                                                                   \
+        want.name = number;
+    NUMBER(random)
+    NUMBER(streams)
+    NUMBER(graph)
+    NUMBER(host)
+    NUMBER(sync)
+    NUMBER(gap)
+    NUMBER(start)
+    NUMBER(seconds)
+    NUMBER(warm)
+    NUMBER(kill)
+    NUMBER(freeze)
+    NUMBER(seed)
+    NUMBER(blocks)
+    NUMBER(tokens)
+    if (strncmp(text, "freeze=", 7) == 0)
+        want.freeze_for = strtoul(strchr(value, ':') + 1, NULL, 10);
+    if (strncmp(text, "kernels=", 8) == 0)
+        want.kernels = value;
+    if (strncmp(text, "how=", 4) == 0)
+        want.how = value;
+}
+
+int main(int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        option(argv[i]);
+    void *library = dlopen("libcuda.so.1", RTLD_NOW), *module = NULL;
+    int (*load)(void **, const void *) = NULL;
+    int (*function)(void **, void *, const char *) = NULL;
+#define FIND(variable, name) *(void **)&variable = library_function(library, name)
+    FIND(load, "cuModuleLoadData");
+    FIND(function, "cuModuleGetFunction");
+    FIND(launch, "cuLaunchKernel");
+    FIND(launch_ex, "cuLaunchKernelEx");
+    FIND(launch_cooperative, "cuLaunchCooperativeKernel");
+    FIND(launch_graph, "cuGraphLaunch");
+    FIND(stream_create, "cuStreamCreate");
+    FIND(begin_capture, "cuStreamBeginCapture_v2");
+    FIND(end_capture, "cuStreamEndCapture");
+    FIND(instantiate, "cuGraphInstantiateWithFlags");
+    start_driver();
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(load(&module, "image"));
+    prepare(module, function);
+    began = now();
+    pthread_t threads[64];
+    for (uintptr_t i = 1; i < want.streams && i < 64; i++)
+        CHECK(pthread_create(&threads[i], NULL, run, (void *)i));
+    run(NULL);
+    for (uintptr_t i = 1; i < want.streams && i < 64; i++)
+        pthread_join(threads[i], NULL);
+    printf("{\"launches\": %lu, \"longest\": %lu, \"began\": %lu}\n", (unsigned long)launches, (unsigned long)longest,
+           (unsigned long)began);
+    return 0;
+}
