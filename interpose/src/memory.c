@@ -233,7 +233,7 @@ int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct 
 int32_t hami_array_destroy(enum hami_hook hook, CUarray array) {
     CUresult (*driver)(CUarray) = hami_driver_function(hook);
     uint64_t key = (uint64_t)(uintptr_t)array;
-    uint64_t record = hami_record_take(key);
+    uint64_t record = hami_object_take(array);
     CUresult status = driver(array);
     if (status != CUDA_SUCCESS) {
         hami_record_restore(key, record);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,10 +25,23 @@ enum { TAG_BITS = 28, SLOT_SHIFT = 18, CELL_SHIFT = 16, SEQUENCE_SHIFT = 16 };
 #define PAGES_MAX ((UINT64_C(1) << 36) - 1)
 #define TAG_MASK ((UINT64_C(1) << TAG_BITS) - 1)
 
-/* Which of this process's cells a thread is using right now. Private: a killed process takes its locks with it. */
-static atomic_flag cell_locks[HAMI_DEVICES][HAMI_CELLS];
-static _Atomic unsigned next_cell;
-static _Thread_local unsigned thread_cell;
+/*
+ * Threads sit down at the cells of their process, the n-th at cell n modulo HAMI_CELLS, the same for all devices. One
+ * that has a cell to itself takes no lock; when a second sits down there, the first learns of it by membarrier(2),
+ * which costs it nothing until then. All of this is private: a killed process takes its locks with it.
+ */
+enum { UNTOLD, TELLING, TOLD };
+
+struct seat {
+    _Alignas(64) _Atomic bool inside; /* the only thread here is between enter and leave */
+    _Atomic int shared;               /* TOLD: several threads, which take the lock */
+    atomic_flag busy;
+};
+
+static struct seat seats[HAMI_CELLS];
+static _Atomic unsigned seated;
+static _Atomic int several; /* TOLD: more than one thread has ever sat down */
+static _Thread_local struct seat *my_seat;
 
 /* ---- one charge ---- */
 
@@ -86,14 +100,63 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
     return true;
 }
 
-/* Finds a cell of ours that no other thread is using; waits no longer than their few stores. */
-static unsigned lock_cell(unsigned device) {
-    if (thread_cell == 0) {
-        thread_cell = atomic_fetch_add_explicit(&next_cell, 1, memory_order_relaxed) % HAMI_CELLS + 1;
+/* Makes all running threads of this process pass a memory barrier. False: the kernel does not offer it. */
+static bool barrier_for_all(void) {
+    enum { PRIVATE_EXPEDITED = 8, REGISTER_PRIVATE_EXPEDITED = 16 };
+    return syscall(SYS_membarrier, REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
+           syscall(SYS_membarrier, PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+/*
+ * Raises a flag that the thread alone at `seat` looks at only between enter and leave: TOLD once it can no longer be at
+ * work in ignorance of it.
+ */
+static void tell(struct seat *seat, _Atomic int *flag) {
+    const struct timespec a_while = {0, 10000000};
+    int untold = UNTOLD;
+    if (atomic_compare_exchange_strong(flag, &untold, TELLING)) {
+        if (!barrier_for_all()) {
+            (void)nanosleep(&a_while, NULL); /* no longer offered (seccomp): no store waits that long to be seen */
+        }
+        while (atomic_load_explicit(&seat->inside, memory_order_acquire)) {
+            (void)sched_yield();
+        }
+        atomic_store_explicit(flag, TOLD, memory_order_release);
     }
-    for (unsigned i = thread_cell - 1, tries = 1;; i = (i + 1) % HAMI_CELLS, tries++) {
-        if (!atomic_flag_test_and_set_explicit(&cell_locks[device][i], memory_order_acquire)) {
-            return i;
+    while (atomic_load_explicit(flag, memory_order_acquire) != TOLD) {
+        (void)sched_yield();
+    }
+}
+
+static struct seat *sit_down(void) {
+    unsigned number = atomic_fetch_add(&seated, 1);
+    struct seat *seat = &seats[number % HAMI_CELLS];
+    if (number == 0 && !barrier_for_all()) {
+        atomic_store(&several, TOLD); /* nobody could be told later */
+        for (unsigned i = 0; i < HAMI_CELLS; i++) {
+            atomic_store(&seats[i].shared, TOLD);
+        }
+    }
+    if (number > 0) {
+        tell(&seats[0], &several);
+    }
+    if (number >= HAMI_CELLS) {
+        tell(seat, &seat->shared);
+    }
+    my_seat = seat;
+    return seat;
+}
+
+static bool lock_seat(struct seat *seat) {
+    return atomic_load_explicit(&seat->shared, memory_order_acquire) == TOLD &&
+           !atomic_flag_test_and_set_explicit(&seat->busy, memory_order_acquire);
+}
+
+/* A shared seat that no other thread is using; waits no longer than their few stores. */
+static struct seat *enter_shared(struct seat *mine) {
+    for (unsigned i = (unsigned)(mine - seats), tries = 1;; i = (i + 1) % HAMI_CELLS, tries++) {
+        if (lock_seat(&seats[i])) {
+            return &seats[i];
         }
         if (tries % HAMI_CELLS == 0) {
             (void)sched_yield();
@@ -101,23 +164,52 @@ static unsigned lock_cell(unsigned device) {
     }
 }
 
-/* Keeps the columns that HAMi's monitor reads in step. */
+static struct seat *enter(void) {
+    struct seat *seat = my_seat != NULL ? my_seat : sit_down();
+    if (atomic_load_explicit(&seat->shared, memory_order_relaxed) != UNTOLD) {
+        return enter_shared(seat);
+    }
+    atomic_store_explicit(&seat->inside, true, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst); /* enough, since whoever sets `shared` has barrier_for_all */
+    if (atomic_load_explicit(&seat->shared, memory_order_acquire) == UNTOLD) {
+        return seat;
+    }
+    atomic_store_explicit(&seat->inside, false, memory_order_release);
+    return enter_shared(seat);
+}
+
+static void leave(struct seat *seat) {
+    if (atomic_load_explicit(&seat->inside, memory_order_relaxed)) {
+        atomic_store_explicit(&seat->inside, false, memory_order_release);
+    } else {
+        atomic_flag_clear_explicit(&seat->busy, memory_order_release);
+    }
+}
+
+/* Keeps the columns that HAMi's monitor reads in step; between enter and leave. */
 static void project(struct hami_region_view *view, unsigned device, int64_t pages, enum hami_column column) {
     struct hami_v1_memory *used = &view->region->v1.processes[view->slot].used[device];
     uint64_t bytes = (uint64_t)pages << HAMI_PAGE_SHIFT;
     _Atomic uint64_t *part = column == HAMI_COLUMN_CONTEXT ? &used->context : &used->data;
+    if (atomic_load_explicit(&several, memory_order_relaxed) == UNTOLD) {
+        uint64_t own = atomic_load_explicit(part, memory_order_relaxed) + bytes;
+        uint64_t total = atomic_load_explicit(&used->total, memory_order_relaxed) + bytes;
+        atomic_store_explicit(part, own, memory_order_relaxed);
+        atomic_store_explicit(&used->total, total, memory_order_relaxed);
+        return;
+    }
     (void)atomic_fetch_add_explicit(part, bytes, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&used->total, bytes, memory_order_relaxed);
 }
 
 static bool change(struct hami_region_view *view, unsigned device, int64_t pages, uint64_t limit,
                    enum hami_column column) {
-    unsigned cell = lock_cell(device);
-    bool done = apply(&view->region->block, device, view->slot, cell, pages, limit);
-    atomic_flag_clear_explicit(&cell_locks[device][cell], memory_order_release);
+    struct seat *seat = enter();
+    bool done = apply(&view->region->block, device, view->slot, (unsigned)(seat - seats), pages, limit);
     if (done) {
         project(view, device, pages, column);
     }
+    leave(seat);
     return done;
 }
 
@@ -282,11 +374,14 @@ bool hami_region_claim(struct hami_region_view *view) {
 }
 
 void hami_region_after_fork(struct hami_region_view *view) {
-    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
-        for (unsigned cell = 0; cell < HAMI_CELLS; cell++) {
-            atomic_flag_clear(&cell_locks[device][cell]);
-        }
+    for (unsigned i = 0; i < HAMI_CELLS; i++) {
+        atomic_store(&seats[i].inside, false);
+        atomic_store(&seats[i].shared, UNTOLD);
+        atomic_flag_clear(&seats[i].busy);
     }
+    atomic_store(&seated, 0);
+    atomic_store(&several, UNTOLD);
+    my_seat = NULL;
     view->has_slot = false;
 }
 

@@ -66,6 +66,9 @@ void hami_allocation_cancel(struct hami_allocation *a);
 /* Takes the record at `address` out before a free; 0 if there is none. */
 uint64_t hami_record_take(uint64_t address);
 
+/* Same for what is known by a handle instead of an address. */
+uint64_t hami_object_take(const void *handle);
+
 /* Puts a record back: the free failed. */
 void hami_record_restore(uint64_t address, uint64_t record);
 

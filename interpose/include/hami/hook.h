@@ -4,10 +4,12 @@
 
 #include "hooks.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#define HAMI_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define HAMI_EXPORT __attribute__((visibility("default")))
 
 struct hami_hook_entry {
@@ -24,11 +26,18 @@ extern const struct hami_hook_entry hami_hooks[HAMI_HOOKS];
 /* Hook of that exact name, or HAMI_HOOKS. */
 enum hami_hook hami_hook_named(const char *name);
 
+/* The driver's own functions, once looked up; see hami_driver_function. */
+extern _Atomic(void *) hami_driver_functions[HAMI_HOOKS];
+void *hami_driver_function_found(enum hami_hook hook);
+
 /*
  * The driver's own function. Never NULL: where the driver has none, a function that answers
  * CUDA_ERROR_NOT_SUPPORTED or NVML_ERROR_FUNCTION_NOT_FOUND.
  */
-void *hami_driver_function(enum hami_hook hook);
+static inline void *hami_driver_function(enum hami_hook hook) {
+    void *function = atomic_load_explicit(&hami_driver_functions[hook], memory_order_acquire);
+    return HAMI_LIKELY(function != NULL) ? function : hami_driver_function_found(hook);
+}
 
 /* Same for a function that is not wrapped; NULL where the driver has none. */
 void *hami_cuda_function(const char *name);
