@@ -50,8 +50,11 @@ static uint64_t tag_of(unsigned slot, unsigned cell, uint64_t state) {
 }
 
 /* Step 2: records in the cell that changed the word last that it did, before the word forgets. */
-static void acknowledge(struct hami_block *block, unsigned device, uint64_t word) {
+static void acknowledge(struct hami_block *block, unsigned device, uint64_t word, uint64_t own_tag) {
     uint64_t tag = word & TAG_MASK;
+    if ((tag ^ own_tag) >> CELL_SHIFT == 0) {
+        return; /* this cell, which has committed since */
+    }
     struct hami_cell *cell = &block->slots[tag >> SLOT_SHIFT].cells[device][tag >> CELL_SHIFT & (HAMI_CELLS - 1)];
     uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
     if ((state & HAMI_CELL_PHASE) != HAMI_CELL_PENDING || (state >> SEQUENCE_SHIFT & 0xffff) != (tag & 0xffff)) {
@@ -81,6 +84,7 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
     atomic_store_explicit(&cell->amount, amount, memory_order_relaxed);
     atomic_store_explicit(&cell->state, pending, memory_order_release); /* seen by whoever sees our word */
     uint64_t word = atomic_load_explicit(counter, memory_order_acquire);
+    uint64_t tag = tag_of(slot, index, pending);
     uint64_t pages = 0;
     do {
         uint64_t used = word >> TAG_BITS;
@@ -89,9 +93,9 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
             return false;
         }
         pages = amount < 0 && used < (uint64_t)-amount ? 0 : used + (uint64_t)amount;
-        acknowledge(block, device, word);
-    } while (!atomic_compare_exchange_weak_explicit(counter, &word, pages << TAG_BITS | tag_of(slot, index, pending),
-                                                    memory_order_acq_rel, memory_order_acquire));
+        acknowledge(block, device, word, tag);
+    } while (!atomic_compare_exchange_weak_explicit(counter, &word, pages << TAG_BITS | tag, memory_order_acq_rel,
+                                                    memory_order_acquire));
     commit(cell, pending);
     _Atomic uint64_t *peak = &block->devices[device].peak;
     uint64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
@@ -128,7 +132,7 @@ static void tell(struct seat *seat, _Atomic int *flag) {
     }
 }
 
-static struct seat *sit_down(void) {
+__attribute__((cold, noinline)) static struct seat *sit_down(void) {
     unsigned number = atomic_fetch_add(&seated, 1);
     struct seat *seat = &seats[number % HAMI_CELLS];
     if (number == 0 && !barrier_for_all()) {
@@ -153,7 +157,7 @@ static bool lock_seat(struct seat *seat) {
 }
 
 /* A shared seat that no other thread is using; waits no longer than their few stores. */
-static struct seat *enter_shared(struct seat *mine) {
+__attribute__((noinline)) static struct seat *enter_shared(struct seat *mine) {
     for (unsigned i = (unsigned)(mine - seats), tries = 1;; i = (i + 1) % HAMI_CELLS, tries++) {
         if (lock_seat(&seats[i])) {
             return &seats[i];
