@@ -287,7 +287,7 @@ static void settle(struct hami_block *block, unsigned slot, unsigned device, uns
 /* Becomes the one that cleans up `slot`; takes over from a sweeper that died. */
 static bool become_sweeper(struct hami_slot *slot, uint64_t self) {
     uint64_t sweeper = atomic_load(&slot->sweeper);
-    if (sweeper != 0 && (sweeper == self || hami_process_lives(sweeper))) {
+    if (sweeper != 0 && (sweeper == self || hami_process_lives(sweeper, 0))) {
         return false;
     }
     return atomic_compare_exchange_strong(&slot->sweeper, &sweeper, self);
@@ -316,6 +316,8 @@ static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead
             }
         }
         clear_v1(&region->v1.processes[index]);
+        atomic_store(&slot->image, 0);
+        atomic_store(&slot->locked, 0);
         atomic_store(&slot->owner, 0);
     }
     atomic_store(&slot->sweeper, 0);
@@ -331,8 +333,9 @@ bool hami_region_sweep(struct hami_region_view *view) {
     uint64_t self = hami_process_self();
     unsigned count = slots_in_use(view->region);
     for (unsigned i = 0; i < count; i++) {
-        uint64_t owner = atomic_load(&view->region->block.slots[i].owner);
-        if (owner != 0 && owner != self && !hami_process_lives(owner)) {
+        struct hami_slot *slot = &view->region->block.slots[i];
+        uint64_t owner = atomic_load(&slot->owner);
+        if (owner != 0 && owner != self && !hami_process_lives(owner, atomic_load(&slot->image))) {
             sweep_slot(view->region, i, owner, self);
             found = true;
         }
@@ -344,7 +347,18 @@ bool hami_region_sweep(struct hami_region_view *view) {
 static bool unswept(struct hami_slot *slot) {
     uint64_t sweeper = atomic_load(&slot->sweeper);
     return sweeper == 0 ||
-           (!hami_process_lives(sweeper) && atomic_compare_exchange_strong(&slot->sweeper, &sweeper, 0));
+           (!hami_process_lives(sweeper, 0) && atomic_compare_exchange_strong(&slot->sweeper, &sweeper, 0));
+}
+
+/* Lets others see when this program has gone: by its image from inside the container, by a lock from outside. */
+static void show_life(const struct hami_region_view *view, unsigned index) {
+    struct hami_slot *slot = &view->region->block.slots[index];
+    struct flock lock = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(HAMI_LOCK_BASE + index), .l_len = 1};
+    atomic_store(&slot->image, hami_process_image());
+    if (view->file >= 0 && fcntl(view->file, F_SETLK, &lock) == 0) {
+        atomic_store(&slot->locked, 1);
+    }
 }
 
 bool hami_region_claim(struct hami_region_view *view) {
@@ -367,6 +381,7 @@ bool hami_region_claim(struct hami_region_view *view) {
             !atomic_compare_exchange_strong(&region->block.slots[i].owner, &owner, self)) {
             continue;
         }
+        show_life(view, i);
         atomic_store(&region->v1.processes[i].pid, hami_process_pid(self));
         atomic_store(&region->v1.processes[i].status, 1);
         atomic_store(&region->block.heartbeat, (uint64_t)time(NULL));
@@ -465,7 +480,8 @@ static void create_file(const char *path, const struct hami_limits *limits) {
 }
 
 /* A v1 file of HAMi-core's own has no block of ours; it is not ours to extend. */
-static struct hami_region *open_file(const char *path) {
+static struct hami_region *open_file(const char *path, int *file) {
+    enum { FIRST_DESCRIPTOR = 64 }; /* out of the way of programs that count on the lowest numbers */
     struct stat found;
     struct hami_region *region = NULL;
     int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -475,16 +491,18 @@ static struct hami_region *open_file(const char *path) {
     if (fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size == (off_t)HAMI_REGION_SIZE) {
         region = map(fd, MAP_SHARED);
     }
-    (void)close(fd);
     if (region != NULL && !genuine(region)) {
         (void)munmap(region, HAMI_REGION_SIZE);
         region = NULL;
     }
+    *file = region == NULL ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
+    (void)close(fd);
     return region;
 }
 
 enum hami_reason hami_region_attach(struct hami_region_view *view, const char *path, bool create,
                                     const struct hami_limits *limits) {
+    view->file = -1;
     if (*path == '\0') {
         view->region = map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
         if (view->region != NULL) {
@@ -494,7 +512,7 @@ enum hami_reason hami_region_attach(struct hami_region_view *view, const char *p
         if (create && access(path, F_OK) != 0) {
             create_file(path, limits);
         }
-        view->region = open_file(path);
+        view->region = open_file(path, &view->file);
     }
     if (view->region == NULL) {
         return HAMI_REASON_BAD_REGION;

@@ -91,6 +91,7 @@ class Container:
         """Ends what still runs and closes its pipes."""
         for process in self.processes:
             process.kill()
+            process.wait()
             if process.stdout is not None and not process.stdout.closed:
                 process.communicate()
 

@@ -20,6 +20,9 @@
  * A process that dies anywhere in between leaves a cell that says what happened: IDLE, nothing pending; APPLIED, or
  * PENDING and the word names it with that sequence, step 3 happened; otherwise it did not. Whoever comes next
  * finishes or reverts, then takes the cell's total off the counter through the same four steps (region.c).
+ *
+ * Inside the container the owner of a slot is looked up by pid and start time. A reader in another pid namespace asks
+ * for the record lock instead, which the kernel drops with the process or at its exec: F_GETLK says whether it is held.
  */
 #ifndef HAMI_ABI_H
 #define HAMI_ABI_H
@@ -42,6 +45,7 @@ enum {
 #define HAMI_BLOCK_OFFSET 2011136
 #define HAMI_BLOCK_MAGIC UINT64_C(0x55504756494d4148) /* "HAMIVGPU" */
 #define HAMI_BLOCK_VERSION 1
+#define HAMI_LOCK_BASE (INT64_C(1) << 40) /* beyond the end; fcntl(2) locks need no bytes there */
 #define HAMI_REGION_SIZE (HAMI_BLOCK_OFFSET + sizeof(struct hami_block))
 
 /* ---- HAMi-core v1.2 ---- */
@@ -111,7 +115,9 @@ struct hami_slot {
     _Atomic uint64_t owner;    /* process start time << 22 | pid; 0 = free */
     _Atomic uint64_t sweeper;  /* owner word of the process that cleans up after a dead one */
     _Atomic uint64_t launches; /* kernels and graphs started */
-    uint64_t spare[5];
+    _Atomic uint64_t image;    /* tells the owner's program from one that it became by exec; 0 = not known */
+    _Atomic uint64_t locked;   /* 1: the owner holds a write lock on byte HAMI_LOCK_BASE + slot while it lives */
+    uint64_t spare[3];
     struct hami_cell cells[HAMI_DEVICES][HAMI_CELLS];
 };
 
