@@ -1,6 +1,7 @@
 /* The shared region: mapping, slots, and the charge protocol that abi.h describes. */
 #include "hami/region.h"
 
+#include "hami/fault.h"
 #include "hami/process.h"
 
 #include <errno.h>
@@ -62,6 +63,7 @@ static void acknowledge(struct hami_block *block, unsigned device, uint64_t word
     }
     uint64_t applied = (state & ~(uint64_t)HAMI_CELL_PHASE) | HAMI_CELL_APPLIED;
     (void)atomic_compare_exchange_strong(&cell->state, &state, applied);
+    hami_step();
 }
 
 static void commit(struct hami_cell *cell, uint64_t state) {
@@ -70,8 +72,10 @@ static void commit(struct hami_cell *cell, uint64_t state) {
     int64_t total = atomic_load_explicit(&cell->total[side], memory_order_relaxed);
     uint64_t sequence = ((state >> SEQUENCE_SHIFT) + 1) & 0xffff;
     atomic_store_explicit(&cell->total[!side], total + amount, memory_order_relaxed);
+    hami_step();
     uint64_t idle = sequence << SEQUENCE_SHIFT | (side ? 0 : HAMI_CELL_SIDE) | HAMI_CELL_IDLE;
     atomic_store_explicit(&cell->state, idle, memory_order_release);
+    hami_step();
 }
 
 /* Takes the four steps for one cell that nobody else is using. */
@@ -82,7 +86,9 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
     uint64_t idle = atomic_load_explicit(&cell->state, memory_order_relaxed);
     uint64_t pending = idle | HAMI_CELL_PENDING;
     atomic_store_explicit(&cell->amount, amount, memory_order_relaxed);
+    hami_step();
     atomic_store_explicit(&cell->state, pending, memory_order_release); /* seen by whoever sees our word */
+    hami_step();
     uint64_t word = atomic_load_explicit(counter, memory_order_acquire);
     uint64_t tag = tag_of(slot, index, pending);
     uint64_t pages = 0;
@@ -96,6 +102,7 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
         acknowledge(block, device, word, tag);
     } while (!atomic_compare_exchange_weak_explicit(counter, &word, pages << TAG_BITS | tag, memory_order_acq_rel,
                                                     memory_order_acquire));
+    hami_step();
     commit(cell, pending);
     _Atomic uint64_t *peak = &block->devices[device].peak;
     uint64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
@@ -199,7 +206,9 @@ static void project(struct hami_region_view *view, unsigned device, int64_t page
         uint64_t own = atomic_load_explicit(part, memory_order_relaxed) + bytes;
         uint64_t total = atomic_load_explicit(&used->total, memory_order_relaxed) + bytes;
         atomic_store_explicit(part, own, memory_order_relaxed);
+        hami_step();
         atomic_store_explicit(&used->total, total, memory_order_relaxed);
+        hami_step();
         return;
     }
     (void)atomic_fetch_add_explicit(part, bytes, memory_order_relaxed);
@@ -275,6 +284,7 @@ static void settle(struct hami_block *block, unsigned slot, unsigned device, uns
     uint64_t state = atomic_load(&cell->state);
     if ((state & HAMI_CELL_PHASE) == HAMI_CELL_PENDING && (word & TAG_MASK) != tag_of(slot, index, state)) {
         atomic_store(&cell->state, state & ~(uint64_t)HAMI_CELL_PHASE);
+        hami_step();
     } else if ((state & HAMI_CELL_PHASE) != HAMI_CELL_IDLE) {
         commit(cell, state);
     }
@@ -295,11 +305,14 @@ static bool become_sweeper(struct hami_slot *slot, uint64_t self) {
 
 static void clear_v1(struct hami_v1_process *process) {
     atomic_store(&process->status, 0);
+    hami_step();
     atomic_store(&process->pid, 0);
+    hami_step();
     for (unsigned device = 0; device < HAMI_DEVICES; device++) {
         atomic_store(&process->used[device].context, 0);
         atomic_store(&process->used[device].data, 0);
         atomic_store(&process->used[device].total, 0);
+        hami_step();
     }
 }
 
@@ -309,6 +322,7 @@ static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead
     if (!become_sweeper(slot, self)) {
         return;
     }
+    hami_step();
     if (atomic_load(&slot->owner) == dead) {
         for (unsigned device = 0; device < HAMI_DEVICES; device++) {
             for (unsigned cell = 0; cell < HAMI_CELLS; cell++) {
@@ -316,11 +330,13 @@ static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead
             }
         }
         clear_v1(&region->v1.processes[index]);
-        atomic_store(&slot->image, 0);
-        atomic_store(&slot->locked, 0);
+        atomic_store(&slot->image, 0); /* or the next owner would look dead */
+        hami_step();
         atomic_store(&slot->owner, 0);
+        hami_step();
     }
     atomic_store(&slot->sweeper, 0);
+    hami_step();
 }
 
 static unsigned slots_in_use(const struct hami_region *region) {
@@ -350,15 +366,37 @@ static bool unswept(struct hami_slot *slot) {
            (!hami_process_lives(sweeper, 0) && atomic_compare_exchange_strong(&slot->sweeper, &sweeper, 0));
 }
 
-/* Lets others see when this program has gone: by its image from inside the container, by a lock from outside. */
-static void show_life(const struct hami_region_view *view, unsigned index) {
+static bool lock_slot(const struct hami_region_view *view, unsigned index, short how) {
+    struct flock lock = {.l_type = how, .l_whence = SEEK_SET, .l_start = (off_t)(HAMI_LOCK_BASE + index), .l_len = 1};
+    return view->file >= 0 && fcntl(view->file, F_SETLK, &lock) == 0;
+}
+
+/* Takes a free slot. By the lock others see from outside the container when this program has gone. */
+static bool take_slot(struct hami_region_view *view, unsigned index, uint64_t self) {
     struct hami_slot *slot = &view->region->block.slots[index];
-    struct flock lock = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(HAMI_LOCK_BASE + index), .l_len = 1};
-    atomic_store(&slot->image, hami_process_image());
-    if (view->file >= 0 && fcntl(view->file, F_SETLK, &lock) == 0) {
-        atomic_store(&slot->locked, 1);
+    uint64_t none = 0;
+    bool locked = lock_slot(view, index, F_WRLCK);
+    if (!locked && view->file >= 0 && (errno == EAGAIN || errno == EACCES)) {
+        return false; /* another is taking it */
     }
+    atomic_store(&slot->locked, locked);
+    hami_step();
+    if (!atomic_compare_exchange_strong(&slot->owner, &none, self)) {
+        (void)lock_slot(view, index, F_UNLCK);
+        return false;
+    }
+    hami_step();
+    atomic_store(&slot->image, hami_process_image());
+    hami_step();
+    struct hami_v1_process *shown = &view->region->v1.processes[index];
+    atomic_store(&shown->pid, hami_process_pid(self));
+    hami_step();
+    atomic_store(&shown->status, 1);
+    hami_step();
+    atomic_store(&view->region->block.heartbeat, (uint64_t)time(NULL));
+    view->slot = index;
+    view->has_slot = true;
+    return true;
 }
 
 bool hami_region_claim(struct hami_region_view *view) {
@@ -377,17 +415,9 @@ bool hami_region_claim(struct hami_region_view *view) {
         while (owner == 0 && number < (int32_t)i + 1 &&
                !atomic_compare_exchange_weak(&region->v1.process_num, &number, (int32_t)i + 1)) {
         }
-        if (owner != 0 || !unswept(&region->block.slots[i]) ||
-            !atomic_compare_exchange_strong(&region->block.slots[i].owner, &owner, self)) {
-            continue;
+        if (owner == 0 && unswept(&region->block.slots[i]) && take_slot(view, i, self)) {
+            return true;
         }
-        show_life(view, i);
-        atomic_store(&region->v1.processes[i].pid, hami_process_pid(self));
-        atomic_store(&region->v1.processes[i].status, 1);
-        atomic_store(&region->block.heartbeat, (uint64_t)time(NULL));
-        view->slot = i;
-        view->has_slot = true;
-        return true;
     }
     return false;
 }
