@@ -20,7 +20,7 @@ enum { CONTEXTS = 256, DEVICES = 64, PROCESSES_READ = 256 };
 
 struct entry {
     _Atomic(CUcontext) handle;
-    CUdevice device;
+    _Atomic CUdevice device;
 };
 
 /* Of one CUDA device: how many contexts this process has there, and the reserve charged for them. */
@@ -57,7 +57,7 @@ static unsigned enter(CUcontext handle, CUdevice device) {
             id = i;
         }
     }
-    table[id].device = device;
+    atomic_store_explicit(&table[id].device, device, memory_order_relaxed);
     return id;
 }
 

@@ -14,7 +14,7 @@ struct hami_region_view {
     struct hami_region *region; /* NULL: nothing is mapped, nothing can be charged */
     int file;                   /* held open for its lock; -1: none */
     unsigned slot;              /* ours; meaningful while has_slot */
-    bool has_slot;
+    _Atomic bool has_slot;
 };
 
 /* What part of a process's use a charge belongs to, for the v1 layout's columns. */
