@@ -48,6 +48,11 @@ int32_t cuCtxDestroy_v2(void *ctx) {
     return hami_ctx_destroy(HAMI_cuCtxDestroy_v2, ctx);
 }
 
+HAMI_EXPORT int32_t cuDeviceGraphMemTrim(int32_t device);
+int32_t cuDeviceGraphMemTrim(int32_t device) {
+    return hami_graph_trim(HAMI_cuDeviceGraphMemTrim, device);
+}
+
 HAMI_EXPORT int32_t cuDevicePrimaryCtxRelease(int32_t dev);
 int32_t cuDevicePrimaryCtxRelease(int32_t dev) {
     return hami_primary_release(HAMI_cuDevicePrimaryCtxRelease, dev);
@@ -96,6 +101,56 @@ int32_t cuGetProcAddress_v2(void *symbol, void *pfn, int32_t cudaVersion, uint64
 HAMI_EXPORT int32_t cuGetProcAddress_v2_ptsz(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags, void *symbolStatus);
 int32_t cuGetProcAddress_v2_ptsz(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags, void *symbolStatus) {
     return hami_get_proc_address_v2(HAMI_cuGetProcAddress_v2_ptsz, symbol, pfn, cudaVersion, flags, symbolStatus);
+}
+
+HAMI_EXPORT int32_t cuGraphExecDestroy(void *hGraphExec);
+int32_t cuGraphExecDestroy(void *hGraphExec) {
+    return hami_graph_exec_destroy(HAMI_cuGraphExecDestroy, hGraphExec);
+}
+
+HAMI_EXPORT int32_t cuGraphInstantiate(void *phGraphExec, void *hGraph, void *phErrorNode, void *logBuffer, uint64_t bufferSize);
+int32_t cuGraphInstantiate(void *phGraphExec, void *hGraph, void *phErrorNode, void *logBuffer, uint64_t bufferSize) {
+    return hami_graph_instantiate(HAMI_cuGraphInstantiate, phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+
+HAMI_EXPORT int32_t cuGraphInstantiateWithFlags(void *phGraphExec, void *hGraph, uint64_t flags);
+int32_t cuGraphInstantiateWithFlags(void *phGraphExec, void *hGraph, uint64_t flags) {
+    return hami_graph_instantiate_flags(HAMI_cuGraphInstantiateWithFlags, phGraphExec, hGraph, flags);
+}
+
+HAMI_EXPORT int32_t cuGraphInstantiateWithParams(void *phGraphExec, void *hGraph, void *instantiateParams);
+int32_t cuGraphInstantiateWithParams(void *phGraphExec, void *hGraph, void *instantiateParams) {
+    return hami_graph_instantiate_params(HAMI_cuGraphInstantiateWithParams, phGraphExec, hGraph, instantiateParams);
+}
+
+HAMI_EXPORT int32_t cuGraphInstantiateWithParams_ptsz(void *phGraphExec, void *hGraph, void *instantiateParams);
+int32_t cuGraphInstantiateWithParams_ptsz(void *phGraphExec, void *hGraph, void *instantiateParams) {
+    return hami_graph_instantiate_params(HAMI_cuGraphInstantiateWithParams_ptsz, phGraphExec, hGraph, instantiateParams);
+}
+
+HAMI_EXPORT int32_t cuGraphInstantiate_v2(void *phGraphExec, void *hGraph, void *phErrorNode, void *logBuffer, uint64_t bufferSize);
+int32_t cuGraphInstantiate_v2(void *phGraphExec, void *hGraph, void *phErrorNode, void *logBuffer, uint64_t bufferSize) {
+    return hami_graph_instantiate(HAMI_cuGraphInstantiate_v2, phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+
+HAMI_EXPORT int32_t cuGraphLaunch(void *hGraph, void *hStream);
+int32_t cuGraphLaunch(void *hGraph, void *hStream) {
+    return hami_graph_launch(HAMI_cuGraphLaunch, hGraph, hStream);
+}
+
+HAMI_EXPORT int32_t cuGraphLaunch_ptsz(void *hGraphExec, void *hStream);
+int32_t cuGraphLaunch_ptsz(void *hGraphExec, void *hStream) {
+    return hami_graph_launch(HAMI_cuGraphLaunch_ptsz, hGraphExec, hStream);
+}
+
+HAMI_EXPORT int32_t cuGraphUpload(void *hGraph, void *hStream);
+int32_t cuGraphUpload(void *hGraph, void *hStream) {
+    return hami_graph_upload(HAMI_cuGraphUpload, hGraph, hStream);
+}
+
+HAMI_EXPORT int32_t cuGraphUpload_ptsz(void *hGraphExec, void *hStream);
+int32_t cuGraphUpload_ptsz(void *hGraphExec, void *hStream) {
+    return hami_graph_upload(HAMI_cuGraphUpload_ptsz, hGraphExec, hStream);
 }
 
 HAMI_EXPORT int32_t cuMemAlloc(void *dptr, uint32_t bytesize);
@@ -283,6 +338,7 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuCtxCreate_v4", "cuCtxCreate", (void *)cuCtxCreate_v4, 12050, false},
     {"cuCtxDestroy", "cuCtxDestroy", (void *)cuCtxDestroy, 2000, false},
     {"cuCtxDestroy_v2", "cuCtxDestroy", (void *)cuCtxDestroy_v2, 4000, false},
+    {"cuDeviceGraphMemTrim", "cuDeviceGraphMemTrim", (void *)cuDeviceGraphMemTrim, 11040, false},
     {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease, 7000, false},
     {"cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease_v2, 11000, false},
     {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxReset", (void *)cuDevicePrimaryCtxReset, 7000, false},
@@ -293,6 +349,16 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuGetProcAddress", "cuGetProcAddress", (void *)cuGetProcAddress, 11030, false},
     {"cuGetProcAddress_v2", "cuGetProcAddress", (void *)cuGetProcAddress_v2, 12000, false},
     {"cuGetProcAddress_v2_ptsz", "cuGetProcAddress", (void *)cuGetProcAddress_v2_ptsz, 0, true},
+    {"cuGraphExecDestroy", "cuGraphExecDestroy", (void *)cuGraphExecDestroy, 10000, false},
+    {"cuGraphInstantiate", "cuGraphInstantiate", (void *)cuGraphInstantiate, 10000, false},
+    {"cuGraphInstantiateWithFlags", "cuGraphInstantiateWithFlags", (void *)cuGraphInstantiateWithFlags, 11040, false},
+    {"cuGraphInstantiateWithParams", "cuGraphInstantiateWithParams", (void *)cuGraphInstantiateWithParams, 12000, false},
+    {"cuGraphInstantiateWithParams_ptsz", "cuGraphInstantiateWithParams", (void *)cuGraphInstantiateWithParams_ptsz, 12000, true},
+    {"cuGraphInstantiate_v2", "cuGraphInstantiate", (void *)cuGraphInstantiate_v2, 11000, false},
+    {"cuGraphLaunch", "cuGraphLaunch", (void *)cuGraphLaunch, 10000, false},
+    {"cuGraphLaunch_ptsz", "cuGraphLaunch", (void *)cuGraphLaunch_ptsz, 10000, true},
+    {"cuGraphUpload", "cuGraphUpload", (void *)cuGraphUpload, 11010, false},
+    {"cuGraphUpload_ptsz", "cuGraphUpload", (void *)cuGraphUpload_ptsz, 11010, true},
     {"cuMemAlloc", "cuMemAlloc", (void *)cuMemAlloc, 2000, false},
     {"cuMemAllocAsync", "cuMemAllocAsync", (void *)cuMemAllocAsync, 11020, false},
     {"cuMemAllocAsync_ptsz", "cuMemAllocAsync", (void *)cuMemAllocAsync_ptsz, 11020, true},

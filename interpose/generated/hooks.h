@@ -12,6 +12,7 @@ enum hami_hook {
     HAMI_cuCtxCreate_v4,
     HAMI_cuCtxDestroy,
     HAMI_cuCtxDestroy_v2,
+    HAMI_cuDeviceGraphMemTrim,
     HAMI_cuDevicePrimaryCtxRelease,
     HAMI_cuDevicePrimaryCtxRelease_v2,
     HAMI_cuDevicePrimaryCtxReset,
@@ -22,6 +23,16 @@ enum hami_hook {
     HAMI_cuGetProcAddress,
     HAMI_cuGetProcAddress_v2,
     HAMI_cuGetProcAddress_v2_ptsz,
+    HAMI_cuGraphExecDestroy,
+    HAMI_cuGraphInstantiate,
+    HAMI_cuGraphInstantiateWithFlags,
+    HAMI_cuGraphInstantiateWithParams,
+    HAMI_cuGraphInstantiateWithParams_ptsz,
+    HAMI_cuGraphInstantiate_v2,
+    HAMI_cuGraphLaunch,
+    HAMI_cuGraphLaunch_ptsz,
+    HAMI_cuGraphUpload,
+    HAMI_cuGraphUpload_ptsz,
     HAMI_cuMemAlloc,
     HAMI_cuMemAllocAsync,
     HAMI_cuMemAllocAsync_ptsz,
@@ -61,6 +72,6 @@ enum hami_hook {
 };
 
 /* CUDA hooks come first, in the order of their names; NVML's follow. */
-#define HAMI_CUDA_HOOKS 43
+#define HAMI_CUDA_HOOKS 54
 
 #endif

@@ -2,6 +2,7 @@
 #include "hami/account.h"
 
 #include "hami/context.h"
+#include "hami/graph.h"
 #include "hami/guest.h"
 #include "hami/map.h"
 #include "hami/pool.h"
@@ -64,6 +65,7 @@ static bool take_pages(struct hami_region_view *view, int device, uint64_t pages
         return true;
     }
     hami_pools_settle();
+    hami_graphs_settle();
     (void)hami_guest_reload();
     (void)hami_region_sweep(view);
     limits = hami_guest_known_limits();
@@ -120,6 +122,18 @@ bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
     }
     charge->pages += pages_of(bytes);
     return true;
+}
+
+void hami_charge_found(CUdevice device, struct hami_charge *charge, uint64_t pages) {
+    const struct hami_limits *limits = hami_guest_known_limits();
+    bool counted = limits->mode != HAMI_MODE_OFF && limits->denied == HAMI_REASON_NONE;
+    int index = counted ? hami_guest_cuda_device(limits, device) : -1;
+    struct hami_region_view *view = index < 0 ? NULL : hami_guest_region(NULL);
+    if (view != NULL && (uint32_t)index < limits->device_count &&
+        hami_region_charge(view, (unsigned)index, pages, UINT64_MAX, HAMI_COLUMN_DATA)) {
+        charge->device = index;
+        charge->pages += pages;
+    }
 }
 
 void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
@@ -396,4 +410,5 @@ void hami_account_after_fork(void) {
     hami_contexts_after_fork();
     hami_pools_after_fork();
     hami_vmm_after_fork();
+    hami_graphs_after_fork();
 }

@@ -32,6 +32,9 @@ bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, 
 /* Adds to a charge that exists, under the same limit. */
 bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes);
 
+/* Adds what the driver is found to have taken already; the limit cannot undo it and so is not asked. */
+void hami_charge_found(CUdevice device, struct hami_charge *charge, uint64_t pages);
+
 /* Gives `pages` of a data charge back. */
 void hami_charge_shrink(struct hami_charge *charge, uint64_t pages);
 

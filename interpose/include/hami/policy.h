@@ -58,6 +58,16 @@ int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, u
 int32_t hami_mem_unmap(enum hami_hook hook, CUdeviceptr address, uint64_t bytes);
 int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address);
 
+/* graph.c, graph_launch.c */
+int32_t hami_graph_instantiate(enum hami_hook hook, void **exec, void *graph, void *error_node, char *log,
+                               uint64_t bytes);
+int32_t hami_graph_instantiate_flags(enum hami_hook hook, void **exec, void *graph, uint64_t flags);
+int32_t hami_graph_instantiate_params(enum hami_hook hook, void **exec, void *graph, void *params);
+int32_t hami_graph_exec_destroy(enum hami_hook hook, void *exec);
+int32_t hami_graph_upload(enum hami_hook hook, void *exec, CUstream stream);
+int32_t hami_graph_trim(enum hami_hook hook, int32_t device);
+int32_t hami_graph_launch(enum hami_hook hook, void *graph, CUstream stream);
+
 /* query.c */
 int32_t hami_mem_get_info(enum hami_hook hook, size_t *free_bytes, size_t *total);
 int32_t hami_mem_get_info_v1(enum hami_hook hook, uint32_t *free_bytes, uint32_t *total);

@@ -407,9 +407,9 @@ SIM_EXPORT CUresult cuDeviceGetFabricClusterUuid(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuDeviceGetGraphMemAttribute(void) {
-    SIM_FAULTS(0xf93c3d6874e080acull, 0xf93c3d6874e080acull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attr, void *value) {
+    SIM_FAULTS(0xf93c3d6874e080acull, 0xf93c3d6874e080acull, SIM_DEVICE(device));
+    return sim_cuDeviceGetGraphMemAttribute(device, attr, value);
 }
 
 SIM_EXPORT CUresult cuDeviceGetHostAtomicCapabilities(void) {
@@ -472,9 +472,9 @@ SIM_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
     return sim_cuDeviceGetUuid_v2(uuid, dev);
 }
 
-SIM_EXPORT CUresult cuDeviceGraphMemTrim(void) {
-    SIM_FAULTS(0xf81573796722fedaull, 0xf81573796722fedaull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
+    SIM_FAULTS(0xf81573796722fedaull, 0xf81573796722fedaull, SIM_DEVICE(device));
+    return sim_cuDeviceGraphMemTrim(device);
 }
 
 SIM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active) {
@@ -932,14 +932,14 @@ SIM_EXPORT CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGrap
     return sim_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
 }
 
-SIM_EXPORT CUresult cuGraphAddNode(void) {
+SIM_EXPORT CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) {
     SIM_FAULTS(0x27b02298a7806d0eull, 0x27b02298a7806d0eull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 
-SIM_EXPORT CUresult cuGraphAddNode_v2(void) {
+SIM_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const void *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
     SIM_FAULTS(0x47007dc137e6a287ull, 0x27b02298a7806d0eull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
 }
 
 SIM_EXPORT CUresult cuGraphAddNode_v3(void) {
@@ -957,9 +957,9 @@ SIM_EXPORT CUresult cuGraphBatchMemOpNodeSetParams(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphChildGraphNodeGetGraph(void) {
+SIM_EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
     SIM_FAULTS(0x438c27b4c3b8b15dull, 0x438c27b4c3b8b15dull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphChildGraphNodeGetGraph(hNode, phGraph);
 }
 
 SIM_EXPORT CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
@@ -1222,9 +1222,9 @@ SIM_EXPORT CUresult cuGraphLaunch_ptsz(CUgraph hGraphExec, CUstream hStream) {
     return sim_cuGraphLaunch(hGraphExec, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuGraphMemAllocNodeGetParams(void) {
+SIM_EXPORT CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
     SIM_FAULTS(0x881230014b551fc9ull, 0x881230014b551fc9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphMemAllocNodeGetParams(hNode, params_out);
 }
 
 SIM_EXPORT CUresult cuGraphMemFreeNodeGetParams(void) {

@@ -168,6 +168,15 @@ typedef struct {
     CUdeviceptr dptr;
 } CUDA_MEM_ALLOC_NODE_PARAMS;
 typedef struct {
+    int type, reserved0[3];
+    union {
+        long long reserved1[29];
+        CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+        CUdeviceptr free;
+    };
+    long long reserved2;
+} CUgraphNodeParams;
+typedef struct {
     CUdeviceptr dst;
     size_t pitch;
     unsigned value, elementSize;

@@ -193,9 +193,12 @@ void sim_block_forget(struct sim_block *block);
 bool sim_registered(uint64_t address, uint64_t *base, uint64_t *size);
 
 /* pool.c */
+struct sim_work;
 bool sim_pool_take(struct sim_pool *pool, uint64_t bytes);
 void sim_pool_return(struct sim_pool *pool, uint64_t bytes);
 struct sim_heap *sim_pool_heap(struct sim_pool *pool);
+struct sim_pool *sim_graph_pool(CUdevice ordinal); /* what memory nodes of graphs take from; keeps until trimmed */
+CUresult sim_graph_allocate(CUdevice ordinal, uint64_t bytes, struct sim_context *context, struct sim_work *work);
 
 /* One piece of work, as a stream does it or a graph keeps it. Types are CUgraphNodeType. */
 enum {

@@ -15,6 +15,81 @@ static void answer(int status) {
     printf("%d %zu\n", status, status == 0 ? made++ : 0);
 }
 
+/* A function of the driver that few programs need; arguments must have the exact types of its parameters. */
+static int (*driver_function(const char *name))() {
+    static void *library;
+    library = library != NULL ? library : dlopen("libcuda.so.1", RTLD_NOW);
+    int (*found)() = (int (*)())dlsym(library, name);
+    if (found == NULL)
+        fail(name, 0);
+    return found;
+}
+
+#define CALL(name, ...) (driver_function(#name)(__VA_ARGS__))
+
+/* CUDA_MEM_ALLOC_NODE_PARAMS */
+struct memory_node {
+    int type, handle_types, location_type, location_id;
+    char rest_of_pool[72];
+    const void *access;
+    size_t access_count, bytes;
+    CUdeviceptr address;
+};
+
+/* How the memory nodes come into a graph. */
+static int add_memory(void *graph, const char *way, uint64_t bytes, int device, CUdeviceptr *address) {
+    struct memory_node node = {.type = 1, .location_type = 1, .location_id = device, .bytes = bytes};
+    struct {
+        int type, reserved[3];
+        struct memory_node node;
+        char rest[128];
+    } generic = {.type = 10, .node = node};
+    void *made = NULL;
+    int status = 0;
+    if (strcmp(way, "generic") == 0) {
+        status = CALL(cuGraphAddNode_v2, &made, graph, NULL, NULL, (size_t)0, &generic);
+        *address = generic.node.address;
+    } else if (strcmp(way, "child") == 0) {
+        void *child = NULL;
+        CHECK(CALL(cuGraphCreate, &child, 0u));
+        status = CALL(cuGraphAddMemAllocNode, &made, child, NULL, (size_t)0, &node);
+        *address = node.address;
+        CHECK(CALL(cuGraphAddChildGraphNode, &made, graph, NULL, (size_t)0, child));
+    } else {
+        status = CALL(cuGraphAddMemAllocNode, &made, graph, NULL, (size_t)0, &node);
+        *address = node.address;
+    }
+    return status;
+}
+
+/* graph BYTES COUNT WAY: an executable graph that allocates COUNT times and frees all but with a WAY of "keep". */
+static int make_graph(uint64_t *out, uint64_t bytes, uint64_t count, const char *way) {
+    void *graph = NULL, *stream = NULL, *made = NULL;
+    CUdeviceptr address = 0;
+    int status = 0;
+    if (strcmp(way, "capture") == 0) {
+        CHECK(CALL(cuStreamCreate, &stream, 0u));
+        CHECK(CALL(cuStreamBeginCapture_v2, stream, 0));
+    } else {
+        CHECK(CALL(cuGraphCreate, &graph, 0u));
+    }
+    for (uint64_t i = 0; i < count && status == 0; i++) {
+        if (stream != NULL) {
+            status = cuMemAllocAsync(&address, bytes, stream);
+            status = status != 0 ? status : cuMemFreeAsync(address, stream);
+            continue;
+        }
+        status = add_memory(graph, way, bytes, 0, &address);
+        if (status == 0 && strcmp(way, "keep") == 0)
+            things[THINGS - 1] = address;
+        else if (status == 0)
+            status = CALL(cuGraphAddMemFreeNode, &made, graph, NULL, (size_t)0, address);
+    }
+    if (stream != NULL)
+        CHECK(CALL(cuStreamEndCapture, stream, &graph));
+    return status != 0 ? status : CALL(cuGraphInstantiateWithFlags, (void **)out, graph, (uint64_t)0);
+}
+
 static int allocate(char **word) {
     uint64_t *out = &things[made];
     uint64_t a = word[1] ? strtoull(word[1], NULL, 0) : 0;
@@ -37,6 +112,8 @@ static int allocate(char **word) {
     } else if (strcmp(word[0], "array") == 0) {
         struct hami_array3d_descriptor d = {a, b, c, 0x20, 4, 0};
         answer(cuArray3DCreate_v2((CUarray *)out, &d));
+    } else if (strcmp(word[0], "graph") == 0) {
+        answer(make_graph(out, a, b, word[3]));
     } else if (strcmp(word[0], "context") == 0) {
         answer(cuCtxCreate_v2((CUcontext *)out, 0, (int)a));
     } else {
@@ -62,6 +139,16 @@ static int give_back(char **word) {
         status = cuMemMap(thing, bytes, 0, other, 0);
     } else if (strcmp(word[0], "unmap") == 0) { /* unmap ADDRESS 0 BYTES */
         status = cuMemUnmap(thing, bytes);
+    } else if (strcmp(word[0], "launch") == 0) {
+        status = CALL(cuGraphLaunch, (void *)(uintptr_t)thing, NULL);
+    } else if (strcmp(word[0], "upload") == 0) {
+        status = CALL(cuGraphUpload, (void *)(uintptr_t)thing, NULL);
+    } else if (strcmp(word[0], "destroy_graph") == 0) {
+        status = CALL(cuGraphExecDestroy, (void *)(uintptr_t)thing);
+    } else if (strcmp(word[0], "trim_graphs") == 0) {
+        status = CALL(cuDeviceGraphMemTrim, word[1] ? atoi(word[1]) : 0);
+    } else if (strcmp(word[0], "free_kept") == 0) {
+        status = cuMemFree_v2(things[THINGS - 1]);
     } else if (strcmp(word[0], "destroy_array") == 0) {
         status = cuArrayDestroy((CUarray)(uintptr_t)thing);
     } else if (strcmp(word[0], "destroy_context") == 0) {
