@@ -3,9 +3,19 @@
 #include "hami/kinds.h"
 #include "hami/policy.h"
 
+HAMI_EXPORT int32_t cuArray3DCreate(void *pHandle, void *pAllocateArray);
+int32_t cuArray3DCreate(void *pHandle, void *pAllocateArray) {
+    return hami_array3d_create_v1(HAMI_cuArray3DCreate, pHandle, pAllocateArray);
+}
+
 HAMI_EXPORT int32_t cuArray3DCreate_v2(void *pHandle, void *pAllocateArray);
 int32_t cuArray3DCreate_v2(void *pHandle, void *pAllocateArray) {
     return hami_array3d_create(HAMI_cuArray3DCreate_v2, pHandle, pAllocateArray);
+}
+
+HAMI_EXPORT int32_t cuArrayCreate(void *pHandle, void *pAllocateArray);
+int32_t cuArrayCreate(void *pHandle, void *pAllocateArray) {
+    return hami_array_create_v1(HAMI_cuArrayCreate, pHandle, pAllocateArray);
 }
 
 HAMI_EXPORT int32_t cuArrayCreate_v2(void *pHandle, void *pAllocateArray);
@@ -16,6 +26,11 @@ int32_t cuArrayCreate_v2(void *pHandle, void *pAllocateArray) {
 HAMI_EXPORT int32_t cuArrayDestroy(void *hArray);
 int32_t cuArrayDestroy(void *hArray) {
     return hami_array_destroy(HAMI_cuArrayDestroy, hArray);
+}
+
+HAMI_EXPORT int32_t cuCtxAttach(void *pctx, uint32_t flags);
+int32_t cuCtxAttach(void *pctx, uint32_t flags) {
+    return hami_ctx_attach(HAMI_cuCtxAttach, pctx, flags);
 }
 
 HAMI_EXPORT int32_t cuCtxCreate(void *pctx, uint32_t flags, int32_t dev);
@@ -46,6 +61,16 @@ int32_t cuCtxDestroy(void *ctx) {
 HAMI_EXPORT int32_t cuCtxDestroy_v2(void *ctx);
 int32_t cuCtxDestroy_v2(void *ctx) {
     return hami_ctx_destroy(HAMI_cuCtxDestroy_v2, ctx);
+}
+
+HAMI_EXPORT int32_t cuCtxDetach(void *ctx);
+int32_t cuCtxDetach(void *ctx) {
+    return hami_ctx_detach(HAMI_cuCtxDetach, ctx);
+}
+
+HAMI_EXPORT int32_t cuDestroyExternalMemory(void *extMem);
+int32_t cuDestroyExternalMemory(void *extMem) {
+    return hami_array_destroy(HAMI_cuDestroyExternalMemory, extMem);
 }
 
 HAMI_EXPORT int32_t cuDeviceGraphMemTrim(int32_t device);
@@ -86,6 +111,16 @@ int32_t cuDeviceTotalMem(void *bytes, int32_t dev) {
 HAMI_EXPORT int32_t cuDeviceTotalMem_v2(void *bytes, int32_t dev);
 int32_t cuDeviceTotalMem_v2(void *bytes, int32_t dev) {
     return hami_total_mem(HAMI_cuDeviceTotalMem_v2, bytes, dev);
+}
+
+HAMI_EXPORT int32_t cuGLCtxCreate(void *pCtx, uint32_t Flags, int32_t device);
+int32_t cuGLCtxCreate(void *pCtx, uint32_t Flags, int32_t device) {
+    return hami_ctx_create(HAMI_cuGLCtxCreate, pCtx, Flags, device);
+}
+
+HAMI_EXPORT int32_t cuGLCtxCreate_v2(void *pCtx, uint32_t Flags, int32_t device);
+int32_t cuGLCtxCreate_v2(void *pCtx, uint32_t Flags, int32_t device) {
+    return hami_ctx_create(HAMI_cuGLCtxCreate_v2, pCtx, Flags, device);
 }
 
 HAMI_EXPORT int32_t cuGetProcAddress(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags);
@@ -151,6 +186,21 @@ int32_t cuGraphUpload(void *hGraph, void *hStream) {
 HAMI_EXPORT int32_t cuGraphUpload_ptsz(void *hGraphExec, void *hStream);
 int32_t cuGraphUpload_ptsz(void *hGraphExec, void *hStream) {
     return hami_graph_upload(HAMI_cuGraphUpload_ptsz, hGraphExec, hStream);
+}
+
+HAMI_EXPORT int32_t cuGreenCtxCreate(void *phCtx, void *desc, int32_t dev, uint32_t flags);
+int32_t cuGreenCtxCreate(void *phCtx, void *desc, int32_t dev, uint32_t flags) {
+    return hami_green_create(HAMI_cuGreenCtxCreate, phCtx, desc, dev, flags);
+}
+
+HAMI_EXPORT int32_t cuGreenCtxDestroy(void *hCtx);
+int32_t cuGreenCtxDestroy(void *hCtx) {
+    return hami_green_destroy(HAMI_cuGreenCtxDestroy, hCtx);
+}
+
+HAMI_EXPORT int32_t cuImportExternalMemory(void *extMem_out, void *memHandleDesc);
+int32_t cuImportExternalMemory(void *extMem_out, void *memHandleDesc) {
+    return hami_external_import(HAMI_cuImportExternalMemory, extMem_out, memHandleDesc);
 }
 
 HAMI_EXPORT int32_t cuMemAlloc(void *dptr, uint32_t bytesize);
@@ -273,6 +323,16 @@ int32_t cuMipmappedArrayDestroy(void *hMipmappedArray) {
     return hami_array_destroy(HAMI_cuMipmappedArrayDestroy, hMipmappedArray);
 }
 
+HAMI_EXPORT int32_t cuVDPAUCtxCreate(void *pCtx, uint32_t flags, int32_t device, uint32_t vdpDevice, void *vdpGetProcAddress);
+int32_t cuVDPAUCtxCreate(void *pCtx, uint32_t flags, int32_t device, uint32_t vdpDevice, void *vdpGetProcAddress) {
+    return hami_ctx_create_vdpau(HAMI_cuVDPAUCtxCreate, pCtx, flags, device, vdpDevice, vdpGetProcAddress);
+}
+
+HAMI_EXPORT int32_t cuVDPAUCtxCreate_v2(void *pCtx, uint32_t flags, int32_t device, uint32_t vdpDevice, void *vdpGetProcAddress);
+int32_t cuVDPAUCtxCreate_v2(void *pCtx, uint32_t flags, int32_t device, uint32_t vdpDevice, void *vdpGetProcAddress) {
+    return hami_ctx_create_vdpau(HAMI_cuVDPAUCtxCreate_v2, pCtx, flags, device, vdpDevice, vdpGetProcAddress);
+}
+
 HAMI_EXPORT int32_t nvmlDeviceGetComputeRunningProcesses(void *device, void *infoCount, void *infos);
 int32_t nvmlDeviceGetComputeRunningProcesses(void *device, void *infoCount, void *infos) {
     return hami_nvml_processes_v1(HAMI_nvmlDeviceGetComputeRunningProcesses, device, infoCount, infos);
@@ -329,15 +389,20 @@ int32_t nvmlDeviceGetMemoryInfo_v2(void *device, void *memory) {
 }
 
 const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
+    {"cuArray3DCreate", "cuArray3DCreate", (void *)cuArray3DCreate, 2000, false},
     {"cuArray3DCreate_v2", "cuArray3DCreate", (void *)cuArray3DCreate_v2, 3020, false},
+    {"cuArrayCreate", "cuArrayCreate", (void *)cuArrayCreate, 2000, false},
     {"cuArrayCreate_v2", "cuArrayCreate", (void *)cuArrayCreate_v2, 3020, false},
     {"cuArrayDestroy", "cuArrayDestroy", (void *)cuArrayDestroy, 2000, false},
+    {"cuCtxAttach", "cuCtxAttach", (void *)cuCtxAttach, 2000, false},
     {"cuCtxCreate", "cuCtxCreate", (void *)cuCtxCreate, 2000, false},
     {"cuCtxCreate_v2", "cuCtxCreate", (void *)cuCtxCreate_v2, 3020, false},
     {"cuCtxCreate_v3", "cuCtxCreate", (void *)cuCtxCreate_v3, 11040, false},
     {"cuCtxCreate_v4", "cuCtxCreate", (void *)cuCtxCreate_v4, 12050, false},
     {"cuCtxDestroy", "cuCtxDestroy", (void *)cuCtxDestroy, 2000, false},
     {"cuCtxDestroy_v2", "cuCtxDestroy", (void *)cuCtxDestroy_v2, 4000, false},
+    {"cuCtxDetach", "cuCtxDetach", (void *)cuCtxDetach, 2000, false},
+    {"cuDestroyExternalMemory", "cuDestroyExternalMemory", (void *)cuDestroyExternalMemory, 10000, false},
     {"cuDeviceGraphMemTrim", "cuDeviceGraphMemTrim", (void *)cuDeviceGraphMemTrim, 11040, false},
     {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease, 7000, false},
     {"cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease_v2, 11000, false},
@@ -346,6 +411,8 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", (void *)cuDevicePrimaryCtxRetain, 7000, false},
     {"cuDeviceTotalMem", "cuDeviceTotalMem", (void *)cuDeviceTotalMem, 2000, false},
     {"cuDeviceTotalMem_v2", "cuDeviceTotalMem", (void *)cuDeviceTotalMem_v2, 3020, false},
+    {"cuGLCtxCreate", "cuGLCtxCreate", (void *)cuGLCtxCreate, 2000, false},
+    {"cuGLCtxCreate_v2", "cuGLCtxCreate", (void *)cuGLCtxCreate_v2, 3020, false},
     {"cuGetProcAddress", "cuGetProcAddress", (void *)cuGetProcAddress, 11030, false},
     {"cuGetProcAddress_v2", "cuGetProcAddress", (void *)cuGetProcAddress_v2, 12000, false},
     {"cuGetProcAddress_v2_ptsz", "cuGetProcAddress", (void *)cuGetProcAddress_v2_ptsz, 0, true},
@@ -359,6 +426,9 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuGraphLaunch_ptsz", "cuGraphLaunch", (void *)cuGraphLaunch_ptsz, 10000, true},
     {"cuGraphUpload", "cuGraphUpload", (void *)cuGraphUpload, 11010, false},
     {"cuGraphUpload_ptsz", "cuGraphUpload", (void *)cuGraphUpload_ptsz, 11010, true},
+    {"cuGreenCtxCreate", "cuGreenCtxCreate", (void *)cuGreenCtxCreate, 12040, false},
+    {"cuGreenCtxDestroy", "cuGreenCtxDestroy", (void *)cuGreenCtxDestroy, 12040, false},
+    {"cuImportExternalMemory", "cuImportExternalMemory", (void *)cuImportExternalMemory, 10000, false},
     {"cuMemAlloc", "cuMemAlloc", (void *)cuMemAlloc, 2000, false},
     {"cuMemAllocAsync", "cuMemAllocAsync", (void *)cuMemAllocAsync, 11020, false},
     {"cuMemAllocAsync_ptsz", "cuMemAllocAsync", (void *)cuMemAllocAsync_ptsz, 11020, true},
@@ -383,6 +453,8 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuMemUnmap", "cuMemUnmap", (void *)cuMemUnmap, 10020, false},
     {"cuMipmappedArrayCreate", "cuMipmappedArrayCreate", (void *)cuMipmappedArrayCreate, 5000, false},
     {"cuMipmappedArrayDestroy", "cuMipmappedArrayDestroy", (void *)cuMipmappedArrayDestroy, 5000, false},
+    {"cuVDPAUCtxCreate", "cuVDPAUCtxCreate", (void *)cuVDPAUCtxCreate, 3010, false},
+    {"cuVDPAUCtxCreate_v2", "cuVDPAUCtxCreate", (void *)cuVDPAUCtxCreate_v2, 3020, false},
     {"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses, 0, false},
     {"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses_v2, 0, false},
     {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses_v3, 0, false},

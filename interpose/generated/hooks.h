@@ -3,15 +3,20 @@
 #define HAMI_GENERATED_HOOKS_H
 
 enum hami_hook {
+    HAMI_cuArray3DCreate,
     HAMI_cuArray3DCreate_v2,
+    HAMI_cuArrayCreate,
     HAMI_cuArrayCreate_v2,
     HAMI_cuArrayDestroy,
+    HAMI_cuCtxAttach,
     HAMI_cuCtxCreate,
     HAMI_cuCtxCreate_v2,
     HAMI_cuCtxCreate_v3,
     HAMI_cuCtxCreate_v4,
     HAMI_cuCtxDestroy,
     HAMI_cuCtxDestroy_v2,
+    HAMI_cuCtxDetach,
+    HAMI_cuDestroyExternalMemory,
     HAMI_cuDeviceGraphMemTrim,
     HAMI_cuDevicePrimaryCtxRelease,
     HAMI_cuDevicePrimaryCtxRelease_v2,
@@ -20,6 +25,8 @@ enum hami_hook {
     HAMI_cuDevicePrimaryCtxRetain,
     HAMI_cuDeviceTotalMem,
     HAMI_cuDeviceTotalMem_v2,
+    HAMI_cuGLCtxCreate,
+    HAMI_cuGLCtxCreate_v2,
     HAMI_cuGetProcAddress,
     HAMI_cuGetProcAddress_v2,
     HAMI_cuGetProcAddress_v2_ptsz,
@@ -33,6 +40,9 @@ enum hami_hook {
     HAMI_cuGraphLaunch_ptsz,
     HAMI_cuGraphUpload,
     HAMI_cuGraphUpload_ptsz,
+    HAMI_cuGreenCtxCreate,
+    HAMI_cuGreenCtxDestroy,
+    HAMI_cuImportExternalMemory,
     HAMI_cuMemAlloc,
     HAMI_cuMemAllocAsync,
     HAMI_cuMemAllocAsync_ptsz,
@@ -57,6 +67,8 @@ enum hami_hook {
     HAMI_cuMemUnmap,
     HAMI_cuMipmappedArrayCreate,
     HAMI_cuMipmappedArrayDestroy,
+    HAMI_cuVDPAUCtxCreate,
+    HAMI_cuVDPAUCtxCreate_v2,
     HAMI_nvmlDeviceGetComputeRunningProcesses,
     HAMI_nvmlDeviceGetComputeRunningProcesses_v2,
     HAMI_nvmlDeviceGetComputeRunningProcesses_v3,
@@ -72,6 +84,6 @@ enum hami_hook {
 };
 
 /* CUDA hooks come first, in the order of their names; NVML's follow. */
-#define HAMI_CUDA_HOOKS 54
+#define HAMI_CUDA_HOOKS 66
 
 #endif

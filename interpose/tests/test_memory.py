@@ -29,6 +29,10 @@ def shell(make_container, shells):
         (("create", 4 * MIB, 0), 4 * MIB, "release"),
         (("array", 1024, 1024, 0), 16 * MIB, "destroy_array"),
         (("array", 100, 100, 10), 2 * MIB, "destroy_array"),
+        (("array_v1", 1024, 1024, 0), 16 * MIB, "destroy_array"),
+        (("array2d_v1", 1024, 1024), 16 * MIB, "destroy_array"),
+        (("mipmap", 1024, 1024, 11), 22 * MIB, "destroy_mipmap"),
+        (("external", 3 * MIB), 4 * MIB, "destroy_external"),
     ],
     ids=str,
 )
@@ -53,6 +57,10 @@ def test_charged_as_taken_and_given_back(shell, command, taken, undo):
         ("create", 5000 * MIB, 0),
         ("pitch", 2**40, 2**40),
         ("array", 65536, 65536, 0),
+        ("array_v1", 65536, 65536, 0),
+        ("mipmap", 65536, 65536, 17),
+        ("external", 5000 * MIB),
+        ("external", 2**64 - 1),
     ],
     ids=str,
 )
@@ -171,3 +179,65 @@ def test_cuda_visible_devices_moves_numbers_not_limits(make_container, shells):
     assert shell.status("alloc", 3200 * MIB) == 0
     assert [device.used_bytes > 0 for device in container.region().devices] == [False, True]
     assert shell("nvml", 0)[1:3] == [3000 * MIB, 0]
+
+
+# Every way to take memory whose size can be chosen to 2 MiB: the last size that fits, the first that does not.
+@pytest.mark.parametrize(
+    ("command", "undo"),
+    [
+        (("alloc", "{}"), "free"),
+        (("managed", "{}"), "free"),
+        (("async", "{}"), "free_async"),
+        (("create", "{}", 0), "release"),
+        (("external", "{}"), "destroy_external"),
+    ],
+    ids=str,
+)
+def test_the_last_size_that_fits_and_the_first_that_does_not(shell, command, undo):
+    before = shell.free_bytes()
+    room = before // (2 * MIB) * 2 * MIB
+
+    def ask(size):
+        return shell(*(str(word).format(size) for word in command))
+
+    over = room + 2 * MIB if command[0] == "create" else room + 1
+    assert ask(over) == [OUT_OF_MEMORY, 0]
+    status, thing = ask(room)
+    assert status == 0
+    assert before - shell.free_bytes() == room
+    assert shell.status(undo, thing) == 0
+    assert shell.status("sync") == 0
+    assert shell.free_bytes() == before
+
+
+def test_a_green_context_takes_the_reserve_of_the_primary_one(make_container, shells):
+    container = make_container(4000)
+    shell = shells(container, device=None)
+    status, green = shell("green", 0)
+    assert status == 0
+    reserve = container.region().devices[0].used_bytes
+    assert reserve == container.region().devices[0].context_bytes > 0
+    assert shell.status("use_green", green) == 0
+    assert shell.status("alloc", 10 * MIB) == 0
+    assert shell.status("alloc", 4096) == 0
+    assert container.region().devices[0].used_bytes == reserve + 12 * MIB
+    second = shell("green", 0)[1]
+    assert container.region().devices[0].used_bytes == reserve + 12 * MIB
+    assert shell.status("destroy_green", green) == 0
+    assert container.region().devices[0].used_bytes == reserve + 12 * MIB
+    assert shell.status("destroy_green", second) == 0
+    assert container.region().devices[0].used_bytes == 0
+    assert shells(make_container(100), device=None).status("green", 0) == OUT_OF_MEMORY
+
+
+def test_an_attached_context_ends_with_its_last_reference(make_container, shells):
+    container = make_container(4000)
+    shell = shells(container, device=None)
+    context = shell("context", 0)[1]
+    assert shell.status("attach") == 0
+    assert shell.status("alloc", 10 * MIB) == 0
+    held = container.region().devices[0].used_bytes
+    assert shell.status("detach", context) == 0
+    assert container.region().devices[0].used_bytes == held
+    assert shell.status("detach", context) == 0
+    assert container.region().devices[0].used_bytes == 0

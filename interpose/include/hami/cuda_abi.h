@@ -71,6 +71,32 @@ struct hami_array3d_descriptor {
     uint32_t flags;
 };
 
+struct hami_array_descriptor_v1 {
+    uint32_t width, height;
+    int32_t format;
+    uint32_t channels;
+};
+
+struct hami_array3d_descriptor_v1 {
+    uint32_t width, height, depth;
+    int32_t format;
+    uint32_t channels;
+    uint32_t flags;
+};
+
+/* CUDA_EXTERNAL_MEMORY_HANDLE_DESC */
+struct hami_external_memory {
+    int32_t type;
+    union {
+        int32_t fd;
+        const void *handle[2];
+    };
+    uint64_t bytes;
+    uint32_t flags;
+    uint32_t reserved[16];
+};
+_Static_assert(offsetof(struct hami_external_memory, bytes) == 24, "CUDA_EXTERNAL_MEMORY_HANDLE_DESC");
+
 typedef int32_t nvmlReturn;
 typedef void *nvmlDevice;
 

@@ -5,17 +5,22 @@
 
 #include "cuda_abi.h"
 
+CUresult sim_cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *pAllocateArray);
 CUresult sim_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray);
 CUresult sim_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray);
+CUresult sim_cuArrayCreate(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAllocateArray);
 CUresult sim_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray);
 CUresult sim_cuArrayDestroy(CUarray hArray);
 CUresult sim_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray);
+CUresult sim_cuCtxAttach(CUcontext *pctx, unsigned flags);
 CUresult sim_cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev);
 CUresult sim_cuCtxCreate_v3(CUcontext *pctx, void *paramsArray, int numParams, unsigned flags, CUdevice dev);
 CUresult sim_cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsigned flags, CUdevice dev);
 CUresult sim_cuCtxDestroy_v2(CUcontext ctx);
+CUresult sim_cuCtxDetach(CUcontext ctx);
 CUresult sim_cuCtxDisablePeerAccess(CUcontext peerContext);
 CUresult sim_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned Flags);
+CUresult sim_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx);
 CUresult sim_cuCtxGetApiVersion(CUcontext ctx, unsigned *version);
 CUresult sim_cuCtxGetCacheConfig(int *pconfig);
 CUresult sim_cuCtxGetCurrent(CUcontext *pctx);
@@ -36,6 +41,7 @@ CUresult sim_cuCtxSetLimit(int limit, size_t value);
 CUresult sim_cuCtxSetSharedMemConfig(int config);
 CUresult sim_cuCtxSynchronize(void);
 CUresult sim_cuCtxSynchronize_v2(CUcontext ctx);
+CUresult sim_cuDestroyExternalMemory(CUexternalMemory extMem);
 CUresult sim_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev);
 CUresult sim_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev);
 CUresult sim_cuDeviceGet(CUdevice *device, int ordinal);
@@ -110,6 +116,9 @@ CUresult sim_cuGraphLaunch(CUgraph hGraphExec, CUstream hStream);
 CUresult sim_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out);
 CUresult sim_cuGraphNodeGetType(CUgraphNode hNode, int *type);
 CUresult sim_cuGraphUpload(CUgraph hGraphExec, CUstream hStream);
+CUresult sim_cuGreenCtxCreate(CUgreenCtx *phCtx, void *desc, CUdevice dev, unsigned flags);
+CUresult sim_cuGreenCtxDestroy(CUgreenCtx hCtx);
+CUresult sim_cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *handleDesc);
 CUresult sim_cuInit(unsigned Flags);
 CUresult sim_cuIpcCloseMemHandle(CUdeviceptr dptr);
 CUresult sim_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr);

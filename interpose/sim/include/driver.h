@@ -29,6 +29,8 @@ enum sim_tag {
     SIM_TAG_NODE = 0x4e4f4431,
     SIM_TAG_PHYSICAL = 0x50485931,
     SIM_TAG_LINK = 0x4c4e4b31,
+    SIM_TAG_GREEN = 0x47524e31,
+    SIM_TAG_EXTERNAL = 0x45585431,
 };
 
 /* First member of every handle object. */
@@ -68,7 +70,7 @@ struct sim_context {
     CUdevice ordinal; /* as CUDA numbers it in this process */
     unsigned flags, api_version;
     bool primary;
-    _Atomic int retained; /* primary only */
+    _Atomic int retained; /* of others than primary: beyond the first */
     unsigned long long id;
     size_t limits[16];
     int cache_config, shared_config;
@@ -241,6 +243,10 @@ bool sim_mapped(struct sim_span *span, uint64_t address, uint64_t size);
 
 /* stream.c: the stream of a call, or NULL with *error set. */
 struct sim_stream *sim_stream_or_error(CUstream handle, CUresult *error);
+
+struct sim_external {
+    struct sim_object object;
+};
 
 struct sim_function {
     struct sim_object object;

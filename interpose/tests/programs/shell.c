@@ -112,6 +112,22 @@ static int allocate(char **word) {
     } else if (strcmp(word[0], "array") == 0) {
         struct hami_array3d_descriptor d = {a, b, c, 0x20, 4, 0};
         answer(cuArray3DCreate_v2((CUarray *)out, &d));
+    } else if (strcmp(word[0], "array_v1") == 0) {
+        struct hami_array3d_descriptor_v1 d = {(unsigned)a, (unsigned)b, (unsigned)c, 0x20, 4, 0};
+        answer(CALL(cuArray3DCreate, (CUarray *)out, &d));
+    } else if (strcmp(word[0], "array2d_v1") == 0) {
+        struct hami_array_descriptor_v1 d = {(unsigned)a, (unsigned)b, 0x20, 4};
+        answer(CALL(cuArrayCreate, (CUarray *)out, &d));
+    } else if (strcmp(word[0], "mipmap") == 0) {
+        struct hami_array3d_descriptor d = {a, b, 0, 0x20, 4, 0};
+        answer(CALL(cuMipmappedArrayCreate, (CUarray *)out, &d, (unsigned)c));
+    } else if (strcmp(word[0], "external") == 0) {
+        struct hami_external_memory d = {.type = 1, .fd = -1, .bytes = a};
+        answer(CALL(cuImportExternalMemory, (void **)out, &d));
+    } else if (strcmp(word[0], "green") == 0) {
+        answer(CALL(cuGreenCtxCreate, (void **)out, things, (int)a, 1u));
+    } else if (strcmp(word[0], "attach") == 0) {
+        answer(CALL(cuCtxAttach, (CUcontext *)out, 0u));
     } else if (strcmp(word[0], "graph") == 0) {
         answer(make_graph(out, a, b, word[3]));
     } else if (strcmp(word[0], "context") == 0) {
@@ -149,6 +165,18 @@ static int give_back(char **word) {
         status = CALL(cuDeviceGraphMemTrim, word[1] ? atoi(word[1]) : 0);
     } else if (strcmp(word[0], "free_kept") == 0) {
         status = cuMemFree_v2(things[THINGS - 1]);
+    } else if (strcmp(word[0], "destroy_mipmap") == 0) {
+        status = CALL(cuMipmappedArrayDestroy, (CUarray)(uintptr_t)thing);
+    } else if (strcmp(word[0], "destroy_external") == 0) {
+        status = CALL(cuDestroyExternalMemory, (void *)(uintptr_t)thing);
+    } else if (strcmp(word[0], "destroy_green") == 0) {
+        status = CALL(cuGreenCtxDestroy, (void *)(uintptr_t)thing);
+    } else if (strcmp(word[0], "use_green") == 0) {
+        CUcontext context = NULL;
+        status = CALL(cuCtxFromGreenCtx, &context, (void *)(uintptr_t)thing);
+        status = status != 0 ? status : cuCtxSetCurrent(context);
+    } else if (strcmp(word[0], "detach") == 0) {
+        status = CALL(cuCtxDetach, (CUcontext)(uintptr_t)thing);
     } else if (strcmp(word[0], "destroy_array") == 0) {
         status = cuArrayDestroy((CUarray)(uintptr_t)thing);
     } else if (strcmp(word[0], "destroy_context") == 0) {
