@@ -269,6 +269,7 @@ struct sim_array {
     CUdeviceptr base;
     size_t pitch, row; /* bytes from row to row; bytes of a row */
     unsigned levels;   /* of a mipmapped array, else 0 */
+    bool is_level;     /* of one: lies in its memory */
     struct sim_array *level[16];
 };
 
