@@ -96,6 +96,9 @@ bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, 
         return cannot_count(limits, limits->denied, bytes);
     }
     int index = hami_guest_cuda_device(limits, device);
+    if (index == -2) {
+        return true; /* the driver's answer says so */
+    }
     if (index < 0 || (uint32_t)index >= limits->device_count) {
         return cannot_count(limits, HAMI_REASON_UNKNOWN_DEVICE, bytes);
     }

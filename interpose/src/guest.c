@@ -203,19 +203,20 @@ static int index_of_uuid(const struct hami_limits *limits, const char *uuid) {
     return -1;
 }
 
-static bool cuda_uuid(CUdevice device, char text[48]) {
+static CUresult cuda_uuid(CUdevice device, char text[48]) {
     struct hami_uuid uuid;
     CUresult (*get)(struct hami_uuid *, CUdevice) = hami_cuda_function("cuDeviceGetUuid_v2");
     if (get == NULL) {
         get = hami_cuda_function("cuDeviceGetUuid");
     }
-    if (get == NULL || get(&uuid, device) != CUDA_SUCCESS) {
-        return false;
+    CUresult status = get == NULL ? CUDA_ERROR_NOT_SUPPORTED : get(&uuid, device);
+    if (status != CUDA_SUCCESS) {
+        return status;
     }
     const uint8_t *b = uuid.bytes;
     (void)snprintf(text, 48, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
                    b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
-    return true;
+    return CUDA_SUCCESS;
 }
 
 /* HAMi's variables count devices as NVML does. Without NVML, CUDA's own count has to do. */
@@ -239,14 +240,17 @@ static int index_by_nvml(CUdevice device, const char *uuid) {
 int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device) {
     char uuid[48];
     if (device < 0 || device >= CUDA_DEVICES) {
-        return -1;
+        return -2;
     }
     int8_t known = atomic_load_explicit(&guest.cuda_devices[device], memory_order_acquire);
     if (known != 0) {
         return known - 2;
     }
-    if (!cuda_uuid(device, uuid)) {
-        return -1;
+    CUresult status = cuda_uuid(device, uuid);
+    if (status != CUDA_SUCCESS) {
+        bool none = status == CUDA_ERROR_NOT_INITIALIZED || status == CUDA_ERROR_DEINITIALIZED ||
+                    status == CUDA_ERROR_NO_DEVICE || status == CUDA_ERROR_INVALID_DEVICE;
+        return none ? -2 : -1;
     }
     int index = limits->from_environment ? index_by_nvml(device, uuid) : index_of_uuid(limits, uuid);
     atomic_store_explicit(&guest.cuda_devices[device], (int8_t)(index + 2), memory_order_release);

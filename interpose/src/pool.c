@@ -139,12 +139,13 @@ struct request {
     enum hami_hook hook;
     CUdeviceptr *address;
     uint64_t bytes;
-    CUmemoryPool pool; /* NULL: the stream's device's current one */
+    CUmemoryPool pool;
     CUstream stream;
+    bool from_pool; /* that one; else the stream's device's current one */
 };
 
 static CUresult call(const struct request *r) {
-    if (r->pool == NULL) {
+    if (!r->from_pool) {
         CUresult (*driver)(CUdeviceptr *, size_t, CUstream) = hami_driver_function(r->hook);
         return driver(r->address, r->bytes, r->stream);
     }
@@ -189,7 +190,7 @@ static bool device_of(CUstream stream, CUdevice *device) {
 }
 
 int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUstream stream) {
-    struct request r = {hook, address, bytes, NULL, stream};
+    struct request r = {hook, address, bytes, NULL, stream, false};
     CUresult (*current)(CUmemoryPool *, CUdevice) = hami_cuda_function("cuDeviceGetMemPool");
     CUmemoryPool handle = NULL;
     CUdevice device = 0;
@@ -203,10 +204,10 @@ int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t
 
 int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUmemoryPool handle,
                                  CUstream stream) {
-    struct request r = {hook, address, bytes, handle, stream};
+    struct request r = {hook, address, bytes, handle, stream, true};
     CUdevice device = 0;
     if (address == NULL || bytes == 0 || handle == NULL || capturing(stream) || !device_of(stream, &device)) {
-        return handle == NULL ? CUDA_ERROR_INVALID_VALUE : call(&r);
+        return call(&r);
     }
     struct pool *pool = entry_of(handle, device);
     return pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : allocate(&r, pool);

@@ -34,7 +34,7 @@ static inline struct hami_region_view *hami_guest_region(enum hami_reason *why) 
     return HAMI_LIKELY(view != NULL) ? view : hami_guest_claimed_region(why);
 }
 
-/* Index of a CUDA device in the limits, or -1 if they do not name it. */
+/* Index of a CUDA device in the limits, -1 if they do not name it, -2 if to the driver there is no such device now. */
 int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device);
 
 /* Same for an NVML handle. `status` gets the driver's answer if it refuses the handle. */
