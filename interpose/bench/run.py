@@ -86,6 +86,20 @@ def stage(*, ours: bool) -> Iterator[dict[str, str]]:
         yield env
 
 
+def start_together(program: Path, env: dict[str, str], count: int) -> float:
+    """CPU nanoseconds, of user and kernel, that one of `count` processes spends that start and make a context at once."""
+    command = [str(program), "1", "only", "nothing"]
+    started = [subprocess.Popen(command, env=env) for _ in range(count)]
+    spent = []
+    for process in started:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        spent.append((usage.ru_utime + usage.ru_stime) * 1e9)
+    return statistics.mean(spent)
+
+
 def all_calls(program: Path, rounds: int, *, ours: bool) -> dict[str, float]:
     """Every figure, once."""
     with stage(ours=ours) as env:
@@ -93,6 +107,9 @@ def all_calls(program: Path, rounds: int, *, ours: bool) -> dict[str, float]:
     for name, processes, threads in (("8_threads", 1, 8), ("8_processes", 8, 1)):
         with stage(ours=ours) as env:
             found[f"alloc_large_{name}"] = crowd(program, rounds * 4, env, processes, threads)
+    for count in (1, 8, 64):
+        with stage(ours=ours) as env:
+            found[f"start_{count}"] = start_together(program, env, count)
     return found
 
 

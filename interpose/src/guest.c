@@ -145,7 +145,7 @@ static const struct hami_limits *look(int64_t now, int64_t due) {
     if (atomic_compare_exchange_strong(&guest.next_look, &due, now + LOOK_MS)) {
         (void)hami_guest_reload();
         if (guest.view.region != NULL && guest.view.has_slot) {
-            (void)hami_region_sweep(&guest.view);
+            hami_region_sweep_in_turn(&guest.view);
         }
     }
     return hami_guest_known_limits();

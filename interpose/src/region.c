@@ -359,6 +359,22 @@ bool hami_region_sweep(struct hami_region_view *view) {
     return found;
 }
 
+/* With many processes each would look at all the others: one of them does so for all. */
+void hami_region_sweep_in_turn(struct hami_region_view *view) {
+    enum { TURN_MS = 250 };
+    struct hami_block *block = &view->region->block;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    uint64_t swept = atomic_load_explicit(&block->swept, memory_order_relaxed);
+    /* A time that is to come was written before the machine started anew. */
+    if ((swept <= ms && ms - swept < TURN_MS) || !atomic_compare_exchange_strong(&block->swept, &swept, ms)) {
+        return;
+    }
+    atomic_store_explicit(&block->heartbeat, (uint64_t)time(NULL), memory_order_relaxed);
+    (void)hami_region_sweep(view);
+}
+
 /* Whether nobody is cleaning up in a free slot; one who died just before it was done is overruled. */
 static bool unswept(struct hami_slot *slot) {
     uint64_t sweeper = atomic_load(&slot->sweeper);
@@ -399,10 +415,8 @@ static bool take_slot(struct hami_region_view *view, unsigned index, uint64_t se
     return true;
 }
 
-bool hami_region_claim(struct hami_region_view *view) {
+static bool claim_free(struct hami_region_view *view, uint64_t self) {
     struct hami_region *region = view->region;
-    uint64_t self = hami_process_self();
-    (void)hami_region_sweep(view);
     for (unsigned i = 0; i < HAMI_PROCESSES; i++) {
         uint64_t owner = atomic_load(&region->block.slots[i].owner);
         if (owner == self) {
@@ -420,6 +434,12 @@ bool hami_region_claim(struct hami_region_view *view) {
         }
     }
     return false;
+}
+
+bool hami_region_claim(struct hami_region_view *view) {
+    uint64_t self = hami_process_self();
+    hami_region_sweep_in_turn(view);
+    return claim_free(view, self) || (hami_region_sweep(view) && claim_free(view, self));
 }
 
 void hami_region_after_fork(struct hami_region_view *view) {

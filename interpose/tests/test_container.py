@@ -124,3 +124,33 @@ def test_fork_leaves_the_parents_accounting_alone(make_container, shells):
     assert shell.free_bytes() == before
     assert shell.status("free", thing) == 0
     assert shell.free_bytes() == before + 100 * MIB
+
+
+def test_memory_of_another_process_is_counted_once(make_container, shells):
+    """Whoever took it pays; opening it elsewhere in the container takes no more."""
+    container = make_container(4000)
+    owner, other = shells(container), shells(container)
+    thing = owner("alloc", 1000 * MIB)[1]
+    before = other.free_bytes()
+    opened = other("ipc_open", owner.line("ipc_get", thing).split()[1])[1]
+    assert other.free_bytes() == before
+    assert other.status("ipc_close", opened) == 0
+    assert other.free_bytes() == before
+    assert owner.status("free", thing) == 0
+    assert other.free_bytes() == before + 1000 * MIB
+
+
+@pytest.mark.soak
+def test_many_racing_processes_never_overshoot(tmp_path, make_container, programs):
+    limit = (64 * 420 + 500) * MIB
+    card = {"model": "a100", "memory_reserved_mib": 80 * 1024 - limit // MIB}
+    (tmp_path / "small.json").write_text(json.dumps({"devices": [card]}))
+    sim.create(tmp_path / "small", tmp_path / "small.json")
+    container = make_container(limit // MIB, state=tmp_path / "small")
+    racers = start_race(container, programs, range(64), 100_000, 1)
+    results = [racer.communicate() for racer in racers]
+    assert [(racer.returncode, err) for racer, (_, err) in zip(racers, results, strict=True)] == [(0, "")] * 64
+    device = container.region().devices[0]
+    assert device.peak_bytes <= limit
+    assert device.denied == sum(json.loads(out)["refused"] for out, _ in results) > 0
+    assert device.used_bytes == 0

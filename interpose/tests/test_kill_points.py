@@ -70,14 +70,14 @@ def test_killed_at_every_store(faulty, shells, programs):
 
 
 def test_its_cleaner_killed_at_every_store(faulty, shells, programs):
-    """The next process cleans up when it starts; it is killed at that, and another takes over."""
+    """The next process cleans up when it lists processes; it is killed at that, and another takes over."""
     program = programs("shell")
     survivor = shells(faulty)
     reserve = faulty.region().devices[0].used_bytes
     point, cleaning = 1, 0
     while True:
         assert die_at(faulty, program, 45)
-        if not die_at(faulty, program, point, "use 0"):
+        if not die_at(faulty, program, point, "use 0\nprocesses 0"):
             break
         cleaning += len(faulty.region().processes) == 1
         check_survivor(faulty, survivor, reserve, f"cleaner killed at point {point}")

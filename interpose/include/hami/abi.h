@@ -141,13 +141,14 @@ struct hami_block {
     uint32_t slot_size;
     uint32_t device_count;
     _Atomic uint64_t generation; /* of the limits file last read */
-    _Atomic uint64_t heartbeat;  /* seconds since 1970 of the last start of a process here */
+    _Atomic uint64_t heartbeat;  /* seconds since 1970 when a process here was last at work, to a quarter */
     _Atomic uint32_t reason;     /* enum hami_reason: why something was last refused */
     _Atomic uint32_t reason_device;
     _Atomic uint64_t reason_bytes;
     _Atomic uint64_t reason_time; /* seconds since 1970 */
     char build[HAMI_BUILD_BYTES]; /* build id of the library that last started here */
-    uint8_t spare[3976];
+    _Atomic uint64_t swept;       /* CLOCK_MONOTONIC in ms when somebody last looked for dead processes */
+    uint8_t spare[3968];
     struct hami_device devices[HAMI_DEVICES];
     struct hami_slot slots[HAMI_PROCESSES];
 };

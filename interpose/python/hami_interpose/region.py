@@ -110,7 +110,7 @@ class Region:
 
     Attributes:
         generation: of the limits file last read by a process.
-        heartbeat: when a process last started here, seconds since 1970; 0 = never.
+        heartbeat: when a process here last asked for memory or about it, seconds since 1970; 0 = never.
         reason: why something was last refused; empty = nothing was.
         reason_device: index of its device, or -1.
         reason_bytes: what had been asked for.

@@ -3,6 +3,7 @@
  * the call gave. Things allocated are numbered from 0 in the order of success.
  */
 #include "driver.h"
+#include "hami/kinds.h"
 
 #include <sys/wait.h>
 
@@ -90,6 +91,27 @@ static int make_graph(uint64_t *out, uint64_t bytes, uint64_t count, const char 
     return status != 0 ? status : CALL(cuGraphInstantiateWithFlags, (void **)out, graph, (uint64_t)0);
 }
 
+static int open_shared(const char *hex, CUdeviceptr *address) {
+    struct hami_bytes64 handle;
+    for (unsigned i = 0; i < sizeof handle.bytes; i++) {
+        unsigned byte = 0;
+        if (hex == NULL || sscanf(hex + 2 * i, "%2x", &byte) != 1)
+            fail("handle", 0);
+        handle.bytes[i] = (char)byte;
+    }
+    int (*open)(CUdeviceptr *, struct hami_bytes64, unsigned) =
+        (int (*)(CUdeviceptr *, struct hami_bytes64, unsigned))driver_function("cuIpcOpenMemHandle_v2");
+    return open(address, handle, 1);
+}
+
+static void show_shared(CUdeviceptr address) {
+    struct hami_bytes64 handle;
+    printf("%d ", CALL(cuIpcGetMemHandle, &handle, address));
+    for (unsigned i = 0; i < sizeof handle.bytes; i++)
+        printf("%02x", (unsigned char)handle.bytes[i]);
+    printf("\n");
+}
+
 static int allocate(char **word) {
     uint64_t *out = &things[made];
     uint64_t a = word[1] ? strtoull(word[1], NULL, 0) : 0;
@@ -128,6 +150,8 @@ static int allocate(char **word) {
         answer(CALL(cuGreenCtxCreate, (void **)out, things, (int)a, 1u));
     } else if (strcmp(word[0], "attach") == 0) {
         answer(CALL(cuCtxAttach, (CUcontext *)out, 0u));
+    } else if (strcmp(word[0], "ipc_open") == 0) {
+        answer(open_shared(word[1], out));
     } else if (strcmp(word[0], "graph") == 0) {
         answer(make_graph(out, a, b, word[3]));
     } else if (strcmp(word[0], "context") == 0) {
@@ -175,6 +199,8 @@ static int give_back(char **word) {
         CUcontext context = NULL;
         status = CALL(cuCtxFromGreenCtx, &context, (void *)(uintptr_t)thing);
         status = status != 0 ? status : cuCtxSetCurrent(context);
+    } else if (strcmp(word[0], "ipc_close") == 0) {
+        status = CALL(cuIpcCloseMemHandle, (CUdeviceptr)thing);
     } else if (strcmp(word[0], "detach") == 0) {
         status = CALL(cuCtxDetach, (CUcontext)(uintptr_t)thing);
     } else if (strcmp(word[0], "destroy_array") == 0) {
@@ -246,6 +272,8 @@ static void show(char **word) {
         fork_child();
     } else if (strcmp(word[0], "where") == 0) {
         printf("0 %llu\n", (unsigned long long)things[(size_t)device % THINGS]);
+    } else if (strcmp(word[0], "ipc_get") == 0) {
+        show_shared(things[(size_t)device % THINGS]);
     } else if (strcmp(word[0], "exec") == 0) { /* the same program again, or another that lives as long as its input */
         char *again[] = {word[1] ? word[1] : "/proc/self/exe", NULL};
         (void)execv(again[0], again);
