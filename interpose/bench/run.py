@@ -87,7 +87,7 @@ def stage(*, ours: bool) -> Iterator[dict[str, str]]:
 
 
 def start_together(program: Path, env: dict[str, str], count: int) -> float:
-    """CPU nanoseconds, of user and kernel, that one of `count` processes spends that start and make a context at once."""
+    """CPU nanoseconds, in user and kernel, of one of `count` processes that start and make a context at once."""
     command = [str(program), "1", "only", "nothing"]
     started = [subprocess.Popen(command, env=env) for _ in range(count)]
     spent = []

@@ -32,8 +32,9 @@ struct block {
     _Atomic uint8_t orders[BLOCK_UNITS];
 };
 
-static struct hami_map records;                        /* address or handle → record */
-static struct hami_map blocks;                         /* address >> BLOCK_SHIFT → block */
+static struct hami_map records; /* address or handle → record */
+static struct hami_map blocks;  /* address >> BLOCK_SHIFT → block */
+static atomic_flag making_block = ATOMIC_FLAG_INIT;
 static _Thread_local struct block *last_block[ORDERS]; /* where this thread's last allocation of a size went */
 
 /* ---- charges ---- */
@@ -164,12 +165,11 @@ static struct block *block_at(uint64_t address) {
 }
 
 static struct block *block_made_at(uint64_t address) {
-    static atomic_flag making = ATOMIC_FLAG_INIT;
     struct block *block = block_at(address);
     if (block != NULL) {
         return block;
     }
-    while (atomic_flag_test_and_set_explicit(&making, memory_order_acquire)) {
+    while (atomic_flag_test_and_set_explicit(&making_block, memory_order_acquire)) {
         (void)sched_yield();
     }
     block = block_at(address);
@@ -180,7 +180,7 @@ static struct block *block_made_at(uint64_t address) {
             block = NULL;
         }
     }
-    atomic_flag_clear_explicit(&making, memory_order_release);
+    atomic_flag_clear_explicit(&making_block, memory_order_release);
     return block;
 }
 
@@ -409,6 +409,7 @@ void hami_records_drop_context(unsigned context) {
 void hami_account_after_fork(void) {
     hami_map_reset(&records);
     hami_map_reset(&blocks);
+    atomic_flag_clear(&making_block);
     memset(last_block, 0, sizeof last_block);
     hami_contexts_after_fork();
     hami_pools_after_fork();

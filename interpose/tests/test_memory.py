@@ -249,3 +249,34 @@ def test_an_attached_context_ends_with_its_last_reference(make_container, shells
     assert container.region().devices[0].used_bytes == held
     assert shell.status("detach", context) == 0
     assert container.region().devices[0].used_bytes == 0
+
+
+@pytest.mark.parametrize("way", ["1,0", "uuid", "uuid start", "1,9,0"])
+def test_devices_chosen_and_ordered_by_the_program(make_container, shells, gpus, way):
+    """The limit goes with the card, however CUDA_VISIBLE_DEVICES names it and in whatever order."""
+    container = make_container(3000, 4000)
+    with sim.State(gpus) as state:
+        first, second = (device.uuid for device in state.devices)
+    names = {"uuid": f"{second},{first}", "uuid start": f"{second[:12]},{first[:12]}"}
+    container.variables["CUDA_VISIBLE_DEVICES"] = names.get(way, way)
+    shell = shells(container)
+    assert shell("info")[2] == shell("total", 0)[1] == 4000 * MIB
+    assert shell.status("alloc", 3200 * MIB) == 0
+    assert [device.used_bytes > 0 for device in container.region().devices] == [False, True]
+    if way != "1,9,0":  # what follows a number that is no card's is not visible
+        assert shell("total", 1)[1] == 3000 * MIB
+        assert shell.status("create", 8 * MIB, 1) == 0
+        assert container.region().devices[0].used_bytes == 8 * MIB
+
+
+def test_retained_memory_counts_until_its_last_handle_and_mapping(shell):
+    before = shell.free_bytes()
+    address = shell("reserve", 4 * MIB)[1]
+    handle = shell("create", 4 * MIB, 0)[1]
+    assert shell.status("map", address, handle, 4 * MIB) == 0
+    again = shell("retain", address)[1]
+    assert shell.status("release", handle) == 0
+    assert shell.status("unmap", address, 0, 4 * MIB) == 0
+    assert before - shell.free_bytes() == 4 * MIB
+    assert shell.status("release", again) == 0
+    assert shell.free_bytes() == before

@@ -150,6 +150,8 @@ static int allocate(char **word) {
         answer(CALL(cuGreenCtxCreate, (void **)out, things, (int)a, 1u));
     } else if (strcmp(word[0], "attach") == 0) {
         answer(CALL(cuCtxAttach, (CUcontext *)out, 0u));
+    } else if (strcmp(word[0], "retain") == 0) {
+        answer(CALL(cuMemRetainAllocationHandle, out, (void *)(uintptr_t)things[a % THINGS]));
     } else if (strcmp(word[0], "ipc_open") == 0) {
         answer(open_shared(word[1], out));
     } else if (strcmp(word[0], "graph") == 0) {
