@@ -42,6 +42,12 @@ static void alloc_large(void) {
     alloc_free(2 * MIB);
 }
 
+static void alloc_async(void) {
+    CUdeviceptr address = 0;
+    CHECK(cuMemAllocAsync(&address, 2 * MIB, NULL));
+    CHECK(cuMemFreeAsync(address, NULL));
+}
+
 static void mem_info(void) {
     size_t a = 0, b = 0;
     CHECK(cuMemGetInfo_v2(&a, &b));
@@ -148,6 +154,7 @@ int main(int argc, char **argv) {
         return only(argv[3]);
     measure("alloc_small", alloc_small);
     measure("alloc_large", alloc_large);
+    measure("alloc_async", alloc_async);
     measure("mem_get_info", mem_info);
     measure("nvml_memory_info", nvml_info);
     measure("launch", launch_kernel);

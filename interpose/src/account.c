@@ -49,6 +49,9 @@ static uint64_t pages_of(uint64_t bytes) {
 
 static uint64_t limit_pages(const struct hami_limits *limits, int device) {
     uint64_t bytes = limits->devices[device].memory_bytes;
+    if (limits->denied != HAMI_REASON_NONE || (uint32_t)device >= limits->device_count) {
+        return limits->mode == HAMI_MODE_ENFORCE ? 0 : UINT64_MAX;
+    }
     return limits->mode == HAMI_MODE_ENFORCE && bytes != 0 ? bytes >> HAMI_PAGE_SHIFT : UINT64_MAX;
 }
 
@@ -125,6 +128,17 @@ bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
         return false;
     }
     charge->pages += pages_of(bytes);
+    return true;
+}
+
+bool hami_charge_try(struct hami_charge *charge, uint64_t bytes) {
+    struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
+    uint64_t pages = pages_of(bytes);
+    if (view == NULL || !hami_region_charge(view, (unsigned)charge->device, pages,
+                                            limit_pages(hami_guest_limits(), charge->device), HAMI_COLUMN_DATA)) {
+        return false;
+    }
+    charge->pages += pages;
     return true;
 }
 

@@ -63,23 +63,15 @@ static unsigned enter(CUcontext handle, CUdevice device) {
 }
 
 bool hami_context_current(struct hami_context *context) {
-    static _Atomic(void *) get_context;
-    static _Atomic(void *) get_device;
     CUcontext handle = NULL;
     CUdevice device = 0;
-    void *known = atomic_load_explicit(&get_context, memory_order_acquire);
-    if (known == NULL) {
-        known = hami_cuda_function("cuCtxGetCurrent");
-        atomic_store(&get_device, hami_cuda_function("cuCtxGetDevice"));
-        atomic_store_explicit(&get_context, known, memory_order_release);
-    }
-    CUresult (*current)(CUcontext *) = known;
+    CUresult (*current)(CUcontext *) = hami_cuda_function("cuCtxGetCurrent");
     if (current == NULL || current(&handle) != CUDA_SUCCESS || handle == NULL) {
         return false;
     }
     unsigned now = atomic_load_explicit(&epoch, memory_order_acquire);
     if (last.handle != handle || last_epoch != now) {
-        CUresult (*device_of)(CUdevice *) = atomic_load(&get_device);
+        CUresult (*device_of)(CUdevice *) = hami_cuda_function("cuCtxGetDevice");
         if (device_of == NULL || device_of(&device) != CUDA_SUCCESS) {
             return false;
         }

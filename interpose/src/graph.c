@@ -45,13 +45,7 @@ static struct pool pools[HAMI_DEVICES];
 static bool add_graph(void *graph, struct hami_graph_memory *memory, unsigned depth);
 
 static bool add_node(void *node, struct hami_graph_memory *memory, unsigned depth) {
-    static _Atomic(void *) known_type;
-    void *get = atomic_load_explicit(&known_type, memory_order_acquire);
-    if (get == NULL) {
-        get = hami_cuda_function("cuGraphNodeGetType");
-        atomic_store_explicit(&known_type, get, memory_order_release);
-    }
-    CUresult (*get_type)(void *, int *) = get;
+    CUresult (*get_type)(void *, int *) = hami_cuda_function("cuGraphNodeGetType");
     int type = -1;
     if (get_type == NULL || get_type(node, &type) != CUDA_SUCCESS) {
         return true;

@@ -77,6 +77,8 @@ static void settle(struct pool *pool) {
     uint64_t pages = (reserved + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT;
     if (pages < pool->charge.pages) {
         hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
+    } else if (pages > pool->charge.pages) { /* grown behind our back, by an import or in larger steps */
+        hami_charge_found(pool->device, &pool->charge, pages - pool->charge.pages);
     }
 }
 
@@ -119,8 +121,14 @@ void hami_pools_after_fork(void) {
 
 /* ---- allocation ---- */
 
-/* Reserves what the locked pool may have to grow by. False: refuse. */
+/*
+ * Reserves what the locked pool may have to grow by: first the most that can be, which settling corrects; what it
+ * really is only when that does not fit. False: refuse.
+ */
 static bool reserve(struct pool *pool, uint64_t bytes) {
+    if (hami_charge_try(&pool->charge, hami_large(bytes))) {
+        return true;
+    }
     CUmemoryPool handle = atomic_load(&pool->handle);
     uint64_t held = attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
     uint64_t used = attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);

@@ -111,7 +111,7 @@ void *hami_driver_function_found(enum hami_hook hook) {
     return library == CUDA ? (void *)missing_cuda : (void *)missing_nvml;
 }
 
-void *hami_cuda_function(const char *name) {
+void *hami_cuda_function_named(const char *name) {
     return ready(CUDA, true) ? hami_libc_dlsym()(libraries[CUDA].handle, name) : NULL;
 }
 

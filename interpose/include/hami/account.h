@@ -32,6 +32,9 @@ bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, 
 /* Adds to a charge that exists, under the same limit. */
 bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes);
 
+/* Same without a second look before it gives up and without noting a refusal: the caller knows another way. */
+bool hami_charge_try(struct hami_charge *charge, uint64_t bytes);
+
 /* Adds what the driver is found to have taken already; the limit cannot undo it and so is not asked. */
 void hami_charge_found(CUdevice device, struct hami_charge *charge, uint64_t pages);
 

@@ -40,8 +40,24 @@ static inline void *hami_driver_function(enum hami_hook hook) {
 }
 
 /* Same for a function that is not wrapped; NULL where the driver has none. */
-void *hami_cuda_function(const char *name);
+void *hami_cuda_function_named(const char *name);
 void *hami_nvml_function(const char *name);
+
+/* The same by a literal name, looked up once at each place. */
+static inline void *hami_known_function(_Atomic(void *) *known, const char *name) {
+    void *function = atomic_load_explicit(known, memory_order_acquire);
+    if (!HAMI_LIKELY(function != NULL)) {
+        function = hami_cuda_function_named(name);
+        atomic_store_explicit(known, function, memory_order_release);
+    }
+    return function;
+}
+
+#define hami_cuda_function(name)                                                                                       \
+    ({                                                                                                                 \
+        static _Atomic(void *) hami_known;                                                                             \
+        hami_known_function(&hami_known, name);                                                                        \
+    })
 
 /* Wrapper of the hooked function at this address of the driver, or NULL. Loads nothing. */
 void *hami_wrapper_at(const void *address);
