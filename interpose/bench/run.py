@@ -2,8 +2,8 @@
 
     python interpose/bench/run.py [--rounds N] [--repeat N]
 
-Prints one JSON object: for each call the bare figure, ours, the ratio and the nanoseconds added (medians over the
-repeats, which alternate so that both see the same machine).
+Prints one JSON object: for each call the bare figure, ours, the ratio and the nanoseconds added (the least over the
+repeats, which alternate so that both see the same machine: whatever else runs there can only add).
 """
 
 from __future__ import annotations
@@ -114,14 +114,14 @@ def all_calls(program: Path, rounds: int, *, ours: bool) -> dict[str, float]:
 
 
 def compare(rounds: int, repeat: int) -> dict[str, dict[str, float]]:
-    """Runs bare and preloaded in turn and compares the medians."""
+    """Runs bare and preloaded in turn and compares the least of each."""
     with tempfile.TemporaryDirectory(prefix="hami-bench-") as name:
         program = build(Path(name))
         runs = [(all_calls(program, rounds, ours=False), all_calls(program, rounds, ours=True)) for _ in range(repeat)]
     result = {}
     for call in runs[0][0]:
-        bare = statistics.median(run[0][call] for run in runs)
-        ours = statistics.median(run[1][call] for run in runs)
+        bare = min(run[0][call] for run in runs)
+        ours = min(run[1][call] for run in runs)
         result[call] = {
             "bare_ns": round(bare, 1),
             "hami_ns": round(ours, 1),
