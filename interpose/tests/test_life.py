@@ -6,6 +6,7 @@ import shutil
 import time
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -155,13 +156,24 @@ class World:
             self.end(one, kill=name == "kill")
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(steps=st.lists(STEPS, min_size=5, max_size=40))
-def test_use_is_the_sum_of_what_the_living_hold(make_container, shells, steps):
-    world = World(make_container(LIMIT), shells)
+def live_through(container, shells, steps) -> None:
+    world = World(container, shells)
     for step in steps:
         world.step(*step)
         assert used(world.container) == world.expected()
     while world.living:
         world.end(world.living[0], kill=True)
     assert used(world.container) == 0
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(STEPS, min_size=5, max_size=40))
+def test_use_is_the_sum_of_what_the_living_hold(make_container, shells, steps):
+    live_through(make_container(LIMIT), shells, steps)
+
+
+@pytest.mark.soak
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(STEPS, min_size=20, max_size=200))
+def test_use_is_the_sum_of_what_the_living_hold_for_long(make_container, shells, steps):
+    live_through(make_container(LIMIT), shells, steps)
