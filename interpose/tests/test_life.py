@@ -94,13 +94,19 @@ class World:
     """Processes of one container and what they should hold."""
 
     def __init__(self, container, shells) -> None:
-        self.container, self.shells, self.living = container, shells, []
+        self.container, self.shells, self.living, self.reserve = container, shells, [], 0
         self.start()
         self.reserve = used(container)
 
     def start(self) -> None:
-        if len(self.living) < 4:
-            self.living.append(Living(self.shells(self.container)))
+        if len(self.living) == 4:
+            return
+        one = Living(self.shells(self.container, device=None))
+        fits = self.expected() + self.reserve <= LIMIT * MIB
+        assert one.shell.status("use", 0) == (0 if fits else OUT_OF_MEMORY)
+        self.living.append(one)
+        if not fits:
+            self.end(one, kill=False)
 
     def expected(self) -> int:
         return sum(self.reserve + one.holds() for one in self.living)
