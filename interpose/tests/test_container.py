@@ -157,7 +157,7 @@ def test_memory_of_another_process_is_counted_once(make_container, shells):
 
 @pytest.mark.soak
 def test_many_racing_processes_never_overshoot(tmp_path, make_container, programs):
-    limit = (64 * 420 + 500) * MIB
+    limit = (64 * 420 + 60) * MIB
     card = {"model": "a100", "memory_reserved_mib": 80 * 1024 - limit // MIB}
     (tmp_path / "small.json").write_text(json.dumps({"devices": [card]}))
     sim.create(tmp_path / "small", tmp_path / "small.json")
