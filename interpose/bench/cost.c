@@ -2,10 +2,14 @@
  * cost ROUNDS: CPU time of single calls, in ns, as one JSON object: the least of 15 batches each, as
  * the others were disturbed. Run bare and with
  * libvgpu.so preloaded; run.py does both.
+ *
+ * cost ROUNDS THREADS: CPU time of one allocation and free of 2 MiB while that many threads do so at once, on average.
+ * cost ROUNDS only CALL: that call ROUNDS times and nothing measured, for callgrind.
  */
 #define _GNU_SOURCE
 #include "../tests/programs/driver.h"
 
+#include <pthread.h>
 #include <time.h>
 
 enum { BATCHES = 15, MOST_LIVE = 100000 };
@@ -36,6 +40,12 @@ static void alloc_small(void) {
 
 static void alloc_large(void) {
     alloc_free(2 * MIB);
+}
+
+static void alloc_async(void) {
+    CUdeviceptr address = 0;
+    CHECK(cuMemAllocAsync(&address, 2 * MIB, NULL));
+    CHECK(cuMemFreeAsync(address, NULL));
 }
 
 static void mem_info(void) {
@@ -80,12 +90,57 @@ static void keep_live(size_t from, size_t to) {
         CHECK(cuMemAlloc_v2(&live[i], 512));
 }
 
+static void *crowd_member(void *spent) {
+    use_device(0);
+    alloc_large();
+    double start = now();
+    for (unsigned long round = 0; round < rounds; round++)
+        alloc_large();
+    *(double *)spent = now() - start;
+    return NULL;
+}
+
+/* Waits for a line on its input, so that several processes can be let go together. */
+static int crowd(unsigned threads) {
+    pthread_t members[64];
+    double spent[64], sum = 0;
+    alloc_large();
+    printf("ready\n");
+    fflush(stdout);
+    (void)getchar();
+    for (unsigned i = 0; i < threads && i < 64; i++)
+        CHECK(pthread_create(&members[i], NULL, crowd_member, &spent[i]));
+    for (unsigned i = 0; i < threads && i < 64; i++) {
+        pthread_join(members[i], NULL);
+        sum += spent[i];
+    }
+    printf("%.2f\n", sum / threads / (double)rounds);
+    return 0;
+}
+
+static int only(const char *name) {
+    const struct {
+        const char *name;
+        void (*call)(void);
+    } calls[] = {{"alloc_small", alloc_small},     {"alloc_large", alloc_large}, {"mem_get_info", mem_info},
+                 {"nvml_memory_info", nvml_info}, {"launch", launch_kernel},    {"nothing", NULL}};
+    for (unsigned i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        if (strcmp(name, calls[i].name) == 0) {
+            for (unsigned long round = 0; calls[i].call != NULL && round < rounds; round++)
+                calls[i].call();
+            return 0;
+        }
+    return 2;
+}
+
 int main(int argc, char **argv) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     void *module = NULL;
     rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 2000;
     start_driver();
     use_device(0);
+    if (argc == 3)
+        return crowd((unsigned)strtoul(argv[2], NULL, 10));
     int (*load)(void **, const void *) = (int (*)(void **, const void *))dlsym(library, "cuModuleLoadData");
     int (*function)(void **, void *, const char *) =
         (int (*)(void **, void *, const char *))dlsym(library, "cuModuleGetFunction");
@@ -95,8 +150,11 @@ int main(int argc, char **argv) {
     CHECK(load(&module, "image"));
     CHECK(function(&kernel, module, "kernel"));
     CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
+    if (argc == 4)
+        return only(argv[3]);
     measure("alloc_small", alloc_small);
     measure("alloc_large", alloc_large);
+    measure("alloc_async", alloc_async);
     measure("mem_get_info", mem_info);
     measure("nvml_memory_info", nvml_info);
     measure("launch", launch_kernel);

@@ -3,9 +3,19 @@
 #include "hami/kinds.h"
 #include "hami/policy.h"
 
+HAMI_EXPORT int32_t cuArray3DCreate(void *pHandle, void *pAllocateArray);
+int32_t cuArray3DCreate(void *pHandle, void *pAllocateArray) {
+    return hami_array3d_create_v1(HAMI_cuArray3DCreate, pHandle, pAllocateArray);
+}
+
 HAMI_EXPORT int32_t cuArray3DCreate_v2(void *pHandle, void *pAllocateArray);
 int32_t cuArray3DCreate_v2(void *pHandle, void *pAllocateArray) {
     return hami_array3d_create(HAMI_cuArray3DCreate_v2, pHandle, pAllocateArray);
+}
+
+HAMI_EXPORT int32_t cuArrayCreate(void *pHandle, void *pAllocateArray);
+int32_t cuArrayCreate(void *pHandle, void *pAllocateArray) {
+    return hami_array_create_v1(HAMI_cuArrayCreate, pHandle, pAllocateArray);
 }
 
 HAMI_EXPORT int32_t cuArrayCreate_v2(void *pHandle, void *pAllocateArray);
@@ -16,6 +26,11 @@ int32_t cuArrayCreate_v2(void *pHandle, void *pAllocateArray) {
 HAMI_EXPORT int32_t cuArrayDestroy(void *hArray);
 int32_t cuArrayDestroy(void *hArray) {
     return hami_array_destroy(HAMI_cuArrayDestroy, hArray);
+}
+
+HAMI_EXPORT int32_t cuCtxAttach(void *pctx, uint32_t flags);
+int32_t cuCtxAttach(void *pctx, uint32_t flags) {
+    return hami_ctx_attach(HAMI_cuCtxAttach, pctx, flags);
 }
 
 HAMI_EXPORT int32_t cuCtxCreate(void *pctx, uint32_t flags, int32_t dev);
@@ -48,6 +63,11 @@ int32_t cuCtxDestroy_v2(void *ctx) {
     return hami_ctx_destroy(HAMI_cuCtxDestroy_v2, ctx);
 }
 
+HAMI_EXPORT int32_t cuCtxDetach(void *ctx);
+int32_t cuCtxDetach(void *ctx) {
+    return hami_ctx_detach(HAMI_cuCtxDetach, ctx);
+}
+
 HAMI_EXPORT int32_t cuCtxSynchronize(void);
 int32_t cuCtxSynchronize(void) {
     return hami_ctx_sync(HAMI_cuCtxSynchronize);
@@ -56,6 +76,16 @@ int32_t cuCtxSynchronize(void) {
 HAMI_EXPORT int32_t cuCtxSynchronize_v2(void *ctx);
 int32_t cuCtxSynchronize_v2(void *ctx) {
     return hami_ctx_sync_v2(HAMI_cuCtxSynchronize_v2, ctx);
+}
+
+HAMI_EXPORT int32_t cuDestroyExternalMemory(void *extMem);
+int32_t cuDestroyExternalMemory(void *extMem) {
+    return hami_array_destroy(HAMI_cuDestroyExternalMemory, extMem);
+}
+
+HAMI_EXPORT int32_t cuDeviceGraphMemTrim(int32_t device);
+int32_t cuDeviceGraphMemTrim(int32_t device) {
+    return hami_graph_trim(HAMI_cuDeviceGraphMemTrim, device);
 }
 
 HAMI_EXPORT int32_t cuDevicePrimaryCtxRelease(int32_t dev);
@@ -98,6 +128,16 @@ int32_t cuEventSynchronize(void *hEvent) {
     return hami_event_sync(HAMI_cuEventSynchronize, hEvent);
 }
 
+HAMI_EXPORT int32_t cuGLCtxCreate(void *pCtx, uint32_t Flags, int32_t device);
+int32_t cuGLCtxCreate(void *pCtx, uint32_t Flags, int32_t device) {
+    return hami_ctx_create(HAMI_cuGLCtxCreate, pCtx, Flags, device);
+}
+
+HAMI_EXPORT int32_t cuGLCtxCreate_v2(void *pCtx, uint32_t Flags, int32_t device);
+int32_t cuGLCtxCreate_v2(void *pCtx, uint32_t Flags, int32_t device) {
+    return hami_ctx_create(HAMI_cuGLCtxCreate_v2, pCtx, Flags, device);
+}
+
 HAMI_EXPORT int32_t cuGetProcAddress(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags);
 int32_t cuGetProcAddress(void *symbol, void *pfn, int32_t cudaVersion, uint64_t flags) {
     return hami_get_proc_address(HAMI_cuGetProcAddress, symbol, pfn, cudaVersion, flags);
@@ -113,6 +153,36 @@ int32_t cuGetProcAddress_v2_ptsz(void *symbol, void *pfn, int32_t cudaVersion, u
     return hami_get_proc_address_v2(HAMI_cuGetProcAddress_v2_ptsz, symbol, pfn, cudaVersion, flags, symbolStatus);
 }
 
+HAMI_EXPORT int32_t cuGraphExecDestroy(void *hGraphExec);
+int32_t cuGraphExecDestroy(void *hGraphExec) {
+    return hami_graph_exec_destroy(HAMI_cuGraphExecDestroy, hGraphExec);
+}
+
+HAMI_EXPORT int32_t cuGraphInstantiate(void *phGraphExec, void *hGraph, void *phErrorNode, void *logBuffer, uint64_t bufferSize);
+int32_t cuGraphInstantiate(void *phGraphExec, void *hGraph, void *phErrorNode, void *logBuffer, uint64_t bufferSize) {
+    return hami_graph_instantiate(HAMI_cuGraphInstantiate, phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+
+HAMI_EXPORT int32_t cuGraphInstantiateWithFlags(void *phGraphExec, void *hGraph, uint64_t flags);
+int32_t cuGraphInstantiateWithFlags(void *phGraphExec, void *hGraph, uint64_t flags) {
+    return hami_graph_instantiate_flags(HAMI_cuGraphInstantiateWithFlags, phGraphExec, hGraph, flags);
+}
+
+HAMI_EXPORT int32_t cuGraphInstantiateWithParams(void *phGraphExec, void *hGraph, void *instantiateParams);
+int32_t cuGraphInstantiateWithParams(void *phGraphExec, void *hGraph, void *instantiateParams) {
+    return hami_graph_instantiate_params(HAMI_cuGraphInstantiateWithParams, phGraphExec, hGraph, instantiateParams);
+}
+
+HAMI_EXPORT int32_t cuGraphInstantiateWithParams_ptsz(void *phGraphExec, void *hGraph, void *instantiateParams);
+int32_t cuGraphInstantiateWithParams_ptsz(void *phGraphExec, void *hGraph, void *instantiateParams) {
+    return hami_graph_instantiate_params(HAMI_cuGraphInstantiateWithParams_ptsz, phGraphExec, hGraph, instantiateParams);
+}
+
+HAMI_EXPORT int32_t cuGraphInstantiate_v2(void *phGraphExec, void *hGraph, void *phErrorNode, void *logBuffer, uint64_t bufferSize);
+int32_t cuGraphInstantiate_v2(void *phGraphExec, void *hGraph, void *phErrorNode, void *logBuffer, uint64_t bufferSize) {
+    return hami_graph_instantiate(HAMI_cuGraphInstantiate_v2, phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+
 HAMI_EXPORT int32_t cuGraphLaunch(void *hGraph, void *hStream);
 int32_t cuGraphLaunch(void *hGraph, void *hStream) {
     return hami_graph_start(HAMI_cuGraphLaunch, hGraph, hStream);
@@ -121,6 +191,31 @@ int32_t cuGraphLaunch(void *hGraph, void *hStream) {
 HAMI_EXPORT int32_t cuGraphLaunch_ptsz(void *hGraphExec, void *hStream);
 int32_t cuGraphLaunch_ptsz(void *hGraphExec, void *hStream) {
     return hami_graph_start(HAMI_cuGraphLaunch_ptsz, hGraphExec, hStream);
+}
+
+HAMI_EXPORT int32_t cuGraphUpload(void *hGraph, void *hStream);
+int32_t cuGraphUpload(void *hGraph, void *hStream) {
+    return hami_graph_upload(HAMI_cuGraphUpload, hGraph, hStream);
+}
+
+HAMI_EXPORT int32_t cuGraphUpload_ptsz(void *hGraphExec, void *hStream);
+int32_t cuGraphUpload_ptsz(void *hGraphExec, void *hStream) {
+    return hami_graph_upload(HAMI_cuGraphUpload_ptsz, hGraphExec, hStream);
+}
+
+HAMI_EXPORT int32_t cuGreenCtxCreate(void *phCtx, void *desc, int32_t dev, uint32_t flags);
+int32_t cuGreenCtxCreate(void *phCtx, void *desc, int32_t dev, uint32_t flags) {
+    return hami_green_create(HAMI_cuGreenCtxCreate, phCtx, desc, dev, flags);
+}
+
+HAMI_EXPORT int32_t cuGreenCtxDestroy(void *hCtx);
+int32_t cuGreenCtxDestroy(void *hCtx) {
+    return hami_green_destroy(HAMI_cuGreenCtxDestroy, hCtx);
+}
+
+HAMI_EXPORT int32_t cuImportExternalMemory(void *extMem_out, void *memHandleDesc);
+int32_t cuImportExternalMemory(void *extMem_out, void *memHandleDesc) {
+    return hami_external_import(HAMI_cuImportExternalMemory, extMem_out, memHandleDesc);
 }
 
 HAMI_EXPORT int32_t cuLaunch(void *f);
@@ -373,6 +468,16 @@ int32_t cuStreamSynchronize_ptsz(void *hStream) {
     return hami_stream_sync(HAMI_cuStreamSynchronize_ptsz, hStream);
 }
 
+HAMI_EXPORT int32_t cuVDPAUCtxCreate(void *pCtx, uint32_t flags, int32_t device, uint32_t vdpDevice, void *vdpGetProcAddress);
+int32_t cuVDPAUCtxCreate(void *pCtx, uint32_t flags, int32_t device, uint32_t vdpDevice, void *vdpGetProcAddress) {
+    return hami_ctx_create_vdpau(HAMI_cuVDPAUCtxCreate, pCtx, flags, device, vdpDevice, vdpGetProcAddress);
+}
+
+HAMI_EXPORT int32_t cuVDPAUCtxCreate_v2(void *pCtx, uint32_t flags, int32_t device, uint32_t vdpDevice, void *vdpGetProcAddress);
+int32_t cuVDPAUCtxCreate_v2(void *pCtx, uint32_t flags, int32_t device, uint32_t vdpDevice, void *vdpGetProcAddress) {
+    return hami_ctx_create_vdpau(HAMI_cuVDPAUCtxCreate_v2, pCtx, flags, device, vdpDevice, vdpGetProcAddress);
+}
+
 HAMI_EXPORT int32_t nvmlDeviceGetComputeRunningProcesses(void *device, void *infoCount, void *infos);
 int32_t nvmlDeviceGetComputeRunningProcesses(void *device, void *infoCount, void *infos) {
     return hami_nvml_processes_v1(HAMI_nvmlDeviceGetComputeRunningProcesses, device, infoCount, infos);
@@ -429,17 +534,23 @@ int32_t nvmlDeviceGetMemoryInfo_v2(void *device, void *memory) {
 }
 
 const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
+    {"cuArray3DCreate", "cuArray3DCreate", (void *)cuArray3DCreate, 2000, false},
     {"cuArray3DCreate_v2", "cuArray3DCreate", (void *)cuArray3DCreate_v2, 3020, false},
+    {"cuArrayCreate", "cuArrayCreate", (void *)cuArrayCreate, 2000, false},
     {"cuArrayCreate_v2", "cuArrayCreate", (void *)cuArrayCreate_v2, 3020, false},
     {"cuArrayDestroy", "cuArrayDestroy", (void *)cuArrayDestroy, 2000, false},
+    {"cuCtxAttach", "cuCtxAttach", (void *)cuCtxAttach, 2000, false},
     {"cuCtxCreate", "cuCtxCreate", (void *)cuCtxCreate, 2000, false},
     {"cuCtxCreate_v2", "cuCtxCreate", (void *)cuCtxCreate_v2, 3020, false},
     {"cuCtxCreate_v3", "cuCtxCreate", (void *)cuCtxCreate_v3, 11040, false},
     {"cuCtxCreate_v4", "cuCtxCreate", (void *)cuCtxCreate_v4, 12050, false},
     {"cuCtxDestroy", "cuCtxDestroy", (void *)cuCtxDestroy, 2000, false},
     {"cuCtxDestroy_v2", "cuCtxDestroy", (void *)cuCtxDestroy_v2, 4000, false},
+    {"cuCtxDetach", "cuCtxDetach", (void *)cuCtxDetach, 2000, false},
     {"cuCtxSynchronize", "cuCtxSynchronize", (void *)cuCtxSynchronize, 2000, false},
     {"cuCtxSynchronize_v2", "cuCtxSynchronize", (void *)cuCtxSynchronize_v2, 13000, false},
+    {"cuDestroyExternalMemory", "cuDestroyExternalMemory", (void *)cuDestroyExternalMemory, 10000, false},
+    {"cuDeviceGraphMemTrim", "cuDeviceGraphMemTrim", (void *)cuDeviceGraphMemTrim, 11040, false},
     {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease, 7000, false},
     {"cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease_v2, 11000, false},
     {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxReset", (void *)cuDevicePrimaryCtxReset, 7000, false},
@@ -448,11 +559,24 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuDeviceTotalMem", "cuDeviceTotalMem", (void *)cuDeviceTotalMem, 2000, false},
     {"cuDeviceTotalMem_v2", "cuDeviceTotalMem", (void *)cuDeviceTotalMem_v2, 3020, false},
     {"cuEventSynchronize", "cuEventSynchronize", (void *)cuEventSynchronize, 2000, false},
+    {"cuGLCtxCreate", "cuGLCtxCreate", (void *)cuGLCtxCreate, 2000, false},
+    {"cuGLCtxCreate_v2", "cuGLCtxCreate", (void *)cuGLCtxCreate_v2, 3020, false},
     {"cuGetProcAddress", "cuGetProcAddress", (void *)cuGetProcAddress, 11030, false},
     {"cuGetProcAddress_v2", "cuGetProcAddress", (void *)cuGetProcAddress_v2, 12000, false},
     {"cuGetProcAddress_v2_ptsz", "cuGetProcAddress", (void *)cuGetProcAddress_v2_ptsz, 0, true},
+    {"cuGraphExecDestroy", "cuGraphExecDestroy", (void *)cuGraphExecDestroy, 10000, false},
+    {"cuGraphInstantiate", "cuGraphInstantiate", (void *)cuGraphInstantiate, 10000, false},
+    {"cuGraphInstantiateWithFlags", "cuGraphInstantiateWithFlags", (void *)cuGraphInstantiateWithFlags, 11040, false},
+    {"cuGraphInstantiateWithParams", "cuGraphInstantiateWithParams", (void *)cuGraphInstantiateWithParams, 12000, false},
+    {"cuGraphInstantiateWithParams_ptsz", "cuGraphInstantiateWithParams", (void *)cuGraphInstantiateWithParams_ptsz, 12000, true},
+    {"cuGraphInstantiate_v2", "cuGraphInstantiate", (void *)cuGraphInstantiate_v2, 11000, false},
     {"cuGraphLaunch", "cuGraphLaunch", (void *)cuGraphLaunch, 10000, false},
     {"cuGraphLaunch_ptsz", "cuGraphLaunch", (void *)cuGraphLaunch_ptsz, 10000, true},
+    {"cuGraphUpload", "cuGraphUpload", (void *)cuGraphUpload, 11010, false},
+    {"cuGraphUpload_ptsz", "cuGraphUpload", (void *)cuGraphUpload_ptsz, 11010, true},
+    {"cuGreenCtxCreate", "cuGreenCtxCreate", (void *)cuGreenCtxCreate, 12040, false},
+    {"cuGreenCtxDestroy", "cuGreenCtxDestroy", (void *)cuGreenCtxDestroy, 12040, false},
+    {"cuImportExternalMemory", "cuImportExternalMemory", (void *)cuImportExternalMemory, 10000, false},
     {"cuLaunch", "cuLaunch", (void *)cuLaunch, 2000, false},
     {"cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel", (void *)cuLaunchCooperativeKernel, 9000, false},
     {"cuLaunchCooperativeKernelMultiDevice", "cuLaunchCooperativeKernelMultiDevice", (void *)cuLaunchCooperativeKernelMultiDevice, 9000, false},
@@ -503,6 +627,8 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuStreamEndCapture_ptsz", "cuStreamEndCapture", (void *)cuStreamEndCapture_ptsz, 10000, true},
     {"cuStreamSynchronize", "cuStreamSynchronize", (void *)cuStreamSynchronize, 2000, false},
     {"cuStreamSynchronize_ptsz", "cuStreamSynchronize", (void *)cuStreamSynchronize_ptsz, 7000, true},
+    {"cuVDPAUCtxCreate", "cuVDPAUCtxCreate", (void *)cuVDPAUCtxCreate, 3010, false},
+    {"cuVDPAUCtxCreate_v2", "cuVDPAUCtxCreate", (void *)cuVDPAUCtxCreate_v2, 3020, false},
     {"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses, 0, false},
     {"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses_v2, 0, false},
     {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses_v3, 0, false},

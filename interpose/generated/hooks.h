@@ -3,17 +3,23 @@
 #define HAMI_GENERATED_HOOKS_H
 
 enum hami_hook {
+    HAMI_cuArray3DCreate,
     HAMI_cuArray3DCreate_v2,
+    HAMI_cuArrayCreate,
     HAMI_cuArrayCreate_v2,
     HAMI_cuArrayDestroy,
+    HAMI_cuCtxAttach,
     HAMI_cuCtxCreate,
     HAMI_cuCtxCreate_v2,
     HAMI_cuCtxCreate_v3,
     HAMI_cuCtxCreate_v4,
     HAMI_cuCtxDestroy,
     HAMI_cuCtxDestroy_v2,
+    HAMI_cuCtxDetach,
     HAMI_cuCtxSynchronize,
     HAMI_cuCtxSynchronize_v2,
+    HAMI_cuDestroyExternalMemory,
+    HAMI_cuDeviceGraphMemTrim,
     HAMI_cuDevicePrimaryCtxRelease,
     HAMI_cuDevicePrimaryCtxRelease_v2,
     HAMI_cuDevicePrimaryCtxReset,
@@ -22,11 +28,24 @@ enum hami_hook {
     HAMI_cuDeviceTotalMem,
     HAMI_cuDeviceTotalMem_v2,
     HAMI_cuEventSynchronize,
+    HAMI_cuGLCtxCreate,
+    HAMI_cuGLCtxCreate_v2,
     HAMI_cuGetProcAddress,
     HAMI_cuGetProcAddress_v2,
     HAMI_cuGetProcAddress_v2_ptsz,
+    HAMI_cuGraphExecDestroy,
+    HAMI_cuGraphInstantiate,
+    HAMI_cuGraphInstantiateWithFlags,
+    HAMI_cuGraphInstantiateWithParams,
+    HAMI_cuGraphInstantiateWithParams_ptsz,
+    HAMI_cuGraphInstantiate_v2,
     HAMI_cuGraphLaunch,
     HAMI_cuGraphLaunch_ptsz,
+    HAMI_cuGraphUpload,
+    HAMI_cuGraphUpload_ptsz,
+    HAMI_cuGreenCtxCreate,
+    HAMI_cuGreenCtxDestroy,
+    HAMI_cuImportExternalMemory,
     HAMI_cuLaunch,
     HAMI_cuLaunchCooperativeKernel,
     HAMI_cuLaunchCooperativeKernelMultiDevice,
@@ -77,6 +96,8 @@ enum hami_hook {
     HAMI_cuStreamEndCapture_ptsz,
     HAMI_cuStreamSynchronize,
     HAMI_cuStreamSynchronize_ptsz,
+    HAMI_cuVDPAUCtxCreate,
+    HAMI_cuVDPAUCtxCreate_v2,
     HAMI_nvmlDeviceGetComputeRunningProcesses,
     HAMI_nvmlDeviceGetComputeRunningProcesses_v2,
     HAMI_nvmlDeviceGetComputeRunningProcesses_v3,
@@ -92,6 +113,6 @@ enum hami_hook {
 };
 
 /* CUDA hooks come first, in the order of their names; NVML's follow. */
-#define HAMI_CUDA_HOOKS 74
+#define HAMI_CUDA_HOOKS 95
 
 #endif

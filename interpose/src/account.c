@@ -2,29 +2,40 @@
 #include "hami/account.h"
 
 #include "hami/context.h"
+#include "hami/graph.h"
 #include "hami/guest.h"
 #include "hami/map.h"
 #include "hami/pool.h"
 #include "hami/vmm.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_SHIFT = 21, UNIT_SHIFT = 9, BLOCK_UNITS = 1 << (BLOCK_SHIFT - UNIT_SHIFT), BLOCK_LOCKS = 64 };
+enum { BLOCK_SHIFT = 21, UNIT_SHIFT = 9, BLOCK_UNITS = 1 << (BLOCK_SHIFT - UNIT_SHIFT), ORDERS = 12 };
 
-/* Record of an allocation: kind (4 bits), device + 1 (8), context (8), pages of large ones or units of small (36). */
+/* Record of an allocation: kind (4 bits), device + 1 (8), context (8), pages of large ones or order of small (36). */
 enum { KIND_SHIFT = 60, DEVICE_SHIFT = 52, CONTEXT_SHIFT = 44 };
 #define AMOUNT_MASK ((UINT64_C(1) << 36) - 1)
 
-/* Record of a block: device + 1 (8 bits), units of one allocation (12), allocations in it (20), units in use (20). */
-enum { BLOCK_SIZE_SHIFT = 40, BLOCK_COUNT_SHIFT = 20, SIZES = 12 };
-#define BLOCK_SIZE_FIELD UINT64_C(0xfff)
+/*
+ * 2 MiB of addresses in which small allocations lie; never freed, since the driver comes back to its addresses.
+ *
+ * state: device + 1 (8 bits), context (8), order of the last allocation (4), allocations (20), units in use (20).
+ * It holds a charge of 2 MiB while there are any. orders: by first unit, order + 1 of the allocation there, or 0.
+ */
+enum { ORDER_SHIFT = 40, COUNT_SHIFT = 20 };
 #define BLOCK_FIELD UINT64_C(0xfffff)
 
-static struct hami_map records;
-static struct hami_map blocks;
-static atomic_flag block_locks[BLOCK_LOCKS];
-static _Thread_local uint64_t last_block[SIZES]; /* where this thread's last allocation of a size went */
+struct block {
+    _Atomic uint64_t state;
+    _Atomic uint8_t orders[BLOCK_UNITS];
+};
+
+static struct hami_map records; /* address or handle → record */
+static struct hami_map blocks;  /* address >> BLOCK_SHIFT → block */
+static atomic_flag making_block = ATOMIC_FLAG_INIT;
+static _Thread_local struct block *last_block[ORDERS]; /* where this thread's last allocation of a size went */
 
 /* ---- charges ---- */
 
@@ -38,6 +49,9 @@ static uint64_t pages_of(uint64_t bytes) {
 
 static uint64_t limit_pages(const struct hami_limits *limits, int device) {
     uint64_t bytes = limits->devices[device].memory_bytes;
+    if (limits->denied != HAMI_REASON_NONE || (uint32_t)device >= limits->device_count) {
+        return limits->mode == HAMI_MODE_ENFORCE ? 0 : UINT64_MAX;
+    }
     return limits->mode == HAMI_MODE_ENFORCE && bytes != 0 ? bytes >> HAMI_PAGE_SHIFT : UINT64_MAX;
 }
 
@@ -55,6 +69,7 @@ static bool take_pages(struct hami_region_view *view, int device, uint64_t pages
         return true;
     }
     hami_pools_settle();
+    hami_graphs_settle();
     (void)hami_guest_reload();
     (void)hami_region_sweep(view);
     limits = hami_guest_known_limits();
@@ -85,6 +100,9 @@ bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, 
         return cannot_count(limits, limits->denied, bytes);
     }
     int index = hami_guest_cuda_device(limits, device);
+    if (index == -2) {
+        return true; /* the driver's answer says so */
+    }
     if (index < 0 || (uint32_t)index >= limits->device_count) {
         return cannot_count(limits, HAMI_REASON_UNKNOWN_DEVICE, bytes);
     }
@@ -113,6 +131,29 @@ bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
     return true;
 }
 
+bool hami_charge_try(struct hami_charge *charge, uint64_t bytes) {
+    struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
+    uint64_t pages = pages_of(bytes);
+    if (view == NULL || !hami_region_charge(view, (unsigned)charge->device, pages,
+                                            limit_pages(hami_guest_limits(), charge->device), HAMI_COLUMN_DATA)) {
+        return false;
+    }
+    charge->pages += pages;
+    return true;
+}
+
+void hami_charge_found(CUdevice device, struct hami_charge *charge, uint64_t pages) {
+    const struct hami_limits *limits = hami_guest_known_limits();
+    bool counted = limits->mode != HAMI_MODE_OFF && limits->denied == HAMI_REASON_NONE;
+    int index = counted ? hami_guest_cuda_device(limits, device) : -1;
+    struct hami_region_view *view = index < 0 ? NULL : hami_guest_region(NULL);
+    if (view != NULL && (uint32_t)index < limits->device_count &&
+        hami_region_charge(view, (unsigned)index, pages, UINT64_MAX, HAMI_COLUMN_DATA)) {
+        charge->device = index;
+        charge->pages += pages;
+    }
+}
+
 void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
     struct hami_charge part = {charge->device, pages < charge->pages ? pages : charge->pages};
     hami_charge_give_back(&part, HAMI_COLUMN_DATA);
@@ -128,65 +169,84 @@ void hami_charge_give_back(const struct hami_charge *charge, enum hami_column co
 
 /* ---- blocks of small allocations ---- */
 
-/* Small allocations are rounded up to a power of two of at least 512 bytes. */
-static uint64_t units_of(uint64_t bytes) {
-    uint64_t units = 1;
-    while (units << UNIT_SHIFT < bytes) {
-        units <<= 1;
-    }
-    return units;
+/* Small allocations are rounded up to 512 bytes times a power of two, the order. */
+static unsigned order_of(uint64_t bytes) {
+    return bytes <= 1u << UNIT_SHIFT ? 0 : 64 - UNIT_SHIFT - (unsigned)__builtin_clzll(bytes - 1);
 }
 
-static atomic_flag *lock_block(uint64_t block) {
-    atomic_flag *lock = &block_locks[block % BLOCK_LOCKS];
-    while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire)) {
+static struct block *block_at(uint64_t address) {
+    return (struct block *)(uintptr_t)hami_map_get(&blocks, address >> BLOCK_SHIFT);
+}
+
+static struct block *block_made_at(uint64_t address) {
+    struct block *block = block_at(address);
+    if (block != NULL) {
+        return block;
+    }
+    while (atomic_flag_test_and_set_explicit(&making_block, memory_order_acquire)) {
         (void)sched_yield();
     }
-    return lock;
+    block = block_at(address);
+    if (block == NULL) {
+        block = calloc(1, sizeof *block);
+        if (block != NULL && !hami_map_put(&blocks, address >> BLOCK_SHIFT, (uint64_t)(uintptr_t)block)) {
+            free(block);
+            block = NULL;
+        }
+    }
+    atomic_flag_clear_explicit(&making_block, memory_order_release);
+    return block;
 }
 
-static uint64_t block_record(int device, uint64_t size, uint64_t count, uint64_t units) {
-    return (uint64_t)(device + 1) << DEVICE_SHIFT | size << BLOCK_SIZE_SHIFT | count << BLOCK_COUNT_SHIFT | units;
+static _Atomic uint8_t *order_at(struct block *block, uint64_t address) {
+    return &block->orders[address >> UNIT_SHIFT & (BLOCK_UNITS - 1)];
+}
+
+static uint64_t count_in(uint64_t state) {
+    return state >> COUNT_SHIFT & BLOCK_FIELD;
 }
 
 /*
  * Whether the driver will find room for a small allocation in a block that it has: it packs equal sizes together, by
  * thread, so what is left of the block that served this thread last can be counted on.
  */
-static bool room_for(int device, uint64_t units) {
-    uint64_t block = last_block[__builtin_ctzll(units)];
-    uint64_t found = block == 0 ? 0 : hami_map_get(&blocks, block);
-    return found >> DEVICE_SHIFT == (uint64_t)(device + 1) && (found >> BLOCK_SIZE_SHIFT & BLOCK_SIZE_FIELD) == units &&
-           (found & BLOCK_FIELD) + units <= BLOCK_UNITS;
+static bool room_for(int device, unsigned order) {
+    struct block *block = last_block[order];
+    uint64_t state = block == NULL ? 0 : atomic_load_explicit(&block->state, memory_order_relaxed);
+    return count_in(state) != 0 && state >> DEVICE_SHIFT == (uint64_t)(device + 1) &&
+           (state >> ORDER_SHIFT & 15) == order && (state & BLOCK_FIELD) + (1u << order) <= BLOCK_UNITS;
 }
 
-/* Adds an allocation to its block. True if the block was there; else it is made if `may_start`. */
-static bool enter_block(uint64_t block, int device, uint64_t units, bool may_start) {
-    atomic_flag *lock = lock_block(block);
-    uint64_t found = hami_map_get(&blocks, block);
-    uint64_t count = found >> BLOCK_COUNT_SHIFT & BLOCK_FIELD;
-    uint64_t record = block_record(device, units, count + 1, (found & BLOCK_FIELD) + units);
-    if (found != 0) {
-        (void)hami_map_set(&blocks, block, record);
-    } else if (may_start) {
-        (void)hami_map_put(&blocks, block, record);
-    }
-    atomic_flag_clear_explicit(lock, memory_order_release);
-    return found != 0;
+enum entrance { TURNED_AWAY, STARTED, JOINED };
+
+/* Adds an allocation to its block; the first of a block only if it brings a charge of 2 MiB. */
+static enum entrance enter_block(struct block *block, const struct hami_allocation *a, unsigned order) {
+    uint64_t state = atomic_load_explicit(&block->state, memory_order_relaxed);
+    uint64_t next = 0;
+    do {
+        if (count_in(state) == 0 && a->in_room) {
+            return TURNED_AWAY;
+        }
+        uint64_t inside = (state & (BLOCK_FIELD << COUNT_SHIFT | BLOCK_FIELD)) + (UINT64_C(1) << COUNT_SHIFT);
+        next = (uint64_t)(a->charge.device + 1) << DEVICE_SHIFT | (uint64_t)a->context << CONTEXT_SHIFT |
+               (uint64_t)order << ORDER_SHIFT | (inside + (UINT64_C(1) << order));
+    } while (!atomic_compare_exchange_weak_explicit(&block->state, &state, next, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    return count_in(state) == 0 ? STARTED : JOINED;
 }
 
 /* Takes an allocation out of its block. True if it was the last. */
-static bool leave_block(uint64_t block, int device, uint64_t units) {
-    atomic_flag *lock = lock_block(block);
-    uint64_t found = hami_map_get(&blocks, block);
-    uint64_t count = found >> BLOCK_COUNT_SHIFT & BLOCK_FIELD;
-    if (count > 1) {
-        (void)hami_map_set(&blocks, block, block_record(device, units, count - 1, (found & BLOCK_FIELD) - units));
-    } else {
-        (void)hami_map_take(&blocks, block);
+static bool leave_block(struct block *block, unsigned order, int *device) {
+    uint64_t leaving = (UINT64_C(1) << COUNT_SHIFT) + (UINT64_C(1) << order);
+    uint64_t state = atomic_load_explicit(&block->state, memory_order_relaxed);
+    while (count_in(state) != 0) {
+        if (atomic_compare_exchange_weak_explicit(&block->state, &state, state - leaving, memory_order_acq_rel,
+                                                  memory_order_relaxed)) {
+            *device = (int)(state >> DEVICE_SHIFT) - 1;
+            return count_in(state) == 1;
+        }
     }
-    atomic_flag_clear_explicit(lock, memory_order_release);
-    return count == 1;
+    return false; /* its context ended meanwhile and took all along */
 }
 
 /* ---- allocations ---- */
@@ -214,7 +274,7 @@ bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, bool alway
     a->device = context.device;
     if (!always_large && bytes < HAMI_SMALL_BELOW) {
         int index = limited_device(context.device);
-        a->in_room = index >= 0 && room_for(index, units_of(bytes));
+        a->in_room = index >= 0 && room_for(index, order_of(bytes));
         a->charge.device = a->in_room ? index : -1;
     }
     if (!a->in_room && !hami_charge_take(context.device, hami_large(bytes), HAMI_COLUMN_DATA, &a->charge)) {
@@ -225,22 +285,28 @@ bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, bool alway
 }
 
 static bool end_small(struct hami_allocation *a, uint64_t address, uint64_t actual) {
-    uint64_t units = units_of(actual);
-    uint64_t block = address >> BLOCK_SHIFT;
-    if (a->in_room && !enter_block(block, a->charge.device, units, false)) {
+    const uint64_t block_pages = HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT;
+    unsigned order = order_of(actual);
+    struct block *block = block_made_at(address);
+    enum entrance how = block == NULL ? TURNED_AWAY : enter_block(block, a, order);
+    if (how == TURNED_AWAY && a->in_room) {
         /* The driver started a block although the last one had room. */
+        a->in_room = false;
         if (!hami_charge_take(a->device, HAMI_LARGE_STEP, HAMI_COLUMN_DATA, &a->charge)) {
             return false;
         }
-        a->in_room = false;
+        how = block == NULL ? TURNED_AWAY : enter_block(block, a, order);
+    }
+    if (how == TURNED_AWAY) { /* this process's own memory is full */
+        hami_charge_give_back(&a->charge, HAMI_COLUMN_DATA);
+        return false;
     }
     if (!a->in_room) {
-        bool there = enter_block(block, a->charge.device, units, true);
-        hami_charge_shrink(&a->charge,
-                           there ? a->charge.pages : a->charge.pages - (HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT));
+        hami_charge_shrink(&a->charge, how == JOINED ? a->charge.pages : a->charge.pages - block_pages);
     }
-    last_block[__builtin_ctzll(units)] = block;
-    return hami_map_put(&records, address, record_of(HAMI_KIND_SMALL, a->charge.device, a->context, units));
+    atomic_store_explicit(order_at(block, address), (uint8_t)(order + 1), memory_order_release);
+    last_block[order] = block;
+    return true;
 }
 
 static bool end_large(struct hami_allocation *a, uint64_t address, uint64_t actual) {
@@ -267,26 +333,51 @@ void hami_allocation_cancel(struct hami_allocation *a) {
     }
 }
 
+/* The order leaves before the memory does, as records do. */
+static uint64_t take_small(uint64_t address) {
+    struct block *block = block_at(address);
+    _Atomic uint8_t *at = block == NULL ? NULL : order_at(block, address);
+    uint8_t found = at == NULL ? 0 : atomic_load_explicit(at, memory_order_acquire);
+    if (found == 0 || (address & ((1u << UNIT_SHIFT) - 1)) != 0) {
+        return 0;
+    }
+    atomic_store_explicit(at, 0, memory_order_relaxed);
+    return record_of(HAMI_KIND_SMALL, -1, 0, found - 1u);
+}
+
 uint64_t hami_record_take(uint64_t address) {
-    return address == 0 ? 0 : hami_map_take(&records, address);
+    uint64_t small = address == 0 ? 0 : take_small(address);
+    return small != 0 || address == 0 ? small : hami_map_take(&records, address);
+}
+
+uint64_t hami_object_take(const void *handle) {
+    return handle == NULL ? 0 : hami_map_take(&records, (uint64_t)(uintptr_t)handle);
 }
 
 void hami_record_restore(uint64_t address, uint64_t record) {
-    if (record != 0) {
+    if (record >> KIND_SHIFT == HAMI_KIND_SMALL) {
+        atomic_store_explicit(order_at(block_at(address), address), (uint8_t)((record & AMOUNT_MASK) + 1),
+                              memory_order_release);
+    } else if (record != 0) {
         (void)hami_map_put(&records, address, record);
     }
 }
 
+static void give_back_block(int device) {
+    struct hami_charge charge = {device, HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT};
+    hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
+}
+
 void hami_record_release(uint64_t address, uint64_t record) {
     struct hami_charge charge = {(int)(record >> DEVICE_SHIFT & 0xff) - 1, record & AMOUNT_MASK};
+    int device = -1;
     switch (record >> KIND_SHIFT) {
     case HAMI_KIND_LARGE:
         hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
         break;
     case HAMI_KIND_SMALL:
-        if (leave_block(address >> BLOCK_SHIFT, charge.device, charge.pages)) {
-            charge.pages = HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT;
-            hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
+        if (leave_block(block_at(address), (unsigned)charge.pages, &device)) {
+            give_back_block(device);
         }
         break;
     case HAMI_KIND_POOL:
@@ -309,18 +400,33 @@ static void drop_one(uint64_t address, uint64_t record, void *data) {
     }
 }
 
+static void drop_block(uint64_t number, uint64_t value, void *data) {
+    struct block *block = (struct block *)(uintptr_t)value;
+    uint64_t state = atomic_load(&block->state);
+    (void)number;
+    if (count_in(state) == 0 || (state >> CONTEXT_SHIFT & 0xff) != *(const unsigned *)data) {
+        return;
+    }
+    for (unsigned i = 0; i < BLOCK_UNITS; i++) {
+        atomic_store_explicit(&block->orders[i], 0, memory_order_relaxed);
+    }
+    if (count_in(atomic_exchange(&block->state, 0)) != 0) {
+        give_back_block((int)(state >> DEVICE_SHIFT) - 1);
+    }
+}
+
 void hami_records_drop_context(unsigned context) {
     hami_map_each(&records, drop_one, &context);
+    hami_map_each(&blocks, drop_block, &context);
 }
 
 void hami_account_after_fork(void) {
     hami_map_reset(&records);
     hami_map_reset(&blocks);
-    for (unsigned i = 0; i < BLOCK_LOCKS; i++) {
-        atomic_flag_clear(&block_locks[i]);
-    }
+    atomic_flag_clear(&making_block);
     memset(last_block, 0, sizeof last_block);
     hami_contexts_after_fork();
     hami_pools_after_fork();
     hami_vmm_after_fork();
+    hami_graphs_after_fork();
 }

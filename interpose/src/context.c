@@ -21,14 +21,15 @@ enum { CONTEXTS = 256, DEVICES = 64, PROCESSES_READ = 256 };
 
 struct entry {
     _Atomic(CUcontext) handle;
-    CUdevice device;
+    _Atomic CUdevice device;
+    _Atomic unsigned references; /* of contexts that this process created; 0: primary, or a view of it */
 };
 
 /* Of one CUDA device: how many contexts this process has there, and the reserve charged for them. */
 struct device_state {
     atomic_flag busy;
     unsigned contexts;
-    CUcontext primary;
+    _Atomic(CUcontext) primary;
     struct hami_charge reserve;
 };
 
@@ -58,28 +59,20 @@ static unsigned enter(CUcontext handle, CUdevice device) {
             id = i;
         }
     }
-    table[id].device = device;
+    atomic_store_explicit(&table[id].device, device, memory_order_relaxed);
     return id;
 }
 
 bool hami_context_current(struct hami_context *context) {
-    static _Atomic(void *) get_context;
-    static _Atomic(void *) get_device;
     CUcontext handle = NULL;
     CUdevice device = 0;
-    void *known = atomic_load_explicit(&get_context, memory_order_acquire);
-    if (known == NULL) {
-        known = hami_cuda_function("cuCtxGetCurrent");
-        atomic_store(&get_device, hami_cuda_function("cuCtxGetDevice"));
-        atomic_store_explicit(&get_context, known, memory_order_release);
-    }
-    CUresult (*current)(CUcontext *) = known;
+    CUresult (*current)(CUcontext *) = hami_cuda_function("cuCtxGetCurrent");
     if (current == NULL || current(&handle) != CUDA_SUCCESS || handle == NULL) {
         return false;
     }
     unsigned now = atomic_load_explicit(&epoch, memory_order_acquire);
     if (last.handle != handle || last_epoch != now) {
-        CUresult (*device_of)(CUdevice *) = atomic_load(&get_device);
+        CUresult (*device_of)(CUdevice *) = hami_cuda_function("cuCtxGetDevice");
         if (device_of == NULL || device_of(&device) != CUDA_SUCCESS) {
             return false;
         }
@@ -237,7 +230,8 @@ static bool keep(struct making *m, CUcontext handle) {
         fits = hami_charge_take(m->device, bytes, HAMI_COLUMN_CONTEXT, &m->state->reserve);
     }
     if (fits) {
-        (void)enter(handle, m->device);
+        unsigned id = enter(handle, m->device);
+        atomic_store(&table[id].references, m->primary ? 0 : 1);
         m->state->contexts++;
         m->state->primary = m->primary ? handle : m->state->primary;
     }
@@ -245,13 +239,25 @@ static bool keep(struct making *m, CUcontext handle) {
     return fits;
 }
 
+static void forget(unsigned id) {
+    if (id != HAMI_CONTEXT_UNKNOWN) {
+        hami_records_drop_context(id);
+        atomic_store(&table[id].references, 0);
+        atomic_store(&table[id].handle, NULL);
+    }
+}
+
 /* A context has ended: what lay in it is free again, and the reserve after the last of the device. */
 static void ended(CUcontext handle, struct device_state *state) {
     unsigned id = id_of(handle);
     (void)atomic_fetch_add(&epoch, 1);
-    if (id != HAMI_CONTEXT_UNKNOWN) {
-        hami_records_drop_context(id);
-        atomic_store(&table[id].handle, NULL);
+    forget(id);
+    for (unsigned i = 1; handle == state->primary && i < CONTEXTS; i++) {
+        /* Green contexts are views of the primary one. */
+        bool view = atomic_load(&table[i].references) == 0 && atomic_load(&table[i].handle) != NULL;
+        if (view && &devices[atomic_load(&table[i].device)] == state) {
+            forget(i);
+        }
     }
     if (state->contexts > 0 && --state->contexts == 0) {
         hami_charge_give_back(&state->reserve, HAMI_COLUMN_CONTEXT);
@@ -357,15 +363,108 @@ int32_t hami_ctx_create_v4(enum hami_hook hook, CUcontext *context, void *params
     return created(&m, driver(context, params, flags, device), context);
 }
 
+int32_t hami_ctx_create_vdpau(enum hami_hook hook, CUcontext *context, uint32_t flags, int32_t device,
+                              uint32_t vdpau_device, void *get_proc_address) {
+    CUresult (*driver)(CUcontext *, uint32_t, CUdevice, uint32_t, void *) = hami_driver_function(hook);
+    struct making m;
+    if (!begin(&m, device)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return created(&m, driver(context, flags, device, vdpau_device, get_proc_address), context);
+}
+
+static void created_one_ended(CUcontext context, unsigned id) {
+    struct device_state *state = lock_device(atomic_load(&table[id].device));
+    ended(context, state);
+    unlock_device(state);
+}
+
 int32_t hami_ctx_destroy(enum hami_hook hook, CUcontext context) {
     CUresult (*driver)(CUcontext) = hami_driver_function(hook);
-    unsigned id = id_of(context);
+    unsigned id = context == NULL ? HAMI_CONTEXT_UNKNOWN : id_of(context);
     hami_compute_context_ending(context);
     CUresult status = driver(context);
-    if (status == CUDA_SUCCESS && context != NULL && id != HAMI_CONTEXT_UNKNOWN) {
-        struct device_state *state = lock_device(table[id].device);
-        ended(context, state);
-        unlock_device(state);
+    if (status == CUDA_SUCCESS && id != HAMI_CONTEXT_UNKNOWN) {
+        created_one_ended(context, id);
+    }
+    return status;
+}
+
+int32_t hami_ctx_attach(enum hami_hook hook, CUcontext *context, uint32_t flags) {
+    CUresult (*driver)(CUcontext *, uint32_t) = hami_driver_function(hook);
+    CUresult status = driver(context, flags);
+    unsigned id = status == CUDA_SUCCESS && context != NULL ? id_of(*context) : HAMI_CONTEXT_UNKNOWN;
+    if (id != HAMI_CONTEXT_UNKNOWN && atomic_load(&table[id].references) > 0) {
+        (void)atomic_fetch_add(&table[id].references, 1);
+    }
+    return status;
+}
+
+int32_t hami_ctx_detach(enum hami_hook hook, CUcontext context) {
+    CUresult (*driver)(CUcontext) = hami_driver_function(hook);
+    unsigned id = context == NULL ? HAMI_CONTEXT_UNKNOWN : id_of(context);
+    if (id != HAMI_CONTEXT_UNKNOWN && atomic_load(&table[id].references) == 1) {
+        hami_compute_context_ending(context);
+    }
+    CUresult status = driver(context);
+    if (status == CUDA_SUCCESS && id != HAMI_CONTEXT_UNKNOWN && atomic_load(&table[id].references) > 0 &&
+        atomic_fetch_sub(&table[id].references, 1) == 1) {
+        created_one_ended(context, id);
+    }
+    return status;
+}
+
+/* ---- green contexts ---- */
+
+/* The primary context, which is there: a reference taken and given back at once. */
+static CUcontext primary_of(CUdevice device) {
+    CUcontext primary = NULL;
+    CUresult (*retain)(CUcontext *, CUdevice) = hami_driver_function(HAMI_cuDevicePrimaryCtxRetain);
+    CUresult (*release)(CUdevice) = hami_driver_function(HAMI_cuDevicePrimaryCtxRelease_v2);
+    if (retain(&primary, device) == CUDA_SUCCESS) {
+        (void)release(device);
+    }
+    return primary;
+}
+
+/* A green context holds the primary one, with its reserve, and its memory lies there. */
+int32_t hami_green_create(enum hami_hook hook, void **green, void *resources, int32_t device, uint32_t flags) {
+    CUresult (*driver)(void **, void *, CUdevice, uint32_t) = hami_driver_function(hook);
+    struct making m;
+    if (green == NULL) {
+        return driver(green, resources, device, flags);
+    }
+    if (!begin(&m, device)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = driver(green, resources, device, flags);
+    if (m.state != NULL && m.state->primary != NULL) {
+        unlock_device(m.state);
+        return status;
+    }
+    if (status != CUDA_SUCCESS) {
+        cancel(&m);
+        return status;
+    }
+    m.primary = true;
+    if (keep(&m, primary_of(device))) {
+        return CUDA_SUCCESS;
+    }
+    CUresult (*destroy)(void *) = hami_driver_function(HAMI_cuGreenCtxDestroy);
+    (void)destroy(*green);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Which device it was on is not asked: the primary contexts say which of them has ended. */
+int32_t hami_green_destroy(enum hami_hook hook, void *green) {
+    CUresult (*driver)(void *) = hami_driver_function(hook);
+    CUresult status = driver(green);
+    for (CUdevice device = 0; status == CUDA_SUCCESS && device < DEVICES; device++) {
+        if (devices[device].primary != NULL) {
+            struct device_state *state = lock_device(device);
+            check_primary(state, device);
+            unlock_device(state);
+        }
     }
     return status;
 }

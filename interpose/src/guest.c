@@ -21,7 +21,7 @@ static struct {
     bool fork_handler;
     struct hami_limits_source source;
     struct hami_limits generations[GENERATIONS]; /* a reader may hold one while the next is read */
-    _Atomic unsigned current;
+    unsigned current;                            /* only by who is reloading */
     atomic_flag reloading;
     _Atomic int64_t next_look;
     struct timespec modified;
@@ -31,6 +31,9 @@ static struct {
     atomic_flag claiming;
     _Atomic int8_t cuda_devices[CUDA_DEVICES]; /* index + 2; 1 = not named; 0 = not asked yet */
 } guest = {.reloading = ATOMIC_FLAG_INIT, .claiming = ATOMIC_FLAG_INIT};
+
+_Atomic(const struct hami_limits *) hami_guest_limits_now;
+_Atomic(struct hami_region_view *) hami_guest_region_now;
 
 /* Handles stay with their device for the life of a process; one seen before needs no asking. */
 static _Atomic(nvmlDevice) nvml_handles[NVML_HANDLES];
@@ -54,6 +57,7 @@ static void after_fork_in_child(void) {
     atomic_store(&guest.state, guest.state == STARTED ? STARTED : FRESH);
     atomic_flag_clear(&guest.reloading);
     atomic_flag_clear(&guest.claiming);
+    atomic_store(&hami_guest_region_now, NULL);
     hami_resolve_after_fork();
     hami_region_after_fork(&guest.view);
     hami_account_after_fork();
@@ -96,6 +100,7 @@ static void start(void) {
         publish(limits);
     }
     atomic_store(&guest.next_look, now_ms() + LOOK_MS);
+    atomic_store_explicit(&hami_guest_limits_now, limits, memory_order_release);
 }
 
 static void ensure_started(void) {
@@ -122,7 +127,7 @@ bool hami_guest_reload(void) {
     bool same = there && found.st_ino == guest.inode && found.st_mtim.tv_sec == guest.modified.tv_sec &&
                 found.st_mtim.tv_nsec == guest.modified.tv_nsec;
     if (!same) {
-        unsigned next = (atomic_load(&guest.current) + 1) % GENERATIONS;
+        unsigned next = (guest.current + 1) % GENERATIONS;
         note_file();
         hami_limits_load(&guest.source, &guest.generations[next]);
         for (unsigned i = 0; i < CUDA_DEVICES; i++) {
@@ -130,31 +135,37 @@ bool hami_guest_reload(void) {
         }
         forget_handles();
         publish(&guest.generations[next]);
-        atomic_store_explicit(&guest.current, next, memory_order_release);
+        guest.current = next;
+        atomic_store_explicit(&hami_guest_limits_now, &guest.generations[next], memory_order_release);
     }
     atomic_flag_clear(&guest.reloading);
     return !same;
 }
 
-const struct hami_limits *hami_guest_limits(void) {
-    ensure_started();
-    int64_t now = now_ms();
-    int64_t due = atomic_load_explicit(&guest.next_look, memory_order_relaxed);
-    if (now >= due && atomic_compare_exchange_strong(&guest.next_look, &due, now + LOOK_MS)) {
+/* The time has come to look again: whoever is first does. */
+static const struct hami_limits *look(int64_t now, int64_t due) {
+    if (atomic_compare_exchange_strong(&guest.next_look, &due, now + LOOK_MS)) {
         (void)hami_guest_reload();
         if (guest.view.region != NULL && guest.view.has_slot) {
-            (void)hami_region_sweep(&guest.view);
+            hami_region_sweep_in_turn(&guest.view);
         }
     }
-    return &guest.generations[atomic_load_explicit(&guest.current, memory_order_acquire)];
+    return hami_guest_known_limits();
 }
 
-const struct hami_limits *hami_guest_known_limits(void) {
+const struct hami_limits *hami_guest_limits(void) {
+    const struct hami_limits *limits = hami_guest_known_limits();
+    int64_t now = now_ms();
+    int64_t due = atomic_load_explicit(&guest.next_look, memory_order_relaxed);
+    return HAMI_LIKELY(now < due) ? limits : look(now, due);
+}
+
+const struct hami_limits *hami_guest_started_limits(void) {
     ensure_started();
-    return &guest.generations[atomic_load_explicit(&guest.current, memory_order_acquire)];
+    return atomic_load_explicit(&hami_guest_limits_now, memory_order_acquire);
 }
 
-struct hami_region_view *hami_guest_region(enum hami_reason *why) {
+struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why) {
     ensure_started();
     enum hami_reason reason = guest.no_region;
     if (guest.view.region != NULL && !guest.view.has_slot) {
@@ -173,7 +184,11 @@ struct hami_region_view *hami_guest_region(enum hami_reason *why) {
     if (why != NULL) {
         *why = reason;
     }
-    return reason == HAMI_REASON_NONE ? &guest.view : NULL;
+    if (reason != HAMI_REASON_NONE) {
+        return NULL;
+    }
+    atomic_store_explicit(&hami_guest_region_now, &guest.view, memory_order_release);
+    return &guest.view;
 }
 
 bool hami_guest_turn_path(const char *uuid, char path[4096]) {
@@ -199,19 +214,20 @@ static int index_of_uuid(const struct hami_limits *limits, const char *uuid) {
     return -1;
 }
 
-static bool cuda_uuid(CUdevice device, char text[48]) {
+static CUresult cuda_uuid(CUdevice device, char text[48]) {
     struct hami_uuid uuid;
     CUresult (*get)(struct hami_uuid *, CUdevice) = hami_cuda_function("cuDeviceGetUuid_v2");
     if (get == NULL) {
         get = hami_cuda_function("cuDeviceGetUuid");
     }
-    if (get == NULL || get(&uuid, device) != CUDA_SUCCESS) {
-        return false;
+    CUresult status = get == NULL ? CUDA_ERROR_NOT_SUPPORTED : get(&uuid, device);
+    if (status != CUDA_SUCCESS) {
+        return status;
     }
     const uint8_t *b = uuid.bytes;
     (void)snprintf(text, 48, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
                    b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
-    return true;
+    return CUDA_SUCCESS;
 }
 
 /* HAMi's variables count devices as NVML does. Without NVML, CUDA's own count has to do. */
@@ -235,14 +251,17 @@ static int index_by_nvml(CUdevice device, const char *uuid) {
 int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device) {
     char uuid[48];
     if (device < 0 || device >= CUDA_DEVICES) {
-        return -1;
+        return -2;
     }
     int8_t known = atomic_load_explicit(&guest.cuda_devices[device], memory_order_acquire);
     if (known != 0) {
         return known - 2;
     }
-    if (!cuda_uuid(device, uuid)) {
-        return -1;
+    CUresult status = cuda_uuid(device, uuid);
+    if (status != CUDA_SUCCESS) {
+        bool none = status == CUDA_ERROR_NOT_INITIALIZED || status == CUDA_ERROR_DEINITIALIZED ||
+                    status == CUDA_ERROR_NO_DEVICE || status == CUDA_ERROR_INVALID_DEVICE;
+        return none ? -2 : -1;
     }
     int index = limits->from_environment ? index_by_nvml(device, uuid) : index_of_uuid(limits, uuid);
     atomic_store_explicit(&guest.cuda_devices[device], (int8_t)(index + 2), memory_order_release);

@@ -31,34 +31,28 @@ struct symbols {
 };
 
 /* glibc relocates the pointers of its dynamic sections; those that are still offsets are small. */
-static const void *pointer(const struct dl_phdr_info *info, ElfW(Addr) value) {
-    return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr : value);
+static const void *pointer(ElfW(Addr) base, ElfW(Addr) value) {
+    return (const void *)(value < base ? value + base : value);
 }
 
-static struct symbols symbols_of(const struct dl_phdr_info *info) {
+static struct symbols symbols_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic) {
     struct symbols s = {NULL, NULL, NULL, NULL};
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) {
-            continue;
-        }
-        for (const ElfW(Dyn) *d = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr); d->d_tag != DT_NULL;
-             d++) {
-            switch (d->d_tag) {
-            case DT_SYMTAB:
-                s.table = pointer(info, d->d_un.d_ptr);
-                break;
-            case DT_STRTAB:
-                s.names = pointer(info, d->d_un.d_ptr);
-                break;
-            case DT_GNU_HASH:
-                s.gnu_hash = pointer(info, d->d_un.d_ptr);
-                break;
-            case DT_HASH:
-                s.hash = pointer(info, d->d_un.d_ptr);
-                break;
-            default:
-                break;
-            }
+    for (const ElfW(Dyn) *d = dynamic; d->d_tag != DT_NULL; d++) {
+        switch (d->d_tag) {
+        case DT_SYMTAB:
+            s.table = pointer(base, d->d_un.d_ptr);
+            break;
+        case DT_STRTAB:
+            s.names = pointer(base, d->d_un.d_ptr);
+            break;
+        case DT_GNU_HASH:
+            s.gnu_hash = pointer(base, d->d_un.d_ptr);
+            break;
+        case DT_HASH:
+            s.hash = pointer(base, d->d_un.d_ptr);
+            break;
+        default:
+            break;
         }
     }
     return s;
@@ -117,29 +111,52 @@ static bool named(const char *path, const char *library) {
     return *library == '\0' && (*file == '.' || *file == '-');
 }
 
-static int visit(struct dl_phdr_info *info, size_t size, void *data) {
-    struct search *search = data;
-    (void)size;
-    if (info->dlpi_name == NULL || !named(info->dlpi_name, search->library)) {
-        return 0;
+/* True if this is the library and it has the symbol. */
+static bool examine(struct search *search, const char *name, ElfW(Addr) base, const ElfW(Dyn) * dynamic) {
+    if (name == NULL || dynamic == NULL || !named(name, search->library)) {
+        return false;
     }
-    struct symbols s = symbols_of(info);
+    struct symbols s = symbols_of(base, dynamic);
     if (s.table == NULL || s.names == NULL || (s.gnu_hash == NULL && s.hash == NULL)) {
-        return 0;
+        return false;
     }
     uint32_t index = s.gnu_hash != NULL ? find_gnu(&s, search->symbol) : find_linear(&s, search->symbol);
-    if (index == 0) {
-        return 0;
-    }
-    search->found = (void *)(info->dlpi_addr + s.table[index].st_value);
-    return 1;
+    search->found = index == 0 ? NULL : (void *)(base + s.table[index].st_value);
+    return index != 0;
 }
+
+#ifdef HAMI_WALK_LINK_MAP
+/* ThreadSanitizer puts itself before dl_iterate_phdr and asks for dlsym before it is up. */
+static int each_library(struct search *search) {
+    for (const struct link_map *map = _r_debug.r_map; map != NULL; map = map->l_next) {
+        if (examine(search, map->l_name, map->l_addr, map->l_ld)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+#else
+static int visit(struct dl_phdr_info *info, size_t size, void *data) {
+    const ElfW(Dyn) *dynamic = NULL;
+    (void)size;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
+            dynamic = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        }
+    }
+    return examine(data, info->dlpi_name, info->dlpi_addr, dynamic);
+}
+
+static int each_library(struct search *search) {
+    return dl_iterate_phdr(visit, search);
+}
+#endif
 
 static void *find(const char *symbol) {
     struct search search = {"libc", symbol, NULL};
-    if (dl_iterate_phdr(visit, &search) == 0) {
+    if (each_library(&search) == 0) {
         search.library = "libdl";
-        (void)dl_iterate_phdr(visit, &search);
+        (void)each_library(&search);
     }
     return search.found;
 }

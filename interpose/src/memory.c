@@ -175,6 +175,7 @@ static uint64_t array_bytes(const struct hami_array3d_descriptor *d, unsigned le
     return sum;
 }
 
+/* Keeps or gives back what is known by a handle: arrays, imports. */
 static CUresult array_created(struct hami_allocation *a, CUresult status, const CUarray *array, uint64_t bytes,
                               enum hami_hook destroy) {
     if (status != CUDA_SUCCESS) {
@@ -216,6 +217,49 @@ int32_t hami_array3d_create(enum hami_hook hook, CUarray *array, const struct ha
     return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
 }
 
+int32_t hami_array_create_v1(enum hami_hook hook, CUarray *array, const struct hami_array_descriptor_v1 *wanted) {
+    CUresult (*driver)(CUarray *, const struct hami_array_descriptor_v1 *) = hami_driver_function(hook);
+    struct hami_allocation a;
+    if (array == NULL || wanted == NULL) {
+        return driver(array, wanted);
+    }
+    struct hami_array3d_descriptor d = {wanted->width, wanted->height, 0, wanted->format, wanted->channels, 0};
+    uint64_t bytes = array_bytes(&d, 1);
+    if (!hami_allocation_begin(&a, bytes, true)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
+}
+
+int32_t hami_array3d_create_v1(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor_v1 *wanted) {
+    CUresult (*driver)(CUarray *, const struct hami_array3d_descriptor_v1 *) = hami_driver_function(hook);
+    struct hami_allocation a;
+    if (array == NULL || wanted == NULL) {
+        return driver(array, wanted);
+    }
+    struct hami_array3d_descriptor d = {wanted->width,  wanted->height,   wanted->depth,
+                                        wanted->format, wanted->channels, wanted->flags};
+    uint64_t bytes = array_bytes(&d, 1);
+    if (!hami_allocation_begin(&a, bytes, true)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
+}
+
+/* Memory that another API took on the device: nobody has counted it yet. */
+int32_t hami_external_import(enum hami_hook hook, void **memory, const struct hami_external_memory *wanted) {
+    CUresult (*driver)(void **, const struct hami_external_memory *) = hami_driver_function(hook);
+    struct hami_allocation a;
+    if (memory == NULL || wanted == NULL || wanted->bytes == 0) {
+        return driver(memory, wanted);
+    }
+    uint64_t bytes = wanted->bytes;
+    if (!hami_allocation_begin(&a, bytes, true)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return array_created(&a, driver(memory, wanted), memory, bytes, HAMI_cuDestroyExternalMemory);
+}
+
 int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted,
                               uint32_t levels) {
     CUresult (*driver)(CUarray *, const struct hami_array3d_descriptor *, uint32_t) = hami_driver_function(hook);
@@ -233,7 +277,7 @@ int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct 
 int32_t hami_array_destroy(enum hami_hook hook, CUarray array) {
     CUresult (*driver)(CUarray) = hami_driver_function(hook);
     uint64_t key = (uint64_t)(uintptr_t)array;
-    uint64_t record = hami_record_take(key);
+    uint64_t record = hami_object_take(array);
     CUresult status = driver(array);
     if (status != CUDA_SUCCESS) {
         hami_record_restore(key, record);

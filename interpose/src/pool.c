@@ -77,6 +77,8 @@ static void settle(struct pool *pool) {
     uint64_t pages = (reserved + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT;
     if (pages < pool->charge.pages) {
         hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
+    } else if (pages > pool->charge.pages) { /* grown behind our back, by an import or in larger steps */
+        hami_charge_found(pool->device, &pool->charge, pages - pool->charge.pages);
     }
 }
 
@@ -119,8 +121,14 @@ void hami_pools_after_fork(void) {
 
 /* ---- allocation ---- */
 
-/* Reserves what the locked pool may have to grow by. False: refuse. */
+/*
+ * Reserves what the locked pool may have to grow by: first the most that can be, which settling corrects; what it
+ * really is only when that does not fit. False: refuse.
+ */
 static bool reserve(struct pool *pool, uint64_t bytes) {
+    if (hami_charge_try(&pool->charge, hami_large(bytes))) {
+        return true;
+    }
     CUmemoryPool handle = atomic_load(&pool->handle);
     uint64_t held = attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
     uint64_t used = attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
@@ -139,12 +147,13 @@ struct request {
     enum hami_hook hook;
     CUdeviceptr *address;
     uint64_t bytes;
-    CUmemoryPool pool; /* NULL: the stream's device's current one */
+    CUmemoryPool pool;
     CUstream stream;
+    bool from_pool; /* that one; else the stream's device's current one */
 };
 
 static CUresult call(const struct request *r) {
-    if (r->pool == NULL) {
+    if (!r->from_pool) {
         CUresult (*driver)(CUdeviceptr *, size_t, CUstream) = hami_driver_function(r->hook);
         return driver(r->address, r->bytes, r->stream);
     }
@@ -189,7 +198,7 @@ static bool device_of(CUstream stream, CUdevice *device) {
 }
 
 int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUstream stream) {
-    struct request r = {hook, address, bytes, NULL, stream};
+    struct request r = {hook, address, bytes, NULL, stream, false};
     CUresult (*current)(CUmemoryPool *, CUdevice) = hami_cuda_function("cuDeviceGetMemPool");
     CUmemoryPool handle = NULL;
     CUdevice device = 0;
@@ -203,10 +212,10 @@ int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t
 
 int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUmemoryPool handle,
                                  CUstream stream) {
-    struct request r = {hook, address, bytes, handle, stream};
+    struct request r = {hook, address, bytes, handle, stream, true};
     CUdevice device = 0;
     if (address == NULL || bytes == 0 || handle == NULL || capturing(stream) || !device_of(stream, &device)) {
-        return handle == NULL ? CUDA_ERROR_INVALID_VALUE : call(&r);
+        return call(&r);
     }
     struct pool *pool = entry_of(handle, device);
     return pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : allocate(&r, pool);

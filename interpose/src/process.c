@@ -9,12 +9,13 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { PID_BITS = 22, FIELD_THREADS = 20, FIELD_START = 22 };
+enum { PID_BITS = 22, FIELD_THREADS = 20, FIELD_START = 22, FIELD_STACK = 28 };
 
 struct stat_line {
     char state;
     uint64_t threads;
     uint64_t start;
+    uint64_t stack; /* where the program's stack starts; 0 where the kernel does not tell us */
 };
 
 /* Parses the fields that follow the last ")": state is field 3. */
@@ -25,7 +26,7 @@ static bool parse_stat(const char *text, struct stat_line *line) {
     }
     at += 2;
     line->state = *at;
-    for (int field = 3; field <= FIELD_START; field++) {
+    for (int field = 3; field <= FIELD_STACK; field++) {
         uint64_t value = 0;
         for (const char *digit = at; *digit >= '0' && *digit <= '9'; digit++) {
             value = value * 10 + (uint64_t)(*digit - '0');
@@ -35,6 +36,9 @@ static bool parse_stat(const char *text, struct stat_line *line) {
         }
         if (field == FIELD_START) {
             line->start = value;
+        }
+        if (field == FIELD_STACK) {
+            line->stack = value;
             return true;
         }
         at = strchr(at, ' ');
@@ -66,14 +70,20 @@ static int read_stat(int32_t pid, struct stat_line *line) {
 }
 
 uint64_t hami_process_self(void) {
-    struct stat_line line = {0, 0, 0};
+    struct stat_line line = {0, 0, 0, 0};
     int32_t pid = (int32_t)getpid();
     (void)read_stat(pid, &line);
     return line.start << PID_BITS | (uint64_t)pid;
 }
 
-bool hami_process_lives(uint64_t identity) {
-    struct stat_line line = {0, 0, 0};
+uint64_t hami_process_image(void) {
+    struct stat_line line = {0, 0, 0, 0};
+    (void)read_stat((int32_t)getpid(), &line);
+    return line.stack;
+}
+
+bool hami_process_lives(uint64_t identity, uint64_t image) {
+    struct stat_line line = {0, 0, 0, 0};
     int32_t pid = hami_process_pid(identity);
     uint64_t start = identity >> PID_BITS;
     int known = pid > 0 ? read_stat(pid, &line) : 0;
@@ -83,5 +93,6 @@ bool hami_process_lives(uint64_t identity) {
     }
     bool ended = line.state == 'X' || (line.state == 'Z' && line.threads <= 1);
     bool same = start == 0 || (line.start & (UINT64_MAX >> PID_BITS)) == start;
-    return same && !ended;
+    bool other_program = image != 0 && line.stack != 0 && line.stack != image;
+    return same && !ended && !other_program;
 }

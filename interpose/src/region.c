@@ -2,6 +2,7 @@
 #include "hami/region.h"
 
 #include "hami/compute.h"
+#include "hami/fault.h"
 #include "hami/process.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,10 +27,23 @@ enum { TAG_BITS = 28, SLOT_SHIFT = 18, CELL_SHIFT = 16, SEQUENCE_SHIFT = 16 };
 #define PAGES_MAX ((UINT64_C(1) << 36) - 1)
 #define TAG_MASK ((UINT64_C(1) << TAG_BITS) - 1)
 
-/* Which of this process's cells a thread is using right now. Private: a killed process takes its locks with it. */
-static atomic_flag cell_locks[HAMI_DEVICES][HAMI_CELLS];
-static _Atomic unsigned next_cell;
-static _Thread_local unsigned thread_cell;
+/*
+ * Threads sit down at the cells of their process, the n-th at cell n modulo HAMI_CELLS, the same for all devices. One
+ * that has a cell to itself takes no lock; when a second sits down there, the first learns of it by membarrier(2),
+ * which costs it nothing until then. All of this is private: a killed process takes its locks with it.
+ */
+enum { UNTOLD, TELLING, TOLD };
+
+struct seat {
+    _Alignas(64) _Atomic bool inside; /* the only thread here is between enter and leave */
+    _Atomic int shared;               /* TOLD: several threads, which take the lock */
+    atomic_flag busy;
+};
+
+static struct seat seats[HAMI_CELLS];
+static _Atomic unsigned seated;
+static _Atomic int several; /* TOLD: more than one thread has ever sat down */
+static _Thread_local struct seat *my_seat;
 
 /* ---- one charge ---- */
 
@@ -37,8 +52,11 @@ static uint64_t tag_of(unsigned slot, unsigned cell, uint64_t state) {
 }
 
 /* Step 2: records in the cell that changed the word last that it did, before the word forgets. */
-static void acknowledge(struct hami_block *block, unsigned device, uint64_t word) {
+static void acknowledge(struct hami_block *block, unsigned device, uint64_t word, uint64_t own_tag) {
     uint64_t tag = word & TAG_MASK;
+    if ((tag ^ own_tag) >> CELL_SHIFT == 0) {
+        return; /* this cell, which has committed since */
+    }
     struct hami_cell *cell = &block->slots[tag >> SLOT_SHIFT].cells[device][tag >> CELL_SHIFT & (HAMI_CELLS - 1)];
     uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
     if ((state & HAMI_CELL_PHASE) != HAMI_CELL_PENDING || (state >> SEQUENCE_SHIFT & 0xffff) != (tag & 0xffff)) {
@@ -46,6 +64,7 @@ static void acknowledge(struct hami_block *block, unsigned device, uint64_t word
     }
     uint64_t applied = (state & ~(uint64_t)HAMI_CELL_PHASE) | HAMI_CELL_APPLIED;
     (void)atomic_compare_exchange_strong(&cell->state, &state, applied);
+    hami_step();
 }
 
 static void commit(struct hami_cell *cell, uint64_t state) {
@@ -54,8 +73,10 @@ static void commit(struct hami_cell *cell, uint64_t state) {
     int64_t total = atomic_load_explicit(&cell->total[side], memory_order_relaxed);
     uint64_t sequence = ((state >> SEQUENCE_SHIFT) + 1) & 0xffff;
     atomic_store_explicit(&cell->total[!side], total + amount, memory_order_relaxed);
+    hami_step();
     uint64_t idle = sequence << SEQUENCE_SHIFT | (side ? 0 : HAMI_CELL_SIDE) | HAMI_CELL_IDLE;
     atomic_store_explicit(&cell->state, idle, memory_order_release);
+    hami_step();
 }
 
 /* Takes the four steps for one cell that nobody else is using. */
@@ -66,8 +87,11 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
     uint64_t idle = atomic_load_explicit(&cell->state, memory_order_relaxed);
     uint64_t pending = idle | HAMI_CELL_PENDING;
     atomic_store_explicit(&cell->amount, amount, memory_order_relaxed);
+    hami_step();
     atomic_store_explicit(&cell->state, pending, memory_order_release); /* seen by whoever sees our word */
+    hami_step();
     uint64_t word = atomic_load_explicit(counter, memory_order_acquire);
+    uint64_t tag = tag_of(slot, index, pending);
     uint64_t pages = 0;
     do {
         uint64_t used = word >> TAG_BITS;
@@ -76,9 +100,10 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
             return false;
         }
         pages = amount < 0 && used < (uint64_t)-amount ? 0 : used + (uint64_t)amount;
-        acknowledge(block, device, word);
-    } while (!atomic_compare_exchange_weak_explicit(counter, &word, pages << TAG_BITS | tag_of(slot, index, pending),
-                                                    memory_order_acq_rel, memory_order_acquire));
+        acknowledge(block, device, word, tag);
+    } while (!atomic_compare_exchange_weak_explicit(counter, &word, pages << TAG_BITS | tag, memory_order_acq_rel,
+                                                    memory_order_acquire));
+    hami_step();
     commit(cell, pending);
     _Atomic uint64_t *peak = &block->devices[device].peak;
     uint64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
@@ -87,14 +112,63 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
     return true;
 }
 
-/* Finds a cell of ours that no other thread is using; waits no longer than their few stores. */
-static unsigned lock_cell(unsigned device) {
-    if (thread_cell == 0) {
-        thread_cell = atomic_fetch_add_explicit(&next_cell, 1, memory_order_relaxed) % HAMI_CELLS + 1;
+/* Makes all running threads of this process pass a memory barrier. False: the kernel does not offer it. */
+static bool barrier_for_all(void) {
+    enum { PRIVATE_EXPEDITED = 8, REGISTER_PRIVATE_EXPEDITED = 16 };
+    return syscall(SYS_membarrier, REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
+           syscall(SYS_membarrier, PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+/*
+ * Raises a flag that the thread alone at `seat` looks at only between enter and leave: TOLD once it can no longer be at
+ * work in ignorance of it.
+ */
+static void tell(struct seat *seat, _Atomic int *flag) {
+    const struct timespec a_while = {0, 10000000};
+    int untold = UNTOLD;
+    if (atomic_compare_exchange_strong(flag, &untold, TELLING)) {
+        if (!barrier_for_all()) {
+            (void)nanosleep(&a_while, NULL); /* no longer offered (seccomp): no store waits that long to be seen */
+        }
+        while (atomic_load_explicit(&seat->inside, memory_order_acquire)) {
+            (void)sched_yield();
+        }
+        atomic_store_explicit(flag, TOLD, memory_order_release);
     }
-    for (unsigned i = thread_cell - 1, tries = 1;; i = (i + 1) % HAMI_CELLS, tries++) {
-        if (!atomic_flag_test_and_set_explicit(&cell_locks[device][i], memory_order_acquire)) {
-            return i;
+    while (atomic_load_explicit(flag, memory_order_acquire) != TOLD) {
+        (void)sched_yield();
+    }
+}
+
+__attribute__((cold, noinline)) static struct seat *sit_down(void) {
+    unsigned number = atomic_fetch_add(&seated, 1);
+    struct seat *seat = &seats[number % HAMI_CELLS];
+    if (number == 0 && !barrier_for_all()) {
+        atomic_store(&several, TOLD); /* nobody could be told later */
+        for (unsigned i = 0; i < HAMI_CELLS; i++) {
+            atomic_store(&seats[i].shared, TOLD);
+        }
+    }
+    if (number > 0) {
+        tell(&seats[0], &several);
+    }
+    if (number >= HAMI_CELLS) {
+        tell(seat, &seat->shared);
+    }
+    my_seat = seat;
+    return seat;
+}
+
+static bool lock_seat(struct seat *seat) {
+    return atomic_load_explicit(&seat->shared, memory_order_acquire) == TOLD &&
+           !atomic_flag_test_and_set_explicit(&seat->busy, memory_order_acquire);
+}
+
+/* A shared seat that no other thread is using; waits no longer than their few stores. */
+__attribute__((noinline)) static struct seat *enter_shared(struct seat *mine) {
+    for (unsigned i = (unsigned)(mine - seats), tries = 1;; i = (i + 1) % HAMI_CELLS, tries++) {
+        if (lock_seat(&seats[i])) {
+            return &seats[i];
         }
         if (tries % HAMI_CELLS == 0) {
             (void)sched_yield();
@@ -102,23 +176,54 @@ static unsigned lock_cell(unsigned device) {
     }
 }
 
-/* Keeps the columns that HAMi's monitor reads in step. */
+static struct seat *enter(void) {
+    struct seat *seat = my_seat != NULL ? my_seat : sit_down();
+    if (atomic_load_explicit(&seat->shared, memory_order_relaxed) != UNTOLD) {
+        return enter_shared(seat);
+    }
+    atomic_store_explicit(&seat->inside, true, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst); /* enough, since whoever sets `shared` has barrier_for_all */
+    if (atomic_load_explicit(&seat->shared, memory_order_acquire) == UNTOLD) {
+        return seat;
+    }
+    atomic_store_explicit(&seat->inside, false, memory_order_release);
+    return enter_shared(seat);
+}
+
+static void leave(struct seat *seat) {
+    if (atomic_load_explicit(&seat->inside, memory_order_relaxed)) {
+        atomic_store_explicit(&seat->inside, false, memory_order_release);
+    } else {
+        atomic_flag_clear_explicit(&seat->busy, memory_order_release);
+    }
+}
+
+/* Keeps the columns that HAMi's monitor reads in step; between enter and leave. */
 static void project(struct hami_region_view *view, unsigned device, int64_t pages, enum hami_column column) {
     struct hami_v1_memory *used = &view->region->v1.processes[view->slot].used[device];
     uint64_t bytes = (uint64_t)pages << HAMI_PAGE_SHIFT;
     _Atomic uint64_t *part = column == HAMI_COLUMN_CONTEXT ? &used->context : &used->data;
+    if (atomic_load_explicit(&several, memory_order_relaxed) == UNTOLD) {
+        uint64_t own = atomic_load_explicit(part, memory_order_relaxed) + bytes;
+        uint64_t total = atomic_load_explicit(&used->total, memory_order_relaxed) + bytes;
+        atomic_store_explicit(part, own, memory_order_relaxed);
+        hami_step();
+        atomic_store_explicit(&used->total, total, memory_order_relaxed);
+        hami_step();
+        return;
+    }
     (void)atomic_fetch_add_explicit(part, bytes, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&used->total, bytes, memory_order_relaxed);
 }
 
 static bool change(struct hami_region_view *view, unsigned device, int64_t pages, uint64_t limit,
                    enum hami_column column) {
-    unsigned cell = lock_cell(device);
-    bool done = apply(&view->region->block, device, view->slot, cell, pages, limit);
-    atomic_flag_clear_explicit(&cell_locks[device][cell], memory_order_release);
+    struct seat *seat = enter();
+    bool done = apply(&view->region->block, device, view->slot, (unsigned)(seat - seats), pages, limit);
     if (done) {
         project(view, device, pages, column);
     }
+    leave(seat);
     return done;
 }
 
@@ -180,6 +285,7 @@ static void settle(struct hami_block *block, unsigned slot, unsigned device, uns
     uint64_t state = atomic_load(&cell->state);
     if ((state & HAMI_CELL_PHASE) == HAMI_CELL_PENDING && (word & TAG_MASK) != tag_of(slot, index, state)) {
         atomic_store(&cell->state, state & ~(uint64_t)HAMI_CELL_PHASE);
+        hami_step();
     } else if ((state & HAMI_CELL_PHASE) != HAMI_CELL_IDLE) {
         commit(cell, state);
     }
@@ -192,7 +298,7 @@ static void settle(struct hami_block *block, unsigned slot, unsigned device, uns
 /* Becomes the one that cleans up `slot`; takes over from a sweeper that died. */
 static bool become_sweeper(struct hami_slot *slot, uint64_t self) {
     uint64_t sweeper = atomic_load(&slot->sweeper);
-    if (sweeper != 0 && (sweeper == self || hami_process_lives(sweeper))) {
+    if (sweeper != 0 && (sweeper == self || hami_process_lives(sweeper, 0))) {
         return false;
     }
     return atomic_compare_exchange_strong(&slot->sweeper, &sweeper, self);
@@ -200,11 +306,14 @@ static bool become_sweeper(struct hami_slot *slot, uint64_t self) {
 
 static void clear_v1(struct hami_v1_process *process) {
     atomic_store(&process->status, 0);
+    hami_step();
     atomic_store(&process->pid, 0);
+    hami_step();
     for (unsigned device = 0; device < HAMI_DEVICES; device++) {
         atomic_store(&process->used[device].context, 0);
         atomic_store(&process->used[device].data, 0);
         atomic_store(&process->used[device].total, 0);
+        hami_step();
     }
 }
 
@@ -214,6 +323,7 @@ static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead
     if (!become_sweeper(slot, self)) {
         return;
     }
+    hami_step();
     if (atomic_load(&slot->owner) == dead) {
         for (unsigned device = 0; device < HAMI_DEVICES; device++) {
             for (unsigned cell = 0; cell < HAMI_CELLS; cell++) {
@@ -222,9 +332,13 @@ static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead
         }
         clear_v1(&region->v1.processes[index]);
         hami_compute_forget(region, index);
+        atomic_store(&slot->image, 0); /* or the next owner would look dead */
+        hami_step();
         atomic_store(&slot->owner, 0);
+        hami_step();
     }
     atomic_store(&slot->sweeper, 0);
+    hami_step();
 }
 
 static unsigned slots_in_use(const struct hami_region *region) {
@@ -237,8 +351,9 @@ bool hami_region_sweep(struct hami_region_view *view) {
     uint64_t self = hami_process_self();
     unsigned count = slots_in_use(view->region);
     for (unsigned i = 0; i < count; i++) {
-        uint64_t owner = atomic_load(&view->region->block.slots[i].owner);
-        if (owner != 0 && owner != self && !hami_process_lives(owner)) {
+        struct hami_slot *slot = &view->region->block.slots[i];
+        uint64_t owner = atomic_load(&slot->owner);
+        if (owner != 0 && owner != self && !hami_process_lives(owner, atomic_load(&slot->image))) {
             sweep_slot(view->region, i, owner, self);
             found = true;
         }
@@ -246,17 +361,64 @@ bool hami_region_sweep(struct hami_region_view *view) {
     return found;
 }
 
+/* With many processes each would look at all the others: one of them does so for all. */
+void hami_region_sweep_in_turn(struct hami_region_view *view) {
+    enum { TURN_MS = 250 };
+    struct hami_block *block = &view->region->block;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    uint64_t swept = atomic_load_explicit(&block->swept, memory_order_relaxed);
+    /* A time that is to come was written before the machine started anew. */
+    if ((swept <= ms && ms - swept < TURN_MS) || !atomic_compare_exchange_strong(&block->swept, &swept, ms)) {
+        return;
+    }
+    atomic_store_explicit(&block->heartbeat, (uint64_t)time(NULL), memory_order_relaxed);
+    (void)hami_region_sweep(view);
+}
+
 /* Whether nobody is cleaning up in a free slot; one who died just before it was done is overruled. */
 static bool unswept(struct hami_slot *slot) {
     uint64_t sweeper = atomic_load(&slot->sweeper);
     return sweeper == 0 ||
-           (!hami_process_lives(sweeper) && atomic_compare_exchange_strong(&slot->sweeper, &sweeper, 0));
+           (!hami_process_lives(sweeper, 0) && atomic_compare_exchange_strong(&slot->sweeper, &sweeper, 0));
 }
 
-bool hami_region_claim(struct hami_region_view *view) {
+static bool lock_slot(const struct hami_region_view *view, unsigned index, short how) {
+    struct flock lock = {.l_type = how, .l_whence = SEEK_SET, .l_start = (off_t)(HAMI_LOCK_BASE + index), .l_len = 1};
+    return view->file >= 0 && fcntl(view->file, F_SETLK, &lock) == 0;
+}
+
+/* Takes a free slot. By the lock others see from outside the container when this program has gone. */
+static bool take_slot(struct hami_region_view *view, unsigned index, uint64_t self) {
+    struct hami_slot *slot = &view->region->block.slots[index];
+    uint64_t none = 0;
+    bool locked = lock_slot(view, index, F_WRLCK);
+    if (!locked && view->file >= 0 && (errno == EAGAIN || errno == EACCES)) {
+        return false; /* another is taking it */
+    }
+    atomic_store(&slot->locked, locked);
+    hami_step();
+    if (!atomic_compare_exchange_strong(&slot->owner, &none, self)) {
+        (void)lock_slot(view, index, F_UNLCK);
+        return false;
+    }
+    hami_step();
+    atomic_store(&slot->image, hami_process_image());
+    hami_step();
+    struct hami_v1_process *shown = &view->region->v1.processes[index];
+    atomic_store(&shown->pid, hami_process_pid(self));
+    hami_step();
+    atomic_store(&shown->status, 1);
+    hami_step();
+    atomic_store(&view->region->block.heartbeat, (uint64_t)time(NULL));
+    view->slot = index;
+    view->has_slot = true;
+    return true;
+}
+
+static bool claim_free(struct hami_region_view *view, uint64_t self) {
     struct hami_region *region = view->region;
-    uint64_t self = hami_process_self();
-    (void)hami_region_sweep(view);
     for (unsigned i = 0; i < HAMI_PROCESSES; i++) {
         uint64_t owner = atomic_load(&region->block.slots[i].owner);
         if (owner == self) {
@@ -269,26 +431,28 @@ bool hami_region_claim(struct hami_region_view *view) {
         while (owner == 0 && number < (int32_t)i + 1 &&
                !atomic_compare_exchange_weak(&region->v1.process_num, &number, (int32_t)i + 1)) {
         }
-        if (owner != 0 || !unswept(&region->block.slots[i]) ||
-            !atomic_compare_exchange_strong(&region->block.slots[i].owner, &owner, self)) {
-            continue;
+        if (owner == 0 && unswept(&region->block.slots[i]) && take_slot(view, i, self)) {
+            return true;
         }
-        atomic_store(&region->v1.processes[i].pid, hami_process_pid(self));
-        atomic_store(&region->v1.processes[i].status, 1);
-        atomic_store(&region->block.heartbeat, (uint64_t)time(NULL));
-        view->slot = i;
-        view->has_slot = true;
-        return true;
     }
     return false;
 }
 
+bool hami_region_claim(struct hami_region_view *view) {
+    uint64_t self = hami_process_self();
+    hami_region_sweep_in_turn(view);
+    return claim_free(view, self) || (hami_region_sweep(view) && claim_free(view, self));
+}
+
 void hami_region_after_fork(struct hami_region_view *view) {
-    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
-        for (unsigned cell = 0; cell < HAMI_CELLS; cell++) {
-            atomic_flag_clear(&cell_locks[device][cell]);
-        }
+    for (unsigned i = 0; i < HAMI_CELLS; i++) {
+        atomic_store(&seats[i].inside, false);
+        atomic_store(&seats[i].shared, UNTOLD);
+        atomic_flag_clear(&seats[i].busy);
     }
+    atomic_store(&seated, 0);
+    atomic_store(&several, UNTOLD);
+    my_seat = NULL;
     view->has_slot = false;
 }
 
@@ -377,7 +541,8 @@ static void create_file(const char *path, const struct hami_limits *limits) {
 }
 
 /* A v1 file of HAMi-core's own has no block of ours; it is not ours to extend. */
-static struct hami_region *open_file(const char *path) {
+static struct hami_region *open_file(const char *path, int *file) {
+    enum { FIRST_DESCRIPTOR = 64 }; /* out of the way of programs that count on the lowest numbers */
     struct stat found;
     struct hami_region *region = NULL;
     int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -387,16 +552,18 @@ static struct hami_region *open_file(const char *path) {
     if (fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size == (off_t)HAMI_REGION_SIZE) {
         region = map(fd, MAP_SHARED);
     }
-    (void)close(fd);
     if (region != NULL && !genuine(region)) {
         (void)munmap(region, HAMI_REGION_SIZE);
         region = NULL;
     }
+    *file = region == NULL ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
+    (void)close(fd);
     return region;
 }
 
 enum hami_reason hami_region_attach(struct hami_region_view *view, const char *path, bool create,
                                     const struct hami_limits *limits) {
+    view->file = -1;
     if (*path == '\0') {
         view->region = map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
         if (view->region != NULL) {
@@ -406,7 +573,7 @@ enum hami_reason hami_region_attach(struct hami_region_view *view, const char *p
         if (create && access(path, F_OK) != 0) {
             create_file(path, limits);
         }
-        view->region = open_file(path);
+        view->region = open_file(path, &view->file);
     }
     if (view->region == NULL) {
         return HAMI_REASON_BAD_REGION;

@@ -20,7 +20,7 @@ static struct {
     void *handle;
 } libraries[LIBRARIES];
 
-static void *driver_functions[HAMI_HOOKS]; /* written while LOOKING, read only once KNOWN */
+_Atomic(void *) hami_driver_functions[HAMI_HOOKS]; /* all of a library's are written before it is KNOWN */
 
 static int32_t missing_cuda(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -66,7 +66,11 @@ static void look_up(int library, void *handle) {
     unsigned first = library == CUDA ? 0 : HAMI_CUDA_HOOKS;
     unsigned end = library == CUDA ? HAMI_CUDA_HOOKS : HAMI_HOOKS;
     for (unsigned i = first; i < end; i++) {
-        driver_functions[i] = hami_libc_dlsym()(handle, hami_hooks[i].name);
+        void *found = hami_libc_dlsym()(handle, hami_hooks[i].name);
+        if (found == NULL) {
+            found = library == CUDA ? (void *)missing_cuda : (void *)missing_nvml;
+        }
+        atomic_store_explicit(&hami_driver_functions[i], found, memory_order_release);
     }
     (void)dlerror(); /* the names this driver lacks are nobody's error */
     libraries[library].handle = handle;
@@ -99,16 +103,15 @@ static bool ready(int library, bool load) {
     return true;
 }
 
-void *hami_driver_function(enum hami_hook hook) {
+void *hami_driver_function_found(enum hami_hook hook) {
     int library = library_of(hook);
-    void *function = ready(library, true) ? driver_functions[hook] : NULL;
-    if (function == NULL) {
-        return library == CUDA ? (void *)missing_cuda : (void *)missing_nvml;
+    if (ready(library, true)) {
+        return atomic_load_explicit(&hami_driver_functions[hook], memory_order_acquire);
     }
-    return function;
+    return library == CUDA ? (void *)missing_cuda : (void *)missing_nvml;
 }
 
-void *hami_cuda_function(const char *name) {
+void *hami_cuda_function_named(const char *name) {
     return ready(CUDA, true) ? hami_libc_dlsym()(libraries[CUDA].handle, name) : NULL;
 }
 
@@ -124,7 +127,7 @@ void *hami_wrapper_at(const void *address) {
         unsigned first = library == CUDA ? 0 : HAMI_CUDA_HOOKS;
         unsigned end = library == CUDA ? HAMI_CUDA_HOOKS : HAMI_HOOKS;
         for (unsigned i = first; i < end; i++) {
-            if (driver_functions[i] == address) {
+            if (atomic_load_explicit(&hami_driver_functions[i], memory_order_relaxed) == address) {
                 return hami_hooks[i].wrapper;
             }
         }

@@ -20,11 +20,10 @@ struct physical {
 };
 
 struct mapping {
-    struct mapping *next;
+    struct mapping *next, *previous;
     struct physical *memory;
     CUdeviceptr start;
     uint64_t bytes;
-    CUmemHandle handle;
 };
 
 static struct hami_map handles;  /* handle → physical */
@@ -93,10 +92,13 @@ static void note_mapping(CUdeviceptr address, uint64_t bytes, CUmemHandle handle
     if (mapping == NULL) {
         return;
     }
-    *mapping = (struct mapping){mappings, memory, address, bytes, handle};
+    *mapping = (struct mapping){mappings, NULL, memory, address, bytes};
     if (!hami_map_put(&starts, address, (uint64_t)(uintptr_t)mapping)) {
         free(mapping);
         return;
+    }
+    if (mappings != NULL) {
+        mappings->previous = mapping;
     }
     mappings = mapping;
     memory->mappings++;
@@ -115,12 +117,10 @@ int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, u
 }
 
 static void forget(struct mapping *gone) {
-    for (struct mapping **at = &mappings; *at != NULL; at = &(*at)->next) {
-        if (*at == gone) {
-            *at = gone->next;
-            break;
-        }
+    if (gone->next != NULL) {
+        gone->next->previous = gone->previous;
     }
+    *(gone->previous == NULL ? &mappings : &gone->previous->next) = gone->next;
     gone->memory->mappings--;
     drop_if_unused(gone->memory);
     free(gone);
@@ -150,18 +150,22 @@ int32_t hami_mem_unmap(enum hami_hook hook, CUdeviceptr address, uint64_t bytes)
     return status;
 }
 
-/* Any address inside a mapping will do. */
+/* The mapping that holds an address; most ask with its first. */
+static struct mapping *mapping_at(CUdeviceptr address) {
+    struct mapping *found = address == 0 ? NULL : (struct mapping *)(uintptr_t)hami_map_get(&starts, address);
+    for (struct mapping *m = mappings; found == NULL && m != NULL; m = m->next) {
+        found = address - m->start < m->bytes ? m : NULL;
+    }
+    return found;
+}
+
 int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address) {
     CUresult (*driver)(CUmemHandle *, void *) = hami_driver_function(hook);
     lock();
     CUresult status = driver(handle, address);
-    for (struct mapping *m = mappings; status == CUDA_SUCCESS && m != NULL; m = m->next) {
-        if ((CUdeviceptr)(uintptr_t)address - m->start < m->bytes) {
-            if (m->memory->handles++ == 0 || physical_of(*handle) == NULL) {
-                (void)hami_map_put(&handles, *handle, (uint64_t)(uintptr_t)m->memory);
-            }
-            break;
-        }
+    struct mapping *mapping = status == CUDA_SUCCESS ? mapping_at((CUdeviceptr)(uintptr_t)address) : NULL;
+    if (mapping != NULL && (mapping->memory->handles++ == 0 || physical_of(*handle) == NULL)) {
+        (void)hami_map_put(&handles, *handle, (uint64_t)(uintptr_t)mapping->memory);
     }
     unlock();
     return status;

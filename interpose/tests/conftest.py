@@ -25,14 +25,18 @@ RUNTIMES = ("libasan.so", "libubsan.so") if SANITIZE else ()
 
 
 @cache
-def library() -> Path:
-    """The library under test: the installed one, or the sanitizer preset of CMakePresets.json, built here."""
-    if not SANITIZE:
-        return hami_interpose.library()
-    for command in (["cmake", "--preset", "asan"], ["cmake", "--build", "--preset", "asan"]):
+def built(preset: str) -> Path:
+    """libvgpu.so as a preset of CMakePresets.json makes it."""
+    for command in (["cmake", "--preset", preset], ["cmake", "--build", "--preset", preset]):
         done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
-    return HERE.parent / "build/asan/lib/libvgpu.so"
+    return HERE.parent / "build" / preset / "lib/libvgpu.so"
+
+
+@cache
+def library() -> Path:
+    """The library under test: the installed one, or the sanitizer preset."""
+    return built("asan") if SANITIZE else hami_interpose.library()
 
 
 @cache
@@ -91,6 +95,7 @@ class Container:
         """Ends what still runs and closes its pipes."""
         for process in self.processes:
             process.kill()
+            process.wait()
             if process.stdout is not None and not process.stdout.closed:
                 process.communicate()
 
@@ -202,6 +207,12 @@ def shells(programs: Callable[..., Path]) -> Callable[..., Shell]:
         return shell
 
     return start
+
+
+@pytest.fixture(scope="session")
+def build_preset() -> Callable[[str], Path]:
+    """Builds libvgpu.so by a preset; returns where it is."""
+    return built
 
 
 @pytest.fixture

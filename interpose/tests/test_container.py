@@ -124,3 +124,48 @@ def test_fork_leaves_the_parents_accounting_alone(make_container, shells):
     assert shell.free_bytes() == before
     assert shell.status("free", thing) == 0
     assert shell.free_bytes() == before + 100 * MIB
+
+
+def test_children_of_a_fork_have_slots_of_their_own(make_container, programs):
+    """A launcher asks NVML about the cards and forks its workers."""
+    container = make_container(4000)
+    launcher = container.start(programs("forks"), 3, 100)
+    assert launcher.stdout.readline() == "ready\n", launcher.stderr.read()
+    found = container.region()
+    reserve = found.devices[0].context_bytes
+    assert found.devices[0].used_bytes == 3 * (reserve + 100 * MIB)
+    assert sorted(process.used_bytes[0] for process in found.processes) == [0, *[reserve + 100 * MIB] * 3]
+    out, err = launcher.communicate()
+    assert (launcher.returncode, out, err) == (0, "", "")
+    assert container.region().devices[0].used_bytes == 0
+    assert container.region().processes == ()
+
+
+def test_memory_of_another_process_is_counted_once(make_container, shells):
+    """Whoever took it pays; opening it elsewhere in the container takes no more."""
+    container = make_container(4000)
+    owner, other = shells(container), shells(container)
+    thing = owner("alloc", 1000 * MIB)[1]
+    before = other.free_bytes()
+    opened = other("ipc_open", owner.line("ipc_get", thing).split()[1])[1]
+    assert other.free_bytes() == before
+    assert other.status("ipc_close", opened) == 0
+    assert other.free_bytes() == before
+    assert owner.status("free", thing) == 0
+    assert other.free_bytes() == before + 1000 * MIB
+
+
+@pytest.mark.soak
+def test_many_racing_processes_never_overshoot(tmp_path, make_container, programs):
+    limit = (64 * 420 + 60) * MIB
+    card = {"model": "a100", "memory_reserved_mib": 80 * 1024 - limit // MIB}
+    (tmp_path / "small.json").write_text(json.dumps({"devices": [card]}))
+    sim.create(tmp_path / "small", tmp_path / "small.json")
+    container = make_container(limit // MIB, state=tmp_path / "small")
+    racers = start_race(container, programs, range(64), 100_000, 1)
+    results = [racer.communicate() for racer in racers]
+    assert [(racer.returncode, err) for racer, (_, err) in zip(racers, results, strict=True)] == [(0, "")] * 64
+    device = container.region().devices[0]
+    assert device.peak_bytes <= limit
+    assert device.denied == sum(json.loads(out)["refused"] for out, _ in results) > 0
+    assert device.used_bytes == 0

@@ -101,6 +101,22 @@ def test_a_repaired_limits_file_ends_the_denial(make_container, shells):
     assert shell.status("use", 0) == 0
 
 
+def test_a_file_that_breaks_denies_every_kind_of_memory(make_container, shells):
+    """Also growth of what is there already: a pool, a graph's memory."""
+    container = make_container(3000)
+    shell = shells(container)
+    graph = shell("graph", 100 * MIB, 1, "node")[1]
+    for command in [("async", 4 * MIB), ("alloc", 4096), ("create", 2 * MIB, 0)]:
+        assert shell.status(*command) == 0
+    (container.root / "limits/limits").write_bytes(b"broken")
+    deadline = time.monotonic() + 5
+    while shell.status("alloc", 2 * MIB) == 0 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for command in [("alloc", 4096), ("async", 4 * MIB), ("create", 2 * MIB, 0), ("array", 64, 64, 0)]:
+        assert shell.status(*command) == OUT_OF_MEMORY, command
+    assert shell.status("launch", graph) == OUT_OF_MEMORY
+
+
 @pytest.fixture
 def environment_container(make_container):
     """No folder at all: HAMi's variables count."""

@@ -14,6 +14,12 @@ def shell(make_container, shells):
     return shells(make_container(4000))
 
 
+def taken_by_books(gpus) -> int:
+    """What the simulated driver says that the first card has given."""
+    with sim.State(gpus) as state:
+        return state.devices[0].memory_used
+
+
 @pytest.mark.parametrize(
     ("command", "taken", "undo"),
     [
@@ -23,20 +29,26 @@ def shell(make_container, shells):
         (("alloc", 1), 2 * MIB, "free"),
         (("alloc", MIB - 1), 2 * MIB, "free"),
         (("pitch", 4, 10000), 6 * MIB, "free"),  # rows of 4 bytes take 512
-        (("managed", 3 * MIB), 4 * MIB, "free"),
+        (("managed", 3 * MIB), 4 * MIB, "free"),  # may come to lie there
         (("async", 3 * MIB), 4 * MIB, "free_async"),
         (("async", 3 * MIB), 4 * MIB, "free"),
         (("create", 4 * MIB, 0), 4 * MIB, "release"),
         (("array", 1024, 1024, 0), 16 * MIB, "destroy_array"),
         (("array", 100, 100, 10), 2 * MIB, "destroy_array"),
+        (("array_v1", 1024, 1024, 0), 16 * MIB, "destroy_array"),
+        (("array2d_v1", 1024, 1024), 16 * MIB, "destroy_array"),
+        (("mipmap", 1024, 1024, 11), 22 * MIB, "destroy_mipmap"),
+        (("external", 3 * MIB), 4 * MIB, "destroy_external"),
     ],
     ids=str,
 )
-def test_charged_as_taken_and_given_back(shell, command, taken, undo):
-    before = shell.free_bytes()
+def test_charged_as_taken_and_given_back(shell, gpus, command, taken, undo):
+    before, books = shell.free_bytes(), taken_by_books(gpus)
     status, thing = shell(*command)
     assert status == 0
     assert before - shell.free_bytes() == taken
+    if command[0] not in {"managed", "external"}:
+        assert taken_by_books(gpus) - books == taken
     assert shell.status(undo, thing) == 0
     assert shell.status("sync") == 0
     assert shell.free_bytes() == before
@@ -53,6 +65,10 @@ def test_charged_as_taken_and_given_back(shell, command, taken, undo):
         ("create", 5000 * MIB, 0),
         ("pitch", 2**40, 2**40),
         ("array", 65536, 65536, 0),
+        ("array_v1", 65536, 65536, 0),
+        ("mipmap", 65536, 65536, 17),
+        ("external", 5000 * MIB),
+        ("external", 2**64 - 1),
     ],
     ids=str,
 )
@@ -171,3 +187,96 @@ def test_cuda_visible_devices_moves_numbers_not_limits(make_container, shells):
     assert shell.status("alloc", 3200 * MIB) == 0
     assert [device.used_bytes > 0 for device in container.region().devices] == [False, True]
     assert shell("nvml", 0)[1:3] == [3000 * MIB, 0]
+
+
+# Every way to take memory whose size can be chosen to 2 MiB: the last size that fits, the first that does not.
+@pytest.mark.parametrize(
+    ("command", "undo"),
+    [
+        (("alloc", "{}"), "free"),
+        (("managed", "{}"), "free"),
+        (("async", "{}"), "free_async"),
+        (("create", "{}", 0), "release"),
+        (("external", "{}"), "destroy_external"),
+    ],
+    ids=str,
+)
+def test_the_last_size_that_fits_and_the_first_that_does_not(shell, command, undo):
+    before = shell.free_bytes()
+    room = before // (2 * MIB) * 2 * MIB
+
+    def ask(size):
+        return shell(*(str(word).format(size) for word in command))
+
+    over = room + 2 * MIB if command[0] == "create" else room + 1
+    assert ask(over) == [OUT_OF_MEMORY, 0]
+    status, thing = ask(room)
+    assert status == 0
+    assert before - shell.free_bytes() == room
+    assert shell.status(undo, thing) == 0
+    assert shell.status("sync") == 0
+    assert shell.free_bytes() == before
+
+
+def test_a_green_context_takes_the_reserve_of_the_primary_one(make_container, shells):
+    container = make_container(4000)
+    shell = shells(container, device=None)
+    status, green = shell("green", 0)
+    assert status == 0
+    reserve = container.region().devices[0].used_bytes
+    assert reserve == container.region().devices[0].context_bytes > 0
+    assert shell.status("use_green", green) == 0
+    assert shell.status("alloc", 10 * MIB) == 0
+    assert shell.status("alloc", 4096) == 0
+    assert container.region().devices[0].used_bytes == reserve + 12 * MIB
+    second = shell("green", 0)[1]
+    assert container.region().devices[0].used_bytes == reserve + 12 * MIB
+    assert shell.status("destroy_green", green) == 0
+    assert container.region().devices[0].used_bytes == reserve + 12 * MIB
+    assert shell.status("destroy_green", second) == 0
+    assert container.region().devices[0].used_bytes == 0
+    assert shells(make_container(100), device=None).status("green", 0) == OUT_OF_MEMORY
+
+
+def test_an_attached_context_ends_with_its_last_reference(make_container, shells):
+    container = make_container(4000)
+    shell = shells(container, device=None)
+    context = shell("context", 0)[1]
+    assert shell.status("attach") == 0
+    assert shell.status("alloc", 10 * MIB) == 0
+    held = container.region().devices[0].used_bytes
+    assert shell.status("detach", context) == 0
+    assert container.region().devices[0].used_bytes == held
+    assert shell.status("detach", context) == 0
+    assert container.region().devices[0].used_bytes == 0
+
+
+@pytest.mark.parametrize("way", ["1,0", "uuid", "uuid start", "1,9,0"])
+def test_devices_chosen_and_ordered_by_the_program(make_container, shells, gpus, way):
+    """The limit goes with the card, however CUDA_VISIBLE_DEVICES names it and in whatever order."""
+    container = make_container(3000, 4000)
+    with sim.State(gpus) as state:
+        first, second = (device.uuid for device in state.devices)
+    names = {"uuid": f"{second},{first}", "uuid start": f"{second[:12]},{first[:12]}"}
+    container.variables["CUDA_VISIBLE_DEVICES"] = names.get(way, way)
+    shell = shells(container)
+    assert shell("info")[2] == shell("total", 0)[1] == 4000 * MIB
+    assert shell.status("alloc", 3200 * MIB) == 0
+    assert [device.used_bytes > 0 for device in container.region().devices] == [False, True]
+    if way != "1,9,0":  # what follows a number that is no card's is not visible
+        assert shell("total", 1)[1] == 3000 * MIB
+        assert shell.status("create", 8 * MIB, 1) == 0
+        assert container.region().devices[0].used_bytes == 8 * MIB
+
+
+def test_retained_memory_counts_until_its_last_handle_and_mapping(shell):
+    before = shell.free_bytes()
+    address = shell("reserve", 4 * MIB)[1]
+    handle = shell("create", 4 * MIB, 0)[1]
+    assert shell.status("map", address, handle, 4 * MIB) == 0
+    again = shell("retain", address)[1]
+    assert shell.status("release", handle) == 0
+    assert shell.status("unmap", address, 0, 4 * MIB) == 0
+    assert before - shell.free_bytes() == 4 * MIB
+    assert shell.status("release", again) == 0
+    assert shell.free_bytes() == before

@@ -20,6 +20,9 @@
  * A process that dies anywhere in between leaves a cell that says what happened: IDLE, nothing pending; APPLIED, or
  * PENDING and the word names it with that sequence, step 3 happened; otherwise it did not. Whoever comes next
  * finishes or reverts, then takes the cell's total off the counter through the same four steps (region.c).
+ *
+ * Inside the container the owner of a slot is looked up by pid and start time. A reader in another pid namespace asks
+ * for the record lock instead, which the kernel drops with the process or at its exec: F_GETLK says whether it is held.
  */
 #ifndef HAMI_ABI_H
 #define HAMI_ABI_H
@@ -43,6 +46,7 @@ enum {
 #define HAMI_BLOCK_MAGIC UINT64_C(0x55504756494d4148) /* "HAMIVGPU" */
 #define HAMI_BLOCK_VERSION 1
 #define HAMI_REGION_SIZE (HAMI_COMPUTE_OFFSET + sizeof(struct hami_compute)) /* compute_abi.h */
+#define HAMI_LOCK_BASE (INT64_C(1) << 40) /* beyond the end; fcntl(2) locks need no bytes there */
 
 /* ---- HAMi-core v1.2 ---- */
 
@@ -111,7 +115,9 @@ struct hami_slot {
     _Atomic uint64_t owner;    /* process start time << 22 | pid; 0 = free */
     _Atomic uint64_t sweeper;  /* owner word of the process that cleans up after a dead one */
     _Atomic uint64_t launches; /* kernels and graphs started */
-    uint64_t spare[5];
+    _Atomic uint64_t image;    /* tells the owner's program from one that it became by exec; 0 = not known */
+    _Atomic uint64_t locked;   /* 1: the owner holds a write lock on byte HAMI_LOCK_BASE + slot while it lives */
+    uint64_t spare[3];
     struct hami_cell cells[HAMI_DEVICES][HAMI_CELLS];
 };
 
@@ -135,13 +141,14 @@ struct hami_block {
     uint32_t slot_size;
     uint32_t device_count;
     _Atomic uint64_t generation; /* of the limits file last read */
-    _Atomic uint64_t heartbeat;  /* seconds since 1970 of the last start of a process here */
+    _Atomic uint64_t heartbeat;  /* seconds since 1970 when a process here was last at work, to a quarter */
     _Atomic uint32_t reason;     /* enum hami_reason: why something was last refused */
     _Atomic uint32_t reason_device;
     _Atomic uint64_t reason_bytes;
     _Atomic uint64_t reason_time; /* seconds since 1970 */
     char build[HAMI_BUILD_BYTES]; /* build id of the library that last started here */
-    uint8_t spare[3976];
+    _Atomic uint64_t swept;       /* CLOCK_MONOTONIC in ms when somebody last looked for dead processes */
+    uint8_t spare[3968];
     struct hami_device devices[HAMI_DEVICES];
     struct hami_slot slots[HAMI_PROCESSES];
 };

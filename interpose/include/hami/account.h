@@ -32,6 +32,12 @@ bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, 
 /* Adds to a charge that exists, under the same limit. */
 bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes);
 
+/* Same without a second look before it gives up and without noting a refusal: the caller knows another way. */
+bool hami_charge_try(struct hami_charge *charge, uint64_t bytes);
+
+/* Adds what the driver is found to have taken already; the limit cannot undo it and so is not asked. */
+void hami_charge_found(CUdevice device, struct hami_charge *charge, uint64_t pages);
+
 /* Gives `pages` of a data charge back. */
 void hami_charge_shrink(struct hami_charge *charge, uint64_t pages);
 
@@ -65,6 +71,9 @@ void hami_allocation_cancel(struct hami_allocation *a);
 
 /* Takes the record at `address` out before a free; 0 if there is none. */
 uint64_t hami_record_take(uint64_t address);
+
+/* Same for what is known by a handle instead of an address. */
+uint64_t hami_object_take(const void *handle);
 
 /* Puts a record back: the free failed. */
 void hami_record_restore(uint64_t address, uint64_t record);

@@ -22,6 +22,10 @@ enum {
     CUDA_SUCCESS = 0,
     CUDA_ERROR_INVALID_VALUE = 1,
     CUDA_ERROR_OUT_OF_MEMORY = 2,
+    CUDA_ERROR_NOT_INITIALIZED = 3,
+    CUDA_ERROR_DEINITIALIZED = 4,
+    CUDA_ERROR_NO_DEVICE = 100,
+    CUDA_ERROR_INVALID_DEVICE = 101,
     CUDA_ERROR_ILLEGAL_STATE = 401,
     CUDA_ERROR_NOT_READY = 600,
     CUDA_ERROR_NOT_SUPPORTED = 801,
@@ -88,6 +92,32 @@ struct hami_launch_params {
     CUstream stream;
     void **params;
 };
+
+struct hami_array_descriptor_v1 {
+    uint32_t width, height;
+    int32_t format;
+    uint32_t channels;
+};
+
+struct hami_array3d_descriptor_v1 {
+    uint32_t width, height, depth;
+    int32_t format;
+    uint32_t channels;
+    uint32_t flags;
+};
+
+/* CUDA_EXTERNAL_MEMORY_HANDLE_DESC */
+struct hami_external_memory {
+    int32_t type;
+    union {
+        int32_t fd;
+        const void *handle[2];
+    };
+    uint64_t bytes;
+    uint32_t flags;
+    uint32_t reserved[16];
+};
+_Static_assert(offsetof(struct hami_external_memory, bytes) == 24, "CUDA_EXTERNAL_MEMORY_HANDLE_DESC");
 
 typedef int32_t nvmlReturn;
 typedef void *nvmlDevice;

@@ -6,22 +6,35 @@
 #define HAMI_GUEST_H
 
 #include "hami/cuda_abi.h"
+#include "hami/hook.h"
 #include "hami/limits.h"
 #include "hami/region.h"
+
+/* What hot calls look at: both NULL until this process has started, the region also while it has no slot there. */
+extern _Atomic(const struct hami_limits *) hami_guest_limits_now;
+extern _Atomic(struct hami_region_view *) hami_guest_region_now;
 
 /* The limits in force; looks at the file again at most four times a second. Never NULL. */
 const struct hami_limits *hami_guest_limits(void);
 
 /* The limits as of the last look, for what follows a call of the above. */
-const struct hami_limits *hami_guest_known_limits(void);
+const struct hami_limits *hami_guest_started_limits(void);
+static inline const struct hami_limits *hami_guest_known_limits(void) {
+    const struct hami_limits *limits = atomic_load_explicit(&hami_guest_limits_now, memory_order_acquire);
+    return HAMI_LIKELY(limits != NULL) ? limits : hami_guest_started_limits();
+}
 
 /* Looks at the limits file now. True if it holds others than before. */
 bool hami_guest_reload(void);
 
 /* The region, with a slot of this process, or NULL with the reason in *why (which may be NULL). */
-struct hami_region_view *hami_guest_region(enum hami_reason *why);
+struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why);
+static inline struct hami_region_view *hami_guest_region(enum hami_reason *why) {
+    struct hami_region_view *view = atomic_load_explicit(&hami_guest_region_now, memory_order_acquire);
+    return HAMI_LIKELY(view != NULL) ? view : hami_guest_claimed_region(why);
+}
 
-/* Index of a CUDA device in the limits, or -1 if they do not name it. */
+/* Index of a CUDA device in the limits, -1 if they do not name it, -2 if to the driver there is no such device now. */
 int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device);
 
 /* Same for an NVML handle. `status` gets the driver's answer if it refuses the handle. */

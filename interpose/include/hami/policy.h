@@ -23,6 +23,12 @@ int32_t hami_ctx_create(enum hami_hook hook, CUcontext *context, uint32_t flags,
 int32_t hami_ctx_create_v3(enum hami_hook hook, CUcontext *context, void *affinity, int32_t count, uint32_t flags,
                            int32_t device);
 int32_t hami_ctx_create_v4(enum hami_hook hook, CUcontext *context, void *params, uint32_t flags, int32_t device);
+int32_t hami_ctx_create_vdpau(enum hami_hook hook, CUcontext *context, uint32_t flags, int32_t device,
+                              uint32_t vdpau_device, void *get_proc_address);
+int32_t hami_ctx_attach(enum hami_hook hook, CUcontext *context, uint32_t flags);
+int32_t hami_ctx_detach(enum hami_hook hook, CUcontext context);
+int32_t hami_green_create(enum hami_hook hook, void **green, void *resources, int32_t device, uint32_t flags);
+int32_t hami_green_destroy(enum hami_hook hook, void *green);
 int32_t hami_ctx_destroy(enum hami_hook hook, CUcontext context);
 
 /* memory.c */
@@ -37,6 +43,9 @@ int32_t hami_mem_free(enum hami_hook hook, CUdeviceptr address);
 int32_t hami_mem_free_v1(enum hami_hook hook, CUdeviceptr_v1 address);
 int32_t hami_array_create(enum hami_hook hook, CUarray *array, const struct hami_array_descriptor *wanted);
 int32_t hami_array3d_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted);
+int32_t hami_array_create_v1(enum hami_hook hook, CUarray *array, const struct hami_array_descriptor_v1 *wanted);
+int32_t hami_array3d_create_v1(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor_v1 *wanted);
+int32_t hami_external_import(enum hami_hook hook, void **memory, const struct hami_external_memory *wanted);
 int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted,
                               uint32_t levels);
 int32_t hami_array_destroy(enum hami_hook hook, CUarray array);
@@ -57,6 +66,15 @@ int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, u
                      uint64_t flags);
 int32_t hami_mem_unmap(enum hami_hook hook, CUdeviceptr address, uint64_t bytes);
 int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address);
+
+/* graph.c */
+int32_t hami_graph_instantiate(enum hami_hook hook, void **exec, void *graph, void *error_node, char *log,
+                               uint64_t bytes);
+int32_t hami_graph_instantiate_flags(enum hami_hook hook, void **exec, void *graph, uint64_t flags);
+int32_t hami_graph_instantiate_params(enum hami_hook hook, void **exec, void *graph, void *params);
+int32_t hami_graph_exec_destroy(enum hami_hook hook, void *exec);
+int32_t hami_graph_upload(enum hami_hook hook, void *exec, CUstream stream);
+int32_t hami_graph_trim(enum hami_hook hook, int32_t device);
 
 /* query.c */
 int32_t hami_mem_get_info(enum hami_hook hook, size_t *free_bytes, size_t *total);

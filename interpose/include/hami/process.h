@@ -8,8 +8,14 @@
 /* Identity of the calling process: start time in clock ticks << 22 | pid (a pid has at most 22 bits). */
 uint64_t hami_process_self(void);
 
-/* Whether the process with this identity lives: it exists, started then, and has not ended (zombies have). */
-bool hami_process_lives(uint64_t identity);
+/* Tells the programs apart that one process is in turn (exec); 0 = not known. */
+uint64_t hami_process_image(void);
+
+/*
+ * Whether the process with this identity lives: it exists, started then, has not ended (zombies have) and is, as far
+ * as can be seen, still that program. 0 for any program.
+ */
+bool hami_process_lives(uint64_t identity, uint64_t image);
 
 static inline int32_t hami_process_pid(uint64_t identity) {
     return (int32_t)(identity & 0x3fffff);

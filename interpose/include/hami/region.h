@@ -12,8 +12,9 @@
 
 struct hami_region_view {
     struct hami_region *region; /* NULL: nothing is mapped, nothing can be charged */
+    int file;                   /* held open for its lock; -1: none */
     unsigned slot;              /* ours; meaningful while has_slot */
-    bool has_slot;
+    _Atomic bool has_slot;
 };
 
 /* What part of a process's use a charge belongs to, for the v1 layout's columns. */
@@ -29,7 +30,7 @@ enum hami_reason hami_region_attach(struct hami_region_view *view, const char *p
 /* Fills a zeroed region for `limits`. */
 void hami_region_format(struct hami_region *region, const struct hami_limits *limits);
 
-/* Takes a slot for this process, after cleaning up after dead ones. False when all are in use. */
+/* Takes a slot for this process. False when all are in use. */
 bool hami_region_claim(struct hami_region_view *view);
 
 /*
@@ -53,6 +54,9 @@ int32_t hami_region_slot_pid(const struct hami_region_view *view, unsigned slot)
 
 /* Takes what dead processes held off the counters. True if there were any. */
 bool hami_region_sweep(struct hami_region_view *view);
+
+/* Same unless a process of the container did so within the last quarter of a second; also moves the heartbeat. */
+void hami_region_sweep_in_turn(struct hami_region_view *view);
 
 /* Notes a refusal. `device` may be HAMI_DEVICES when there is none. */
 void hami_region_refused(struct hami_region_view *view, enum hami_reason reason, unsigned device, uint64_t bytes);

@@ -6,13 +6,17 @@ behind it. The layout is that of `interpose/include/hami/abi.h`.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hami_interpose.limits import Limits, check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 V1_MAGIC: Final = 19920718
 V1_SIZE: Final = 2008952
@@ -38,8 +42,12 @@ _STATUS = struct.Struct("<QQIIQQ48s")  # generation, heartbeat, reason, its devi
 _DEVICE = struct.Struct("<QQQQQI")  # counter, peak, denied, context pages, limit, cores
 _CELL = struct.Struct("<Qqqq")  # state, amount, totals
 _COUNTER_TAG_BITS = 28
-_CELL_SIDE = 4
+_CELL_PENDING, _CELL_APPLIED, _CELL_PHASE, _CELL_SIDE = 1, 2, 3, 4
+_TAG_SLOT_SHIFT, _TAG_CELL_SHIFT, _STATE_SEQUENCE_SHIFT = 18, 16, 16
 _PID_MASK = (1 << 22) - 1
+_LOCK_BASE = 1 << 40
+_FLOCK = struct.Struct("hhqqi4x")  # struct flock of x86-64 and aarch64: type, whence, start, length, pid
+_SLOT = struct.Struct("<QQQQQ")  # owner, sweeper, launches, image, locked
 
 COMPUTE_OFFSET: Final = -(-(BLOCK_OFFSET + _BLOCK_SIZE) // 4096) * 4096
 COMPUTE_MAGIC: Final = 0x31504D4F43494D48  # "HMICOMP1"
@@ -140,7 +148,7 @@ class Region:
 
     Attributes:
         generation: of the limits file last read by a process.
-        heartbeat: when a process last started here, seconds since 1970; 0 = never.
+        heartbeat: when a process here last asked for memory or about it, seconds since 1970; 0 = never.
         reason: why something was last refused; empty = nothing was.
         reason_device: index of its device, or -1.
         reason_bytes: what had been asked for.
@@ -185,12 +193,21 @@ def initial(limits: Limits) -> bytes:
     return bytes(content)
 
 
-def _content(source: str | os.PathLike[str] | int) -> tuple[str, bytes]:
-    if isinstance(source, int):
-        size = os.fstat(source).st_size
-        return f"file descriptor {source}", os.pread(source, min(size, REGION_SIZE + 1), 0)
-    with Path(source).open("rb") as file:
-        return os.fspath(source), file.read(REGION_SIZE + 1)
+def _content(fd: int) -> bytes:
+    return os.pread(fd, min(os.fstat(fd).st_size, REGION_SIZE + 1), 0)
+
+
+def _gone(fd: int, content: bytes) -> frozenset[int]:
+    """Slots whose process is no more: the kernel has dropped its lock. The next process there tidies them up."""
+    found = set()
+    for index in range(PROCESSES):
+        owner, _, _, _, locked = _SLOT.unpack_from(content, _SLOTS_AT + index * _SLOT_SIZE)
+        if owner and locked:
+            asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _LOCK_BASE + index, 1, 0)
+            answer = fcntl.fcntl(fd, fcntl.F_GETLK, asked)
+            if _FLOCK.unpack(answer)[0] == fcntl.F_UNLCK:
+                found.add(index)
+    return frozenset(found)
 
 
 def _validate(name: str, content: bytes) -> int:
@@ -222,30 +239,43 @@ def _text(field: bytes) -> str:
     return field.split(b"\0", 1)[0].decode("ascii", "replace")
 
 
-def _device(content: bytes, index: int) -> DeviceUse:
+def _device(content: bytes, index: int, gone: frozenset[int]) -> DeviceUse:
     at = _DEVICES_AT + index * _DEVICE_SIZE
     counter, peak, denied, context, limit, cores = _DEVICE.unpack_from(content, at)
     uuid = content[64 + index * _V1_UUID_SIZE :][:_V1_UUID_SIZE]
-    used = (counter >> _COUNTER_TAG_BITS) * PAGE
+    held = sum(_held(content, slot, index, counter) for slot in gone)
+    used = max((counter >> _COUNTER_TAG_BITS) - held, 0) * PAGE
     figures = _FIGURES.unpack_from(content, COMPUTE_OFFSET + _HEADER_SIZE + index * _COMPUTE_DEVICE_SIZE + _FIGURES_AT)
     return DeviceUse(_text(uuid), limit, cores, used, peak * PAGE, denied, context * PAGE, ComputeUse(*figures))
 
 
-def _slot_use(content: bytes, at: int, device: int) -> int:
-    total = 0
+def _cells(content: bytes, slot: int, device: int) -> Iterator[tuple[int, int, int]]:
+    """State, amount and valid total, in pages, of each cell of a slot on a device."""
     for cell in range(CELLS):
-        state, _, first, second = _CELL.unpack_from(content, at + 64 + (device * CELLS + cell) * 32)
-        total += second if state & _CELL_SIDE else first
-    return max(total, 0) * PAGE
+        at = _SLOTS_AT + slot * _SLOT_SIZE + 64 + (device * CELLS + cell) * 32
+        state, amount, first, second = _CELL.unpack_from(content, at)
+        yield state, amount, second if state & _CELL_SIDE else first
 
 
-def _processes(content: bytes, devices: int) -> tuple[ProcessUse, ...]:
+def _held(content: bytes, slot: int, device: int, counter: int) -> int:
+    """Pages of the counter that a process accounts for, with what it died over: see libvgpu.so's abi.h."""
+    sum_ = 0
+    for cell, (state, amount, total) in enumerate(_cells(content, slot, device)):
+        tag = slot << _TAG_SLOT_SHIFT | cell << _TAG_CELL_SHIFT | state >> _STATE_SEQUENCE_SHIFT & 0xFFFF
+        named = counter & ((1 << _COUNTER_TAG_BITS) - 1) == tag
+        phase = state & _CELL_PHASE
+        sum_ += total + (amount if phase == _CELL_APPLIED or (phase == _CELL_PENDING and named) else 0)
+    return sum_
+
+
+def _processes(content: bytes, devices: int, gone: frozenset[int]) -> tuple[ProcessUse, ...]:
     found = []
     for index in range(PROCESSES):
-        at = _SLOTS_AT + index * _SLOT_SIZE
-        (owner,) = struct.unpack_from("<Q", content, at)
-        if owner:
-            used = tuple(_slot_use(content, at, device) for device in range(devices))
+        (owner,) = struct.unpack_from("<Q", content, _SLOTS_AT + index * _SLOT_SIZE)
+        if owner and index not in gone:
+            used = tuple(
+                max(sum(total for _, _, total in _cells(content, index, device)), 0) * PAGE for device in range(devices)
+            )
             found.append(ProcessUse(owner & _PID_MASK, owner >> 22, used))
     return tuple(found)
 
@@ -253,16 +283,28 @@ def _processes(content: bytes, devices: int) -> tuple[ProcessUse, ...]:
 def read(source: str | os.PathLike[str] | int) -> Region:
     """Reads a region file, given by path or open descriptor.
 
+    What processes held that have died or become another program is not counted, though the counters in the file go
+    down only when the next process of the container looks at them. They are known by locks on the file itself, from
+    any pid namespace; a copy of the file shows no locks.
+
     Raises:
         RegionError: it is truncated, foreign or damaged.
         OSError: it cannot be read.
     """
-    name, content = _content(source)
+    if not isinstance(source, int):
+        with Path(source).open("rb") as file:
+            return _read(os.fspath(source), file.fileno())
+    return _read(f"file descriptor {source}", source)
+
+
+def _read(name: str, fd: int) -> Region:
+    content = _content(fd)
     count = _validate(name, content)
+    gone = _gone(fd, content)
     generation, heartbeat, reason, device, size, when, build = _STATUS.unpack_from(content, BLOCK_OFFSET + _HEADER.size)
     return Region(
-        devices=tuple(_device(content, index) for index in range(count)),
-        processes=_processes(content, count),
+        devices=tuple(_device(content, index, gone) for index in range(count)),
+        processes=_processes(content, count, gone),
         generation=generation,
         heartbeat=heartbeat,
         reason=REASONS[reason] if reason < len(REASONS) else f"reason {reason}",

@@ -2,9 +2,9 @@
 /* clang-format off */
 #include "cuda_export.h"
 
-SIM_EXPORT CUresult cuArray3DCreate(void) {
+SIM_EXPORT CUresult cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *pAllocateArray) {
     SIM_FAULTS(0xf75b3c9d81115a61ull, 0xf75b3c9d81115a61ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuArray3DCreate(pHandle, pAllocateArray);
 }
 
 SIM_EXPORT CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
@@ -22,9 +22,9 @@ SIM_EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDes
     return sim_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray);
 }
 
-SIM_EXPORT CUresult cuArrayCreate(void) {
+SIM_EXPORT CUresult cuArrayCreate(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAllocateArray) {
     SIM_FAULTS(0xabf17263264b4502ull, 0xabf17263264b4502ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuArrayCreate(pHandle, pAllocateArray);
 }
 
 SIM_EXPORT CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
@@ -137,9 +137,9 @@ SIM_EXPORT CUresult cuCoredumpSetAttributeGlobal(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuCtxAttach(void) {
+SIM_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned flags) {
     SIM_FAULTS(0x4266731ff1f2cf47ull, 0x4266731ff1f2cf47ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuCtxAttach(pctx, flags);
 }
 
 SIM_EXPORT CUresult cuCtxCreate(CUcontext *pctx, unsigned flags, CUdevice dev) {
@@ -172,9 +172,9 @@ SIM_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx) {
     return sim_cuCtxDestroy_v2(ctx);
 }
 
-SIM_EXPORT CUresult cuCtxDetach(void) {
+SIM_EXPORT CUresult cuCtxDetach(CUcontext ctx) {
     SIM_FAULTS(0xe23c827664f0a449ull, 0xe23c827664f0a449ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuCtxDetach(ctx);
 }
 
 SIM_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
@@ -187,9 +187,9 @@ SIM_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned Flags)
     return sim_cuCtxEnablePeerAccess(peerContext, Flags);
 }
 
-SIM_EXPORT CUresult cuCtxFromGreenCtx(void) {
+SIM_EXPORT CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx) {
     SIM_FAULTS(0xf74fada91146a136ull, 0xf74fada91146a136ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuCtxFromGreenCtx(pContext, hCtx);
 }
 
 SIM_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned *version) {
@@ -322,9 +322,9 @@ SIM_EXPORT CUresult cuCtxWaitEvent(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuDestroyExternalMemory(void) {
+SIM_EXPORT CUresult cuDestroyExternalMemory(CUexternalMemory extMem) {
     SIM_FAULTS(0xf316ecf3a751d115ull, 0xf316ecf3a751d115ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuDestroyExternalMemory(extMem);
 }
 
 SIM_EXPORT CUresult cuDestroyExternalSemaphore(void) {
@@ -407,9 +407,9 @@ SIM_EXPORT CUresult cuDeviceGetFabricClusterUuid(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuDeviceGetGraphMemAttribute(void) {
-    SIM_FAULTS(0xf93c3d6874e080acull, 0xf93c3d6874e080acull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attr, void *value) {
+    SIM_FAULTS(0xf93c3d6874e080acull, 0xf93c3d6874e080acull, SIM_DEVICE(device));
+    return sim_cuDeviceGetGraphMemAttribute(device, attr, value);
 }
 
 SIM_EXPORT CUresult cuDeviceGetHostAtomicCapabilities(void) {
@@ -472,9 +472,9 @@ SIM_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
     return sim_cuDeviceGetUuid_v2(uuid, dev);
 }
 
-SIM_EXPORT CUresult cuDeviceGraphMemTrim(void) {
-    SIM_FAULTS(0xf81573796722fedaull, 0xf81573796722fedaull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
+    SIM_FAULTS(0xf81573796722fedaull, 0xf81573796722fedaull, SIM_DEVICE(device));
+    return sim_cuDeviceGraphMemTrim(device);
 }
 
 SIM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active) {
@@ -932,14 +932,14 @@ SIM_EXPORT CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGrap
     return sim_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
 }
 
-SIM_EXPORT CUresult cuGraphAddNode(void) {
+SIM_EXPORT CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) {
     SIM_FAULTS(0x27b02298a7806d0eull, 0x27b02298a7806d0eull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 
-SIM_EXPORT CUresult cuGraphAddNode_v2(void) {
+SIM_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const void *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
     SIM_FAULTS(0x47007dc137e6a287ull, 0x27b02298a7806d0eull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
 }
 
 SIM_EXPORT CUresult cuGraphAddNode_v3(void) {
@@ -957,9 +957,9 @@ SIM_EXPORT CUresult cuGraphBatchMemOpNodeSetParams(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGraphChildGraphNodeGetGraph(void) {
+SIM_EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
     SIM_FAULTS(0x438c27b4c3b8b15dull, 0x438c27b4c3b8b15dull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphChildGraphNodeGetGraph(hNode, phGraph);
 }
 
 SIM_EXPORT CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
@@ -1222,9 +1222,9 @@ SIM_EXPORT CUresult cuGraphLaunch_ptsz(CUgraph hGraphExec, CUstream hStream) {
     return sim_cuGraphLaunch(hGraphExec, SIM_PER_THREAD(hStream));
 }
 
-SIM_EXPORT CUresult cuGraphMemAllocNodeGetParams(void) {
+SIM_EXPORT CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
     SIM_FAULTS(0x881230014b551fc9ull, 0x881230014b551fc9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGraphMemAllocNodeGetParams(hNode, params_out);
 }
 
 SIM_EXPORT CUresult cuGraphMemFreeNodeGetParams(void) {
@@ -1437,14 +1437,14 @@ SIM_EXPORT CUresult cuGraphicsVDPAURegisterVideoSurface(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuGreenCtxCreate(void) {
-    SIM_FAULTS(0xb505b49db7a86849ull, 0xb505b49db7a86849ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, void *desc, CUdevice dev, unsigned flags) {
+    SIM_FAULTS(0xb505b49db7a86849ull, 0xb505b49db7a86849ull, SIM_DEVICE(dev));
+    return sim_cuGreenCtxCreate(phCtx, desc, dev, flags);
 }
 
-SIM_EXPORT CUresult cuGreenCtxDestroy(void) {
+SIM_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
     SIM_FAULTS(0x96625bb1bfdf36f1ull, 0x96625bb1bfdf36f1ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuGreenCtxDestroy(hCtx);
 }
 
 SIM_EXPORT CUresult cuGreenCtxGetDevResource(void) {
@@ -1472,9 +1472,9 @@ SIM_EXPORT CUresult cuGreenCtxWaitEvent(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuImportExternalMemory(void) {
+SIM_EXPORT CUresult cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *handleDesc) {
     SIM_FAULTS(0x8c592ba2f327670cull, 0x8c592ba2f327670cull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuImportExternalMemory(extMem_out, handleDesc);
 }
 
 SIM_EXPORT CUresult cuImportExternalSemaphore(void) {

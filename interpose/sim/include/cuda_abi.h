@@ -26,6 +26,8 @@ typedef struct sim_graph *CUgraph;
 typedef struct sim_graph_node *CUgraphNode;
 typedef struct sim_graph *CUgraphExec;
 typedef struct sim_link_state *CUlinkState;
+typedef struct sim_green *CUgreenCtx;
+typedef struct sim_external *CUexternalMemory;
 typedef unsigned long long CUmemGenericAllocationHandle;
 
 typedef struct {
@@ -144,6 +146,26 @@ typedef struct {
 } CUDA_ARRAY3D_DESCRIPTOR;
 
 typedef struct {
+    unsigned Width, Height;
+    int Format;
+    unsigned NumChannels;
+} CUDA_ARRAY_DESCRIPTOR_v1;
+typedef struct {
+    unsigned Width, Height, Depth;
+    int Format;
+    unsigned NumChannels, Flags;
+} CUDA_ARRAY3D_DESCRIPTOR_v1;
+typedef struct {
+    int type;
+    union {
+        int fd;
+        const void *handle[2];
+    };
+    unsigned long long size;
+    unsigned flags, reserved[16];
+} CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
+
+typedef struct {
     unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
     CUstream hStream;
     void *attrs;
@@ -167,6 +189,15 @@ typedef struct {
     size_t accessDescCount, bytesize;
     CUdeviceptr dptr;
 } CUDA_MEM_ALLOC_NODE_PARAMS;
+typedef struct {
+    int type, reserved0[3];
+    union {
+        long long reserved1[29];
+        CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+        CUdeviceptr free;
+    };
+    long long reserved2;
+} CUgraphNodeParams;
 typedef struct {
     CUdeviceptr dst;
     size_t pitch;

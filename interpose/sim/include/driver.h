@@ -30,6 +30,8 @@ enum sim_tag {
     SIM_TAG_NODE = 0x4e4f4431,
     SIM_TAG_PHYSICAL = 0x50485931,
     SIM_TAG_LINK = 0x4c4e4b31,
+    SIM_TAG_GREEN = 0x47524e31,
+    SIM_TAG_EXTERNAL = 0x45585431,
 };
 
 /* First member of every handle object. */
@@ -69,7 +71,7 @@ struct sim_context {
     CUdevice ordinal; /* as CUDA numbers it in this process */
     unsigned flags, api_version;
     bool primary;
-    _Atomic int retained; /* primary only */
+    _Atomic int retained; /* of others than primary: beyond the first */
     unsigned long long id;
     size_t limits[16];
     int cache_config, shared_config;
@@ -206,9 +208,12 @@ void sim_block_forget(struct sim_block *block);
 bool sim_registered(uint64_t address, uint64_t *base, uint64_t *size);
 
 /* pool.c */
+struct sim_work;
 bool sim_pool_take(struct sim_pool *pool, uint64_t bytes);
 void sim_pool_return(struct sim_pool *pool, uint64_t bytes);
 struct sim_heap *sim_pool_heap(struct sim_pool *pool);
+struct sim_pool *sim_graph_pool(CUdevice ordinal); /* what memory nodes of graphs take from; keeps until trimmed */
+CUresult sim_graph_allocate(CUdevice ordinal, uint64_t bytes, struct sim_context *context, struct sim_work *work);
 
 /* One piece of work, as a stream does it or a graph keeps it. Types are CUgraphNodeType. */
 enum {
@@ -254,6 +259,10 @@ bool sim_mapped(struct sim_span *span, uint64_t address, uint64_t size);
 /* stream.c: the stream of a call, or NULL with *error set. */
 struct sim_stream *sim_stream_or_error(CUstream handle, CUresult *error);
 
+struct sim_external {
+    struct sim_object object;
+};
+
 struct sim_function {
     struct sim_object object;
     struct sim_module *module;
@@ -276,6 +285,7 @@ struct sim_array {
     CUdeviceptr base;
     size_t pitch, row; /* bytes from row to row; bytes of a row */
     unsigned levels;   /* of a mipmapped array, else 0 */
+    bool is_level;     /* of one: lies in its memory */
     struct sim_array *level[16];
 };
 

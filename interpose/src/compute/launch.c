@@ -4,6 +4,7 @@
  */
 #include "machine.h"
 
+#include "hami/graph.h"
 #include "hami/guest.h"
 #include "hami/hook.h"
 #include "hami/policy.h"
@@ -353,9 +354,15 @@ int32_t hami_launch_grid_async(enum hami_hook hook, void *function, int32_t widt
 int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream) {
     CUresult (*driver)(void *, CUstream) = hami_driver_function(hook);
     struct launch l = launch_of(graph, 0, 0, stream, hook == HAMI_cuGraphLaunch_ptsz);
+    struct hami_graph_memory *memory = NULL;
     struct pass p;
-    begin(&l, &p);
-    return end(&p, driver(graph, stream));
+    begin(&l, &p); /* may wait, and so comes before the graph's memory is held */
+    if (!hami_graph_run_begin(graph, &memory)) {
+        return end(&p, CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    CUresult status = end(&p, driver(graph, stream));
+    hami_graph_run_end(memory);
+    return status;
 }
 
 /* ---- waiting for work: the marks are set before, so that they tell the time it ended ---- */

@@ -3,6 +3,7 @@
  * the call gave. Things allocated are numbered from 0 in the order of success.
  */
 #include "driver.h"
+#include "hami/kinds.h"
 
 #include <sys/wait.h>
 
@@ -13,6 +14,102 @@ static size_t made;
 
 static void answer(int status) {
     printf("%d %zu\n", status, status == 0 ? made++ : 0);
+}
+
+/* A function of the driver that few programs need; arguments must have the exact types of its parameters. */
+static int (*driver_function(const char *name))() {
+    static void *library;
+    library = library != NULL ? library : dlopen("libcuda.so.1", RTLD_NOW);
+    int (*found)() = (int (*)())dlsym(library, name);
+    if (found == NULL)
+        fail(name, 0);
+    return found;
+}
+
+#define CALL(name, ...) (driver_function(#name)(__VA_ARGS__))
+
+/* CUDA_MEM_ALLOC_NODE_PARAMS */
+struct memory_node {
+    int type, handle_types, location_type, location_id;
+    char rest_of_pool[72];
+    const void *access;
+    size_t access_count, bytes;
+    CUdeviceptr address;
+};
+
+/* How the memory nodes come into a graph. */
+static int add_memory(void *graph, const char *way, uint64_t bytes, int device, CUdeviceptr *address) {
+    struct memory_node node = {.type = 1, .location_type = 1, .location_id = device, .bytes = bytes};
+    struct {
+        int type, reserved[3];
+        struct memory_node node;
+        char rest[128];
+    } generic = {.type = 10, .node = node};
+    void *made = NULL;
+    int status = 0;
+    if (strcmp(way, "generic") == 0) {
+        status = CALL(cuGraphAddNode_v2, &made, graph, NULL, NULL, (size_t)0, &generic);
+        *address = generic.node.address;
+    } else if (strcmp(way, "child") == 0) {
+        void *child = NULL;
+        CHECK(CALL(cuGraphCreate, &child, 0u));
+        status = CALL(cuGraphAddMemAllocNode, &made, child, NULL, (size_t)0, &node);
+        *address = node.address;
+        CHECK(CALL(cuGraphAddChildGraphNode, &made, graph, NULL, (size_t)0, child));
+    } else {
+        status = CALL(cuGraphAddMemAllocNode, &made, graph, NULL, (size_t)0, &node);
+        *address = node.address;
+    }
+    return status;
+}
+
+/* graph BYTES COUNT WAY: an executable graph that allocates COUNT times and frees all but with a WAY of "keep". */
+static int make_graph(uint64_t *out, uint64_t bytes, uint64_t count, const char *way) {
+    void *graph = NULL, *stream = NULL, *made = NULL;
+    CUdeviceptr address = 0;
+    int status = 0;
+    if (strcmp(way, "capture") == 0) {
+        CHECK(CALL(cuStreamCreate, &stream, 0u));
+        CHECK(CALL(cuStreamBeginCapture_v2, stream, 0));
+    } else {
+        CHECK(CALL(cuGraphCreate, &graph, 0u));
+    }
+    for (uint64_t i = 0; i < count && status == 0; i++) {
+        if (stream != NULL) {
+            status = cuMemAllocAsync(&address, bytes, stream);
+            status = status != 0 ? status : cuMemFreeAsync(address, stream);
+            continue;
+        }
+        status = add_memory(graph, way, bytes, 0, &address);
+        if (status == 0 && strcmp(way, "keep") == 0)
+            things[THINGS - 1] = address;
+        else if (status == 0)
+            status = CALL(cuGraphAddMemFreeNode, &made, graph, NULL, (size_t)0, address);
+    }
+    if (stream != NULL)
+        CHECK(CALL(cuStreamEndCapture, stream, &graph));
+    return status != 0 ? status : CALL(cuGraphInstantiateWithFlags, (void **)out, graph, (uint64_t)0);
+}
+
+static int open_shared(const char *hex, CUdeviceptr *address) {
+    struct hami_bytes64 handle;
+    for (unsigned i = 0; i < sizeof handle.bytes; i++) {
+        unsigned byte = 0;
+        if (hex == NULL || sscanf(hex + 2 * i, "%2x", &byte) != 1)
+            fail("handle", 0);
+        handle.bytes[i] = (char)byte;
+    }
+    int (*open)(CUdeviceptr *, struct hami_bytes64, unsigned) =
+        (int (*)(CUdeviceptr *, struct hami_bytes64, unsigned))driver_function("cuIpcOpenMemHandle_v2");
+    return open(address, handle, 1);
+}
+
+static void show_shared(CUdeviceptr address) {
+    struct hami_bytes64 handle;
+    printf("%d ", CALL(cuIpcGetMemHandle, &handle, address));
+    for (unsigned i = 0; i < sizeof handle.bytes; i++)
+        printf("%02x", (unsigned char)handle.bytes[i]);
+    printf("\n");
 }
 
 static int allocate(char **word) {
@@ -37,6 +134,28 @@ static int allocate(char **word) {
     } else if (strcmp(word[0], "array") == 0) {
         struct hami_array3d_descriptor d = {a, b, c, 0x20, 4, 0};
         answer(cuArray3DCreate_v2((CUarray *)out, &d));
+    } else if (strcmp(word[0], "array_v1") == 0) {
+        struct hami_array3d_descriptor_v1 d = {(unsigned)a, (unsigned)b, (unsigned)c, 0x20, 4, 0};
+        answer(CALL(cuArray3DCreate, (CUarray *)out, &d));
+    } else if (strcmp(word[0], "array2d_v1") == 0) {
+        struct hami_array_descriptor_v1 d = {(unsigned)a, (unsigned)b, 0x20, 4};
+        answer(CALL(cuArrayCreate, (CUarray *)out, &d));
+    } else if (strcmp(word[0], "mipmap") == 0) {
+        struct hami_array3d_descriptor d = {a, b, 0, 0x20, 4, 0};
+        answer(CALL(cuMipmappedArrayCreate, (CUarray *)out, &d, (unsigned)c));
+    } else if (strcmp(word[0], "external") == 0) {
+        struct hami_external_memory d = {.type = 1, .fd = -1, .bytes = a};
+        answer(CALL(cuImportExternalMemory, (void **)out, &d));
+    } else if (strcmp(word[0], "green") == 0) {
+        answer(CALL(cuGreenCtxCreate, (void **)out, things, (int)a, 1u));
+    } else if (strcmp(word[0], "attach") == 0) {
+        answer(CALL(cuCtxAttach, (CUcontext *)out, 0u));
+    } else if (strcmp(word[0], "retain") == 0) {
+        answer(CALL(cuMemRetainAllocationHandle, out, (void *)(uintptr_t)things[a % THINGS]));
+    } else if (strcmp(word[0], "ipc_open") == 0) {
+        answer(open_shared(word[1], out));
+    } else if (strcmp(word[0], "graph") == 0) {
+        answer(make_graph(out, a, b, word[3]));
     } else if (strcmp(word[0], "context") == 0) {
         answer(cuCtxCreate_v2((CUcontext *)out, 0, (int)a));
     } else {
@@ -62,6 +181,30 @@ static int give_back(char **word) {
         status = cuMemMap(thing, bytes, 0, other, 0);
     } else if (strcmp(word[0], "unmap") == 0) { /* unmap ADDRESS 0 BYTES */
         status = cuMemUnmap(thing, bytes);
+    } else if (strcmp(word[0], "launch") == 0) {
+        status = CALL(cuGraphLaunch, (void *)(uintptr_t)thing, NULL);
+    } else if (strcmp(word[0], "upload") == 0) {
+        status = CALL(cuGraphUpload, (void *)(uintptr_t)thing, NULL);
+    } else if (strcmp(word[0], "destroy_graph") == 0) {
+        status = CALL(cuGraphExecDestroy, (void *)(uintptr_t)thing);
+    } else if (strcmp(word[0], "trim_graphs") == 0) {
+        status = CALL(cuDeviceGraphMemTrim, word[1] ? atoi(word[1]) : 0);
+    } else if (strcmp(word[0], "free_kept") == 0) {
+        status = cuMemFree_v2(things[THINGS - 1]);
+    } else if (strcmp(word[0], "destroy_mipmap") == 0) {
+        status = CALL(cuMipmappedArrayDestroy, (CUarray)(uintptr_t)thing);
+    } else if (strcmp(word[0], "destroy_external") == 0) {
+        status = CALL(cuDestroyExternalMemory, (void *)(uintptr_t)thing);
+    } else if (strcmp(word[0], "destroy_green") == 0) {
+        status = CALL(cuGreenCtxDestroy, (void *)(uintptr_t)thing);
+    } else if (strcmp(word[0], "use_green") == 0) {
+        CUcontext context = NULL;
+        status = CALL(cuCtxFromGreenCtx, &context, (void *)(uintptr_t)thing);
+        status = status != 0 ? status : cuCtxSetCurrent(context);
+    } else if (strcmp(word[0], "ipc_close") == 0) {
+        status = CALL(cuIpcCloseMemHandle, (CUdeviceptr)thing);
+    } else if (strcmp(word[0], "detach") == 0) {
+        status = CALL(cuCtxDetach, (CUcontext)(uintptr_t)thing);
     } else if (strcmp(word[0], "destroy_array") == 0) {
         status = cuArrayDestroy((CUarray)(uintptr_t)thing);
     } else if (strcmp(word[0], "destroy_context") == 0) {
@@ -129,6 +272,14 @@ static void show(char **word) {
         show_processes(device);
     } else if (strcmp(word[0], "fork") == 0) {
         fork_child();
+    } else if (strcmp(word[0], "where") == 0) {
+        printf("0 %llu\n", (unsigned long long)things[(size_t)device % THINGS]);
+    } else if (strcmp(word[0], "ipc_get") == 0) {
+        show_shared(things[(size_t)device % THINGS]);
+    } else if (strcmp(word[0], "exec") == 0) { /* the same program again, or another that lives as long as its input */
+        char *again[] = {word[1] ? word[1] : "/proc/self/exe", NULL};
+        (void)execv(again[0], again);
+        printf("-1\n");
     } else {
         printf("-1 unknown command\n");
     }

@@ -50,9 +50,9 @@ static bool reserve_tables(struct arena *arena) {
            arena->touched != NULL;
 }
 
-/* The largest power of two of address space that the process may have, from `bytes` down to 64 GiB. */
+/* The largest power of two of address space that the process may have, from `bytes` down to 1 GiB. */
 static bool reserve_arena(struct arena *arena, uint64_t bytes, bool own_shadow) {
-    for (; bytes >= 64ull << 30; bytes /= 2) {
+    for (; bytes >= 1ull << 30; bytes /= 2) {
         uint64_t total = bytes + SIM_GRANULE;
         void *at = reserve(total, own_shadow ? PROT_READ | PROT_WRITE : PROT_NONE);
         void *shadow = own_shadow || at == NULL ? at : reserve(total, PROT_READ | PROT_WRITE);
@@ -77,7 +77,13 @@ static void reserve_all(void) {
     if (limit != NULL && *limit != '\0') {
         shadow_limit = strtoull(limit, NULL, 10) << 20;
     }
-    if (!reserve_arena(&device_arena, 8ull << 40, false) || !reserve_arena(&host_arena, 1ull << 40, true)) {
+    const char *address = getenv("HAMI_SIM_ADDRESS_GIB");
+    uint64_t bytes = 8ull << 40;
+    if (address != NULL && *address != '\0') {
+        uint64_t gib = strtoull(address, NULL, 10);
+        bytes = gib >= 8 && gib < 8192 ? gib << 30 : bytes;
+    }
+    if (!reserve_arena(&device_arena, bytes, false) || !reserve_arena(&host_arena, bytes / 8, true)) {
         device_arena.granules = host_arena.granules = 0;
     }
 }

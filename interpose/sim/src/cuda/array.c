@@ -24,26 +24,40 @@ static unsigned element_bytes(int format) {
     }
 }
 
-static CUresult array_new(const CUDA_ARRAY3D_DESCRIPTOR *shape, struct sim_context *context, struct sim_array **made) {
+/* An array without memory yet; `total` gets the bytes that it needs. */
+static CUresult array_shaped(const CUDA_ARRAY3D_DESCRIPTOR *shape, struct sim_array **made, size_t *total) {
     unsigned element = element_bytes(shape->Format) * shape->NumChannels;
     bool channels = shape->NumChannels == 1 || shape->NumChannels == 2 || shape->NumChannels == 4;
-    size_t rows = 0, total = 0;
+    size_t rows = 0;
     if (element == 0 || !channels || shape->Width == 0 || shape->Width > 1u << 17) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     size_t row = shape->Width * element, pitch = sim_round_up(row, ROW_ALIGNMENT);
     if (__builtin_mul_overflow(shape->Height != 0 ? shape->Height : 1, shape->Depth != 0 ? shape->Depth : 1, &rows) ||
-        __builtin_mul_overflow(rows, pitch, &total)) {
+        __builtin_mul_overflow(rows, pitch, total)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    struct sim_array *array = sim_object_new(SIM_TAG_ARRAY, sizeof *array);
-    CUresult error = array != NULL ? sim_allocate(&context->heap, total, &array->base) : CUDA_ERROR_OUT_OF_MEMORY;
+    *made = sim_object_new(SIM_TAG_ARRAY, sizeof **made);
+    if (*made == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    (*made)->shape = *shape;
+    (*made)->row = row;
+    (*made)->pitch = pitch;
+    return CUDA_SUCCESS;
+}
+
+static CUresult array_new(const CUDA_ARRAY3D_DESCRIPTOR *shape, struct sim_context *context, struct sim_array **made) {
+    struct sim_array *array = NULL;
+    size_t total = 0;
+    CUresult error = array_shaped(shape, &array, &total);
+    if (error != CUDA_SUCCESS) {
+        return error;
+    }
+    error = sim_allocate(&context->heap, total, &array->base);
     if (error == CUDA_SUCCESS) {
-        array->shape = *shape;
-        array->row = row;
-        array->pitch = pitch;
         *made = array;
-    } else if (array != NULL) {
+    } else {
         sim_object_delete(array);
     }
     return error;
@@ -78,8 +92,12 @@ static CUresult array_check(CUarray array, const void *output) {
     return output != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* A level of a mipmapped array goes with the whole. */
 CUresult sim_cuArrayDestroy(CUarray hArray) {
     CUresult error = array_check(hArray, hArray);
+    if (error == CUDA_SUCCESS && hArray->is_level) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
     if (error == CUDA_SUCCESS) {
         (void)sim_release(hArray->base);
         sim_object_delete(hArray);
@@ -109,22 +127,48 @@ static size_t halved(size_t extent, unsigned level) {
     return extent == 0 ? 0 : size == 0 ? 1 : size;
 }
 
+static void levels_delete(struct sim_array *array) {
+    for (unsigned i = 0; i < array->levels; i++) {
+        sim_object_delete(array->level[i]);
+    }
+    sim_object_delete(array);
+}
+
 CUresult sim_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
     CUresult error = array_check(hMipmappedArray, hMipmappedArray);
-    if (error != CUDA_SUCCESS) {
-        return error;
+    if (error == CUDA_SUCCESS) {
+        (void)sim_release(hMipmappedArray->base);
+        levels_delete(hMipmappedArray);
     }
-    for (unsigned i = 0; i < hMipmappedArray->levels; i++) {
-        (void)sim_cuArrayDestroy(hMipmappedArray->level[i]);
+    return error;
+}
+
+/* Makes the levels, without memory; `total` gets the bytes of all. */
+static CUresult levels_new(struct sim_array *array, unsigned count, size_t *total) {
+    CUresult error = CUDA_SUCCESS;
+    *total = 0;
+    for (unsigned i = 0; i < count && i < 16 && error == CUDA_SUCCESS; i++) {
+        CUDA_ARRAY3D_DESCRIPTOR shape = array->shape;
+        size_t bytes = 0;
+        shape.Width = halved(shape.Width, i);
+        shape.Height = halved(shape.Height, i);
+        shape.Depth = halved(shape.Depth, i);
+        error = array_shaped(&shape, &array->level[i], &bytes);
+        if (error == CUDA_SUCCESS) {
+            array->level[i]->is_level = true;
+            array->level[i]->base = *total; /* from the start, so far */
+            array->levels++;
+            *total += bytes;
+        }
     }
-    sim_object_delete(hMipmappedArray);
-    return CUDA_SUCCESS;
+    return error;
 }
 
 CUresult sim_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc,
                                     unsigned numMipmapLevels) {
     CUresult error = CUDA_SUCCESS;
     struct sim_context *context = sim_current(&error);
+    size_t total = 0;
     if (context == NULL) {
         return error;
     }
@@ -136,17 +180,14 @@ CUresult sim_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     array->shape = *pMipmappedArrayDesc;
-    for (unsigned i = 0; i < numMipmapLevels && i < 16 && error == CUDA_SUCCESS; i++) {
-        CUDA_ARRAY3D_DESCRIPTOR shape = *pMipmappedArrayDesc;
-        shape.Width = halved(shape.Width, i);
-        shape.Height = halved(shape.Height, i);
-        shape.Depth = halved(shape.Depth, i);
-        error = array_new(&shape, context, &array->level[i]);
-        array->levels += error == CUDA_SUCCESS;
-    }
+    error = levels_new(array, numMipmapLevels, &total);
+    error = error != CUDA_SUCCESS ? error : sim_allocate(&context->heap, total, &array->base);
     if (error != CUDA_SUCCESS) {
-        (void)sim_cuMipmappedArrayDestroy(array);
+        levels_delete(array);
         return error;
+    }
+    for (unsigned i = 0; i < array->levels; i++) {
+        array->level[i]->base += array->base;
     }
     *pHandle = array;
     return CUDA_SUCCESS;

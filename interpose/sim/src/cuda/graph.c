@@ -228,27 +228,78 @@ CUresult sim_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, 
 }
 
 /* The address is fixed when the node is made; the memory is taken at launch. */
+CUresult sim_graph_allocate(CUdevice ordinal, uint64_t bytes, struct sim_context *context, struct sim_work *work) {
+    struct sim_pool *pool = sim_graph_pool(ordinal);
+    uint64_t taken = sim_round_up(bytes, SIM_GRANULE);
+    struct sim_span *span = pool == NULL || taken < bytes ? NULL : sim_span_new(SIM_KIND_DEVICE, taken, 0);
+    if (span == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    span->device = sim_driver.gpus[ordinal].index;
+    span->graph = true;
+    span->context = context;
+    span->pool = pool;
+    *work = (struct sim_work){.type = SIM_WORK_ALLOC, .target = span->base, .size = taken, .value = (unsigned)ordinal};
+    return CUDA_SUCCESS;
+}
+
 CUresult sim_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
                                     size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
     (void)dependencies;
+    struct sim_work work;
     CUresult error = graph_check(hGraph, false);
     if (error != CUDA_SUCCESS || nodeParams == NULL || nodeParams->bytesize == 0) {
         return error != CUDA_SUCCESS ? error : CUDA_ERROR_INVALID_VALUE;
     }
-    const struct sim_gpu *gpu = sim_gpu_of(nodeParams->poolProps.location.id);
-    if (gpu == NULL || nodeParams->poolProps.location.type != CU_MEM_LOCATION_DEVICE) {
+    CUdevice ordinal = nodeParams->poolProps.location.id;
+    if (sim_gpu_of(ordinal) == NULL || nodeParams->poolProps.location.type != CU_MEM_LOCATION_DEVICE) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    struct sim_span *span = sim_span_new(SIM_KIND_DEVICE, sim_round_up(nodeParams->bytesize, SIM_GRANULE), 0);
-    if (span == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    error = sim_graph_allocate(ordinal, nodeParams->bytesize, hGraph->context, &work);
+    nodeParams->dptr = error == CUDA_SUCCESS ? work.target : 0;
+    return error != CUDA_SUCCESS ? error : add_checked(phGraphNode, hGraph, &work, numDependencies, nodeParams);
+}
+
+CUresult sim_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
+    if (!sim_is(hNode, SIM_TAG_NODE) || hNode->work.type != SIM_WORK_ALLOC || params_out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
     }
-    span->device = gpu->index;
-    span->graph = true;
-    span->context = hGraph->context;
-    nodeParams->dptr = span->base;
-    struct sim_work work = {.type = SIM_WORK_ALLOC, .target = span->base, .size = span->size, .value = gpu->index};
-    return add_checked(phGraphNode, hGraph, &work, numDependencies, nodeParams);
+    memset(params_out, 0, sizeof *params_out);
+    params_out->poolProps.allocType = 1;
+    params_out->poolProps.location = (CUmemLocation){CU_MEM_LOCATION_DEVICE, (int)hNode->work.value};
+    params_out->bytesize = hNode->work.size;
+    params_out->dptr = hNode->work.target;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
+    if (!sim_is(hNode, SIM_TAG_NODE) || hNode->work.type != SIM_WORK_GRAPH || phGraph == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *phGraph = hNode->work.child;
+    return CUDA_SUCCESS;
+}
+
+/* Only memory nodes are made by the generic call. */
+CUresult sim_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                            size_t numDependencies, CUgraphNodeParams *nodeParams) {
+    if (nodeParams == NULL) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
+    }
+    switch (nodeParams->type) {
+    case SIM_WORK_ALLOC:
+        return sim_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, &nodeParams->alloc);
+    case SIM_WORK_FREE:
+        return sim_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams->free);
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
+CUresult sim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                               const void *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
+    (void)dependencyData;
+    return sim_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 
 CUresult sim_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
@@ -376,7 +427,7 @@ static CUresult take_memory(const struct sim_work *work) {
     if (span == NULL || span->charged != 0) {
         return CUDA_ERROR_INVALID_VALUE; /* still allocated from the launch before */
     }
-    if (!sim_charge(work->value, work->size)) {
+    if (!sim_pool_take(span->pool, work->size)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     span->charged = work->size;
@@ -389,7 +440,7 @@ static CUresult return_memory(const struct sim_work *work) {
     if (span == NULL || span->charged == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    sim_discharge(span->device, span->charged);
+    sim_pool_return(span->pool, span->charged);
     span->charged = 0;
     return CUDA_SUCCESS;
 }

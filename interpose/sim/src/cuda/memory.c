@@ -49,7 +49,7 @@ CUresult sim_release(CUdeviceptr address) {
     if (span->kind == SIM_KIND_DEVICE && span->graph && span->base == address) { /* the address stays the graph's */
         uint64_t charged = span->charged;
         span->charged = 0;
-        sim_discharge(span->device, charged);
+        sim_pool_return(span->pool, charged);
         return charged != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
     bool freeable =

@@ -73,6 +73,20 @@ static struct sim_pool *default_pool(CUdevice ordinal) {
     return pool;
 }
 
+struct sim_pool *sim_graph_pool(CUdevice ordinal) {
+    struct sim_gpu *gpu = &sim_driver.gpus[ordinal];
+    pthread_mutex_lock(&gpu->lock);
+    if (gpu->graph_pool == NULL) {
+        gpu->graph_pool = pool_new(ordinal);
+        if (gpu->graph_pool != NULL) {
+            gpu->graph_pool->threshold = UINT64_MAX;
+        }
+    }
+    struct sim_pool *pool = gpu->graph_pool;
+    pthread_mutex_unlock(&gpu->lock);
+    return pool;
+}
+
 static CUresult allocate(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream,
                          struct sim_context *context) {
     struct sim_stream *stream = sim_stream_of(hStream, context);
@@ -81,6 +95,12 @@ static CUresult allocate(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, 
     }
     if (stream == NULL) {
         return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (sim_capturing(stream)) {
+        struct sim_work work;
+        CUresult error = sim_graph_allocate(pool->ordinal, bytesize, context, &work);
+        *dptr = error == CUDA_SUCCESS ? work.target : 0;
+        return error == CUDA_SUCCESS ? sim_capture(stream, &work) : error;
     }
     return sim_allocate(&pool->heap, bytesize, dptr);
 }
@@ -108,8 +128,13 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
     if (context == NULL) {
         return error;
     }
-    if (sim_stream_of(hStream, context) == NULL) {
+    struct sim_stream *stream = sim_stream_of(hStream, context);
+    if (stream == NULL) {
         return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (dptr != 0 && sim_capturing(stream)) {
+        struct sim_work work = {.type = SIM_WORK_FREE, .target = dptr};
+        return sim_capture(stream, &work);
     }
     return dptr == 0 ? CUDA_SUCCESS : sim_release(dptr);
 }
@@ -258,4 +283,25 @@ CUresult sim_cuMemPoolGetAccess(int *flags, CUmemoryPool memPool, CUmemLocation 
     }
     *flags = location->type == CU_MEM_LOCATION_DEVICE && location->id == memPool->ordinal ? 3 : 0;
     return CUDA_SUCCESS;
+}
+
+CUresult sim_cuDeviceGraphMemTrim(CUdevice device) {
+    if (sim_ready() != CUDA_SUCCESS || sim_gpu_of(device) == NULL) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_DEVICE;
+    }
+    struct sim_pool *pool = sim_graph_pool(device);
+    return pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : sim_cuMemPoolTrimTo(pool, 0);
+}
+
+/* Attributes 0 to 3: used now and at most, reserved now and at most. */
+CUresult sim_cuDeviceGetGraphMemAttribute(CUdevice device, int attr, void *value) {
+    if (sim_ready() != CUDA_SUCCESS || sim_gpu_of(device) == NULL) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_DEVICE;
+    }
+    static const int pool_attribute[] = {7, 8, 5, 6};
+    struct sim_pool *pool = sim_graph_pool(device);
+    if (value == NULL || attr < 0 || attr > 3 || pool == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return sim_cuMemPoolGetAttribute(pool, pool_attribute[attr], value);
 }

@@ -23,7 +23,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows 
 
 static struct physical *physical_of(CUmemGenericAllocationHandle handle) {
     struct physical *physical = (struct physical *)(uintptr_t)handle;
-    return sim_is(physical, SIM_TAG_PHYSICAL) ? physical : NULL;
+    bool likely = handle >= 4096 && handle % _Alignof(struct physical) == 0; /* small numbers are no handles of ours */
+    return likely && sim_is(physical, SIM_TAG_PHYSICAL) ? physical : NULL;
 }
 
 static void drop_if_unused(struct physical *physical) {

@@ -1,0 +1,293 @@
+/* Memory of graphs; see graph.h. The nodes are found when a graph is made executable, whichever way they came into it.
+ */
+#include "hami/graph.h"
+
+#include "hami/account.h"
+#include "hami/hook.h"
+#include "hami/map.h"
+#include "hami/policy.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODE_GRAPH = 4, NODE_ALLOC = 10, DEEPEST = 16 };
+enum { USED_CURRENT = 0, RESERVED_CURRENT = 2 };
+
+/* CUDA_MEM_ALLOC_NODE_PARAMS: properties of the pool, access, size, address. */
+struct node_params {
+    int32_t type, handle_types;
+    struct hami_mem_location location;
+    uint8_t rest_of_pool[72];
+    const void *access;
+    size_t access_count, bytes;
+    CUdeviceptr address;
+};
+_Static_assert(sizeof(struct node_params) == 120, "CUDA_MEM_ALLOC_NODE_PARAMS");
+
+/* What the nodes of one executable graph may take together, by device. */
+struct hami_graph_memory {
+    uint64_t bytes[HAMI_DEVICES];
+};
+
+/* The driver's pool for graphs on one device. */
+struct pool {
+    atomic_flag busy;
+    struct hami_charge charge;
+};
+
+static struct hami_map graphs; /* executable graph → memory */
+static struct pool pools[HAMI_DEVICES];
+
+/* ---- what is in a graph ---- */
+
+static bool add_graph(void *graph, struct hami_graph_memory *memory, unsigned depth);
+
+static bool add_node(void *node, struct hami_graph_memory *memory, unsigned depth) {
+    CUresult (*get_type)(void *, int *) = hami_cuda_function("cuGraphNodeGetType");
+    int type = -1;
+    if (get_type == NULL || get_type(node, &type) != CUDA_SUCCESS) {
+        return true;
+    }
+    if (type == NODE_GRAPH) {
+        void *child = NULL;
+        CUresult (*get_graph)(void *, void **) = hami_cuda_function("cuGraphChildGraphNodeGetGraph");
+        return get_graph == NULL || get_graph(node, &child) != CUDA_SUCCESS || add_graph(child, memory, depth + 1);
+    }
+    if (type == NODE_ALLOC) {
+        struct node_params params;
+        CUresult (*get_params)(void *, struct node_params *) = hami_cuda_function("cuGraphMemAllocNodeGetParams");
+        memset(&params, 0, sizeof params);
+        bool told = get_params != NULL && get_params(node, &params) == CUDA_SUCCESS;
+        if (told && params.location.type == CU_MEM_LOCATION_TYPE_DEVICE && params.location.id >= 0 &&
+            params.location.id < HAMI_DEVICES) {
+            uint64_t *sum = &memory->bytes[params.location.id];
+            *sum = __builtin_add_overflow(*sum, hami_large(params.bytes), sum) ? UINT64_MAX : *sum;
+        }
+    }
+    return true;
+}
+
+/* Adds up the allocation nodes of a graph and of those in it. False: this process's own memory is full. */
+static bool add_graph(void *graph, struct hami_graph_memory *memory, unsigned depth) {
+    CUresult (*get_nodes)(void *, void **, size_t *) = hami_cuda_function("cuGraphGetNodes");
+    size_t count = 0;
+    if (get_nodes == NULL || depth > DEEPEST || get_nodes(graph, NULL, &count) != CUDA_SUCCESS || count == 0) {
+        return true;
+    }
+    void **nodes = calloc(count, sizeof *nodes);
+    bool fine = nodes != NULL;
+    if (fine && get_nodes(graph, nodes, &count) == CUDA_SUCCESS) {
+        for (size_t i = 0; fine && i < count; i++) {
+            fine = nodes[i] == NULL || add_node(nodes[i], memory, depth);
+        }
+    }
+    free(nodes);
+    return fine;
+}
+
+static bool takes_memory(const struct hami_graph_memory *memory) {
+    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
+        if (memory->bytes[i] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* After the driver has made a graph executable: remembers what it may take. */
+static CUresult instantiated(CUresult status, void *const *exec, void *graph) {
+    struct hami_graph_memory found;
+    if (status != CUDA_SUCCESS || exec == NULL || *exec == NULL) {
+        return status;
+    }
+    memset(&found, 0, sizeof found);
+    bool fine = add_graph(graph, &found, 0);
+    if (fine && takes_memory(&found)) {
+        struct hami_graph_memory *kept = malloc(sizeof *kept);
+        fine = kept != NULL;
+        if (fine) {
+            *kept = found;
+            fine = hami_map_put(&graphs, (uint64_t)(uintptr_t)*exec, (uint64_t)(uintptr_t)kept);
+        }
+        if (!fine) {
+            free(kept);
+        }
+    }
+    if (!fine) {
+        CUresult (*destroy)(void *) = hami_driver_function(HAMI_cuGraphExecDestroy);
+        (void)destroy(*exec);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return status;
+}
+
+int32_t hami_graph_instantiate(enum hami_hook hook, void **exec, void *graph, void *error_node, char *log,
+                               uint64_t bytes) {
+    CUresult (*driver)(void **, void *, void *, char *, size_t) = hami_driver_function(hook);
+    return instantiated(driver(exec, graph, error_node, log, bytes), exec, graph);
+}
+
+int32_t hami_graph_instantiate_flags(enum hami_hook hook, void **exec, void *graph, uint64_t flags) {
+    CUresult (*driver)(void **, void *, uint64_t) = hami_driver_function(hook);
+    return instantiated(driver(exec, graph, flags), exec, graph);
+}
+
+int32_t hami_graph_exec_destroy(enum hami_hook hook, void *exec) {
+    CUresult (*driver)(void *) = hami_driver_function(hook);
+    uint64_t key = (uint64_t)(uintptr_t)exec;
+    uint64_t known = key == 0 ? 0 : hami_map_take(&graphs, key);
+    CUresult status = driver(exec);
+    if (known != 0 && status != CUDA_SUCCESS) {
+        (void)hami_map_put(&graphs, key, known);
+    } else {
+        free((void *)(uintptr_t)known);
+    }
+    return status;
+}
+
+/* ---- what the driver has taken for graphs ---- */
+
+static void lock(struct pool *pool) {
+    while (atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
+        (void)sched_yield();
+    }
+}
+
+static void unlock(struct pool *pool) {
+    atomic_flag_clear_explicit(&pool->busy, memory_order_release);
+}
+
+static uint64_t attribute(CUdevice device, int which) {
+    uint64_t value = 0;
+    CUresult (*get)(CUdevice, int, void *) = hami_cuda_function("cuDeviceGetGraphMemAttribute");
+    return get != NULL && get(device, which, &value) == CUDA_SUCCESS ? value : 0;
+}
+
+/* Brings the charge of a locked pool in step with what is reserved; what is taken already counts whatever the limit. */
+static void settle(struct pool *pool, CUdevice device) {
+    uint64_t pages = (attribute(device, RESERVED_CURRENT) + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT;
+    if (pages < pool->charge.pages) {
+        hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
+    } else if (pages > pool->charge.pages) {
+        hami_charge_found(device, &pool->charge, pages - pool->charge.pages);
+    }
+}
+
+static void settle_if_free(CUdevice device) {
+    struct pool *pool = &pools[device];
+    if (!atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
+        if (pool->charge.pages != 0) {
+            settle(pool, device);
+        }
+        unlock(pool);
+    }
+}
+
+void hami_graphs_settle(void) {
+    for (CUdevice device = 0; device < HAMI_DEVICES; device++) {
+        settle_if_free(device);
+    }
+}
+
+/* Reserves what a locked pool may have to grow by. */
+static bool reserve(struct pool *pool, CUdevice device, uint64_t bytes) {
+    uint64_t held = attribute(device, RESERVED_CURRENT);
+    uint64_t used = attribute(device, USED_CURRENT);
+    uint64_t charged = pool->charge.pages << HAMI_PAGE_SHIFT;
+    uint64_t spare = held > used ? held - used : 0;
+    uint64_t grow = bytes > spare ? bytes - spare : 0;
+    uint64_t owed = held > charged ? held - charged : 0;
+    uint64_t wanted = 0;
+    if (__builtin_add_overflow(grow, owed, &wanted)) {
+        wanted = UINT64_MAX;
+    }
+    if (pool->charge.pages == 0) {
+        return wanted == 0 || hami_charge_take(device, wanted, HAMI_COLUMN_DATA, &pool->charge);
+    }
+    return hami_charge_grow(&pool->charge, wanted);
+}
+
+/* Locks the pools of the devices and reserves. False: refuse; nothing is locked then. */
+static bool reserve_all(const struct hami_graph_memory *memory) {
+    for (CUdevice device = 0; device < HAMI_DEVICES; device++) {
+        if (memory->bytes[device] == 0) {
+            continue;
+        }
+        lock(&pools[device]);
+        if (reserve(&pools[device], device, memory->bytes[device])) {
+            continue;
+        }
+        for (; device >= 0; device--) {
+            if (memory->bytes[device] != 0) {
+                settle(&pools[device], device);
+                unlock(&pools[device]);
+            }
+        }
+        return false;
+    }
+    return true;
+}
+
+static struct hami_graph_memory *memory_of(const void *exec) {
+    return exec == NULL ? NULL : (void *)(uintptr_t)hami_map_get(&graphs, (uint64_t)(uintptr_t)exec);
+}
+
+bool hami_graph_run_begin(void *exec, struct hami_graph_memory **memory) {
+    *memory = memory_of(exec);
+    return *memory == NULL || reserve_all(*memory);
+}
+
+void hami_graph_run_end(struct hami_graph_memory *memory) {
+    for (CUdevice device = 0; memory != NULL && device < HAMI_DEVICES; device++) {
+        if (memory->bytes[device] != 0) {
+            settle(&pools[device], device);
+            unlock(&pools[device]);
+        }
+    }
+}
+
+/* Like an upload where CUDA_GRAPH_INSTANTIATE_PARAMS, which starts with flags, asks for one. */
+int32_t hami_graph_instantiate_params(enum hami_hook hook, void **exec, void *graph, void *params) {
+    enum { UPLOAD = 2 };
+    CUresult (*driver)(void **, void *, void *) = hami_driver_function(hook);
+    struct hami_graph_memory memory;
+    memset(&memory, 0, sizeof memory);
+    if (params != NULL && (*(const uint64_t *)params & UPLOAD) != 0 &&
+        (!add_graph(graph, &memory, 0) || !reserve_all(&memory))) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = instantiated(driver(exec, graph, params), exec, graph);
+    hami_graph_run_end(&memory);
+    return status;
+}
+
+int32_t hami_graph_upload(enum hami_hook hook, void *exec, CUstream stream) {
+    CUresult (*driver)(void *, CUstream) = hami_driver_function(hook);
+    struct hami_graph_memory *memory = NULL;
+    if (!hami_graph_run_begin(exec, &memory)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = driver(exec, stream);
+    hami_graph_run_end(memory);
+    return status;
+}
+
+int32_t hami_graph_trim(enum hami_hook hook, int32_t device) {
+    CUresult (*driver)(CUdevice) = hami_driver_function(hook);
+    CUresult status = driver(device);
+    if (status == CUDA_SUCCESS && device >= 0 && device < HAMI_DEVICES) {
+        settle_if_free(device);
+    }
+    return status;
+}
+
+/* The child leaks the parent's few records rather than touch its allocator between fork and exec. */
+void hami_graphs_after_fork(void) {
+    hami_map_reset(&graphs);
+    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
+        atomic_flag_clear(&pools[i].busy);
+        pools[i].charge = (struct hami_charge){0, 0};
+    }
+}

@@ -1,0 +1,49 @@
+/*
+ * forks CHILDREN MIB: uses NVML, as launchers do to count cards, then forks; each child starts CUDA and takes so much. Says
+ * "ready" when all have, and ends, with its children, when its input does.
+ */
+#include "driver.h"
+
+#include <sys/wait.h>
+
+static int child(size_t bytes, int told) {
+    CUdeviceptr address = 0;
+    char byte = 'x';
+    CHECK(cuInit(0));
+    use_device(0);
+    CHECK(cuMemAlloc_v2(&address, bytes));
+    CHECK(write(told, &byte, 1) == 1 ? 0 : 1);
+    while (read(0, &byte, 1) > 0)
+        ;
+    CHECK(cuMemFree_v2(address));
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    int count = argc > 2 ? atoi(argv[1]) : 0, pipes[2], status = 0, failed = 0;
+    size_t bytes = argc > 2 ? strtoul(argv[2], NULL, 10) * MIB : 0;
+    struct nvml_memory memory;
+    nvmlDevice card = NULL;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+#define FUNCTION(name, result, ...) name = (result (*)(__VA_ARGS__))library_function(library, #name);
+    FUNCTIONS
+    library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    NVML_FUNCTIONS
+#undef FUNCTION
+    CHECK(nvmlInit_v2());
+    CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
+    CHECK(nvmlDeviceGetMemoryInfo(card, &memory));
+    CHECK(pipe(pipes));
+    for (int i = 0; i < count; i++)
+        if (fork() == 0)
+            _exit(child(bytes, pipes[1]));
+    for (int i = 0; i < count; i++) {
+        char byte;
+        CHECK(read(pipes[0], &byte, 1) == 1 ? 0 : 1);
+    }
+    printf("ready\n");
+    fflush(stdout);
+    for (int i = 0; i < count; i++)
+        failed |= wait(&status) < 0 || status != 0;
+    return failed;
+}

@@ -1,0 +1,81 @@
+/*
+ * negative STATE: calls functions with arguments that make no sense and prints what they answer. STATE: "none" (CUDA and
+ * NVML not started), "started" (no context), "context", "thread" (a context, but calls come from a thread without one).
+ *
+ * Each line of input is "FUNCTION VARIANT KINDS": kinds of the arguments in one word, p for a pointer, i for an integer.
+ * VARIANT: "null" (pointers NULL, integers 0), "zero" (pointers to zeroed memory), "one" (the same, integers 1), "handle"
+ * (the first pointer is an NVML handle, the others NULL). A line of output: function, status and, for each pointer,
+ * whether anything was written there.
+ */
+#include "driver.h"
+
+#include <pthread.h>
+
+enum { ARGUMENTS = 12, ROOM = 4096 };
+
+static unsigned char room[ARGUMENTS][ROOM];
+static void *cuda, *nvml;
+static nvmlDevice card;
+
+static void call(const char *name, const char *variant, const char *kinds) {
+    uint64_t argument[ARGUMENTS] = {0};
+    uint64_t (*function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                         uint64_t, uint64_t, uint64_t) = dlsym(strncmp(name, "nvml", 4) == 0 ? nvml : cuda, name);
+    if (function == NULL)
+        fail(name, 0);
+    memset(room, 0, sizeof room);
+    for (unsigned i = 0; kinds[i] != '\0' && i < ARGUMENTS; i++) {
+        if (kinds[i] == 'p' && strcmp(variant, "null") != 0)
+            argument[i] = (uint64_t)(uintptr_t)room[i];
+        else if (kinds[i] == 'i')
+            argument[i] = strcmp(variant, "one") == 0;
+    }
+    if (strcmp(variant, "handle") == 0) {
+        memset(argument, 0, sizeof argument);
+        argument[0] = (uint64_t)(uintptr_t)card;
+    }
+    int status = (int)function(argument[0], argument[1], argument[2], argument[3], argument[4], argument[5],
+                               argument[6], argument[7], argument[8], argument[9], argument[10], argument[11]);
+    printf("%s %s %d ", name, variant, status);
+    for (unsigned i = 0; kinds[i] != '\0' && i < ARGUMENTS; i++) {
+        unsigned written = 0;
+        for (unsigned j = 0; j < ROOM; j++)
+            written |= room[i][j];
+        printf("%c", kinds[i] != 'p' ? '-' : written ? 'w' : '.');
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+static void *calls(void *data) {
+    char line[256], name[128], variant[16], kinds[32];
+    (void)data;
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        if (sscanf(line, "%127s %15s %31s", name, variant, kinds) != 3)
+            fail(line, 0);
+        call(name, variant, kinds);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    const char *state = argc > 1 ? argv[1] : "none";
+    pthread_t thread;
+    cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    if (strcmp(state, "none") != 0) {
+        start_driver();
+        CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
+    }
+    if (strcmp(state, "context") == 0 || strcmp(state, "thread") == 0)
+        use_device(0);
+    printf("ready\n");
+    fflush(stdout);
+    if (strcmp(state, "thread") == 0) {
+        CHECK(pthread_create(&thread, NULL, calls, NULL));
+        pthread_join(thread, NULL);
+    } else {
+        (void)calls(NULL);
+    }
+    return 0;
+}

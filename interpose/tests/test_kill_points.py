@@ -1,0 +1,94 @@
+"""A process killed after any of its stores to shared memory leaves nothing that the next one does not put right."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+MIB = 1 << 20
+KILLED = -9
+LIMIT = 3000
+SCENARIO = "\n".join(
+    [
+        "use 0",
+        "alloc 4096",
+        f"alloc {2 * MIB}",
+        "alloc 4096",
+        f"alloc {700 * MIB}",
+        f"alloc {9000 * MIB}",
+        "free 1",
+        f"async {4 * MIB}",
+        "free 0",
+        "free 2",
+        f"create {8 * MIB} 0",
+    ]
+)
+
+
+@pytest.fixture
+def faulty(make_container, build_preset):
+    """A container whose processes may be told to die after the n-th store."""
+    container = make_container(LIMIT)
+    container.variables["LD_PRELOAD"] = str(build_preset("faults"))
+    return container
+
+
+def die_at(container, program, point: int, scenario: str = SCENARIO) -> bool:
+    """Runs the scenario up to a point; False when it has fewer."""
+    container.variables["HAMI_FAULT_AT"] = str(point)
+    try:
+        process = container.start(program)
+        out, err = process.communicate(scenario, timeout=60)
+    finally:
+        del container.variables["HAMI_FAULT_AT"]
+    assert process.returncode in {0, KILLED}, f"point {point}: {process.returncode} {out} {err}"
+    return process.returncode == KILLED
+
+
+def check_survivor(container, survivor, reserve: int, when: str) -> None:
+    """The survivor gets all that the dead had, at once, and the readers agree."""
+    assert container.region().devices[0].used_bytes == reserve, when
+    room = (LIMIT * MIB - reserve) // (2 * MIB) * 2 * MIB
+    status, thing = survivor("alloc", room)
+    assert status == 0, when
+    found = container.region()
+    assert found.devices[0].used_bytes == reserve + room, when
+    assert [process.pid for process in found.processes] == [survivor.process.pid], when
+    assert survivor.status("free", thing) == 0
+
+
+def test_killed_at_every_store(faulty, shells, programs):
+    program = programs("shell")
+    survivor = shells(faulty)
+    reserve = faulty.region().devices[0].used_bytes
+    point = 1
+    while die_at(faulty, program, point):
+        check_survivor(faulty, survivor, reserve, f"killed at point {point}")
+        point += 1
+    assert point > 60
+
+
+def test_its_cleaner_killed_at_every_store(faulty, shells, programs):
+    """The next process cleans up when it lists processes; it is killed at that, and another takes over."""
+    program = programs("shell")
+    survivor = shells(faulty)
+    reserve = faulty.region().devices[0].used_bytes
+    point, cleaning = 1, 0
+    while True:
+        assert die_at(faulty, program, 45)
+        if not die_at(faulty, program, point, "use 0\nprocesses 0"):
+            break
+        cleaning += len(faulty.region().processes) == 1
+        check_survivor(faulty, survivor, reserve, f"cleaner killed at point {point}")
+        point += 1
+    assert cleaning > 20
+
+
+def test_a_release_has_no_such_points(make_container, programs):
+    container = make_container(LIMIT)
+    container.variables["HAMI_FAULT_AT"] = "1"
+    done = subprocess.run(
+        [programs("shell")], env=container.environment(), input="use 0\n", capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "ready\n0\n")

@@ -1,0 +1,185 @@
+"""What is in use is what the living hold, whatever became of the others."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+MIB = 1 << 20
+OUT_OF_MEMORY = 2
+LIMIT = 3000
+
+
+def used(container) -> int:
+    return container.region().devices[0].used_bytes
+
+
+def wait_for_use(container, expected: int) -> None:
+    """The kernel takes a moment to bury a process; a second is promised, a machine under load gets more."""
+    deadline = time.monotonic() + 20
+    while used(container) != expected and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert used(container) == expected
+
+
+def test_memory_of_the_only_process_returns_with_its_death(make_container, shells):
+    """Nobody is left to look: the reader itself tells the dead from the living."""
+    container = make_container(4000)
+    shell = shells(container)
+    assert shell.status("alloc", 1000 * MIB) == 0
+    assert used(container) > 1000 * MIB
+    shell.process.kill()
+    wait_for_use(container, 0)
+    assert container.region().processes == ()
+
+
+def test_memory_of_a_program_returns_when_it_becomes_another(make_container, shells):
+    container = make_container(LIMIT)
+    first, second = shells(container), shells(container)
+    reserve = container.region().devices[0].context_bytes
+    assert first.status("alloc", 1000 * MIB) == 0
+    first.process.stdin.write(f"exec {shutil.which('cat')}\n")  # lives on, without CUDA
+    first.process.stdin.flush()
+    wait_for_use(container, reserve)
+    assert first.process.poll() is None
+    room = LIMIT * MIB - reserve
+    assert second.status("alloc", room // (2 * MIB) * 2 * MIB) == 0
+    assert first.process.poll() is None
+
+
+def test_a_program_that_starts_itself_again_starts_from_nothing(make_container, shells):
+    container = make_container(LIMIT)
+    shell = shells(container)
+    reserve = container.region().devices[0].context_bytes
+    assert shell.status("alloc", 2000 * MIB) == 0
+    assert shell.line("exec") == "ready\n"
+    assert shell.status("use", 0) == 0
+    assert used(container) == reserve
+    assert shell.status("alloc", 2000 * MIB) == 0
+    assert used(container) == reserve + 2000 * MIB
+
+
+@dataclass
+class Living:
+    """The model of one process: what it holds, by number of the thing."""
+
+    shell: object
+    large: dict[int, int] = field(default_factory=dict)
+    small: dict[int, int] = field(default_factory=dict)  # its block
+
+    def holds(self) -> int:
+        return sum(self.large.values()) + 2 * MIB * len(set(self.small.values()))
+
+
+SIZES = st.sampled_from([1, 512, 4096, 100_000, MIB - 1, MIB, 3 * MIB, 64 * MIB, 300 * MIB, 900 * MIB])
+WHO = st.integers(0, 3)
+STEPS = st.one_of(
+    st.just(("start",)),
+    st.tuples(st.just("alloc"), WHO, SIZES),
+    st.tuples(st.just("alloc"), WHO, SIZES),
+    st.tuples(st.just("free"), WHO, st.integers(0, 20)),
+    st.tuples(st.just("fork"), WHO),
+    st.tuples(st.just("exec"), WHO),
+    st.tuples(st.just("exit"), WHO),
+    st.tuples(st.just("kill"), WHO),
+)
+
+
+class World:
+    """Processes of one container and what they should hold."""
+
+    def __init__(self, container, shells) -> None:
+        self.container, self.shells, self.living, self.reserve = container, shells, [], 0
+        self.start()
+        self.reserve = used(container)
+
+    def start(self) -> None:
+        if len(self.living) == 4:
+            return
+        one = Living(self.shells(self.container, device=None))
+        fits = self.expected() + self.reserve <= LIMIT * MIB
+        assert one.shell.status("use", 0) == (0 if fits else OUT_OF_MEMORY)
+        self.living.append(one)
+        if not fits:
+            self.end(one, kill=False)
+
+    def expected(self) -> int:
+        return sum(self.reserve + one.holds() for one in self.living)
+
+    def alloc(self, one: Living, size: int) -> None:
+        status, thing = one.shell("alloc", size)
+        before = self.expected()
+        taken = (size + 2 * MIB - 1) // (2 * MIB) * 2 * MIB
+        if status == OUT_OF_MEMORY:
+            assert before + taken > LIMIT * MIB
+        elif size >= MIB:
+            one.large[thing] = taken
+        else:
+            one.small[thing] = one.shell("where", thing)[1] >> 21
+        assert status in {0, OUT_OF_MEMORY}
+        assert self.expected() <= LIMIT * MIB
+
+    def free(self, one: Living, which: int) -> None:
+        things = sorted({**one.large, **one.small})
+        if things:
+            thing = things[which % len(things)]
+            assert one.shell.status("free", thing) == 0
+            one.large.pop(thing, None)
+            one.small.pop(thing, None)
+
+    def end(self, one: Living, *, kill: bool) -> None:
+        self.living.remove(one)
+        if kill:
+            one.shell.process.kill()
+        one.shell.process.stdin.close()
+        one.shell.process.wait()
+        one.shell.process.stdout.close()
+        one.shell.process.stderr.close()
+
+    def step(self, name: str, *arguments: int) -> None:
+        if name == "start":
+            self.start()
+            return
+        if not self.living:
+            return
+        one = self.living[arguments[0] % len(self.living)]
+        if name == "alloc":
+            self.alloc(one, arguments[1])
+        elif name == "free":
+            self.free(one, arguments[1])
+        elif name == "fork":
+            assert one.shell.status("fork") == 0
+        elif name == "exec":
+            assert one.shell.line("exec") == "ready\n"
+            assert one.shell.status("use", 0) == 0
+            one.large, one.small = {}, {}
+        else:
+            self.end(one, kill=name == "kill")
+
+
+def live_through(container, shells, steps) -> None:
+    world = World(container, shells)
+    for step in steps:
+        world.step(*step)
+        assert used(world.container) == world.expected()
+    while world.living:
+        world.end(world.living[0], kill=True)
+    assert used(world.container) == 0
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(STEPS, min_size=5, max_size=40))
+def test_use_is_the_sum_of_what_the_living_hold(make_container, shells, steps):
+    live_through(make_container(LIMIT), shells, steps)
+
+
+@pytest.mark.soak
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(STEPS, min_size=20, max_size=200))
+def test_use_is_the_sum_of_what_the_living_hold_for_long(make_container, shells, steps):
+    live_through(make_container(LIMIT), shells, steps)

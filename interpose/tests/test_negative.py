@@ -1,0 +1,90 @@
+"""Every wrapped function, called in ways that make no sense or while the driver fails: the bare driver's own answer.
+
+The functions and their arguments come from the tables that the wrappers are made from.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from hami_interpose import sim
+
+SPEC = Path(__file__).resolve().parent.parent / "spec"
+ERRORS = [1, 2, 3, 100, 201, 400, 700, 719, 801, 999]
+BATCH = 60  # faults that the simulated driver holds at once
+
+
+def wrapped() -> dict[str, str]:
+    """Wrapped functions and the kinds of their arguments: p for a pointer, i for an integer."""
+    found = {}
+    for library in ("cuda", "nvml"):
+        families = tomllib.loads((SPEC / f"{library}.toml").read_text())["family"]
+        ours = {name for family in families if "policy" in family for name in family["symbols"]}
+        for line in (SPEC / f"{library}_prototypes.tsv").read_text().splitlines():
+            columns = line.split("\t")
+            if columns[0] in ours:
+                arguments = [] if columns[6] == "-" else columns[6].split("; ")
+                kinds = [argument.split(":")[0] for argument in arguments]
+                assert set(kinds) <= {"ptr", "i32", "u32", "u64", "i64"}, f"{columns[0]}: teach negative.c {kinds}"
+                found[columns[0]] = "".join("p" if kind == "ptr" else "i" for kind in kinds) or "-"
+    return found
+
+
+FUNCTIONS = wrapped()
+CALLS = "".join(
+    f"{name} {variant} {kinds}\n" for variant in ("null", "zero", "one") for name, kinds in FUNCTIONS.items()
+)
+HANDLES = "".join(f"{name} handle {kinds}\n" for name, kinds in FUNCTIONS.items() if name.startswith("nvmlDevice"))
+
+
+def answers(program, env, state, calls, state_folder, faults=()):
+    """What a process answers; faults begin once it is ready."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([program, state], env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    assert process.stdout.readline() == "ready\n", process.stderr.read()
+    with sim.State(state_folder) as books:
+        for fault in faults:
+            books.inject(fault)
+    try:
+        out, err = process.communicate(calls, timeout=120)
+    finally:
+        with sim.State(state_folder) as books:
+            books.clear()
+    assert (process.returncode, err) == (0, ""), f"after {out.splitlines()[-1:]}: {process.returncode} {err[:3000]}"
+    return out.splitlines()
+
+
+def compare(container, program, state, calls, faults=()):
+    bare = answers(program, sim.environment(container.state), state, calls, container.state, faults)
+    ours = answers(program, container.environment(), state, calls, container.state, faults)
+    assert len(bare) == len(ours) == calls.count("\n")
+    assert [pair for pair in zip(bare, ours, strict=True) if pair[0] != pair[1]] == []
+
+
+def test_the_table_is_not_empty():
+    assert len(FUNCTIONS) > 70
+    assert {"cuMemAlloc_v2", "cuGraphLaunch", "nvmlDeviceGetMemoryInfo"} <= FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize("limit", [0, 4000])
+@pytest.mark.parametrize("state", ["none", "started", "context", "thread"])
+def test_senseless_arguments_get_the_drivers_answer(make_container, programs, state, limit):
+    calls = CALLS if state == "none" else CALLS + HANDLES
+    compare(make_container(limit, limit), programs("negative"), state, calls)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_every_error_of_the_driver_is_passed_on(make_container, programs, error):
+    container, program = make_container(0, 0), programs("negative")
+    names = list(FUNCTIONS)
+    for start in range(0, len(names), BATCH):
+        batch = names[start : start + BATCH]
+        calls = "".join(
+            f"{name} {variant} {FUNCTIONS[name]}\n" for variant in ("null", "zero", "one") for name in batch
+        )
+        faults = [sim.Fault(name, error) for name in batch]
+        compare(container, program, "context", calls, faults)
+        assert container.region().devices[0].used_bytes == 0
