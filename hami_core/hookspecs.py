@@ -412,6 +412,24 @@ def release(container: ContainerRef) -> None:
 
 
 @hookspec
+def tend(
+    records: Mapping[str, ContainerRef], slices: Mapping[str, tuple[Slice, ...]], region_dirs: Mapping[str, str]
+) -> None:
+    """Look after running containers: what lies in their regions, what they share. Optional.
+
+    When: every 5 s, one call at a time. May block up to 10 s; does nothing where nothing needs it.
+
+    Args:
+        records: Live containers by record id.
+        slices: What each of them holds of this vendor, by record id.
+        region_dirs: Host folder of each record's region, by record id. Containers write there: nothing in it is
+            trusted.
+
+    When it fails: reported; called again next time.
+    """
+
+
+@hookspec
 def metrics(records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> Sequence[Sample]:
     """Measure devices and containers. Optional.
 

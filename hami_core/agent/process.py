@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from typing import Any
 
+    from hami_core.agent.records import Record
     from hami_core.agent.vendor import NodeVendor
     from hami_core.kube.port import KubeApi
     from hami_core.model import ContainerRef, Device
@@ -75,6 +76,8 @@ REDISCOVER_S: Final = 60.0
 """Devices are discovered anew this often without cause."""
 SUSPECT_S: Final = 1.0
 """A device whose health is unsettled is looked at this often."""
+TEND_S: Final = 5.0
+"""Vendors look after running containers this often (the period of HAMi v2.10's monitor)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +251,7 @@ class Agent:
             yield self.options.signing_keys.watch(self._keys_changed)
         for vendor in self.vendors:
             yield self._health_loop(vendor)
+            yield self._tend_loop(vendor)
         if self.options.lease_namespace:
             name = f"hami-agent-{self.options.node}"
             namespace = self.options.lease_namespace
@@ -379,6 +383,18 @@ class Agent:
                     if self._take(book, lost):
                         await self._advertise_safely(vendor)
 
+    async def _tend_loop(self, vendor: Vendor) -> None:
+        while True:
+            live = self._live(vendor.name)
+            refs = {r.id: r.ref for r in live}
+            slices = {r.id: r.slices for r in live}
+            regions = {r.id: str(self.core.region_dir(r)) for r in live}
+            try:
+                await vendor.tend(refs, slices, regions)
+            except HamiError as error:
+                log.warning("running containers can't be looked after", vendor=vendor.name, error=str(error))
+            await asyncio.sleep(TEND_S)
+
     async def _health(self, vendor: Vendor) -> Sequence[HealthChange]:
         try:
             return await vendor.health(self._discovered[vendor.name])
@@ -401,8 +417,11 @@ class Agent:
 
     # --- what is told ----------------------------------------------------------------------------------------------
 
+    def _live(self, vendor: str) -> list[Record]:
+        return [r for r in self.core.records.values() if r.vendor == vendor and not r.gone]
+
     def _containers(self, vendor: str) -> tuple[Mapping[str, ContainerRef], Mapping[str, str]]:
-        live = [r for r in self.core.records.values() if r.vendor == vendor and not r.gone]
+        live = self._live(vendor)
         return {r.id: r.ref for r in live}, {r.id: str(self.core.region_dir(r)) for r in live}
 
     def _samples(self) -> Iterable[Sample]:

@@ -70,6 +70,15 @@ class NodeVendor(Protocol):
         """Take back what `allocate` set up outside the edits."""
         ...
 
+    def tend(
+        self,
+        records: Mapping[str, ContainerRef],
+        slices: Mapping[str, tuple[Slice, ...]],
+        region_dirs: Mapping[str, str],
+    ) -> None:
+        """Look after running containers."""
+        ...
+
     def metrics(self, records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> Sequence[Sample]:
         """Measure devices and containers."""
         ...
@@ -115,6 +124,15 @@ class Vendor:
     async def release(self, container: ContainerRef) -> None:
         """Take back what `allocate` set up outside the edits."""
         await self._call(self._starts, "release", ALLOCATE_S, lambda: self._side.release(container))
+
+    async def tend(
+        self,
+        records: Mapping[str, ContainerRef],
+        slices: Mapping[str, tuple[Slice, ...]],
+        region_dirs: Mapping[str, str],
+    ) -> None:
+        """Look after running containers."""
+        await self._call(self._watches, "tend", HEALTH_S, lambda: self._side.tend(records, slices, region_dirs))
 
     async def metrics(self, records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> tuple[Sample, ...]:
         """Measure devices and containers."""

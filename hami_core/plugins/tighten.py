@@ -111,6 +111,7 @@ RULES: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "allocate": _same,
     "health": _unhealthier,
     "release": _same,
+    "tend": _same,
     "metrics": _free,
 }
 """Every hook a wrapper may wrap. `config_model` and `families` are not among them: what a vendor is, it says itself."""

@@ -297,6 +297,19 @@ class LoadedVendor:
         """
         self.calls["release"](container)
 
+    def tend(
+        self,
+        records: Mapping[str, ContainerRef],
+        slices: Mapping[str, tuple[Slice, ...]],
+        region_dirs: Mapping[str, str],
+    ) -> None:
+        """Look after running containers.
+
+        Raises:
+            VendorError: The plugin failed; called again next time.
+        """
+        self.calls["tend"](records, slices, region_dirs)
+
     def metrics(self, records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> tuple[Sample, ...]:
         """Samples of devices and containers.
 

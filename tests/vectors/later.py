@@ -16,7 +16,6 @@ LATER: dict[str, str] = {
     "metrics": _MONITOR,
     "node_override_score": "vendor MetaX",
     # NVIDIA's node side, monitor, interposer
-    "vendors/feedback": _MONITOR,
     "vendors/metrics": _MONITOR,
     "vendors/mig.chartAllowlist": _MIG,
     "vendors/mig.nvmlPlacementsByFamily": _MIG,
@@ -25,7 +24,6 @@ LATER: dict[str, str] = {
     "vendors/mig.substringSurprise": _MIG,
     "vendors/mig.volcanoKnownMigGeometries": _VOLCANO,
     "vendors/sharedRegion.casting": _MONITOR,
-    "vendors/sharedRegion.feedback": _MONITOR,
     "vendors/sharedRegion.v0": "monitor: regions of older libraries",
     "vendors/sharedRegion.v1.deviceMemory": _REGION,
     "vendors/sharedRegion.v1.deviceUtilization": _REGION,

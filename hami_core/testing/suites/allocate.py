@@ -84,6 +84,10 @@ class AllocateSuite(VendorCase):
         for _ in range(2):
             node_loaded.release(container)
 
+    def test_tending_nothing_is_fine(self, node_loaded: LoadedVendor) -> None:
+        """Also without any container."""
+        node_loaded.tend({}, {}, {})
+
     def test_health_and_metrics_speak_of_known_devices(self, node_loaded: LoadedVendor) -> None:
         """Health of the devices asked about, samples with names a scraper accepts."""
         devices = node_loaded.discover()

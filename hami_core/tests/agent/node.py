@@ -56,6 +56,7 @@ class Acme:
     memory_mib: int = 1000
     allocations: list[ContainerRef] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
+    tended: dict[str, tuple[str, tuple[Slice, ...], str]] | None = None
     fail: Exception | None = None
 
     def discover(self) -> list[Device]:
@@ -86,6 +87,9 @@ class Acme:
 
     def release(self, container: ContainerRef) -> None:
         self.released.append(container.container)
+
+    def tend(self, records, slices, region_dirs):
+        self.tended = {name: (ref.pod, slices[name], region_dirs[name]) for name, ref in records.items()}
 
     def metrics(self, records, region_dirs):
         return []

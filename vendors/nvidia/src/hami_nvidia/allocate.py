@@ -11,6 +11,7 @@ from hami_interpose.region import initial
 from hami_core import ContainerEdits, DeviceError, Mount, RequestError
 from hami_core.agent import env as names
 from hami_nvidia.driver import device_node
+from hami_nvidia.regions import REGION_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 LIMITS_FILE: Final = "limits"
-REGION_FILE: Final = "vgpu.cache"
+TURNS_DIR: Final = f"{names.VGPU_ROOT}/turns"
 PRELOAD: Final = f"{names.LIBRARY_PATH}\n".encode()
 """Content of the container's /etc/ld.so.preload."""
 HIDDEN: Final = {names.NVIDIA_VISIBLE_DEVICES: "void"}
@@ -50,6 +51,7 @@ def edits(
     dev_root: Path,
     limits_mode: str,
     priority_resource: str,
+    turn_pages: Mapping[str, Path],
 ) -> ContainerEdits:
     """What one container needs.
 
@@ -64,6 +66,7 @@ def edits(
         dev_root: Folder of the device nodes.
         limits_mode: ``enforce``, ``observe`` or ``off``.
         priority_resource: Name of the priority resource.
+        turn_pages: Turn pages on the host by card; a card without one has none.
 
     Raises:
         DeviceError: A card of a slice is not on this node.
@@ -78,16 +81,16 @@ def edits(
     common = {n.path: n for n in (*driver.device_nodes, *control)}
     seen = dict(driver.env) | dict(HIDDEN)
     every = (*nodes, *(n for path, n in common.items() if path not in {m.path for m in nodes}))
-    if container.whole_devices and options.memory_scaling == 1 and options.core_scaling == 1:
+    if is_whole(container, options):
         return ContainerEdits(env=seen, mounts=driver.mounts, device_nodes=every, hooks=driver.hooks)
-    limits = _limits(ordered, container, options, limits_mode, priority_resource)
+    limits = limits_of(ordered, container, options, limits_mode, priority_resource)
     try:
         limits_file, region = encode(limits), initial(limits)
     except LimitsError as error:
         raise DeviceError(f"container {container.container} can't be limited: {error}") from error
     return ContainerEdits(
         env=seen | _hami_env(ordered, options),
-        mounts=(*driver.mounts, *_interposer_mounts(interposer)),
+        mounts=(*driver.mounts, *_interposer_mounts(interposer), *_turn_mounts(limits, turn_pages)),
         device_nodes=every,
         hooks=driver.hooks,
         limits={LIMITS_FILE: limits_file},
@@ -113,9 +116,34 @@ def _interposer_mounts(interposer: Interposer) -> tuple[Mount, ...]:
     )
 
 
-def _limits(
+def _turn_mounts(limits: Limits, pages: Mapping[str, Path]) -> tuple[Mount, ...]:
+    return tuple(
+        Mount(str(pages[device.uuid]), f"{TURNS_DIR}/{device.uuid}", read_only=False)
+        for device in limits.devices
+        if device.uuid in pages
+    )
+
+
+def is_whole(container: ContainerRef, options: NodeOptions) -> bool:
+    """Whether a container has whole cards and so no interposer."""
+    return container.whole_devices and options.memory_scaling == 1 and options.core_scaling == 1
+
+
+def limited_cards(limits: Limits) -> tuple[str, ...]:
+    """Cards on which a core limit holds."""
+    if limits.mode is not Mode.ENFORCE or limits.core_policy is CorePolicy.DISABLE:
+        return ()
+    return tuple(device.uuid for device in limits.devices if 0 < device.cores < 100)
+
+
+def limits_of(
     ordered: Sequence[Slice], container: ContainerRef, options: NodeOptions, mode: str, priority_resource: str
 ) -> Limits:
+    """What a container may take of each of its cards.
+
+    Raises:
+        RequestError: Its priority makes no sense.
+    """
     devices = tuple(
         DeviceLimit(
             uuid=s.device_id,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,11 +10,12 @@ from hami_interpose.region import RegionError, read
 
 from hami_core import Sample
 from hami_nvidia.nvml import NvmlError
+from hami_nvidia.regions import region_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hami_interpose.region import Region
+    from hami_interpose.region import ComputeUse, Region
 
     from hami_core import ContainerRef
     from hami_nvidia.nvml import Card, Nvml, Usage
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 ZONE: Final = {"zone": "vGPU"}
-REGION_FILE: Final = "vgpu.cache"
+NS: Final = 10**9
 _HOST_MEMORY: Final = ("hami_host_gpu_memory_used_bytes", "Device memory in use on the card, by NVML")
 _HOST_UTIL: Final = ("hami_host_gpu_utilization_ratio", "Percent of time a kernel ran on the card (0 to 100)")
 _DENIAL: Final = (
@@ -96,7 +95,7 @@ def container_samples(
     for record_id, ref in sorted(records.items()):
         labels = ZONE | {"namespace": ref.namespace, "pod": ref.pod, "container": ref.container}
         try:
-            region = _read(Path(region_dirs[record_id]) / REGION_FILE) if record_id in region_dirs else None
+            region = _read(region_dirs[record_id]) if record_id in region_dirs else None
         except (RegionError, OSError) as error:
             if record_id not in told:
                 log.warning("a container's region can't be read", record=record_id, error=str(error))
@@ -114,17 +113,11 @@ def container_samples(
     return found
 
 
-def _read(path: Path) -> Region | None:
-    """A region, opened without following links or waiting: the container may have put anything there."""
-    if not path.parent.is_dir():
+def _read(folder: str) -> Region | None:
+    if not Path(folder).is_dir():
         return None
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise RegionError(str(path), 0, "not a regular file")
+    with region_file(folder) as fd:
         return read(fd)
-    finally:
-        os.close(fd)
 
 
 def _of_region(region: Region, labels: Mapping[str, str]) -> Iterator[Sample]:
@@ -144,6 +137,23 @@ def _of_region(region: Region, labels: Mapping[str, str]) -> Iterator[Sample]:
         yield Sample("hami_vgpu_memory_buffer_bytes", own, buffers, "Device memory that the container allocated")
         denied = "Allocations refused since the container was made"
         yield Sample("hami_vgpu_memory_denied", own, float(device.denied), denied)
+        if device.cores or device.compute.grants:
+            yield from _of_compute(device.compute, own)
+
+
+def _of_compute(use: ComputeUse, labels: Mapping[str, str]) -> Iterator[Sample]:
+    """The account of device time; only where there is or was a core limit. All since the container was made."""
+    for name, value, text in (
+        ("seconds", use.charged / NS, "Device time charged to the container"),
+        ("estimated_seconds", use.estimated / NS, "Part of the device time that was charged by estimate"),
+        ("throttled_seconds", use.waited / NS, "How long launches waited for the core limit, summed"),
+        ("longest_wait_seconds", use.longest_wait / NS, "How long one launch waited at most"),
+        ("grants", use.grants, "Times work was let through; one covers several short launches"),
+        ("wait_timeouts", use.timeouts, "Waits that ended because nothing completed"),
+        ("turns", use.turns, "Turns taken on the card"),
+        ("turn_timeouts", use.turn_timeouts, "Launches that went without their turn"),
+    ):
+        yield Sample(f"hami_vgpu_compute_{name}", dict(labels), float(value), text)
 
 
 def _legacy(region: Region, ref: ContainerRef) -> Iterator[Sample]:

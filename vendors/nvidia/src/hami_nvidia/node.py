@@ -10,20 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
+from hami_interpose.limits import CorePolicy, Mode
 
-from hami_core import Advertisement, Device, DeviceError, hookimpl
+from hami_core import Advertisement, Device, DeviceError, RequestError, hookimpl
 from hami_core.agent import encode_devices_json, encode_pair_scores, keys
 from hami_nvidia import Nvidia, NvidiaConfig, monitor
 from hami_nvidia import allocate as container_edits
 from hami_nvidia import driver as driver_files
+from hami_nvidia.attend import Attendant
+from hami_nvidia.feedback import Tenant
 from hami_nvidia.health import HealthWatch, XidPolicy
 from hami_nvidia.links import pair_scores
 from hami_nvidia.nvml import MIB, Card, Nvml, NvmlError
 from hami_nvidia.rules import WORD
 from hami_nvidia.settings import NodeOptions, NodeSettings, options
+from hami_nvidia.turns import TurnPages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from hami_interpose.limits import Limits
 
     from hami_core import ContainerEdits, ContainerRef, Family, HealthChange, Sample, Slice
 
@@ -36,9 +42,15 @@ class NvidiaNode(Nvidia):
     Args:
         settings: Where things are; default: from the environment.
         clock: Monotonic seconds.
+        now: Unix seconds.
     """
 
-    def __init__(self, settings: NodeSettings | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         super().__init__()
         self.settings = settings or NodeSettings()
         root = self.settings.driver_root
@@ -50,6 +62,9 @@ class NvidiaNode(Nvidia):
         self._interposer: container_edits.Interposer | None = None
         self._damaged: set[str] = set()
         policy = XidPolicy.parse(self.settings.disable_health_checks, self.settings.enable_health_checks)
+        self._turns = TurnPages(self.settings.state_dir / "turns")
+        self._tenants: dict[str, Tenant | None] = {}
+        self._attendant = Attendant(clock, now)
         self._health = HealthWatch(self.nvml, policy, self.settings.xid_recovery_s, clock)
 
     def _nvml_library(self) -> str:
@@ -171,6 +186,7 @@ class NvidiaNode(Nvidia):
         """Device nodes, driver files, interposer, limits and region of one container."""
         if any(s.device_id not in self._cards for s in slices):
             self.discover()
+        pages = {uuid: self._turns.keep(uuid) for uuid in self._limited(slices, container)}
         return container_edits.edits(
             slices,
             container,
@@ -182,7 +198,18 @@ class NvidiaNode(Nvidia):
             dev_root=self.settings.dev_root,
             limits_mode=self.settings.limits_mode,
             priority_resource=self._family.resources.priority,
+            turn_pages=pages,
         )
+
+    def _limits(self, slices: Sequence[Slice], container: ContainerRef) -> Limits:
+        resource = self._family.resources.priority
+        return container_edits.limits_of(slices, container, self.options, self.settings.limits_mode, resource)
+
+    def _limited(self, slices: Sequence[Slice], container: ContainerRef) -> tuple[str, ...]:
+        """Cards whose turn pages a container is to have."""
+        if not self.settings.turn_pages or container_edits.is_whole(container, self.options):
+            return ()
+        return container_edits.limited_cards(self._limits(slices, container))
 
     def _driver_files(self) -> driver_files.DriverFiles:
         if self._driver is None:
@@ -218,6 +245,42 @@ class NvidiaNode(Nvidia):
     def release(self, container: ContainerRef) -> None:
         """Nothing is set up outside the edits."""
 
+    # --- running containers ----------------------------------------------------------------------------------------
+
+    @hookimpl
+    def tend(
+        self,
+        records: Mapping[str, ContainerRef],
+        slices: Mapping[str, tuple[Slice, ...]],
+        region_dirs: Mapping[str, str],
+    ) -> None:
+        """The agent's sign of life, HAMi's feedback where limits or priorities need it, and turn pages in order."""
+        # A record's slices never change.
+        self._tenants = {
+            name: self._tenants[name] if name in self._tenants else self._tenant(slices[name], ref)
+            for name, ref in records.items()
+        }
+        tenants = {name: tenant for name, tenant in self._tenants.items() if tenant}
+        self._attendant.look(tenants, region_dirs)
+        if self.settings.turn_pages:
+            for uuid in frozenset().union(*(tenant.limited for tenant in tenants.values())):
+                self._turns.keep(uuid)
+
+    def _tenant(self, slices: Sequence[Slice], container: ContainerRef) -> Tenant | None:
+        """A container with a region, or None."""
+        if container_edits.is_whole(container, self.options):
+            return None
+        try:
+            limits = self._limits(slices, container)
+        except RequestError:
+            return None  # it was refused its devices
+        return Tenant(
+            cards=frozenset(device.uuid for device in limits.devices),
+            priority=limits.priority if limits.mode is Mode.ENFORCE else 0,
+            limited=frozenset(container_edits.limited_cards(limits)),
+            rests=limits.core_policy is CorePolicy.DEFAULT,
+        )
+
     # --- health and metrics ----------------------------------------------------------------------------------------
 
     @hookimpl
@@ -233,6 +296,7 @@ class NvidiaNode(Nvidia):
         return [
             *monitor.host_samples(self.nvml, cards, self.settings.node_name, legacy=legacy),
             *monitor.container_samples(records, region_dirs, self._damaged, legacy=legacy),
+            *self._attendant.samples(self.settings.node_name, records),
         ]
 
 

@@ -83,6 +83,8 @@ class NodeSettings(BaseSettings):
     limits_mode: Literal["enforce", "observe", "off"] = Field(
         default="enforce", validation_alias=AliasChoices("HAMI_NVIDIA_LIMITS_MODE", "HAMI_ENFORCEMENT")
     )
+    turn_pages: bool = True
+    """Containers with a core limit on one card take turns through a page they share; False: none is mounted."""
     legacy_metrics: bool = Field(
         default=False, validation_alias=AliasChoices("HAMI_NVIDIA_LEGACY_METRICS", "HAMI_LEGACY_METRICS")
     )

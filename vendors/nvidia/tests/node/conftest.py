@@ -4,7 +4,9 @@ import os
 
 import pytest
 from hami_interpose import sim
+from hami_nvidia.node import NvidiaNode
 from hami_nvidia.nvml import Nvml
+from hami_nvidia.settings import NodeSettings
 
 LIBRARY = str(sim.LIBRARIES / "libnvidia-ml.so.1")
 
@@ -35,3 +37,30 @@ def nvml(gpus):
     opened = Nvml(lambda: LIBRARY)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def node(gpus, tmp_path):
+    """Makes node sides; settings as given."""
+    opened = []
+
+    def make(config=None, clocks=(), **settings):
+        fixed = {
+            "node_name": "n1",
+            "nvml_library": LIBRARY,
+            "driver_libraries": (sim.LIBRARIES / "libcuda.so.1", sim.LIBRARIES / "libnvidia-ml.so.1"),
+            "container_library_dir": "/usr/local/nvidia/lib64",
+            "dev_root": gpus / "dev",
+            "state_dir": tmp_path / "hami",
+            "library_dir": tmp_path / "lib",
+            "node_config": tmp_path / "none",
+        }
+        made = NvidiaNode(NodeSettings(**(fixed | settings)), *clocks)
+        made.families(config)
+        made.folder = gpus
+        opened.append(made)
+        return made
+
+    yield make
+    for made in opened:
+        made.nvml.close()

@@ -10,41 +10,13 @@ from pathlib import Path
 
 import pytest
 from hami_interpose import limits as limits_file
-from hami_interpose import sim
 from hami_interpose.region import REGION_SIZE
 from hami_nvidia.driver import DriverRoot, discover, nvml_below
-from hami_nvidia.node import NvidiaNode
-from hami_nvidia.settings import NodeSettings
 
 from hami_core import ContainerKind, ContainerRef, DeviceError, RequestError, Slice
 from hami_core.wire.node import decode_devices_json, decode_pair_scores
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def node(gpus, tmp_path):
-    opened = []
-
-    def make(config=None, **settings):
-        fixed = {
-            "node_name": "n1",
-            "nvml_library": str(sim.LIBRARIES / "libnvidia-ml.so.1"),
-            "driver_libraries": (sim.LIBRARIES / "libcuda.so.1", sim.LIBRARIES / "libnvidia-ml.so.1"),
-            "container_library_dir": "/usr/local/nvidia/lib64",
-            "dev_root": gpus / "dev",
-            "library_dir": tmp_path / "lib",
-            "node_config": tmp_path / "none",
-        }
-        made = NvidiaNode(NodeSettings(**(fixed | settings)))
-        made.families(config)
-        made.folder = gpus
-        opened.append(made)
-        return made
-
-    yield make
-    for made in opened:
-        made.nvml.close()
 
 
 def ref(**how):
@@ -120,7 +92,9 @@ def test_what_a_container_gets(node, tmp_path):
     assert mounts["/usr/local/nvidia/lib64/libcuda.so.1"].endswith("libcuda.so.1")
     assert Path(mounts["/etc/ld.so.preload"]).read_text() == "/usr/local/vgpu/libvgpu.so\n"
     assert Path(mounts["/usr/local/vgpu/libvgpu.so"]).parent == tmp_path / "lib"
-    assert all(m.read_only and Path(m.host_path).exists() for m in edits.mounts)
+    assert all(m.read_only == ("/turns/" not in m.container_path) for m in edits.mounts)
+    assert all(Path(m.host_path).exists() for m in edits.mounts)
+    assert [path for path in mounts if "/turns/" in path] == [f"/usr/local/vgpu/turns/{second.id}"]
     assert (
         made.allocate(
             (slice_of(second, 2000, 30), slice_of(first, 1000, 100)), ref(limits={"nvidia.com/priority": "0"})

@@ -1,0 +1,32 @@
+"""HAMi's monitor: who waits for whom, against the vectors."""
+
+from __future__ import annotations
+
+import pytest
+from hami_interpose.feedback import Words
+from hami_nvidia import feedback
+
+from hami_core.agent.process import TEND_S
+
+from .cases import Case, cases, value
+
+pytestmark = pytest.mark.vectors
+
+
+@pytest.mark.parametrize("case", cases("vendors/feedback"))
+def test_who_waits_and_whose_limit_holds(case: Case) -> None:
+    how = case["priority"], case["uuids"], case["switch"]
+    assert feedback.is_blocked(*how) is case["blocking"]
+    if "contended" in case:
+        assert feedback.is_contended(*how) is case["contended"]
+
+
+def test_words() -> None:
+    said = value("vendors/sharedRegion.feedback")
+    assert said["blockedRecentKernel"] == feedback.SUSPENDED
+    assert said["periodSeconds"] == TEND_S
+    low, high = feedback.Tenant(frozenset("a"), 1), feedback.Tenant(frozenset("a"), 0)
+    found = feedback.feedback(
+        {"low": low, "high": high}, {"low": Words(1, said["blockedRecentKernel"]), "high": Words(1, 0)}
+    )
+    assert found["low"].recent_kernel == said["unblockedRecentKernel"]

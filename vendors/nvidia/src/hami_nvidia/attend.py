@@ -1,0 +1,117 @@
+"""Looking after running containers: the agent's sign of life in their regions, and HAMi's feedback."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from hami_interpose import feedback as words_of
+from hami_interpose.region import RegionError
+
+from hami_core import Sample
+from hami_nvidia.feedback import RESUMED, concerned, feedback
+from hami_nvidia.regions import region_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from hami_core import ContainerRef
+    from hami_nvidia.feedback import Tenant
+
+log = structlog.get_logger(__name__)
+
+BEAT_S: Final = 10.0
+"""libvgpu.so takes an agent that is silent for a minute for gone."""
+
+
+class Attendant:
+    """Looks at containers whenever asked, every five seconds in HAMi's monitor.
+
+    Args:
+        clock: Monotonic seconds.
+        now: Unix seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float], now: Callable[[], float]) -> None:
+        self.skipped = 0
+        """Looks at a region that was none, since the start."""
+        self.suspended: dict[str, bool] = {}
+        """Of the containers whom priorities concern: whether it waits, by record id."""
+        self._clock = clock
+        self._now = now
+        self._due = float("-inf")
+        self._told: set[str] = set()
+
+    def look(self, tenants: Mapping[str, Tenant], region_dirs: Mapping[str, str]) -> None:
+        """Read the regions of those concerned, and write what is to be. Nothing is opened where nobody is.
+
+        Args:
+            tenants: Live containers that have a region, by record id.
+            region_dirs: Their regions' host folders.
+        """
+        beat = self._clock() >= self._due
+        if beat:
+            self._due = self._clock() + BEAT_S
+        named = concerned(tenants)
+        self._told &= tenants.keys()
+        words = {}
+        for name in tenants if beat else named:
+            found = self._read(name, region_dirs[name], beat=beat)
+            if found is not None:
+                words[name] = found
+        wanted = feedback(tenants, {name: found for name, found in words.items() if name in named})
+        for name, found in words.items():
+            # Whom nothing concerns any more must not be left waiting.
+            other = found if found.recent_kernel >= 0 else words_of.Words(found.utilization_switch, RESUMED)
+            self._write(name, region_dirs[name], found, wanted.get(name, other))
+        self.suspended = {name: found.recent_kernel < 0 for name, found in wanted.items()}
+
+    def _read(self, name: str, folder: str, *, beat: bool) -> words_of.Words | None:
+        if not Path(folder).is_dir():
+            return None  # it is still being made
+        try:
+            with region_file(folder, write=beat) as fd:
+                found = words_of.read(fd)
+                if beat:
+                    offset, data = words_of.agent_beat(int(self._now()))
+                    os.pwrite(fd, data, offset)
+        except (OSError, RegionError) as error:
+            self._skip(name, error)
+            return None
+        self._told.discard(name)
+        return found
+
+    def _write(self, name: str, folder: str, old: words_of.Words, new: words_of.Words) -> None:
+        writes = []
+        if new.recent_kernel != old.recent_kernel:
+            writes.append(words_of.recent_kernel(new.recent_kernel))
+        if new.utilization_switch != old.utilization_switch:
+            writes.append(words_of.utilization_switch(new.utilization_switch))
+        if not writes:
+            return
+        try:
+            with region_file(folder, write=True) as fd:
+                words_of.read(fd)  # it may have become another file since
+                for offset, data in writes:
+                    os.pwrite(fd, data, offset)
+        except (OSError, RegionError) as error:
+            self._skip(name, error)
+
+    def _skip(self, name: str, error: Exception) -> None:
+        self.skipped += 1
+        if name not in self._told:
+            log.warning("a container's region can't be used, it is passed over", record=name, error=str(error))
+        self._told.add(name)
+
+    def samples(self, node: str, records: Mapping[str, ContainerRef]) -> Iterable[Sample]:
+        """Who waits, and what could not be looked at."""
+        skipped = "Looks at a container's region that was none, since the start"
+        yield Sample("hami_vgpu_region_skips", {"zone": "vGPU", "node": node}, float(self.skipped), skipped)
+        for name, waits in self.suspended.items():
+            if name in records:
+                ref = records[name]
+                labels = {"zone": "vGPU", "namespace": ref.namespace, "pod": ref.pod, "container": ref.container}
+                text = "1: launches wait for a container of higher priority"
+                yield Sample("hami_vgpu_suspended", labels, float(waits), text)

@@ -1,0 +1,120 @@
+"""Turn pages: one small file a card, shared by the containers with a core limit on it, which take turns through it.
+
+A container may write anything into its page, cut it short or change its mode; the folder it cannot reach. What is wrong
+is therefore put right in place: a page that is replaced would part those who have it mounted from those who come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import threading
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from hami_interpose import turn
+
+from hami_core import DeviceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+log = structlog.get_logger(__name__)
+
+MODE: Final = 0o666
+"""Any user of a container writes its page."""
+_HEAD: Final = 16
+"""Bytes that say what the file is; behind them is the containers' own."""
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,94}")
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class TurnPages:
+    """The pages of a node.
+
+    Args:
+        path: Their folder; made when first needed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()  # containers may be prepared in parallel
+
+    def keep(self, uuid: str) -> Path:
+        """See that a card has its page: made when missing, put right when damaged, else left as it is.
+
+        Returns:
+            Its path on the host.
+
+        Raises:
+            DeviceError: It can't be made.
+        """
+        if not _NAME.fullmatch(uuid):
+            raise DeviceError(f"{uuid!r} can't be the name of a turn page")
+        try:
+            with self._lock:
+                self._keep(uuid)
+        except OSError as error:
+            raise DeviceError(f"the turn page of card {uuid} can't be put into {self.path}: {error}") from error
+        return self.path / uuid
+
+    def _keep(self, name: str) -> None:
+        self.path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        folder = os.open(self.path, _FOLDER)
+        try:
+            os.fchmod(folder, 0o755)
+            try:
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            except FileNotFoundError:
+                _make(name, folder)
+                return
+            if stat.S_ISREG(status.st_mode):
+                _mend(name, folder)
+            else:
+                log.warning("what stands in place of a turn page is no file, it is replaced", page=name)
+                os.unlink(name, dir_fd=folder)
+                _make(name, folder)
+        finally:
+            os.close(folder)
+
+
+def _make(name: str, folder: int) -> None:
+    """Put a fresh page there, whole or not at all."""
+    temporary, content = f".new-{name}", turn.initial()
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=folder)
+    fd = os.open(temporary, _NEW, 0o600, dir_fd=folder)
+    try:
+        os.pwrite(fd, content, 0)
+        os.fchmod(fd, MODE)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _mend(name: str, folder: int) -> None:
+    """Put size, head, owner and mode of a page right; slots stay, since who has them goes on."""
+    fd = os.open(name, _OPEN, dir_fd=folder)
+    try:
+        status, content, wrong = os.fstat(fd), turn.initial(), []
+        if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+            os.fchown(fd, os.geteuid(), os.getegid())
+            wrong.append("owner")
+        if stat.S_IMODE(status.st_mode) != MODE:
+            os.fchmod(fd, MODE)
+            wrong.append("mode")
+        if status.st_size != turn.SIZE:
+            os.ftruncate(fd, turn.SIZE)
+            wrong.append("size")
+        if os.pread(fd, _HEAD, 0) != content[:_HEAD]:
+            os.pwrite(fd, content[:_HEAD], 0)
+            wrong.append("head")
+        if wrong:
+            log.warning("a turn page was put right", page=name, wrong=wrong)
+    finally:
+        os.close(fd)

@@ -1,0 +1,94 @@
+"""HAMi's feedback as rules: who waits, whose limit rests, whom it concerns at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hami_interpose.feedback import Words
+from hami_nvidia.feedback import Tenant, concerned, feedback
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def tenant(priority=1, *cards, **how):
+    return Tenant(frozenset(cards or ("a",)), priority, **how)
+
+
+def look(tenants, **recent):
+    """Words after a look at containers whose switches are on."""
+    return feedback(tenants, {name: Words(1, value) for name, value in recent.items()})
+
+
+def test_activity_is_counted_down_and_forgotten_after_two_looks():
+    alone = {"x": tenant()}
+    seen = []
+    words = {"x": Words(1, 2)}
+    for _ in range(3):
+        words = feedback(alone, words)
+        seen.append(words["x"].recent_kernel)
+    assert seen == [1, 0, 0]
+
+
+def test_the_lower_priority_waits_while_the_higher_is_active():
+    both = {"high": tenant(0), "low": tenant(1)}
+    found = look(both, high=2, low=2)
+    assert found == {"high": Words(0, 1), "low": Words(1, -1)}
+    assert feedback(both, found) == {"high": Words(0, 0), "low": Words(0, 0)}, "resumed when the other is not"
+    assert look(both, high=1, low=-1)["low"].recent_kernel == 0, "one look without a launch is enough"
+
+
+def test_who_waits_counts_for_nobody():
+    three = {"high": tenant(0, "a"), "middle": tenant(1, "a", "b"), "low": tenant(2, "b")}
+    found = look(three, high=2, middle=-1, low=2)
+    assert found["middle"].recent_kernel == -1
+    assert found["low"] == Words(0, 1)
+
+
+def test_another_card_is_no_reason_to_wait():
+    assert look({"high": tenant(0, "a"), "low": tenant(1, "b")}, high=2, low=2)["low"].recent_kernel == 1
+
+
+@pytest.mark.parametrize(("other", "switch"), [(2, 1), (1, 0), (0, 0), (-1, 0)])
+def test_the_limit_holds_while_another_of_the_same_priority_is_active(other, switch):
+    assert look({"x": tenant(), "y": tenant()}, x=2, y=other)["x"].utilization_switch == switch
+
+
+def test_nobody_is_active_for_longer_than_the_library_says():
+    assert look({"x": tenant()}, x=2**31 - 1)["x"].recent_kernel == 1
+    assert look({"x": tenant()}, x=-(2**31))["x"].recent_kernel == 0
+
+
+def test_containers_without_words_are_passed_over():
+    assert look({"high": tenant(0), "low": tenant(1)}, low=2) == {"low": Words(0, 1)}
+
+
+def test_it_concerns_those_on_a_card_with_a_limit_or_with_unequal_priorities():
+    a, b = frozenset("a"), frozenset("b")
+    plain = {"x": tenant(1, "a"), "y": tenant(1, "b"), "z": tenant(1, "c")}
+    assert not concerned(plain)
+    assert concerned(plain | {"x": Tenant(a, 1, limited=a), "w": tenant(1, "a", "d")}) == {"x", "w"}
+    assert concerned(plain | {"w": Tenant(b, 0)}) == {"y", "w"}
+    assert not concerned({"x": Tenant(a, 1, limited=a, rests=False), "y": tenant(1, "a")}), "the limit never rests"
+
+
+words = st.builds(Words, st.integers(0, 1), st.integers(-(2**31), 2**31 - 1))
+tenants = st.builds(tenant, st.integers(0, 9), st.sampled_from("ab"), st.sampled_from("ab"))
+
+
+@given(st.dictionaries(st.text("xyz", min_size=1, max_size=3), st.tuples(tenants, words), max_size=8))
+def test_whatever_regions_say(population):
+    who = {name: found for name, (found, _) in population.items()}
+    found = feedback(who, {name: said for name, (_, said) in population.items()})
+    assert found.keys() == population.keys()
+    for name, after in found.items():
+        assert after.utilization_switch in (0, 1)
+        assert after.recent_kernel in (-1, 0, 1)
+        if after.recent_kernel < 0:
+            assert after.utilization_switch == 1
+            rivals = [n for n, t in who.items() if t.priority < who[name].priority and t.cards & who[name].cards]
+            assert any(population[n][1].recent_kernel > 1 for n in rivals), "it waits for nobody"
+    highest = min((t.priority for t in who.values()), default=0)
+    assert all(found[n].recent_kernel >= 0 for n, t in who.items() if t.priority == highest), "somebody may go on"
+    quiet = {n: replace(w, recent_kernel=min(w.recent_kernel, 0)) for n, (_, w) in population.items()}
+    assert all(w.recent_kernel == 0 for w in feedback(who, quiet).values()), "nobody waits where nobody works"

@@ -1,0 +1,287 @@
+"""What the agent does to the regions of running containers, and what containers can do to it (nothing)."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import pytest
+from hami_interpose import feedback, region
+from hami_interpose.limits import DeviceLimit, Limits
+
+from hami_core import ContainerKind, ContainerRef, Slice
+
+BEAT_AT = region.COMPUTE_OFFSET + 40
+NOW = 1_900_000_000
+
+
+class Clock:
+    """Moved by the test."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def unix(self) -> float:
+        return NOW + self.passed
+
+
+class Bed:
+    """Containers of one node; each has one card, "a" or "b"."""
+
+    def __init__(self, root, make) -> None:
+        self.root = root
+        self.clock = Clock()
+        self.make = make
+        self.restart()
+        self.cards = dict(zip("ab", self.made.discover(), strict=True))
+        self.refs, self.slices, self.folders = {}, {}, {}
+
+    def restart(self, **settings) -> None:
+        self.made = self.make(clocks=(self.clock.monotonic, self.clock.unix), **settings)
+
+    def run(self, name, card="a", cores=0, priority=None):
+        limits = {} if priority is None else {"nvidia.com/priority": str(priority)}
+        self.refs[name] = ContainerRef(f"uid-{name}", "default", name, "main", ContainerKind.APP, limits=limits)
+        self.slices[name] = (Slice(self.cards[card].id, "NVIDIA", 1000, cores, type="NVIDIA"),)
+        edits = self.made.allocate(self.slices[name], self.refs[name])
+        self.folders[name] = self.root / name
+        self.folders[name].mkdir()
+        self.file(name).write_bytes(edits.region["vgpu.cache"])
+        return self.file(name)
+
+    def end(self, name):
+        for known in (self.refs, self.slices, self.folders):
+            del known[name]
+
+    def file(self, name):
+        return self.folders[name] / "vgpu.cache"
+
+    def launch(self, *names):
+        """As the library does: activity is noted but where it waits."""
+        for name in names:
+            if self.words(name).recent_kernel >= 0:
+                self.write(name, *feedback.recent_kernel(2))
+
+    def write(self, name, offset, data):
+        with self.file(name).open("r+b") as file:
+            file.seek(offset)
+            file.write(data)
+
+    def words(self, name):
+        with self.file(name).open("rb") as file:
+            return feedback.read(file.fileno())
+
+    def beat(self, name):
+        return struct.unpack_from("<Q", self.file(name).read_bytes(), BEAT_AT)[0]
+
+    def look(self, seconds=5.0):
+        self.clock.passed += seconds
+        self.made.tend(self.refs, self.slices, {name: str(folder) for name, folder in self.folders.items()})
+
+    def samples(self, name):
+        found = self.made.metrics(self.refs, {n: str(folder) for n, folder in self.folders.items()})
+        return [s for s in found if s.name == name]
+
+
+@pytest.fixture
+def bed(node, tmp_path):
+    return Bed(tmp_path, node)
+
+
+def test_the_agent_shows_every_ten_seconds_that_it_lives(bed):
+    bed.run("x")
+    bed.run("y", "b", cores=30)
+    bed.look()
+    assert [bed.beat(name) for name in "xy"] == [NOW + 5] * 2
+    bed.look()
+    assert [bed.beat(name) for name in "xy"] == [NOW + 5] * 2
+    bed.look()
+    assert [bed.beat(name) for name in "xy"] == [NOW + 15] * 2
+
+
+def test_the_beat_is_where_the_library_looks_and_changes_nothing_else(bed):
+    before = bed.run("x").read_bytes()
+    bed.look()
+    after = bed.file("x").read_bytes()
+    changed = [i for i in range(len(before)) if before[i] != after[i]]
+    assert changed
+    assert set(changed) <= set(range(BEAT_AT, BEAT_AT + 8))
+    assert region.read(bed.file("x")).devices[0].uuid == bed.cards["a"].id
+
+
+def test_where_nobody_has_limits_or_priorities_no_word_is_touched(bed):
+    bed.run("x")
+    bed.run("y")
+    for _ in range(5):
+        bed.launch("x", "y")
+        bed.look()
+    assert bed.words("x") == bed.words("y") == feedback.Words(1, 2)
+
+
+def test_a_lone_containers_limit_rests_and_holds_again_when_another_works(bed):
+    bed.run("x", cores=30)
+    bed.run("y", cores=30)
+    bed.launch("x")
+    bed.look()
+    bed.launch("x")
+    bed.look()
+    bed.look()
+    assert [bed.words(n).utilization_switch for n in "xy"] == [0, 0]
+    bed.launch("x", "y")
+    bed.look()
+    assert [bed.words(n).utilization_switch for n in "xy"] == [1, 1]
+
+
+@pytest.mark.parametrize("policy", ["force", "disable"])
+def test_under_another_policy_nobody_looks(bed, policy):
+    bed.restart(core_policy=policy)
+    bed.run("x", cores=30)
+    for _ in range(3):
+        bed.launch("x")
+        bed.look()
+    assert bed.words("x") == feedback.Words(1, 2)
+
+
+def test_the_lower_priority_waits_and_goes_on(bed):
+    bed.run("high", priority=0)
+    bed.run("low", priority=1)
+    bed.run("elsewhere", "b", priority=1)
+    bed.launch("high", "low", "elsewhere")
+    bed.look(1)
+    bed.look()
+    assert bed.words("low").recent_kernel == 0, "idle for a whole look"
+    bed.launch("high", "low")
+    bed.look()
+    assert bed.words("low").recent_kernel == -1
+    assert {s.labels["pod"]: s.value for s in bed.samples("hami_vgpu_suspended")} == {"high": 0.0, "low": 1.0}
+    bed.launch("high", "low")
+    bed.look()
+    assert bed.words("low").recent_kernel == -1
+    bed.look()
+    assert bed.words("low").recent_kernel == 0
+
+
+@pytest.mark.parametrize("how", ["ended", "ended while the agent was away", "no longer enforced"])
+def test_nobody_waits_for_one_who_is_gone(bed, how):
+    bed.run("high", priority=0)
+    bed.run("low", priority=1)
+    bed.launch("high", "low")
+    bed.look()
+    assert bed.words("low").recent_kernel == -1
+    if how != "no longer enforced":
+        bed.end("high")
+    if how != "ended":
+        bed.restart(limits_mode="observe" if how == "no longer enforced" else "enforce")
+    bed.look()
+    bed.look()
+    assert bed.words("low").recent_kernel == 0
+
+
+def test_what_a_region_says_of_its_own_priority_counts_for_nothing(bed):
+    bed.run("high", priority=0)
+    bed.run("low", priority=1)
+    bed.write("low", 2008908, struct.pack("<i", 0))
+    bed.write("low", 64, b"GPU-another")
+    bed.launch("high", "low")
+    bed.look()
+    assert bed.words("low").recent_kernel == -1
+    assert bed.words("high").recent_kernel == 1
+
+
+def short(path):
+    os.truncate(path, 5000)
+
+
+def long(path):
+    os.truncate(path, region.REGION_SIZE + 1)
+
+
+def link(path):
+    path.rename(path.with_name("real"))
+    path.symlink_to("real")
+
+
+def pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def gone(path):
+    path.unlink()
+
+
+def foreign(path):
+    with path.open("r+b") as file:
+        file.write(b"nonsense")
+
+
+def old(path):
+    with path.open("r+b") as file:
+        file.seek(region.COMPUTE_OFFSET + 8)
+        file.write(b"\xff")
+
+
+@pytest.mark.parametrize("spoil", [short, long, link, pipe, folder, gone, foreign, old])
+def test_what_is_no_region_is_passed_over_and_counted(bed, spoil):
+    bed.run("bad", cores=30)
+    bed.run("good", cores=30)
+    spoil(bed.file("bad"))
+    content = bed.file("bad").read_bytes() if bed.file("bad").is_file() else b""
+    bed.look()
+    assert bed.beat("good") == NOW + 5
+    assert (bed.file("bad").read_bytes() if bed.file("bad").is_file() else b"") == content, "written to all the same"
+    (sample,) = bed.samples("hami_vgpu_region_skips")
+    assert (sample.labels, sample.value) == ({"zone": "vGPU", "node": "n1"}, 1.0)
+    if spoil in (short, foreign):
+        limits = Limits((DeviceLimit(bed.cards["a"].id, 0, 0, 30),), 1)
+        bed.file("bad").write_bytes(region.initial(limits))
+        bed.look(10)
+        assert bed.beat("bad") == NOW + 15
+
+
+def test_a_container_that_is_still_being_made_is_no_damage(bed):
+    bed.run("x", cores=30)
+    bed.folders["x"] = bed.root / "nothing there yet"
+    bed.look()
+    assert [s.value for s in bed.samples("hami_vgpu_region_skips")] == [0.0]
+
+
+def test_a_container_whose_request_was_refused_hinders_nobody(bed):
+    bed.run("x", cores=30)
+    bed.refs["y"] = ContainerRef(
+        "uid-y", "default", "y", "main", ContainerKind.APP, limits={"nvidia.com/priority": "highest"}
+    )
+    bed.slices["y"], bed.folders["y"] = bed.slices["x"], bed.root / "none"
+    bed.look()
+    assert bed.beat("x") == NOW + 5
+
+
+def test_figures_of_compute(bed):
+    bed.run("limited", cores=30)
+    bed.run("free")
+    at = region.COMPUTE_OFFSET + 4096 + 64
+    bed.write("limited", at, struct.pack("<8Q", 3 * 10**9, 2 * 10**9, 10**8, 40, 1, 7, 2, 5 * 10**8))
+    found = {
+        s.name: s.value
+        for s in bed.made.metrics(bed.refs, {n: str(f) for n, f in bed.folders.items()})
+        if s.name.startswith("hami_vgpu_compute_") and s.labels["pod"] == "limited"
+    }
+    assert found == {
+        "hami_vgpu_compute_seconds": 3.0,
+        "hami_vgpu_compute_estimated_seconds": 0.5,
+        "hami_vgpu_compute_throttled_seconds": 2.0,
+        "hami_vgpu_compute_longest_wait_seconds": 0.1,
+        "hami_vgpu_compute_grants": 40.0,
+        "hami_vgpu_compute_wait_timeouts": 1.0,
+        "hami_vgpu_compute_turns": 7.0,
+        "hami_vgpu_compute_turn_timeouts": 2.0,
+    }
+    assert {s.labels["pod"] for s in bed.samples("hami_vgpu_compute_seconds")} == {"limited"}

@@ -1,0 +1,168 @@
+"""Turn pages: which containers get one, and what happens to pages that containers have spoilt."""
+
+from __future__ import annotations
+
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hami_interpose import turn
+
+from hami_core import ContainerKind, ContainerRef, DeviceError, Slice
+
+REF = ContainerRef("uid-1", "default", "pod", "main", ContainerKind.APP)
+ROOT = "/usr/local/vgpu/turns"
+
+
+def held(device, cores, mib=1000):
+    return Slice(device.id, "NVIDIA", mib, cores, type="NVIDIA")
+
+
+def pages(edits):
+    """Container path → host path of the pages a container gets."""
+    found = {m.container_path: m for m in edits.mounts if m.container_path.startswith(ROOT)}
+    assert not any(m.read_only for m in found.values())
+    return {path: Path(m.host_path) for path, m in found.items()}
+
+
+def test_a_page_for_each_limited_card_and_no_other(node, tmp_path):
+    made = node()
+    first, second = made.discover()
+    both = pages(made.allocate((held(first, 30), held(second, 99)), REF))
+    assert both == {f"{ROOT}/{d.id}": tmp_path / "hami/turns" / d.id for d in (first, second)}
+    for page in both.values():
+        assert page.read_bytes() == turn.initial()
+        assert stat.S_IMODE(page.stat().st_mode) == 0o666
+    assert stat.S_IMODE((tmp_path / "hami/turns").stat().st_mode) == 0o755
+    assert {path.name for path in (tmp_path / "hami/turns").iterdir()} == {first.id, second.id}
+    assert list(pages(made.allocate((held(first, 0), held(second, 1)), REF))) == [f"{ROOT}/{second.id}"]
+
+
+@pytest.mark.parametrize("cores", [0, 100])
+def test_no_page_without_a_limit(node, tmp_path, cores):
+    made = node()
+    first, _ = made.discover()
+    assert pages(made.allocate((held(first, cores),), REF)) == {}
+    assert not (tmp_path / "hami/turns").exists()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"turn_pages": False}, {"limits_mode": "observe"}, {"limits_mode": "off"}, {"core_policy": "disable"}]
+)
+def test_no_page_where_nothing_takes_turns(node, tmp_path, settings):
+    made = node(**settings)
+    first, _ = made.discover()
+    assert pages(made.allocate((held(first, 30),), REF)) == {}
+    assert not (tmp_path / "hami/turns").exists()
+
+
+def test_two_containers_share_the_page_also_over_a_restart_of_the_agent(node):
+    made, again = node(), node()
+    first, _ = made.discover()
+    (page,) = pages(made.allocate((held(first, 30),), REF)).values()
+    with page.open("r+b") as file:
+        file.seek(64)
+        file.write(b"a holder and its slot")
+    before = (page.stat().st_ino, page.read_bytes())
+    assert list(pages(again.allocate((held(first, 60),), REF)).values()) == [page]
+    assert (page.stat().st_ino, page.read_bytes()) == before
+
+
+def test_a_page_that_is_gone_is_made_anew(node):
+    made = node()
+    first, _ = made.discover()
+    (page,) = pages(made.allocate((held(first, 30),), REF)).values()
+    page.unlink()
+    page.parent.rmdir()
+    made.allocate((held(first, 30),), REF)
+    assert page.read_bytes() == turn.initial()
+
+
+def overwrite(path, offset, data):
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+SPOILS = {
+    "cut short": lambda path: os.truncate(path, 100),
+    "emptied": lambda path: os.truncate(path, 0),
+    "made long": lambda path: os.truncate(path, 1 << 30),
+    "another magic": lambda path: overwrite(path, 0, b"nonsense"),
+    "another version": lambda path: overwrite(path, 8, b"\xff" * 8),
+    "closed to others": lambda path: path.chmod(0),
+    "another's": lambda path: os.chown(path, 1234, 1234),
+}
+
+
+@pytest.mark.parametrize("how", ["allocate", "tend"])
+@pytest.mark.parametrize("spoil", SPOILS)
+def test_a_spoilt_page_is_put_right_where_it_lies(node, spoil, how):
+    if spoil == "another's" and os.geteuid():
+        pytest.skip("files can be given away by root alone")
+    made = node()
+    first, _ = made.discover()
+    slices = (held(first, 30),)
+    (page,) = pages(made.allocate(slices, REF)).values()
+    inode = page.stat().st_ino
+    SPOILS[spoil](page)
+    if how == "allocate":
+        made.allocate(slices, REF)
+    else:
+        made.tend({"r": REF}, {"r": slices}, {"r": str(page.parent / "no region")})
+    status = page.stat()
+    assert page.read_bytes() == turn.initial()
+    assert status.st_ino == inode, "whoever has it mounted would be left with another page"
+    assert stat.S_IMODE(status.st_mode) == 0o666
+    assert (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
+
+
+@pytest.mark.parametrize("kind", ["a link", "a pipe"])
+def test_what_is_no_file_is_replaced_and_never_followed(node, tmp_path, kind):
+    made = node()
+    first, _ = made.discover()
+    (page,) = pages(made.allocate((held(first, 30),), REF)).values()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("kept")
+    page.unlink()
+    if kind == "a link":
+        page.symlink_to(elsewhere)
+    else:
+        os.mkfifo(page)
+    made.allocate((held(first, 30),), REF)
+    assert page.is_file()
+    assert not page.is_symlink()
+    assert page.read_bytes() == turn.initial()
+    assert elsewhere.read_text() == "kept"
+
+
+def test_a_crash_while_a_page_was_made_leaves_nothing_behind(node, tmp_path):
+    made = node()
+    first, _ = made.discover()
+    folder = tmp_path / "hami/turns"
+    folder.mkdir(parents=True)
+    (folder / f".new-{first.id}").write_bytes(b"half of it")
+    made.allocate((held(first, 30),), REF)
+    assert [path.name for path in folder.iterdir()] == [first.id]
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(node, tmp_path):
+    made = node()
+    first, _ = made.discover()
+    (tmp_path / "hami").write_text("in the way")
+    with pytest.raises(DeviceError, match="hami/turns"):
+        made.allocate((held(first, 30),), REF)
+
+
+def test_containers_prepared_at_once_share_one_page(node, tmp_path):
+    made = node()
+    first, _ = made.discover()
+    with ThreadPoolExecutor(8) as pool:
+        found = {
+            page
+            for edits in pool.map(lambda _: made.allocate((held(first, 30),), REF), range(32))
+            for page in pages(edits).values()
+        }
+    assert found == {tmp_path / "hami/turns" / first.id}
