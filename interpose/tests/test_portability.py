@@ -26,10 +26,10 @@ def cross_built(tmp_path_factory):
     @cache
     def build(machine: str) -> Path:
         out = tmp_path_factory.mktemp(machine) / "libvgpu.so"
-        sources = [*(INTERPOSE / "src").glob("*.[cS]"), INTERPOSE / "generated/hooks.c"]
+        sources = [*(INTERPOSE / "src").rglob("*.[cS]"), INTERPOSE / "generated/hooks.c"]
         flags = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-Wall"]
         flags += ["-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{INTERPOSE / 'include'}", f"-I{INTERPOSE / 'generated'}"]
-        flags += [f"-Wl,--version-script={INTERPOSE / f'src/exports.{machine}.map'}", "-ldl", "-o", str(out)]
+        flags += [f"-Wl,--version-script={INTERPOSE / f'src/exports.{machine}.map'}", "-ldl", "-lpthread", "-o", str(out)]
         command = [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.2.17", *flags]
         done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
