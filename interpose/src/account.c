@@ -5,6 +5,7 @@
 #include "hami/graph.h"
 #include "hami/guest.h"
 #include "hami/map.h"
+#include "hami/oversubscribe.h"
 #include "hami/pool.h"
 #include "hami/vmm.h"
 
@@ -48,14 +49,14 @@ static uint64_t pages_of(uint64_t bytes) {
 }
 
 static uint64_t limit_pages(const struct hami_limits *limits, int device) {
-    uint64_t bytes = limits->devices[device].memory_bytes;
+    uint64_t bytes = limits->devices[device].device_bytes;
     if (limits->denied != HAMI_REASON_NONE || (uint32_t)device >= limits->device_count) {
         return limits->mode == HAMI_MODE_ENFORCE ? 0 : UINT64_MAX;
     }
     return limits->mode == HAMI_MODE_ENFORCE && bytes != 0 ? bytes >> HAMI_PAGE_SHIFT : UINT64_MAX;
 }
 
-static void refused(int device, uint64_t bytes) {
+__attribute__((cold, noinline)) static void refused(int device, uint64_t bytes) {
     struct hami_region_view *view = hami_guest_region(NULL);
     if (view != NULL && device >= 0) {
         hami_region_refused(view, HAMI_REASON_OVER_LIMIT, (unsigned)device, bytes);
@@ -86,7 +87,7 @@ static bool cannot_count(const struct hami_limits *limits, enum hami_reason reas
     return limits->mode == HAMI_MODE_OBSERVE;
 }
 
-bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, struct hami_charge *charge) {
+static bool take(CUdevice device, uint64_t bytes, enum hami_column column, bool or_host, struct hami_charge *charge) {
     const struct hami_limits *limits = hami_guest_limits();
     enum hami_reason why = HAMI_REASON_NONE;
     *charge = (struct hami_charge){-1, 0};
@@ -111,11 +112,17 @@ bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, 
         return cannot_count(limits, why, bytes);
     }
     if (!take_pages(view, index, pages_of(bytes), column)) {
-        refused(index, bytes);
+        if (!or_host || limits->devices[index].host_bytes == 0) {
+            refused(index, bytes);
+        }
         return false;
     }
     *charge = (struct hami_charge){index, pages_of(bytes)};
     return true;
+}
+
+bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, struct hami_charge *charge) {
+    return take(device, bytes, column, false, charge);
 }
 
 bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
@@ -263,7 +270,7 @@ static int limited_device(CUdevice device) {
     return enforced ? hami_guest_cuda_device(limits, device) : -1;
 }
 
-bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, bool always_large) {
+bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, unsigned way) {
     struct hami_context context;
     memset(a, 0, sizeof *a);
     a->charge.device = -1;
@@ -272,15 +279,60 @@ bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, bool alway
     }
     a->context = context.id;
     a->device = context.device;
-    if (!always_large && bytes < HAMI_SMALL_BELOW) {
+    if ((way & HAMI_LARGE) == 0 && bytes < HAMI_SMALL_BELOW) {
         int index = limited_device(context.device);
         a->in_room = index >= 0 && room_for(index, order_of(bytes));
         a->charge.device = a->in_room ? index : -1;
     }
-    if (!a->in_room && !hami_charge_take(context.device, hami_large(bytes), HAMI_COLUMN_DATA, &a->charge)) {
+    if (!a->in_room &&
+        !take(context.device, hami_large(bytes), HAMI_COLUMN_DATA, (way & HAMI_OR_HOST) != 0, &a->charge)) {
         return false;
     }
     a->counted = a->charge.device >= 0;
+    return true;
+}
+
+/* Reserves host memory that stands in for a device's, if the limits offer it. */
+static bool take_host_pages(struct hami_region_view *view, int device, uint64_t pages) {
+    const struct hami_limits *limits = hami_guest_known_limits();
+    bool enforced = limits->mode == HAMI_MODE_ENFORCE && limits->denied == HAMI_REASON_NONE;
+    uint64_t most = enforced ? limits->devices[device].host_bytes >> HAMI_PAGE_SHIFT : 0;
+    unsigned counter = (unsigned)(device + HAMI_DEVICES);
+    return hami_region_charge(view, counter, pages, most, HAMI_COLUMN_DATA) ||
+           (hami_region_sweep(view) && hami_region_charge(view, counter, pages, most, HAMI_COLUMN_DATA));
+}
+
+bool hami_allocation_begin_in_host(struct hami_allocation *a, uint64_t bytes) {
+    struct hami_context context;
+    memset(a, 0, sizeof *a);
+    int device = hami_context_current(&context) ? limited_device(context.device) : -1;
+    struct hami_region_view *view = device < 0 ? NULL : hami_guest_region(NULL);
+    if (view == NULL || (uint32_t)device >= hami_guest_known_limits()->device_count ||
+        hami_guest_known_limits()->devices[device].host_bytes == 0) {
+        return false; /* refused, and noted, already */
+    }
+    uint64_t taken = bytes > UINT64_MAX - HAMI_HOST_STEP ? UINT64_MAX : (bytes + HAMI_HOST_STEP - 1) & -HAMI_HOST_STEP;
+    if (!hami_host_reachable(context.device) || !take_host_pages(view, device, pages_of(taken))) {
+        refused(device, bytes);
+        return false;
+    }
+    a->charge = (struct hami_charge){device + HAMI_DEVICES, pages_of(taken)};
+    a->context = context.id;
+    a->device = context.device;
+    a->counted = true;
+    return true;
+}
+
+bool hami_allocation_end_in_host(struct hami_allocation *a, uint64_t address) {
+    struct hami_region_view *view = hami_guest_region(NULL);
+    uint64_t record = record_of(HAMI_KIND_LARGE, a->charge.device, a->context, a->charge.pages);
+    if (view == NULL || !hami_map_put(&records, address, record)) {
+        hami_allocation_cancel(a);
+        return false;
+    }
+    struct hami_device *host = &view->region->block.devices[a->charge.device];
+    (void)atomic_fetch_add_explicit(&host->placed, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&host->placed_bytes, a->charge.pages << HAMI_PAGE_SHIFT, memory_order_relaxed);
     return true;
 }
 

@@ -80,6 +80,7 @@ static void publish(const struct hami_limits *limits) {
     }
     for (unsigned i = 0; i < limits->device_count; i++) {
         atomic_store(&region->block.devices[i].limit_bytes, limits->devices[i].memory_bytes);
+        atomic_store(&region->block.devices[HAMI_DEVICES + i].limit_bytes, limits->devices[i].host_bytes);
         atomic_store(&region->block.devices[i].cores, limits->devices[i].cores);
         region->v1.limit[i] = limits->devices[i].memory_bytes;
     }

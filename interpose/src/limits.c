@@ -267,10 +267,20 @@ void hami_limits_locate(struct hami_limits_source *source) {
     }
 }
 
+/* Scaled memory is divided into what the device has to give and the rest, for which host memory may stand in. */
+static void divide(struct hami_device_limit *device) {
+    bool scaled = device->physical_bytes != 0 && device->physical_bytes < device->memory_bytes;
+    device->device_bytes = scaled ? device->physical_bytes : device->memory_bytes;
+    device->host_bytes = device->memory_bytes - device->device_bytes;
+}
+
 void hami_limits_load(const struct hami_limits_source *source, struct hami_limits *limits) {
     if (source->file) {
         load_file(source->limits_path, limits);
     } else {
         load_environment(limits);
+    }
+    for (unsigned i = 0; i < limits->device_count; i++) {
+        divide(&limits->devices[i]);
     }
 }

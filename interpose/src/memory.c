@@ -1,6 +1,7 @@
 /* Linear memory and arrays: reserve, call, keep or give back. */
 #include "hami/account.h"
 #include "hami/hook.h"
+#include "hami/oversubscribe.h"
 #include "hami/policy.h"
 
 enum { ROW_STEP = 512 };
@@ -21,21 +22,34 @@ static uint64_t row(uint64_t bytes) {
     return bytes > UINT64_MAX - ROW_STEP ? UINT64_MAX : (bytes + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
 }
 
+/* The share of the device does not hold what it was thought to hold. */
+__attribute__((cold, noinline)) static CUresult move_to_host(CUdeviceptr *address, uint64_t bytes) {
+    (void)free_and_refuse(*address);
+    return hami_allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL);
+}
+
+/* The driver refused: the device may be full before the container's share is. */
+__attribute__((cold, noinline)) static CUresult refused(struct hami_allocation *a, CUresult status,
+                                                        CUdeviceptr *address, uint64_t bytes) {
+    hami_allocation_cancel(a);
+    bool full = status == CUDA_ERROR_OUT_OF_MEMORY;
+    return full ? hami_allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL) : status;
+}
+
 int32_t hami_mem_alloc(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes) {
     CUresult (*driver)(CUdeviceptr *, size_t) = hami_driver_function(hook);
     struct hami_allocation a;
     if (address == NULL || bytes == 0) {
         return driver(address, bytes);
     }
-    if (!hami_allocation_begin(&a, bytes, false)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!hami_allocation_begin(&a, bytes, HAMI_PACKED | HAMI_OR_HOST)) {
+        return hami_allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL);
     }
     CUresult status = driver(address, bytes);
     if (status != CUDA_SUCCESS) {
-        hami_allocation_cancel(&a);
-        return status;
+        return refused(&a, status, address, bytes);
     }
-    return hami_allocation_end(&a, *address, bytes, false) ? status : free_and_refuse(*address);
+    return hami_allocation_end(&a, *address, bytes, false) ? status : move_to_host(address, bytes);
 }
 
 int32_t hami_mem_alloc_v1(enum hami_hook hook, CUdeviceptr_v1 *address, uint32_t bytes) {
@@ -44,7 +58,7 @@ int32_t hami_mem_alloc_v1(enum hami_hook hook, CUdeviceptr_v1 *address, uint32_t
     if (address == NULL || bytes == 0) {
         return driver(address, bytes);
     }
-    if (!hami_allocation_begin(&a, bytes, false)) {
+    if (!hami_allocation_begin(&a, bytes, HAMI_PACKED)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult status = driver(address, bytes);
@@ -59,18 +73,26 @@ int32_t hami_mem_alloc_pitch(enum hami_hook hook, CUdeviceptr *address, size_t *
                              uint32_t element) {
     CUresult (*driver)(CUdeviceptr *, size_t *, size_t, size_t, uint32_t) = hami_driver_function(hook);
     struct hami_allocation a;
-    if (address == NULL || pitch == NULL || width == 0 || height == 0) {
+    uint64_t bytes = product(row(width), height);
+    bool sensible = element == 4 || element == 8 || element == 16;
+    if (address == NULL || pitch == NULL || width == 0 || height == 0 || !sensible) {
         return driver(address, pitch, width, height, element);
     }
-    if (!hami_allocation_begin(&a, product(row(width), height), false)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult status = CUDA_SUCCESS;
+    size_t padded = row(width); /* as it will be in the host */
+    if (!hami_allocation_begin(&a, bytes, HAMI_PACKED | HAMI_OR_HOST)) {
+        status = hami_allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL);
+    } else if ((status = driver(address, &padded, width, height, element)) != CUDA_SUCCESS) {
+        padded = row(width);
+        status = refused(&a, status, address, bytes);
+    } else if (!hami_allocation_end(&a, *address, product(padded, height), false)) {
+        padded = row(width);
+        status = move_to_host(address, bytes);
     }
-    CUresult status = driver(address, pitch, width, height, element);
-    if (status != CUDA_SUCCESS) {
-        hami_allocation_cancel(&a);
-        return status;
+    if (status == CUDA_SUCCESS) {
+        *pitch = padded;
     }
-    return hami_allocation_end(&a, *address, product(*pitch, height), false) ? status : free_and_refuse(*address);
+    return status;
 }
 
 int32_t hami_mem_alloc_pitch_v1(enum hami_hook hook, CUdeviceptr_v1 *address, uint32_t *pitch, uint32_t width,
@@ -80,7 +102,7 @@ int32_t hami_mem_alloc_pitch_v1(enum hami_hook hook, CUdeviceptr_v1 *address, ui
     if (address == NULL || pitch == NULL || width == 0 || height == 0) {
         return driver(address, pitch, width, height, element);
     }
-    if (!hami_allocation_begin(&a, product(row(width), height), false)) {
+    if (!hami_allocation_begin(&a, product(row(width), height), HAMI_PACKED)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult status = driver(address, pitch, width, height, element);
@@ -91,15 +113,19 @@ int32_t hami_mem_alloc_pitch_v1(enum hami_hook hook, CUdeviceptr_v1 *address, ui
     return hami_allocation_end(&a, *address, product(*pitch, height), false) ? status : free_and_refuse(*address);
 }
 
-/* Managed memory may come to lie on the device whole, at any time and without a call: it is charged whole. */
+/*
+ * Managed memory may come to lie on the device whole, at any time and without a call: it is charged whole. Beyond the
+ * device's share it is asked to stay in the host.
+ */
 int32_t hami_mem_alloc_managed(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, uint32_t flags) {
     CUresult (*driver)(CUdeviceptr *, size_t, uint32_t) = hami_driver_function(hook);
     struct hami_allocation a;
-    if (address == NULL || bytes == 0) {
+    bool sensible = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST;
+    if (address == NULL || bytes == 0 || !sensible) {
         return driver(address, bytes, flags);
     }
-    if (!hami_allocation_begin(&a, bytes, true)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE | HAMI_OR_HOST)) {
+        return hami_allocate_in_host(address, bytes, flags);
     }
     CUresult status = driver(address, bytes, flags);
     if (status != CUDA_SUCCESS) {
@@ -198,7 +224,7 @@ int32_t hami_array_create(enum hami_hook hook, CUarray *array, const struct hami
     }
     struct hami_array3d_descriptor d = {wanted->width, wanted->height, 0, wanted->format, wanted->channels, 0};
     uint64_t bytes = array_bytes(&d, 1);
-    if (!hami_allocation_begin(&a, bytes, true)) {
+    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
@@ -211,7 +237,7 @@ int32_t hami_array3d_create(enum hami_hook hook, CUarray *array, const struct ha
         return driver(array, wanted);
     }
     uint64_t bytes = array_bytes(wanted, 1);
-    if (!hami_allocation_begin(&a, bytes, true)) {
+    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
@@ -225,7 +251,7 @@ int32_t hami_array_create_v1(enum hami_hook hook, CUarray *array, const struct h
     }
     struct hami_array3d_descriptor d = {wanted->width, wanted->height, 0, wanted->format, wanted->channels, 0};
     uint64_t bytes = array_bytes(&d, 1);
-    if (!hami_allocation_begin(&a, bytes, true)) {
+    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
@@ -240,7 +266,7 @@ int32_t hami_array3d_create_v1(enum hami_hook hook, CUarray *array, const struct
     struct hami_array3d_descriptor d = {wanted->width,  wanted->height,   wanted->depth,
                                         wanted->format, wanted->channels, wanted->flags};
     uint64_t bytes = array_bytes(&d, 1);
-    if (!hami_allocation_begin(&a, bytes, true)) {
+    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
@@ -254,7 +280,7 @@ int32_t hami_external_import(enum hami_hook hook, void **memory, const struct ha
         return driver(memory, wanted);
     }
     uint64_t bytes = wanted->bytes;
-    if (!hami_allocation_begin(&a, bytes, true)) {
+    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return array_created(&a, driver(memory, wanted), memory, bytes, HAMI_cuDestroyExternalMemory);
@@ -268,7 +294,7 @@ int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct 
         return driver(array, wanted, levels);
     }
     uint64_t bytes = array_bytes(wanted, levels == 0 ? 1 : levels);
-    if (!hami_allocation_begin(&a, bytes, true)) {
+    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return array_created(&a, driver(array, wanted, levels), array, bytes, HAMI_cuMipmappedArrayDestroy);

@@ -7,16 +7,22 @@
 
 #include <string.h>
 
-/* The slice of one device; `known` is unset where the driver's own answer stands. */
+/*
+ * The slice of one device; `known` is unset where the driver's own answer stands, `scaled` is set where the host may
+ * add to it.
+ */
 struct slice {
     bool known;
+    bool scaled;
     unsigned device;
     uint64_t limit;
     uint64_t used;
 };
 
+static const struct slice unknown_slice;
+
 static struct slice slice_of(const struct hami_limits *limits, int device) {
-    struct slice slice = {false, 0, 0, 0};
+    struct slice slice = unknown_slice;
     bool listed = device >= 0 && (uint32_t)device < limits->device_count;
     if (limits->mode != HAMI_MODE_ENFORCE || limits->denied != HAMI_REASON_NONE || !listed ||
         limits->devices[device].memory_bytes == 0) {
@@ -25,8 +31,9 @@ static struct slice slice_of(const struct hami_limits *limits, int device) {
     struct hami_region_view *view = hami_guest_region(NULL);
     slice.known = true;
     slice.device = (unsigned)device;
-    slice.limit = limits->devices[device].memory_bytes;
+    slice.limit = limits->devices[device].device_bytes;
     slice.used = view == NULL ? slice.limit : hami_region_used(view, (unsigned)device) << HAMI_PAGE_SHIFT;
+    slice.scaled = limits->devices[device].host_bytes != 0;
     return slice;
 }
 
@@ -34,18 +41,40 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+/* Host memory that stands in for the device's. */
+struct host {
+    uint64_t limit, used;
+};
+
+__attribute__((cold, noinline)) static struct host host_of(const struct slice *slice) {
+    const struct hami_limits *limits = hami_guest_known_limits();
+    struct hami_region_view *view = hami_guest_region(NULL);
+    struct host host = {0, 0};
+    if (slice->device < limits->device_count) {
+        host.limit = limits->devices[slice->device].host_bytes;
+        unsigned counter = slice->device + HAMI_DEVICES;
+        host.used = view == NULL ? host.limit : hami_region_used(view, counter) << HAMI_PAGE_SHIFT;
+    }
+    return host;
+}
+
 /* What is left of the slice, and of the device where neighbours have taken more than they should. */
 static void narrow(const struct slice *slice, uint64_t *free_bytes, uint64_t *total) {
     uint64_t left = slice->used < slice->limit ? slice->limit - slice->used : 0;
     *free_bytes = smaller(*free_bytes, left);
     *total = smaller(*total, slice->limit);
+    if (!HAMI_LIKELY(!slice->scaled)) {
+        struct host host = host_of(slice);
+        *free_bytes += host.limit - smaller(host.used, host.limit);
+        *total += host.limit;
+    }
 }
 
 static struct slice current_slice(void) {
     const struct hami_limits *limits = hami_guest_limits();
     struct hami_context context;
     if (limits->mode != HAMI_MODE_ENFORCE || !hami_context_current(&context)) {
-        return (struct slice){false, 0, 0, 0};
+        return unknown_slice;
     }
     return slice_of(limits, hami_guest_cuda_device(limits, context.device));
 }
@@ -82,13 +111,22 @@ int32_t hami_mem_get_info_v1(enum hami_hook hook, uint32_t *free_bytes, uint32_t
     return status;
 }
 
+/* The size of a device of `bytes`, as the container sees it. */
+static uint64_t shown_size(CUdevice device, uint64_t bytes) {
+    const struct hami_limits *limits = hami_guest_limits();
+    struct slice slice = slice_of(limits, hami_guest_cuda_device(limits, device));
+    uint64_t unused = 0;
+    if (slice.known) {
+        narrow(&slice, &unused, &bytes);
+    }
+    return bytes;
+}
+
 int32_t hami_total_mem(enum hami_hook hook, size_t *bytes, int32_t device) {
     CUresult (*driver)(size_t *, CUdevice) = hami_driver_function(hook);
     CUresult status = driver(bytes, device);
     if (status == CUDA_SUCCESS) {
-        const struct hami_limits *limits = hami_guest_limits();
-        struct slice slice = slice_of(limits, hami_guest_cuda_device(limits, device));
-        *bytes = slice.known ? smaller(*bytes, slice.limit) : *bytes;
+        *bytes = shown_size(device, *bytes);
     }
     return status;
 }
@@ -97,14 +135,24 @@ int32_t hami_total_mem_v1(enum hami_hook hook, uint32_t *bytes, int32_t device) 
     CUresult (*driver)(uint32_t *, CUdevice) = hami_driver_function(hook);
     CUresult status = driver(bytes, device);
     if (status == CUDA_SUCCESS) {
-        const struct hami_limits *limits = hami_guest_limits();
-        struct slice slice = slice_of(limits, hami_guest_cuda_device(limits, device));
-        *bytes = slice.known ? (uint32_t)smaller(*bytes, slice.limit) : *bytes;
+        *bytes = (uint32_t)shown_size(device, *bytes);
     }
     return status;
 }
 
 /* ---- NVML ---- */
+
+static void show_use(const struct slice *slice, uint64_t *total, uint64_t *used, uint64_t *free_bytes) {
+    *total = smaller(*total, slice->limit);
+    *used = slice->used;
+    if (!HAMI_LIKELY(!slice->scaled)) {
+        struct host host = host_of(slice);
+        *total += host.limit;
+        *used += host.used;
+    }
+    *used = smaller(*used, *total);
+    *free_bytes = *total - *used;
+}
 
 int32_t hami_nvml_memory_info(enum hami_hook hook, nvmlDevice device, struct nvml_memory *memory) {
     nvmlReturn (*driver)(nvmlDevice, struct nvml_memory *) = hami_driver_function(hook);
@@ -114,9 +162,7 @@ int32_t hami_nvml_memory_info(enum hami_hook hook, nvmlDevice device, struct nvm
         const struct hami_limits *limits = hami_guest_limits();
         struct slice slice = slice_of(limits, hami_guest_nvml_device(limits, device, &asked));
         if (slice.known) {
-            memory->total = smaller(memory->total, slice.limit);
-            memory->used = smaller(slice.used, memory->total);
-            memory->free = memory->total - memory->used;
+            show_use(&slice, &memory->total, &memory->used, &memory->free);
         }
     }
     return status;
@@ -131,9 +177,7 @@ int32_t hami_nvml_memory_info_v2(enum hami_hook hook, nvmlDevice device, struct 
         const struct hami_limits *limits = hami_guest_limits();
         struct slice slice = slice_of(limits, hami_guest_nvml_device(limits, device, &asked));
         if (slice.known) {
-            memory->total = smaller(memory->total, slice.limit);
-            memory->used = smaller(slice.used, memory->total);
-            memory->free = memory->total - memory->used;
+            show_use(&slice, &memory->total, &memory->used, &memory->free);
             memory->reserved = 0;
         }
     }
@@ -152,7 +196,9 @@ static uint32_t users_of(const struct hami_region_view *view, unsigned device, s
     int32_t count = atomic_load(&view->region->v1.process_num);
     for (int32_t i = 0; i < count && i < HAMI_PROCESSES; i++) {
         int32_t pid = hami_region_slot_pid(view, (unsigned)i);
-        uint64_t pages = pid == 0 ? 0 : hami_region_slot_used(view, (unsigned)i, device);
+        uint64_t pages = pid == 0 ? 0
+                                  : hami_region_slot_used(view, (unsigned)i, device) +
+                                        hami_region_slot_used(view, (unsigned)i, device + HAMI_DEVICES);
         if (pages == 0) {
             continue;
         }

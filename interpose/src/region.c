@@ -200,7 +200,7 @@ static void leave(struct seat *seat) {
 
 /* Keeps the columns that HAMi's monitor reads in step; between enter and leave. */
 static void project(struct hami_region_view *view, unsigned device, int64_t pages, enum hami_column column) {
-    struct hami_v1_memory *used = &view->region->v1.processes[view->slot].used[device];
+    struct hami_v1_memory *used = &view->region->v1.processes[view->slot].used[device % HAMI_DEVICES];
     uint64_t bytes = (uint64_t)pages << HAMI_PAGE_SHIFT;
     _Atomic uint64_t *part = column == HAMI_COLUMN_CONTEXT ? &used->context : &used->data;
     if (atomic_load_explicit(&several, memory_order_relaxed) == UNTOLD) {
@@ -325,7 +325,7 @@ static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead
     }
     hami_step();
     if (atomic_load(&slot->owner) == dead) {
-        for (unsigned device = 0; device < HAMI_DEVICES; device++) {
+        for (unsigned device = 0; device < HAMI_COUNTERS; device++) {
             for (unsigned cell = 0; cell < HAMI_CELLS; cell++) {
                 settle(&region->block, index, device, cell);
             }
@@ -474,6 +474,7 @@ void hami_region_format(struct hami_region *region, const struct hami_limits *li
         region->v1.limit[i] = device->memory_bytes;
         region->v1.sm_limit[i] = device->cores == 0 ? 100 : device->cores;
         atomic_store(&block->devices[i].limit_bytes, device->memory_bytes);
+        atomic_store(&block->devices[HAMI_DEVICES + i].limit_bytes, device->host_bytes);
         atomic_store(&block->devices[i].cores, device->cores);
     }
     block->version = HAMI_BLOCK_VERSION;

@@ -127,14 +127,21 @@ def make_container(tmp_path: Path, gpus: Path) -> Iterator[Callable[..., Contain
     made = []
 
     def make(
-        *memory_mib: int, mode: Mode = Mode.ENFORCE, order: tuple[int, ...] | None = None, state: Path = gpus
+        *memory_mib: int,
+        physical_mib: int | None = None,
+        mode: Mode = Mode.ENFORCE,
+        order: tuple[int, ...] | None = None,
+        state: Path = gpus,
     ) -> Container:
         container = Container(tmp_path / f"container{len(made)}", state)
         made.append(container)
         with sim.State(state) as books:
             uuids = [device.uuid for device in books.devices]
         chosen = order or range(len(memory_mib))
-        devices = tuple(DeviceLimit(uuids[i], mib * MIB, mib * MIB) for i, mib in zip(chosen, memory_mib, strict=True))
+        devices = tuple(
+            DeviceLimit(uuids[i], mib * MIB, (mib if physical_mib is None else physical_mib) * MIB)
+            for i, mib in zip(chosen, memory_mib, strict=True)
+        )
         container.write_limits(Limits(devices, mode=mode))
         container.region_path.parent.mkdir(parents=True)
         assert container.limits is not None

@@ -69,6 +69,26 @@ def test_killed_at_every_store(faulty, shells, programs):
     assert point > 60
 
 
+def test_killed_at_every_store_for_host_memory(make_container, build_preset, shells, programs):
+    """Where memory is scaled, what lies in the host has a counter of its own."""
+    share = 1000
+    container, program = make_container(LIMIT, physical_mib=share), programs("shell")
+    container.variables["LD_PRELOAD"] = str(build_preset("faults"))
+    survivor = shells(container)
+    reserve = container.region().devices[0].used_bytes
+    scenario = f"use 0\nalloc {share * MIB}\nmanaged {700 * MIB}\nfree 0\nalloc {300 * MIB}"
+    point = 1
+    while die_at(container, program, point, scenario):
+        when = f"killed at point {point}"
+        assert container.region().devices[0].used_bytes == reserve, when
+        status, thing = survivor("alloc", (LIMIT - share) * MIB)
+        assert status == 0, when
+        assert container.region().devices[0].oversubscription.used_bytes == (LIMIT - share) * MIB, when
+        assert survivor.status("free", thing) == 0
+        point += 1
+    assert point > 30
+
+
 def test_its_cleaner_killed_at_every_store(faulty, shells, programs):
     """The next process cleans up when it lists processes; it is killed at that, and another takes over."""
     program = programs("shell")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
 LIMIT = 3000
+SHARE = 1800  # of the device, where memory is scaled
 
 
 def used(container) -> int:
@@ -71,6 +72,7 @@ class Living:
     shell: object
     large: dict[int, int] = field(default_factory=dict)
     small: dict[int, int] = field(default_factory=dict)  # its block
+    host: dict[int, int] = field(default_factory=dict)  # beyond the share of the device
 
     def holds(self) -> int:
         return sum(self.large.values()) + 2 * MIB * len(set(self.small.values()))
@@ -93,8 +95,9 @@ STEPS = st.one_of(
 class World:
     """Processes of one container and what they should hold."""
 
-    def __init__(self, container, shells) -> None:
+    def __init__(self, container, shells, share: int) -> None:
         self.container, self.shells, self.living, self.reserve = container, shells, [], 0
+        self.share = share * MIB
         self.start()
         self.reserve = used(container)
 
@@ -102,35 +105,49 @@ class World:
         if len(self.living) == 4:
             return
         one = Living(self.shells(self.container, device=None))
-        fits = self.expected() + self.reserve <= LIMIT * MIB
+        fits = self.on_device() + self.reserve <= self.share
         assert one.shell.status("use", 0) == (0 if fits else OUT_OF_MEMORY)
         self.living.append(one)
         if not fits:
             self.end(one, kill=False)
 
-    def expected(self) -> int:
+    def on_device(self) -> int:
         return sum(self.reserve + one.holds() for one in self.living)
+
+    def in_host(self) -> int:
+        return sum(sum(one.host.values()) for one in self.living)
+
+    def check(self) -> None:
+        found = self.container.region().devices[0]
+        assert found.oversubscription.used_bytes == self.in_host() <= LIMIT * MIB - self.share
+        assert found.used_bytes == self.on_device() + self.in_host()
+        assert self.on_device() <= self.share
 
     def alloc(self, one: Living, size: int) -> None:
         status, thing = one.shell("alloc", size)
-        before = self.expected()
         taken = (size + 2 * MIB - 1) // (2 * MIB) * 2 * MIB
+        if_in_host = (size + 65535) // 65536 * 65536
+        beyond = self.on_device() + taken > self.share
         if status == OUT_OF_MEMORY:
-            assert before + taken > LIMIT * MIB
+            assert beyond
+            assert self.in_host() + if_in_host > LIMIT * MIB - self.share
+        elif self.container.region().devices[0].oversubscription.used_bytes != self.in_host():
+            assert beyond
+            one.host[thing] = if_in_host
         elif size >= MIB:
             one.large[thing] = taken
         else:
             one.small[thing] = one.shell("where", thing)[1] >> 21
         assert status in {0, OUT_OF_MEMORY}
-        assert self.expected() <= LIMIT * MIB
 
     def free(self, one: Living, which: int) -> None:
-        things = sorted({**one.large, **one.small})
+        things = sorted({**one.large, **one.small, **one.host})
         if things:
             thing = things[which % len(things)]
             assert one.shell.status("free", thing) == 0
             one.large.pop(thing, None)
             one.small.pop(thing, None)
+            one.host.pop(thing, None)
 
     def end(self, one: Living, *, kill: bool) -> None:
         self.living.remove(one)
@@ -157,16 +174,16 @@ class World:
         elif name == "exec":
             assert one.shell.line("exec") == "ready\n"
             assert one.shell.status("use", 0) == 0
-            one.large, one.small = {}, {}
+            one.large, one.small, one.host = {}, {}, {}
         else:
             self.end(one, kill=name == "kill")
 
 
-def live_through(container, shells, steps) -> None:
-    world = World(container, shells)
+def live_through(container, shells, steps, share: int = LIMIT) -> None:
+    world = World(container, shells, share)
     for step in steps:
         world.step(*step)
-        assert used(world.container) == world.expected()
+        world.check()
     while world.living:
         world.end(world.living[0], kill=True)
     assert used(world.container) == 0
@@ -178,8 +195,21 @@ def test_use_is_the_sum_of_what_the_living_hold(make_container, shells, steps):
     live_through(make_container(LIMIT), shells, steps)
 
 
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(STEPS, min_size=5, max_size=40))
+def test_scaled_use_is_the_sum_of_what_the_living_hold(make_container, shells, steps):
+    live_through(make_container(LIMIT, physical_mib=SHARE), shells, steps, SHARE)
+
+
 @pytest.mark.soak
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEPS, min_size=20, max_size=200))
 def test_use_is_the_sum_of_what_the_living_hold_for_long(make_container, shells, steps):
     live_through(make_container(LIMIT), shells, steps)
+
+
+@pytest.mark.soak
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(STEPS, min_size=20, max_size=200))
+def test_scaled_use_is_the_sum_of_what_the_living_hold_for_long(make_container, shells, steps):
+    live_through(make_container(LIMIT, physical_mib=SHARE), shells, steps, SHARE)

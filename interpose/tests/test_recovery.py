@@ -12,7 +12,8 @@ DEAD = (1 << 22) | 4194303  # start time 1, a pid that no machine reaches
 SEQUENCE = 9
 SLOT, CELL = 0, 2
 COUNTER = region.BLOCK_OFFSET + 4096
-SLOTS = COUNTER + 16 * 256
+SLOTS = COUNTER + 32 * 256
+SLOT_SIZE = 64 + 32 * 4 * 32
 IDLE, PENDING, APPLIED = 0, 1, 2
 OURS = SLOT << 18 | CELL << 16 | SEQUENCE
 OTHERS = 5 << 18 | 1 << 16 | 3
@@ -23,8 +24,8 @@ def leave(container, *, phase, amount, total, counter, tag, sweeper=0):
     content = bytearray(container.region_path.read_bytes())
     struct.pack_into("<i", content, 2008896, 1)  # one slot was used
     struct.pack_into("<i", content, 1856, 4194303)
-    struct.pack_into("<QQ", content, SLOTS + SLOT * 2112, DEAD, sweeper)
-    cell = SLOTS + SLOT * 2112 + 64 + CELL * 32
+    struct.pack_into("<QQ", content, SLOTS + SLOT * SLOT_SIZE, DEAD, sweeper)
+    cell = SLOTS + SLOT * SLOT_SIZE + 64 + CELL * 32
     struct.pack_into("<Qqqq", content, cell, SEQUENCE << 16 | phase, amount, total, 77777)
     struct.pack_into("<Q", content, COUNTER, counter << 28 | tag)
     container.region_path.write_bytes(content)

@@ -139,7 +139,7 @@ DAMAGED = {
     "zeros": (bytes(len(FRESH)), 0),
     "other major": (damage(FRESH, 4, b"\2\0\0\0"), 4),
     "no block": (damage(FRESH, region.BLOCK_OFFSET, b"X"), region.BLOCK_OFFSET),
-    "block version": (damage(FRESH, region.BLOCK_OFFSET + 8, b"\2"), region.BLOCK_OFFSET + 8),
+    "block version": (damage(FRESH, region.BLOCK_OFFSET + 8, b"\1"), region.BLOCK_OFFSET + 8),
     "block size": (damage(FRESH, region.BLOCK_OFFSET + 12, b"\0\0\0\0"), region.BLOCK_OFFSET + 8),
 }
 

@@ -33,6 +33,7 @@
 
 enum {
     HAMI_DEVICES = 16,
+    HAMI_COUNTERS = 2 * HAMI_DEVICES, /* of memory: on device i, and at i + HAMI_DEVICES in the host on its behalf */
     HAMI_PROCESSES = 1024,
     HAMI_CELLS = 4,
     HAMI_PAGE_SHIFT = 12,
@@ -44,7 +45,7 @@ enum {
 #define HAMI_V1_SIZE 2008952
 #define HAMI_BLOCK_OFFSET 2011136
 #define HAMI_BLOCK_MAGIC UINT64_C(0x55504756494d4148) /* "HAMIVGPU" */
-#define HAMI_BLOCK_VERSION 1
+#define HAMI_BLOCK_VERSION 2
 #define HAMI_REGION_SIZE (HAMI_COMPUTE_OFFSET + sizeof(struct hami_compute)) /* compute_abi.h */
 #define HAMI_LOCK_BASE (INT64_C(1) << 40) /* beyond the end; fcntl(2) locks need no bytes there */
 
@@ -118,18 +119,25 @@ struct hami_slot {
     _Atomic uint64_t image;    /* tells the owner's program from one that it became by exec; 0 = not known */
     _Atomic uint64_t locked;   /* 1: the owner holds a write lock on byte HAMI_LOCK_BASE + slot while it lives */
     uint64_t spare[3];
-    struct hami_cell cells[HAMI_DEVICES][HAMI_CELLS];
+    struct hami_cell cells[HAMI_COUNTERS][HAMI_CELLS];
 };
 
+/*
+ * One counter and what goes with it. The first HAMI_DEVICES are of devices. The others are of host memory that stands
+ * in for theirs where the administrator scales it; they have used, peak, limit_bytes and what was ever put there.
+ */
 struct hami_device {
     _Atomic uint64_t used;          /* the counter: pages << 28 | slot << 18 | cell << 16 | sequence */
     _Atomic uint64_t peak;          /* most pages ever in use */
     _Atomic uint64_t denied;        /* refused allocations */
     _Atomic uint64_t context_pages; /* what one process's context takes, as measured; 0 = not yet */
-    _Atomic uint64_t limit_bytes;   /* the limit in force, for readers; decides nothing */
+    _Atomic uint64_t
+        limit_bytes; /* the limit in force, for readers; decides nothing. Of a device: with its host memory */
     _Atomic uint32_t cores;
     uint32_t pad;
-    uint64_t spare[26];
+    _Atomic uint64_t placed;       /* allocations ever put into host memory */
+    _Atomic uint64_t placed_bytes; /* their sizes */
+    uint64_t spare[24];
 };
 
 struct hami_block {
@@ -149,7 +157,7 @@ struct hami_block {
     char build[HAMI_BUILD_BYTES]; /* build id of the library that last started here */
     _Atomic uint64_t swept;       /* CLOCK_MONOTONIC in ms when somebody last looked for dead processes */
     uint8_t spare[3968];
-    struct hami_device devices[HAMI_DEVICES];
+    struct hami_device devices[HAMI_COUNTERS];
     struct hami_slot slots[HAMI_PROCESSES];
 };
 
@@ -176,7 +184,7 @@ _Static_assert(offsetof(struct hami_v1, last_kernel_time) == 2008912, "v1 last_k
 _Static_assert(sizeof(struct hami_v1) == HAMI_V1_SIZE, "v1 size");
 _Static_assert(offsetof(struct hami_region, block) == HAMI_BLOCK_OFFSET, "block offset");
 _Static_assert(sizeof(struct hami_cell) == 32, "cell");
-_Static_assert(sizeof(struct hami_slot) == 64 + HAMI_DEVICES * HAMI_CELLS * 32, "slot");
+_Static_assert(sizeof(struct hami_slot) == 64 + HAMI_COUNTERS * HAMI_CELLS * 32, "slot");
 _Static_assert(sizeof(struct hami_device) == 256, "device");
 _Static_assert(offsetof(struct hami_block, devices) == 4096, "block header");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics between processes need no lock");

@@ -3,7 +3,8 @@
  * give back. Sizes are what the device takes:
  *
  *   - allocations of 1 MiB and more: rounded up to 2 MiB;
- *   - smaller ones share blocks of 2 MiB; a block counts while anything lives in it.
+ *   - smaller ones share blocks of 2 MiB; a block counts while anything lives in it;
+ *   - host memory in place of the device's: rounded up to 64 KiB, the largest page of a host.
  */
 #ifndef HAMI_ACCOUNT_H
 #define HAMI_ACCOUNT_H
@@ -13,8 +14,9 @@
 
 #define HAMI_LARGE_STEP (UINT64_C(2) << 20)
 #define HAMI_SMALL_BELOW (UINT64_C(1) << 20)
+#define HAMI_HOST_STEP (UINT64_C(64) << 10)
 
-/* Pages reserved on one device; device < 0: this process is not counted there. */
+/* Pages of one of abi.h's counters; device < 0: this process is not counted there. */
 struct hami_charge {
     int device;
     uint64_t pages;
@@ -57,8 +59,20 @@ struct hami_allocation {
     bool in_room; /* small, nothing reserved: will land in a block that is there and has room */
 };
 
-/* Reserves for an allocation of `bytes` in the current context. False: refuse. */
-bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, bool always_large);
+/* How an allocation is taken: small ones packed, all by themselves; and whether host memory may stand in for it. */
+enum hami_way { HAMI_PACKED = 0, HAMI_LARGE = 1, HAMI_OR_HOST = 2 };
+
+/*
+ * Reserves for an allocation of `bytes` in the current context. False: refuse, or with HAMI_OR_HOST try
+ * hami_allocation_begin_in_host.
+ */
+bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, unsigned way);
+
+/* Same for host memory that stands in for the device's, where the limits offer it. False: refuse. */
+__attribute__((cold)) bool hami_allocation_begin_in_host(struct hami_allocation *a, uint64_t bytes);
+
+/* The allocation in host memory stands. False: it cannot be recorded; free it and refuse. */
+__attribute__((cold)) bool hami_allocation_end_in_host(struct hami_allocation *a, uint64_t address);
 
 /*
  * Keeps or gives back after the driver's answer. `actual` is what was taken at `address`. True: the allocation stands;

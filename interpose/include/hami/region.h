@@ -33,6 +33,8 @@ void hami_region_format(struct hami_region *region, const struct hami_limits *li
 /* Takes a slot for this process. False when all are in use. */
 bool hami_region_claim(struct hami_region_view *view);
 
+/* In what follows `device` is a number of abi.h's counters: i + HAMI_DEVICES is host memory on device i's behalf. */
+
 /*
  * Adds `pages` to the charge of `device` unless it would then exceed `limit_pages`. True if it was added. With
  * UINT64_MAX as limit it always is, save for the counter's own width.

@@ -22,8 +22,9 @@ V1_MAGIC: Final = 19920718
 V1_SIZE: Final = 2008952
 BLOCK_OFFSET: Final = 2011136
 BLOCK_MAGIC: Final = 0x55504756494D4148  # "HAMIVGPU"
-BLOCK_VERSION: Final = 1
+BLOCK_VERSION: Final = 2
 DEVICES: Final = 16
+COUNTERS: Final = 2 * DEVICES  # of memory: on devices, then in the host on their behalf
 PROCESSES: Final = 1024
 CELLS: Final = 4
 PAGE: Final = 4096
@@ -33,13 +34,15 @@ _V1_SLOT_SIZE = 1960
 _V1_UUID_SIZE = 96
 _HEADER_SIZE = 4096
 _DEVICE_SIZE = 256
-_SLOT_SIZE = 64 + DEVICES * CELLS * 32
-_BLOCK_SIZE = _HEADER_SIZE + DEVICES * _DEVICE_SIZE + PROCESSES * _SLOT_SIZE
+_SLOT_SIZE = 64 + COUNTERS * CELLS * 32
+_BLOCK_SIZE = _HEADER_SIZE + COUNTERS * _DEVICE_SIZE + PROCESSES * _SLOT_SIZE
 _DEVICES_AT = BLOCK_OFFSET + _HEADER_SIZE
-_SLOTS_AT = _DEVICES_AT + DEVICES * _DEVICE_SIZE
+_SLOTS_AT = _DEVICES_AT + COUNTERS * _DEVICE_SIZE
 _HEADER = struct.Struct("<QIIIIII")  # magic, version, sizes of block, header, device, slot, count of devices
 _STATUS = struct.Struct("<QQIIQQ48s")  # generation, heartbeat, reason, its device, bytes, time, build
-_DEVICE = struct.Struct("<QQQQQI")  # counter, peak, denied, context pages, limit, cores
+_DEVICE = struct.Struct(
+    "<QQQQQI4xQQ"
+)  # counter, peak, denied, context pages, limit, cores, put into the host: how often, bytes
 _CELL = struct.Struct("<Qqqq")  # state, amount, totals
 _COUNTER_TAG_BITS = 28
 _CELL_PENDING, _CELL_APPLIED, _CELL_PHASE, _CELL_SIDE = 1, 2, 3, 4
@@ -109,18 +112,38 @@ class ComputeUse:
 
 
 @dataclass(frozen=True, slots=True)
+class OversubscriptionUse:
+    """Host memory in place of one device's, where the administrator scales memory.
+
+    Attributes:
+        limit_bytes: what may lie there: the limit less the device's own share; 0 = memory is not scaled.
+        used_bytes: what lies there now.
+        peak_bytes: the most that ever did.
+        allocations: how many were ever put there.
+        allocated_bytes: their sizes, summed.
+    """
+
+    limit_bytes: int
+    used_bytes: int
+    peak_bytes: int
+    allocations: int
+    allocated_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceUse:
     """One device of the container.
 
     Attributes:
         uuid: as NVML prints it; empty when limits come from the environment.
-        limit_bytes: the limit in force; 0 = none.
+        limit_bytes: the limit in force, host memory that may stand in included; 0 = none.
         cores: percent; 0 = no limit.
-        used_bytes: in use by all processes of the container, context reserve included.
-        peak_bytes: the most ever in use.
+        used_bytes: in use by all processes of the container, context reserve and `oversubscription` included.
+        peak_bytes: the most ever in use of the device itself.
         denied: refused allocations.
         context_bytes: what one process's context takes here, as measured; 0 = not yet.
         compute: device time, as charged.
+        oversubscription: the part that lies in host memory.
     """
 
     uuid: str
@@ -131,6 +154,7 @@ class DeviceUse:
     denied: int
     context_bytes: int
     compute: ComputeUse
+    oversubscription: OversubscriptionUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +207,10 @@ def initial(limits: Limits) -> bytes:
         struct.pack_into("<Q", content, 1600 + i * 8, device.memory_bytes)
         struct.pack_into("<Q", content, 1728 + i * 8, device.cores or 100)
         at = _DEVICES_AT + i * _DEVICE_SIZE
-        _DEVICE.pack_into(content, at, 0, 0, 0, 0, device.memory_bytes, device.cores)
+        _DEVICE.pack_into(content, at, 0, 0, 0, 0, device.memory_bytes, device.cores, 0, 0)
+        scaled = 0 < device.physical_bytes < device.memory_bytes
+        host = device.memory_bytes - device.physical_bytes if scaled else 0
+        _DEVICE.pack_into(content, at + DEVICES * _DEVICE_SIZE, 0, 0, 0, 0, host, 0, 0, 0)
     struct.pack_into("<iiii", content, 2008896, 0, 1, 2, limits.priority)
     sizes = (_BLOCK_SIZE, _HEADER_SIZE, _DEVICE_SIZE, _SLOT_SIZE, len(limits.devices))
     _HEADER.pack_into(content, BLOCK_OFFSET, BLOCK_MAGIC, BLOCK_VERSION, *sizes)
@@ -239,30 +266,43 @@ def _text(field: bytes) -> str:
     return field.split(b"\0", 1)[0].decode("ascii", "replace")
 
 
+def _used(content: bytes, counter: int, gone: frozenset[int]) -> int:
+    """Bytes of a counter, less what the dead held."""
+    word = int(struct.unpack_from("<Q", content, _DEVICES_AT + counter * _DEVICE_SIZE)[0])
+    held = sum(_held(content, slot, counter, word) for slot in gone)
+    return max((word >> _COUNTER_TAG_BITS) - held, 0) * PAGE
+
+
+def _oversubscription(content: bytes, index: int, gone: frozenset[int]) -> OversubscriptionUse:
+    counter = DEVICES + index
+    _, peak, _, _, limit, _, often, size = _DEVICE.unpack_from(content, _DEVICES_AT + counter * _DEVICE_SIZE)
+    return OversubscriptionUse(limit, _used(content, counter, gone), peak * PAGE, often, size)
+
+
 def _device(content: bytes, index: int, gone: frozenset[int]) -> DeviceUse:
-    at = _DEVICES_AT + index * _DEVICE_SIZE
-    counter, peak, denied, context, limit, cores = _DEVICE.unpack_from(content, at)
+    _, peak, denied, context, limit, cores, _, _ = _DEVICE.unpack_from(content, _DEVICES_AT + index * _DEVICE_SIZE)
     uuid = content[64 + index * _V1_UUID_SIZE :][:_V1_UUID_SIZE]
-    held = sum(_held(content, slot, index, counter) for slot in gone)
-    used = max((counter >> _COUNTER_TAG_BITS) - held, 0) * PAGE
+    host = _oversubscription(content, index, gone)
+    used = _used(content, index, gone) + host.used_bytes
     figures = _FIGURES.unpack_from(content, COMPUTE_OFFSET + _HEADER_SIZE + index * _COMPUTE_DEVICE_SIZE + _FIGURES_AT)
-    return DeviceUse(_text(uuid), limit, cores, used, peak * PAGE, denied, context * PAGE, ComputeUse(*figures))
+    compute = ComputeUse(*figures)
+    return DeviceUse(_text(uuid), limit, cores, used, peak * PAGE, denied, context * PAGE, compute, host)
 
 
-def _cells(content: bytes, slot: int, device: int) -> Iterator[tuple[int, int, int]]:
-    """State, amount and valid total, in pages, of each cell of a slot on a device."""
+def _cells(content: bytes, slot: int, counter: int) -> Iterator[tuple[int, int, int]]:
+    """State, amount and valid total, in pages, of each cell of a slot and counter."""
     for cell in range(CELLS):
-        at = _SLOTS_AT + slot * _SLOT_SIZE + 64 + (device * CELLS + cell) * 32
+        at = _SLOTS_AT + slot * _SLOT_SIZE + 64 + (counter * CELLS + cell) * 32
         state, amount, first, second = _CELL.unpack_from(content, at)
         yield state, amount, second if state & _CELL_SIDE else first
 
 
-def _held(content: bytes, slot: int, device: int, counter: int) -> int:
+def _held(content: bytes, slot: int, counter: int, word: int) -> int:
     """Pages of the counter that a process accounts for, with what it died over: see libvgpu.so's abi.h."""
     sum_ = 0
-    for cell, (state, amount, total) in enumerate(_cells(content, slot, device)):
+    for cell, (state, amount, total) in enumerate(_cells(content, slot, counter)):
         tag = slot << _TAG_SLOT_SHIFT | cell << _TAG_CELL_SHIFT | state >> _STATE_SEQUENCE_SHIFT & 0xFFFF
-        named = counter & ((1 << _COUNTER_TAG_BITS) - 1) == tag
+        named = word & ((1 << _COUNTER_TAG_BITS) - 1) == tag
         phase = state & _CELL_PHASE
         sum_ += total + (amount if phase == _CELL_APPLIED or (phase == _CELL_PENDING and named) else 0)
     return sum_
@@ -274,7 +314,11 @@ def _processes(content: bytes, devices: int, gone: frozenset[int]) -> tuple[Proc
         (owner,) = struct.unpack_from("<Q", content, _SLOTS_AT + index * _SLOT_SIZE)
         if owner and index not in gone:
             used = tuple(
-                max(sum(total for _, _, total in _cells(content, index, device)), 0) * PAGE for device in range(devices)
+                sum(
+                    max(sum(total for _, _, total in _cells(content, index, counter)), 0) * PAGE
+                    for counter in (device, DEVICES + device)
+                )
+                for device in range(devices)
             )
             found.append(ProcessUse(owner & _PID_MASK, owner >> 22, used))
     return tuple(found)

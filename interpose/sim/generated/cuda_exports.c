@@ -2137,9 +2137,9 @@ SIM_EXPORT CUresult cuMemPrefetchBatchAsync_ptsz(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemRangeGetAttribute(void) {
+SIM_EXPORT CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, int attribute, CUdeviceptr devPtr, size_t count) {
     SIM_FAULTS(0x1b9ba23692e3ca2full, 0x1b9ba23692e3ca2full, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count);
 }
 
 SIM_EXPORT CUresult cuMemRangeGetAttributes(void) {

@@ -180,6 +180,7 @@ CUresult sim_cuMemPoolSetAttribute(CUmemoryPool pool, int attr, void *value);
 CUresult sim_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep);
 CUresult sim_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream);
 CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned flags, CUstream hStream);
+CUresult sim_cuMemRangeGetAttribute(void *data, size_t dataSize, int attribute, CUdeviceptr devPtr, size_t count);
 CUresult sim_cuMemRelease(CUmemGenericAllocationHandle handle);
 CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
 CUresult sim_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count);

@@ -166,8 +166,10 @@ struct sim_span {
     uint64_t charged; /* on `device`, now */
     unsigned device;
     unsigned flags;
-    bool graph;    /* belongs to a graph's allocation node */
-    bool imported; /* another process's memory, which cuMemFree may not free */
+    bool graph;         /* belongs to a graph's allocation node */
+    bool imported;      /* another process's memory, which cuMemFree may not free */
+    int preferred;      /* of managed memory: device + 2, so 0 is nowhere and 1 the host */
+    uint32_t accessors; /* of managed memory: bit per device, the host the highest */
     unsigned long long id;
     struct sim_context *context;
     struct sim_pool *pool;
@@ -278,6 +280,8 @@ struct sim_module {
     pthread_mutex_t lock;
     struct sim_function *functions;
     unsigned count;
+    CUdeviceptr code; /* what it takes on the device; 0: nothing of its own */
+    unsigned long long code_id;
 };
 struct sim_array {
     struct sim_object object;

@@ -122,6 +122,8 @@ static int allocate(char **word) {
         answer(cuMemAlloc_v2(out, a));
     } else if (strcmp(word[0], "pitch") == 0) {
         answer(cuMemAllocPitch_v2(out, &pitch, a, b, 4));
+    } else if (strcmp(word[0], "alloc_v1") == 0) {
+        answer(CALL(cuMemAlloc, (CUdeviceptr_v1 *)out, (unsigned)a));
     } else if (strcmp(word[0], "managed") == 0) {
         answer(cuMemAllocManaged(out, a, 1));
     } else if (strcmp(word[0], "async") == 0) {
@@ -255,6 +257,14 @@ static void fork_child(void) {
     printf("%d\n", status);
 }
 
+/* Status, where managed memory should be, and the first two who reach it there. */
+static void show_place(CUdeviceptr address) {
+    int preferred = 0, accessors[2] = {0, 0};
+    int status = CALL(cuMemRangeGetAttribute, &preferred, sizeof preferred, 2, address, (size_t)1);
+    status = status != 0 ? status : CALL(cuMemRangeGetAttribute, accessors, sizeof accessors, 3, address, (size_t)1);
+    printf("%d %d %d %d\n", status, preferred, accessors[0], accessors[1]);
+}
+
 static void show(char **word) {
     int device = word[1] ? atoi(word[1]) : 0;
     size_t a = 0, b = 0;
@@ -274,6 +284,8 @@ static void show(char **word) {
         fork_child();
     } else if (strcmp(word[0], "where") == 0) {
         printf("0 %llu\n", (unsigned long long)things[(size_t)device % THINGS]);
+    } else if (strcmp(word[0], "place") == 0) {
+        show_place(things[(size_t)device % THINGS]);
     } else if (strcmp(word[0], "ipc_get") == 0) {
         show_shared(things[(size_t)device % THINGS]);
     } else if (strcmp(word[0], "exec") == 0) { /* the same program again, or another that lives as long as its input */

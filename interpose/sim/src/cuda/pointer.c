@@ -189,20 +189,71 @@ CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocati
                     hStream);
 }
 
-static CUresult advise(CUdeviceptr dptr, size_t count) {
-    const struct sim_span *span = sim_ready() == CUDA_SUCCESS ? sim_span_at(dptr) : NULL;
+/* Managed memory that holds the range, or NULL with *error set. Advice is kept for an allocation as a whole. */
+static struct sim_span *managed_range(CUdeviceptr dptr, size_t count, CUresult *error) {
+    struct sim_span *span = sim_ready() == CUDA_SUCCESS ? sim_span_at(dptr) : NULL;
     bool managed = span != NULL && span->kind == SIM_KIND_MANAGED && dptr + count <= span->base + span->size;
-    return sim_ready() != CUDA_SUCCESS ? sim_ready() : managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    *error = sim_ready() != CUDA_SUCCESS ? sim_ready() : managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return managed ? span : NULL;
+}
+
+static CUresult advise(CUdeviceptr dptr, size_t count, int advice, CUdevice device) {
+    enum { SET_PREFERRED = 3, UNSET_PREFERRED = 4, SET_ACCESSED = 5, UNSET_ACCESSED = 6, LAST = 6 };
+    CUresult error = CUDA_SUCCESS;
+    struct sim_span *span = managed_range(dptr, count, &error);
+    if (span == NULL) {
+        return error;
+    }
+    bool located = advice == SET_PREFERRED || advice == SET_ACCESSED || advice == UNSET_ACCESSED;
+    if (advice < 1 || advice > LAST || (located && device != ADDRESS_HOST_DEVICE && sim_gpu_of(device) == NULL)) {
+        return advice < 1 || advice > LAST ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_DEVICE;
+    }
+    uint32_t bit = 1u << ((unsigned)device & 31);
+    if (advice == SET_PREFERRED || advice == UNSET_PREFERRED) {
+        span->preferred = advice == SET_PREFERRED ? device + 2 : 0;
+    } else if (advice == SET_ACCESSED) {
+        span->accessors |= bit;
+    } else if (advice == UNSET_ACCESSED) {
+        span->accessors &= ~bit;
+    }
+    return CUDA_SUCCESS;
 }
 
 CUresult sim_cuMemAdvise(CUdeviceptr devPtr, size_t count, int advice, CUdevice device) {
-    (void)advice;
-    (void)device;
-    return advise(devPtr, count);
+    return advise(devPtr, count, advice, device);
 }
 
 CUresult sim_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, int advice, CUmemLocation location) {
-    (void)advice;
-    (void)location;
-    return advise(devPtr, count);
+    return advise(devPtr, count, advice, location.type == CU_MEM_LOCATION_DEVICE ? location.id : ADDRESS_HOST_DEVICE);
+}
+
+/* Where the memory should be, and who should reach it there; devices that are none are -2. */
+CUresult sim_cuMemRangeGetAttribute(void *data, size_t dataSize, int attribute, CUdeviceptr devPtr, size_t count) {
+    enum { PREFERRED_LOCATION = 2, ACCESSED_BY = 3, NOWHERE = -2 };
+    CUresult error = CUDA_SUCCESS;
+    const struct sim_span *span = managed_range(devPtr, count, &error);
+    if (span == NULL) {
+        return error;
+    }
+    CUdevice *devices = data;
+    size_t room = dataSize / sizeof *devices, found = 0;
+    if (data == NULL || room == 0 || dataSize % sizeof *devices != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (attribute == PREFERRED_LOCATION) {
+        *devices = span->preferred - 2;
+        return room == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (attribute != ACCESSED_BY) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    for (CUdevice device = ADDRESS_HOST_DEVICE; device < (CUdevice)SIM_MAX_DEVICES && found < room; device++) {
+        if ((span->accessors & 1u << ((unsigned)device & 31)) != 0) {
+            devices[found++] = device;
+        }
+    }
+    while (found < room) {
+        devices[found++] = NOWHERE;
+    }
+    return CUDA_SUCCESS;
 }
