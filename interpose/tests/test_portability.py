@@ -29,7 +29,8 @@ def cross_built(tmp_path_factory):
         sources = [*(INTERPOSE / "src").rglob("*.[cS]"), INTERPOSE / "generated/hooks.c"]
         flags = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-Wall"]
         flags += ["-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{INTERPOSE / 'include'}", f"-I{INTERPOSE / 'generated'}"]
-        flags += [f"-Wl,--version-script={INTERPOSE / f'src/exports.{machine}.map'}", "-ldl", "-lpthread", "-o", str(out)]
+        script = INTERPOSE / f"src/exports.{machine}.map"
+        flags += [f"-Wl,--version-script={script}", "-ldl", "-lpthread", "-o", str(out)]
         command = [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.2.17", *flags]
         done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
