@@ -20,7 +20,7 @@ STANDARD_ROOT: Final = Path("/usr/local/vgpu")
 ROOT_VARIABLE: Final = "HAMI_VGPU_ROOT"
 REGION_PART: Final = Path("region/vgpu.cache")
 _AGENT_BEAT: Final = struct.Struct("<Q")
-_AGENT_BEAT_AT: Final = region.COMPUTE_OFFSET + 40  # agent_beat of struct hami_compute in compute_abi.h
+_AGENT_BEAT_AT: Final = region.COMPUTE_OFFSET + 32  # agent_beat of struct hami_compute in compute_abi.h
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,13 @@ class Rates:
     """What happened on a device between two looks.
 
     Attributes:
+        seconds: that passed.
         compute_percent: device time that was charged, of the time that passed.
         waiting_percent: the same of the time that launches waited, summed over threads, so it may exceed 100.
         denied: allocations refused.
     """
 
+    seconds: float
     compute_percent: float
     waiting_percent: float
     denied: int
@@ -111,7 +113,7 @@ def _rates(before: DeviceUse, after: DeviceUse, seconds: float) -> Rates | None:
     denied = after.denied - before.denied
     if before.uuid != after.uuid or min(charged, waited, denied) < 0:
         return None  # another device's figures, or a region that began anew
-    return Rates(charged / seconds / 1e7, waited / seconds / 1e7, denied)
+    return Rates(seconds, charged / seconds / 1e7, waited / seconds / 1e7, denied)
 
 
 class Watch:
