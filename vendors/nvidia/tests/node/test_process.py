@@ -7,15 +7,17 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Self
 
 import aiohttp
 import pytest
-from hami_interpose import sim, sim_library_dir
+from hami_interpose import feedback, region, sim, sim_library_dir, turn
 
 from hami_core.sim.cluster import Cluster, NodeSpec
 from hami_core.wire import keys
@@ -106,14 +108,14 @@ class Bed:
     async def ready(self) -> bool:
         return (await self.get("/readyz"))[0] == 200
 
-    async def until(self, what, name: str, seconds: float = 100.0) -> None:
+    async def until(self, what, name: str, seconds: float = 100.0, seen=lambda: "") -> None:
         try:
             async with asyncio.timeout(seconds):
                 while not await what():
                     await asyncio.sleep(0.05)
         except TimeoutError:
             log = (self.root / "agent.log").read_text()[-6000:]
-            pytest.fail(f"waited in vain for {name}\n{await self.get('/readyz')}\n{log}")
+            pytest.fail(f"waited in vain for {name}\n{seen()}\n{await self.get('/readyz')}\n{log}")
 
     async def api(self, method: str, path: str, body=None, kind: str = "application/json"):
         async with self.http.request(method, path, json=body, headers={"Content-Type": kind}) as answer:
@@ -125,15 +127,20 @@ class Bed:
         text = node["metadata"]["annotations"][keys.NVIDIA_REGISTER]
         return decode_devices_json(text, key="k", family="NVIDIA"), node
 
-    async def run(self, name: str, slices: list[tuple[str, int]], script: str) -> None:
-        """Create a pod and bind it with a signed allocation, as the scheduler does."""
-        limits = {"nvidia.com/gpu": str(len(slices))}
+    async def run(self, name: str, slices: list[tuple[str, int] | tuple[str, int, int]], script: str, **more) -> str:
+        """Create a pod and bind it with a signed allocation, as the scheduler does. Returns its UID.
+
+        Args:
+            slices: Card, MiB and percent (left out: no limit).
+            more: Further limits, by the words behind ``nvidia.com/``.
+        """
+        limits = {"nvidia.com/gpu": str(len(slices))} | {f"nvidia.com/{key}": value for key, value in more.items()}
         container = {"name": "main", "image": "x", "command": ["sh", "-c", script], "resources": {"limits": limits}}
         spec = {"containers": [container], "restartPolicy": "Never", "schedulerName": "hami-scheduler"}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
         made = await self.api("POST", "/api/v1/namespaces/default/pods", body)
         uid = made["metadata"]["uid"]
-        text = "".join(f"{card},NVIDIA,{mib},0:" for card, mib in slices) + ";"
+        text = "".join(f"{card},NVIDIA,{mib},{cores[0] if cores else 0}:" for card, mib, *cores in slices) + ";"
         annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: text}
         annotations[keys.SIGNATURE] = sign(self.key, statement_of(uid, annotations, epoch=1))
         binding = {
@@ -143,6 +150,23 @@ class Bed:
             "target": {"kind": "Node", "name": "n1"},
         }
         await self.api("POST", f"/api/v1/namespaces/default/pods/{name}/binding", binding)
+        return uid
+
+    def region(self, uid: str) -> region.Region:
+        """What a container's processes and the agent say of it."""
+        (path,) = (self.root / "state/containers").glob(f"{uid}_main_*/region/vgpu.cache")
+        return region.read(path)
+
+    def beat(self, uid: str) -> int:
+        """When the agent last said in a container's region that it lives."""
+        (path,) = (self.root / "state/containers").glob(f"{uid}_main_*/region/vgpu.cache")
+        (found,) = struct.unpack_from("<Q", path.read_bytes(), region.COMPUTE_OFFSET + 40)
+        return found
+
+    def words(self, uid: str) -> feedback.Words:
+        (path,) = (self.root / "state/containers").glob(f"{uid}_main_*/region/vgpu.cache")
+        with path.open("rb") as file:
+            return feedback.read(file.fileno())
 
     async def phase(self, name: str) -> str:
         return (await self.api("GET", f"/api/v1/namespaces/default/pods/{name}"))["status"].get("phase", "")
@@ -284,3 +308,91 @@ async def test_the_driver_of_a_host_that_the_agent_sees_elsewhere(root):
         mounts = {m["containerPath"]: m["hostPath"] for m in device["containerEdits"]["mounts"]}
     assert mounts["/usr/local/nvidia/lib64/libcuda.so.1"] == str(libraries / "libcuda.so.1")
     assert not [path for path in mounts.values() if path.startswith(str(seen))]
+
+
+WORK = f"""exec {sys.executable} - <<'END'
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+def made(name, *arguments):
+    found = ctypes.c_void_p()
+    status = getattr(cuda, name)(ctypes.byref(found), *arguments)
+    assert status == 0, (name, status)
+    return found
+assert cuda.cuInit(0) == 0
+context = made("cuCtxCreate_v2", 0, 0)
+kernel = made("cuModuleGetFunction", made("cuModuleLoadData", b"any image"), b"k_2ms")
+print("works", flush=True)
+while True:
+    assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, None, None, None) == 0
+    assert cuda.cuCtxSynchronize() == 0
+END"""
+"""Gives the first card work for as long as it lives."""
+
+
+async def test_containers_with_a_core_limit_take_turns_and_the_agent_shows_that_it_lives(bed):
+    first, _ = (await bed.devices())[0]
+    page = bed.root / "state/turns" / first.id
+    uids = [await bed.run(name, [(first.id, 8000, cores)], WORK) for name, cores in (("a", 30), ("b", 40))]
+    free = await bed.run("c", [(first.id, 500)], "ls -R ${HAMI_VGPU_ROOT:-/usr/local/vgpu}/turns || echo none")
+    assert "none" in await bed.done("c")
+    assert not bed.region(free).devices[0].cores
+
+    async def both_work() -> bool:
+        return all(["works" in await bed.log(name) for name in "ab"])
+
+    await bed.until(both_work, "both to work")
+
+    def turns() -> list[int]:
+        return [bed.region(uid).devices[0].compute.turns for uid in uids]
+
+    async def both_take_turns() -> bool:
+        return min(turns()) > 3
+
+    await bed.until(both_take_turns, "turns")
+    assert page.read_bytes()[:8] == turn.initial()[:8]
+    inode = page.stat().st_ino
+    bed.stop(signal.SIGKILL)
+    bed.start()
+    await bed.until(bed.ready, "the agent to be ready again")
+    before = turns()
+
+    async def both_go_on() -> bool:
+        return all(now > then for now, then in zip(turns(), before, strict=True))
+
+    await bed.until(both_go_on, "turns after the agent's restart")
+
+    async def lives() -> bool:
+        return all(abs(time.time() - bed.beat(uid)) < 60 for uid in uids)
+
+    await bed.until(lives, "the agent's sign of life")
+    assert page.stat().st_ino == inode
+    _, metrics = await bed.get("/metrics")
+    shown = [line for line in metrics.splitlines() if line.startswith("hami_vgpu_compute_turns{")]
+    assert len(shown) == 2
+    assert all(float(line.rpartition(" ")[2]) > 3 for line in shown)
+
+
+async def test_the_lower_priority_waits_until_the_higher_is_gone(bed):
+    first, _ = (await bed.devices())[0]
+    low = await bed.run("low", [(first.id, 8000)], WORK, priority="1")
+    high = await bed.run("high", [(first.id, 8000)], WORK, priority="0")
+
+    def seen() -> str:
+        return f"low: {bed.words(low)}, {bed.region(low)}"
+
+    async def waits() -> bool:
+        return bed.words(low).recent_kernel < 0
+
+    async def works() -> bool:
+        assert await bed.phase("low") == "Running", await bed.log("low")
+        return bed.words(low).recent_kernel == 2
+
+    await bed.until(lambda: exists(bed, low, high), "both to have regions")
+    await bed.until(waits, "the lower priority to wait", seen=seen)
+    assert bed.words(high).recent_kernel >= 0
+    await bed.api("DELETE", "/api/v1/namespaces/default/pods/high?gracePeriodSeconds=1")
+    await bed.until(works, "the lower priority to go on", seen=seen)
+
+
+async def exists(bed, *uids) -> bool:
+    return all(list((bed.root / "state/containers").glob(f"{uid}_main_*/region/vgpu.cache")) for uid in uids)
