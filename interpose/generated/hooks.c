@@ -128,6 +128,11 @@ int32_t cuEventSynchronize(void *hEvent) {
     return hami_event_sync(HAMI_cuEventSynchronize, hEvent);
 }
 
+HAMI_EXPORT int32_t cuFuncLoad(void *function);
+int32_t cuFuncLoad(void *function) {
+    return hami_function_load(HAMI_cuFuncLoad, function);
+}
+
 HAMI_EXPORT int32_t cuGLCtxCreate(void *pCtx, uint32_t Flags, int32_t device);
 int32_t cuGLCtxCreate(void *pCtx, uint32_t Flags, int32_t device) {
     return hami_ctx_create(HAMI_cuGLCtxCreate, pCtx, Flags, device);
@@ -218,6 +223,11 @@ int32_t cuImportExternalMemory(void *extMem_out, void *memHandleDesc) {
     return hami_external_import(HAMI_cuImportExternalMemory, extMem_out, memHandleDesc);
 }
 
+HAMI_EXPORT int32_t cuKernelGetFunction(void *pFunc, void *kernel);
+int32_t cuKernelGetFunction(void *pFunc, void *kernel) {
+    return hami_kernel_function(HAMI_cuKernelGetFunction, pFunc, kernel);
+}
+
 HAMI_EXPORT int32_t cuLaunch(void *f);
 int32_t cuLaunch(void *f) {
     return hami_launch_legacy(HAMI_cuLaunch, f);
@@ -266,6 +276,26 @@ int32_t cuLaunchKernelEx_ptsz(void *config, void *f, void *kernelParams, void *e
 HAMI_EXPORT int32_t cuLaunchKernel_ptsz(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams, void *extra);
 int32_t cuLaunchKernel_ptsz(void *f, uint32_t gridDimX, uint32_t gridDimY, uint32_t gridDimZ, uint32_t blockDimX, uint32_t blockDimY, uint32_t blockDimZ, uint32_t sharedMemBytes, void *hStream, void *kernelParams, void *extra) {
     return hami_launch_kernel(HAMI_cuLaunchKernel_ptsz, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
+}
+
+HAMI_EXPORT int32_t cuLibraryGetModule(void *pMod, void *library);
+int32_t cuLibraryGetModule(void *pMod, void *library) {
+    return hami_library_module(HAMI_cuLibraryGetModule, pMod, library);
+}
+
+HAMI_EXPORT int32_t cuLibraryLoadData(void *library, void *code, void *jitOptions, void *jitOptionsValues, uint32_t numJitOptions, void *libraryOptions, void *libraryOptionValues, uint32_t numLibraryOptions);
+int32_t cuLibraryLoadData(void *library, void *code, void *jitOptions, void *jitOptionsValues, uint32_t numJitOptions, void *libraryOptions, void *libraryOptionValues, uint32_t numLibraryOptions) {
+    return hami_library_load(HAMI_cuLibraryLoadData, library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+}
+
+HAMI_EXPORT int32_t cuLibraryLoadFromFile(void *library, void *fileName, void *jitOptions, void *jitOptionsValues, uint32_t numJitOptions, void *libraryOptions, void *libraryOptionValues, uint32_t numLibraryOptions);
+int32_t cuLibraryLoadFromFile(void *library, void *fileName, void *jitOptions, void *jitOptionsValues, uint32_t numJitOptions, void *libraryOptions, void *libraryOptionValues, uint32_t numLibraryOptions) {
+    return hami_library_load(HAMI_cuLibraryLoadFromFile, library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+}
+
+HAMI_EXPORT int32_t cuLibraryUnload(void *library);
+int32_t cuLibraryUnload(void *library) {
+    return hami_module_unload(HAMI_cuLibraryUnload, library);
 }
 
 HAMI_EXPORT int32_t cuMemAlloc(void *dptr, uint32_t bytesize);
@@ -386,6 +416,31 @@ int32_t cuMipmappedArrayCreate(void *pHandle, void *pMipmappedArrayDesc, uint32_
 HAMI_EXPORT int32_t cuMipmappedArrayDestroy(void *hMipmappedArray);
 int32_t cuMipmappedArrayDestroy(void *hMipmappedArray) {
     return hami_array_destroy(HAMI_cuMipmappedArrayDestroy, hMipmappedArray);
+}
+
+HAMI_EXPORT int32_t cuModuleLoad(void *module, void *fname);
+int32_t cuModuleLoad(void *module, void *fname) {
+    return hami_module_load(HAMI_cuModuleLoad, module, fname);
+}
+
+HAMI_EXPORT int32_t cuModuleLoadData(void *module, void *image);
+int32_t cuModuleLoadData(void *module, void *image) {
+    return hami_module_load(HAMI_cuModuleLoadData, module, image);
+}
+
+HAMI_EXPORT int32_t cuModuleLoadDataEx(void *module, void *image, uint32_t numOptions, void *options, void *optionValues);
+int32_t cuModuleLoadDataEx(void *module, void *image, uint32_t numOptions, void *options, void *optionValues) {
+    return hami_module_load_ex(HAMI_cuModuleLoadDataEx, module, image, numOptions, options, optionValues);
+}
+
+HAMI_EXPORT int32_t cuModuleLoadFatBinary(void *module, void *fatCubin);
+int32_t cuModuleLoadFatBinary(void *module, void *fatCubin) {
+    return hami_module_load(HAMI_cuModuleLoadFatBinary, module, fatCubin);
+}
+
+HAMI_EXPORT int32_t cuModuleUnload(void *hmod);
+int32_t cuModuleUnload(void *hmod) {
+    return hami_module_unload(HAMI_cuModuleUnload, hmod);
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCapture(void *hStream);
@@ -559,6 +614,7 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuDeviceTotalMem", "cuDeviceTotalMem", (void *)cuDeviceTotalMem, 2000, false},
     {"cuDeviceTotalMem_v2", "cuDeviceTotalMem", (void *)cuDeviceTotalMem_v2, 3020, false},
     {"cuEventSynchronize", "cuEventSynchronize", (void *)cuEventSynchronize, 2000, false},
+    {"cuFuncLoad", "cuFuncLoad", (void *)cuFuncLoad, 12040, false},
     {"cuGLCtxCreate", "cuGLCtxCreate", (void *)cuGLCtxCreate, 2000, false},
     {"cuGLCtxCreate_v2", "cuGLCtxCreate", (void *)cuGLCtxCreate_v2, 3020, false},
     {"cuGetProcAddress", "cuGetProcAddress", (void *)cuGetProcAddress, 11030, false},
@@ -577,6 +633,7 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuGreenCtxCreate", "cuGreenCtxCreate", (void *)cuGreenCtxCreate, 12040, false},
     {"cuGreenCtxDestroy", "cuGreenCtxDestroy", (void *)cuGreenCtxDestroy, 12040, false},
     {"cuImportExternalMemory", "cuImportExternalMemory", (void *)cuImportExternalMemory, 10000, false},
+    {"cuKernelGetFunction", "cuKernelGetFunction", (void *)cuKernelGetFunction, 12000, false},
     {"cuLaunch", "cuLaunch", (void *)cuLaunch, 2000, false},
     {"cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel", (void *)cuLaunchCooperativeKernel, 9000, false},
     {"cuLaunchCooperativeKernelMultiDevice", "cuLaunchCooperativeKernelMultiDevice", (void *)cuLaunchCooperativeKernelMultiDevice, 9000, false},
@@ -587,6 +644,10 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuLaunchKernelEx", "cuLaunchKernelEx", (void *)cuLaunchKernelEx, 11060, false},
     {"cuLaunchKernelEx_ptsz", "cuLaunchKernelEx", (void *)cuLaunchKernelEx_ptsz, 11060, true},
     {"cuLaunchKernel_ptsz", "cuLaunchKernel", (void *)cuLaunchKernel_ptsz, 7000, true},
+    {"cuLibraryGetModule", "cuLibraryGetModule", (void *)cuLibraryGetModule, 12000, false},
+    {"cuLibraryLoadData", "cuLibraryLoadData", (void *)cuLibraryLoadData, 12000, false},
+    {"cuLibraryLoadFromFile", "cuLibraryLoadFromFile", (void *)cuLibraryLoadFromFile, 12000, false},
+    {"cuLibraryUnload", "cuLibraryUnload", (void *)cuLibraryUnload, 12000, false},
     {"cuMemAlloc", "cuMemAlloc", (void *)cuMemAlloc, 2000, false},
     {"cuMemAllocAsync", "cuMemAllocAsync", (void *)cuMemAllocAsync, 11020, false},
     {"cuMemAllocAsync_ptsz", "cuMemAllocAsync", (void *)cuMemAllocAsync_ptsz, 11020, true},
@@ -611,6 +672,11 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuMemUnmap", "cuMemUnmap", (void *)cuMemUnmap, 10020, false},
     {"cuMipmappedArrayCreate", "cuMipmappedArrayCreate", (void *)cuMipmappedArrayCreate, 5000, false},
     {"cuMipmappedArrayDestroy", "cuMipmappedArrayDestroy", (void *)cuMipmappedArrayDestroy, 5000, false},
+    {"cuModuleLoad", "cuModuleLoad", (void *)cuModuleLoad, 2000, false},
+    {"cuModuleLoadData", "cuModuleLoadData", (void *)cuModuleLoadData, 2000, false},
+    {"cuModuleLoadDataEx", "cuModuleLoadDataEx", (void *)cuModuleLoadDataEx, 2010, false},
+    {"cuModuleLoadFatBinary", "cuModuleLoadFatBinary", (void *)cuModuleLoadFatBinary, 2000, false},
+    {"cuModuleUnload", "cuModuleUnload", (void *)cuModuleUnload, 2000, false},
     {"cuStreamBeginCapture", "cuStreamBeginCapture", (void *)cuStreamBeginCapture, 10000, false},
     {"cuStreamBeginCaptureToCig", "cuStreamBeginCaptureToCig", (void *)cuStreamBeginCaptureToCig, 13010, false},
     {"cuStreamBeginCaptureToCig_ptsz", "cuStreamBeginCaptureToCig", (void *)cuStreamBeginCaptureToCig_ptsz, 13010, true},

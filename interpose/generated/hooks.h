@@ -28,6 +28,7 @@ enum hami_hook {
     HAMI_cuDeviceTotalMem,
     HAMI_cuDeviceTotalMem_v2,
     HAMI_cuEventSynchronize,
+    HAMI_cuFuncLoad,
     HAMI_cuGLCtxCreate,
     HAMI_cuGLCtxCreate_v2,
     HAMI_cuGetProcAddress,
@@ -46,6 +47,7 @@ enum hami_hook {
     HAMI_cuGreenCtxCreate,
     HAMI_cuGreenCtxDestroy,
     HAMI_cuImportExternalMemory,
+    HAMI_cuKernelGetFunction,
     HAMI_cuLaunch,
     HAMI_cuLaunchCooperativeKernel,
     HAMI_cuLaunchCooperativeKernelMultiDevice,
@@ -56,6 +58,10 @@ enum hami_hook {
     HAMI_cuLaunchKernelEx,
     HAMI_cuLaunchKernelEx_ptsz,
     HAMI_cuLaunchKernel_ptsz,
+    HAMI_cuLibraryGetModule,
+    HAMI_cuLibraryLoadData,
+    HAMI_cuLibraryLoadFromFile,
+    HAMI_cuLibraryUnload,
     HAMI_cuMemAlloc,
     HAMI_cuMemAllocAsync,
     HAMI_cuMemAllocAsync_ptsz,
@@ -80,6 +86,11 @@ enum hami_hook {
     HAMI_cuMemUnmap,
     HAMI_cuMipmappedArrayCreate,
     HAMI_cuMipmappedArrayDestroy,
+    HAMI_cuModuleLoad,
+    HAMI_cuModuleLoadData,
+    HAMI_cuModuleLoadDataEx,
+    HAMI_cuModuleLoadFatBinary,
+    HAMI_cuModuleUnload,
     HAMI_cuStreamBeginCapture,
     HAMI_cuStreamBeginCaptureToCig,
     HAMI_cuStreamBeginCaptureToCig_ptsz,
@@ -113,6 +124,6 @@ enum hami_hook {
 };
 
 /* CUDA hooks come first, in the order of their names; NVML's follow. */
-#define HAMI_CUDA_HOOKS 95
+#define HAMI_CUDA_HOOKS 106
 
 #endif

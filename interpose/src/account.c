@@ -5,6 +5,7 @@
 #include "hami/graph.h"
 #include "hami/guest.h"
 #include "hami/map.h"
+#include "hami/module.h"
 #include "hami/oversubscribe.h"
 #include "hami/pool.h"
 #include "hami/vmm.h"
@@ -149,13 +150,13 @@ bool hami_charge_try(struct hami_charge *charge, uint64_t bytes) {
     return true;
 }
 
-void hami_charge_found(CUdevice device, struct hami_charge *charge, uint64_t pages) {
+void hami_charge_found(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages) {
     const struct hami_limits *limits = hami_guest_known_limits();
     bool counted = limits->mode != HAMI_MODE_OFF && limits->denied == HAMI_REASON_NONE;
     int index = counted ? hami_guest_cuda_device(limits, device) : -1;
     struct hami_region_view *view = index < 0 ? NULL : hami_guest_region(NULL);
     if (view != NULL && (uint32_t)index < limits->device_count &&
-        hami_region_charge(view, (unsigned)index, pages, UINT64_MAX, HAMI_COLUMN_DATA)) {
+        hami_region_charge(view, (unsigned)index, pages, UINT64_MAX, column)) {
         charge->device = index;
         charge->pages += pages;
     }
@@ -406,6 +407,10 @@ uint64_t hami_object_take(const void *handle) {
     return handle == NULL ? 0 : hami_map_take(&records, (uint64_t)(uintptr_t)handle);
 }
 
+uint64_t hami_code_take(uint64_t key) {
+    return hami_map_take(&records, key);
+}
+
 void hami_record_restore(uint64_t address, uint64_t record) {
     if (record >> KIND_SHIFT == HAMI_KIND_SMALL) {
         atomic_store_explicit(order_at(block_at(address), address), (uint8_t)((record & AMOUNT_MASK) + 1),
@@ -427,6 +432,9 @@ void hami_record_release(uint64_t address, uint64_t record) {
     case HAMI_KIND_LARGE:
         hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
         break;
+    case HAMI_KIND_CODE:
+        hami_charge_give_back(&charge, HAMI_COLUMN_MODULE);
+        break;
     case HAMI_KIND_SMALL:
         if (leave_block(block_at(address), (unsigned)charge.pages, &device)) {
             give_back_block(device);
@@ -438,6 +446,12 @@ void hami_record_release(uint64_t address, uint64_t record) {
     default:
         break;
     }
+}
+
+bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned context) {
+    uint64_t before = hami_map_take(&records, key);
+    uint64_t pages = charge->pages + (before & AMOUNT_MASK);
+    return hami_map_put(&records, key, record_of(HAMI_KIND_CODE, charge->device, context, pages));
 }
 
 bool hami_record_pool(uint64_t address, unsigned pool) {
@@ -481,4 +495,5 @@ void hami_account_after_fork(void) {
     hami_pools_after_fork();
     hami_vmm_after_fork();
     hami_graphs_after_fork();
+    hami_modules_after_fork();
 }

@@ -171,7 +171,7 @@ static void settle(struct pool *pool, CUdevice device) {
     if (pages < pool->charge.pages) {
         hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
     } else if (pages > pool->charge.pages) {
-        hami_charge_found(device, &pool->charge, pages - pool->charge.pages);
+        hami_charge_found(device, HAMI_COLUMN_DATA, &pool->charge, pages - pool->charge.pages);
     }
 }
 

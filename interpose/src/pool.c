@@ -78,7 +78,7 @@ static void settle(struct pool *pool) {
     if (pages < pool->charge.pages) {
         hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
     } else if (pages > pool->charge.pages) { /* grown behind our back, by an import or in larger steps */
-        hami_charge_found(pool->device, &pool->charge, pages - pool->charge.pages);
+        hami_charge_found(pool->device, HAMI_COLUMN_DATA, &pool->charge, pages - pool->charge.pages);
     }
 }
 

@@ -202,7 +202,7 @@ static void leave(struct seat *seat) {
 static void project(struct hami_region_view *view, unsigned device, int64_t pages, enum hami_column column) {
     struct hami_v1_memory *used = &view->region->v1.processes[view->slot].used[device % HAMI_DEVICES];
     uint64_t bytes = (uint64_t)pages << HAMI_PAGE_SHIFT;
-    _Atomic uint64_t *part = column == HAMI_COLUMN_CONTEXT ? &used->context : &used->data;
+    _Atomic uint64_t *part = (_Atomic uint64_t *)((char *)used + column);
     if (atomic_load_explicit(&several, memory_order_relaxed) == UNTOLD) {
         uint64_t own = atomic_load_explicit(part, memory_order_relaxed) + bytes;
         uint64_t total = atomic_load_explicit(&used->total, memory_order_relaxed) + bytes;
@@ -311,6 +311,7 @@ static void clear_v1(struct hami_v1_process *process) {
     hami_step();
     for (unsigned device = 0; device < HAMI_DEVICES; device++) {
         atomic_store(&process->used[device].context, 0);
+        atomic_store(&process->used[device].module, 0);
         atomic_store(&process->used[device].data, 0);
         atomic_store(&process->used[device].total, 0);
         hami_step();

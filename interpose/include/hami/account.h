@@ -38,7 +38,7 @@ bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes);
 bool hami_charge_try(struct hami_charge *charge, uint64_t bytes);
 
 /* Adds what the driver is found to have taken already; the limit cannot undo it and so is not asked. */
-void hami_charge_found(CUdevice device, struct hami_charge *charge, uint64_t pages);
+void hami_charge_found(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages);
 
 /* Gives `pages` of a data charge back. */
 void hami_charge_shrink(struct hami_charge *charge, uint64_t pages);
@@ -48,7 +48,7 @@ void hami_charge_give_back(const struct hami_charge *charge, enum hami_column co
 
 /* ---- the allocations of this process ---- */
 
-enum hami_kind { HAMI_KIND_LARGE = 1, HAMI_KIND_SMALL = 2, HAMI_KIND_POOL = 3 };
+enum hami_kind { HAMI_KIND_LARGE = 1, HAMI_KIND_SMALL = 2, HAMI_KIND_POOL = 3, HAMI_KIND_CODE = 4 };
 
 /* An allocation under way. */
 struct hami_allocation {
@@ -89,11 +89,17 @@ uint64_t hami_record_take(uint64_t address);
 /* Same for what is known by a handle instead of an address. */
 uint64_t hami_object_take(const void *handle);
 
+/* Same for code, by the key it was recorded with. */
+uint64_t hami_code_take(uint64_t key);
+
 /* Puts a record back: the free failed. */
 void hami_record_restore(uint64_t address, uint64_t record);
 
 /* The free succeeded: gives back what the record stands for. */
 void hami_record_release(uint64_t address, uint64_t record);
+
+/* Adds a charge for code to the record at `key`, which belongs to a context; one thread at a time for each key. */
+bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned context);
 
 /* Records a pool's allocation; pool.c interprets `pool`. */
 bool hami_record_pool(uint64_t address, unsigned pool);

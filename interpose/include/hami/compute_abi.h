@@ -6,7 +6,8 @@
  * leaves words to be zeroed and nothing to be repaired.
  *
  * A turn page is one file per device that all containers with a limit on it have mounted: who may give it work now. It
- * is the only thing that tenants share. Nonsense in it can cost turns, never time of one's own account.
+ * is the only thing that tenants share, so it is read and written by system calls alone (src/compute/page.c), and what
+ * it says is judged and never trusted. Nonsense in it can cost turns, never time of one's own account.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC. hami_interpose.region and hami_interpose.turn have the same offsets.
  */
@@ -44,7 +45,14 @@ struct hami_compute_device {
     _Atomic uint64_t turn_timeouts; /* launches that went without their turn */
     _Atomic uint64_t estimated;     /* device time charged by estimate instead of span */
     _Atomic uint64_t last_wait;     /* when a launch last had to wait */
-    uint64_t spare[15];
+    uint64_t spare[7];
+    /* Of the turn page, for launches that take from a grant; on a cache line of its own. */
+    _Atomic uint64_t turn;      /* its word as one of us last read or wrote it; another: grants of before are void */
+    _Atomic uint64_t turns_off; /* until then the container does without turns; it waited for one in vain */
+    _Atomic uint64_t turn_got;  /* when one of us first saw that it is ours */
+    _Atomic uint64_t turn_lost; /* of late, in waits for turns: time that the balance could not keep */
+    _Atomic uint64_t turn_lost_at;
+    uint64_t more[3];
 };
 
 struct hami_compute_process {
@@ -54,7 +62,7 @@ struct hami_compute_process {
     _Atomic uint64_t beat;    /* of the helper thread */
     _Atomic uint64_t since;   /* when the oldest of it was launched; 0 = nothing is under way */
     _Atomic uint32_t fed;     /* of the waiting threads, those that wait for a completion: more work is coming */
-    uint32_t pad;
+    _Atomic uint32_t in_turn; /* those that wait for the turn */
     uint64_t spare[3];
 };
 
@@ -71,28 +79,39 @@ struct hami_compute {
 #define HAMI_TURN_VERSION 1
 enum { HAMI_TURN_SLOTS = 63 };
 
+/* What a container says of itself here; each of the two is written at once. */
+struct hami_turn_life {
+    uint64_t beat;    /* when it last showed life */
+    uint64_t longest; /* of its launches */
+};
+struct hami_turn_wish {
+    int64_t arrears;  /* how long it is behind its limit */
+    uint64_t waiting; /* 1: for its turn */
+};
+
 struct hami_turn_slot {
-    _Atomic uint64_t owner;  /* identity of the container; 0 = free */
-    _Atomic uint64_t beat;   /* when it last showed life here */
-    _Atomic int64_t arrears; /* how long it is behind its limit */
-    _Atomic uint32_t waiting;
-    _Atomic uint32_t futex;
-    _Atomic uint64_t longest; /* of its launches */
-    _Atomic uint64_t lost;    /* turns that others took away from it, because it was silent or did not give them back */
+    uint64_t owner; /* identity of the container; 0 = free */
+    uint32_t futex; /* moves when the turn is handed to it */
+    uint32_t pad;
+    struct hami_turn_life life;
+    struct hami_turn_wish wish;
     uint64_t spare[2];
 };
 
+/* `turn`, `since` and the owners change only under a lock on the bytes of `turn`: fcntl(2)'s, which ends with whoever
+ * has it. */
 struct hami_turn_page {
     uint64_t magic;
     uint32_t version, size;
-    _Atomic uint64_t turn; /* slot + 1 of the holder, 0 = nobody; above 16 bits a number that moves with every change */
-    _Atomic uint64_t since;    /* when the holder got it */
-    _Atomic uint64_t frontier; /* end of the last work under any turn */
+    uint64_t turn;     /* slot + 1 of the holder, 0 = nobody; above 16 bits a number that moves with every change */
+    uint64_t since;    /* when the holder got it */
+    uint64_t frontier; /* end of the last work under any turn */
     uint64_t spare[3];
     struct hami_turn_slot slots[HAMI_TURN_SLOTS];
 };
 
 _Static_assert(sizeof(struct hami_compute_device) == 256, "compute device");
+_Static_assert(offsetof(struct hami_compute_device, turn) == 192, "the word that launches look at");
 _Static_assert(sizeof(struct hami_compute_process) == 64, "compute process");
 _Static_assert(offsetof(struct hami_compute, devices) == 4096, "compute header");
 _Static_assert(sizeof(struct hami_turn_slot) == 64, "turn slot");

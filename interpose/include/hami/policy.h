@@ -76,6 +76,17 @@ int32_t hami_graph_exec_destroy(enum hami_hook hook, void *exec);
 int32_t hami_graph_upload(enum hami_hook hook, void *exec, CUstream stream);
 int32_t hami_graph_trim(enum hami_hook hook, int32_t device);
 
+/* module.c */
+int32_t hami_module_load(enum hami_hook hook, void **module, const void *image);
+int32_t hami_module_load_ex(enum hami_hook hook, void **module, const void *image, uint32_t count, void *options,
+                            void *values);
+int32_t hami_library_load(enum hami_hook hook, void **library, const void *code, void *options, void *values,
+                          uint32_t count, void *library_options, void *library_values, uint32_t library_count);
+int32_t hami_module_unload(enum hami_hook hook, void *module);
+int32_t hami_library_module(enum hami_hook hook, void **module, void *library);
+int32_t hami_kernel_function(enum hami_hook hook, void **function, void *kernel);
+int32_t hami_function_load(enum hami_hook hook, void *function);
+
 /* query.c */
 int32_t hami_mem_get_info(enum hami_hook hook, size_t *free_bytes, size_t *total);
 int32_t hami_mem_get_info_v1(enum hami_hook hook, uint32_t *free_bytes, uint32_t *total);

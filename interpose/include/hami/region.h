@@ -17,8 +17,12 @@ struct hami_region_view {
     _Atomic bool has_slot;
 };
 
-/* What part of a process's use a charge belongs to, for the v1 layout's columns. */
-enum hami_column { HAMI_COLUMN_DATA, HAMI_COLUMN_CONTEXT };
+/* What part of a process's use a charge belongs to: the v1 layout's columns, by where they are. */
+enum hami_column {
+    HAMI_COLUMN_CONTEXT = offsetof(struct hami_v1_memory, context),
+    HAMI_COLUMN_MODULE = offsetof(struct hami_v1_memory, module),
+    HAMI_COLUMN_DATA = offsetof(struct hami_v1_memory, data)
+};
 
 /*
  * Maps the region at `path`, or memory of this process alone if `path` is empty. A file that is missing is made only

@@ -280,7 +280,8 @@ struct sim_module {
     pthread_mutex_t lock;
     struct sim_function *functions;
     unsigned count;
-    CUdeviceptr code; /* what it takes on the device; 0: nothing of its own */
+    uint64_t bytes;   /* of the image, where known */
+    CUdeviceptr code; /* where it lies on the device; 0: nowhere yet, or too small to count */
     unsigned long long code_id;
 };
 struct sim_array {

@@ -28,6 +28,13 @@ static int (*driver_function(const char *name))() {
 
 #define CALL(name, ...) (driver_function(#name)(__VA_ARGS__))
 
+/* How a fat binary starts. */
+struct fat_binary {
+    unsigned magic;
+    unsigned short version, header;
+    uint64_t bytes;
+};
+
 /* CUDA_MEM_ALLOC_NODE_PARAMS */
 struct memory_node {
     int type, handle_types, location_type, location_id;
@@ -150,6 +157,23 @@ static int allocate(char **word) {
         answer(CALL(cuImportExternalMemory, (void **)out, &d));
     } else if (strcmp(word[0], "green") == 0) {
         answer(CALL(cuGreenCtxCreate, (void **)out, things, (int)a, 1u));
+    } else if (strcmp(word[0], "module") == 0) { /* module FILE */
+        answer(CALL(cuModuleLoad, (void **)out, word[1]));
+    } else if (strcmp(word[0], "image") == 0) { /* image BYTES */
+        struct fat_binary image = {0xba55ed50, 1, sizeof image, a - sizeof image};
+        answer(CALL(cuModuleLoadData, (void **)out, &image));
+    } else if (strcmp(word[0], "image_ex") == 0) {
+        struct fat_binary image = {0xba55ed50, 1, sizeof image, a - sizeof image};
+        answer(CALL(cuModuleLoadDataEx, (void **)out, &image, 0u, NULL, NULL));
+    } else if (strcmp(word[0], "library") == 0) {
+        struct fat_binary image = {0xba55ed50, 1, sizeof image, a - sizeof image};
+        answer(CALL(cuLibraryLoadData, (void **)out, &image, NULL, NULL, 0u, NULL, NULL, 0u));
+    } else if (strcmp(word[0], "kernel") == 0) { /* kernel LIBRARY */
+        answer(CALL(cuLibraryGetKernel, (void **)out, (void *)(uintptr_t)things[a % THINGS], "kernel"));
+    } else if (strcmp(word[0], "kernel_function") == 0) {
+        answer(CALL(cuKernelGetFunction, (void **)out, (void *)(uintptr_t)things[a % THINGS]));
+    } else if (strcmp(word[0], "library_module") == 0) {
+        answer(CALL(cuLibraryGetModule, (void **)out, (void *)(uintptr_t)things[a % THINGS]));
     } else if (strcmp(word[0], "attach") == 0) {
         answer(CALL(cuCtxAttach, (CUcontext *)out, 0u));
     } else if (strcmp(word[0], "retain") == 0) {
@@ -207,6 +231,10 @@ static int give_back(char **word) {
         status = CALL(cuIpcCloseMemHandle, (CUdeviceptr)thing);
     } else if (strcmp(word[0], "detach") == 0) {
         status = CALL(cuCtxDetach, (CUcontext)(uintptr_t)thing);
+    } else if (strcmp(word[0], "unload") == 0) {
+        status = CALL(cuModuleUnload, (void *)(uintptr_t)thing);
+    } else if (strcmp(word[0], "unload_library") == 0) {
+        status = CALL(cuLibraryUnload, (void *)(uintptr_t)thing);
     } else if (strcmp(word[0], "destroy_array") == 0) {
         status = cuArrayDestroy((CUarray)(uintptr_t)thing);
     } else if (strcmp(word[0], "destroy_context") == 0) {

@@ -1,10 +1,12 @@
 /*
- * Modules, libraries, kernels, the linker. Images are not looked into: any name is a function of any module. A kernel
- * whose name ends in _<number>ns, us or ms takes that long (a demangled or mangled name may follow a number likewise).
+ * Modules, libraries, kernels, the linker. Images are not looked into but for their size: any name is a function of any
+ * module. A kernel whose name ends in _<number>ns, us or ms takes that long (a demangled or mangled name may follow a
+ * number likewise).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cuda_impl.h"
 #include "driver.h"
@@ -52,7 +54,48 @@ uint64_t sim_kernel_duration(const struct sim_function *function) {
     return function->duration != 0 ? function->duration : sim_books->launch_ns;
 }
 
-static CUresult module_new(const void *image, struct sim_module **made) {
+/* Bytes of an image that tells: fat binaries do, in their header. */
+static uint64_t image_bytes(const unsigned char *image) {
+    static const unsigned char magic[] = {0x50, 0xed, 0x55, 0xba};
+    uint16_t header = 0;
+    uint64_t body = 0;
+    for (unsigned i = 0; i < sizeof magic; i++) {
+        if (image[i] != magic[i]) {
+            return 0;
+        }
+    }
+    memcpy(&header, image + 6, sizeof header);
+    memcpy(&body, image + 8, sizeof body);
+    return header + body;
+}
+
+static uint64_t file_bytes(const char *name) {
+    struct stat found;
+    return stat(name, &found) == 0 ? (uint64_t)found.st_size : 0;
+}
+
+/* Puts code on the device of a context, once. Small images find room in what the context has taken. */
+static CUresult bring_in(struct sim_module *module, struct sim_context *context) {
+    struct sim_allocation found;
+    CUresult error = CUDA_SUCCESS;
+    pthread_mutex_lock(&module->lock);
+    if (module->bytes >= SIM_SMALL_LIMIT && module->code == 0) {
+        error = sim_allocate(&context->heap, module->bytes, &module->code);
+        module->code_id = error == CUDA_SUCCESS && sim_find(module->code, &found) ? found.id : 0;
+    }
+    pthread_mutex_unlock(&module->lock);
+    return error;
+}
+
+/* Its context may have ended meanwhile and taken it along. */
+static void take_out(const struct sim_module *module) {
+    struct sim_allocation found;
+    if (module->code != 0 && sim_find(module->code, &found) && found.id == module->code_id) {
+        (void)sim_release(module->code);
+    }
+}
+
+static CUresult module_new(const void *image, uint64_t bytes, struct sim_module **made) {
     CUresult error = CUDA_SUCCESS;
     struct sim_context *context = sim_current(&error);
     if (context == NULL) {
@@ -66,7 +109,13 @@ static CUresult module_new(const void *image, struct sim_module **made) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     module->context = context;
+    module->bytes = bytes;
     pthread_mutex_init(&module->lock, NULL);
+    error = bring_in(module, context);
+    if (error != CUDA_SUCCESS) {
+        sim_object_delete(module);
+        return error;
+    }
     *made = module;
     return CUDA_SUCCESS;
 }
@@ -83,6 +132,7 @@ static CUresult module_delete(struct sim_module *module) {
         sim_object_delete(at);
         at = next;
     }
+    take_out(module);
     sim_object_delete(module);
     return CUDA_SUCCESS;
 }
@@ -142,11 +192,11 @@ static CUresult check_file(const char *name) {
 
 CUresult sim_cuModuleLoad(CUmodule *module, const char *fname) {
     CUresult error = check_file(fname);
-    return error != CUDA_SUCCESS ? error : module_new(fname, module);
+    return error != CUDA_SUCCESS ? error : module_new(fname, file_bytes(fname), module);
 }
 
 CUresult sim_cuModuleLoadData(CUmodule *module, const void *image) {
-    return module_new(image, module);
+    return module_new(image, image != NULL ? image_bytes(image) : 0, module);
 }
 
 CUresult sim_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned numOptions, int *options,
@@ -154,11 +204,11 @@ CUresult sim_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned nu
     (void)numOptions;
     (void)options;
     (void)optionValues;
-    return module_new(image, module);
+    return sim_cuModuleLoadData(module, image);
 }
 
 CUresult sim_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
-    return module_new(fatCubin, module);
+    return sim_cuModuleLoadData(module, fatCubin);
 }
 
 CUresult sim_cuModuleUnload(CUmodule hmod) {
@@ -195,9 +245,11 @@ CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmo
     return CUDA_ERROR_NOT_FOUND;
 }
 
-/* Libraries: modules that belong to no context; kernels: functions of theirs. Without a current context the first
- * device describes them. */
-static CUresult library_new(const void *code, struct sim_module **made) {
+/*
+ * Libraries: modules that belong to no context; kernels: functions of theirs. Without a current context the first
+ * device describes them. They come to a device when something of theirs is first asked for there.
+ */
+static CUresult library_new(const void *code, uint64_t bytes, struct sim_module **made) {
     if (sim_ready() != CUDA_SUCCESS) {
         return sim_ready();
     }
@@ -211,6 +263,7 @@ static CUresult library_new(const void *code, struct sim_module **made) {
     }
     struct sim_context *context = sim_current_or_null();
     module->context = context != NULL ? context : &nowhere;
+    module->bytes = bytes;
     pthread_mutex_init(&module->lock, NULL);
     *made = module;
     return CUDA_SUCCESS;
@@ -225,16 +278,20 @@ CUresult sim_cuLibraryLoadData(CUlibrary *library, const void *code, int *jitOpt
     (void)libraryOptions;
     (void)libraryOptionValues;
     (void)numLibraryOptions;
-    return library_new(code, library);
+    return library_new(code, code != NULL ? image_bytes(code) : 0, library);
 }
 
 CUresult sim_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, int *jitOptions, void **jitOptionsValues,
                                    unsigned numJitOptions, int *libraryOptions, void **libraryOptionValues,
                                    unsigned numLibraryOptions) {
     CUresult error = check_file(fileName);
-    return error != CUDA_SUCCESS ? error
-                                 : sim_cuLibraryLoadData(library, fileName, jitOptions, jitOptionsValues, numJitOptions,
-                                                         libraryOptions, libraryOptionValues, numLibraryOptions);
+    (void)jitOptions;
+    (void)jitOptionsValues;
+    (void)numJitOptions;
+    (void)libraryOptions;
+    (void)libraryOptionValues;
+    (void)numLibraryOptions;
+    return error != CUDA_SUCCESS ? error : library_new(fileName, file_bytes(fileName), library);
 }
 
 CUresult sim_cuLibraryUnload(CUlibrary library) {
@@ -253,8 +310,12 @@ CUresult sim_cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
     if (pMod == NULL || !sim_is(library, SIM_TAG_MODULE)) {
         return pMod == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
     }
-    *pMod = library;
-    return CUDA_SUCCESS;
+    struct sim_context *context = sim_current_or_null();
+    CUresult error = context != NULL ? bring_in(library, context) : CUDA_SUCCESS;
+    if (error == CUDA_SUCCESS) {
+        *pMod = library;
+    }
+    return error;
 }
 
 CUresult sim_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
@@ -273,6 +334,10 @@ static CUresult function_check(const struct sim_function *function, const void *
 
 CUresult sim_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
     CUresult error = function_check(kernel, pFunc);
+    struct sim_context *context = sim_current_or_null();
+    if (error == CUDA_SUCCESS && context != NULL) {
+        error = bring_in(kernel->module, context);
+    }
     if (error == CUDA_SUCCESS) {
         *pFunc = kernel;
     }

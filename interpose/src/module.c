@@ -1,0 +1,212 @@
+/* Modules and libraries; see module.h. */
+#include "hami/module.h"
+
+#include "hami/account.h"
+#include "hami/context.h"
+#include "hami/guest.h"
+#include "hami/hook.h"
+#include "hami/policy.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+
+enum { CONTEXT_SHIFT = 48, CONTEXTS = 256 };
+
+/* More than this at once is a neighbour's doing, which the device's figures do not tell from ours. */
+#define CODE_MAX (INT64_C(1) << 30)
+
+/* One device while code is on its way there. Loads that overlap share what they have in view. */
+struct site {
+    atomic_flag busy;
+    unsigned under_way;
+    uint64_t left;  /* bytes of the device, when last looked at */
+    uint64_t pages; /* of the container, then */
+};
+
+/* Code that may be about to come to the current context's device. */
+struct arrival {
+    struct site *site; /* NULL: nobody counts */
+    struct hami_context context;
+    unsigned device; /* in the limits */
+};
+
+static struct site sites[HAMI_DEVICES];
+
+static void lock(struct site *site) {
+    while (atomic_flag_test_and_set_explicit(&site->busy, memory_order_acquire)) {
+        (void)sched_yield();
+    }
+}
+
+static void unlock(struct site *site) {
+    atomic_flag_clear_explicit(&site->busy, memory_order_release);
+}
+
+/* Looks at a locked site; returns the bytes that came since the last look and that nobody has been charged for. */
+static uint64_t look(struct site *site, unsigned device) {
+    size_t left = 0, total = 0;
+    CUresult (*info)(size_t *, size_t *) = hami_driver_function(HAMI_cuMemGetInfo_v2);
+    struct hami_region_view *view = hami_guest_region(NULL);
+    if (view == NULL || info(&left, &total) != CUDA_SUCCESS) {
+        return 0;
+    }
+    uint64_t pages = hami_region_used(view, device);
+    int64_t ours = (int64_t)(pages - site->pages) * (1 << HAMI_PAGE_SHIFT);
+    int64_t grown = (int64_t)(site->left - left) - ours;
+    site->left = left;
+    site->pages = pages;
+    return grown < 0 ? 0 : grown > CODE_MAX ? CODE_MAX : (uint64_t)grown;
+}
+
+/* To be followed by `arrived`. */
+static void watch(struct arrival *a) {
+    const struct hami_limits *limits = hami_guest_limits();
+    a->site = NULL;
+    if (limits->mode == HAMI_MODE_OFF || limits->denied != HAMI_REASON_NONE || !hami_context_current(&a->context)) {
+        return;
+    }
+    int index = hami_guest_cuda_device(limits, a->context.device);
+    if (index >= 0 && (uint32_t)index < limits->device_count) {
+        a->device = (unsigned)index;
+        a->site = &sites[index];
+        lock(a->site);
+        if (a->site->under_way++ == 0) {
+            (void)look(a->site, a->device);
+        }
+        unlock(a->site);
+    }
+}
+
+/* The code of a library lies in each context apart. */
+static uint64_t key_of(const void *code, unsigned context) {
+    return (uint64_t)(uintptr_t)code | (uint64_t)context << CONTEXT_SHIFT;
+}
+
+static bool record(const struct arrival *a, const void *code, const struct hami_charge *charge) {
+    uint64_t key = key_of(code, a->context.id);
+    if (charge->device < 0 || (key != 0 && hami_record_code(key, charge, a->context.id))) {
+        return true;
+    }
+    hami_charge_give_back(charge, HAMI_COLUMN_MODULE);
+    return false;
+}
+
+/*
+ * Charges `code` with what came. False: it does not fit, and the caller must unload it. Code that stays is charged
+ * whatever the limit, which then refuses what comes next.
+ */
+static bool arrived(struct arrival *a, const void *code, bool stays) {
+    struct hami_charge charge = {-1, 0};
+    bool fits = true;
+    if (a->site == NULL) {
+        return true;
+    }
+    lock(a->site);
+    uint64_t bytes = look(a->site, a->device);
+    if (bytes != 0 && stays) {
+        hami_charge_found(a->context.device, HAMI_COLUMN_MODULE, &charge, bytes >> HAMI_PAGE_SHIFT);
+    } else if (bytes != 0) {
+        fits = hami_charge_take(a->context.device, bytes, HAMI_COLUMN_MODULE, &charge);
+    }
+    fits = fits && record(a, code, &charge);
+    a->site->pages += charge.pages;
+    a->site->under_way--;
+    unlock(a->site);
+    return fits;
+}
+
+static CUresult loaded(struct arrival *a, CUresult status, void *const *code, enum hami_hook unload) {
+    if (arrived(a, status == CUDA_SUCCESS ? *code : NULL, status != CUDA_SUCCESS)) {
+        return status;
+    }
+    CUresult (*driver)(void *) = hami_driver_function(unload);
+    (void)driver(*code);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+int32_t hami_module_load(enum hami_hook hook, void **module, const void *image) {
+    CUresult (*driver)(void **, const void *) = hami_driver_function(hook);
+    struct arrival a;
+    watch(&a);
+    return loaded(&a, driver(module, image), module, HAMI_cuModuleUnload);
+}
+
+int32_t hami_module_load_ex(enum hami_hook hook, void **module, const void *image, uint32_t count, void *options,
+                            void *values) {
+    CUresult (*driver)(void **, const void *, uint32_t, void *, void *) = hami_driver_function(hook);
+    struct arrival a;
+    watch(&a);
+    return loaded(&a, driver(module, image, count, options, values), module, HAMI_cuModuleUnload);
+}
+
+int32_t hami_library_load(enum hami_hook hook, void **library, const void *code, void *options, void *values,
+                          uint32_t count, void *library_options, void *library_values, uint32_t library_count) {
+    CUresult (*driver)(void **, const void *, void *, void *, uint32_t, void *, void *, uint32_t) =
+        hami_driver_function(hook);
+    struct arrival a;
+    watch(&a);
+    CUresult status = driver(library, code, options, values, count, library_options, library_values, library_count);
+    return loaded(&a, status, library, HAMI_cuLibraryUnload);
+}
+
+/* Records leave before the memory does, as everywhere. */
+int32_t hami_module_unload(enum hami_hook hook, void *module) {
+    CUresult (*driver)(void *) = hami_driver_function(hook);
+    uint64_t records[CONTEXTS] = {0};
+    for (unsigned context = 0; module != NULL && context < CONTEXTS; context++) {
+        records[context] = hami_code_take(key_of(module, context));
+    }
+    CUresult status = driver(module);
+    for (unsigned context = 0; context < CONTEXTS; context++) {
+        if (records[context] != 0 && status != CUDA_SUCCESS) {
+            hami_record_restore(key_of(module, context), records[context]);
+        } else if (records[context] != 0) {
+            hami_record_release(key_of(module, context), records[context]);
+        }
+    }
+    return status;
+}
+
+int32_t hami_library_module(enum hami_hook hook, void **module, void *library) {
+    CUresult (*driver)(void **, void *) = hami_driver_function(hook);
+    struct arrival a;
+    watch(&a);
+    CUresult status = driver(module, library);
+    (void)arrived(&a, library, true);
+    return status;
+}
+
+int32_t hami_kernel_function(enum hami_hook hook, void **function, void *kernel) {
+    CUresult (*driver)(void **, void *) = hami_driver_function(hook);
+    CUresult (*library_of)(void **, void *) = hami_cuda_function("cuKernelGetLibrary");
+    void *library = NULL;
+    struct arrival a;
+    watch(&a);
+    CUresult status = driver(function, kernel);
+    if (status == CUDA_SUCCESS && library_of != NULL) {
+        (void)library_of(&library, kernel);
+    }
+    (void)arrived(&a, library, true);
+    return status;
+}
+
+int32_t hami_function_load(enum hami_hook hook, void *function) {
+    CUresult (*driver)(void *) = hami_driver_function(hook);
+    CUresult (*module_of)(void **, void *) = hami_cuda_function("cuFuncGetModule");
+    void *module = NULL;
+    struct arrival a;
+    watch(&a);
+    CUresult status = driver(function);
+    if (status == CUDA_SUCCESS && module_of != NULL) {
+        (void)module_of(&module, function);
+    }
+    (void)arrived(&a, module, true);
+    return status;
+}
+
+void hami_modules_after_fork(void) {
+    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
+        atomic_flag_clear(&sites[i].busy);
+        sites[i].under_way = 0;
+    }
+}
