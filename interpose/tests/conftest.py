@@ -129,6 +129,7 @@ def make_container(tmp_path: Path, gpus: Path) -> Iterator[Callable[..., Contain
     def make(
         *memory_mib: int,
         physical_mib: int | None = None,
+        cores: int = 0,
         mode: Mode = Mode.ENFORCE,
         order: tuple[int, ...] | None = None,
         state: Path = gpus,
@@ -139,7 +140,7 @@ def make_container(tmp_path: Path, gpus: Path) -> Iterator[Callable[..., Contain
             uuids = [device.uuid for device in books.devices]
         chosen = order or range(len(memory_mib))
         devices = tuple(
-            DeviceLimit(uuids[i], mib * MIB, (mib if physical_mib is None else physical_mib) * MIB)
+            DeviceLimit(uuids[i], mib * MIB, (mib if physical_mib is None else physical_mib) * MIB, cores)
             for i, mib in zip(chosen, memory_mib, strict=True)
         )
         container.write_limits(Limits(devices, mode=mode))

@@ -66,7 +66,8 @@ def compare(container, program, state, calls, faults=()):
 
 def test_the_table_is_not_empty():
     assert len(FUNCTIONS) > 70
-    assert {"cuMemAlloc_v2", "cuGraphLaunch", "nvmlDeviceGetMemoryInfo"} <= FUNCTIONS.keys()
+    assert {"cuMemAlloc_v2", "cuModuleLoadData", "nvmlDeviceGetMemoryInfo"} <= FUNCTIONS.keys()
+    assert {"cuLaunch", "cuLaunchKernelEx_ptsz", "cuLaunchCooperativeKernel", "cuGraphLaunch"} <= FUNCTIONS.keys()
 
 
 @pytest.mark.parametrize("limit", [0, 4000])
@@ -76,9 +77,17 @@ def test_senseless_arguments_get_the_drivers_answer(make_container, programs, st
     compare(make_container(limit, limit), programs("negative"), state, calls)
 
 
+@pytest.mark.parametrize("state", ["none", "started", "context", "thread"])
+def test_with_scaled_memory_and_a_core_limit_as_well(make_container, programs, state):
+    """What is wrong is for the driver to say, also where launches are counted and memory may lie in the host."""
+    container = make_container(4000, 4000, physical_mib=2000, cores=30)
+    compare(container, programs("negative"), state, CALLS)
+
+
+@pytest.mark.parametrize("cores", [0, 30])
 @pytest.mark.parametrize("error", ERRORS)
-def test_every_error_of_the_driver_is_passed_on(make_container, programs, error):
-    container, program = make_container(0, 0), programs("negative")
+def test_every_error_of_the_driver_is_passed_on(make_container, programs, error, cores):
+    container, program = make_container(0, 0, cores=cores), programs("negative")
     names = list(FUNCTIONS)
     for start in range(0, len(names), BATCH):
         batch = names[start : start + BATCH]
