@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import hami_interpose
+import pytest
+from hami_interpose import region
+from hami_interpose.limits import DeviceLimit, Limits
 
 ROOT = Path(hami_interpose.__file__).parent.parent
+LIMITS = Limits((DeviceLimit("GPU-1", 1 << 30, 1 << 30),))
 
 
-def call(*arguments: object) -> subprocess.CompletedProcess[str]:
+def call(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "hami_interpose", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = os.environ | variables
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_path_is_the_library():
@@ -25,24 +34,128 @@ def test_path_is_the_library():
     assert len(hami_interpose.build_id()) == 16
 
 
+# ---- dump ----
+
+
 def test_dump_shows_a_region(make_container, shells):
     container = make_container(4000)
     shell = shells(container)
+    before = time.time()
     assert shell.status("alloc", 5000 << 20) == 2
-    text = call("dump", container.region_path).stdout
+    done = call("dump", container.region_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = done.stdout
     assert "420 MiB of 4,000 MiB" in text
-    assert f"process {shell.process.pid}:" in text
-    assert "exceed the limit" in text
+    assert f"library build {hami_interpose.build_id()}" in text
+    assert f"process {shell.process.pid}: 420 MiB ({Path(shell.process.args[0]).name[:15]})" in text
+    refused = re.search(
+        r"last refusal: 5,242,880,000 bytes on device 0, (\d+) s ago \(.* UTC\): .* exceed the limit", text
+    )
+    assert refused, text
+    assert int(refused[1]) <= time.time() - before + 2
     found = json.loads(call("dump", "--json", container.region_path).stdout)
     assert found["devices"][0]["limit_bytes"] == 4000 << 20
+    assert (found["reason_device"], found["reason_bytes"]) == (0, 5000 << 20)
 
 
-def test_dump_names_what_is_wrong(tmp_path):
-    (tmp_path / "vgpu.cache").write_bytes(b"short")
+COMPUTE = {
+    "charged": 61 * 10**9,
+    "waited": 2_500_000_000,
+    "longest_wait": 120_000_000,
+    "grants": 1234,
+    "timeouts": 5,
+    "turns": 678,
+    "turn_timeouts": 9,
+    "estimated": 300_000,
+}
+OFFSETS = (
+    '#include "hami/abi.h"\n#include <stdio.h>\n#define AT(part) printf("%zu ", (size_t)HAMI_COMPUTE_OFFSET + '
+    "offsetof(struct hami_compute, devices) + offsetof(struct hami_compute_device, part));\nint main(void) { "
+    + " ".join(f"AT({name})" for name in COMPUTE)
+    + ' printf("%zu", (size_t)HAMI_COMPUTE_OFFSET + offsetof(struct hami_compute, agent_beat)); }'
+)
+
+
+def test_dump_shows_every_figure_of_compute(tmp_path, run_c):
+    content = bytearray(
+        region.initial(Limits((DeviceLimit("GPU-1", 1 << 30, 1 << 30, 30), DeviceLimit("GPU-2", 0, 0))))
+    )
+    *places, agent = map(int, run_c(OFFSETS).split())
+    for at, value in zip(places, COMPUTE.values(), strict=True):
+        struct.pack_into("<Q", content, at, value)
+    struct.pack_into("<Q", content, agent, int(time.time()) - 7)
+    (tmp_path / "vgpu.cache").write_bytes(content)
+    lines = call("dump", tmp_path / "vgpu.cache").stdout.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("device 0 GPU-1: 0 MiB of 1,024 MiB"))
+    assert [line.strip() for line in lines[at + 1 : at + 4]] == [
+        "compute: limit 30 %, 61.0 s charged, 300.0 µs of it by estimate",
+        "1,234 grants, 678 turns; launches waited 2.5 s in all, 120.0 ms at most",
+        "given up: 5 waits for a completion, 9 for a turn",
+    ]
+    assert lines[at + 4].startswith("device 1 GPU-2: 0 MiB of no limit")
+    assert lines[at + 5].strip().startswith("compute: no limit")
+    assert re.search(r"^an agent last looked ([7-9]|\d\d) s ago", "\n".join(lines), re.MULTILINE)
+    assert lines[-1] == "no process"
+    found = json.loads(call("dump", "--json", tmp_path / "vgpu.cache").stdout)
+    assert found["devices"][0]["compute"] == COMPUTE
+    assert found["agent_heartbeat"] == struct.unpack_from("<Q", content, agent)[0]
+
+
+def test_dump_shows_what_lies_in_host_memory(make_container, shells):
+    container = make_container(4000, physical_mib=1000)
+    assert shells(container).status("alloc", 1000 << 20) == 0
+    host = container.region().devices[0].oversubscription
+    assert host.used_bytes > 0
+    expected = f"of that in host memory: {host.used_bytes >> 20:,} MiB of 3,000 MiB (peak {host.peak_bytes >> 20:,})"
+    assert expected in call("dump", container.region_path).stdout
+
+
+def test_dump_finds_the_region_of_the_container_it_runs_in(make_container, tmp_path):
+    container = make_container(4000)
+    uuid = container.limits.devices[0].uuid
+    for arguments in ([], ["-"]):
+        assert uuid in call("dump", *arguments, HAMI_VGPU_ROOT=str(container.root)).stdout
+        assert uuid in call("dump", *arguments, "--root", container.root).stdout
+    missing = call("dump", "--root", tmp_path / "nothing")
+    assert missing.returncode == 1
+    assert missing.stderr.endswith(f"No such file or directory: '{tmp_path}/nothing/region/vgpu.cache'\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "offset", "what"),
+    [
+        (b"short", 5, "this file has 5 bytes"),
+        (bytes(region.REGION_SIZE), 0, "not a region: starts with 0"),
+        (region.initial(LIMITS)[:-1], region.REGION_SIZE - 1, "a region has"),
+        (region.initial(LIMITS) + b"x", region.REGION_SIZE, "more than"),
+        (region.initial(LIMITS).replace(b"HAMIVGPU", b"HAMICORE"), region.BLOCK_OFFSET, "no block of libvgpu.so"),
+    ],
+    ids=["short", "foreign", "truncated", "longer", "no block"],
+)
+def test_dump_names_file_place_and_problem(tmp_path, content, offset, what):
+    path = tmp_path / "vgpu.cache"
+    path.write_bytes(content)
+    for arguments in ([], ["--json"]):
+        found = call("dump", *arguments, path)
+        assert (found.returncode, found.stdout) == (1, "")
+        assert found.stderr.startswith(f"hami_interpose: {path}: at offset {offset}: ")
+        assert what in found.stderr
+        assert len(found.stderr.splitlines()) == 1
+
+
+def test_dump_waits_for_no_pipe(tmp_path):
+    os.mkfifo(tmp_path / "vgpu.cache")
     found = call("dump", tmp_path / "vgpu.cache")
-    assert found.returncode == 1
-    assert "vgpu.cache: at offset 5" in found.stderr
-    assert "Traceback" not in found.stderr
+    assert (found.returncode, found.stderr.endswith("at offset 0: not a regular file\n")) == (1, True)
+
+
+def test_the_command_line_explains_itself():
+    assert "on the node: any container's" in call("dump", "--help").stdout
+    assert all(word in call("--help").stdout for word in ("path", "build-id", "dump", "top", "check", "sim"))
+    assert call("dump", "--bogus").returncode == call("bogus").returncode == call().returncode == 2
+
+
+# ---- sim ----
 
 
 def test_sim_runs_a_command_on_simulated_gpus(programs):

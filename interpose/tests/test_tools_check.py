@@ -71,6 +71,15 @@ def test_a_sound_container_passes(make_container, shells):
     assert found["limits.mount"][0][0] == found["region.mount"][0][0] == "not applicable"
 
 
+def test_scaled_memory_is_compared_whole(make_container, shells):
+    container = make_container(4000, physical_mib=1000)
+    assert shells(container).status("alloc", 1000 * MIB) == 0
+    assert container.region().devices[0].oversubscription.used_bytes > 0
+    status, found = states(container.environment())
+    assert (status, wrong(found)) == (0, {})
+    assert "NVML shows 4,000 MiB, the limit is 4,000 MiB" in found["nvml.total"][0][1]
+
+
 def test_the_report_for_people_says_the_same(make_container):
     container = make_container(4000)
     done = check(container.environment())

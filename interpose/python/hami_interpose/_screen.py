@@ -68,7 +68,7 @@ def _container(container: Container, width: int) -> list[Line]:
 def _device(index: int, device: DeviceUse, rates: Rates | None, width: int) -> list[Line]:
     room = min(_WIDEST_BAR, max(width - 54, 0))
     filled = device.used_bytes / device.limit_bytes if device.limit_bytes else 0.0
-    memory = f"{mib(device.used_bytes):>9} of {_limit(device):>9} MiB"
+    memory = f"{mib(device.used_bytes):>9} of {_limit(device):>9} MiB{_in_host(device)}"
     refused = f"  {device.denied:,} refused" + (f" (+{rates.denied:,})" if rates and rates.denied else "")
     style = "red" if filled >= 1 else "yellow" if filled >= 0.9 else ""
     head = (Piece(f"  {index} {printable(device.uuid)}"),)
@@ -88,6 +88,12 @@ def _device(index: int, device: DeviceUse, rates: Rates | None, width: int) -> l
 
 def _share(device: DeviceUse) -> int:
     return device.cores if 0 < device.cores < 100 else 0
+
+
+def _in_host(device: DeviceUse) -> str:
+    """The part in host memory, where the administrator scales memory."""
+    host = device.oversubscription
+    return f" ({mib(host.used_bytes)} in the host)" if host.limit_bytes or host.used_bytes else ""
 
 
 def _limit(device: DeviceUse) -> str:
@@ -131,7 +137,7 @@ def _plain_device(container: Container, device: DeviceUse, rates: Rates | None, 
     share = _share(device)
     compute = f"{_compute(rates)} of {share} %" if share else "no limit"
     return (
-        f"{printable(device.uuid)} memory {mib(device.used_bytes)} of {_limit(device)} MiB "
+        f"{printable(device.uuid)} memory {mib(device.used_bytes)} of {_limit(device)} MiB{_in_host(device)} "
         f"compute {compute} waiting {_waiting(rates)} "
         f"refused {device.denied} processes {listed or '-'}"
     )

@@ -91,6 +91,12 @@ def _device(index: int, device: DeviceUse) -> Iterator[str]:
         f"device {index} {printable(device.uuid)}: {mib(device.used_bytes)} MiB of {limit} "
         f"(peak {mib(device.peak_bytes)}, {context}), {device.denied:,} refused"
     )
+    host = device.oversubscription
+    if host.limit_bytes or host.allocations:
+        yield (
+            f"  of that in host memory: {mib(host.used_bytes)} MiB of {mib(host.limit_bytes)} MiB "
+            f"(peak {mib(host.peak_bytes)}); {host.allocations:,} allocations of {mib(host.allocated_bytes)} MiB so far"
+        )
     use = device.compute
     share = f"limit {device.cores} %" if 0 < device.cores < 100 else "no limit"
     yield f"  compute: {share}, {span(use.charged)} charged, {span(use.estimated)} of it by estimate"
