@@ -24,18 +24,28 @@ static void add_up(const struct machine *m, struct standing *s) {
     }
 }
 
+bool balance_in_turn(const struct machine *m) {
+    struct hami_compute *compute = hami_compute_of(m->view->region);
+    unsigned count = processes(m);
+    bool found = false;
+    for (unsigned i = 0; i < count && !found; i++) {
+        found = atomic_load(&compute->processes[i][m->index].in_turn) != 0;
+    }
+    return found;
+}
+
 int64_t balance_share(const struct machine *m) {
     uint32_t share = atomic_load_explicit(&m->share, memory_order_relaxed);
     return share == 0 ? 100 : share;
 }
 
 /* Only an idle container loses allowance: one that waits, for its own launches or others', had no way to use it. */
-static int64_t cap_of(const struct machine *m, const struct standing *s) {
+static int64_t cap_of(struct machine *m, const struct standing *s) {
     if (s->waiting == 0 && s->now - atomic_load_explicit(&m->shared->last_wait, memory_order_relaxed) > IDLE) {
         return BURST;
     }
     int64_t own = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
-    int64_t others = (int64_t)turn_longest(m), longest = 2 * (own > others ? own : others);
+    int64_t others = (int64_t)turn_longest(m, s->now), longest = 2 * (own > others ? own : others);
     return longest > BACKLOG ? longest : BACKLOG;
 }
 
@@ -45,7 +55,12 @@ void balance_read(struct machine *m, struct standing *s) {
     int64_t share = balance_share(m), now = (int64_t)s->now;
     int64_t least = now - (cap_of(m, s) + s->out) * 100 / share;
     int64_t zero = atomic_load_explicit(&m->shared->zero, memory_order_relaxed);
-    while (zero < least && !atomic_compare_exchange_weak(&m->shared->zero, &zero, least)) {
+    s->lost = 0;
+    while (zero < least) {
+        if (atomic_compare_exchange_weak(&m->shared->zero, &zero, least)) {
+            s->lost = (uint64_t)(least - zero);
+            break;
+        }
     }
     zero = zero < least ? least : zero;
     s->balance = (now - zero) * share / 100 - s->out;
@@ -99,6 +114,7 @@ void hami_compute_forget(struct hami_region *region, unsigned slot) {
         atomic_store(&process->marks, 0);
         atomic_store(&process->waiting, 0);
         atomic_store(&process->fed, 0);
+        atomic_store(&process->in_turn, 0);
         if (out > 0) {
             (void)atomic_fetch_add(&compute->devices[device].done, 1);
         }

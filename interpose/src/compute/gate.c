@@ -14,6 +14,7 @@ struct wait {
     uint32_t done;                               /* of shared->done, at that time */
     uint64_t turn_word, turn_since, turns_began; /* whose turn it is, since when, and since when others have theirs */
     uint32_t ticket;
+    uint64_t kept_since; /* the turn should have been given on */
     bool waiting, ticketed, without_turn;
 };
 
@@ -133,26 +134,40 @@ static bool wait_for_completion(struct wait *w, const struct standing *s) {
     return true;
 }
 
-/* True once the turn is ours, or has been waited for long enough. */
+static void give_up_turn(struct wait *w, uint64_t now, uint64_t since) {
+    w->without_turn = true;
+    turn_given_up(w->machine, now, now - since);
+}
+
+/* True once there is nothing to wait for: the turn is ours, or does not come, or there are none. */
 static bool have_turn(struct wait *w, struct standing *s) {
     struct machine *m = w->machine;
-    if (m->page == NULL || w->without_turn) {
+    if (w->without_turn) {
         return true;
+    }
+    if (w->turns_began != 0) {
+        turn_lost(m, s);
     }
     if (turn_expired(m, s)) {
         begin_waiting(w, s->now);
         compute_lock();
-        (void)turn_yield(m);
+        bool kept = turn_yield(m) != UINT64_MAX;
         helper_wake();
         compute_unlock();
-        if (turn_mine(m)) {
+        if (kept) {
+            w->kept_since = s->out > 0 || w->kept_since == 0 ? s->now : w->kept_since;
+            if (s->now - w->kept_since >= PATIENCE) {
+                give_up_turn(w, s->now, w->kept_since); /* somebody keeps us from handing it on */
+                return true;
+            }
             if (s->out == 0 || !wait_for_completion(w, s)) {
                 compute_sleep_until(s->now + AFTER_TURN);
             }
             return false;
         }
     }
-    if (turn_take(m, s->now)) {
+    enum turn turn = turn_take(m, s->now);
+    if (turn == TURN_OURS) {
         return true;
     }
     begin_waiting(w, s->now);
@@ -163,11 +178,10 @@ static bool have_turn(struct wait *w, struct standing *s) {
         w->turns_began = w->turns_began == 0 ? s->now : w->turns_began;
     }
     if (s->now - w->turn_since >= turn_patience(m) || s->now - w->turns_began >= TURNS_MOST) {
-        w->without_turn = true;
-        turn_given_up(m);
+        give_up_turn(w, s->now, w->turns_began);
         return true;
     }
-    turn_wait(m, s);
+    turn_wait(m, s, turn);
     return false;
 }
 

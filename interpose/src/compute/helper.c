@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-enum { STACK = 256 * 1024, IDLE_NS = 1000000000, LONGEST = 1500000, RELAXED = 2 };
+enum { STACK = 256 * 1024, IDLE_NS = 1000000000, RELAXED = 2 };
 
 static bool started;           /* under the process's lock */
 static _Atomic uint32_t asked; /* futex: moves when there is something to do */
@@ -28,11 +28,7 @@ static uint64_t look(void) {
         struct machine *m = machine_at(i);
         if (m != NULL) {
             atomic_store_explicit(&m->own->beat, now, memory_order_relaxed);
-            if (m->page != NULL && turn_mine(m)) {
-                turn_beat(m, now);
-                due = earlier(due, turn_yield(m));
-                due = earlier(due, turn_mine(m) ? now + LONGEST : UINT64_MAX);
-            }
+            due = earlier(due, turn_yield(m));
         }
     }
     return due;

@@ -31,14 +31,14 @@ void compute_sleep_until(uint64_t due) {
     (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-void compute_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns) {
+void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns) {
     const struct timespec timeout = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     int saved = errno;
     (void)syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
     errno = saved;
 }
 
-void compute_wake(_Atomic uint32_t *word) {
+void compute_wake(const _Atomic uint32_t *word) {
     int saved = errno;
     (void)syscall(SYS_futex, word, FUTEX_WAKE, 1 << 30, NULL, NULL, 0);
     errno = saved;
@@ -141,6 +141,9 @@ struct machine *machine_at(unsigned index) {
 void hami_compute_after_fork(void) {
     atomic_store(&lock_word, 0);
     atomic_store(&compute_state, COMPUTE_FRESH);
+    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
+        page_after_fork(&machines[i].page);
+    }
     memset(machines, 0, sizeof machines);
     runners_reset();
     cost_reset();

@@ -28,6 +28,27 @@ enum {
     PATIENCE = 100000000 /* no wait for others is longer */
 };
 
+/* ---- page.c: the turn page of a device, by system calls only ---- */
+
+/* Nothing of it waits, and nothing changes errno. */
+struct page {
+    _Atomic int file;  /* 0: not open */
+    _Atomic bool busy; /* a thread of this process has the lock, or opens the file */
+    _Atomic uint64_t device, inode;
+    void *futexes; /* where it is mapped: an address to name to the kernel, where nothing is loaded or stored */
+};
+
+void page_open(struct page *p, const char *path); /* again, too */
+void page_after_fork(struct page *p);
+/* The first `size` bytes. False: it is gone, or cut short, or something else, or may not be written. */
+bool page_read(const struct page *p, struct hami_turn_page *seen, size_t size);
+bool page_write(const struct page *p, size_t at, const void *from, size_t size);
+/* False: somebody else has it. It is held for as long as it takes to read and write the page. */
+bool page_lock(struct page *p);
+void page_unlock(struct page *p);
+void page_wait(const struct page *p, size_t at, uint32_t value, uint64_t ns);
+void page_wake(const struct page *p, size_t at);
+
 /* ---- machine.c: one device under a limit ---- */
 
 struct machine {
@@ -36,9 +57,11 @@ struct machine {
     struct hami_compute_device *shared;
     struct hami_compute_process *own;
     struct hami_region_view *view;
-    struct hami_turn_page *page; /* NULL: no turns */
-    unsigned turn_slot;
-    bool page_sought;
+    struct page page;               /* closed: no turns */
+    _Atomic uint32_t turn_slot;     /* ours on it, last known */
+    _Atomic uint64_t page_sought;   /* when it was last opened, or was not to be had */
+    _Atomic uint64_t others_looked; /* when this was last found: */
+    _Atomic uint64_t others_longest;
     double idle_seen;        /* how often the stream had run dry before a sampled launch */
     double spans, estimates; /* of recent marks, smoothed */
     double ratio;            /* of span to estimate: below 1 where streams run beside each other */
@@ -61,8 +84,8 @@ void compute_unlock(void);
 uint64_t compute_now(void);
 void compute_sleep_until(uint64_t due);
 /* Waits until *word is no longer `value`, at most `ns`. */
-void compute_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns);
-void compute_wake(_Atomic uint32_t *word);
+void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns);
+void compute_wake(const _Atomic uint32_t *word);
 
 /* ---- balance.c: the container's account ---- */
 
@@ -70,12 +93,14 @@ struct standing {
     uint64_t now;
     int64_t balance; /* device time; nothing starts while it is not positive */
     int64_t out;
+    uint64_t lost; /* time that this look found to be more than the balance may keep */
     unsigned marks, waiting, fed;
 };
 void balance_read(struct machine *m, struct standing *s); /* and forfeits what is beyond the cap */
 void balance_charge(struct machine *m, uint64_t device_time);
 int64_t balance_share(const struct machine *m); /* percent */
 int64_t balance_arrears(const struct machine *m, const struct standing *s);
+bool balance_in_turn(const struct machine *m); /* does any thread of the container wait for its turn? */
 /*
  * When the oldest work under way was launched, `opened` if that was earlier.
  *
@@ -133,20 +158,28 @@ void helper_reset(void);
 
 /* ---- turn.c ---- */
 
+enum turn {
+    TURN_OURS,   /* or there are none: without a page, or one that can be used, launches go */
+    TURN_OTHERS, /* somebody else has it */
+    TURN_BUSY    /* somebody else is changing it */
+};
+
 void turn_open(struct machine *m, const char *uuid);
-_Atomic uint64_t *turn_word(struct machine *m); /* moves when the turn goes elsewhere */
-bool turn_mine(const struct machine *m);
-bool turn_take(struct machine *m, uint64_t now);
-bool turn_wanted(const struct machine *m); /* by others */
-bool turn_expired(const struct machine *m, const struct standing *s);
-void turn_wait(struct machine *m, const struct standing *s); /* a step of 20 ms at most */
-void turn_beat(struct machine *m, uint64_t now);
-uint64_t turn_patience(const struct machine *m);
-uint64_t turn_longest(const struct machine *m); /* launch of any container that takes turns */
-void turn_given_up(struct machine *m);
-/* Gives the turn on if there is reason to; lock held. Returns when to look again, UINT64_MAX: no need. */
+/* Moves when the turn goes elsewhere, as soon as any process of the container knows. */
+const _Atomic uint64_t *turn_word(const struct machine *m);
+enum turn turn_take(struct machine *m, uint64_t now);
+bool turn_expired(struct machine *m, const struct standing *s);
+void turn_wait(struct machine *m, const struct standing *s, enum turn why); /* a step of 20 ms at most */
+uint64_t turn_patience(struct machine *m);
+uint64_t turn_longest(struct machine *m, uint64_t now);      /* launch of any container that takes turns */
+void turn_lost(struct machine *m, const struct standing *s); /* ... in a wait for the turn */
+void turn_given_up(struct machine *m, uint64_t now, uint64_t waited);
+/*
+ * If the turn is ours: shows life, and gives it on if there is reason to; lock held. Returns when to look again,
+ * UINT64_MAX: it is not ours.
+ */
 uint64_t turn_yield(struct machine *m);
-uint64_t turn_frontier(const struct machine *m, uint64_t end);
+uint64_t turn_frontier(struct machine *m, uint64_t end);
 void turn_move_frontier(struct machine *m, uint64_t end);
 
 /* ---- gate.c ---- */

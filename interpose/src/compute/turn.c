@@ -3,47 +3,84 @@
  * have a limit on a device give it work one at a time. The holder keeps the turn for at most QUANTUM while somebody
  * with greater arrears waits, gives it back as soon as it may not or does not start anything, and hands it to whoever
  * is furthest behind. A holder that is silent or keeps it loses it.
+ *
+ * Any tenant may write anything into the page, at any time. So each decision looks at the page anew, believes no number
+ * further than it can do harm, and without a page that can be used goes as if there were none. Who waited for a turn in
+ * vain does without for REST times as long, so that no page can cost more than a small part of a container's time.
  */
 #include "machine.h"
 
 #include "hami/guest.h"
 #include "hami/process.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 enum { HOLDER_BITS = 16, SILENT = 60000000, STEP = 20000000, LONGEST_BELIEVED = 500000000 };
+enum {
+    BEAT = 5000000,
+    TEND = 1500000,
+    AGAIN = 200000,
+    OTHERS = 10000000,
+    TAIL = 1000000,
+    LOST_MOST = 500000000,
+    REST = 10
+};
 #define GONE UINT64_C(10000000000)
+#define SEEK UINT64_C(1000000000)
+#define REST_MOST UINT64_C(60000000000)
 #define HOLDER UINT64_C(0xffff)
+#define IN_SLOT(index, field)                                                                                          \
+    (offsetof(struct hami_turn_page, slots) + (index) * sizeof(struct hami_turn_slot) +                                \
+     offsetof(struct hami_turn_slot, field))
 
-static _Atomic uint64_t no_turns; /* the word of a device without a page: never moves */
-
-_Atomic uint64_t *turn_word(struct machine *m) {
-    return m->page == NULL ? &no_turns : &m->page->turn;
-}
+enum { HEADER = offsetof(struct hami_turn_page, slots), WHOLE = sizeof(struct hami_turn_page) };
 
 /* ---- the page ---- */
 
-static struct hami_turn_page *map_page(const char *path) {
-    struct stat found;
-    struct hami_turn_page *page = MAP_FAILED;
-    int saved = errno, fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0) {
-        if (fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size == (off_t)sizeof *page) {
-            page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        }
-        (void)close(fd);
+const _Atomic uint64_t *turn_word(const struct machine *m) {
+    return &m->shared->turn;
+}
+
+static unsigned holder_of(uint64_t word) {
+    return (unsigned)(word & HOLDER); /* slot + 1 */
+}
+
+/* What this process saw of the word, unless another of the container has seen a later one. */
+static void publish(struct machine *m, uint64_t known, uint64_t seen, uint64_t now) {
+    unsigned self = atomic_load(&m->turn_slot) + 1, before = holder_of(known);
+    if (seen != known && atomic_compare_exchange_strong(&m->shared->turn, &known, seen) && before != self &&
+        holder_of(seen) == self) {
+        atomic_store(&m->shared->turn_got, now);
     }
-    errno = saved;
-    if (page != MAP_FAILED &&
-        (page->magic != HAMI_TURN_MAGIC || page->version != HAMI_TURN_VERSION || page->size != sizeof *page)) {
-        (void)munmap(page, sizeof *page);
-        page = MAP_FAILED;
+}
+
+void turn_open(struct machine *m, const char *uuid) {
+    char path[4096];
+    atomic_store(&m->page_sought, compute_now());
+    if (hami_guest_turn_path(uuid, path)) {
+        page_open(&m->page, path);
     }
-    return page == MAP_FAILED ? NULL : page;
+}
+
+/* The program may have closed the file, or it was not there yet. */
+static void seek(struct machine *m, uint64_t now) {
+    const struct hami_limits *limits = hami_guest_known_limits();
+    uint64_t sought = atomic_load(&m->page_sought);
+    if (now > sought && now - sought > SEEK && m->index < limits->device_count) {
+        turn_open(m, limits->devices[m->index].uuid);
+    }
+}
+
+/* False: there are no turns now. */
+static bool look(struct machine *m, struct hami_turn_page *seen, size_t size, uint64_t now) {
+    uint64_t known = atomic_load(&m->shared->turn), off = atomic_load(&m->shared->turns_off);
+    if (off > now && off - now <= REST_MOST) {
+        return false;
+    }
+    if (!page_read(&m->page, seen, size)) {
+        seek(m, now);
+        return false;
+    }
+    publish(m, known, seen->turn, now);
+    return true;
 }
 
 /* The container's name on pages, drawn by its first process. */
@@ -58,145 +95,167 @@ static uint64_t identity(struct machine *m) {
     return known;
 }
 
-static unsigned holder_of(uint64_t word) {
-    return (unsigned)(word & HOLDER); /* slot + 1 */
-}
-
-static bool claim(struct machine *m, uint64_t now) {
-    uint64_t self = identity(m);
-    unsigned holder = holder_of(atomic_load(&m->page->turn));
-    for (unsigned i = 0; i < HAMI_TURN_SLOTS; i++) {
-        if (atomic_load(&m->page->slots[i].owner) == self) {
-            m->turn_slot = i;
-            return true;
-        }
-    }
-    for (unsigned i = 0; i < HAMI_TURN_SLOTS; i++) {
-        struct hami_turn_slot *slot = &m->page->slots[i];
-        uint64_t owner = atomic_load(&slot->owner), beat = atomic_load(&slot->beat);
-        bool free_slot = owner == 0 || (now > beat && now - beat > GONE && holder != i + 1);
-        if (free_slot && atomic_compare_exchange_strong(&slot->owner, &owner, self)) {
-            atomic_store(&slot->waiting, 0);
-            atomic_store(&slot->beat, now);
-            m->turn_slot = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-void turn_open(struct machine *m, const char *uuid) {
-    char path[4096];
-    m->page = hami_guest_turn_path(uuid, path) ? map_page(path) : NULL;
-    if (m->page != NULL && !claim(m, compute_now())) {
-        (void)munmap(m->page, sizeof *m->page);
-        m->page = NULL;
-    }
-}
-
-static struct hami_turn_slot *own_slot(const struct machine *m) {
-    return &m->page->slots[m->turn_slot];
-}
-
-void turn_beat(struct machine *m, uint64_t now) {
-    if (m->page == NULL) {
-        return;
-    }
-    struct hami_turn_slot *slot = own_slot(m);
-    if (atomic_load_explicit(&slot->owner, memory_order_relaxed) != atomic_load(&m->shared->identity)) {
-        (void)claim(m, now); /* another took it while we were silent */
-        slot = own_slot(m);
-    }
-    atomic_store_explicit(&slot->beat, now, memory_order_relaxed);
-    atomic_store_explicit(&slot->longest, atomic_load_explicit(&m->shared->longest, memory_order_relaxed),
-                          memory_order_relaxed);
-}
-
-/* ---- who has it ---- */
-
-bool turn_mine(const struct machine *m) {
-    return m->page == NULL || holder_of(atomic_load(&m->page->turn)) == m->turn_slot + 1;
-}
-
 static uint64_t next_word(uint64_t word, unsigned holder) {
     return ((word >> HOLDER_BITS) + 1) << HOLDER_BITS | holder;
 }
 
-static bool silent(const struct hami_turn_slot *slot, uint64_t now) {
-    uint64_t beat = atomic_load(&slot->beat);
-    return now > beat && now - beat > SILENT;
+static bool on_page(struct machine *m, const struct hami_turn_page *seen) {
+    return seen->slots[atomic_load(&m->turn_slot)].owner == identity(m);
 }
 
-bool turn_take(struct machine *m, uint64_t now) {
-    if (m->page == NULL) {
-        return true;
+static bool mine(struct machine *m, const struct hami_turn_page *seen) {
+    return holder_of(seen->turn) == atomic_load(&m->turn_slot) + 1 && on_page(m, seen);
+}
+
+static bool within(uint64_t at, uint64_t now, uint64_t ns) {
+    return at > now ? at - now <= ns : now - at <= ns;
+}
+
+static bool silent(const struct hami_turn_page *seen, unsigned slot, uint64_t now) {
+    bool just_got_it = holder_of(seen->turn) == slot + 1 && within(seen->since, now, SILENT);
+    return !just_got_it && !within(seen->slots[slot].life.beat, now, SILENT);
+}
+
+/* Another may have taken the slot while we were silent. */
+static bool find_slot(struct machine *m, const struct hami_turn_page *seen, uint64_t now, unsigned *slot) {
+    uint64_t self = identity(m);
+    unsigned unused = HAMI_TURN_SLOTS;
+    for (unsigned i = 0; i < HAMI_TURN_SLOTS; i++) {
+        const struct hami_turn_slot *at = &seen->slots[i];
+        bool gone = !within(at->life.beat, now, GONE) && holder_of(seen->turn) != i + 1;
+        if (at->owner == self) {
+            *slot = i;
+            return true;
+        }
+        unused = unused == HAMI_TURN_SLOTS && (at->owner == 0 || gone) ? i : unused;
     }
-    turn_beat(m, now);
-    uint64_t word = atomic_load(&m->page->turn);
-    unsigned holder = holder_of(word);
-    if (holder == m->turn_slot + 1) {
-        return true;
+    *slot = unused;
+    return unused < HAMI_TURN_SLOTS;
+}
+
+/* Takes a slot. TURN_OURS: there is none to be had, so there are no turns; TURN_OTHERS: have a look at the page now. */
+static enum turn claim(struct machine *m, uint64_t now) {
+    struct hami_turn_page seen;
+    unsigned slot = 0;
+    if (!page_lock(&m->page)) {
+        return TURN_BUSY;
     }
-    bool lost = holder > 0 && holder <= HAMI_TURN_SLOTS && silent(&m->page->slots[holder - 1], now);
-    if (holder != 0 && holder <= HAMI_TURN_SLOTS && !lost) {
+    bool found = page_read(&m->page, &seen, WHOLE) && find_slot(m, &seen, now, &slot);
+    if (found) {
+        struct hami_turn_slot ours = {.owner = identity(m), .futex = seen.slots[slot].futex, .life = {.beat = now}};
+        found = page_write(&m->page, IN_SLOT(slot, owner), &ours, sizeof ours);
+        atomic_store(&m->turn_slot, slot);
+    }
+    page_unlock(&m->page);
+    if (!found) {
+        atomic_store(&m->shared->turns_off, now + SEEK); /* so that nothing of the page counts until then */
+    }
+    return found ? TURN_OTHERS : TURN_OURS;
+}
+
+static void show_life(struct machine *m, const struct hami_turn_page *seen, uint64_t now) {
+    unsigned slot = atomic_load(&m->turn_slot);
+    if (!within(seen->slots[slot].life.beat, now, BEAT)) {
+        struct hami_turn_life life = {now, atomic_load_explicit(&m->shared->longest, memory_order_relaxed)};
+        (void)page_write(&m->page, IN_SLOT(slot, life), &life, sizeof life);
+    }
+}
+
+/* ---- who has it ---- */
+
+/* With the page's lock. */
+static bool set_turn(struct machine *m, uint64_t word, unsigned holder, uint64_t now) {
+    uint64_t known = atomic_load(&m->shared->turn), made[2] = {next_word(word, holder), now}; /* turn, since */
+    if (!page_write(&m->page, offsetof(struct hami_turn_page, turn), made, sizeof made)) {
         return false;
     }
-    if (!atomic_compare_exchange_strong(&m->page->turn, &word, next_word(word, m->turn_slot + 1))) {
-        return false;
-    }
-    atomic_store(&m->page->since, now);
-    (void)atomic_fetch_add_explicit(&m->shared->turns, 1, memory_order_relaxed);
-    if (lost) {
-        (void)atomic_fetch_add_explicit(&m->page->slots[holder - 1].lost, 1, memory_order_relaxed);
-    }
+    publish(m, known, made[0], now);
     return true;
 }
 
-/* The one that is furthest behind among the others that wait, or NULL. */
-static struct hami_turn_slot *neediest(const struct machine *m, uint64_t now) {
-    struct hami_turn_slot *best = NULL;
-    for (unsigned i = 0; i < HAMI_TURN_SLOTS; i++) {
-        struct hami_turn_slot *slot = &m->page->slots[i];
-        if (i == m->turn_slot || atomic_load_explicit(&slot->waiting, memory_order_relaxed) == 0 || silent(slot, now)) {
-            continue;
+enum turn turn_take(struct machine *m, uint64_t now) {
+    struct hami_turn_page seen;
+    if (!look(m, &seen, WHOLE, now)) {
+        return TURN_OURS;
+    }
+    if (!on_page(m, &seen)) {
+        enum turn claimed = claim(m, now);
+        if (claimed != TURN_OTHERS) {
+            return claimed;
         }
-        if (best == NULL || atomic_load(&slot->arrears) > atomic_load(&best->arrears)) {
-            best = slot;
+    } else {
+        show_life(m, &seen, now);
+    }
+    unsigned self = atomic_load(&m->turn_slot) + 1, holder = holder_of(seen.turn);
+    if (holder == self) {
+        return TURN_OURS;
+    }
+    if (holder != 0 && holder <= HAMI_TURN_SLOTS && !silent(&seen, holder - 1, now)) {
+        return TURN_OTHERS;
+    }
+    if (!page_lock(&m->page)) {
+        return TURN_BUSY;
+    }
+    uint64_t word = seen.turn;
+    bool taken = page_read(&m->page, &seen, HEADER) && seen.turn == word && set_turn(m, word, self, now);
+    page_unlock(&m->page);
+    if (taken) {
+        (void)atomic_fetch_add_explicit(&m->shared->turns, 1, memory_order_relaxed);
+    }
+    return taken ? TURN_OURS : TURN_BUSY;
+}
+
+/* The slot + 1 that is furthest behind among the others that wait, or 0. */
+static unsigned neediest(const struct machine *m, const struct hami_turn_page *seen, uint64_t now) {
+    unsigned best = 0;
+    for (unsigned i = 0; i < HAMI_TURN_SLOTS; i++) {
+        const struct hami_turn_wish *wish = &seen->slots[i].wish;
+        if (i != atomic_load(&m->turn_slot) && wish->waiting != 0 && !silent(seen, i, now) &&
+            (best == 0 || wish->arrears > seen->slots[best - 1].wish.arrears)) {
+            best = i + 1;
         }
     }
     return best;
 }
 
-bool turn_wanted(const struct machine *m) {
-    return m->page != NULL && neediest(m, compute_now()) != NULL;
+/* Whether the turn, which is ours, has lasted long enough for somebody who is further behind. */
+static bool over(const struct machine *m, const struct hami_turn_page *seen, const struct standing *s) {
+    unsigned next = neediest(m, seen, s->now);
+    bool young = s->now < seen->since || s->now - seen->since < QUANTUM;
+    return !young && next != 0 && seen->slots[next - 1].wish.arrears > balance_arrears(m, s);
 }
 
-bool turn_expired(const struct machine *m, const struct standing *s) {
-    uint64_t since = m->page == NULL ? 0 : atomic_load(&m->page->since);
-    if (m->page == NULL || !turn_mine(m) || s->now < since || s->now - since < QUANTUM) {
+bool turn_expired(struct machine *m, const struct standing *s) {
+    struct hami_turn_page seen;
+    return look(m, &seen, WHOLE, s->now) && mine(m, &seen) && over(m, &seen, s);
+}
+
+/* False: somebody else is at it, it is still ours. */
+static bool release(struct machine *m, uint64_t now) {
+    struct hami_turn_page seen;
+    unsigned next = 0;
+    if (!page_lock(&m->page)) {
         return false;
     }
-    const struct hami_turn_slot *next = neediest(m, s->now);
-    return next != NULL && atomic_load(&next->arrears) > balance_arrears(m, s);
-}
-
-static void release(struct machine *m, uint64_t now) {
-    uint64_t word = atomic_load(&m->page->turn);
-    if (holder_of(word) != m->turn_slot + 1) {
-        return;
+    bool ours = page_read(&m->page, &seen, WHOLE) && mine(m, &seen), done = true;
+    if (ours) {
+        next = neediest(m, &seen, now);
+        done = set_turn(m, seen.turn, next, now);
     }
-    struct hami_turn_slot *next = neediest(m, now);
-    unsigned holder = next == NULL ? 0 : (unsigned)(next - m->page->slots) + 1;
-    atomic_store(&m->page->since, now);
-    if (atomic_compare_exchange_strong(&m->page->turn, &word, next_word(word, holder)) && next != NULL) {
-        atomic_store(&next->beat, now);
-        (void)atomic_fetch_add(&next->futex, 1);
-        compute_wake(&next->futex);
+    bool hand_over = done && next != 0;
+    if (hand_over) {
+        uint32_t moved = seen.slots[next - 1].futex + 1;
+        (void)page_write(&m->page, IN_SLOT(next - 1, futex), &moved, sizeof moved);
     }
+    page_unlock(&m->page);
+    if (hand_over) {
+        page_wake(&m->page, IN_SLOT(next - 1, futex));
+    }
+    return done;
 }
 
 /* Estimated time until what was granted is finished. */
-static int64_t remainder_of(const struct machine *m, const struct standing *s) {
+static int64_t remainder_of(struct machine *m, const struct standing *s) {
     uint64_t begun = atomic_load(&m->shared->frontier), oldest = balance_oldest(m, s->now);
     uint64_t others = turn_frontier(m, s->now);
     begun = oldest > begun ? oldest : begun;
@@ -210,20 +269,22 @@ static int64_t remainder_of(const struct machine *m, const struct standing *s) {
 }
 
 uint64_t turn_yield(struct machine *m) {
+    struct hami_turn_page seen;
     struct standing s;
-    if (m->page == NULL || !turn_mine(m)) {
+    uint64_t now = compute_now();
+    if (!look(m, &seen, WHOLE, now) || !mine(m, &seen)) {
         return UINT64_MAX;
     }
+    show_life(m, &seen, now);
     balance_read(m, &s);
     bool paused = s.now - atomic_load(&m->shared->last_grant) > PAUSE && s.fed == 0;
-    if (neediest(m, s.now) == NULL) {
+    if (neediest(m, &seen, s.now) == 0) {
         if (paused && s.out == 0) {
-            release(m, s.now);
-            return UINT64_MAX;
+            return release(m, s.now) ? UINT64_MAX : s.now + AGAIN;
         }
         return s.now + 2 * PAUSE;
     }
-    if (s.balance > 0 && !paused && !turn_expired(m, &s)) {
+    if (s.balance > 0 && !paused && !over(m, &seen, &s)) {
         return s.now + PAUSE;
     }
     runners_close(m);
@@ -231,73 +292,109 @@ uint64_t turn_yield(struct machine *m) {
     int64_t left = remainder_of(m, &s);
     bool brief = atomic_load(&m->shared->longest) <= SHORT;
     if (s.out == 0 || (brief && left <= EARLY)) {
-        release(m, s.now);
-        return UINT64_MAX;
+        return release(m, s.now) ? UINT64_MAX : s.now + AGAIN;
     }
-    return brief ? s.now + (uint64_t)(left - EARLY > 20000 ? left - EARLY : 20000) : UINT64_MAX;
+    left = !brief || left - EARLY > TEND ? TEND : left - EARLY;
+    return s.now + (uint64_t)(left > 20000 ? left : 20000);
 }
 
 /* ---- waiting for it ---- */
 
-void turn_wait(struct machine *m, const struct standing *s) {
-    struct hami_turn_slot *slot = own_slot(m);
-    uint32_t seen = atomic_load(&slot->futex);
-    turn_beat(m, s->now);
-    atomic_store(&slot->arrears, balance_arrears(m, s));
-    (void)atomic_fetch_add(&slot->waiting, 1);
-    if (!turn_mine(m) && holder_of(atomic_load(&m->page->turn)) != 0) {
-        compute_wait(&slot->futex, seen, STEP);
+/* Says on the page whether any of the container's threads waits; who says so last has looked after all had said it. */
+static void wish(struct machine *m, int64_t arrears) {
+    enum { TRIES = 8 };
+    unsigned slot = atomic_load(&m->turn_slot);
+    struct hami_turn_wish made = {arrears, balance_in_turn(m)};
+    for (unsigned i = 0; i < TRIES; i++) {
+        uint64_t said = made.waiting;
+        (void)page_write(&m->page, IN_SLOT(slot, wish), &made, sizeof made);
+        made.waiting = balance_in_turn(m);
+        if (made.waiting == said) {
+            break;
+        }
     }
-    uint32_t waiting = atomic_load(&slot->waiting);
-    while (waiting > 0 && !atomic_compare_exchange_weak(&slot->waiting, &waiting, waiting - 1)) {
+}
+
+void turn_wait(struct machine *m, const struct standing *s, enum turn why) {
+    struct hami_turn_page seen;
+    if (why == TURN_BUSY) {
+        compute_sleep_until(s->now + AGAIN);
+        return;
     }
+    if (!look(m, &seen, WHOLE, s->now) || !on_page(m, &seen)) {
+        return;
+    }
+    unsigned slot = atomic_load(&m->turn_slot);
+    uint32_t futex = seen.slots[slot].futex;
+    (void)atomic_fetch_add(&m->own->in_turn, 1);
+    wish(m, balance_arrears(m, s));
+    if (look(m, &seen, WHOLE, s->now) && !mine(m, &seen) && holder_of(seen.turn) != 0) {
+        page_wait(&m->page, IN_SLOT(slot, futex), futex, STEP);
+    }
+    (void)atomic_fetch_sub(&m->own->in_turn, 1);
+    wish(m, balance_arrears(m, s));
 }
 
 /* As the container says of itself; it may say anything. */
 static uint64_t longest_of(const struct hami_turn_slot *slot) {
-    uint64_t longest = atomic_load_explicit(&slot->longest, memory_order_relaxed);
-    return longest > LONGEST_BELIEVED ? LONGEST_BELIEVED : longest;
+    return slot->life.longest > LONGEST_BELIEVED ? LONGEST_BELIEVED : slot->life.longest;
 }
 
-uint64_t turn_patience(const struct machine *m) {
-    unsigned holder = m->page == NULL ? 0 : holder_of(atomic_load(&m->page->turn));
-    return PATIENCE + (holder == 0 || holder > HAMI_TURN_SLOTS ? 0 : 2 * longest_of(&m->page->slots[holder - 1]));
+uint64_t turn_patience(struct machine *m) {
+    struct hami_turn_page seen;
+    unsigned holder = look(m, &seen, WHOLE, compute_now()) ? holder_of(seen.turn) : 0;
+    return PATIENCE + (holder == 0 || holder > HAMI_TURN_SLOTS ? 0 : 2 * longest_of(&seen.slots[holder - 1]));
 }
 
-uint64_t turn_longest(const struct machine *m) {
-    uint64_t longest = 0, now = m->page == NULL ? 0 : compute_now();
-    for (unsigned i = 0; m->page != NULL && i < HAMI_TURN_SLOTS; i++) {
-        const struct hami_turn_slot *slot = &m->page->slots[i];
-        if (atomic_load_explicit(&slot->owner, memory_order_relaxed) != 0 && longest_of(slot) > longest) {
-            uint64_t beat = atomic_load_explicit(&slot->beat, memory_order_relaxed);
-            longest = now > beat && now - beat > GONE ? longest : longest_of(slot);
+uint64_t turn_longest(struct machine *m, uint64_t now) {
+    struct hami_turn_page seen;
+    if (within(atomic_load(&m->others_looked), now, OTHERS)) {
+        return atomic_load(&m->others_longest);
+    }
+    uint64_t longest = 0;
+    bool there = look(m, &seen, WHOLE, now);
+    for (unsigned i = 0; there && i < HAMI_TURN_SLOTS; i++) {
+        const struct hami_turn_slot *slot = &seen.slots[i];
+        if (slot->owner != 0 && longest_of(slot) > longest && within(slot->life.beat, now, GONE)) {
+            longest = longest_of(slot);
         }
     }
+    atomic_store(&m->others_longest, longest);
+    atomic_store(&m->others_looked, now);
     return longest;
 }
 
-void turn_given_up(struct machine *m) {
-    unsigned holder = holder_of(atomic_load(&m->page->turn));
-    (void)atomic_fetch_add_explicit(&m->shared->turn_timeouts, 1, memory_order_relaxed);
-    if (holder > 0 && holder <= HAMI_TURN_SLOTS) {
-        (void)atomic_fetch_add_explicit(&m->page->slots[holder - 1].lost, 1, memory_order_relaxed);
+/* Others' turns may take what was too much for the balance to keep, but not most of the time. */
+void turn_lost(struct machine *m, const struct standing *s) {
+    uint64_t before = atomic_load(&m->shared->turn_lost), at = atomic_load(&m->shared->turn_lost_at);
+    uint64_t forgiven = s->now > at ? (s->now - at) / 2 : 0;
+    uint64_t lost = s->lost + (before > forgiven ? before - forgiven : 0);
+    if (lost > LOST_MOST) {
+        turn_given_up(m, s->now, lost);
+        lost = 0;
     }
+    atomic_store(&m->shared->turn_lost, lost);
+    atomic_store(&m->shared->turn_lost_at, s->now);
 }
 
-/* ---- the frontier of all turns: believed only as far as it explains this mark's own time ---- */
+void turn_given_up(struct machine *m, uint64_t now, uint64_t waited) {
+    (void)atomic_fetch_add_explicit(&m->shared->turn_timeouts, 1, memory_order_relaxed);
+    atomic_store(&m->shared->turns_off, now + REST * waited);
+}
 
-uint64_t turn_frontier(const struct machine *m, uint64_t end) {
-    uint64_t frontier = m->page == NULL ? 0 : atomic_load(&m->page->frontier);
-    return frontier <= end ? frontier : 0;
+/* ---- the frontier of all turns ---- */
+
+/* Others' work ends before our turn begins, or shortly after; and before ours ends. What is later is not believed. */
+uint64_t turn_frontier(struct machine *m, uint64_t end) {
+    struct hami_turn_page seen;
+    uint64_t frontier = look(m, &seen, HEADER, end) ? seen.frontier : 0, got = atomic_load(&m->shared->turn_got);
+    return frontier <= end && frontier <= got + TAIL ? frontier : 0;
 }
 
 void turn_move_frontier(struct machine *m, uint64_t end) {
-    if (m->page != NULL) {
-        uint64_t frontier = atomic_load(&m->page->frontier);
-        uint64_t now = compute_now();
-        frontier = frontier > now ? 0 : frontier;
-        if (end > frontier) {
-            atomic_store(&m->page->frontier, end);
-        }
+    struct hami_turn_page seen;
+    uint64_t now = compute_now();
+    if (look(m, &seen, HEADER, now) && (end > seen.frontier || seen.frontier > now)) {
+        (void)page_write(&m->page, offsetof(struct hami_turn_page, frontier), &end, sizeof end);
     }
 }

@@ -111,19 +111,27 @@ class Bench:
 
     folder: Path
     work: Path
+    hostile: Path
     virtual: Path
     preload: str
     seconds: int = 14
     patience: float = 170  # real seconds
     count: int = 0
 
-    def run(self, seed: int, *tenants: Tenant, device: Device | None = None) -> list[Result]:
+    def run(
+        self, seed: int, *tenants: Tenant, device: Device | None = None, deed: tuple[str, int] | None = None
+    ) -> list[Result]:
         """Runs one cell and returns what each tenant had."""
-        results, _ = self.run_with_idle(seed, *tenants, device=device)
+        results, _ = self.run_with_idle(seed, *tenants, device=device, deed=deed)
         return results
 
-    def run_with_idle(self, seed: int, *tenants: Tenant, device: Device | None = None) -> tuple[list[Result], float]:
-        """Also tells how many percent of the judged time the device was idle."""
+    def run_with_idle(
+        self, seed: int, *tenants: Tenant, device: Device | None = None, deed: tuple[str, int] | None = None
+    ) -> tuple[list[Result], float]:
+        """Also tells how many percent of the judged time the device was idle.
+
+        `deed`: what a hostile neighbour does to the turn page, and from which ms on.
+        """
         device = device or Device()
         self.count += 1
         base = self.folder / f"cell{self.count}"
@@ -132,7 +140,7 @@ class Bench:
             state.set_slices(device.slices, switch=device.switch)
             uuid = state.devices[0].uuid
         (base / "page").write_bytes(turn.initial())
-        total = sum(tenant.processes for tenant in tenants)
+        total = sum(tenant.processes for tenant in tenants) + (deed is not None)
         header = struct.pack("<QQI", CLOCK_STARTS, 2**64 - 1, total)
         (base / "world").write_bytes(header + bytes(WORLD_BYTES - len(header)))
         roots = [self._container(base / f"container{i}", uuid, t, device.turns) for i, t in enumerate(tenants)]
@@ -140,10 +148,13 @@ class Bench:
         for tenant, root in zip(tenants, roots, strict=True):
             for _ in range(tenant.processes):
                 running.append((root, self._start(base, root, tenant, len(running), seed, device)))
+        neighbours = [] if deed is None else [self._start_hostile(base, deed, len(running), device)]
         try:
             output = [(root, process, process.communicate(timeout=self.patience)[0]) for root, process in running]
+            for neighbour in neighbours:
+                assert neighbour.wait(self.patience) == 0, "the hostile neighbour failed"
         finally:
-            for _, process in running:
+            for process in [*neighbours, *(process for _, process in running)]:
                 process.kill()
                 process.wait()
         with sim.State(base / "gpus") as state:
@@ -165,18 +176,29 @@ class Bench:
             os.link(root.parent / "page", root / "turns" / uuid)
         return root
 
-    def _start(
-        self, base: Path, root: Path, tenant: Tenant, index: int, seed: int, device: Device
-    ) -> subprocess.Popen[str]:
-        env = sim.environment(base / "gpus") | {
-            "LD_PRELOAD": f"{self.virtual}:{self.preload}" if tenant.controlled else str(self.virtual),
-            "HAMI_VGPU_ROOT": str(root),
+    def _virtual(self, base: Path, index: int, device: Device) -> dict[str, str]:
+        """The environment of those whose time is virtual."""
+        return {
             "HAMI_VIRTUAL": str(base / "world"),
             "HAMI_VIRTUAL_INDEX": str(index),
             "HAMI_VIRTUAL_WAKE_NS": str(device.wake_us * 1000),
             "HAMI_VIRTUAL_SLACK_NS": str(device.wake_us * 1000 + 10000),
+        }
+
+    def _start_hostile(self, base: Path, deed: tuple[str, int], index: int, device: Device) -> subprocess.Popen[str]:
+        command = [str(self.hostile), str(base / "page"), deed[0], str(deed[1]), str(self.seconds)]
+        env = os.environ | self._virtual(base, index, device) | {"LD_PRELOAD": str(self.virtual)}
+        return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, text=True)
+
+    def _start(
+        self, base: Path, root: Path, tenant: Tenant, index: int, seed: int, device: Device
+    ) -> subprocess.Popen[str]:
+        ours = {
+            "LD_PRELOAD": f"{self.virtual}:{self.preload}" if tenant.controlled else str(self.virtual),
+            "HAMI_VGPU_ROOT": str(root),
             "HAMI_SIM_SEED": str(seed * 100 + index + 1),
         }
+        env = sim.environment(base / "gpus") | self._virtual(base, index, device) | ours
         words = [f"host={HOST_NS}", f"seed={seed * 100 + index}", f"seconds={self.seconds}", *tenant.work]
         return subprocess.Popen(
             [str(self.work), *words],

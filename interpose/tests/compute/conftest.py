@@ -30,4 +30,4 @@ def bench(tmp_path: Path, virtual: Path, programs: Callable[..., Path]) -> Bench
     """Runs cells in virtual time, with the library as installed: sanitizers and virtual time do not go together."""
     import hami_interpose
 
-    return Bench(tmp_path, programs("work"), virtual, str(hami_interpose.library()))
+    return Bench(tmp_path, programs("work"), programs("hostile"), virtual, str(hami_interpose.library()))

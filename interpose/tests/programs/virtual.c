@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -298,6 +299,13 @@ static void locate(const void *address, uint64_t *file, uint64_t *offset) {
         fclose(maps);
 }
 
+/* As futex(2) finds it: it answers EFAULT where a load would be a SIGBUS, behind the end of a file that was cut off. */
+static long value_of(const uint32_t *word, uint32_t *value) {
+    struct iovec ours = {value, sizeof *value}, there = {(void *)word, sizeof *word};
+    long got = raw(SYS_process_vm_readv, getpid(), (long)&ours, 1, (long)&there, 1, 0);
+    return got == sizeof *value ? 0 : got < 0 ? got : -EFAULT;
+}
+
 static long futex(uint32_t *word, int operation, uint32_t value, const struct timespec *timeout) {
     uint64_t file = (uint64_t)getpid() << 40, offset = (uintptr_t)word;
     int command = operation & FUTEX_CMD_MASK;
@@ -325,7 +333,13 @@ static long futex(uint32_t *word, int operation, uint32_t value, const struct ti
         unlock();
         return woken;
     }
-    if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value)
+    uint32_t found = 0;
+    long failed = (operation & FUTEX_PRIVATE_FLAG) == 0 ? value_of(word, &found) : 0;
+    if ((operation & FUTEX_PRIVATE_FLAG) != 0)
+        found = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+    if (failed != 0)
+        return failed;
+    if (found != value)
         return -EAGAIN;
     uint64_t due = NEVER;
     if (timeout != NULL)

@@ -1,0 +1,67 @@
+/*
+ * descriptors FILE close|limit MS: launches for so long after it has closed all descriptors and opened FILE at all
+ * their numbers, or after it has forbidden itself to write files. Prints how many descriptors are FILE's, and FILE's
+ * sum.
+ */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FIRST = 3, LAST = 199 };
+
+static uint64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
+                     void **);
+
+static void launch_for(void *kernel, uint64_t ns) {
+    for (uint64_t end = now() + ns; now() < end;)
+        CHECK(launch(kernel, 1056, 1, 1, 128, 1, 1, 0, NULL, NULL, NULL));
+}
+
+int main(int argc, char **argv) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW), *module = NULL, *kernel = NULL;
+    int (*load)(void **, const void *) = (int (*)(void **, const void *))dlsym(library, "cuModuleLoadData");
+    int (*function)(void **, void *, const char *) =
+        (int (*)(void **, void *, const char *))dlsym(library, "cuModuleGetFunction");
+    *(void **)&launch = dlsym(library, "cuLaunchKernel");
+    if (argc != 4)
+        return 2;
+    uint64_t ns = strtoull(argv[3], NULL, 10) * 1000000u;
+    start_driver();
+    use_device(0);
+    CHECK(load(&module, "image"));
+    CHECK(function(&kernel, module, "a_1ms"));
+    launch_for(kernel, 300000000);
+    if (strcmp(argv[2], "limit") == 0) {
+        struct rlimit none = {0, 0};
+        CHECK(setrlimit(RLIMIT_FSIZE, &none));
+    } else {
+        for (int fd = FIRST; fd < 1024; fd++)
+            (void)close(fd);
+        while (open(argv[1], O_RDWR) < LAST) {
+        }
+    }
+    launch_for(kernel, ns);
+    struct stat file, found;
+    unsigned ours = 0, sum = 0;
+    unsigned char text[8192];
+    CHECK(stat(argv[1], &file));
+    for (int fd = FIRST; fd <= LAST; fd++)
+        ours += fstat(fd, &found) == 0 && found.st_ino == file.st_ino && found.st_dev == file.st_dev;
+    int fd = open(argv[1], O_RDONLY);
+    ssize_t length = read(fd, text, sizeof text);
+    for (ssize_t i = 0; i < length; i++)
+        sum = sum * 31 + text[i];
+    printf("{\"descriptors\": %u, \"bytes\": %zd, \"sum\": %u}\n", ours, length, sum);
+    return 0;
+}
