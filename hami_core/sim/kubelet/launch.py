@@ -231,6 +231,18 @@ def _make_root(folder: str, spec: Spec) -> str:
     return root
 
 
+def _stand_in(entry: dict[str, Any], link: str) -> None:
+    """A link in place of a mount. A file that is mounted to be written keeps its type: some open no symbolic link."""
+    if not entry.get("read_only", True):
+        try:
+            os.link(entry["source"], link)
+        except OSError:  # a folder, or on another file system
+            pass
+        else:
+            return
+    os.symlink(entry["source"], link)
+
+
 def _make_links(folder: str, spec: Spec) -> str:
     """Mode ``reduced``: what would be mounted, as links under one folder, and an environment that leads there."""
     root = os.path.join(folder, "root")
@@ -240,7 +252,7 @@ def _make_links(folder: str, spec: Spec) -> str:
         link = root + os.path.normpath(entry["target"])
         os.makedirs(os.path.dirname(link), exist_ok=True)
         if not os.path.lexists(link):
-            os.symlink(entry["source"], link)
+            _stand_in(entry, link)
     preload = f"{root}/etc/ld.so.preload"
     if os.path.exists(preload):
         with open(preload, encoding="utf-8") as file:

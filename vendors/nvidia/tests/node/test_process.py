@@ -30,8 +30,9 @@ pytestmark = pytest.mark.timeout(120)
 class Bed:
     """One node with two simulated cards, an agent, and a scheduler played by the test."""
 
-    def __init__(self, root: Path, **env: str | None) -> None:
+    def __init__(self, root: Path, *, reduced: bool = False, **env: str | None) -> None:
         self.root = root
+        self.reduced = reduced
         self.env = env
         self.gpus = root / "gpus"
         self.key = generate_private_key()
@@ -47,6 +48,7 @@ class Bed:
             shared=[self.gpus],
             resync_seconds=1.0,
             settle_seconds=4.0,
+            reduced=self.reduced,
         )
         self.cluster = Cluster(self.root / "c", nodes=[spec], scheduler_config=None)
         await self.cluster.__aenter__()
@@ -329,7 +331,13 @@ END"""
 """Gives the first card work for as long as it lives."""
 
 
-async def test_containers_with_a_core_limit_take_turns_and_the_agent_shows_that_it_lives(bed):
+@pytest.mark.parametrize("reduced", [False, True], ids=["mounted", "linked"])
+async def test_containers_with_a_core_limit_take_turns_and_the_agent_shows_that_it_lives(root, reduced):
+    async with Bed(root, reduced=reduced) as bed:
+        await take_turns(bed)
+
+
+async def take_turns(bed):
     first, _ = (await bed.devices())[0]
     page = bed.root / "state/turns" / first.id
     uids = [await bed.run(name, [(first.id, 8000, cores)], WORK) for name, cores in (("a", 30), ("b", 40))]
