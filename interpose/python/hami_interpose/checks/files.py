@@ -130,7 +130,7 @@ def _region(root: Path, limits: Limits | None) -> tuple[Found | None, list[Findi
         what = "is a symbolic link" if error.errno == errno.ELOOP else f"cannot be read: {error.strerror}"
         return None, [wrong(check, f"{path} {what}; {_DENIED}", _ANEW)]
     region = found.region
-    used = f"{len(region.processes)} processes, a process last at work {since(region.heartbeat, time.time())}"
+    used = f"{len(region.processes)} processes, last at work {since(region.heartbeat, time.time())}"
     findings = [ok(check, f"{path}, limits generation {region.generation}, {used}"), _writable(path)]
     mounted = os.path.realpath(path.parent) in mount_points()
     own = ok("region.mount", f"{path.parent} is a mount of its own")

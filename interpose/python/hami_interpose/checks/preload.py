@@ -47,19 +47,21 @@ def build_of(path: Path) -> str:
 def mapped(proc: Path = Path("/proc/self")) -> tuple[Mapped, ...]:
     """Every libvgpu.so that this process has loaded, with the build id read from memory, not from a file."""
     builds: dict[str, str] = {}
-    with (proc / "mem").open("rb", buffering=0) as memory:
-        for line in (proc / "maps").read_text(encoding="utf-8", errors="replace").splitlines():
-            fields = line.split(maxsplit=5)
-            path = fields[5].removesuffix(" (deleted)") if len(fields) == 6 else ""
-            if not Path(path).name.startswith("libvgpu"):
-                continue
-            builds.setdefault(path, "")
-            if fields[1].startswith("r"):
-                first, last = (int(part, 16) for part in fields[0].split("-"))
-                memory.seek(first)
-                found = _BUILD.search(memory.read(min(last - first, _LARGEST)) or b"")
-                builds[path] = found[1].decode("ascii") if found else builds[path]
+    for line in (proc / "maps").read_text(encoding="utf-8", errors="replace").splitlines():
+        fields = line.split(maxsplit=5)
+        path = fields[5].removesuffix(" (deleted)") if len(fields) == 6 else ""
+        if Path(path).name.startswith("libvgpu"):
+            first, last = (int(part, 16) for part in fields[0].split("-"))
+            found = _build_in_memory(proc, first, last) if fields[1].startswith("r") else ""
+            builds[path] = found or builds.get(path, "")
     return tuple(Mapped(path, build) for path, build in builds.items())
+
+
+def _build_in_memory(proc: Path, first: int, last: int) -> str:
+    with (proc / "mem").open("rb", buffering=0) as memory:
+        memory.seek(first)
+        found = _BUILD.search(memory.read(min(last - first, _LARGEST)) or b"")
+    return found[1].decode("ascii") if found else ""
 
 
 def preload_file(path: Path = PRELOAD_FILE) -> tuple[str, ...]:
