@@ -263,8 +263,7 @@ class NvidiaNode(Nvidia):
         tenants = {name: tenant for name, tenant in self._tenants.items() if tenant}
         self._attendant.look(tenants, region_dirs)
         if self.settings.turn_pages:
-            for uuid in frozenset().union(*(tenant.limited for tenant in tenants.values())):
-                self._turns.keep(uuid)
+            self._turns.keep_all(frozenset().union(*(tenant.limited for tenant in tenants.values())))
 
     def _tenant(self, slices: Sequence[Slice], container: ContainerRef) -> Tenant | None:
         """A container with a region, or None."""

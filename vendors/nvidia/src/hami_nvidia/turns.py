@@ -1,7 +1,8 @@
 """Turn pages: one small file a card, shared by the containers with a core limit on it, which take turns through it.
 
 A container may write anything into its page, cut it short or change its mode; the folder it cannot reach. What is wrong
-is therefore put right in place: a page that is replaced would part those who have it mounted from those who come.
+is therefore put right in place where that can be done: a page that is replaced parts those who have it mounted from
+those who come.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hami_interpose import turn
 from hami_core import DeviceError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 log = structlog.get_logger(__name__)
@@ -62,20 +64,26 @@ class TurnPages:
             raise DeviceError(f"the turn page of card {uuid} can't be put into {self.path}: {error}") from error
         return self.path / uuid
 
+    def keep_all(self, uuids: Iterable[str]) -> None:
+        """`keep` for each card; one that fails is logged and keeps nothing from the others."""
+        for uuid in uuids:
+            try:
+                self.keep(uuid)
+            except DeviceError as error:
+                log.warning("a turn page can't be kept", error=str(error))
+
     def _keep(self, name: str) -> None:
         self.path.mkdir(mode=0o755, parents=True, exist_ok=True)
         folder = os.open(self.path, _FOLDER)
         try:
             os.fchmod(folder, 0o755)
             try:
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                _mend(name, folder)
             except FileNotFoundError:
                 _make(name, folder)
-                return
-            if stat.S_ISREG(status.st_mode):
-                _mend(name, folder)
-            else:
-                log.warning("what stands in place of a turn page is no file, it is replaced", page=name)
+            except OSError as error:
+                # Whoever did that must not keep others from starting.
+                log.warning("a turn page can't be put right, it is replaced", page=name, error=str(error))
                 os.unlink(name, dir_fd=folder)
                 _make(name, folder)
         finally:
@@ -98,13 +106,21 @@ def _make(name: str, folder: int) -> None:
 
 
 def _mend(name: str, folder: int) -> None:
-    """Put size, head, owner and mode of a page right; slots stay, since who has them goes on."""
+    """Put size, head, owner and mode of a page right; slots stay, since who has them goes on.
+
+    Raises:
+        OSError: It is missing, no regular file, or beyond what we may do.
+    """
+    if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        raise OSError("not a regular file")
     fd = os.open(name, _OPEN, dir_fd=folder)
     try:
         status, content, wrong = os.fstat(fd), turn.initial(), []
         if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-            os.fchown(fd, os.geteuid(), os.getegid())
-            wrong.append("owner")
+            # Needs a capability that an agent may not have; a page of another owner serves as long as its mode is right.
+            with contextlib.suppress(PermissionError):
+                os.fchown(fd, os.geteuid(), os.getegid())
+                wrong.append("owner")
         if stat.S_IMODE(status.st_mode) != MODE:
             os.fchmod(fd, MODE)
             wrong.append("mode")

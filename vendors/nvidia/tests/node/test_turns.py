@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -136,6 +138,36 @@ def test_what_is_no_file_is_replaced_and_never_followed(node, tmp_path, kind):
     assert not page.is_symlink()
     assert page.read_bytes() == turn.initial()
     assert elsewhere.read_text() == "kept"
+
+
+def test_a_page_that_cannot_be_opened_is_replaced(node):
+    """A lease makes openers wait for whoever has it; only the owner of a file may take one."""
+    made = node()
+    first, _ = made.discover()
+    (page,) = pages(made.allocate((held(first, 30),), REF)).values()
+    inode, before = page.stat().st_ino, signal.signal(signal.SIGIO, signal.SIG_IGN)
+    try:
+        with page.open("rb") as file:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            made.allocate((held(first, 30),), REF)
+    finally:
+        signal.signal(signal.SIGIO, before)
+    assert page.stat().st_ino != inode
+    assert page.read_bytes() == turn.initial()
+
+
+def test_a_page_that_cannot_be_kept_hinders_no_other(node):
+    made = node()
+    cards = made.discover()
+    slices = tuple(held(card, 30) for card in cards)
+    kept = list(pages(made.allocate(slices, REF)).values())
+    for page in kept:
+        page.unlink()
+    kept[0].mkdir()
+    made.tend({"r": REF}, {"r": slices}, {"r": str(kept[0].parent / "no region")})
+    assert kept[1].read_bytes() == turn.initial()
+    with pytest.raises(DeviceError, match=kept[0].name):
+        made.allocate(slices, REF)
 
 
 def test_a_crash_while_a_page_was_made_leaves_nothing_behind(node, tmp_path):
