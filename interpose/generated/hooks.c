@@ -383,6 +383,16 @@ int32_t cuMemMap(uint64_t ptr, uint64_t size, uint64_t offset, uint64_t handle, 
     return hami_mem_map(HAMI_cuMemMap, ptr, size, offset, handle, flags);
 }
 
+HAMI_EXPORT int32_t cuMemMapArrayAsync(void *mapInfoList, uint32_t count, void *hStream);
+int32_t cuMemMapArrayAsync(void *mapInfoList, uint32_t count, void *hStream) {
+    return hami_array_map(HAMI_cuMemMapArrayAsync, mapInfoList, count, hStream);
+}
+
+HAMI_EXPORT int32_t cuMemMapArrayAsync_ptsz(void *mapInfoList, uint32_t count, void *hStream);
+int32_t cuMemMapArrayAsync_ptsz(void *mapInfoList, uint32_t count, void *hStream) {
+    return hami_array_map(HAMI_cuMemMapArrayAsync_ptsz, mapInfoList, count, hStream);
+}
+
 HAMI_EXPORT int32_t cuMemPoolDestroy(void *pool);
 int32_t cuMemPoolDestroy(void *pool) {
     return hami_pool_destroy(HAMI_cuMemPoolDestroy, pool);
@@ -665,6 +675,8 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuMemGetInfo", "cuMemGetInfo", (void *)cuMemGetInfo, 2000, false},
     {"cuMemGetInfo_v2", "cuMemGetInfo", (void *)cuMemGetInfo_v2, 3020, false},
     {"cuMemMap", "cuMemMap", (void *)cuMemMap, 10020, false},
+    {"cuMemMapArrayAsync", "cuMemMapArrayAsync", (void *)cuMemMapArrayAsync, 11010, false},
+    {"cuMemMapArrayAsync_ptsz", "cuMemMapArrayAsync", (void *)cuMemMapArrayAsync_ptsz, 11010, true},
     {"cuMemPoolDestroy", "cuMemPoolDestroy", (void *)cuMemPoolDestroy, 11020, false},
     {"cuMemPoolTrimTo", "cuMemPoolTrimTo", (void *)cuMemPoolTrimTo, 11020, false},
     {"cuMemRelease", "cuMemRelease", (void *)cuMemRelease, 10020, false},

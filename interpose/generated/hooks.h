@@ -79,6 +79,8 @@ enum hami_hook {
     HAMI_cuMemGetInfo,
     HAMI_cuMemGetInfo_v2,
     HAMI_cuMemMap,
+    HAMI_cuMemMapArrayAsync,
+    HAMI_cuMemMapArrayAsync_ptsz,
     HAMI_cuMemPoolDestroy,
     HAMI_cuMemPoolTrimTo,
     HAMI_cuMemRelease,
@@ -124,6 +126,6 @@ enum hami_hook {
 };
 
 /* CUDA hooks come first, in the order of their names; NVML's follow. */
-#define HAMI_CUDA_HOOKS 106
+#define HAMI_CUDA_HOOKS 108
 
 #endif

@@ -484,6 +484,7 @@ static void drop_block(uint64_t number, uint64_t value, void *data) {
 void hami_records_drop_context(unsigned context) {
     hami_map_each(&records, drop_one, &context);
     hami_map_each(&blocks, drop_block, &context);
+    hami_vmm_context_gone(context);
 }
 
 void hami_account_after_fork(void) {

@@ -3,6 +3,7 @@
 #include "hami/hook.h"
 #include "hami/oversubscribe.h"
 #include "hami/policy.h"
+#include "hami/vmm.h"
 
 enum { ROW_STEP = 512 };
 
@@ -307,8 +308,9 @@ int32_t hami_array_destroy(enum hami_hook hook, CUarray array) {
     CUresult status = driver(array);
     if (status != CUDA_SUCCESS) {
         hami_record_restore(key, record);
-    } else if (record != 0) {
+    } else {
         hami_record_release(key, record);
+        hami_vmm_array_gone(array);
     }
     return status;
 }

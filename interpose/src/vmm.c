@@ -1,10 +1,12 @@
 /*
- * Virtual memory management. One record per physical allocation; handles and mappings refer to it, and its charge
- * goes back with the last of them: cuMemRelease of a mapped handle, the documented idiom, frees nothing yet.
+ * Virtual memory management. One record per physical allocation; handles, mappings and parts of sparse arrays refer to
+ * it, and its charge goes back with the last of them: cuMemRelease of a mapped handle, the documented idiom, frees
+ * nothing yet.
  */
 #include "hami/vmm.h"
 
 #include "hami/account.h"
+#include "hami/context.h"
 #include "hami/hook.h"
 #include "hami/map.h"
 #include "hami/policy.h"
@@ -26,9 +28,18 @@ struct mapping {
     uint64_t bytes;
 };
 
+/* Memory in a part of a sparse array. */
+struct tile {
+    struct tile *next;
+    struct physical *memory;
+    struct hami_array_part part;
+    unsigned context;
+};
+
 static struct hami_map handles;  /* handle → physical */
 static struct hami_map starts;   /* first address → mapping */
 static struct mapping *mappings; /* all of them, for addresses inside one */
+static struct tile *tiles;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static void lock(void) {
@@ -171,10 +182,103 @@ int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address)
     return status;
 }
 
+/* ---- sparse arrays ---- */
+
+static bool within(uint64_t start, uint64_t size, uint64_t whole_start, uint64_t whole_size) {
+    return start >= whole_start && start - whole_start <= whole_size && size <= whole_size - (start - whole_start);
+}
+
+/* Whether one part of an array lies in another. */
+static bool covers(const struct hami_array_part *whole, const struct hami_array_part *part) {
+    if (whole->array != part->array || whole->kind != part->kind) {
+        return false;
+    }
+    if (part->kind == CU_ARRAY_MIPTAIL) {
+        return whole->tail.layer == part->tail.layer &&
+               within(part->tail.offset, part->tail.bytes, whole->tail.offset, whole->tail.bytes);
+    }
+    bool inside = whole->box.level == part->box.level && whole->box.layer == part->box.layer;
+    for (unsigned i = 0; i < 3; i++) {
+        inside = inside && within(part->box.offset[i], part->box.extent[i], whole->box.offset[i], whole->box.extent[i]);
+    }
+    return inside;
+}
+
+/* Takes a tile out of the list. */
+static void drop_tile(struct tile **at) {
+    struct tile *gone = *at;
+    *at = gone->next;
+    gone->memory->mappings--;
+    drop_if_unused(gone->memory);
+    free(gone);
+}
+
+/* Notes what one operation has done. A part that is unmapped piece by piece counts until the last call names it whole.
+ */
+static void note_tile(const struct hami_array_map *change, unsigned context) {
+    bool maps = change->operation == CU_MEM_OPERATION_MAP;
+    struct physical *memory = maps ? physical_of(change->handle) : NULL;
+    struct tile *tile = memory == NULL ? NULL : malloc(sizeof *tile);
+    if (tile != NULL) {
+        memory->mappings++;
+    }
+    for (struct tile **at = &tiles; *at != NULL;) {
+        if (covers(&change->part, &(*at)->part)) {
+            drop_tile(at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    if (tile != NULL) {
+        *tile = (struct tile){tiles, memory, change->part, context};
+        tiles = tile;
+    }
+}
+
+int32_t hami_array_map(enum hami_hook hook, struct hami_array_map *list, uint32_t count, CUstream stream) {
+    CUresult (*driver)(struct hami_array_map *, uint32_t, CUstream) = hami_driver_function(hook);
+    struct hami_context context;
+    lock();
+    CUresult status = driver(list, count, stream);
+    if (status == CUDA_SUCCESS) {
+        unsigned id = hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN;
+        for (uint32_t i = 0; i < count; i++) {
+            note_tile(&list[i], id);
+        }
+    }
+    unlock();
+    return status;
+}
+
+void hami_vmm_array_gone(const void *array) {
+    lock();
+    for (struct tile **at = &tiles; *at != NULL;) {
+        if ((*at)->part.array == array) {
+            drop_tile(at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    unlock();
+}
+
+void hami_vmm_context_gone(unsigned context) {
+    lock();
+    for (struct tile **at = &tiles; *at != NULL;) {
+        if ((*at)->context == context) {
+            drop_tile(at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    unlock();
+}
+
 /* The child leaks the parent's few records rather than touch its allocator between fork and exec. */
 void hami_vmm_after_fork(void) {
     hami_map_reset(&handles);
     hami_map_reset(&starts);
     mappings = NULL;
+    tiles = NULL;
     atomic_flag_clear(&busy);
 }

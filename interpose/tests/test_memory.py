@@ -280,3 +280,59 @@ def test_retained_memory_counts_until_its_last_handle_and_mapping(shell):
     assert before - shell.free_bytes() == 4 * MIB
     assert shell.status("release", again) == 0
     assert shell.free_bytes() == before
+
+
+def test_memory_in_a_sparse_array_counts_until_it_is_unmapped(shell, gpus):
+    before = shell.free_bytes()
+    array = shell("sparse", 1024, 128)[1]
+    assert shell.free_bytes() == before
+    handle = shell("create", 2 * MIB, 0)[1]
+    assert shell.status("map_tile", array, handle, 0) == 0
+    assert shell.status("release", handle) == 0
+    assert before - shell.free_bytes() == 2 * MIB
+    other = shell("create", 4 * MIB, 0)[1]
+    assert shell.status("map_tile", array, other, 1) == 0
+    assert shell.status("release", other) == 0
+    assert before - shell.free_bytes() == 6 * MIB
+    assert shell.status("unmap_tiles", array, 0, 1, 1) == 0
+    assert before - shell.free_bytes() == 2 * MIB
+    assert shell.status("unmap_tiles", array, 0, 0, 1) == 0
+    assert shell.free_bytes() == before
+
+
+def test_mapping_over_a_part_of_a_sparse_array_gives_back_what_was_there(shell):
+    before = shell.free_bytes()
+    array = shell("sparse", 1024, 128)[1]
+    for size in (2 * MIB, 4 * MIB):
+        handle = shell("create", size, 0)[1]
+        assert shell.status("map_tile", array, handle, 0) == 0
+        assert shell.status("release", handle) == 0
+        assert before - shell.free_bytes() == size
+    assert shell.status("destroy_array", array) == 0
+    assert shell.free_bytes() == before
+
+
+def test_parts_of_a_sparse_array_unmapped_together(shell, gpus):
+    before, books = shell.free_bytes(), taken_by_books(gpus)
+    array = shell("sparse", 1024, 128)[1]
+    for index in (1, 2, 4):
+        handle = shell("create", 2 * MIB, 0)[1]
+        assert shell.status("map_tile", array, handle, index) == 0
+        assert shell.status("release", handle) == 0
+    assert shell.status("unmap_tiles", array, 0, 0, 3) == 0
+    assert before - shell.free_bytes() == taken_by_books(gpus) - books == 2 * MIB
+    assert shell.status("destroy_array", array) == 0
+    assert shell.free_bytes() == before
+    assert taken_by_books(gpus) == books
+
+
+def test_a_context_takes_sparse_arrays_along(make_container, shells):
+    container = make_container(4000)
+    shell = shells(container, device=None)
+    context = shell("context", 0)[1]
+    array, handle = shell("sparse", 1024, 128)[1], shell("create", 2 * MIB, 0)[1]
+    assert shell.status("map_tile", array, handle, 3) == 0
+    assert shell.status("destroy_context", context) == 0
+    assert container.region().devices[0].used_bytes == 2 * MIB  # its handle is not of the context
+    assert shell.status("release", handle) == 0
+    assert container.region().devices[0].used_bytes == 0

@@ -108,6 +108,34 @@ struct hami_array3d_descriptor_v1 {
     uint32_t flags;
 };
 
+/* CUarrayMapInfo: memory into, or out of, a part of a sparse array. */
+enum { CU_ARRAY_SPARSE_LEVEL = 0, CU_ARRAY_MIPTAIL = 1, CU_MEM_OPERATION_MAP = 1 };
+
+struct hami_array_part {
+    CUarray array;
+    int32_t kind;
+    union {
+        struct {
+            uint32_t level, layer, offset[3], extent[3];
+        } box;
+        struct {
+            uint32_t layer;
+            uint64_t offset, bytes;
+        } tail;
+    };
+};
+
+struct hami_array_map {
+    int32_t resource_type;
+    struct hami_array_part part;
+    int32_t operation, handle_type;
+    CUmemHandle handle;
+    uint64_t offset;
+    uint32_t devices, flags, reserved[2];
+};
+_Static_assert(offsetof(struct hami_array_map, operation) == 56, "CUarrayMapInfo");
+_Static_assert(sizeof(struct hami_array_map) == 96, "CUarrayMapInfo");
+
 /* CUDA_EXTERNAL_MEMORY_HANDLE_DESC */
 struct hami_external_memory {
     int32_t type;

@@ -65,6 +65,7 @@ int32_t hami_mem_release(enum hami_hook hook, CUmemHandle handle);
 int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, uint64_t offset, CUmemHandle handle,
                      uint64_t flags);
 int32_t hami_mem_unmap(enum hami_hook hook, CUdeviceptr address, uint64_t bytes);
+int32_t hami_array_map(enum hami_hook hook, struct hami_array_map *list, uint32_t count, CUstream stream);
 int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address);
 
 /* graph.c */

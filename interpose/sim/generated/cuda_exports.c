@@ -2042,14 +2042,14 @@ SIM_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemG
     return sim_cuMemMap(ptr, size, offset, handle, flags);
 }
 
-SIM_EXPORT CUresult cuMemMapArrayAsync(void) {
+SIM_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned count, CUstream hStream) {
     SIM_FAULTS(0xf514762918fa96bfull, 0xf514762918fa96bfull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemMapArrayAsync(mapInfoList, count, hStream);
 }
 
-SIM_EXPORT CUresult cuMemMapArrayAsync_ptsz(void) {
+SIM_EXPORT CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *mapInfoList, unsigned count, CUstream hStream) {
     SIM_FAULTS(0x7831c18a72902eb5ull, 0xf514762918fa96bfull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemMapArrayAsync(mapInfoList, count, SIM_PER_THREAD(hStream));
 }
 
 SIM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {

@@ -171,6 +171,7 @@ CUresult sim_cuMemHostGetFlags(unsigned *pFlags, void *p);
 CUresult sim_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags);
 CUresult sim_cuMemHostUnregister(void *p);
 CUresult sim_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags);
+CUresult sim_cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned count, CUstream hStream);
 CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps);
 CUresult sim_cuMemPoolDestroy(CUmemoryPool pool);
 CUresult sim_cuMemPoolGetAccess(int *flags, CUmemoryPool memPool, CUmemLocation *location);

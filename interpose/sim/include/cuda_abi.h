@@ -215,6 +215,19 @@ typedef struct {
     int result_out;
 } CUDA_GRAPH_INSTANTIATE_PARAMS;
 typedef struct {
+    int resourceType;
+    CUarray array;
+    int subresourceType;
+    union {
+        long long words[4];
+        unsigned char subresource[32];
+    };
+    int memOperationType, memHandleType;
+    CUmemGenericAllocationHandle memHandle;
+    unsigned long long offset;
+    unsigned deviceBitMask, flags, reserved[2];
+} CUarrayMapInfo;
+typedef struct {
     int maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], sharedMemPerBlock, totalConstantMemory, SIMDWidth,
         memPitch, regsPerBlock, clockRate, textureAlign;
 } CUdevprop;
@@ -227,5 +240,6 @@ _Static_assert(sizeof(CUmemPoolProps) == 88, "CUmemPoolProps");
 _Static_assert(sizeof(CUDA_MEMCPY2D) == 128, "CUDA_MEMCPY2D");
 _Static_assert(sizeof(CUDA_MEMCPY3D) == 200, "CUDA_MEMCPY3D");
 _Static_assert(sizeof(CUlaunchConfig) == 56, "CUlaunchConfig");
+_Static_assert(sizeof(CUarrayMapInfo) == 96, "CUarrayMapInfo");
 
 #endif

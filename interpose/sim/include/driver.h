@@ -255,6 +255,9 @@ CUresult sim_fill(uint64_t target, unsigned value, unsigned width, uint64_t coun
 CUresult sim_capture(struct sim_stream *stream, const struct sim_work *work);
 bool sim_capturing(struct sim_stream *stream);
 
+/* vmm.c: what is mapped into a sparse array goes with it. */
+void sim_tiles_forget(const struct sim_array *array);
+
 /* vmm.c: whether [address, address + size) of a reserved range is mapped. */
 bool sim_mapped(struct sim_span *span, uint64_t address, uint64_t size);
 

@@ -143,6 +143,9 @@ static int allocate(char **word) {
     } else if (strcmp(word[0], "array") == 0) {
         struct hami_array3d_descriptor d = {a, b, c, 0x20, 4, 0};
         answer(cuArray3DCreate_v2((CUarray *)out, &d));
+    } else if (strcmp(word[0], "sparse") == 0) {
+        struct hami_array3d_descriptor d = {a, b, 0, 0x20, 4, CUDA_ARRAY3D_SPARSE};
+        answer(cuArray3DCreate_v2((CUarray *)out, &d));
     } else if (strcmp(word[0], "array_v1") == 0) {
         struct hami_array3d_descriptor_v1 d = {(unsigned)a, (unsigned)b, (unsigned)c, 0x20, 4, 0};
         answer(CALL(cuArray3DCreate, (CUarray *)out, &d));
@@ -190,6 +193,17 @@ static int allocate(char **word) {
     return 1;
 }
 
+/* Squares of 128 elements beside each other, each a part of the array's only level. */
+static int change_tiles(int operation, CUarray array, CUmemHandle handle, uint64_t first, uint64_t count) {
+    struct hami_array_map change = {.operation = operation, .handle = handle, .devices = 1};
+    change.part.array = array;
+    change.part.box.offset[0] = (uint32_t)first * 128;
+    change.part.box.extent[0] = (uint32_t)count * 128;
+    change.part.box.extent[1] = 128;
+    change.part.box.extent[2] = 1;
+    return CALL(cuMemMapArrayAsync, &change, 1u, NULL);
+}
+
 static int give_back(char **word) {
     uint64_t thing = word[1] ? things[strtoull(word[1], NULL, 0) % THINGS] : 0;
     uint64_t other = word[2] ? things[strtoull(word[2], NULL, 0) % THINGS] : 0;
@@ -203,6 +217,10 @@ static int give_back(char **word) {
         status = cuStreamSynchronize(NULL);
     } else if (strcmp(word[0], "release") == 0) {
         status = cuMemRelease(thing);
+    } else if (strcmp(word[0], "map_tile") == 0) { /* map_tile ARRAY HANDLE INDEX */
+        status = change_tiles(1, (CUarray)(uintptr_t)thing, other, bytes, 1);
+    } else if (strcmp(word[0], "unmap_tiles") == 0) { /* unmap_tiles ARRAY 0 FIRST COUNT */
+        status = change_tiles(2, (CUarray)(uintptr_t)thing, 0, bytes, word[4] ? strtoull(word[4], NULL, 0) : 1);
     } else if (strcmp(word[0], "map") == 0) { /* map ADDRESS HANDLE BYTES */
         status = cuMemMap(thing, bytes, 0, other, 0);
     } else if (strcmp(word[0], "unmap") == 0) { /* unmap ADDRESS 0 BYTES */
@@ -331,9 +349,9 @@ int main(void) {
     printf("ready\n");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin) != NULL) {
-        char *word[5] = {NULL, NULL, NULL, NULL, NULL};
+        char *word[6] = {NULL, NULL, NULL, NULL, NULL, NULL};
         unsigned count = 0;
-        for (char *at = strtok(line, " \n"); at != NULL && count < 4; at = strtok(NULL, " \n"))
+        for (char *at = strtok(line, " \n"); at != NULL && count < 5; at = strtok(NULL, " \n"))
             word[count++] = at;
         if (count > 0 && !allocate(word) && !give_back(word))
             show(word);

@@ -47,6 +47,12 @@ static CUresult array_shaped(const CUDA_ARRAY3D_DESCRIPTOR *shape, struct sim_ar
     return CUDA_SUCCESS;
 }
 
+/* Memory of a sparse array is mapped into it, tile by tile. */
+static bool is_sparse(const CUDA_ARRAY3D_DESCRIPTOR *shape) {
+    enum { SPARSE = 0x40 };
+    return (shape->Flags & SPARSE) != 0;
+}
+
 static CUresult array_new(const CUDA_ARRAY3D_DESCRIPTOR *shape, struct sim_context *context, struct sim_array **made) {
     struct sim_array *array = NULL;
     size_t total = 0;
@@ -54,7 +60,7 @@ static CUresult array_new(const CUDA_ARRAY3D_DESCRIPTOR *shape, struct sim_conte
     if (error != CUDA_SUCCESS) {
         return error;
     }
-    error = sim_allocate(&context->heap, total, &array->base);
+    error = is_sparse(shape) ? CUDA_SUCCESS : sim_allocate(&context->heap, total, &array->base);
     if (error == CUDA_SUCCESS) {
         *made = array;
     } else {
@@ -100,6 +106,7 @@ CUresult sim_cuArrayDestroy(CUarray hArray) {
     }
     if (error == CUDA_SUCCESS) {
         (void)sim_release(hArray->base);
+        sim_tiles_forget(hArray);
         sim_object_delete(hArray);
     }
     return error;
@@ -138,6 +145,7 @@ CUresult sim_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
     CUresult error = array_check(hMipmappedArray, hMipmappedArray);
     if (error == CUDA_SUCCESS) {
         (void)sim_release(hMipmappedArray->base);
+        sim_tiles_forget(hMipmappedArray);
         levels_delete(hMipmappedArray);
     }
     return error;
@@ -181,7 +189,9 @@ CUresult sim_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3
     }
     array->shape = *pMipmappedArrayDesc;
     error = levels_new(array, numMipmapLevels, &total);
-    error = error != CUDA_SUCCESS ? error : sim_allocate(&context->heap, total, &array->base);
+    if (error == CUDA_SUCCESS && !is_sparse(&array->shape)) {
+        error = sim_allocate(&context->heap, total, &array->base);
+    }
     if (error != CUDA_SUCCESS) {
         levels_delete(array);
         return error;

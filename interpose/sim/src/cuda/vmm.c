@@ -1,5 +1,6 @@
 /* Physical allocations and where they are mapped. An allocation lives while it has a handle or a mapping. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cuda_impl.h"
 #include "driver.h"
@@ -280,4 +281,99 @@ CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, v
     }
     pthread_mutex_unlock(&lock);
     return mapping != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- sparse arrays ---- */
+
+/* What is mapped where: the array and the part of it, as CUarrayMapInfo has them. */
+struct tile {
+    struct tile *next;
+    const struct sim_array *array;
+    unsigned char part[32];
+    int kind;
+    struct physical *physical;
+};
+
+static struct tile *tiles;
+
+static void tile_drop(struct tile **at) {
+    struct tile *gone = *at;
+    *at = gone->next;
+    gone->physical->mappings--;
+    drop_if_unused(gone->physical);
+    free(gone);
+}
+
+/* Whether what is mapped lies in the part that an operation names; parts of mip tails have to be the same. */
+static bool tile_in(const struct tile *tile, const CUarrayMapInfo *info) {
+    enum { OFFSETS = 2, EXTENTS = 5 }; /* after level and layer */
+    uint32_t have[8], want[8];
+    if (tile->array != info->array || tile->kind != info->subresourceType) {
+        return false;
+    }
+    memcpy(have, tile->part, sizeof have);
+    memcpy(want, info->subresource, sizeof want);
+    bool inside = have[0] == want[0] && have[1] == want[1];
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t end = (uint64_t)have[OFFSETS + i] + have[EXTENTS + i];
+        inside =
+            inside && have[OFFSETS + i] >= want[OFFSETS + i] && end <= (uint64_t)want[OFFSETS + i] + want[EXTENTS + i];
+    }
+    return tile->kind == 0 ? inside : memcmp(have, want, sizeof have) == 0;
+}
+
+static CUresult tile_change(const CUarrayMapInfo *info) {
+    enum { MAP = 1, UNMAP = 2 };
+    struct physical *physical = info->memOperationType == MAP ? physical_of(info->memHandle) : NULL;
+    if (!sim_is(info->array, SIM_TAG_ARRAY) || (info->memOperationType == MAP && physical == NULL)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (struct tile **at = &tiles; *at != NULL;) {
+        if (tile_in(*at, info)) {
+            tile_drop(at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    if (physical == NULL) {
+        return info->memOperationType == UNMAP ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    struct tile *tile = calloc(1, sizeof *tile);
+    if (tile == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *tile = (struct tile){.next = tiles, .array = info->array, .kind = info->subresourceType, .physical = physical};
+    memcpy(tile->part, info->subresource, sizeof tile->part);
+    physical->mappings++;
+    tiles = tile;
+    return CUDA_SUCCESS;
+}
+
+/* In stream order on a device; here at once. */
+CUresult sim_cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned count, CUstream hStream) {
+    CUresult error = CUDA_SUCCESS;
+    if (sim_stream_or_error(hStream, &error) == NULL) {
+        return error;
+    }
+    if (mapInfoList == NULL || count == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < count && error == CUDA_SUCCESS; i++) {
+        error = tile_change(&mapInfoList[i]);
+    }
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+void sim_tiles_forget(const struct sim_array *array) {
+    pthread_mutex_lock(&lock);
+    for (struct tile **at = &tiles; *at != NULL;) {
+        if ((*at)->array == array) {
+            tile_drop(at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    pthread_mutex_unlock(&lock);
 }
