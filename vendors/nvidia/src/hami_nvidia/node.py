@@ -62,7 +62,9 @@ class NvidiaNode(Nvidia):
         self._interposer: container_edits.Interposer | None = None
         self._damaged: set[str] = set()
         policy = XidPolicy.parse(self.settings.disable_health_checks, self.settings.enable_health_checks)
-        self._turns = TurnPages(self.settings.state_dir / "turns")
+        self._turns = TurnPages(
+            self.settings.state_dir / "turns", self.settings.proc_root / "sys/kernel/random/boot_id"
+        )
         self._tenants: dict[str, Tenant | None] = {}
         self._attendant = Attendant(clock, now)
         self._health = HealthWatch(self.nvml, policy, self.settings.xid_recovery_s, clock)

@@ -51,6 +51,8 @@ class NodeSettings(BaseSettings):
     """Folder of the device nodes on the host."""
     sys_root: Path = Path("/sys")
     """Root of sysfs."""
+    proc_root: Path = Path("/proc")
+    """Root of procfs."""
     state_dir: Path = Field(
         default=Path("/var/lib/hami"), validation_alias=AliasChoices("HAMI_NVIDIA_STATE_DIR", "HAMI_STATE_DIR")
     )

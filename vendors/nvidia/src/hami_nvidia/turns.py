@@ -27,6 +27,8 @@ log = structlog.get_logger(__name__)
 
 MODE: Final = 0o666
 """Any user of a container writes its page."""
+BOOT: Final = ".boot"
+"""Says of which boot the pages are."""
 _HEAD: Final = 16
 """Bytes that say what the file is; behind them is the containers' own."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,94}")
@@ -38,12 +40,16 @@ _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class TurnPages:
     """The pages of a node.
 
+    Times in them are since the boot, so pages of another boot, in which no container lives any more, are thrown away.
+
     Args:
         path: Their folder; made when first needed.
+        boot_id: File with the identity of this boot.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, boot_id: Path) -> None:
         self.path = path
+        self._boot_id = boot_id
         self._lock = threading.Lock()  # containers may be prepared in parallel
 
     def keep(self, uuid: str) -> Path:
@@ -77,28 +83,40 @@ class TurnPages:
         folder = os.open(self.path, _FOLDER)
         try:
             os.fchmod(folder, 0o755)
+            self._clear_at_boot(folder)
             try:
                 _mend(name, folder)
             except FileNotFoundError:
-                _make(name, folder)
+                _put(name, turn.initial(), MODE, folder)
             except OSError as error:
                 # Whoever did that must not keep others from starting.
                 log.warning("a turn page can't be put right, it is replaced", page=name, error=str(error))
                 os.unlink(name, dir_fd=folder)
-                _make(name, folder)
+                _put(name, turn.initial(), MODE, folder)
         finally:
             os.close(folder)
 
+    def _clear_at_boot(self, folder: int) -> None:
+        boot = self._boot_id.read_bytes()
+        try:
+            if (self.path / BOOT).read_bytes() == boot:
+                return
+        except FileNotFoundError:
+            pass
+        for name in os.listdir(folder):
+            os.unlink(name, dir_fd=folder)
+        _put(BOOT, boot, 0o644, folder)
 
-def _make(name: str, folder: int) -> None:
-    """Put a fresh page there, whole or not at all."""
-    temporary, content = f".new-{name}", turn.initial()
+
+def _put(name: str, content: bytes, mode: int, folder: int) -> None:
+    """Put a file there, whole or not at all."""
+    temporary = f".new-{name}"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=folder)
     fd = os.open(temporary, _NEW, 0o600, dir_fd=folder)
     try:
         os.pwrite(fd, content, 0)
-        os.fchmod(fd, MODE)
+        os.fchmod(fd, mode)
         os.fsync(fd)
     finally:
         os.close(fd)
@@ -117,7 +135,7 @@ def _mend(name: str, folder: int) -> None:
     try:
         status, content, wrong = os.fstat(fd), turn.initial(), []
         if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-            # Needs a capability that an agent may not have; a page of another owner serves as long as its mode is right.
+            # Needs a capability that an agent may not have; a page of another owner serves while its mode is right.
             with contextlib.suppress(PermissionError):
                 os.fchown(fd, os.geteuid(), os.getegid())
                 wrong.append("owner")

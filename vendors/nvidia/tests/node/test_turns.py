@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +39,7 @@ def test_a_page_for_each_limited_card_and_no_other(node, tmp_path):
         assert page.read_bytes() == turn.initial()
         assert stat.S_IMODE(page.stat().st_mode) == 0o666
     assert stat.S_IMODE((tmp_path / "hami/turns").stat().st_mode) == 0o755
-    assert {path.name for path in (tmp_path / "hami/turns").iterdir()} == {first.id, second.id}
+    assert {path.name for path in (tmp_path / "hami/turns").iterdir()} == {first.id, second.id, ".boot"}
     assert list(pages(made.allocate((held(first, 0), held(second, 1)), REF))) == [f"{ROOT}/{second.id}"]
 
 
@@ -76,8 +77,7 @@ def test_a_page_that_is_gone_is_made_anew(node):
     made = node()
     first, _ = made.discover()
     (page,) = pages(made.allocate((held(first, 30),), REF)).values()
-    page.unlink()
-    page.parent.rmdir()
+    shutil.rmtree(page.parent)
     made.allocate((held(first, 30),), REF)
     assert page.read_bytes() == turn.initial()
 
@@ -86,6 +86,28 @@ def overwrite(path, offset, data):
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(data)
+
+
+def test_pages_of_another_boot_are_thrown_away_once(node, tmp_path):
+    """Times in them are of a clock that starts anew: a holder of then would look alive for as long as that boot was."""
+    proc = tmp_path / "proc/sys/kernel/random"
+    proc.mkdir(parents=True)
+    (proc / "boot_id").write_text("first\n")
+    made = node(proc_root=tmp_path / "proc")
+    cards = made.discover()
+    slices = tuple(held(card, 30) for card in cards)
+    kept = list(pages(made.allocate(slices, REF)).values())
+    for page in kept:
+        overwrite(page, 64, b"of the first boot")
+    (proc / "boot_id").write_text("second\n")
+    again = node(proc_root=tmp_path / "proc")
+    again.allocate(slices[:1], REF)
+    assert not kept[1].exists()
+    again.allocate(slices, REF)
+    assert [page.read_bytes() for page in kept] == [turn.initial()] * 2
+    overwrite(kept[0], 64, b"of the second boot")
+    node(proc_root=tmp_path / "proc").allocate(slices, REF)
+    assert kept[0].read_bytes() != turn.initial(), "thrown away twice"
 
 
 SPOILS = {
@@ -177,7 +199,7 @@ def test_a_crash_while_a_page_was_made_leaves_nothing_behind(node, tmp_path):
     folder.mkdir(parents=True)
     (folder / f".new-{first.id}").write_bytes(b"half of it")
     made.allocate((held(first, 30),), REF)
-    assert [path.name for path in folder.iterdir()] == [first.id]
+    assert {path.name for path in folder.iterdir()} == {first.id, ".boot"}
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(node, tmp_path):
