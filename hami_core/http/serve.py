@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -121,7 +120,7 @@ class Server:
         # An Application's router and middlewares would cost each request more than all the rest of aiohttp.
         server = web.Server(
             _dispatcher(listener.routes),
-            request_factory=partial(_request, listener.body_limit),
+            request_factory=_requests(listener.body_limit),
             access_log=None,
             keepalive_timeout=90,
         )
@@ -172,16 +171,18 @@ async def _drain(runner: web.ServerRunner, drain_s: float) -> None:
     await runner.cleanup()
 
 
-def _request(
-    body_limit: int,
-    message: RawRequestMessage,
-    payload: StreamReader,
-    protocol: web.RequestHandler,
-    writer: AbstractStreamWriter,
-    task: asyncio.Task[None],
-) -> web.BaseRequest:
-    loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=body_limit)
+def _requests(body_limit: int) -> Callable[..., web.BaseRequest]:
+    def made(
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: web.RequestHandler,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> web.BaseRequest:
+        loop = asyncio.get_running_loop()
+        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=body_limit)
+
+    return made
 
 
 def _dispatcher(routes: Sequence[Route]) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
