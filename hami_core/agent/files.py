@@ -23,6 +23,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _BLOCK: Final = 64 << 10
+_ZEROS: Final = bytes(_BLOCK)
 PREFIX: Final = ".new-"
 """Temporary names begin so and keep no suffix a watcher of the folder would look for."""
 
@@ -66,7 +67,7 @@ def write(name: str, data: bytes, mode: int, *, inside: int, durable: bool = Tru
             os.posix_fallocate(fd, 0, len(data))
         for start in range(0, len(data), _BLOCK):
             block = data[start : start + _BLOCK]
-            if block.count(0) != len(block):
+            if block != _ZEROS[: len(block)]:
                 _write_all(fd, block, start)
         os.fchmod(fd, mode)
         if durable:

@@ -21,6 +21,10 @@ from hami_core.errors import ConfigError
 if TYPE_CHECKING:
     import ssl
 
+    from aiohttp import StreamReader
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.http_parser import RawRequestMessage
+
 log = structlog.get_logger(__name__)
 
 BODY_LIMIT: Final = 64 * 2**20
@@ -88,7 +92,7 @@ class Server:
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self._listeners = tuple(listeners)
-        self._runners: list[web.AppRunner] = []
+        self._runners: list[web.ServerRunner] = []
         self.addresses: tuple[str, ...] = ()
         """Where it listens, with the ports it was given; in the listeners' order."""
 
@@ -113,10 +117,15 @@ class Server:
         await asyncio.gather(*(_drain(runner, drain_s) for runner in runners))
 
     async def _open(self, listener: Listener) -> str:
-        app = web.Application(client_max_size=listener.body_limit)
-        app.router.add_route("*", "/{path:.*}", _dispatcher(listener.routes))
+        # An Application's router and middlewares would cost each request more than all the rest of aiohttp.
+        server = web.Server(
+            _dispatcher(listener.routes),
+            request_factory=_requests(listener.body_limit),
+            access_log=None,
+            keepalive_timeout=90,
+        )
         # shutdown_timeout is set before clean-up, by `_drain`.
-        runner = web.AppRunner(app, handle_signals=False, access_log=None, keepalive_timeout=90)
+        runner = web.ServerRunner(server, handle_signals=False)
         await runner.setup()
         self._runners.append(runner)
         try:
@@ -146,7 +155,7 @@ def parse_address(address: str) -> tuple[str | None, int] | Path:
     return host.removeprefix("[").removesuffix("]") or None, int(port)
 
 
-def _site(runner: web.AppRunner, listener: Listener) -> web.BaseSite:
+def _site(runner: web.ServerRunner, listener: Listener) -> web.BaseSite:
     where = parse_address(listener.address)
     if isinstance(where, Path):
         with contextlib.suppress(FileNotFoundError):
@@ -157,17 +166,31 @@ def _site(runner: web.AppRunner, listener: Listener) -> web.BaseSite:
     return web.TCPSite(runner, host, port, ssl_context=listener.tls, reuse_address=True, backlog=1024)
 
 
-async def _drain(runner: web.AppRunner, drain_s: float) -> None:
+async def _drain(runner: web.ServerRunner, drain_s: float) -> None:
     runner._shutdown_timeout = drain_s  # noqa: SLF001 - the public way is to know it at construction
     await runner.cleanup()
 
 
-def _dispatcher(routes: Sequence[Route]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _requests(body_limit: int) -> Callable[..., web.BaseRequest]:
+    def made(
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: web.RequestHandler,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> web.BaseRequest:
+        loop = asyncio.get_running_loop()
+        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=body_limit)
+
+    return made
+
+
+def _dispatcher(routes: Sequence[Route]) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
     table: dict[str, dict[str, Handler]] = {}
     for route in routes:
         table.setdefault(route.path, {})[route.method] = route.handler
 
-    async def dispatch(raw: web.Request) -> web.StreamResponse:
+    async def dispatch(raw: web.BaseRequest) -> web.StreamResponse:
         methods = table.get(raw.path)
         if methods is None:
             return _answer(text(404, f"no such path: {raw.path}\n"))

@@ -1,4 +1,4 @@
-"""The list of nodes a Filter is asked about, as names or as the raw JSON of the extender's request."""
+"""The nodes a Filter is asked about, as names or as the raw JSON of the extender's request."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
     from hami_core.inventory.table import Cluster
 
-_DECODER = msgspec.json.Decoder(list[str])
+_DECODER = msgspec.json.Decoder(frozenset[str])
 
 
 @dataclass(frozen=True, slots=True)
 class RawNames:
-    """``NodeNames`` as the bytes kube-scheduler sent: equal bytes mean equal names, so nothing needs decoding twice."""
+    """``NodeNames`` as the bytes kube-scheduler sent."""
 
     data: bytes
 
-    def decode(self) -> list[str]:
-        """The names.
+    def decode(self) -> frozenset[str]:
+        """The names, each once.
 
         Raises:
             WireError: It is no JSON array of strings.
@@ -52,37 +52,37 @@ class Candidates:
 
 
 class NameIndex:
-    """Names → columns; remembers the last list, since kube-scheduler mostly asks about the same nodes."""
+    """Names → columns; remembers the last ones, since kube-scheduler mostly asks about the same nodes.
+
+    It hardly ever names them in the same order: its workers append them as they find them.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._version = -1
-        self._names: list[str] | bytes | None = None
+        self._names: frozenset[str] = frozenset()
         self._found: Candidates | None = None
 
     def find(self, names: Sequence[str] | RawNames) -> Candidates:
-        """The columns of a list of names; names given twice count once.
+        """The columns of names; names given twice count once.
 
         Raises:
             WireError: Raw names are no JSON array of strings.
         """
-        asked = names.data if isinstance(names, RawNames) else names if isinstance(names, list) else list(names)
+        asked = names.decode() if isinstance(names, RawNames) else frozenset(names)
         if self._found is None or self._version != self._cluster.version or self._names != asked:
-            decoded = names.decode() if isinstance(names, RawNames) else names
-            self._found = self._look_up(decoded)
-            self._names = asked if isinstance(asked, bytes) else list(asked)
+            self._found = self._look_up(asked)
+            self._names = asked
             self._version = self._cluster.version
         return self._found
 
-    def _look_up(self, names: Sequence[str]) -> Candidates:
+    def _look_up(self, names: frozenset[str]) -> Candidates:
         cluster = self._cluster
         mask = np.zeros(cluster.size, np.bool_)
         known = cluster.columns
         columns = [known.get(name, -1) for name in names]
         places = np.fromiter(columns, np.int64, len(columns))
         mask[places[places >= 0]] = True
-        unknown: list[str] = []
-        if len(places) and places.min() < 0:
-            unknown = list(dict.fromkeys(name for name in names if name not in known))
+        unknown = sorted(name for name in names if name not in known) if len(places) and places.min() < 0 else []
         closed: list[str] = cluster.names[: cluster.size][mask & ~cluster.open[: cluster.size]].tolist()
         return Candidates(mask & cluster.open[: cluster.size], unknown, closed)

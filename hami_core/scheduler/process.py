@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
+import uvloop
 
 from hami_core._version import __version__
 from hami_core.errors import KubeError
@@ -307,7 +308,8 @@ def run(settings: SchedulerSettings) -> int:
         ConfigError: A setting is wrong; nothing was started.
     """
     configure("debug" if settings.debug else settings.log_level, settings.log_format, component="scheduler")
-    return asyncio.run(_run(settings))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(settings))
 
 
 async def _run(settings: SchedulerSettings) -> int:

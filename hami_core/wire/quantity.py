@@ -33,6 +33,8 @@ def parse_quantity(text: str) -> int | Fraction:
     Raises:
         WireError: The text is no quantity, or its exponent is beyond any amount that can exist.
     """
+    if len(text) <= MAX_TEXT and text.isascii() and text.isdigit():
+        return int(text)
     match = _QUANTITY.fullmatch(text) if len(text) <= MAX_TEXT else None
     if match is None:
         raise WireError("quantity", 0, f"{text[:MAX_TEXT]!r} is not a Kubernetes quantity")

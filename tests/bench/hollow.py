@@ -30,27 +30,19 @@ if TYPE_CHECKING:
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 CARDS, SLOTS, CARD_MIB = 8, 10, 81920
-RENEWAL = 20  # seconds; a node whose Lease is 50 s old is not Ready
+RENEWAL = 35  # seconds; a node whose Lease is 50 s old is not Ready
 
 
 def connect(kubeconfig: Path) -> aiohttp.ClientSession:
-    """A session with the API server of a kubeconfig that has client certificates."""
+    """A session with the API server of a kubeconfig that has a token."""
     config = yaml.safe_load(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    context = ssl.create_default_context(cadata=_pem(cluster, "certificate-authority", kubeconfig).decode())
-    files = []
-    for key in ("client-certificate", "client-key"):
-        file = kubeconfig.with_name(f".{kubeconfig.name}-{key}")
-        file.write_bytes(_pem(user, key, kubeconfig))
-        files.append(file)
-    context.load_cert_chain(*files)
-    return aiohttp.ClientSession(cluster["server"], connector=aiohttp.TCPConnector(ssl=context, limit=64))
-
-
-def _pem(section: dict[str, str], key: str, kubeconfig: Path) -> bytes:
-    if f"{key}-data" in section:
-        return base64.b64decode(section[f"{key}-data"])
-    return (kubeconfig.parent / section[key]).read_bytes()
+    context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    return aiohttp.ClientSession(
+        cluster["server"],
+        connector=aiohttp.TCPConnector(ssl=context, limit=64),
+        headers={"Authorization": f"Bearer {user['token']}"},
+    )
 
 
 def node(name: str) -> dict[str, Any]:
