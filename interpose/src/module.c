@@ -15,12 +15,15 @@ enum { CONTEXT_SHIFT = 48, CONTEXTS = 256 };
 /* More than this at once is a neighbour's doing, which the device's figures do not tell from ours. */
 #define CODE_MAX (INT64_C(1) << 30)
 
-/* One device while code is on its way there. Loads that overlap share what they have in view. */
+/*
+ * One device while code is on its way there; loads that overlap share it. `foreign` is what the device has given and
+ * the container is not charged for, before: neighbours' memory, and what nobody counts. Charging what came brings it
+ * back to that.
+ */
 struct site {
     atomic_flag busy;
     unsigned under_way;
-    uint64_t left;  /* bytes of the device, when last looked at */
-    uint64_t pages; /* of the container, then */
+    int64_t foreign;
 };
 
 /* Code that may be about to come to the current context's device. */
@@ -42,20 +45,37 @@ static void unlock(struct site *site) {
     atomic_flag_clear_explicit(&site->busy, memory_order_release);
 }
 
-/* Looks at a locked site; returns the bytes that came since the last look and that nobody has been charged for. */
-static uint64_t look(struct site *site, unsigned device) {
+/* INT64_MIN: the driver does not tell. */
+static int64_t foreign_now(unsigned device) {
     size_t left = 0, total = 0;
     CUresult (*info)(size_t *, size_t *) = hami_driver_function(HAMI_cuMemGetInfo_v2);
     struct hami_region_view *view = hami_guest_region(NULL);
     if (view == NULL || info(&left, &total) != CUDA_SUCCESS) {
+        return INT64_MIN;
+    }
+    return (int64_t)(total - left) - (int64_t)(hami_region_used(view, device) << HAMI_PAGE_SHIFT);
+}
+
+/* What other threads are just taking or giving back is charged but not with the device: the largest figure is nearest.
+ */
+static int64_t foreign_before(unsigned device) {
+    enum { LOOKS = 3 };
+    int64_t most = INT64_MIN;
+    for (unsigned i = 0; i < LOOKS; i++) {
+        int64_t now = foreign_now(device);
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+/* Bytes that have come to the device since and that nobody has been charged for. */
+static uint64_t growth(const struct site *site, unsigned device) {
+    int64_t now = foreign_now(device);
+    if (now == INT64_MIN || site->foreign == INT64_MIN || now <= site->foreign) {
         return 0;
     }
-    uint64_t pages = hami_region_used(view, device);
-    int64_t ours = (int64_t)(pages - site->pages) * (1 << HAMI_PAGE_SHIFT);
-    int64_t grown = (int64_t)(site->left - left) - ours;
-    site->left = left;
-    site->pages = pages;
-    return grown < 0 ? 0 : grown > CODE_MAX ? CODE_MAX : (uint64_t)grown;
+    int64_t grown = now - site->foreign;
+    return (uint64_t)(grown < CODE_MAX ? grown : CODE_MAX);
 }
 
 /* To be followed by `arrived`. */
@@ -71,7 +91,7 @@ static void watch(struct arrival *a) {
         a->site = &sites[index];
         lock(a->site);
         if (a->site->under_way++ == 0) {
-            (void)look(a->site, a->device);
+            a->site->foreign = foreign_before(a->device);
         }
         unlock(a->site);
     }
@@ -102,14 +122,13 @@ static bool arrived(struct arrival *a, const void *code, bool stays) {
         return true;
     }
     lock(a->site);
-    uint64_t bytes = look(a->site, a->device);
+    uint64_t bytes = growth(a->site, a->device);
     if (bytes != 0 && stays) {
         hami_charge_found(a->context.device, HAMI_COLUMN_MODULE, &charge, bytes >> HAMI_PAGE_SHIFT);
     } else if (bytes != 0) {
         fits = hami_charge_take(a->context.device, bytes, HAMI_COLUMN_MODULE, &charge);
     }
     fits = fits && record(a, code, &charge);
-    a->site->pages += charge.pages;
     a->site->under_way--;
     unlock(a->site);
     return fits;

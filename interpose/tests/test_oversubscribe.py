@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hami_interpose import sim
 from hami_interpose.limits import DeviceLimit, Limits
@@ -226,3 +228,25 @@ def test_hamis_monitor_sees_the_whole(container, full):
     content = container.region_path.read_bytes()
     total = int.from_bytes(content[1856 + 8 + 32 : 1856 + 8 + 40], "little")
     assert total == container.region().devices[0].used_bytes
+
+
+def test_racing_processes_exceed_neither_part(tmp_path, make_container, programs):
+    """On a card exactly as large as the share, which the driver defends as well."""
+    share, limit = 4 * 420 + 150, 4 * 420 + 250
+    card = {"model": "a100", "memory_reserved_mib": 80 * 1024 - share}
+    (tmp_path / "small.json").write_text(json.dumps({"devices": [card]}))
+    sim.create(tmp_path / "small", tmp_path / "small.json")
+    container = make_container(limit, physical_mib=share, state=tmp_path / "small")
+    racers = [container.start(programs("race"), 5000, seed, 2) for seed in range(4)]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    results = [racer.communicate() for racer in racers]
+    assert [(racer.returncode, err) for racer, (_, err) in zip(racers, results, strict=True)] == [(0, "")] * 4
+    device = container.region().devices[0]
+    assert device.peak_bytes <= share * MIB
+    assert 0 < device.oversubscription.peak_bytes <= (limit - share) * MIB
+    assert device.denied == sum(json.loads(out)["refused"] for out, _ in results) > 0
+    assert (device.used_bytes, device.oversubscription.used_bytes) == (0, 0)

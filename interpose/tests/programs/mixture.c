@@ -1,5 +1,5 @@
 /*
- * mixture ROUNDS: one thread for each kind of call, all at once: allocations, pools, physical memory, arrays, contexts
+ * mixture ROUNDS: one thread for each kind of call, all at once: allocations, pools, physical memory, arrays, code, contexts
  * that come and go, and questions. Whatever does not fit is refused; nothing else may go wrong.
  */
 #include "driver.h"
@@ -7,6 +7,8 @@
 #include <pthread.h>
 
 static unsigned long rounds;
+static int (*load_module)(void **, const void *);
+static int (*unload_module)(void *);
 
 static int refused(int status) {
     if (status != 0 && status != 2)
@@ -50,6 +52,17 @@ static void context(unsigned long i) {
     CHECK(cuCtxDestroy_v2(made));
 }
 
+static void code(unsigned long i) {
+    struct {
+        unsigned magic;
+        unsigned short version, header;
+        uint64_t bytes;
+    } image = {0xba55ed50, 1, 16, (i % 3 + 1) * MIB};
+    void *module = NULL;
+    if (!refused(load_module(&module, &image)))
+        CHECK(unload_module(module));
+}
+
 static void questions(unsigned long i) {
     struct nvml_memory memory_of_card;
     nvmlDevice card = NULL;
@@ -71,11 +84,14 @@ static void *worker(void *data) {
 }
 
 int main(int argc, char **argv) {
-    static void (*calls[])(unsigned long) = {memory, pool, physical, array, context, questions, memory, pool};
+    static void (*calls[])(unsigned long) = {memory, pool, physical, array, context, questions, memory, pool, code, code};
     enum { THREADS = sizeof calls / sizeof calls[0] };
     pthread_t threads[THREADS];
     rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 100;
     start_driver();
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    load_module = (int (*)(void **, const void *))dlsym(library, "cuModuleLoadData");
+    unload_module = (int (*)(void *))dlsym(library, "cuModuleUnload");
     use_device(0);
     for (unsigned i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, worker, &calls[i]));
