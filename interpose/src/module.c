@@ -56,8 +56,7 @@ static int64_t foreign_now(unsigned device) {
     return (int64_t)(total - left) - (int64_t)(hami_region_used(view, device) << HAMI_PAGE_SHIFT);
 }
 
-/* What other threads are just taking or giving back is charged but not with the device: the largest figure is nearest.
- */
+/* What other threads are just taking or giving back makes the figure smaller, so the largest of several is nearest. */
 static int64_t foreign_before(unsigned device) {
     enum { LOOKS = 3 };
     int64_t most = INT64_MIN;
@@ -78,7 +77,7 @@ static uint64_t growth(const struct site *site, unsigned device) {
     return (uint64_t)(grown < CODE_MAX ? grown : CODE_MAX);
 }
 
-/* To be followed by `arrived`. */
+/* To be followed by `arrived` or `failed`. */
 static void watch(struct arrival *a) {
     const struct hami_limits *limits = hami_guest_limits();
     a->site = NULL;
@@ -134,8 +133,21 @@ static bool arrived(struct arrival *a, const void *code, bool stays) {
     return fits;
 }
 
+/* Nothing came; what has grown meanwhile is for whoever else is loading. */
+static CUresult failed(struct arrival *a, CUresult status) {
+    if (a->site != NULL) {
+        lock(a->site);
+        a->site->under_way--;
+        unlock(a->site);
+    }
+    return status;
+}
+
 static CUresult loaded(struct arrival *a, CUresult status, void *const *code, enum hami_hook unload) {
-    if (arrived(a, status == CUDA_SUCCESS ? *code : NULL, status != CUDA_SUCCESS)) {
+    if (status != CUDA_SUCCESS) {
+        return failed(a, status);
+    }
+    if (arrived(a, *code, false)) {
         return status;
     }
     CUresult (*driver)(void *) = hami_driver_function(unload);
@@ -191,6 +203,9 @@ int32_t hami_library_module(enum hami_hook hook, void **module, void *library) {
     struct arrival a;
     watch(&a);
     CUresult status = driver(module, library);
+    if (status != CUDA_SUCCESS) {
+        return failed(&a, status);
+    }
     (void)arrived(&a, library, true);
     return status;
 }
@@ -202,7 +217,10 @@ int32_t hami_kernel_function(enum hami_hook hook, void **function, void *kernel)
     struct arrival a;
     watch(&a);
     CUresult status = driver(function, kernel);
-    if (status == CUDA_SUCCESS && library_of != NULL) {
+    if (status != CUDA_SUCCESS) {
+        return failed(&a, status);
+    }
+    if (library_of != NULL) {
         (void)library_of(&library, kernel);
     }
     (void)arrived(&a, library, true);
@@ -216,7 +234,10 @@ int32_t hami_function_load(enum hami_hook hook, void *function) {
     struct arrival a;
     watch(&a);
     CUresult status = driver(function);
-    if (status == CUDA_SUCCESS && module_of != NULL) {
+    if (status != CUDA_SUCCESS) {
+        return failed(&a, status);
+    }
+    if (module_of != NULL) {
         (void)module_of(&module, function);
     }
     (void)arrived(&a, module, true);

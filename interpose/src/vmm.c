@@ -213,8 +213,7 @@ static void drop_tile(struct tile **at) {
     free(gone);
 }
 
-/* Notes what one operation has done. A part that is unmapped piece by piece counts until the last call names it whole.
- */
+/* Notes what one operation has done. What was mapped as one counts until a call names all of it. */
 static void note_tile(const struct hami_array_map *change, unsigned context) {
     bool maps = change->operation == CU_MEM_OPERATION_MAP;
     struct physical *memory = maps ? physical_of(change->handle) : NULL;

@@ -131,8 +131,7 @@ struct hami_device {
     _Atomic uint64_t peak;          /* most pages ever in use */
     _Atomic uint64_t denied;        /* refused allocations */
     _Atomic uint64_t context_pages; /* what one process's context takes, as measured; 0 = not yet */
-    _Atomic uint64_t
-        limit_bytes; /* the limit in force, for readers; decides nothing. Of a device: with its host memory */
+    _Atomic uint64_t limit_bytes;   /* the limit in force, host memory included; for readers, decides nothing */
     _Atomic uint32_t cores;
     uint32_t pad;
     _Atomic uint64_t placed;       /* allocations ever put into host memory */

@@ -20,9 +20,9 @@ struct hami_device_limit {
     char uuid[HAMI_UUID_BYTES]; /* as NVML prints it; empty when limits come from the environment */
     uint64_t memory_bytes;      /* 0 = no limit */
     uint64_t physical_bytes;    /* memory / scaling */
-    uint64_t device_bytes; /* what may lie on the device: physical_bytes where memory is scaled, else memory_bytes */
-    uint64_t host_bytes;   /* what may lie in host memory instead: the rest */
-    uint32_t cores;        /* percent; 0 or 100 = no limit */
+    uint64_t device_bytes;      /* the part on the device: physical_bytes where memory is scaled, else all */
+    uint64_t host_bytes;        /* the part in host memory: the rest */
+    uint32_t cores;             /* percent; 0 or 100 = no limit */
 };
 
 struct hami_limits {

@@ -1,6 +1,6 @@
 /*
- * mixture ROUNDS: one thread for each kind of call, all at once: allocations, pools, physical memory, arrays, code, contexts
- * that come and go, and questions. Whatever does not fit is refused; nothing else may go wrong.
+ * mixture ROUNDS: one thread for each kind of call, all at once: allocations, pools, physical memory, arrays, code,
+ * contexts that come and go, and questions. Whatever does not fit is refused; nothing else may go wrong.
  */
 #include "driver.h"
 
@@ -84,7 +84,8 @@ static void *worker(void *data) {
 }
 
 int main(int argc, char **argv) {
-    static void (*calls[])(unsigned long) = {memory, pool, physical, array, context, questions, memory, pool, code, code};
+    static void (*calls[])(unsigned long) = {memory,    pool,   physical, array, context,
+                                             questions, memory, pool,     code,  code};
     enum { THREADS = sizeof calls / sizeof calls[0] };
     pthread_t threads[THREADS];
     rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 100;
