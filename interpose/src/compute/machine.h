@@ -32,8 +32,9 @@ enum {
 
 /* Nothing of it waits, and nothing changes errno. */
 struct page {
-    _Atomic int file;  /* 0: not open */
-    _Atomic bool busy; /* a thread of this process has the lock, or opens the file */
+    _Atomic int file;       /* 0: not open */
+    _Atomic bool forbidden; /* the program may not write files that long; it may have changed its mind */
+    _Atomic bool busy;      /* a thread of this process has the lock, or opens the file */
     _Atomic uint64_t device, inode;
     void *futexes; /* where it is mapped: an address to name to the kernel, where nothing is loaded or stored */
 };
@@ -41,8 +42,8 @@ struct page {
 void page_open(struct page *p, const char *path); /* again, too */
 void page_after_fork(struct page *p);
 /* The first `size` bytes. False: it is gone, or cut short, or something else, or may not be written. */
-bool page_read(const struct page *p, struct hami_turn_page *seen, size_t size);
-bool page_write(const struct page *p, size_t at, const void *from, size_t size);
+bool page_read(struct page *p, struct hami_turn_page *seen, size_t size);
+bool page_write(struct page *p, size_t at, const void *from, size_t size);
 /* False: somebody else has it. It is held for as long as it takes to read and write the page. */
 bool page_lock(struct page *p);
 void page_unlock(struct page *p);
@@ -180,7 +181,7 @@ void turn_given_up(struct machine *m, uint64_t now, uint64_t waited);
  */
 uint64_t turn_yield(struct machine *m);
 uint64_t turn_frontier(struct machine *m, uint64_t end);
-void turn_move_frontier(struct machine *m, uint64_t end);
+void turn_move_frontier(struct machine *m, uint64_t end); /* the turn may have gone on; who has it says so at its end */
 
 /* ---- gate.c ---- */
 

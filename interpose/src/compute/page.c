@@ -25,9 +25,11 @@ static bool same_file(const struct page *p, int file) {
 }
 
 /* Beyond RLIMIT_FSIZE a write would be a signal, SIGXFSZ. */
-static bool may_write(void) {
+static bool may_write(struct page *p) {
     struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= SIZE;
+    bool may = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= SIZE;
+    atomic_store_explicit(&p->forbidden, !may, memory_order_relaxed);
+    return may;
 }
 
 static bool enter(struct page *p) {
@@ -87,17 +89,18 @@ void page_after_fork(struct page *p) {
 
 /* ---- reading and writing ---- */
 
-bool page_read(const struct page *p, struct hami_turn_page *seen, size_t size) {
+bool page_read(struct page *p, struct hami_turn_page *seen, size_t size) {
     int saved = errno, file = atomic_load(&p->file);
-    bool good = same_file(p, file) && may_write() && pread(file, seen, size, 0) == (ssize_t)size &&
+    bool may = !atomic_load_explicit(&p->forbidden, memory_order_relaxed) || may_write(p);
+    bool good = may && same_file(p, file) && pread(file, seen, size, 0) == (ssize_t)size &&
                 seen->magic == HAMI_TURN_MAGIC && seen->version == HAMI_TURN_VERSION && seen->size == sizeof *seen;
     errno = saved;
     return good;
 }
 
-bool page_write(const struct page *p, size_t at, const void *from, size_t size) {
+bool page_write(struct page *p, size_t at, const void *from, size_t size) {
     int saved = errno, file = atomic_load(&p->file);
-    bool done = same_file(p, file) && may_write() && pwrite(file, from, size, (off_t)at) == (ssize_t)size;
+    bool done = same_file(p, file) && may_write(p) && pwrite(file, from, size, (off_t)at) == (ssize_t)size;
     errno = saved;
     return done;
 }

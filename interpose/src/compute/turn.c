@@ -107,6 +107,11 @@ static bool mine(struct machine *m, const struct hami_turn_page *seen) {
     return holder_of(seen->turn) == atomic_load(&m->turn_slot) + 1 && on_page(m, seen);
 }
 
+/* As of the last look of any process of the container. */
+static bool known_as_ours(const struct machine *m) {
+    return holder_of(atomic_load(&m->shared->turn)) == atomic_load(&m->turn_slot) + 1;
+}
+
 static bool within(uint64_t at, uint64_t now, uint64_t ns) {
     return at > now ? at - now <= ns : now - at <= ns;
 }
@@ -164,9 +169,12 @@ static void show_life(struct machine *m, const struct hami_turn_page *seen, uint
 /* ---- who has it ---- */
 
 /* With the page's lock. */
-static bool set_turn(struct machine *m, uint64_t word, unsigned holder, uint64_t now) {
-    uint64_t known = atomic_load(&m->shared->turn), made[2] = {next_word(word, holder), now}; /* turn, since */
-    if (!page_write(&m->page, offsetof(struct hami_turn_page, turn), made, sizeof made)) {
+static bool set_turn(struct machine *m, const struct hami_turn_page *seen, unsigned holder, uint64_t now) {
+    uint64_t known = atomic_load(&m->shared->turn);
+    uint64_t made[3] = {next_word(seen->turn, holder), now,
+                        atomic_load(&m->shared->frontier)};         /* turn, since, frontier */
+    size_t size = mine(m, seen) ? sizeof made : 2 * sizeof made[0]; /* who gives it on says until when it worked */
+    if (!page_write(&m->page, offsetof(struct hami_turn_page, turn), made, size)) {
         return false;
     }
     publish(m, known, made[0], now);
@@ -197,7 +205,7 @@ enum turn turn_take(struct machine *m, uint64_t now) {
         return TURN_BUSY;
     }
     uint64_t word = seen.turn;
-    bool taken = page_read(&m->page, &seen, HEADER) && seen.turn == word && set_turn(m, word, self, now);
+    bool taken = page_read(&m->page, &seen, HEADER) && seen.turn == word && set_turn(m, &seen, self, now);
     page_unlock(&m->page);
     if (taken) {
         (void)atomic_fetch_add_explicit(&m->shared->turns, 1, memory_order_relaxed);
@@ -218,16 +226,19 @@ static unsigned neediest(const struct machine *m, const struct hami_turn_page *s
     return best;
 }
 
+static bool young(const struct machine *m, const struct standing *s) {
+    return within(atomic_load(&m->shared->turn_got), s->now, QUANTUM - 1);
+}
+
 /* Whether the turn, which is ours, has lasted long enough for somebody who is further behind. */
 static bool over(const struct machine *m, const struct hami_turn_page *seen, const struct standing *s) {
     unsigned next = neediest(m, seen, s->now);
-    bool young = s->now < seen->since || s->now - seen->since < QUANTUM;
-    return !young && next != 0 && seen->slots[next - 1].wish.arrears > balance_arrears(m, s);
+    return !young(m, s) && next != 0 && seen->slots[next - 1].wish.arrears > balance_arrears(m, s);
 }
 
 bool turn_expired(struct machine *m, const struct standing *s) {
     struct hami_turn_page seen;
-    return look(m, &seen, WHOLE, s->now) && mine(m, &seen) && over(m, &seen, s);
+    return !young(m, s) && look(m, &seen, WHOLE, s->now) && mine(m, &seen) && over(m, &seen, s);
 }
 
 /* False: somebody else is at it, it is still ours. */
@@ -240,7 +251,7 @@ static bool release(struct machine *m, uint64_t now) {
     bool ours = page_read(&m->page, &seen, WHOLE) && mine(m, &seen), done = true;
     if (ours) {
         next = neediest(m, &seen, now);
-        done = set_turn(m, seen.turn, next, now);
+        done = set_turn(m, &seen, next, now);
     }
     bool hand_over = done && next != 0;
     if (hand_over) {
@@ -271,13 +282,15 @@ static int64_t remainder_of(struct machine *m, const struct standing *s) {
 uint64_t turn_yield(struct machine *m) {
     struct hami_turn_page seen;
     struct standing s;
-    uint64_t now = compute_now();
-    if (!look(m, &seen, WHOLE, now) || !mine(m, &seen)) {
-        return UINT64_MAX;
-    }
-    show_life(m, &seen, now);
     balance_read(m, &s);
     bool paused = s.now - atomic_load(&m->shared->last_grant) > PAUSE && s.fed == 0;
+    if (known_as_ours(m) && s.balance > 0 && !paused && young(m, &s)) {
+        return s.now + PAUSE; /* whatever the page says */
+    }
+    if (!look(m, &seen, WHOLE, s.now) || !mine(m, &seen)) {
+        return UINT64_MAX;
+    }
+    show_life(m, &seen, s.now);
     if (neediest(m, &seen, s.now) == 0) {
         if (paused && s.out == 0) {
             return release(m, s.now) ? UINT64_MAX : s.now + AGAIN;
@@ -387,14 +400,15 @@ void turn_given_up(struct machine *m, uint64_t now, uint64_t waited) {
 /* Others' work ends before our turn begins, or shortly after; and before ours ends. What is later is not believed. */
 uint64_t turn_frontier(struct machine *m, uint64_t end) {
     struct hami_turn_page seen;
-    uint64_t frontier = look(m, &seen, HEADER, end) ? seen.frontier : 0, got = atomic_load(&m->shared->turn_got);
-    return frontier <= end && frontier <= got + TAIL ? frontier : 0;
+    uint64_t last = atomic_load(&m->shared->turn_got) + TAIL;
+    bool matters = atomic_load(&m->shared->frontier) < last && look(m, &seen, HEADER, end);
+    return matters && seen.frontier <= end && seen.frontier <= last ? seen.frontier : 0;
 }
 
 void turn_move_frontier(struct machine *m, uint64_t end) {
     struct hami_turn_page seen;
     uint64_t now = compute_now();
-    if (look(m, &seen, HEADER, now) && (end > seen.frontier || seen.frontier > now)) {
+    if (!known_as_ours(m) && look(m, &seen, HEADER, now) && (end > seen.frontier || seen.frontier > now)) {
         (void)page_write(&m->page, offsetof(struct hami_turn_page, frontier), &end, sizeof end);
     }
 }
