@@ -20,7 +20,6 @@ STANDARD_ROOT: Final = Path("/usr/local/vgpu")
 ROOT_VARIABLE: Final = "HAMI_VGPU_ROOT"
 REGION_PART: Final = Path("region/vgpu.cache")
 _AGENT_BEAT: Final = struct.Struct("<Q")
-_AGENT_BEAT_AT: Final = region.COMPUTE_OFFSET + 32  # agent_beat of struct hami_compute in compute_abi.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def load(path: Path, *, follow: bool = False) -> Found:
             found = region.read(descriptor)
         except region.RegionError as error:
             raise region.RegionError(str(path), error.offset, error.what) from None
-        (beat,) = _AGENT_BEAT.unpack(os.pread(descriptor, _AGENT_BEAT.size, _AGENT_BEAT_AT))
+        (beat,) = _AGENT_BEAT.unpack(os.pread(descriptor, _AGENT_BEAT.size, region.AGENT_BEAT_OFFSET))
         return Found((status.st_dev, status.st_ino), found, beat)
     finally:
         os.close(descriptor)

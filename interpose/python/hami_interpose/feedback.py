@@ -11,11 +11,18 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from hami_interpose.region import COMPUTE_MAGIC, COMPUTE_OFFSET, COMPUTE_VERSION, REGION_SIZE, V1_MAGIC, RegionError
+from hami_interpose.region import (
+    AGENT_BEAT_OFFSET,
+    COMPUTE_MAGIC,
+    COMPUTE_OFFSET,
+    COMPUTE_VERSION,
+    REGION_SIZE,
+    V1_MAGIC,
+    RegionError,
+)
 
 _SWITCH_AT: Final = 2008900
 _RECENT_AT: Final = 2008904
-_BEAT_AT: Final = COMPUTE_OFFSET + 40
 _HEADS: Final = (
     (0, struct.Struct("<iI"), (V1_MAGIC, 1)),
     (COMPUTE_OFFSET, struct.Struct("<QII"), (COMPUTE_MAGIC, COMPUTE_VERSION, REGION_SIZE - COMPUTE_OFFSET)),
@@ -58,7 +65,7 @@ def read(fd: int) -> Words:
 
 def agent_beat(now: int) -> tuple[int, bytes]:
     """Where an agent says that it lives, and what (`now` in seconds since 1970). Silent for a minute, it is gone."""
-    return _BEAT_AT, struct.pack("<Q", now)
+    return AGENT_BEAT_OFFSET, struct.pack("<Q", now)
 
 
 def utilization_switch(value: int) -> tuple[int, bytes]:

@@ -53,10 +53,11 @@ _FLOCK = struct.Struct("hhqqi4x")  # struct flock of x86-64 and aarch64: type, w
 _SLOT = struct.Struct("<QQQQQ")  # owner, sweeper, launches, image, locked
 
 COMPUTE_OFFSET: Final = -(-(BLOCK_OFFSET + _BLOCK_SIZE) // 4096) * 4096
+AGENT_BEAT_OFFSET: Final = COMPUTE_OFFSET + 32
+"""Where the agent writes when it last looked (u64, seconds since 1970)."""
 COMPUTE_MAGIC: Final = 0x31504D4F43494D48  # "HMICOMP1"
 COMPUTE_VERSION: Final = 1
 _COMPUTE_HEADER = struct.Struct("<QIIIII")  # magic, version, sizes of block, header, device, process
-_COMPUTE_AGENT = 40  # of the agent's heartbeat
 _COMPUTE_DEVICE_SIZE = 256
 _COMPUTE_PROCESS_SIZE = 64
 _COMPUTE_SIZE = _HEADER_SIZE + DEVICES * _COMPUTE_DEVICE_SIZE + PROCESSES * DEVICES * _COMPUTE_PROCESS_SIZE

@@ -178,7 +178,8 @@ def test_layouts_agree(run_c):
         "(size_t)HAMI_COMPUTE_OFFSET, (size_t)HAMI_REGION_SIZE, sizeof(struct hami_turn_page), "
         "offsetof(struct hami_compute_device, charged), offsetof(struct hami_compute, agent_beat)); }"
     )
-    assert shown == f"{region.COMPUTE_OFFSET} {region.REGION_SIZE} {turn.SIZE} 64 32"
+    beat = region.AGENT_BEAT_OFFSET - region.COMPUTE_OFFSET
+    assert shown == f"{region.COMPUTE_OFFSET} {region.REGION_SIZE} {turn.SIZE} 64 {beat}"
 
 
 def test_a_fresh_page_is_encoded_alike(run_c):

@@ -162,7 +162,7 @@ class Bed:
     def beat(self, uid: str) -> int:
         """When the agent last said in a container's region that it lives."""
         (path,) = (self.root / "state/containers").glob(f"{uid}_main_*/region/vgpu.cache")
-        (found,) = struct.unpack_from("<Q", path.read_bytes(), region.COMPUTE_OFFSET + 40)
+        (found,) = struct.unpack_from("<Q", path.read_bytes(), region.AGENT_BEAT_OFFSET)
         return found
 
     def words(self, uid: str) -> feedback.Words:

@@ -11,7 +11,7 @@ from hami_interpose.limits import DeviceLimit, Limits
 
 from hami_core import ContainerKind, ContainerRef, Slice
 
-BEAT_AT = region.COMPUTE_OFFSET + 40
+BEAT_AT = region.AGENT_BEAT_OFFSET
 NOW = 1_900_000_000
 
 
