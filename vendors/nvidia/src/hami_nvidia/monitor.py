@@ -15,7 +15,7 @@ from hami_nvidia.regions import region_file
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hami_interpose.region import ComputeUse, Region
+    from hami_interpose.region import ComputeUse, OversubscriptionUse, Region
 
     from hami_core import ContainerRef
     from hami_nvidia.nvml import Card, Nvml, Usage
@@ -137,8 +137,21 @@ def _of_region(region: Region, labels: Mapping[str, str]) -> Iterator[Sample]:
         yield Sample("hami_vgpu_memory_buffer_bytes", own, buffers, "Device memory that the container allocated")
         denied = "Allocations refused since the container was made"
         yield Sample("hami_vgpu_memory_denied", own, float(device.denied), denied)
+        if device.oversubscription.limit_bytes:
+            yield from _of_host_memory(device.oversubscription, own)
         if device.cores or device.compute.grants:
             yield from _of_compute(device.compute, own)
+
+
+def _of_host_memory(use: OversubscriptionUse, labels: Mapping[str, str]) -> Iterator[Sample]:
+    """Host memory in place of device memory; only where the administrator scales memory above 1."""
+    for name, value, text in (
+        ("limit", use.limit_bytes, "Host memory the container may hold in place of device memory"),
+        ("used", use.used_bytes, "Host memory the container holds in place of device memory"),
+        ("peak", use.peak_bytes, "The most host memory it ever held in place of device memory"),
+        ("allocated", use.allocated_bytes, "Sizes of all allocations ever put into host memory, summed"),
+    ):
+        yield Sample(f"hami_vgpu_host_memory_{name}_bytes", dict(labels), float(value), text)
 
 
 def _of_compute(use: ComputeUse, labels: Mapping[str, str]) -> Iterator[Sample]:

@@ -287,3 +287,19 @@ def test_figures_of_compute(bed):
         "hami_vgpu_compute_turn_timeouts": 2.0,
     }
     assert {s.labels["pod"] for s in bed.samples("hami_vgpu_compute_seconds")} == {"limited"}
+
+
+def test_figures_of_memory_that_lies_in_the_host(bed):
+    bed.run("plain")
+    bed.restart(memory_scaling=2)
+    bed.run("scaled")
+    folders = {n: str(f) for n, f in bed.folders.items()}
+    found = {
+        (s.labels["pod"], s.name.removeprefix("hami_vgpu_host_memory_")): s.value
+        for s in bed.made.metrics(bed.refs, folders)
+        if s.name.startswith("hami_vgpu_host_memory_")
+    }
+    half = float(500 << 20)
+    assert found == {
+        ("scaled", f"{n}_bytes"): half if n == "limit" else 0.0 for n in ("limit", "used", "peak", "allocated")
+    }
