@@ -12,8 +12,11 @@
 
 enum { CONTEXT_SHIFT = 48, CONTEXTS = 256 };
 
-/* More than this at once is a neighbour's doing, which the device's figures do not tell from ours. */
-#define CODE_MAX (INT64_C(1) << 30)
+/*
+ * More than this is not charged for one load: the device's figures do not tell a neighbour's allocation from our code,
+ * and a container must not run into its limit for what another one took.
+ */
+#define CODE_MAX (INT64_C(64) << 20)
 
 /*
  * One device while code is on its way there; loads that overlap share it. `foreign` is what the device has given and
