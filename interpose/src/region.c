@@ -422,11 +422,6 @@ static bool claim_free(struct hami_region_view *view, uint64_t self) {
     struct hami_region *region = view->region;
     for (unsigned i = 0; i < HAMI_PROCESSES; i++) {
         uint64_t owner = atomic_load(&region->block.slots[i].owner);
-        if (owner == self) {
-            /* Ours from before an exec: the driver gave everything back with the old image. */
-            sweep_slot(region, i, self, self);
-            owner = atomic_load(&region->block.slots[i].owner);
-        }
         /* The number of slots is raised first: a slot beyond it would never be swept. */
         int32_t number = atomic_load(&region->v1.process_num);
         while (owner == 0 && number < (int32_t)i + 1 &&
@@ -439,8 +434,25 @@ static bool claim_free(struct hami_region_view *view, uint64_t self) {
     return false;
 }
 
+/*
+ * Slots of ours from before an exec: the driver gave everything back with the old program. Before a slot is taken,
+ * since nobody takes its own for that of somebody dead.
+ */
+static void sweep_own(struct hami_region *region, uint64_t self) {
+    unsigned count = slots_in_use(region);
+    for (unsigned i = 0; i < count; i++) {
+        struct hami_slot *slot = &region->block.slots[i];
+        uint64_t sweeper = self;
+        if (atomic_load(&slot->owner) == self) {
+            (void)atomic_compare_exchange_strong(&slot->sweeper, &sweeper, 0); /* the old program's, in vain */
+            sweep_slot(region, i, self, self);
+        }
+    }
+}
+
 bool hami_region_claim(struct hami_region_view *view) {
     uint64_t self = hami_process_self();
+    sweep_own(view->region, self);
     hami_region_sweep_in_turn(view);
     return claim_free(view, self) || (hami_region_sweep(view) && claim_free(view, self));
 }

@@ -65,6 +65,22 @@ def test_a_program_that_starts_itself_again_starts_from_nothing(make_container, 
     assert used(container) == reserve + 2000 * MIB
 
 
+def test_a_program_that_starts_itself_again_may_come_to_another_slot(make_container, shells):
+    """The slot before its own has become free meanwhile; what the old program held must not stay counted."""
+    container = make_container(LIMIT)
+    gone, stays = shells(container), shells(container)
+    reserve = used(container) // 2
+    assert stays.status("alloc", 2000 * MIB) == 0
+    gone.process.kill()
+    gone.process.wait()
+    wait_for_use(container, reserve + 2000 * MIB)
+    assert stays.status("alloc", 2000 * MIB) == OUT_OF_MEMORY  # who is refused has looked for the dead
+    assert stays.line("exec") == "ready\n"
+    assert stays.status("use", 0) == 0
+    assert used(container) == reserve
+    assert stays.status("alloc", 2000 * MIB) == 0
+
+
 @dataclass
 class Living:
     """The model of one process: what it holds, by number of the thing."""
