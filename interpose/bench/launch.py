@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 import hami_interpose
-from hami_interpose import region, sim
+from hami_interpose import region, sim, turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, encode
 
 HERE = Path(__file__).resolve().parent
@@ -26,10 +26,11 @@ HERE = Path(__file__).resolve().parent
 def container(root: Path, uuid: str, cores: int) -> Path:
     """A container with a core limit."""
     limits = Limits((DeviceLimit(uuid, 0, 0, cores),), core_policy=CorePolicy.FORCE)
-    for name in ("limits", "region"):
+    for name in ("limits", "region", "turns"):
         (root / name).mkdir(parents=True)
     (root / "limits/limits").write_bytes(encode(limits))
     (root / "region/vgpu.cache").write_bytes(region.initial(limits))
+    (root / "turns" / uuid).write_bytes(turn.initial())
     return root
 
 
