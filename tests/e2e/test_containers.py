@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.bed.errors import ApiRefused
+from tests.e2e.faults.truth import differences, wait_for_none
 from tests.e2e.pods import FILL, LOOK, MUSL, STATIC, STAY, before, container, pod, sidecar
 from tests.e2e.slices import LIMITS_MOUNT, booked
 
@@ -79,6 +80,7 @@ def test_use_and_nouse_by_uuid_and_type(clean: System) -> None:
 
 @pytest.mark.parametrize(("policy", "cards"), [("binpack", 1), ("spread", 2)])
 def test_policies_choose_cards(clean: System, policy: str, cards: int) -> None:
+    wait_for_none("other tests' pods are no longer counted", lambda: differences(clean), clean, 60)
     wanted = {"hami.io/gpu-scheduler-policy": policy}
     for name in ("one", "two"):
         clean.submit(pod(name, container(memory=1000), annotations=wanted, node="node1"))
@@ -89,6 +91,7 @@ def test_policies_choose_cards(clean: System, policy: str, cards: int) -> None:
 
 @pytest.mark.parametrize(("policy", "nodes"), [("binpack", 1), ("spread", 2)])
 def test_policies_choose_nodes(clean: System, policy: str, nodes: int) -> None:
+    wait_for_none("other tests' pods are no longer counted", lambda: differences(clean), clean, 60)
     wanted = {"hami.io/node-scheduler-policy": policy}
     for name in ("one", "two"):
         clean.submit(pod(name, container(memory=1000), annotations=wanted))
