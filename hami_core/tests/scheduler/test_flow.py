@@ -290,6 +290,27 @@ async def test_a_nominated_node_alone_gets_the_hold(server, start):
     assert until - client.scheduler.cluster.now() > 600
 
 
+async def test_scores_say_how_far_a_node_is_behind(server, start):
+    """With two nodes as with more: a policy is not worth less where there is little choice."""
+    names = await put_nodes(server, "n1", "n2", "n3")
+    client = await start()
+    binpack = {"annotations": {"hami.io/node-scheduler-policy": "binpack"}}
+
+    async def scores_of(name: str, asked: list[str]) -> dict[str, int]:
+        p = await server.put("pods", pod(name, metadata=dict(binpack)))
+        await client.filter(p, asked)
+        scores = await client.prioritize(p, asked)
+        assert await client.bind(p, asked[0]) == ""
+        return scores
+
+    assert sorted((await scores_of("equal", names)).values()) == [9, 9, 10]
+    assert await scores_of("two", ["n1", "n2"]) == {"n1": 10, "n2": 0}
+    assert await scores_of("elsewhere", ["n2"]) == {"n2": 10}
+    three = await scores_of("three", names)
+    assert (three["n1"], three["n3"]) == (10, 0)
+    assert 0 < three["n2"] < 9
+
+
 async def test_prioritize_on_a_replica_that_did_not_filter(server, start):
     names = await put_nodes(server, "n1", "n2", "n3")
     client = await start()
