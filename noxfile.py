@@ -113,7 +113,7 @@ def vectors(session: nox.Session) -> None:
 def interpose(session: nox.Session) -> None:
     """The interposer and the simulated driver: every test of theirs, sanitizers included."""
     install(session, "test")
-    session.run("pytest", "interpose/tests", *session.posargs, env={"HAMI_INTERPOSE_SANITIZE": "1"})
+    session.run("pytest", "-m", NO_CLUSTER, "interpose/tests", *session.posargs, env={"HAMI_INTERPOSE_SANITIZE": "1"})
 
 
 @nox.session

@@ -36,6 +36,7 @@ struct device_state {
 static struct entry table[CONTEXTS]; /* entry 0 stays empty: HAMI_CONTEXT_UNKNOWN */
 static struct device_state devices[DEVICES];
 static _Atomic unsigned epoch = 1; /* moves when a context ends */
+static _Atomic unsigned made;      /* contexts since the process began, views counted too */
 
 static _Thread_local struct hami_context last;
 static _Thread_local unsigned last_epoch;
@@ -81,6 +82,10 @@ bool hami_context_current(struct hami_context *context) {
     }
     *context = last;
     return true;
+}
+
+bool hami_context_only_one(void) {
+    return atomic_load_explicit(&made, memory_order_relaxed) == 1;
 }
 
 /* ---- the reserve ---- */
@@ -217,6 +222,7 @@ static void cancel(struct making *m) {
 /* Charges what the first context was seen to take. False: it does not fit, and the caller must end the context. */
 static bool keep(struct making *m, CUcontext handle) {
     bool fits = true;
+    (void)atomic_fetch_add(&made, 1);
     if (m->state == NULL) {
         return true;
     }
@@ -438,6 +444,7 @@ int32_t hami_green_create(enum hami_hook hook, void **green, void *resources, in
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult status = driver(green, resources, device, flags);
+    (void)atomic_fetch_add(&made, 2); /* with a view, the primary one is not the only one */
     if (m.state != NULL && m.state->primary != NULL) {
         unlock_device(m.state);
         return status;
@@ -472,6 +479,7 @@ int32_t hami_green_destroy(enum hami_hook hook, void *green) {
 void hami_contexts_after_fork(void) {
     memset(table, 0, sizeof table);
     memset(&last, 0, sizeof last);
+    atomic_store(&made, 0);
     for (unsigned i = 0; i < DEVICES; i++) {
         atomic_flag_clear(&devices[i].busy);
         devices[i].contexts = 0;

@@ -31,8 +31,8 @@ struct hami_compute_device {
     _Atomic uint32_t done;       /* futex: moves when a mark completes */
     _Atomic uint32_t ticket;     /* next number for those who have to wait */
     _Atomic uint32_t serving;    /* futex: the number whose turn it is */
-    uint32_t pad;
-    _Atomic uint64_t longest;  /* of recent launches */
+    _Atomic uint32_t expectant; /* threads that wait for `done`; too many after one was killed, which costs only wakes */
+    _Atomic uint64_t longest;   /* of recent launches */
     _Atomic uint64_t identity; /* of the container on turn pages; 0 = not drawn yet */
     _Atomic uint64_t served;   /* when that number last showed life */
     /* Figures. */
@@ -52,7 +52,8 @@ struct hami_compute_device {
     _Atomic uint64_t turn_got;  /* when one of us first saw that it is ours */
     _Atomic uint64_t turn_lost; /* of late, in waits for turns: time that the balance could not keep */
     _Atomic uint64_t turn_lost_at;
-    uint64_t more[3];
+    _Atomic uint64_t turn_free; /* when one of us last saw that it is ours and nobody further behind waits for it */
+    uint64_t more[2];
 };
 
 struct hami_compute_process {

@@ -17,6 +17,9 @@ struct hami_context {
 /* The calling thread's current context. False when it has none. */
 bool hami_context_current(struct hami_context *context);
 
+/* This process has made one context and no other, so that no thread can have another than that. */
+bool hami_context_only_one(void);
+
 void hami_contexts_after_fork(void);
 
 #endif

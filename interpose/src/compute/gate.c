@@ -40,14 +40,26 @@ static void begin_waiting(struct wait *w, uint64_t now) {
     }
 }
 
+/* Moves the line on, unless somebody has; wakes who is to be served now, and whoever was passed over. */
+static bool serve(struct machine *m, uint32_t serving, uint32_t next) {
+    if (!atomic_compare_exchange_strong(&m->shared->serving, &serving, next)) {
+        return false;
+    }
+    if (next - serving > 1) {
+        compute_wake(&m->shared->serving);
+    } else if (atomic_load(&m->shared->ticket) != next) {
+        compute_wake_number(&m->shared->serving, next);
+    }
+    return true;
+}
+
 static void end_waiting(struct wait *w) {
     struct machine *m = w->machine;
     if (w->ticketed) {
         uint32_t serving = atomic_load(&m->shared->serving);
-        while ((int32_t)(w->ticket + 1 - serving) > 0 &&
-               !atomic_compare_exchange_weak(&m->shared->serving, &serving, w->ticket + 1)) {
+        while ((int32_t)(w->ticket + 1 - serving) > 0 && !serve(m, serving, w->ticket + 1)) {
+            serving = atomic_load(&m->shared->serving);
         }
-        compute_wake(&m->shared->serving);
     }
     if (w->waiting) {
         uint64_t now = compute_now(), took = now - w->began, longest = atomic_load(&m->shared->longest_wait);
@@ -73,13 +85,10 @@ static void stand_in_line(struct wait *w) {
         served = served > now ? 0 : served;
         if (now - served >= PATIENCE && now - since >= PATIENCE) {
             (void)hami_region_sweep(m->view);
-            if (atomic_compare_exchange_strong(&m->shared->serving, &serving, serving + 1)) {
-                since = now;
-                compute_wake(&m->shared->serving);
-            }
+            since = serve(m, serving, serving + 1) ? now : since;
             continue;
         }
-        compute_wait(&m->shared->serving, serving, PATIENCE / 4);
+        compute_wait_number(&m->shared->serving, serving, w->ticket, PATIENCE / 4);
     }
 }
 
@@ -128,8 +137,10 @@ static bool wait_for_completion(struct wait *w, const struct standing *s) {
         return false;
     }
     (void)atomic_fetch_add(&m->own->fed, 1);
+    (void)atomic_fetch_add(&m->shared->expectant, 1);
     uint64_t left = PATIENCE - (s->now - w->others);
     compute_wait(&m->shared->done, done, left < PATIENCE / 2 ? left : PATIENCE / 2);
+    (void)atomic_fetch_sub(&m->shared->expectant, 1);
     (void)atomic_fetch_sub(&m->own->fed, 1);
     return true;
 }

@@ -114,7 +114,8 @@ static inline bool fast(const struct launch *l) {
         !runner_is(stream->runner, stream->context, l->stream)) {
         return false;
     }
-    if (l->stream == legacy || l->stream == per_thread) { /* each context has its own; other streams have one */
+    /* Each context has its own of these; other streams have one. */
+    if ((l->stream == legacy || l->stream == per_thread) && !hami_context_only_one()) {
         struct hami_context context;
         if (!hami_context_current(&context) || stream->context != context.handle) {
             return false;

@@ -44,6 +44,20 @@ void compute_wake(const _Atomic uint32_t *word) {
     errno = saved;
 }
 
+void compute_wait_number(const _Atomic uint32_t *word, uint32_t value, uint32_t number, uint64_t ns) {
+    uint64_t due = compute_now() + ns;
+    const struct timespec at = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
+    int saved = errno;
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, &at, NULL, 1u << number % 32);
+    errno = saved;
+}
+
+void compute_wake_number(const _Atomic uint32_t *word, uint32_t number) {
+    int saved = errno;
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_BITSET, 1 << 30, NULL, NULL, 1u << number % 32);
+    errno = saved;
+}
+
 void compute_lock(void) {
     uint32_t seen = 0;
     if (atomic_compare_exchange_strong_explicit(&lock_word, &seen, 1, memory_order_acquire, memory_order_relaxed)) {

@@ -87,6 +87,9 @@ void compute_sleep_until(uint64_t due);
 /* Waits until *word is no longer `value`, at most `ns`. */
 void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns);
 void compute_wake(const _Atomic uint32_t *word);
+/* For those who wait with a number: the second wakes who has this one, and few others. */
+void compute_wait_number(const _Atomic uint32_t *word, uint32_t value, uint32_t number, uint64_t ns);
+void compute_wake_number(const _Atomic uint32_t *word, uint32_t number);
 
 /* ---- balance.c: the container's account ---- */
 

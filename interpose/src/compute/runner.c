@@ -267,7 +267,9 @@ void runner_refund(struct runner *r, int64_t used) {
 static void completed_mark(struct machine *m) {
     (void)atomic_fetch_sub_explicit(&m->own->marks, 1, memory_order_relaxed);
     (void)atomic_fetch_add(&m->shared->done, 1);
-    compute_wake(&m->shared->done);
+    if (atomic_load(&m->shared->expectant) != 0) {
+        compute_wake(&m->shared->done);
+    }
 }
 
 /* No mark could be set, or it told nothing: the estimate is the charge. */

@@ -181,9 +181,19 @@ static bool set_turn(struct machine *m, const struct hami_turn_page *seen, unsig
     return true;
 }
 
+static bool young(const struct machine *m, uint64_t now) {
+    return within(atomic_load(&m->shared->turn_got), now, QUANTUM - 1);
+}
+
+/* Whatever the page says: nobody takes a turn away that lately came or was looked at. */
+static bool surely_ours(const struct machine *m, uint64_t now) {
+    uint64_t seen = atomic_load_explicit(&m->shared->turn_free, memory_order_relaxed);
+    return known_as_ours(m) && (young(m, now) || (now >= seen && now - seen < PAUSE));
+}
+
 enum turn turn_take(struct machine *m, uint64_t now) {
     struct hami_turn_page seen;
-    if (!look(m, &seen, WHOLE, now)) {
+    if (surely_ours(m, now) || !look(m, &seen, WHOLE, now)) {
         return TURN_OURS;
     }
     if (!on_page(m, &seen)) {
@@ -226,19 +236,22 @@ static unsigned neediest(const struct machine *m, const struct hami_turn_page *s
     return best;
 }
 
-static bool young(const struct machine *m, const struct standing *s) {
-    return within(atomic_load(&m->shared->turn_got), s->now, QUANTUM - 1);
-}
-
 /* Whether the turn, which is ours, has lasted long enough for somebody who is further behind. */
 static bool over(const struct machine *m, const struct hami_turn_page *seen, const struct standing *s) {
     unsigned next = neediest(m, seen, s->now);
-    return !young(m, s) && next != 0 && seen->slots[next - 1].wish.arrears > balance_arrears(m, s);
+    return !young(m, s->now) && next != 0 && seen->slots[next - 1].wish.arrears > balance_arrears(m, s);
 }
 
 bool turn_expired(struct machine *m, const struct standing *s) {
     struct hami_turn_page seen;
-    return !young(m, s) && look(m, &seen, WHOLE, s->now) && mine(m, &seen) && over(m, &seen, s);
+    if (surely_ours(m, s->now) || !look(m, &seen, WHOLE, s->now) || !mine(m, &seen)) {
+        return false;
+    }
+    bool expired = over(m, &seen, s);
+    if (!expired) {
+        atomic_store_explicit(&m->shared->turn_free, s->now, memory_order_relaxed);
+    }
+    return expired;
 }
 
 /* False: somebody else is at it, it is still ours. */
@@ -284,7 +297,7 @@ uint64_t turn_yield(struct machine *m) {
     struct standing s;
     balance_read(m, &s);
     bool paused = s.now - atomic_load(&m->shared->last_grant) > PAUSE && s.fed == 0;
-    if (known_as_ours(m) && s.balance > 0 && !paused && young(m, &s)) {
+    if (known_as_ours(m) && s.balance > 0 && !paused && young(m, s.now)) {
         return s.now + PAUSE; /* whatever the page says */
     }
     if (!look(m, &seen, WHOLE, s.now) || !mine(m, &seen)) {

@@ -41,6 +41,7 @@ struct part {
     int pid;
     uint64_t due, order, frozen;
     uint64_t file, offset; /* of the futex it waits on; file 0: none */
+    uint32_t bits;
     bool woken;
     _Atomic uint32_t baton;
 };
@@ -178,13 +179,14 @@ static void wait_for_baton(void) {
 }
 
 /* Sleeps to `due`, or until woken if a futex is named. True if woken. */
-static bool sleep_to(uint64_t due, uint64_t file, uint64_t offset) {
+static bool sleep_to(uint64_t due, uint64_t file, uint64_t offset, uint32_t bits) {
     struct part *p = &world->parts[me];
     lock();
     p->due = due > p->frozen ? due : p->frozen;
     p->order = ++world->order;
     p->file = file;
     p->offset = offset;
+    p->bits = bits;
     p->woken = false;
     p->state = WAITING;
     pass();
@@ -218,7 +220,7 @@ static bool virtual(void) {
 static uint64_t look(void) {
     world->now += LOOK_NS;
     if (world->now >= world->next_due)
-        sleep_to(world->now, 0, 0);
+        sleep_to(world->now, 0, 0, 0);
     return world->now;
 }
 
@@ -241,7 +243,7 @@ static uint64_t nanoseconds(const struct timespec *t) {
 EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *request, struct timespec *left) {
     if (virtual()) {
         uint64_t due = nanoseconds(request) + ((flags & TIMER_ABSTIME) != 0 ? 0 : world->now);
-        sleep_to((due > world->now ? due : world->now) + slack_ns, 0, 0);
+        sleep_to((due > world->now ? due : world->now) + slack_ns, 0, 0, 0);
         return 0;
     }
     return (int)-raw(SYS_clock_nanosleep, clock, flags, (long)request, (long)left, 0, 0);
@@ -258,7 +260,7 @@ EXPORT int usleep(useconds_t microseconds) {
 
 EXPORT int sched_yield(void) {
     if (virtual())
-        sleep_to(world->now + YIELD_NS, 0, 0);
+        sleep_to(world->now + YIELD_NS, 0, 0, 0);
     else
         raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
     return 0;
@@ -306,12 +308,13 @@ static long value_of(const uint32_t *word, uint32_t *value) {
     return got == sizeof *value ? 0 : got < 0 ? got : -EFAULT;
 }
 
-static long futex(uint32_t *word, int operation, uint32_t value, const struct timespec *timeout) {
+static long futex(uint32_t *word, int operation, uint32_t value, const struct timespec *timeout, uint32_t bits) {
     uint64_t file = (uint64_t)getpid() << 40, offset = (uintptr_t)word;
     int command = operation & FUTEX_CMD_MASK;
     if ((operation & FUTEX_PRIVATE_FLAG) == 0)
         locate(word, &file, &offset);
-    if (command == FUTEX_WAKE) {
+    bits = command == FUTEX_WAKE_BITSET || command == FUTEX_WAIT_BITSET ? bits : FUTEX_BITSET_MATCH_ANY;
+    if (command == FUTEX_WAKE || command == FUTEX_WAKE_BITSET) {
         uint32_t woken = 0;
         lock();
         for (; woken < value; woken++) {
@@ -319,6 +322,7 @@ static long futex(uint32_t *word, int operation, uint32_t value, const struct ti
             for (int i = 0; i < PARTS; i++) {
                 struct part *p = &world->parts[i];
                 bool match = p->state == WAITING && p->file == file && p->offset == offset && !p->woken;
+                match = match && (p->bits & bits) != 0;
                 if (match && (first == NULL || p->order < first->order))
                     first = p;
             }
@@ -344,7 +348,7 @@ static long futex(uint32_t *word, int operation, uint32_t value, const struct ti
     uint64_t due = NEVER;
     if (timeout != NULL)
         due = nanoseconds(timeout) + (command == FUTEX_WAIT ? world->now : 0) + slack_ns;
-    return sleep_to(due, file, offset) ? 0 : -ETIMEDOUT;
+    return sleep_to(due, file, offset, bits) ? 0 : -ETIMEDOUT;
 }
 
 EXPORT long syscall(long number, ...) {
@@ -355,7 +359,7 @@ EXPORT long syscall(long number, ...) {
         a[i] = va_arg(list, long);
     va_end(list);
     long result = number == SYS_futex && virtual()
-                      ? futex((uint32_t *)a[0], (int)a[1], (uint32_t)a[2], (const struct timespec *)a[3])
+                      ? futex((uint32_t *)a[0], (int)a[1], (uint32_t)a[2], (const struct timespec *)a[3], (uint32_t)a[5])
                       : raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (result < 0 && result > -4096) {
         errno = (int)-result;
@@ -410,7 +414,7 @@ EXPORT int pthread_join(pthread_t thread, void **result) {
         int error = pthread_tryjoin_np(thread, result);
         if (error != EBUSY)
             return error;
-        sleep_to(world->now + 100000, 0, 0);
+        sleep_to(world->now + 100000, 0, 0, 0);
         struct timespec moment = {0, 100000}; /* the thread's last steps are real ones */
         if (world->next_due == NEVER)
             raw(SYS_nanosleep, (long)&moment, 0, 0, 0, 0, 0);
@@ -431,7 +435,7 @@ void virtual_spend(uint64_t ns) {
     if (due < world->next_due)
         world->now = due;
     else
-        sleep_to(due, 0, 0);
+        sleep_to(due, 0, 0, 0);
 }
 
 /* The whole process stands still this long, as if it was stopped. */
@@ -448,7 +452,7 @@ void virtual_freeze(uint64_t ns) {
         }
     }
     unlock();
-    sleep_to(until, 0, 0);
+    sleep_to(until, 0, 0, 0);
 }
 
 /* ---- begin and end ---- */
