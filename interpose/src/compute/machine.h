@@ -15,7 +15,7 @@ typedef void *CUevent;
 enum {
     MARK = 1000000,     /* estimated work between completion marks */
     AHEAD = 4000000,    /* granted and unfinished work, or two launches: keeps the device fed while the helper wakes */
-    BATCH = 200000,     /* short launches are granted so much at once */
+    BATCH = 300000,     /* short launches are granted so much at once */
     UNKNOWN = 1000000,  /* what a launch never seen before reserves */
     BURST = 20000000,   /* allowance that an idle container keeps */
     BACKLOG = 60000000, /* allowance that a waiting one keeps, or two launches */
@@ -24,9 +24,11 @@ enum {
     QUANTUM = 10000000,  /* length of a turn */
     EARLY = 150000,      /* short work: the turn is handed on so long before its end */
     SHORT = 700000,      /* launches up to this are short in that sense */
-    PAUSE = 200000,      /* no launch for so long: the turn is given back */
+    PAUSE = 300000,      /* no grant for so long: the turn is given back */
     PATIENCE = 100000000 /* no wait for others is longer */
 };
+
+_Static_assert(PAUSE >= BATCH, "who launches without a pause asks for a grant within PAUSE");
 
 /* ---- page.c: the turn page of a device, by system calls only ---- */
 

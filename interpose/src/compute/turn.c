@@ -236,6 +236,16 @@ static unsigned neediest(const struct machine *m, const struct hami_turn_page *s
     return best;
 }
 
+/* No other container has been here lately. */
+static bool alone(const struct machine *m, const struct hami_turn_page *seen, uint64_t now) {
+    for (unsigned i = 0; i < HAMI_TURN_SLOTS; i++) {
+        if (i != atomic_load(&m->turn_slot) && seen->slots[i].owner != 0 && within(seen->slots[i].life.beat, now, GONE)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Whether the turn, which is ours, has lasted long enough for somebody who is further behind. */
 static bool over(const struct machine *m, const struct hami_turn_page *seen, const struct standing *s) {
     unsigned next = neediest(m, seen, s->now);
@@ -308,7 +318,7 @@ uint64_t turn_yield(struct machine *m) {
         if (paused && s.out == 0) {
             return release(m, s.now) ? UINT64_MAX : s.now + AGAIN;
         }
-        return s.now + 2 * PAUSE;
+        return s.now + (alone(m, &seen, s.now) ? TEND : 2 * PAUSE);
     }
     if (s.balance > 0 && !paused && !over(m, &seen, &s)) {
         return s.now + PAUSE;
