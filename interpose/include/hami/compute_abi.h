@@ -27,7 +27,7 @@
 struct hami_compute_device {
     _Atomic int64_t zero;
     _Atomic uint64_t frontier;   /* device time is charged up to here */
-    _Atomic uint64_t last_grant; /* when work was last let through */
+    _Atomic uint64_t last_grant; /* when work was last let through, as far as anybody has looked */
     _Atomic uint32_t done;       /* futex: moves when a mark completes */
     _Atomic uint32_t ticket;     /* next number for those who have to wait */
     _Atomic uint32_t serving;    /* futex: the number whose turn it is */

@@ -16,6 +16,7 @@ struct wait {
     uint32_t ticket;
     uint64_t kept_since; /* the turn should have been given on */
     bool waiting, ticketed, without_turn;
+    bool saved; /* waited for balance, which is more than a batch then */
 };
 
 static void close_open_marks(struct machine *m) {
@@ -111,6 +112,7 @@ static bool queued(struct wait *w, const struct standing *s) {
 static void wait_for_balance(struct wait *w, const struct standing *s) {
     struct machine *m = w->machine;
     begin_waiting(w, s->now);
+    w->saved = true;
     compute_lock();
     runners_close(m);
     (void)turn_yield(m);
@@ -207,8 +209,14 @@ static void reserve(struct wait *w, const struct standing *s, int64_t ns, int64_
     atomic_store_explicit(&m->shared->longest, (uint64_t)longest, memory_order_relaxed);
 }
 
-bool gate_pass(struct machine *m, int64_t ns, bool unknown, int64_t longest) {
+/* As much as was waited for at once: each of several that take turns at it is woken as seldom as can be. */
+static int64_t batch(const struct wait *w, const struct standing *s, int64_t ns) {
+    return !w->saved || ns != BATCH || s->balance < BATCH ? ns : s->balance < RESUME ? s->balance : RESUME;
+}
+
+bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest) {
     struct wait w = {.machine = m};
+    int64_t ns = *amount;
     bool patient = true;
     for (;;) {
         struct standing s;
@@ -226,7 +234,8 @@ bool gate_pass(struct machine *m, int64_t ns, bool unknown, int64_t longest) {
         } else if (patient && s.out > 0 && (unknown || ((double)(s.out + ns) * m->ratio > AHEAD && s.marks > 1))) {
             patient = wait_for_completion(&w, &s);
         } else if (have_turn(&w, &s)) {
-            reserve(&w, &s, ns, longest);
+            *amount = batch(&w, &s, ns);
+            reserve(&w, &s, *amount, longest);
             break;
         }
     }

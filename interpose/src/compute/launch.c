@@ -187,7 +187,7 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
     bool granted = runner != NULL && !unknown && runner_take(runner, ns);
     compute_unlock();
     int64_t amount = ns > BATCH || unknown ? ns : BATCH;
-    bool waited = !granted && gate_pass(m, amount, unknown, longest);
+    bool waited = !granted && gate_pass(m, &amount, unknown, longest);
     compute_lock();
     if (runner == NULL || runner_machine(runner) != m || !runner_is(runner, context->handle, l->stream)) {
         balance_charge(m, (uint64_t)ns); /* more streams than can be followed */
@@ -242,15 +242,19 @@ static int32_t end(struct pass *p, int32_t status) {
 typedef CUresult launch_kernel(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, CUstream,
                                void **, void **);
 
-static __attribute__((noinline)) int32_t launch_limited(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy,
-                                                        uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz,
-                                                        uint32_t shared, CUstream stream, void **params, void **extra) {
+/* All but a look at what this thread knows is done elsewhere, so that most launches with a limit cost little more. */
+static __attribute__((noinline)) bool granted(enum hami_hook hook, const void *function, uint64_t grid, uint64_t block,
+                                              CUstream stream) {
+    struct launch l = launch_of(function, grid, block, stream, hook == HAMI_cuLaunchKernel_ptsz);
+    return fast(&l);
+}
+
+static __attribute__((noinline)) int32_t launch_gated(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy,
+                                                      uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz,
+                                                      uint32_t shared, CUstream stream, void **params, void **extra) {
     launch_kernel *driver = hami_driver_function(hook);
     struct launch l =
         launch_of(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, hook == HAMI_cuLaunchKernel_ptsz);
-    if (__builtin_expect(fast(&l), 1)) {
-        return driver(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
-    }
     struct pass p;
     begin(&l, &p);
     return end(&p, driver(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
@@ -261,8 +265,9 @@ int32_t hami_launch_kernel(enum hami_hook hook, void *function, uint32_t gx, uin
     static _Atomic(launch_kernel *) known[2]; /* the most frequent call of all */
     _Atomic(launch_kernel *) *place = &known[hook == HAMI_cuLaunchKernel_ptsz];
     launch_kernel *driver = atomic_load_explicit(place, memory_order_relaxed);
-    if (__builtin_expect(!unlimited(), 0)) {
-        return launch_limited(hook, function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+    if (__builtin_expect(!unlimited(), 0) &&
+        !granted(hook, function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream)) {
+        return launch_gated(hook, function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
     }
     if (__builtin_expect(driver == NULL, 0)) {
         driver = hami_driver_function(hook);

@@ -24,11 +24,9 @@ enum {
     QUANTUM = 10000000,  /* length of a turn */
     EARLY = 150000,      /* short work: the turn is handed on so long before its end */
     SHORT = 700000,      /* launches up to this are short in that sense */
-    PAUSE = 300000,      /* no grant for so long: the turn is given back */
+    PAUSE = 300000,      /* no launch for so long: the turn is given back */
     PATIENCE = 100000000 /* no wait for others is longer */
 };
-
-_Static_assert(PAUSE >= BATCH, "who launches without a pause asks for a grant within PAUSE");
 
 /* ---- page.c: the turn page of a device, by system calls only ---- */
 
@@ -190,8 +188,11 @@ void turn_move_frontier(struct machine *m, uint64_t end); /* the turn may have g
 
 /* ---- gate.c ---- */
 
-/* Waits until `ns` of device time may start, and reserves it: launches of up to `longest`. True if it had to wait. */
-bool gate_pass(struct machine *m, int64_t ns, bool unknown, int64_t longest);
+/*
+ * Waits until `amount` ns of device time may start, and reserves it: launches of up to `longest`. Of a batch it may
+ * reserve more. True if it had to wait.
+ */
+bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest);
 
 /* ---- suspend.c: HAMi's priorities ---- */
 

@@ -513,6 +513,7 @@ static bool quiet(struct runner *r, uint64_t now) {
     if (left != r->seen) {
         r->seen = left;
         r->looked = now;
+        atomic_store_explicit(&r->machine->shared->last_grant, now, memory_order_relaxed); /* and still being used */
     }
     return now - r->looked >= STALE;
 }
