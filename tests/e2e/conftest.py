@@ -12,10 +12,12 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.e2e.bed.errors import BedError
     from tests.e2e.bed.tools import Tools
     from tests.e2e.system import System
 
 HERE = Path(__file__).parent
+TOOLS: pytest.StashKey[Tools | BedError] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,18 +45,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in out]
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Programs are built before the first test, whose time limit a build from nothing would exceed."""
+    config = session.config
+    wanted = any(HERE in item.path.parents for item in session.items)
+    if not wanted or config.getoption("--collect-only") or config.getoption("--bed"):
+        return
+    from tests.e2e.bed import tools as bed_tools
+    from tests.e2e.bed.errors import BedError
+
+    versions = {name: config.getoption(f"--{name}") for name in ("kubernetes", "containerd")}
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    try:
+        config.stash[TOOLS] = bed_tools.find(**versions, say=terminal.write_line if terminal else print)
+    except BedError as error:
+        config.stash[TOOLS] = error
+
+
 @pytest.fixture(scope="session")
 def tools(request: pytest.FixtureRequest) -> Tools:
-    """The binaries of the version asked for; they are built where there are none."""
-    from tests.e2e.bed import tools as bed_tools
+    """The binaries of the version asked for."""
+    from tests.e2e.bed.errors import BedError, MissingTool
 
-    config = request.config
-    try:
-        return bed_tools.find(kubernetes=config.getoption("--kubernetes"), containerd=config.getoption("--containerd"))
-    except bed_tools.MissingTool as error:
-        if config.getoption("--if-possible"):
-            pytest.skip(str(error))
-        pytest.fail(str(error), pytrace=False)
+    found = request.config.stash[TOOLS]
+    if isinstance(found, MissingTool) and request.config.getoption("--if-possible"):
+        pytest.skip(str(found))
+    if isinstance(found, BedError):
+        pytest.fail(str(found), pytrace=False)
+    return found
 
 
 @pytest.fixture

@@ -77,9 +77,13 @@ def test_two_hundred_pods_each_with_its_own_slice(clean: System) -> None:
     assert clean.problems(*names) == []
 
 
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    "rounds", [100, pytest.param(1000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])], ids=["100", "1000"]
+    "rounds",
+    [
+        pytest.param(100, marks=pytest.mark.timeout(1200)),
+        pytest.param(1000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)]),
+    ],
+    ids=["100", "1000"],
 )
 def test_one_slot_many_pods_in_turn(clean: System, rounds: int) -> None:
     """Pods that follow each other on a slot never see their predecessor's slice, while others run; on each node."""

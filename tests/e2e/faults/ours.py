@@ -68,9 +68,13 @@ def send(now: dict[str, Any], container: str, number: int) -> int:
 
 def kill(system: System, component: str, container: str, node: str = "") -> str:
     """SIGKILL one of our processes; the kubelet starts it again. Returns what was killed."""
-    now = pod_of(system, component, node)
-    assert send(now, container, signal.SIGKILL), f"no process of {container} found"
-    return f"{now['metadata']['name']}/{container} on {now['spec']['nodeName']}"
+
+    def strike() -> str:
+        now = pod_of(system, component, node)
+        dead = send(now, container, signal.SIGKILL)
+        return f"{now['metadata']['name']}/{container} on {now['spec']['nodeName']}" if dead else ""
+
+    return system.bed.wait(f"a process of {container} to kill", strike, 60)  # one may just have been killed
 
 
 @contextmanager

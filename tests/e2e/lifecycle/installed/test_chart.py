@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.bed import tools as bed_tools
-from tests.e2e.bed.errors import MissingTool
 from tests.e2e.lifecycle import agents
 from tests.e2e.lifecycle.crash import crash
 from tests.e2e.lifecycle.inventory import objects
@@ -137,10 +136,7 @@ def test_a_vendors_package_is_upgraded_while_pods_run(witnesses: Witnesses) -> N
 def test_uninstalled_and_installed_anew(tidy: System, line: str) -> None:
     """Nothing that acts is left, pods run on with their limits, and the next installation takes them over."""
     system = tidy
-    try:
-        helm = bed_tools.locate(bed_tools.RECIPES[f"helm-{line}"], build=line == "4") / "helm"
-    except MissingTool as error:
-        pytest.skip(f"no helm {line} to try: {error}")
+    helm = bed_tools.locate(bed_tools.RECIPES[f"helm-{line}"]) / "helm"
     witnesses = Witnesses(system)
     system.submit(
         pod("again", container(memory=1234, command=["cuda-probe", "look", "100000"]), restartPolicy="Always")
