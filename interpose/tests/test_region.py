@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import struct
 from pathlib import Path
 
@@ -214,6 +215,22 @@ def test_a_damaged_region_is_refused_and_the_place_named(tmp_path, name):
     with pytest.raises(region.RegionError, match=r"vgpu\.cache") as caught:
         region.read(path)
     assert caught.value.offset == offset
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_behind_good_heads_is_read_as_bounded_figures(tmp_path, seed):
+    """A container may write anything; only what says that it is a region has to be right."""
+    content = bytearray(random.Random(seed).randbytes(region.REGION_SIZE))
+    for start, size in ((0, 64), (region.BLOCK_OFFSET, 32), (region.COMPUTE_OFFSET, 32)):
+        content[start : start + size] = FRESH[start : start + size]
+    path = tmp_path / "vgpu.cache"
+    path.write_bytes(content)
+    found = region.read(path)
+    assert len(found.devices) == len(LIMITS.devices)
+    for device in found.devices:
+        parts = (device.parts.contexts_bytes, device.parts.modules_bytes, device.parts.buffers_bytes)
+        assert sum(parts) == device.used_bytes
+        assert min(parts) >= 0
 
 
 def test_more_devices_than_there_may_be_are_damage(tmp_path):
