@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import fcntl
 import gc
-import logging
 import os
 import signal
 import socket
@@ -479,7 +478,6 @@ def run(settings: AgentSettings) -> int:
     from hami_core.observe.log import configure  # noqa: PLC0415 - a process's own
 
     configure(settings.log_level, settings.log_format, component="agent", node=settings.node_name)
-    logging.getLogger("watchfiles").setLevel(logging.WARNING)  # certificates are watched with it
     _give_back_large_buffers()
     _export(settings)
     return asyncio.run(_main(settings))
