@@ -57,6 +57,8 @@ __all__ = [
 
 AGENT_BEAT_OFFSET: Final = COMPUTE_OFFSET + at.COMPUTE_BEAT_AT
 """Where the agent writes when it last looked (u64, seconds since 1970)."""
+_ZEROS: Final = bytes(1 << 16)
+
 REASONS: Final = (
     "",
     "the request and what is in use exceed the limit",
@@ -197,27 +199,39 @@ def initial(limits: Limits) -> bytes:
         LimitsError: the limits could not be written to a limits file either.
     """
     check(limits)
-    content = bytearray(REGION_SIZE)
-    at.V1_HEAD.pack_into(content, 0, V1_MAGIC, 1, 2)
-    content[24] = content[2008920] = 1  # semaphores of HAMi-core, free
-    struct.pack_into("<Q", content, 56, len(limits.devices))
+    head, tail = bytearray(at.V1_SLOTS_AT), bytearray(V1_SIZE - at.V1_PROCESS_NUM_AT)
+    block, compute = bytearray(at.SLOTS_AT), bytearray(at.COMPUTE_HEADER.size)
+    at.V1_HEAD.pack_into(head, 0, V1_MAGIC, 1, 2)
+    head[24] = tail[24] = 1  # semaphores of HAMi-core, free
+    struct.pack_into("<Q", head, 56, len(limits.devices))
     for i, device in enumerate(limits.devices):
-        place = at.V1_UUIDS_AT + i * at.V1_UUID_SIZE
-        struct.pack_into(f"<{at.V1_UUID_SIZE}s", content, place, device.uuid.encode("ascii"))
-        struct.pack_into("<Q", content, 1600 + i * 8, device.memory_bytes)
-        struct.pack_into("<Q", content, 1728 + i * 8, device.cores or 100)
-        place = BLOCK_OFFSET + at.DEVICES_AT + i * at.DEVICE_SIZE
-        at.DEVICE.pack_into(content, place, 0, 0, 0, 0, device.memory_bytes, device.cores, 0, 0)
+        name = device.uuid.encode("ascii")
+        struct.pack_into(f"<{at.V1_UUID_SIZE}s", head, at.V1_UUIDS_AT + i * at.V1_UUID_SIZE, name)
+        struct.pack_into("<Q", head, 1600 + i * 8, device.memory_bytes)
+        struct.pack_into("<Q", head, 1728 + i * 8, device.cores or 100)
+        place = at.DEVICES_AT + i * at.DEVICE_SIZE
+        at.DEVICE.pack_into(block, place, 0, 0, 0, 0, device.memory_bytes, device.cores, 0, 0)
         scaled = 0 < device.physical_bytes < device.memory_bytes
         host = device.memory_bytes - device.physical_bytes if scaled else 0
-        at.DEVICE.pack_into(content, place + DEVICES * at.DEVICE_SIZE, 0, 0, 0, 0, host, 0, 0, 0)
-    struct.pack_into("<iiii", content, at.V1_PROCESS_NUM_AT, 0, 1, 2, limits.priority)
+        at.DEVICE.pack_into(block, place + DEVICES * at.DEVICE_SIZE, 0, 0, 0, 0, host, 0, 0, 0)
+    struct.pack_into("<iiii", tail, 0, 0, 1, 2, limits.priority)
     sizes = (at.BLOCK_SIZE, at.HEADER_SIZE, at.DEVICE_SIZE, at.SLOT_SIZE, len(limits.devices))
-    at.HEADER.pack_into(content, BLOCK_OFFSET, BLOCK_MAGIC, BLOCK_VERSION, *sizes)
-    struct.pack_into("<Q", content, BLOCK_OFFSET + at.STATUS_AT, limits.generation)
-    compute = (at.COMPUTE_SIZE, at.HEADER_SIZE, at.COMPUTE_DEVICE_SIZE, at.COMPUTE_PROCESS_SIZE)
-    at.COMPUTE_HEADER.pack_into(content, COMPUTE_OFFSET, COMPUTE_MAGIC, COMPUTE_VERSION, *compute)
-    return bytes(content)
+    at.HEADER.pack_into(block, 0, BLOCK_MAGIC, BLOCK_VERSION, *sizes)
+    struct.pack_into("<Q", block, at.STATUS_AT, limits.generation)
+    compute_sizes = (at.COMPUTE_SIZE, at.HEADER_SIZE, at.COMPUTE_DEVICE_SIZE, at.COMPUTE_PROCESS_SIZE)
+    at.COMPUTE_HEADER.pack_into(compute, 0, COMPUTE_MAGIC, COMPUTE_VERSION, *compute_sizes)
+    return _spread((0, head), (at.V1_PROCESS_NUM_AT, tail), (BLOCK_OFFSET, block), (COMPUTE_OFFSET, compute))
+
+
+def _spread(*parts: tuple[int, bytearray]) -> bytes:
+    """The parts at their offsets, zeros between them; in one buffer, since each takes an agent milliseconds."""
+    pieces: list[bytes | bytearray] = []
+    end = 0
+    for offset, part in (*parts, (REGION_SIZE, bytearray())):
+        whole, rest = divmod(offset - end, len(_ZEROS))
+        pieces += [*[_ZEROS] * whole, _ZEROS[:rest], part]
+        end = offset + len(part)
+    return b"".join(pieces)
 
 
 def _text(field: bytes) -> str:
