@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import subprocess
 import sys
+import time
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from hami_interpose import region
+from hami_interpose.limits import DeviceLimit, Limits
+from hami_nvidia import monitor
+from hami_nvidia.attend import Attendant
+from hami_nvidia.nvml import Usage
+
+from hami_core import ContainerKind, ContainerRef
+from hami_core.observe import metrics
 
 ROOT = Path(__file__).parent.parent
 DASHBOARDS = sorted((ROOT / "contrib/grafana").glob("*.json"))
-METRIC = re.compile(r"\bhami_\w+?(?=_bucket\b|_count\b|\b)")
+METRIC = re.compile(r"\bhami_\w+")
 
 
 def test_what_is_generated_is_up_to_date():
@@ -22,16 +34,71 @@ def test_what_is_generated_is_up_to_date():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)
-def test_dashboards_ask_for_metrics_there_are(path):
-    sources = [*(ROOT / "hami_core").rglob("*.py"), *(ROOT / "vendors/nvidia/src").rglob("*.py")]
-    known = set(METRIC.findall("\n".join(source.read_text() for source in sources)))
-    board = json.loads(path.read_text())
-    asked = {
-        name for panel in board["panels"] for target in panel["targets"] for name in METRIC.findall(target["expr"])
+class Card:
+    """Stands for NVML: a card that answers everything."""
+
+    def usage(self, uuid: str) -> Usage:
+        return Usage(1, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory) -> set[str]:
+    """Names of what the scheduler, the agent and its vendor export where everything is in use."""
+    folder = tmp_path_factory.mktemp("region")
+    damaged = tmp_path_factory.mktemp("damaged")
+    content = bytearray(region.initial(Limits((DeviceLimit("GPU-1", 2 << 30, 1 << 30, 30),))))
+    struct.pack_into("<I", content, region.BLOCK_OFFSET + 48, 1)  # memory was refused
+    (folder / "vgpu.cache").write_bytes(content)
+    (damaged / "vgpu.cache").write_bytes(b"")
+    ref = ContainerRef("uid", "default", "pod", "main", ContainerKind.APP)
+    records = {"good": ref, "damaged": ref}
+    attendant = Attendant(time.monotonic, time.time)
+    attendant.suspended["good"] = True
+    card = SimpleNamespace(uuid="GPU-1", index=0, name="A100")
+    samples = [
+        *monitor.host_samples(Card(), [card], "n1"),
+        *monitor.container_samples(records, {"good": str(folder), "damaged": str(damaged)}, set()),
+        *attendant.samples("n1", records),
+    ]
+    specs = [*metrics.HAMI_SCHEDULER, *metrics.SCHEDULER, *metrics.PLUGINS]
+    agents = "\n".join(source.read_text() for source in (ROOT / "hami_core/agent").glob("*.py"))
+    return {
+        *(sample.name for sample in samples),
+        *(spec.name for spec in specs),
+        *(
+            f"{spec.name}_{part}"
+            for spec in specs
+            if spec.kind is metrics.Kind.HISTOGRAM
+            for part in ("bucket", "count")
+        ),
+        *re.findall(r'"(hami_\w+)"', agents),
     }
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)
+def test_dashboards_ask_for_metrics_there_are(path, exported):
+    board = json.loads(path.read_text())
+    expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    expressions += [v["definition"] for v in board["templating"]["list"] if v["type"] == "query"]
+    asked = {name for expression in expressions for name in METRIC.findall(expression)}
     assert asked
-    assert asked <= known
+    assert asked <= exported, asked - exported
+
+
+def test_dashboards_show_what_is_told_of_containers(exported):
+    asked = set(METRIC.findall("\n".join(path.read_text() for path in DASHBOARDS)))
+    told = {name for name in exported if name.startswith(("hami_vgpu_compute_", "hami_vgpu_host_memory_"))}
+    assert told | {"hami_vgpu_suspended"} <= asked
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)
+def test_panels_of_dashboards_do_not_overlap(path):
+    taken: dict[tuple[int, int], str] = {}
+    for panel in json.loads(path.read_text())["panels"]:
+        at = panel["gridPos"]
+        for place in product(range(at["x"], at["x"] + at["w"]), range(at["y"], at["y"] + at["h"])):
+            assert taken.setdefault(place, panel["title"]) == panel["title"]
+            assert place[0] < 24, panel["title"]
 
 
 def test_dashboards_are_those_of_the_chart():

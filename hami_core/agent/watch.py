@@ -1,13 +1,19 @@
-"""Watching a folder: a wake-up on every change, and one now and then whatever happens."""
+"""Watching a folder: a wake-up on every change, and one now and then whatever happens.
+
+By inotify on the event loop itself: watchfiles looks for changes every few milliseconds, which is most of what an agent
+that has nothing to do would cost.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import os
+import struct
 from typing import TYPE_CHECKING, Final
 
 import structlog
-from watchfiles import awatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,30 +22,86 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 POLL_S: Final = 0.5
-"""Changes are looked for this often even if the system's notification is lost or not to be had."""
+"""``changed`` is called this often even if the system's notification is lost or not to be had."""
+LULL_S: Final = 0.005
+"""A change is several events; those of so long are told once."""
+_CHANGES: Final = 0x4 | 0x8 | 0xC0 | 0x100 | 0x200 | 0xC00  # of attributes; written, moved, made, removed; itself gone
+_FOLDERS_ONLY: Final = 0x01000000
+_NO_LONGER: Final = 0x8000  # the kernel has ended the watch
+_EVENT: Final = struct.Struct("iIII")  # watch, what happened, cookie, length of the name behind
 
 
 async def watch_folder(path: Path, changed: Callable[[], None], *, poll_s: float = POLL_S) -> None:
-    """Call ``changed`` on each change in a folder, and every ``poll_s`` seconds, until cancelled."""
-    stop = asyncio.Event()
+    """Call ``changed`` on each change in a folder, and every ``poll_s`` seconds, until cancelled.
 
-    async def notified() -> None:
-        while not stop.is_set():
-            try:
-                async for _ in awatch(path, stop_event=stop, debounce=20, step=5, rust_timeout=1000, recursive=False):
-                    changed()
-            except (OSError, RuntimeError) as error:
-                # No folder yet, or no inotify watches left: polling goes on meanwhile.
-                log.warning("folder can't be watched, polling only", folder=str(path), error=str(error))
-                await asyncio.sleep(30)
-
-    watching = asyncio.ensure_future(notified())
-    try:
+    The folder may come later, and be replaced.
+    """
+    with contextlib.closing(_Watch(path, changed)) as watch:
         while True:
+            watch.renew()
             changed()
             await asyncio.sleep(poll_s)
-    finally:
-        stop.set()
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
+
+
+class _Watch:
+    """What the kernel tells of one folder. Without inotify it tells nothing."""
+
+    def __init__(self, path: Path, changed: Callable[[], None]) -> None:
+        self._path = path
+        self._changed = changed
+        self._loop = asyncio.get_running_loop()
+        self._due: asyncio.TimerHandle | None = None
+        self._folder: tuple[int, int] | None = None
+        self._failed = False
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._fd: int = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._fd < 0:
+            self._fail()
+        else:
+            self._loop.add_reader(self._fd, self._told)
+
+    def _fail(self) -> None:
+        if not self._failed:
+            reason = os.strerror(ctypes.get_errno())
+            log.warning("folder can't be watched, polling only", folder=str(self._path), error=reason)
+        self._failed = True
+
+    def renew(self) -> None:
+        """Watch the folder that is there now, if it is another than before."""
+        try:
+            status = self._path.stat()
+        except OSError:
+            return
+        folder = status.st_dev, status.st_ino
+        if self._fd < 0 or folder == self._folder:
+            return
+        if self._libc.inotify_add_watch(self._fd, os.fsencode(self._path), _CHANGES | _FOLDERS_ONLY) < 0:
+            self._fail()
+        else:
+            self._folder, self._failed = folder, False
+
+    def _told(self) -> None:
+        try:
+            events = os.read(self._fd, 65536)
+        except BlockingIOError:
+            return
+        at = 0
+        while at < len(events):
+            _, what, _, length = _EVENT.unpack_from(events, at)
+            at += _EVENT.size + length
+            if what & _NO_LONGER:
+                self._folder = None  # the next one may have the same number
+        if self._due is None:
+            self._due = self._loop.call_later(LULL_S, self._tell)
+
+    def _tell(self) -> None:
+        self._due = None
+        self._changed()
+
+    def close(self) -> None:
+        """End the watch."""
+        if self._due is not None:
+            self._due.cancel()
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)

@@ -44,7 +44,6 @@ def _hami(name: str, help: str, *labels: str) -> MetricSpec:  # noqa: A002 - Pro
 _DEVICE: Final = ("node", "device_uuid", "device_index", "device_type")
 _MIG: Final = ("mig_uuid", "profile", "gpu_instance_id", "compute_instance_id")
 _VGPU: Final = ("namespace", "node", "pod", "container_index", "device_uuid")
-_VDEVICE: Final = ("namespace", "pod", "container", "vdevice_index", "device_uuid")
 _LATENCY: Final = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.125, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 BUILD_INFO: Final = MetricSpec(
@@ -94,26 +93,6 @@ HAMI_SCHEDULER_LEGACY: Final = (
     _hami("vGPUCoreAllocated", "Compute booked for a pod on a device, percent.", *_OLD_VGPU),
 )
 """The same under HAMi's old names (``--legacy-metrics``)."""
-
-HAMI_MONITOR: Final = (
-    _hami("hami_host_gpu_memory_used_bytes", "Device memory in use on the host.", *_DEVICE),
-    _hami("hami_host_gpu_utilization_ratio", "Device utilisation on the host, percent.", *_DEVICE),
-    _hami(
-        "hami_host_gpu_memory_controller_utilization_ratio",
-        "Memory-controller utilisation, percent.",
-        *("device_index", "device_uuid", "device_type"),
-    ),
-    _hami("hami_vgpu_memory_used_bytes", "Device memory the container uses.", *_VDEVICE),
-    _hami("hami_container_device_memory_bytes", "Device memory the container uses.", *_VDEVICE),
-    _hami("hami_vgpu_memory_limit_bytes", "The container's memory limit.", *_VDEVICE),
-    _hami("hami_vgpu_memory_context_bytes", "Memory of CUDA contexts.", *_VDEVICE),
-    _hami("hami_vgpu_memory_module_bytes", "Memory of loaded modules.", *_VDEVICE),
-    _hami("hami_vgpu_memory_buffer_bytes", "Memory of buffers.", *_VDEVICE),
-    _hami("hami_container_device_utilization_ratio", "Utilisation by the container, percent.", *_VDEVICE),
-    _hami("hami_container_last_kernel_elapsed_seconds", "Seconds since the container's last launch.", *_VDEVICE),
-    _hami("hami_mig_device_info", "A container's MIG instance; always 1.", *_VDEVICE, *_MIG),
-)
-"""HAMi v2.10's monitor metrics (port 9394)."""
 
 SCHEDULER: Final = (
     MetricSpec(

@@ -110,6 +110,16 @@ def test_dump_shows_what_lies_in_host_memory(make_container, shells):
     assert expected in call("dump", container.region_path).stdout
 
 
+def test_dump_shows_what_memory_consists_of(make_container, shells):
+    container = make_container(4000)
+    shell = shells(container)
+    assert shell.status("image", 50 << 20) == 0
+    assert shell.status("alloc", 30 << 20) == 0
+    reserve = container.region().devices[0].context_bytes >> 20
+    text = call("dump", container.region_path).stdout
+    assert f"of that {reserve} MiB in contexts, 50 MiB in code, 30 MiB in buffers\n" in text
+
+
 def test_dump_finds_the_region_of_the_container_it_runs_in(make_container, tmp_path):
     container = make_container(4000)
     uuid = container.limits.devices[0].uuid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import struct
 from pathlib import Path
 
@@ -15,6 +16,7 @@ DATA = Path(__file__).resolve().parent / "data"
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
 LIMITS = Limits((DeviceLimit("GPU-1", 100 * MIB, 50 * MIB, 30), DeviceLimit("GPU-2", 0, 0)), generation=9, priority=0)
+FRESH = region.initial(LIMITS)
 
 LAYOUT = r"""
 #include "hami/abi.h"
@@ -126,11 +128,71 @@ def test_a_used_region_reads_back(make_container, shells):
     assert found.build == hami_interpose.build_id()
 
 
+def test_what_memory_consists_of(make_container, shells):
+    """Contexts, code and buffers of all processes, as HAMi's monitor finds them in the v1 part."""
+    container = make_container(4000, 3000)
+    first, second = shells(container), shells(container)
+    module = first("image", 50 * MIB)[1]
+    assert second.status("image", 20 * MIB) == 0
+    assert first.status("alloc", 10 * MIB) == 0
+    device, other = container.region().devices
+    reserve = device.context_bytes
+    assert device.parts == region.MemoryParts(2 * reserve, 70 * MIB, 10 * MIB)
+    assert device.used_bytes == 2 * reserve + 80 * MIB
+    assert other.parts == region.MemoryParts(0, 0, 0)
+    assert first.status("unload", module) == 0
+    assert container.region().devices[0].parts == region.MemoryParts(2 * reserve, 20 * MIB, 10 * MIB)
+    second.process.kill()
+    second.process.wait()
+    assert container.region().devices[0].parts == region.MemoryParts(reserve, 0, 10 * MIB)
+
+
+def test_memory_is_split_within_what_is_in_use_whatever_the_columns_say(tmp_path):
+    """They are the container's to write."""
+    path = tmp_path / "vgpu.cache"
+    content = bytearray(FRESH)
+    struct.pack_into("<i", content, 2008896, 1)
+    struct.pack_into("<Q", content, region.BLOCK_OFFSET + 4096 + 32 * 256, 77 << 22 | 5)  # an owner
+    for columns in ((1 << 62, 1 << 62, 1), (-5, -6, -7), (0, 1 << 62, 0)):
+        struct.pack_into("<3q", content, 1856 + 8, *columns)
+        for pages in (0, 100):
+            struct.pack_into("<Q", content, region.BLOCK_OFFSET + 4096, pages << 28)
+            path.write_bytes(content)
+            device = region.read(path).devices[0]
+            found = (device.parts.contexts_bytes, device.parts.modules_bytes, device.parts.buffers_bytes)
+            assert device.used_bytes == sum(found) == pages * 4096, columns
+            assert min(found) >= 0, columns
+
+
+@pytest.mark.parametrize("number", [-1, 1025, 1 << 30])
+def test_a_senseless_number_of_slots_hides_no_process(make_container, shells, number):
+    container = make_container(4000)
+    shell = shells(container)
+    with container.region_path.open("r+b") as file:
+        file.seek(2008896)
+        file.write(struct.pack("<i", number))
+    assert [process.pid for process in container.region().processes] == [shell.process.pid]
+
+
+def test_reading_costs_what_is_in_use(make_container, shells):
+    """Of 7 MiB a container with one process needs some 30 KiB; a node agent reads hundreds of them."""
+    container = make_container(4000)
+    shell = shells(container)
+
+    def read_so_far() -> int:
+        fields = dict(line.split(": ") for line in Path("/proc/thread-self/io").read_text().splitlines())
+        return int(fields["rchar"])
+
+    before = read_so_far()
+    found = container.region()
+    assert read_so_far() - before < 64 << 10
+    assert [process.pid for process in found.processes] == [shell.process.pid]
+
+
 def damage(content: bytes, offset: int, value: bytes) -> bytes:
     return content[:offset] + value + content[offset + len(value) :]
 
 
-FRESH = region.initial(LIMITS)
 DAMAGED = {
     "empty": (b"", 0),
     "truncated": (FRESH[:-1], len(FRESH) - 1),
@@ -141,6 +203,7 @@ DAMAGED = {
     "no block": (damage(FRESH, region.BLOCK_OFFSET, b"X"), region.BLOCK_OFFSET),
     "block version": (damage(FRESH, region.BLOCK_OFFSET + 8, b"\1"), region.BLOCK_OFFSET + 8),
     "block size": (damage(FRESH, region.BLOCK_OFFSET + 12, b"\0\0\0\0"), region.BLOCK_OFFSET + 8),
+    "compute block": (damage(FRESH, region.COMPUTE_OFFSET, b"X"), region.COMPUTE_OFFSET),
 }
 
 
@@ -152,6 +215,29 @@ def test_a_damaged_region_is_refused_and_the_place_named(tmp_path, name):
     with pytest.raises(region.RegionError, match=r"vgpu\.cache") as caught:
         region.read(path)
     assert caught.value.offset == offset
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_behind_good_heads_is_read_as_bounded_figures(tmp_path, seed):
+    """A container may write anything; only what says that it is a region has to be right."""
+    content = bytearray(random.Random(seed).randbytes(region.REGION_SIZE))
+    for start, size in ((0, 64), (region.BLOCK_OFFSET, 32), (region.COMPUTE_OFFSET, 32)):
+        content[start : start + size] = FRESH[start : start + size]
+    path = tmp_path / "vgpu.cache"
+    path.write_bytes(content)
+    found = region.read(path)
+    assert len(found.devices) == len(LIMITS.devices)
+    for device in found.devices:
+        parts = (device.parts.contexts_bytes, device.parts.modules_bytes, device.parts.buffers_bytes)
+        assert sum(parts) == device.used_bytes
+        assert min(parts) >= 0
+
+
+def test_more_devices_than_there_may_be_are_damage(tmp_path):
+    path = tmp_path / "vgpu.cache"
+    path.write_bytes(damage(FRESH, region.BLOCK_OFFSET + 28, b"\21\0\0\0"))
+    with pytest.raises(region.RegionError, match="17 devices, more than 16"):
+        region.read(path)
 
 
 @pytest.mark.parametrize("name", DAMAGED)

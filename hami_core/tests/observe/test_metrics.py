@@ -14,7 +14,7 @@ from hami_core.errors import ConfigError
 from hami_core.observe import log, metrics
 from hami_core.observe.trace import span
 
-TABLES = (metrics.HAMI_SCHEDULER, metrics.HAMI_MONITOR, metrics.SCHEDULER)
+TABLES = (metrics.HAMI_SCHEDULER, metrics.SCHEDULER)
 
 
 def test_names_are_unique_and_ours():

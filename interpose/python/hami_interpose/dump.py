@@ -91,6 +91,12 @@ def _device(index: int, device: DeviceUse) -> Iterator[str]:
         f"device {index} {printable(device.uuid)}: {mib(device.used_bytes)} MiB of {limit} "
         f"(peak {mib(device.peak_bytes)}, {context}), {device.denied:,} refused"
     )
+    parts = device.parts
+    if device.used_bytes:
+        yield (
+            f"  of that {mib(parts.contexts_bytes)} MiB in contexts, {mib(parts.modules_bytes)} MiB in code, "
+            f"{mib(parts.buffers_bytes)} MiB in buffers"
+        )
     host = device.oversubscription
     if host.limit_bytes or host.allocations:
         yield (

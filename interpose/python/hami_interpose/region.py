@@ -6,65 +6,58 @@ behind it. The layout is that of `interpose/include/hami/abi.h`.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from hami_interpose import _region_layout as at
+from hami_interpose._region_content import Content, RegionError, load
+from hami_interpose._region_layout import (
+    BLOCK_MAGIC,
+    BLOCK_OFFSET,
+    BLOCK_VERSION,
+    COMPUTE_MAGIC,
+    COMPUTE_OFFSET,
+    COMPUTE_VERSION,
+    DEVICES,
+    PAGE,
+    PROCESSES,
+    REGION_SIZE,
+    V1_MAGIC,
+    V1_SIZE,
+)
 from hami_interpose.limits import Limits, check
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = [
+    "AGENT_BEAT_OFFSET",
+    "BLOCK_MAGIC",
+    "BLOCK_OFFSET",
+    "BLOCK_VERSION",
+    "COMPUTE_MAGIC",
+    "COMPUTE_OFFSET",
+    "COMPUTE_VERSION",
+    "DEVICES",
+    "PROCESSES",
+    "REASONS",
+    "REGION_SIZE",
+    "V1_MAGIC",
+    "V1_SIZE",
+    "ComputeUse",
+    "DeviceUse",
+    "MemoryParts",
+    "OversubscriptionUse",
+    "ProcessUse",
+    "Region",
+    "RegionError",
+    "initial",
+    "read",
+]
 
-V1_MAGIC: Final = 19920718
-V1_SIZE: Final = 2008952
-BLOCK_OFFSET: Final = 2011136
-BLOCK_MAGIC: Final = 0x55504756494D4148  # "HAMIVGPU"
-BLOCK_VERSION: Final = 2
-DEVICES: Final = 16
-COUNTERS: Final = 2 * DEVICES  # of memory: on devices, then in the host on their behalf
-PROCESSES: Final = 1024
-CELLS: Final = 4
-PAGE: Final = 4096
-
-_V1_SLOTS = 1856
-_V1_SLOT_SIZE = 1960
-_V1_UUID_SIZE = 96
-_HEADER_SIZE = 4096
-_DEVICE_SIZE = 256
-_SLOT_SIZE = 64 + COUNTERS * CELLS * 32
-_BLOCK_SIZE = _HEADER_SIZE + COUNTERS * _DEVICE_SIZE + PROCESSES * _SLOT_SIZE
-_DEVICES_AT = BLOCK_OFFSET + _HEADER_SIZE
-_SLOTS_AT = _DEVICES_AT + COUNTERS * _DEVICE_SIZE
-_HEADER = struct.Struct("<QIIIIII")  # magic, version, sizes of block, header, device, slot, count of devices
-_STATUS = struct.Struct("<QQIIQQ48s")  # generation, heartbeat, reason, its device, bytes, time, build
-_DEVICE = struct.Struct(
-    "<QQQQQI4xQQ"
-)  # counter, peak, denied, context pages, limit, cores, put into the host: how often, bytes
-_CELL = struct.Struct("<Qqqq")  # state, amount, totals
-_COUNTER_TAG_BITS = 28
-_CELL_PENDING, _CELL_APPLIED, _CELL_PHASE, _CELL_SIDE = 1, 2, 3, 4
-_TAG_SLOT_SHIFT, _TAG_CELL_SHIFT, _STATE_SEQUENCE_SHIFT = 18, 16, 16
-_PID_MASK = (1 << 22) - 1
-_LOCK_BASE = 1 << 40
-_FLOCK = struct.Struct("hhqqi4x")  # struct flock of x86-64 and aarch64: type, whence, start, length, pid
-_SLOT = struct.Struct("<QQQQQ")  # owner, sweeper, launches, image, locked
-
-COMPUTE_OFFSET: Final = -(-(BLOCK_OFFSET + _BLOCK_SIZE) // 4096) * 4096
-AGENT_BEAT_OFFSET: Final = COMPUTE_OFFSET + 32
+AGENT_BEAT_OFFSET: Final = COMPUTE_OFFSET + at.COMPUTE_BEAT_AT
 """Where the agent writes when it last looked (u64, seconds since 1970)."""
-COMPUTE_MAGIC: Final = 0x31504D4F43494D48  # "HMICOMP1"
-COMPUTE_VERSION: Final = 1
-_COMPUTE_HEADER = struct.Struct("<QIIIII")  # magic, version, sizes of block, header, device, process
-_COMPUTE_DEVICE_SIZE = 256
-_COMPUTE_PROCESS_SIZE = 64
-_COMPUTE_SIZE = _HEADER_SIZE + DEVICES * _COMPUTE_DEVICE_SIZE + PROCESSES * DEVICES * _COMPUTE_PROCESS_SIZE
-_FIGURES = struct.Struct("<8Q")
-_FIGURES_AT = 64
-
-REGION_SIZE: Final = COMPUTE_OFFSET + _COMPUTE_SIZE
+_ZEROS: Final = bytes(1 << 16)
 
 REASONS: Final = (
     "",
@@ -75,16 +68,6 @@ REASONS: Final = (
     "the region is missing, of another size, or foreign",
     "more live processes than slots",
 )
-
-
-class RegionError(ValueError):
-    """A region file is truncated, foreign or damaged. `offset` is where that shows."""
-
-    def __init__(self, path: str, offset: int, what: str) -> None:
-        self.path = path
-        self.offset = offset
-        self.what = what
-        super().__init__(f"{path}: at offset {offset}: {what}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +115,21 @@ class OversubscriptionUse:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryParts:
+    """What the memory in use consists of. The three add up to it.
+
+    Attributes:
+        contexts_bytes: reserves of contexts.
+        modules_bytes: code that was loaded.
+        buffers_bytes: all else, that in the host included.
+    """
+
+    contexts_bytes: int
+    modules_bytes: int
+    buffers_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceUse:
     """One device of the container.
 
@@ -140,6 +138,7 @@ class DeviceUse:
         limit_bytes: the limit in force, host memory that may stand in included; 0 = none.
         cores: percent; 0 = no limit.
         used_bytes: in use by all processes of the container, context reserve and `oversubscription` included.
+        parts: what `used_bytes` consists of.
         peak_bytes: the most ever in use of the device itself.
         denied: refused allocations.
         context_bytes: what one process's context takes here, as measured; 0 = not yet.
@@ -151,6 +150,7 @@ class DeviceUse:
     limit_bytes: int
     cores: int
     used_bytes: int
+    parts: MemoryParts
     peak_bytes: int
     denied: int
     context_bytes: int
@@ -199,134 +199,110 @@ def initial(limits: Limits) -> bytes:
         LimitsError: the limits could not be written to a limits file either.
     """
     check(limits)
-    content = bytearray(REGION_SIZE)
-    struct.pack_into("<iII", content, 0, V1_MAGIC, 1, 2)
-    content[24] = content[2008920] = 1  # semaphores of HAMi-core, free
-    struct.pack_into("<Q", content, 56, len(limits.devices))
+    head, tail = bytearray(at.V1_SLOTS_AT), bytearray(V1_SIZE - at.V1_PROCESS_NUM_AT)
+    block, compute = bytearray(at.SLOTS_AT), bytearray(at.COMPUTE_HEADER.size)
+    at.V1_HEAD.pack_into(head, 0, V1_MAGIC, 1, 2)
+    head[24] = tail[24] = 1  # semaphores of HAMi-core, free
+    struct.pack_into("<Q", head, 56, len(limits.devices))
     for i, device in enumerate(limits.devices):
-        struct.pack_into(f"<{_V1_UUID_SIZE}s", content, 64 + i * _V1_UUID_SIZE, device.uuid.encode("ascii"))
-        struct.pack_into("<Q", content, 1600 + i * 8, device.memory_bytes)
-        struct.pack_into("<Q", content, 1728 + i * 8, device.cores or 100)
-        at = _DEVICES_AT + i * _DEVICE_SIZE
-        _DEVICE.pack_into(content, at, 0, 0, 0, 0, device.memory_bytes, device.cores, 0, 0)
+        name = device.uuid.encode("ascii")
+        struct.pack_into(f"<{at.V1_UUID_SIZE}s", head, at.V1_UUIDS_AT + i * at.V1_UUID_SIZE, name)
+        struct.pack_into("<Q", head, 1600 + i * 8, device.memory_bytes)
+        struct.pack_into("<Q", head, 1728 + i * 8, device.cores or 100)
+        place = at.DEVICES_AT + i * at.DEVICE_SIZE
+        at.DEVICE.pack_into(block, place, 0, 0, 0, 0, device.memory_bytes, device.cores, 0, 0)
         scaled = 0 < device.physical_bytes < device.memory_bytes
         host = device.memory_bytes - device.physical_bytes if scaled else 0
-        _DEVICE.pack_into(content, at + DEVICES * _DEVICE_SIZE, 0, 0, 0, 0, host, 0, 0, 0)
-    struct.pack_into("<iiii", content, 2008896, 0, 1, 2, limits.priority)
-    sizes = (_BLOCK_SIZE, _HEADER_SIZE, _DEVICE_SIZE, _SLOT_SIZE, len(limits.devices))
-    _HEADER.pack_into(content, BLOCK_OFFSET, BLOCK_MAGIC, BLOCK_VERSION, *sizes)
-    struct.pack_into("<Q", content, BLOCK_OFFSET + _HEADER.size, limits.generation)
-    compute = (_COMPUTE_SIZE, _HEADER_SIZE, _COMPUTE_DEVICE_SIZE, _COMPUTE_PROCESS_SIZE)
-    _COMPUTE_HEADER.pack_into(content, COMPUTE_OFFSET, COMPUTE_MAGIC, COMPUTE_VERSION, *compute)
-    return bytes(content)
+        at.DEVICE.pack_into(block, place + DEVICES * at.DEVICE_SIZE, 0, 0, 0, 0, host, 0, 0, 0)
+    struct.pack_into("<iiii", tail, 0, 0, 1, 2, limits.priority)
+    sizes = (at.BLOCK_SIZE, at.HEADER_SIZE, at.DEVICE_SIZE, at.SLOT_SIZE, len(limits.devices))
+    at.HEADER.pack_into(block, 0, BLOCK_MAGIC, BLOCK_VERSION, *sizes)
+    struct.pack_into("<Q", block, at.STATUS_AT, limits.generation)
+    compute_sizes = (at.COMPUTE_SIZE, at.HEADER_SIZE, at.COMPUTE_DEVICE_SIZE, at.COMPUTE_PROCESS_SIZE)
+    at.COMPUTE_HEADER.pack_into(compute, 0, COMPUTE_MAGIC, COMPUTE_VERSION, *compute_sizes)
+    return _spread((0, head), (at.V1_PROCESS_NUM_AT, tail), (BLOCK_OFFSET, block), (COMPUTE_OFFSET, compute))
 
 
-def _content(fd: int) -> bytes:
-    return os.pread(fd, min(os.fstat(fd).st_size, REGION_SIZE + 1), 0)
-
-
-def _gone(fd: int, content: bytes) -> frozenset[int]:
-    """Slots whose process is no more: the kernel has dropped its lock. The next process there tidies them up."""
-    found = set()
-    for index in range(PROCESSES):
-        owner, _, _, _, locked = _SLOT.unpack_from(content, _SLOTS_AT + index * _SLOT_SIZE)
-        if owner and locked:
-            asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _LOCK_BASE + index, 1, 0)
-            answer = fcntl.fcntl(fd, fcntl.F_GETLK, asked)
-            if _FLOCK.unpack(answer)[0] == fcntl.F_UNLCK:
-                found.add(index)
-    return frozenset(found)
-
-
-def _validate(name: str, content: bytes) -> int:
-    """Returns the number of devices."""
-    if len(content) != REGION_SIZE:
-        found = f"{len(content)} bytes" if len(content) < REGION_SIZE else f"more than {REGION_SIZE} bytes"
-        place = min(len(content), REGION_SIZE)
-        raise RegionError(name, place, f"a region has {REGION_SIZE} bytes, this file has {found}")
-    magic, major, minor = struct.unpack_from("<iII", content, 0)
-    if magic != V1_MAGIC:
-        raise RegionError(name, 0, f"not a region: starts with {magic}, not {V1_MAGIC}")
-    if major != 1:
-        raise RegionError(name, 4, f"layout {major}.{minor} instead of 1.2")
-    block = _HEADER.unpack_from(content, BLOCK_OFFSET)
-    if block[0] != BLOCK_MAGIC:
-        raise RegionError(name, BLOCK_OFFSET, "no block of libvgpu.so behind the v1 layout")
-    expected = (BLOCK_VERSION, _BLOCK_SIZE, _HEADER_SIZE, _DEVICE_SIZE, _SLOT_SIZE)
-    if block[1:6] != expected:
-        raise RegionError(name, BLOCK_OFFSET + 8, f"block version and sizes are {block[1:6]}, expected {expected}")
-    compute = _COMPUTE_HEADER.unpack_from(content, COMPUTE_OFFSET)
-    if compute[:3] != (COMPUTE_MAGIC, COMPUTE_VERSION, _COMPUTE_SIZE):
-        raise RegionError(name, COMPUTE_OFFSET, "no compute block of this version behind the block")
-    if not 0 <= block[6] <= DEVICES:
-        raise RegionError(name, BLOCK_OFFSET + 28, f"{block[6]} devices, more than {DEVICES}")
-    return int(block[6])
+def _spread(*parts: tuple[int, bytearray]) -> bytes:
+    """The parts at their offsets, zeros between them; in one buffer, since each takes an agent milliseconds."""
+    pieces: list[bytes | bytearray] = []
+    end = 0
+    for offset, part in (*parts, (REGION_SIZE, bytearray())):
+        whole, rest = divmod(offset - end, len(_ZEROS))
+        pieces += [*[_ZEROS] * whole, _ZEROS[:rest], part]
+        end = offset + len(part)
+    return b"".join(pieces)
 
 
 def _text(field: bytes) -> str:
     return field.split(b"\0", 1)[0].decode("ascii", "replace")
 
 
-def _used(content: bytes, counter: int, gone: frozenset[int]) -> int:
+def _used(content: Content, counter: int, word: int) -> int:
     """Bytes of a counter, less what the dead held."""
-    word = int(struct.unpack_from("<Q", content, _DEVICES_AT + counter * _DEVICE_SIZE)[0])
-    held = sum(_held(content, slot, counter, word) for slot in gone)
-    return max((word >> _COUNTER_TAG_BITS) - held, 0) * PAGE
+    held = sum(_held(content, slot, counter, word) for slot in content.gone)
+    return max((word >> at.COUNTER_TAG_BITS) - held, 0) * PAGE
 
 
-def _oversubscription(content: bytes, index: int, gone: frozenset[int]) -> OversubscriptionUse:
-    counter = DEVICES + index
-    _, peak, _, _, limit, _, often, size = _DEVICE.unpack_from(content, _DEVICES_AT + counter * _DEVICE_SIZE)
-    return OversubscriptionUse(limit, _used(content, counter, gone), peak * PAGE, often, size)
-
-
-def _device(content: bytes, index: int, gone: frozenset[int]) -> DeviceUse:
-    _, peak, denied, context, limit, cores, _, _ = _DEVICE.unpack_from(content, _DEVICES_AT + index * _DEVICE_SIZE)
-    uuid = content[64 + index * _V1_UUID_SIZE :][:_V1_UUID_SIZE]
-    host = _oversubscription(content, index, gone)
-    used = _used(content, index, gone) + host.used_bytes
-    figures = _FIGURES.unpack_from(content, COMPUTE_OFFSET + _HEADER_SIZE + index * _COMPUTE_DEVICE_SIZE + _FIGURES_AT)
-    compute = ComputeUse(*figures)
-    return DeviceUse(_text(uuid), limit, cores, used, peak * PAGE, denied, context * PAGE, compute, host)
-
-
-def _cells(content: bytes, slot: int, counter: int) -> Iterator[tuple[int, int, int]]:
-    """State, amount and valid total, in pages, of each cell of a slot and counter."""
-    for cell in range(CELLS):
-        at = _SLOTS_AT + slot * _SLOT_SIZE + 64 + (counter * CELLS + cell) * 32
-        state, amount, first, second = _CELL.unpack_from(content, at)
-        yield state, amount, second if state & _CELL_SIDE else first
-
-
-def _held(content: bytes, slot: int, counter: int, word: int) -> int:
+def _held(content: Content, slot: int, counter: int, word: int) -> int:
     """Pages of the counter that a process accounts for, with what it died over: see libvgpu.so's abi.h."""
     sum_ = 0
-    for cell, (state, amount, total) in enumerate(_cells(content, slot, counter)):
-        tag = slot << _TAG_SLOT_SHIFT | cell << _TAG_CELL_SHIFT | state >> _STATE_SEQUENCE_SHIFT & 0xFFFF
-        named = word & ((1 << _COUNTER_TAG_BITS) - 1) == tag
-        phase = state & _CELL_PHASE
-        sum_ += total + (amount if phase == _CELL_APPLIED or (phase == _CELL_PENDING and named) else 0)
+    for cell, (state, amount, total) in enumerate(content.cells(slot, counter)):
+        tag = slot << at.TAG_SLOT_SHIFT | cell << at.TAG_CELL_SHIFT | state >> at.STATE_SEQUENCE_SHIFT & 0xFFFF
+        named = word & ((1 << at.COUNTER_TAG_BITS) - 1) == tag
+        phase = state & at.CELL_PHASE
+        sum_ += total + (amount if phase == at.CELL_APPLIED or (phase == at.CELL_PENDING and named) else 0)
     return sum_
 
 
-def _processes(content: bytes, devices: int, gone: frozenset[int]) -> tuple[ProcessUse, ...]:
-    found = []
-    for index in range(PROCESSES):
-        (owner,) = struct.unpack_from("<Q", content, _SLOTS_AT + index * _SLOT_SIZE)
-        if owner and index not in gone:
-            used = tuple(
-                sum(
-                    max(sum(total for _, _, total in _cells(content, index, counter)), 0) * PAGE
-                    for counter in (device, DEVICES + device)
-                )
-                for device in range(devices)
+def _oversubscription(content: Content, index: int) -> OversubscriptionUse:
+    word, peak, _, _, limit, _, often, size = content.device(DEVICES + index)
+    return OversubscriptionUse(limit, _used(content, DEVICES + index, word), peak * PAGE, often, size)
+
+
+def _parts(content: Content, index: int, used: int) -> MemoryParts:
+    """Columns of the v1 layout, which each process keeps for itself: bounded by what is in use."""
+    columns = [content.columns(slot, index) for slot in content.living]
+    contexts = min(max(sum(column[0] for column in columns), 0), used)
+    modules = min(max(sum(column[1] for column in columns), 0), used - contexts)
+    return MemoryParts(contexts, modules, used - contexts - modules)
+
+
+def _device(content: Content, index: int) -> DeviceUse:
+    word, peak, denied, context, limit, cores, _, _ = content.device(index)
+    host = _oversubscription(content, index)
+    used = _used(content, index, word) + host.used_bytes
+    return DeviceUse(
+        uuid=_text(content.uuid(index)),
+        limit_bytes=limit,
+        cores=cores,
+        used_bytes=used,
+        parts=_parts(content, index, used),
+        peak_bytes=peak * PAGE,
+        denied=denied,
+        context_bytes=context * PAGE,
+        compute=ComputeUse(*content.figures(index)),
+        oversubscription=host,
+    )
+
+
+def _process(content: Content, slot: int) -> ProcessUse:
+    pid, start_time = content.owner(slot)
+    return ProcessUse(
+        pid,
+        start_time,
+        tuple(
+            sum(
+                max(sum(total for _, _, total in content.cells(slot, counter)), 0) * PAGE
+                for counter in (i, DEVICES + i)
             )
-            found.append(ProcessUse(owner & _PID_MASK, owner >> 22, used))
-    return tuple(found)
+            for i in range(content.devices)
+        ),
+    )
 
 
 def read(source: str | os.PathLike[str] | int) -> Region:
-    """Reads a region file, given by path or open descriptor.
+    """Reads a region file, given by path or open descriptor, as much of it as is in use.
 
     What processes held that have died or become another program is not counted, though the counters in the file go
     down only when the next process of the container looks at them. They are known by locks on the file itself, from
@@ -337,19 +313,16 @@ def read(source: str | os.PathLike[str] | int) -> Region:
         OSError: it cannot be read.
     """
     if not isinstance(source, int):
-        with Path(source).open("rb") as file:
-            return _read(os.fspath(source), file.fileno())
-    return _read(f"file descriptor {source}", source)
+        with Path(source).open("rb", buffering=0) as file:
+            return _region(load(os.fspath(source), file.fileno()))
+    return _region(load(f"file descriptor {source}", source))
 
 
-def _read(name: str, fd: int) -> Region:
-    content = _content(fd)
-    count = _validate(name, content)
-    gone = _gone(fd, content)
-    generation, heartbeat, reason, device, size, when, build = _STATUS.unpack_from(content, BLOCK_OFFSET + _HEADER.size)
+def _region(content: Content) -> Region:
+    generation, heartbeat, reason, device, size, when, build = at.STATUS.unpack_from(content.block, at.STATUS_AT)
     return Region(
-        devices=tuple(_device(content, index, gone) for index in range(count)),
-        processes=_processes(content, count, gone),
+        devices=tuple(_device(content, index) for index in range(content.devices)),
+        processes=tuple(_process(content, slot) for slot in content.living),
         generation=generation,
         heartbeat=heartbeat,
         reason=REASONS[reason] if reason < len(REASONS) else f"reason {reason}",

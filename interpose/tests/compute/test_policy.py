@@ -128,10 +128,13 @@ def test_an_agent_that_is_gone_suspends_nobody(make_container, programs):
 
 def test_a_limit_set_later_holds_and_one_lifted_rests(make_container, programs):
     worker = Worker(make_container, programs, 0, "kernels=a_1ms", "seconds=100")
+
+    def compute():
+        return worker.container.region().devices[0].compute
+
     worker.start()
     worker.wait_until(lambda: worker.busy() > 0, "nothing runs")
     worker.limit(20)
-    compute = lambda: worker.container.region().devices[0].compute  # noqa: E731
     worker.wait_until(lambda: compute().waited > 0, "the new limit makes nobody wait")
     worker.wait_until(lambda: _share(worker, 2) < 25, "the share stays above 20 %")  # what was queued before runs out
     worker.limit(0)

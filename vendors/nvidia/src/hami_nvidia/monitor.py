@@ -128,13 +128,12 @@ def _of_region(region: Region, labels: Mapping[str, str]) -> Iterator[Sample]:
         yield Sample("hami_container_device_memory_bytes", own, float(device.used_bytes), holds)
         limit = "Device memory the container may hold, 0: no limit"
         yield Sample("hami_vgpu_memory_limit_bytes", own, float(device.limit_bytes), limit)
-        contexts = device.context_bytes * len(region.processes)
-        context = "Device memory that the container's contexts hold"
-        yield Sample("hami_vgpu_memory_context_bytes", own, float(min(contexts, device.used_bytes)), context)
-        # Modules are not counted apart; what is no context is the programs' own.
-        yield Sample("hami_vgpu_memory_module_bytes", own, 0.0, "Device memory that the container's modules hold")
-        buffers = float(max(device.used_bytes - contexts, 0))
-        yield Sample("hami_vgpu_memory_buffer_bytes", own, buffers, "Device memory that the container allocated")
+        for name, value, text in (
+            ("context", device.parts.contexts_bytes, "Part of the memory held: contexts"),
+            ("module", device.parts.modules_bytes, "Part of the memory held: code that was loaded"),
+            ("buffer", device.parts.buffers_bytes, "Part of the memory held: all else, that in the host included"),
+        ):
+            yield Sample(f"hami_vgpu_memory_{name}_bytes", own, float(value), text)
         denied = "Allocations refused since the container was made"
         yield Sample("hami_vgpu_memory_denied", own, float(device.denied), denied)
         if device.oversubscription.limit_bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hami_interpose.region import RegionError
@@ -30,17 +29,24 @@ def region_file(folder: str, *, write: bool = False) -> Iterator[int]:
         RegionError: It is no regular file, or lies on another file system than its folder.
         OSError: It is missing or can't be opened.
     """
-    path = str(Path(folder) / REGION_FILE)
-    with contextlib.ExitStack() as stack:
-        inside = os.open(folder, _FOLDER)
-        stack.callback(os.close, inside)
+    inside = os.open(folder, _FOLDER)
+    try:
         name = os.open(REGION_FILE, _NAME, dir_fd=inside)
-        stack.callback(os.close, name)
-        status = os.fstat(name)
-        if not stat.S_ISREG(status.st_mode):
-            raise RegionError(path, 0, "not a regular file")
-        if status.st_dev != os.fstat(inside).st_dev:
-            raise RegionError(path, 0, "on another file system than its folder")
-        fd = os.open(f"/proc/self/fd/{name}", _OPEN | (os.O_RDWR if write else os.O_RDONLY))
-        stack.callback(os.close, fd)
+        try:
+            _judge(folder, os.fstat(name), os.fstat(inside))
+            fd = os.open(f"/proc/self/fd/{name}", _OPEN | (os.O_RDWR if write else os.O_RDONLY))
+        finally:
+            os.close(name)
+    finally:
+        os.close(inside)
+    try:
         yield fd
+    finally:
+        os.close(fd)
+
+
+def _judge(folder: str, file: os.stat_result, inside: os.stat_result) -> None:
+    if not stat.S_ISREG(file.st_mode):
+        raise RegionError(f"{folder}/{REGION_FILE}", 0, "not a regular file")
+    if file.st_dev != inside.st_dev:
+        raise RegionError(f"{folder}/{REGION_FILE}", 0, "on another file system than its folder")

@@ -402,5 +402,54 @@ async def test_the_lower_priority_waits_until_the_higher_is_gone(bed):
     await bed.until(works, "the lower priority to go on", seen=seen)
 
 
+HOLDS = f"""exec {sys.executable} - <<'END'
+import ctypes, struct, time
+cuda = ctypes.CDLL("libcuda.so.1")
+made, at = ctypes.c_void_p(), ctypes.c_uint64()
+image = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, (50 << 20) - 16)  # a fat binary of 50 MiB, by its header
+for status in (
+    cuda.cuInit(0),
+    cuda.cuCtxCreate_v2(ctypes.byref(made), 0, 0),
+    cuda.cuModuleLoadData(ctypes.byref(made), image),
+    cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(30 << 20)),
+):
+    assert status == 0, status
+print("holds", flush=True)
+time.sleep(300)
+END"""
+"""Holds a context, 50 MiB of code and a buffer of 30 MiB of the first card, in as many processes as it is run in."""
+
+
+async def test_the_metrics_show_what_a_containers_memory_consists_of(bed):
+    first, second = (await bed.devices())[0]
+    uid = await bed.run("a", [(first.id, 8000), (second.id, 1000)], f"({HOLDS}\n) & ({HOLDS}\n) & wait")
+
+    async def both_hold() -> bool:
+        return (await bed.log("a")).count("holds") == 2
+
+    async def seen(card: str) -> dict[str, float]:
+        """The container's figures for memory of a card, by the part of the name that tells them apart."""
+        found = {}
+        for line in (await bed.get("/metrics"))[1].splitlines():
+            name, _, rest = line.partition("{")
+            if name.startswith("hami_vgpu_memory_") and f'device_uuid="{card}"' in rest and 'pod="a"' in rest:
+                found[name.removeprefix("hami_vgpu_memory_").removesuffix("_bytes")] = float(rest.rpartition(" ")[2])
+        return found
+
+    await bed.until(both_hold, "both processes to hold their memory")
+    device, other = bed.region(uid).devices
+    held = {"context": 2 * device.context_bytes, "module": 2 * (50 << 20), "buffer": 2 * (30 << 20)}
+    assert device.context_bytes > 0
+    found = await seen(first.id)
+    assert {name: found[name] for name in held} == held
+    assert found["used"] == sum(held.values())
+    assert (await seen(second.id)) == {
+        "used": other.used_bytes,
+        "limit": 1000 << 20,
+        "denied": 0,
+        **dict.fromkeys(held, 0),
+    }
+
+
 async def exists(bed, *uids) -> bool:
     return all(list((bed.root / "state/containers").glob(f"{uid}_main_*/region/vgpu.cache")) for uid in uids)
