@@ -141,6 +141,10 @@ DAMAGED = {
     "no block": (damage(FRESH, region.BLOCK_OFFSET, b"X"), region.BLOCK_OFFSET),
     "block version": (damage(FRESH, region.BLOCK_OFFSET + 8, b"\1"), region.BLOCK_OFFSET + 8),
     "block size": (damage(FRESH, region.BLOCK_OFFSET + 12, b"\0\0\0\0"), region.BLOCK_OFFSET + 8),
+    "compute version": (damage(FRESH, region.COMPUTE_OFFSET + 8, b"\2"), region.COMPUTE_OFFSET),
+    "compute header": (damage(FRESH, region.COMPUTE_OFFSET + 16, b"\1"), region.COMPUTE_OFFSET + 16),
+    "compute device": (damage(FRESH, region.COMPUTE_OFFSET + 20, b"\1"), region.COMPUTE_OFFSET + 16),
+    "compute process": (damage(FRESH, region.COMPUTE_OFFSET + 24, b"\1"), region.COMPUTE_OFFSET + 16),
 }
 
 

@@ -258,6 +258,9 @@ def _validate(name: str, content: bytes) -> int:
     compute = _COMPUTE_HEADER.unpack_from(content, COMPUTE_OFFSET)
     if compute[:3] != (COMPUTE_MAGIC, COMPUTE_VERSION, _COMPUTE_SIZE):
         raise RegionError(name, COMPUTE_OFFSET, "no compute block of this version behind the block")
+    expected = (_HEADER_SIZE, _COMPUTE_DEVICE_SIZE, _COMPUTE_PROCESS_SIZE)
+    if compute[3:] != expected:
+        raise RegionError(name, COMPUTE_OFFSET + 16, f"sizes in the compute block are {compute[3:]}, not {expected}")
     if not 0 <= block[6] <= DEVICES:
         raise RegionError(name, BLOCK_OFFSET + 28, f"{block[6]} devices, more than {DEVICES}")
     return int(block[6])
