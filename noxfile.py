@@ -111,7 +111,7 @@ def vectors(session: nox.Session) -> None:
 
 @nox.session
 def interpose(session: nox.Session) -> None:
-    """The interposer and the simulated driver: every test of theirs, sanitizers included."""
+    """The interposer and the simulated driver: every test of theirs but the long forms, sanitizers included."""
     install(session, "test")
     session.run("pytest", "-m", NO_CLUSTER, "interpose/tests", *session.posargs, env={"HAMI_INTERPOSE_SANITIZE": "1"})
 

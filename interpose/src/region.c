@@ -47,6 +47,15 @@ static _Thread_local struct seat *my_seat;
 
 /* ---- one charge ---- */
 
+/* Sums of what the file says: a program may have written any number there, and what is too large wraps. */
+static int64_t sum(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int64_t negative(int64_t a) {
+    return (int64_t)(0 - (uint64_t)a);
+}
+
 static uint64_t tag_of(unsigned slot, unsigned cell, uint64_t state) {
     return (uint64_t)slot << SLOT_SHIFT | (uint64_t)cell << CELL_SHIFT | (state >> SEQUENCE_SHIFT & 0xffff);
 }
@@ -72,7 +81,7 @@ static void commit(struct hami_cell *cell, uint64_t state) {
     int64_t amount = atomic_load_explicit(&cell->amount, memory_order_relaxed);
     int64_t total = atomic_load_explicit(&cell->total[side], memory_order_relaxed);
     uint64_t sequence = ((state >> SEQUENCE_SHIFT) + 1) & 0xffff;
-    atomic_store_explicit(&cell->total[!side], total + amount, memory_order_relaxed);
+    atomic_store_explicit(&cell->total[!side], sum(total, amount), memory_order_relaxed);
     hami_step();
     uint64_t idle = sequence << SEQUENCE_SHIFT | (side ? 0 : HAMI_CELL_SIDE) | HAMI_CELL_IDLE;
     atomic_store_explicit(&cell->state, idle, memory_order_release);
@@ -99,7 +108,7 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
             atomic_store_explicit(&cell->state, idle, memory_order_release);
             return false;
         }
-        pages = amount < 0 && used < (uint64_t)-amount ? 0 : used + (uint64_t)amount;
+        pages = amount < 0 && used < (uint64_t)negative(amount) ? 0 : used + (uint64_t)amount;
         acknowledge(block, device, word, tag);
     } while (!atomic_compare_exchange_weak_explicit(counter, &word, pages << TAG_BITS | tag, memory_order_acq_rel,
                                                     memory_order_acquire));
@@ -251,11 +260,11 @@ static int64_t cell_total(const struct hami_cell *cell) {
 }
 
 uint64_t hami_region_slot_used(const struct hami_region_view *view, unsigned slot, unsigned device) {
-    int64_t sum = 0;
+    int64_t held = 0;
     for (unsigned i = 0; i < HAMI_CELLS; i++) {
-        sum += cell_total(&view->region->block.slots[slot].cells[device][i]);
+        held = sum(held, cell_total(&view->region->block.slots[slot].cells[device][i]));
     }
-    return sum > 0 ? (uint64_t)sum : 0;
+    return held > 0 ? (uint64_t)held : 0;
 }
 
 int32_t hami_region_slot_pid(const struct hami_region_view *view, unsigned slot) {
@@ -291,7 +300,7 @@ static void settle(struct hami_block *block, unsigned slot, unsigned device, uns
     }
     int64_t total = cell_total(cell);
     if (total != 0) {
-        (void)apply(block, device, slot, index, -total, PAGES_MAX);
+        (void)apply(block, device, slot, index, negative(total), PAGES_MAX);
     }
 }
 
@@ -513,7 +522,9 @@ static bool genuine(struct hami_region *region) {
     const struct hami_block *block = &region->block;
     const struct hami_compute *compute = hami_compute_of(region);
     return compute->magic == HAMI_COMPUTE_MAGIC && compute->version == HAMI_COMPUTE_VERSION &&
-           compute->size == sizeof *compute && region->v1.initialized == HAMI_V1_MAGIC && region->v1.major == 1 &&
+           compute->size == sizeof *compute && compute->header_size == offsetof(struct hami_compute, devices) &&
+           compute->device_size == sizeof compute->devices[0] &&
+           compute->process_size == sizeof compute->processes[0][0] && region->v1.initialized == HAMI_V1_MAGIC && region->v1.major == 1 &&
            block->magic == HAMI_BLOCK_MAGIC && block->version == HAMI_BLOCK_VERSION && block->size == sizeof *block &&
            block->header_size == offsetof(struct hami_block, devices) &&
            block->device_size == sizeof block->devices[0] && block->slot_size == sizeof block->slots[0];

@@ -204,6 +204,10 @@ DAMAGED = {
     "block version": (damage(FRESH, region.BLOCK_OFFSET + 8, b"\1"), region.BLOCK_OFFSET + 8),
     "block size": (damage(FRESH, region.BLOCK_OFFSET + 12, b"\0\0\0\0"), region.BLOCK_OFFSET + 8),
     "compute block": (damage(FRESH, region.COMPUTE_OFFSET, b"X"), region.COMPUTE_OFFSET),
+    "compute version": (damage(FRESH, region.COMPUTE_OFFSET + 8, b"\2"), region.COMPUTE_OFFSET),
+    "compute header": (damage(FRESH, region.COMPUTE_OFFSET + 16, b"\1"), region.COMPUTE_OFFSET + 16),
+    "compute device": (damage(FRESH, region.COMPUTE_OFFSET + 20, b"\1"), region.COMPUTE_OFFSET + 16),
+    "compute process": (damage(FRESH, region.COMPUTE_OFFSET + 24, b"\1"), region.COMPUTE_OFFSET + 16),
 }
 
 
@@ -246,6 +250,27 @@ def test_a_damaged_region_denies_everything(make_container, shells, name):
     container.region_path.write_bytes(DAMAGED[name][0])
     assert shells(container, device=None).status("use", 0) == OUT_OF_MEMORY
     assert container.region_path.read_bytes() == DAMAGED[name][0]
+
+
+PROCESS_NUM, FIRST_SLOT, CELLS_AT, TOTAL_AT = 2008896, region.BLOCK_OFFSET + 4096 + 32 * 256, 64, 16
+
+
+@pytest.mark.parametrize("total", [-(2**63), 2**63 - 1, 2**36], ids=hex)
+def test_absurd_sums_of_a_dead_process_are_survived(make_container, shells, total):
+    """A program may have written anything into its container's region; the next one counts from where that left it."""
+    container = make_container(4000)
+    content = damage(container.region_path.read_bytes(), PROCESS_NUM, struct.pack("<i", 1))
+    content = damage(content, FIRST_SLOT, struct.pack("<Q", 1 << 40 | 0x3FFFFF))  # no process has this pid
+    for cell in range(2):
+        content = damage(content, FIRST_SLOT + CELLS_AT + cell * 32 + TOTAL_AT, struct.pack("<q", total))
+    container.region_path.write_bytes(content)
+    shell = shells(container)
+    assert shell.status("alloc", 10 * MIB) == 0
+    found = container.region()
+    (process,) = found.processes
+    assert process.pid == shell.process.pid
+    assert found.devices[0].used_bytes == found.devices[0].context_bytes + 10 * MIB
+    assert shell.status("alloc", 5000 * MIB) == OUT_OF_MEMORY
 
 
 def test_a_missing_region_denies_everything(make_container, shells):

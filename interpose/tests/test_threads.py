@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 
 import pytest
+from hami_interpose import turn
+from hami_interpose.limits import CorePolicy, DeviceLimit, Limits
 
 MIB = 1 << 20
+STRICT = "exitcode=66 halt_on_error=0 report_signal_unsafe=0 io_sync=0"  # two that use a file are not in step by that
 
 
 @pytest.fixture
@@ -16,7 +21,7 @@ def watched(make_container, build_preset):
     container.variables |= {
         "LD_PRELOAD": str(build_preset("tsan")),  # the programs bring the sanitizer's runtime
         "HAMI_SIM_ADDRESS_GIB": "64",  # the sanitizer needs most of the address space itself
-        "TSAN_OPTIONS": "exitcode=66 halt_on_error=0 report_signal_unsafe=0",
+        "TSAN_OPTIONS": STRICT,
     }
     return container
 
@@ -34,6 +39,74 @@ def test_threads_that_do_different_things_have_no_data_race(watched, programs):
     worker = watched.start(programs("mixture", "-fsanitize=thread"), 400)
     out, err = worker.communicate(timeout=170)
     assert (worker.returncode, out, err) == (0, "done\n", ""), err[:4000]
+
+
+class Sharer:
+    """A container with a share of the first device's time and its turn page."""
+
+    def __init__(self, container, page, cores):
+        self.container = container
+        [device] = container.limits.devices
+        self.uuid = device.uuid
+        self.limit(cores)
+        turns = container.root / "turns"
+        turns.mkdir()
+        os.link(page, turns / self.uuid)
+
+    def limit(self, cores):
+        generation = self.container.limits.generation + 1
+        device = DeviceLimit(self.uuid, 0, 0, cores)
+        self.container.write_limits(Limits((device,), generation, core_policy=CorePolicy.FORCE))
+        return generation
+
+    def limit_read(self, cores, *processes):
+        """Replaces the limits and waits until a process has read them."""
+        generation = self.limit(cores)
+        wait_until(lambda: self.container.region().generation == generation, f"limit {cores} is not read", *processes)
+
+    def compute(self):
+        return self.container.region().devices[0].compute
+
+
+def wait_until(condition, what, *processes):
+    deadline = time.monotonic() + 120
+    while not condition():
+        for process in processes:
+            assert process.poll() is None, f"{what}: exit {process.returncode}: {process.stderr.read()[:4000]}"
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def page(tmp_path):
+    path = tmp_path / "page"
+    path.write_bytes(turn.initial())
+    return path
+
+
+@pytest.mark.timeout(600)
+def test_threads_that_share_a_limited_device_have_no_data_race(watched, make_container, programs, page):
+    """Launches of all kinds beside another tenant, while limits are replaced and the page comes and goes."""
+    ours, other = Sharer(watched, page, 40), Sharer(make_container(0), page, 40)
+    beside = other.container.start(programs("work"), "kernels=a_2ms", "seconds=1000")
+    crowd = ours.container.start(programs("crowd", "-fsanitize=thread"), 10)
+    assert crowd.stdout.readline() == "ready\n", crowd.stderr.read()[:4000]
+    both = (crowd, beside)
+    for cores in (60, 0, 100, 30):
+        ours.limit_read(cores, *both)
+    for _ in range(2):
+        before = ours.compute()
+        wait_until(lambda turns=before.turns: ours.compute().turns > turns + 2, "no turns", *both)
+        with page.open("r+b") as file:  # cut off, and made anew in place
+            file.truncate(0)
+            wait_until(lambda grants=before.grants: ours.compute().grants > grants + 5, "without a page", *both)
+            file.truncate(turn.SIZE)
+            os.pwrite(file.fileno(), turn.initial(), 0)
+    out, err = crowd.communicate(timeout=300)
+    assert (crowd.returncode, err) == (0, ""), err[:8000]
+    found = json.loads(out.splitlines()[-1])
+    assert min(found.values()) > 0, found
+    assert watched.region().devices[0].used_bytes == 0
 
 
 @pytest.mark.parametrize("threads", [1, 8])

@@ -132,8 +132,12 @@ def _validate(name: str, v1: bytes, block: bytes, compute: bytes) -> int:
     expected = (at.BLOCK_VERSION, at.BLOCK_SIZE, at.HEADER_SIZE, at.DEVICE_SIZE, at.SLOT_SIZE)
     if found[1:6] != expected:
         raise RegionError(name, at.BLOCK_OFFSET + 8, f"block version and sizes are {found[1:6]}, expected {expected}")
-    if at.COMPUTE_HEADER.unpack_from(compute)[:3] != (at.COMPUTE_MAGIC, at.COMPUTE_VERSION, at.COMPUTE_SIZE):
+    header = at.COMPUTE_HEADER.unpack_from(compute)
+    if header[:3] != (at.COMPUTE_MAGIC, at.COMPUTE_VERSION, at.COMPUTE_SIZE):
         raise RegionError(name, at.COMPUTE_OFFSET, "no compute block of this version behind the block")
+    sizes = (at.HEADER_SIZE, at.COMPUTE_DEVICE_SIZE, at.COMPUTE_PROCESS_SIZE)
+    if header[3:] != sizes:
+        raise RegionError(name, at.COMPUTE_OFFSET + 16, f"sizes in the compute block are {header[3:]}, not {sizes}")
     devices = int(found[6])
     if devices > at.DEVICES:
         raise RegionError(name, at.BLOCK_OFFSET + 28, f"{devices} devices, more than {at.DEVICES}")

@@ -103,7 +103,7 @@ int machines_refresh(void) {
     if (view != NULL) {
         atomic_store_explicit(&suspend_word, &view->region->v1.recent_kernel, memory_order_release);
         for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-            if (machines[i].shared != NULL) {
+            if (atomic_load_explicit(&machines[i].ready, memory_order_acquire)) {
                 atomic_store_explicit(&machines[i].share, share_of(limits, view->region, i), memory_order_relaxed);
             }
         }
@@ -117,13 +117,15 @@ int machines_refresh(void) {
 
 static void set_up(struct machine *m, unsigned index, struct hami_region_view *view, const char *uuid) {
     struct hami_compute *compute = hami_compute_of(view->region);
-    struct machine made = {.index = index, .view = view, .ratio = 1};
-    made.shared = &compute->devices[index];
-    made.own = &compute->processes[view->slot][index];
+    m->index = index;
+    m->view = view;
+    m->ratio = 1;
+    m->shared = &compute->devices[index];
+    m->own = &compute->processes[view->slot][index];
     int64_t never = 0;
-    (void)atomic_compare_exchange_strong(&made.shared->zero, &never, (int64_t)compute_now());
-    turn_open(&made, uuid);
-    *m = made;
+    (void)atomic_compare_exchange_strong(&m->shared->zero, &never, (int64_t)compute_now());
+    turn_open(m, uuid);
+    atomic_store_explicit(&m->ready, true, memory_order_release);
 }
 
 struct machine *machine_of(CUdevice device) {
@@ -133,13 +135,13 @@ struct machine *machine_of(CUdevice device) {
         return NULL;
     }
     struct machine *m = &machines[index];
-    if (m->shared == NULL) {
+    if (!atomic_load_explicit(&m->ready, memory_order_acquire)) {
         struct hami_region_view *view = hami_guest_region(NULL);
         if (view == NULL) {
             return NULL;
         }
         compute_lock();
-        if (m->shared == NULL) {
+        if (!atomic_load_explicit(&m->ready, memory_order_relaxed)) {
             set_up(m, (unsigned)index, view, limits->devices[index].uuid);
         }
         compute_unlock();
@@ -149,7 +151,8 @@ struct machine *machine_of(CUdevice device) {
 }
 
 struct machine *machine_at(unsigned index) {
-    return index < HAMI_DEVICES && machines[index].shared != NULL ? &machines[index] : NULL;
+    bool ready = index < HAMI_DEVICES && atomic_load_explicit(&machines[index].ready, memory_order_acquire);
+    return ready ? &machines[index] : NULL;
 }
 
 void hami_compute_after_fork(void) {

@@ -36,7 +36,7 @@ struct page {
     _Atomic bool forbidden; /* the program may not write files that long; it may have changed its mind */
     _Atomic bool busy;      /* a thread of this process has the lock, or opens the file */
     _Atomic uint64_t device, inode;
-    void *futexes; /* where it is mapped: an address to name to the kernel, where nothing is loaded or stored */
+    _Atomic(void *) futexes; /* where it is mapped: an address to name to the kernel, where nothing is loaded or stored */
 };
 
 void page_open(struct page *p, const char *path); /* again, too */
@@ -53,6 +53,7 @@ void page_wake(const struct page *p, size_t at);
 /* ---- machine.c: one device under a limit ---- */
 
 struct machine {
+    _Atomic bool ready;     /* what follows is set up, and stays */
     unsigned index;         /* in the limits */
     _Atomic uint32_t share; /* percent; 0: not limited now */
     struct hami_compute_device *shared;
@@ -65,7 +66,7 @@ struct machine {
     _Atomic uint64_t others_longest;
     double idle_seen;        /* how often the stream had run dry before a sampled launch */
     double spans, estimates; /* of recent marks, smoothed */
-    double ratio;            /* of span to estimate: below 1 where streams run beside each other */
+    _Atomic double ratio;    /* of span to estimate: below 1 where streams run beside each other */
 };
 
 enum { COMPUTE_FRESH, COMPUTE_OFF, COMPUTE_ON };

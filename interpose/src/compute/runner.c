@@ -36,10 +36,11 @@ struct mark {
 };
 
 struct runner {
-    struct machine *machine; /* NULL: unused */
-    CUcontext context;
+    /* Launches look at these without the lock; what they find may just have become another's. */
+    _Atomic(struct machine *) machine; /* NULL: unused */
+    _Atomic(CUcontext) context;
     _Atomic(CUstream) stream; /* NULL: ended */
-    int thread;               /* of a per-thread default stream, else 0 */
+    _Atomic int thread;       /* of a per-thread default stream, else 0 */
     _Atomic int64_t left;     /* granted and not used */
     _Atomic uint64_t turn;    /* in which it was granted */
     int64_t granted;          /* since the last mark */
@@ -87,7 +88,6 @@ static struct {
     CUresult (*query)(CUevent);
     CUresult (*elapsed)(float *, CUevent, CUevent);
     CUresult (*stream_query)(CUstream);
-    CUresult (*capturing)(CUstream, int *);
     CUresult (*set_context)(CUcontext);
     bool ready, known;
 } driver;
@@ -101,7 +101,6 @@ static bool driver_ready(void) {
         *(void **)&driver.query = hami_cuda_function("cuEventQuery");
         *(void **)&driver.elapsed = hami_cuda_function("cuEventElapsedTime");
         *(void **)&driver.stream_query = hami_cuda_function("cuStreamQuery");
-        *(void **)&driver.capturing = hami_cuda_function("cuStreamIsCapturing");
         *(void **)&driver.set_context = hami_cuda_function("cuCtxSetCurrent");
         driver.known = driver.create != NULL && driver.destroy != NULL && driver.record != NULL &&
                        driver.query != NULL && driver.elapsed != NULL && driver.stream_query != NULL &&
@@ -112,9 +111,9 @@ static bool driver_ready(void) {
 }
 
 bool runners_capturing(CUstream stream) {
+    CUresult (*capturing)(CUstream, int *) = hami_cuda_function("cuStreamIsCapturing");
     int status = 0;
-    return driver_ready() && driver.capturing != NULL && driver.capturing(stream, &status) == CUDA_SUCCESS &&
-           status != 0;
+    return capturing != NULL && capturing(stream, &status) == CUDA_SUCCESS && status != 0;
 }
 
 /* ---- events ---- */
@@ -168,8 +167,9 @@ static int thread_number(void) {
 }
 
 bool runner_is(const struct runner *r, CUcontext context, CUstream stream) {
-    return atomic_load_explicit(&r->stream, memory_order_relaxed) == stream && r->context == context &&
-           (stream != per_thread || r->thread == thread_number());
+    return atomic_load_explicit(&r->stream, memory_order_relaxed) == stream &&
+           atomic_load_explicit(&r->context, memory_order_relaxed) == context &&
+           (stream != per_thread || atomic_load_explicit(&r->thread, memory_order_relaxed) == thread_number());
 }
 
 struct machine *runner_machine(const struct runner *r) {
@@ -189,11 +189,16 @@ struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream) 
     for (unsigned i = 0; i < RUNNERS; i++) {
         struct runner *r = &runners[i];
         if (reusable(r)) {
-            memset(r, 0, sizeof *r);
             r->machine = m;
             r->context = context;
             r->thread = stream == per_thread ? thread_number() : 0;
+            atomic_store(&r->left, 0);
+            atomic_store(&r->turn, 0);
+            r->granted = r->seen = 0;
+            r->looked = r->opened = 0;
             r->clean = true;
+            r->known = false;
+            r->first = r->count = 0;
             atomic_store_explicit(&r->stream, stream, memory_order_release);
             runner_count = i >= runner_count ? i + 1 : runner_count;
             return r;
@@ -206,7 +211,8 @@ struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream) 
 
 bool runner_take(struct runner *r, int64_t ns) {
     int64_t left = atomic_load_explicit(&r->left, memory_order_relaxed);
-    if (atomic_load_explicit(turn_word(r->machine), memory_order_relaxed) !=
+    const struct machine *m = atomic_load_explicit(&r->machine, memory_order_relaxed);
+    if (atomic_load_explicit(turn_word(m), memory_order_relaxed) !=
         atomic_load_explicit(&r->turn, memory_order_relaxed)) {
         return false;
     }
@@ -461,7 +467,8 @@ static void settle_mark(struct machine *m, const struct mark *mark, uint64_t end
     turn_move_frontier(m, end);
     if (mark->known && !mark->late) {
         double ratio = (double)span / (double)estimate;
-        m->ratio += ((ratio > 1 ? 1 : ratio) - m->ratio) * 0.05;
+        double before = m->ratio; /* changes only here, with the lock */
+        m->ratio = before + ((ratio > 1 ? 1 : ratio) - before) * 0.05;
     }
     if (mark->clean) {
         m->spans += ((double)span - m->spans) * 0.01;

@@ -92,7 +92,7 @@ static int give(unsigned which, CUstream stream) {
 }
 
 static void spend_tokens(void) {
-    static uint64_t paid; /* until then, by the clock */
+    static _Thread_local uint64_t paid; /* until then, by the clock */
     uint64_t at = now();
     paid = paid > at ? paid : at;
     paid += want.blocks * 1000000000u / want.tokens;
@@ -108,6 +108,7 @@ static void *run(void *data) {
     rest(want.start * 1000000 + number * 300000);
     uint64_t end = began + want.seconds * 1000000000u, at = began, done = 0, batches = 0, mine = 0;
     unsigned which = 0, left = kernels[0].times;
+    unsigned long freeze = want.freeze;
     while (at < end) {
         if (left == 0) {
             random = random * 6364136223846793005u + 1442695040888963407u;
@@ -132,8 +133,8 @@ static void *run(void *data) {
         }
         if (want.kill != 0 && at > began + want.kill * 1000000)
             raise(SIGKILL);
-        if (want.freeze != 0 && at > began + want.freeze * 1000000) {
-            want.freeze = 0;
+        if (freeze != 0 && at > began + freeze * 1000000) {
+            freeze = 0;
             virtual_freeze(want.freeze_for * 1000000);
         }
     }

@@ -1,0 +1,99 @@
+/*
+ * The limits file, as bytes from anybody. What is accepted is canonical: written anew from the values it comes to the
+ * same bytes, so no number can have wrapped and nothing can have been skipped. What is refused denies, and says why.
+ */
+#include "../../src/limits.c"
+
+#include "fuzz.h"
+
+#include <inttypes.h>
+
+static struct hami_limits_source source = {.file = true};
+static int file = -1;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    (void)argc;
+    (void)argv;
+    file = scratch_file(source.limits_path, sizeof source.limits_path);
+    return 0;
+}
+
+/* Between the bounds that the format has, whatever they came from. */
+static void bounded(const struct hami_limits *limits) {
+    PROMISE(limits->device_count >= 1 && limits->device_count <= HAMI_DEVICES);
+    PROMISE(limits->mode <= HAMI_MODE_ENFORCE && limits->core_policy <= HAMI_CORE_DISABLE && limits->priority <= 9);
+    PROMISE(limits->denied == HAMI_REASON_NONE && !limits->from_environment);
+    for (unsigned i = 0; i < limits->device_count; i++) {
+        const struct hami_device_limit *device = &limits->devices[i];
+        size_t length = strnlen(device->uuid, HAMI_UUID_BYTES);
+        PROMISE(length > 0 && length < HAMI_UUID_BYTES && device->cores <= 100);
+        for (size_t at = 0; at < length; at++) {
+            PROMISE(device->uuid[at] > ' ' && device->uuid[at] <= '~');
+        }
+        for (unsigned other = 0; other < i; other++) {
+            PROMISE(strcmp(limits->devices[other].uuid, device->uuid) != 0);
+        }
+    }
+}
+
+static size_t encode(const struct hami_limits *limits, char *out, size_t size) {
+    static const char *const modes[] = {"off", "observe", "enforce"};
+    static const char *const policies[] = {"default", "force", "disable"};
+    int length = snprintf(out, size, "hami-limits 1\ngeneration %" PRIu64 "\nmode %s\ncore_policy %s\npriority %u\n",
+                          limits->generation, modes[limits->mode], policies[limits->core_policy], limits->priority);
+    for (unsigned i = 0; i < limits->device_count; i++) {
+        const struct hami_device_limit *device = &limits->devices[i];
+        length += snprintf(out + length, size - (size_t)length, "device %s %" PRIu64 " %" PRIu64 " %u\n", device->uuid,
+                           device->memory_bytes, device->physical_bytes, device->cores);
+    }
+    length += snprintf(out + length, size - (size_t)length, "end\n");
+    PROMISE((size_t)length < size);
+    return (size_t)length;
+}
+
+static void denies(const struct hami_limits *limits, enum hami_reason reason) {
+    struct hami_limits nothing;
+    memset(&nothing, 0, sizeof nothing);
+    nothing.mode = HAMI_MODE_ENFORCE;
+    nothing.denied = reason;
+    PROMISE(memcmp(&nothing, limits, sizeof nothing) == 0);
+}
+
+static void divided(const struct hami_limits *limits) {
+    for (unsigned i = 0; i < limits->device_count; i++) {
+        const struct hami_device_limit *device = &limits->devices[i];
+        PROMISE(device->device_bytes <= device->memory_bytes);
+        PROMISE(device->device_bytes + device->host_bytes == device->memory_bytes);
+        PROMISE(device->host_bytes == 0 || device->device_bytes == device->physical_bytes);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static char again[8192];
+    static struct hami_limits parsed, loaded;
+    memset(&parsed, 0xa5, sizeof parsed);
+    unsigned wrong = hami_limits_parse((const char *)data, size, &parsed), lines = 0;
+    for (size_t at = 0; at < size; at++) {
+        lines += data[at] == '\n';
+    }
+    if (wrong == 0) {
+        bounded(&parsed);
+        PROMISE(encode(&parsed, again, sizeof again) == size && memcmp(again, data, size) == 0);
+    } else {
+        PROMISE(wrong <= lines + 1); /* names a line of the file, or the one that is missing */
+    }
+
+    rewrite(file, data, size);
+    memset(&loaded, 0xa5, sizeof loaded);
+    hami_limits_load(&source, &loaded);
+    if (wrong == 0 && size <= HAMI_LIMITS_FILE_MAX) {
+        divided(&loaded);
+        for (unsigned i = 0; i < loaded.device_count; i++) {
+            loaded.devices[i].device_bytes = loaded.devices[i].host_bytes = 0; /* what loading adds */
+        }
+        PROMISE(memcmp(&loaded, &parsed, sizeof loaded) == 0);
+    } else {
+        denies(&loaded, HAMI_REASON_BAD_LIMITS);
+    }
+    return 0;
+}

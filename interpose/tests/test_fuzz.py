@@ -1,0 +1,216 @@
+"""libFuzzer on the readers of files that others write: promises of fuzz/*.c, which hold for whatever the bytes are.
+
+The short form is so many runs from known seeds and the same on every machine; the long form, `soak`, starts from
+another number each time and prints it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hami_interpose import region
+from hami_interpose.limits import DeviceLimit, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = Path(__file__).resolve().parent
+LONG = 50  # times the runs of the short form
+FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fno-omit-frame-pointer"]
+SANITIZE = ["-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
+
+
+@cache
+def clang() -> tuple[str, str]:
+    """A clang that links fuzz targets, or "" and why there is none."""
+    program = "#include <stdint.h>\n#include <stddef.h>\nint LLVMFuzzerTestOneInput(const uint8_t *d, size_t s);\n"
+    program += "int LLVMFuzzerTestOneInput(const uint8_t *d, size_t s) { return s > 0 && d[0] == 1 ? 0 : 0; }\n"
+    why = "no clang"
+    for name in ["clang", *(f"clang-{version}" for version in range(30, 13, -1))]:
+        if shutil.which(name) is None:
+            continue
+        command = [name, *SANITIZE, "-x", "c", "-", "-o", os.devnull]
+        done = subprocess.run(command, input=program, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return name, ""
+        why = f"{name} does not link a fuzzer: {done.stderr.strip().splitlines()[0]}"
+    return "", f"{why}; on Debian: apt install clang libclang-rt-dev"
+
+
+def limits_seeds() -> dict[str, bytes]:
+    """The samples of the format."""
+    return {f"{path.parent.name}-{path.name}": path.read_bytes() for path in (HERE / "data/limits").glob("*/*")}
+
+
+# As fuzz/region.c reads its input: kinds of damage, places and values by number.
+WORD, COUNTER, OWNER, SWEEPER, STATE, AMOUNT, TOTAL, OUT, CORES = 0, 2, 3, 4, 5, 6, 7, 8, 9
+PROCESS_NUM, DEAD, VALUES = 18, 15, 17
+CHARGE, RELEASE = 0, 1
+
+
+def region_seeds() -> dict[str, bytes]:
+    """Damages around which arithmetic turns: what a dead process left, and what is found in counters and own cells."""
+
+    def seed(*damages: tuple[int, ...], use: tuple[int, ...] = ()) -> bytes:
+        return bytes([0, len(damages), *(number for damage in damages for number in damage), *use])
+
+    seeds = {"whole": seed(), "shorter": bytes([210, 1, 2, 3]), "longer": bytes([230, 0, 0, 0])}
+    seeds |= {f"word{i}": seed((WORD, i, 1)) for i in range(PROCESS_NUM + 1)}
+    seeds |= {f"other{i}": bytes([240 + i]) for i in range(4)}
+    left = ((WORD, PROCESS_NUM, 2), (OWNER, 0, DEAD))
+    for value in range(VALUES):
+        seeds[f"total{value}"] = seed(*left, (TOTAL, 0, 0, 0, value))
+        seeds[f"amount{value}"] = seed(*left, (STATE, 0, 0, 2), (AMOUNT, 0, 0, value), (TOTAL, 0, 0, 0, 7))
+        seeds[f"out{value}"] = seed(*left, (OUT, 0, value), (CORES, 0, 1))
+        seeds[f"own{value}"] = seed((TOTAL, 0, 0, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 3, 6, 0))
+        seeds[f"counter{value}"] = seed((COUNTER, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 4, 6, 0, RELEASE, 3, 0))
+        seeds[f"sweeper{value}"] = seed(*left, (SWEEPER, 0, value))
+    return seeds
+
+
+@dataclass(frozen=True)
+class Target:
+    """A program of fuzz/, with what it is linked with besides."""
+
+    name: str
+    runs: int
+    longest: int
+    seeds: Callable[[], dict[str, bytes]]
+    sources: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
+    dictionary: bool = False
+
+
+# A target leaves functions that it never calls, and whatever they need, unresolved.
+PARTIAL = ("-no-pie", "-Wl,--unresolved-symbols=ignore-all")
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("limits", 150_000, 66_000, limits_seeds, dictionary=True),
+        Target("region", 30_000, 256, region_seeds, ("process.c", "compute/balance.c"), PARTIAL),
+    )
+}
+
+
+@dataclass
+class Fuzzer:
+    """A built target, and where it works."""
+
+    target: Target
+    program: Path
+    folder: Path
+    scratch: Path
+
+    def run(self, runs: int, seed: int) -> subprocess.CompletedProcess[str]:
+        """So many runs, or fewer until the first finding."""
+        seeds, corpus = self.folder / "seeds", self.folder / "corpus"
+        for folder in (seeds, corpus):
+            folder.mkdir()
+        for name, content in self.target.seeds().items():
+            (seeds / name).write_bytes(content)
+        initial = self.folder / "initial"
+        limits = Limits((DeviceLimit("GPU-1", 100 << 20, 50 << 20, 30), DeviceLimit("GPU-2", 0, 0)), generation=9)
+        initial.write_bytes(region.initial(limits))
+        env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        env |= {"HAMI_FUZZ_DIR": str(self.scratch), "HAMI_FUZZ_REGION": str(initial)}
+        options = [f"-runs={runs}", f"-seed={seed}", f"-max_len={self.target.longest}", "-timeout=120"]
+        options += ["-print_final_stats=1", f"-artifact_prefix={self.folder}/"]
+        if self.target.dictionary:
+            options.append(f"-dict={HERE / 'fuzz' / self.target.name}.dict")
+        command = [str(self.program), *options, str(corpus), str(seeds)]
+        return subprocess.run(command, env=env, cwd=self.folder, capture_output=True, text=True, check=False)
+
+    def holds(self, runs: int, seed: int) -> None:
+        """All runs keep the promises."""
+        done = self.run(runs, seed)
+        lines = done.stderr.splitlines()
+        told = [line for line in lines if "NEW" not in line and "REDUCE" not in line and "pulse" not in line]
+        report = "\n".join(told[-60:])
+        assert done.returncode == 0, report
+        (executed,) = [int(line.split()[-1]) for line in lines if line.startswith("stat::number_of_executed_units")]
+        assert executed >= runs, report
+        print(next(line for line in lines if "DONE" in line), f"seed {seed}")
+
+
+@pytest.fixture
+def fuzzer(tmp_path, tmp_path_factory):
+    """Builds a target of the sources as they are, or of a tree in which they are changed."""
+    made = []
+
+    def build(target: Target, tree: Path = HERE.parent) -> Fuzzer:
+        compiler, why = clang()
+        if not compiler:
+            pytest.skip(why)
+        program = tmp_path / target.name
+        files = [tree / "tests/fuzz" / f"{target.name}.c", *(tree / "src" / name for name in target.sources)]
+        command = [compiler, *FLAGS, *SANITIZE, f"-I{tree / 'include'}", *target.link]
+        done = subprocess.run([*command, *map(str, files), "-o", program], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        memory = Path("/dev/shm")  # thousands of files a second
+        scratch = memory / f"hami-fuzz-{tmp_path.parent.name}-{tmp_path.name}-{os.getpid()}"
+        if not os.access(memory, os.W_OK):
+            scratch = tmp_path / "scratch"
+        scratch.mkdir()
+        made.append(scratch)
+        return Fuzzer(target, program, tmp_path, scratch)
+
+    yield build
+    for folder in made:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", TARGETS)
+def test_no_input_breaks_a_promise(fuzzer, name):
+    fuzzer(TARGETS[name]).holds(TARGETS[name].runs, seed=1)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", TARGETS)
+def test_soak_no_input_breaks_a_promise(fuzzer, name):
+    fuzzer(TARGETS[name]).holds(TARGETS[name].runs * LONG, seed=int.from_bytes(os.urandom(3)) + 1)
+
+
+DEFECTS = {  # target, source, what stands there, what a careless hand would have written
+    "a number wraps": ("limits", "limits.c", "if (found > (UINT64_MAX - digit) / 10) {", "if (false) {"),
+    "a cut UUID": ("limits", "limits.c", "length >= HAMI_UUID_BYTES", "length > HAMI_UUID_BYTES"),
+    "twice the same device": ("limits", "limits.c", "ok = strcmp(", "ok = true || strcmp("),
+    "one device too many": ("limits", "limits.c", "device_count == HAMI_DEVICES", "device_count > HAMI_DEVICES"),
+    "something behind the end": ("limits", "limits.c", " && c.at == c.end", ""),
+    "another block version": ("region", "region.c", "block->version == HAMI_BLOCK_VERSION &&", ""),
+    "a shorter file": ("region", "region.c", " == (off_t)HAMI_REGION_SIZE", " <= (off_t)HAMI_REGION_SIZE"),
+    "a link": ("region", "region.c", "O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK", "O_RDWR | O_CLOEXEC | O_NONBLOCK"),
+    "a sum that overflows": ("region", "region.c", "(int64_t)((uint64_t)a + (uint64_t)b)", "a + b"),
+    "a negation that overflows": ("region", "region.c", "(int64_t)(0 - (uint64_t)a)", "-a"),
+    "more slots than there are": (
+        "region",
+        "region.c",
+        "number < 0 || number > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)number",
+        "(unsigned)number & 0xffffff",
+    ),
+    "a descriptor left open": ("region", "region.c", "    (void)close(fd);\n    return region;", "    return region;"),
+}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_the_promises_are_not_blind(fuzzer, tmp_path, defect):
+    """Each of these, put into the source, is found."""
+    name, source, right, wrong = DEFECTS[defect]
+    tree = tmp_path / "tree"
+    for folder in ("src", "include", "tests/fuzz"):
+        shutil.copytree(HERE.parent / folder, tree / folder)
+    text = (tree / "src" / source).read_text()
+    assert text.count(right) == 1, f"{source} has changed: {right}"
+    (tree / "src" / source).write_text(text.replace(right, wrong))
+    done = fuzzer(TARGETS[name], tree).run(TARGETS[name].runs, seed=1)
+    assert done.returncode != 0
+    assert "broken promise" in done.stderr or "SUMMARY" in done.stderr, done.stderr[-4000:]
