@@ -189,8 +189,8 @@ def coverage_page() -> str:
     head = (
         "# Interposer coverage\n\n"
         "Every symbol that the CUDA driver (11.8 to 13.5) and NVML export has one class; this page is made from the\n"
-        "same tables as the code (`interpose/gen/emit.py`). Functions of class *pass* are not wrapped: programs call the\n"
-        "driver's own. The symbols of each family are listed in `interpose/spec/`.\n"
+        "same tables as the code (`interpose/gen/emit.py`). Class *pass* is not wrapped: programs call the driver's\n"
+        "own functions. The symbols of each family are listed in `interpose/spec/`.\n"
     )
     return "".join([head, *coverage("cuda", "CUDA driver"), *coverage("nvml", "NVML")])
 
