@@ -1,9 +1,9 @@
 /*
  * NVML's answers about processes: a container sees its own alone, by the pids that they have inside.
  *
- * What they use comes from the container's books. The rest is the driver's, looked through for processes of ours. Recent
- * drivers tell a process by its pid in the asker's pid namespace, older ones by the host's: then only those are found
- * whose host's pid the region names, and the others are left out.
+ * What they use comes from the container's books. The rest is the driver's, looked through for processes of ours.
+ * Recent drivers tell a process by its pid in the asker's pid namespace, older ones by the host's: then only those are
+ * found whose host's pid the region names, and the others are left out.
  */
 #include "hami/guest.h"
 #include "hami/hook.h"
@@ -207,8 +207,8 @@ int32_t hami_nvml_process_details(enum hami_hook hook, nvmlDevice device, struct
 typedef nvmlReturn fill_fn(enum hami_hook hook, nvmlDevice device, void *list, uint32_t *count, uint64_t since);
 
 /*
- * All that the driver has, in memory for the caller to free, and their number in *found. The caller's own room would not
- * do, since neighbours may fill it.
+ * All that the driver has, in memory for the caller to free, and their number in *found. The caller's own room would
+ * not do, since neighbours may fill it.
  */
 static nvmlReturn ask_all(fill_fn *fill, enum hami_hook hook, nvmlDevice device, uint64_t since, size_t size,
                           void **list, uint32_t *found) {
@@ -286,8 +286,8 @@ int32_t hami_nvml_utilization(enum hami_hook hook, nvmlDevice device, struct nvm
         return fill_samples(hook, device, samples, count, since);
     }
     const struct wanted w = {
-        fill_samples, since, sizeof *samples, offsetof(struct nvml_utilization_sample, pid), samples, count,
-        NVML_ERROR_NOT_FOUND,
+        fill_samples, since, sizeof *samples,      offsetof(struct nvml_utilization_sample, pid),
+        samples,      count, NVML_ERROR_NOT_FOUND,
     };
     return answer_own(hook, view, device, &w);
 }
@@ -310,8 +310,8 @@ int32_t hami_nvml_utilization_infos(enum hami_hook hook, nvmlDevice device, stru
         return ask_empty(hook, device, infos, sizeof infos->version, false);
     }
     const struct wanted w = {
-        fill_infos, infos->since, sizeof *infos->list, offsetof(struct nvml_utilization_info, pid), infos->list,
-        &infos->count, NVML_ERROR_NOT_FOUND,
+        fill_infos,  infos->since,  sizeof *infos->list,  offsetof(struct nvml_utilization_info, pid),
+        infos->list, &infos->count, NVML_ERROR_NOT_FOUND,
     };
     return answer_own(hook, view, device, &w);
 }
@@ -379,6 +379,5 @@ int32_t hami_nvml_process_name(enum hami_hook hook, uint32_t pid, char *name, ui
     }
     (void)hami_region_sweep(view);
     struct family family = {view, true};
-    return to_driver(&family, pid) != 0 ? driver(pid, name, length)
-                                        : about_another(driver(pid, unseen, sizeof unseen));
+    return to_driver(&family, pid) != 0 ? driver(pid, name, length) : about_another(driver(pid, unseen, sizeof unseen));
 }

@@ -1,6 +1,6 @@
 /*
- * Accounting, where it is turned on: of the processes that live, since the books remember no others. A process's peak is
- * what it has now, its utilization that of the last half second.
+ * Accounting, where it is turned on: of the processes that live, since the books remember no others. A process's peak
+ * is what it has now, its utilization that of the last half second.
  */
 #include <string.h>
 
