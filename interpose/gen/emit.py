@@ -93,7 +93,6 @@ class Family:
     name: str
     group: str
     policy: str | None
-    pending: bool
     reason: str
     symbols: tuple[str, ...]
 
@@ -105,11 +104,10 @@ def read_families(path: Path) -> list[Family]:
         name, group = entry["name"], entry["class"]
         if group not in CLASSES:
             raise SystemExit(f"{path.name}: family {name}: class {group!r} is none of {', '.join(CLASSES)}")
-        policy, pending = entry.get("policy"), entry.get("pending", False)
-        wrapped = group != "pass" and not pending
-        if wrapped != (policy is not None):
-            raise SystemExit(f"{path.name}: family {name}: a class other than pass needs a policy or pending = true")
-        families.append(Family(name, group, policy, pending, entry["reason"], tuple(entry["symbols"])))
+        policy = entry.get("policy")
+        if (group == "pass") != (policy is None):
+            raise SystemExit(f"{path.name}: family {name}: a class other than pass needs a policy, and pass has none")
+        families.append(Family(name, group, policy, entry["reason"], tuple(entry["symbols"])))
     return families
 
 
@@ -181,7 +179,7 @@ def coverage(library: str, title: str) -> list[str]:
     families = read_families(ROOT / f"spec/{library}.toml")
     lines = [f"\n## {title}\n\n| family | class | wrapped | symbols | why |\n| --- | --- | --- | ---: | --- |\n"]
     for family in families:
-        wrapped = "no, passes" if family.group == "pass" else "not yet" if family.pending else "yes"
+        wrapped = "no" if family.group == "pass" else "yes"
         lines.append(f"| {family.name} | {family.group} | {wrapped} | {len(family.symbols)} | {family.reason} |\n")
     return lines
 
@@ -191,8 +189,8 @@ def coverage_page() -> str:
     head = (
         "# Interposer coverage\n\n"
         "Every symbol that the CUDA driver (11.8 to 13.5) and NVML export has one class; this page is made from the\n"
-        "same tables as the code (`interpose/gen/emit.py`). *not yet* = classified, but its functions still reach the\n"
-        "driver unchanged. The symbols of each family are listed in `interpose/spec/`.\n"
+        "same tables as the code (`interpose/gen/emit.py`). Class *pass* is not wrapped: programs call the driver's\n"
+        "own functions. The symbols of each family are listed in `interpose/spec/`.\n"
     )
     return "".join([head, *coverage("cuda", "CUDA driver"), *coverage("nvml", "NVML")])
 

@@ -68,6 +68,11 @@ int32_t cuCtxDetach(void *ctx) {
     return hami_ctx_detach(HAMI_cuCtxDetach, ctx);
 }
 
+HAMI_EXPORT int32_t cuCtxSetLimit(int32_t limit, uint64_t value);
+int32_t cuCtxSetLimit(int32_t limit, uint64_t value) {
+    return hami_ctx_set_limit(HAMI_cuCtxSetLimit, limit, value);
+}
+
 HAMI_EXPORT int32_t cuCtxSynchronize(void);
 int32_t cuCtxSynchronize(void) {
     return hami_ctx_sync(HAMI_cuCtxSynchronize);
@@ -543,6 +548,21 @@ int32_t cuVDPAUCtxCreate_v2(void *pCtx, uint32_t flags, int32_t device, uint32_t
     return hami_ctx_create_vdpau(HAMI_cuVDPAUCtxCreate_v2, pCtx, flags, device, vdpDevice, vdpGetProcAddress);
 }
 
+HAMI_EXPORT int32_t nvmlDeviceGetAccountingPids(void *device, void *count, void *pids);
+int32_t nvmlDeviceGetAccountingPids(void *device, void *count, void *pids) {
+    return hami_nvml_accounting_pids(HAMI_nvmlDeviceGetAccountingPids, device, count, pids);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetAccountingStats(void *device, uint32_t pid, void *stats);
+int32_t nvmlDeviceGetAccountingStats(void *device, uint32_t pid, void *stats) {
+    return hami_nvml_accounting(HAMI_nvmlDeviceGetAccountingStats, device, pid, stats);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetAccountingStats_v2(void *device, void *stats);
+int32_t nvmlDeviceGetAccountingStats_v2(void *device, void *stats) {
+    return hami_nvml_accounting_v2(HAMI_nvmlDeviceGetAccountingStats_v2, device, stats);
+}
+
 HAMI_EXPORT int32_t nvmlDeviceGetComputeRunningProcesses(void *device, void *infoCount, void *infos);
 int32_t nvmlDeviceGetComputeRunningProcesses(void *device, void *infoCount, void *infos) {
     return hami_nvml_processes_v1(HAMI_nvmlDeviceGetComputeRunningProcesses, device, infoCount, infos);
@@ -556,6 +576,11 @@ int32_t nvmlDeviceGetComputeRunningProcesses_v2(void *device, void *infoCount, v
 HAMI_EXPORT int32_t nvmlDeviceGetComputeRunningProcesses_v3(void *device, void *infoCount, void *infos);
 int32_t nvmlDeviceGetComputeRunningProcesses_v3(void *device, void *infoCount, void *infos) {
     return hami_nvml_processes(HAMI_nvmlDeviceGetComputeRunningProcesses_v3, device, infoCount, infos);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetConfComputeProtectedMemoryUsage(void *device, void *memory);
+int32_t nvmlDeviceGetConfComputeProtectedMemoryUsage(void *device, void *memory) {
+    return hami_nvml_memory_info(HAMI_nvmlDeviceGetConfComputeProtectedMemoryUsage, device, memory);
 }
 
 HAMI_EXPORT int32_t nvmlDeviceGetGraphicsRunningProcesses(void *device, void *infoCount, void *infos);
@@ -598,6 +623,26 @@ int32_t nvmlDeviceGetMemoryInfo_v2(void *device, void *memory) {
     return hami_nvml_memory_info_v2(HAMI_nvmlDeviceGetMemoryInfo_v2, device, memory);
 }
 
+HAMI_EXPORT int32_t nvmlDeviceGetProcessUtilization(void *device, void *utilization, void *processSamplesCount, uint64_t lastSeenTimeStamp);
+int32_t nvmlDeviceGetProcessUtilization(void *device, void *utilization, void *processSamplesCount, uint64_t lastSeenTimeStamp) {
+    return hami_nvml_utilization(HAMI_nvmlDeviceGetProcessUtilization, device, utilization, processSamplesCount, lastSeenTimeStamp);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetProcessesUtilizationInfo(void *device, void *procesesUtilInfo);
+int32_t nvmlDeviceGetProcessesUtilizationInfo(void *device, void *procesesUtilInfo) {
+    return hami_nvml_utilization_infos(HAMI_nvmlDeviceGetProcessesUtilizationInfo, device, procesesUtilInfo);
+}
+
+HAMI_EXPORT int32_t nvmlDeviceGetRunningProcessDetailList(void *device, void *plist);
+int32_t nvmlDeviceGetRunningProcessDetailList(void *device, void *plist) {
+    return hami_nvml_process_details(HAMI_nvmlDeviceGetRunningProcessDetailList, device, plist);
+}
+
+HAMI_EXPORT int32_t nvmlSystemGetProcessName(uint32_t pid, void *name, uint32_t length);
+int32_t nvmlSystemGetProcessName(uint32_t pid, void *name, uint32_t length) {
+    return hami_nvml_process_name(HAMI_nvmlSystemGetProcessName, pid, name, length);
+}
+
 const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuArray3DCreate", "cuArray3DCreate", (void *)cuArray3DCreate, 2000, false},
     {"cuArray3DCreate_v2", "cuArray3DCreate", (void *)cuArray3DCreate_v2, 3020, false},
@@ -612,6 +657,7 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuCtxDestroy", "cuCtxDestroy", (void *)cuCtxDestroy, 2000, false},
     {"cuCtxDestroy_v2", "cuCtxDestroy", (void *)cuCtxDestroy_v2, 4000, false},
     {"cuCtxDetach", "cuCtxDetach", (void *)cuCtxDetach, 2000, false},
+    {"cuCtxSetLimit", "cuCtxSetLimit", (void *)cuCtxSetLimit, 3010, false},
     {"cuCtxSynchronize", "cuCtxSynchronize", (void *)cuCtxSynchronize, 2000, false},
     {"cuCtxSynchronize_v2", "cuCtxSynchronize", (void *)cuCtxSynchronize_v2, 13000, false},
     {"cuDestroyExternalMemory", "cuDestroyExternalMemory", (void *)cuDestroyExternalMemory, 10000, false},
@@ -707,9 +753,13 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuStreamSynchronize_ptsz", "cuStreamSynchronize", (void *)cuStreamSynchronize_ptsz, 7000, true},
     {"cuVDPAUCtxCreate", "cuVDPAUCtxCreate", (void *)cuVDPAUCtxCreate, 3010, false},
     {"cuVDPAUCtxCreate_v2", "cuVDPAUCtxCreate", (void *)cuVDPAUCtxCreate_v2, 3020, false},
+    {"nvmlDeviceGetAccountingPids", "nvmlDeviceGetAccountingPids", (void *)nvmlDeviceGetAccountingPids, 0, false},
+    {"nvmlDeviceGetAccountingStats", "nvmlDeviceGetAccountingStats", (void *)nvmlDeviceGetAccountingStats, 0, false},
+    {"nvmlDeviceGetAccountingStats_v2", "nvmlDeviceGetAccountingStats", (void *)nvmlDeviceGetAccountingStats_v2, 0, false},
     {"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses, 0, false},
     {"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses_v2, 0, false},
     {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses", (void *)nvmlDeviceGetComputeRunningProcesses_v3, 0, false},
+    {"nvmlDeviceGetConfComputeProtectedMemoryUsage", "nvmlDeviceGetConfComputeProtectedMemoryUsage", (void *)nvmlDeviceGetConfComputeProtectedMemoryUsage, 0, false},
     {"nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses", (void *)nvmlDeviceGetGraphicsRunningProcesses, 0, false},
     {"nvmlDeviceGetGraphicsRunningProcesses_v2", "nvmlDeviceGetGraphicsRunningProcesses", (void *)nvmlDeviceGetGraphicsRunningProcesses_v2, 0, false},
     {"nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses", (void *)nvmlDeviceGetGraphicsRunningProcesses_v3, 0, false},
@@ -718,4 +768,8 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses", (void *)nvmlDeviceGetMPSComputeRunningProcesses_v3, 0, false},
     {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo", (void *)nvmlDeviceGetMemoryInfo, 0, false},
     {"nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo", (void *)nvmlDeviceGetMemoryInfo_v2, 0, false},
+    {"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetProcessUtilization", (void *)nvmlDeviceGetProcessUtilization, 0, false},
+    {"nvmlDeviceGetProcessesUtilizationInfo", "nvmlDeviceGetProcessesUtilizationInfo", (void *)nvmlDeviceGetProcessesUtilizationInfo, 0, false},
+    {"nvmlDeviceGetRunningProcessDetailList", "nvmlDeviceGetRunningProcessDetailList", (void *)nvmlDeviceGetRunningProcessDetailList, 0, false},
+    {"nvmlSystemGetProcessName", "nvmlSystemGetProcessName", (void *)nvmlSystemGetProcessName, 0, false},
 };

@@ -16,6 +16,7 @@ enum hami_hook {
     HAMI_cuCtxDestroy,
     HAMI_cuCtxDestroy_v2,
     HAMI_cuCtxDetach,
+    HAMI_cuCtxSetLimit,
     HAMI_cuCtxSynchronize,
     HAMI_cuCtxSynchronize_v2,
     HAMI_cuDestroyExternalMemory,
@@ -111,9 +112,13 @@ enum hami_hook {
     HAMI_cuStreamSynchronize_ptsz,
     HAMI_cuVDPAUCtxCreate,
     HAMI_cuVDPAUCtxCreate_v2,
+    HAMI_nvmlDeviceGetAccountingPids,
+    HAMI_nvmlDeviceGetAccountingStats,
+    HAMI_nvmlDeviceGetAccountingStats_v2,
     HAMI_nvmlDeviceGetComputeRunningProcesses,
     HAMI_nvmlDeviceGetComputeRunningProcesses_v2,
     HAMI_nvmlDeviceGetComputeRunningProcesses_v3,
+    HAMI_nvmlDeviceGetConfComputeProtectedMemoryUsage,
     HAMI_nvmlDeviceGetGraphicsRunningProcesses,
     HAMI_nvmlDeviceGetGraphicsRunningProcesses_v2,
     HAMI_nvmlDeviceGetGraphicsRunningProcesses_v3,
@@ -122,10 +127,14 @@ enum hami_hook {
     HAMI_nvmlDeviceGetMPSComputeRunningProcesses_v3,
     HAMI_nvmlDeviceGetMemoryInfo,
     HAMI_nvmlDeviceGetMemoryInfo_v2,
+    HAMI_nvmlDeviceGetProcessUtilization,
+    HAMI_nvmlDeviceGetProcessesUtilizationInfo,
+    HAMI_nvmlDeviceGetRunningProcessDetailList,
+    HAMI_nvmlSystemGetProcessName,
     HAMI_HOOKS
 };
 
 /* CUDA hooks come first, in the order of their names; NVML's follow. */
-#define HAMI_CUDA_HOOKS 108
+#define HAMI_CUDA_HOOKS 109
 
 #endif

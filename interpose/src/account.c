@@ -2,6 +2,7 @@
 #include "hami/account.h"
 
 #include "hami/context.h"
+#include "hami/context_limits.h"
 #include "hami/graph.h"
 #include "hami/guest.h"
 #include "hami/map.h"
@@ -485,6 +486,7 @@ void hami_records_drop_context(unsigned context) {
     hami_map_each(&records, drop_one, &context);
     hami_map_each(&blocks, drop_block, &context);
     hami_vmm_context_gone(context);
+    hami_context_limits_gone(context);
 }
 
 void hami_account_after_fork(void) {
@@ -493,6 +495,7 @@ void hami_account_after_fork(void) {
     atomic_flag_clear(&making_block);
     memset(last_block, 0, sizeof last_block);
     hami_contexts_after_fork();
+    hami_context_limits_after_fork();
     hami_pools_after_fork();
     hami_vmm_after_fork();
     hami_graphs_after_fork();

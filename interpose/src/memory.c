@@ -217,60 +217,48 @@ static CUresult array_created(struct hami_allocation *a, CUresult status, const 
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-int32_t hami_array_create(enum hami_hook hook, CUarray *array, const struct hami_array_descriptor *wanted) {
-    CUresult (*driver)(CUarray *, const struct hami_array_descriptor *) = hami_driver_function(hook);
+/* Descriptors of four kinds lead here; `d` says what `wanted` does, which is the driver's kind. */
+static CUresult create_array(enum hami_hook hook, CUarray *array, const void *wanted,
+                             const struct hami_array3d_descriptor *d) {
+    CUresult (*driver)(CUarray *, const void *) = hami_driver_function(hook);
     struct hami_allocation a;
     if (array == NULL || wanted == NULL) {
         return driver(array, wanted);
     }
-    struct hami_array3d_descriptor d = {wanted->width, wanted->height, 0, wanted->format, wanted->channels, 0};
-    uint64_t bytes = array_bytes(&d, 1);
+    uint64_t bytes = array_bytes(d, 1);
     if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
+}
+
+int32_t hami_array_create(enum hami_hook hook, CUarray *array, const struct hami_array_descriptor *wanted) {
+    struct hami_array3d_descriptor d = {0};
+    if (wanted != NULL) {
+        d = (struct hami_array3d_descriptor){wanted->width, wanted->height, 0, wanted->format, wanted->channels, 0};
+    }
+    return create_array(hook, array, wanted, &d);
 }
 
 int32_t hami_array3d_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted) {
-    CUresult (*driver)(CUarray *, const struct hami_array3d_descriptor *) = hami_driver_function(hook);
-    struct hami_allocation a;
-    if (array == NULL || wanted == NULL) {
-        return driver(array, wanted);
-    }
-    uint64_t bytes = array_bytes(wanted, 1);
-    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
+    return create_array(hook, array, wanted, wanted);
 }
 
 int32_t hami_array_create_v1(enum hami_hook hook, CUarray *array, const struct hami_array_descriptor_v1 *wanted) {
-    CUresult (*driver)(CUarray *, const struct hami_array_descriptor_v1 *) = hami_driver_function(hook);
-    struct hami_allocation a;
-    if (array == NULL || wanted == NULL) {
-        return driver(array, wanted);
+    struct hami_array3d_descriptor d = {0};
+    if (wanted != NULL) {
+        d = (struct hami_array3d_descriptor){wanted->width, wanted->height, 0, wanted->format, wanted->channels, 0};
     }
-    struct hami_array3d_descriptor d = {wanted->width, wanted->height, 0, wanted->format, wanted->channels, 0};
-    uint64_t bytes = array_bytes(&d, 1);
-    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
+    return create_array(hook, array, wanted, &d);
 }
 
 int32_t hami_array3d_create_v1(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor_v1 *wanted) {
-    CUresult (*driver)(CUarray *, const struct hami_array3d_descriptor_v1 *) = hami_driver_function(hook);
-    struct hami_allocation a;
-    if (array == NULL || wanted == NULL) {
-        return driver(array, wanted);
+    struct hami_array3d_descriptor d = {0};
+    if (wanted != NULL) {
+        d = (struct hami_array3d_descriptor){wanted->width,  wanted->height,   wanted->depth,
+                                             wanted->format, wanted->channels, wanted->flags};
     }
-    struct hami_array3d_descriptor d = {wanted->width,  wanted->height,   wanted->depth,
-                                        wanted->format, wanted->channels, wanted->flags};
-    uint64_t bytes = array_bytes(&d, 1);
-    if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
+    return create_array(hook, array, wanted, &d);
 }
 
 /* Memory that another API took on the device: nobody has counted it yet. */

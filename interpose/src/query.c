@@ -5,8 +5,6 @@
 #include "hami/hook.h"
 #include "hami/policy.h"
 
-#include <string.h>
-
 /*
  * The slice of one device; `known` is unset where the driver's own answer stands, `scaled` is set where the host may
  * add to it.
@@ -182,78 +180,4 @@ int32_t hami_nvml_memory_info_v2(enum hami_hook hook, nvmlDevice device, struct 
         }
     }
     return status;
-}
-
-/* A process of this container on a device. */
-struct user {
-    uint32_t pid;
-    uint64_t used;
-};
-
-/* Fills `users` with at most `room` processes; returns how many there are. */
-static uint32_t users_of(const struct hami_region_view *view, unsigned device, struct user *users, uint32_t room) {
-    uint32_t found = 0;
-    int32_t count = atomic_load(&view->region->v1.process_num);
-    for (int32_t i = 0; i < count && i < HAMI_PROCESSES; i++) {
-        int32_t pid = hami_region_slot_pid(view, (unsigned)i);
-        uint64_t pages = pid == 0 ? 0
-                                  : hami_region_slot_used(view, (unsigned)i, device) +
-                                        hami_region_slot_used(view, (unsigned)i, device + HAMI_DEVICES);
-        if (pages == 0) {
-            continue;
-        }
-        if (found < room) {
-            users[found] = (struct user){(uint32_t)pid, pages << HAMI_PAGE_SHIFT};
-        }
-        found++;
-    }
-    return found;
-}
-
-/* True when the answer is ours: *found processes, as many as fit in `users`. */
-static bool listed(nvmlDevice device, bool compute, struct user *users, uint32_t room, uint32_t *found) {
-    nvmlReturn asked = NVML_SUCCESS;
-    const struct hami_limits *limits = hami_guest_limits();
-    struct hami_region_view *view = limits->mode == HAMI_MODE_ENFORCE ? hami_guest_region(NULL) : NULL;
-    int index = view == NULL ? -1 : hami_guest_nvml_device(limits, device, &asked);
-    if (index < 0 || (uint32_t)index >= limits->device_count) {
-        return false;
-    }
-    (void)hami_region_sweep(view);
-    *found = compute ? users_of(view, (unsigned)index, users, room) : 0;
-    return true;
-}
-
-static bool is_compute(enum hami_hook hook) {
-    return strncmp(hami_hooks[hook].name, "nvmlDeviceGetCompute", 20) == 0;
-}
-
-int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process_v1 *infos) {
-    nvmlReturn (*driver)(nvmlDevice, uint32_t *, struct nvml_process_v1 *) = hami_driver_function(hook);
-    struct user users[HAMI_PROCESSES];
-    uint32_t found = 0;
-    if (count == NULL || !listed(device, is_compute(hook), users, HAMI_PROCESSES, &found)) {
-        return driver(device, count, infos);
-    }
-    uint32_t room = infos == NULL ? 0 : *count;
-    *count = found;
-    for (uint32_t i = 0; i < found && found <= room; i++) {
-        infos[i] = (struct nvml_process_v1){users[i].pid, 0, users[i].used};
-    }
-    return found <= room ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
-}
-
-int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process *infos) {
-    nvmlReturn (*driver)(nvmlDevice, uint32_t *, struct nvml_process *) = hami_driver_function(hook);
-    struct user users[HAMI_PROCESSES];
-    uint32_t found = 0;
-    if (count == NULL || !listed(device, is_compute(hook), users, HAMI_PROCESSES, &found)) {
-        return driver(device, count, infos);
-    }
-    uint32_t room = infos == NULL ? 0 : *count;
-    *count = found;
-    for (uint32_t i = 0; i < found && found <= room; i++) {
-        infos[i] = (struct nvml_process){users[i].pid, 0, users[i].used, UINT32_MAX, UINT32_MAX};
-    }
-    return found <= room ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
 }

@@ -318,6 +318,8 @@ static void clear_v1(struct hami_v1_process *process) {
     hami_step();
     atomic_store(&process->pid, 0);
     hami_step();
+    atomic_store(&process->host_pid, 0);
+    hami_step();
     for (unsigned device = 0; device < HAMI_DEVICES; device++) {
         atomic_store(&process->used[device].context, 0);
         atomic_store(&process->used[device].module, 0);

@@ -58,6 +58,7 @@ class Container:
     limits: Limits | None = None
     variables: dict[str, str] = field(default_factory=dict)
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    bare: bool = False  # its processes run without the library, as those of the host do
 
     def write_limits(self, limits: Limits) -> None:
         """Replaces the limits file as the agent does, by rename."""
@@ -77,6 +78,8 @@ class Container:
     def environment(self) -> dict[str, str]:
         """The environment of a process of this container."""
         env = sim.environment(self.state)
+        if self.bare:
+            return env | self.variables
         env["LD_PRELOAD"] = preload()
         env["HAMI_VGPU_ROOT"] = str(self.root)
         env["ASAN_OPTIONS"] = "detect_leaks=0"  # the simulated driver and Python keep what they have to their end
@@ -208,8 +211,8 @@ class Shell:
 def shells(programs: Callable[..., Path]) -> Callable[..., Shell]:
     """Starts shells in containers, each with its context on device 0; they end with the test."""
 
-    def start(container: Container, *flags: str, device: int | None = 0) -> Shell:
-        shell = Shell(container.start(programs("shell", *flags)))
+    def start(container: Container, *flags: str, device: int | None = 0, program: str = "shell") -> Shell:
+        shell = Shell(container.start(programs(program, *flags)))
         if device is not None:
             assert shell.status("use", device) == 0
         return shell

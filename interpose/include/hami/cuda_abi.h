@@ -49,6 +49,18 @@ enum {
     CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80
 };
 
+/* CUlimit; those before HAMI_CONTEXT_LIMITS lie in device memory. */
+enum {
+    CU_LIMIT_STACK_SIZE = 0,
+    CU_LIMIT_PRINTF_FIFO_SIZE = 1,
+    CU_LIMIT_MALLOC_HEAP_SIZE = 2,
+    CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH = 3,
+    CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT = 4,
+    HAMI_CONTEXT_LIMITS = 5
+};
+
+enum { CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39 };
+
 struct hami_uuid {
     uint8_t bytes[16];
 };
@@ -155,9 +167,17 @@ typedef void *nvmlDevice;
 enum {
     NVML_SUCCESS = 0,
     NVML_ERROR_INVALID_ARGUMENT = 2,
+    NVML_ERROR_NOT_FOUND = 6,
     NVML_ERROR_INSUFFICIENT_SIZE = 7,
     NVML_ERROR_FUNCTION_NOT_FOUND = 13,
+    NVML_ERROR_MEMORY = 20,
+    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
 };
+
+/* The version that a structure must name: which it is, and its size. */
+#define NVML_STRUCT_VERSION(type, number) ((uint32_t)(sizeof(type) | (number) << 24))
+
+enum { NVML_PROCESS_MODE_COMPUTE = 0 };
 
 struct nvml_memory {
     uint64_t total, free, used;
@@ -182,5 +202,62 @@ struct nvml_process {
     uint32_t gpu_instance;
     uint32_t compute_instance;
 };
+
+/* nvmlProcessDetail_v1_t */
+struct nvml_process_detail {
+    struct nvml_process process;
+    uint64_t used_protected;
+};
+
+/* nvmlProcessDetailList_v1_t */
+struct nvml_process_details {
+    uint32_t version;
+    uint32_t mode;
+    uint32_t count;
+    struct nvml_process_detail *list;
+};
+
+/* nvmlProcessUtilizationSample_t */
+struct nvml_utilization_sample {
+    uint32_t pid;
+    uint64_t time;
+    uint32_t sm, memory, encoder, decoder;
+};
+
+/* nvmlProcessUtilizationInfo_v1_t */
+struct nvml_utilization_info {
+    uint64_t time;
+    uint32_t pid, sm, memory, encoder, decoder, jpeg, optical_flow;
+};
+
+/* nvmlProcessesUtilizationInfo_v1_t */
+struct nvml_utilization_infos {
+    uint32_t version;
+    uint32_t count;
+    uint64_t since;
+    struct nvml_utilization_info *list;
+};
+
+/* nvmlAccountingStats_t */
+struct nvml_accounting {
+    uint32_t gpu, memory;
+    uint64_t most_used, time, start;
+    uint32_t running, reserved[5];
+};
+
+/* nvmlAccountingStats_v2_t, which names its process itself. */
+struct nvml_accounting_v2 {
+    uint32_t pid, running, gpu, memory;
+    uint64_t most_used;
+    uint32_t samples;
+    uint64_t gpu_sum, memory_sum, time, start;
+};
+_Static_assert(sizeof(struct nvml_process_detail) == 32, "nvmlProcessDetail_v1_t");
+_Static_assert(sizeof(struct nvml_process_details) == 24, "nvmlProcessDetailList_v1_t");
+_Static_assert(sizeof(struct nvml_utilization_sample) == 32, "nvmlProcessUtilizationSample_t");
+_Static_assert(sizeof(struct nvml_utilization_info) == 40, "nvmlProcessUtilizationInfo_v1_t");
+_Static_assert(sizeof(struct nvml_utilization_infos) == 24, "nvmlProcessesUtilizationInfo_v1_t");
+_Static_assert(sizeof(struct nvml_accounting) == 56, "nvmlAccountingStats_t");
+_Static_assert(sizeof(struct nvml_accounting_v2) == 64, "nvmlAccountingStats_v2_t");
 
 #endif

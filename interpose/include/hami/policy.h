@@ -31,6 +31,9 @@ int32_t hami_green_create(enum hami_hook hook, void **green, void *resources, in
 int32_t hami_green_destroy(enum hami_hook hook, void *green);
 int32_t hami_ctx_destroy(enum hami_hook hook, CUcontext context);
 
+/* context_limits.c */
+int32_t hami_ctx_set_limit(enum hami_hook hook, int32_t limit, uint64_t value);
+
 /* memory.c */
 int32_t hami_mem_alloc(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes);
 int32_t hami_mem_alloc_v1(enum hami_hook hook, CUdeviceptr_v1 *address, uint32_t bytes);
@@ -95,8 +98,18 @@ int32_t hami_total_mem(enum hami_hook hook, size_t *bytes, int32_t device);
 int32_t hami_total_mem_v1(enum hami_hook hook, uint32_t *bytes, int32_t device);
 int32_t hami_nvml_memory_info(enum hami_hook hook, nvmlDevice device, struct nvml_memory *memory);
 int32_t hami_nvml_memory_info_v2(enum hami_hook hook, nvmlDevice device, struct nvml_memory_v2 *memory);
+
+/* processes.c */
 int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process_v1 *infos);
 int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process *infos);
+int32_t hami_nvml_process_details(enum hami_hook hook, nvmlDevice device, struct nvml_process_details *details);
+int32_t hami_nvml_utilization(enum hami_hook hook, nvmlDevice device, struct nvml_utilization_sample *samples,
+                              uint32_t *count, uint64_t since);
+int32_t hami_nvml_utilization_infos(enum hami_hook hook, nvmlDevice device, struct nvml_utilization_infos *infos);
+int32_t hami_nvml_accounting_pids(enum hami_hook hook, nvmlDevice device, uint32_t *count, uint32_t *pids);
+int32_t hami_nvml_accounting(enum hami_hook hook, nvmlDevice device, uint32_t pid, struct nvml_accounting *stats);
+int32_t hami_nvml_accounting_v2(enum hami_hook hook, nvmlDevice device, struct nvml_accounting_v2 *stats);
+int32_t hami_nvml_process_name(enum hami_hook hook, uint32_t pid, char *name, uint32_t length);
 
 /* compute/launch.c */
 int32_t hami_launch_kernel(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx,

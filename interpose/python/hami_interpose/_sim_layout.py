@@ -82,7 +82,7 @@ class Device(c.Structure):
         *((n, c.c_uint32) for n in ("lost", "mig_mode", "mig_pending", "persistence", "compute_mode")),
         ("ecc_uncorrected", c.c_uint32),
         ("mig_slices", c.c_uint32),
-        ("reserved", c.c_uint32),
+        ("accounting", c.c_uint32),
         ("event_count", c.c_uint64),
         ("events", Event * EVENT_RING),
         ("mig_instances", MigInstance * MAX_MIG_INSTANCES),

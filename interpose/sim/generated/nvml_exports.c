@@ -62,9 +62,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetAPIRestriction(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingBufferSize(void) {
-    SIM_FAULTS(0xd49c510273f28f68ull, 0xd49c510273f28f68ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingBufferSize(nvmlDevice_t device, unsigned *bufferSize) {
+    SIM_FAULTS(0xd49c510273f28f68ull, 0xd49c510273f28f68ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetAccountingBufferSize(device, bufferSize);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, unsigned *value) {
@@ -72,19 +72,19 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, unsigne
     return sim_nvmlDeviceGetAccountingMode(device, value);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingPids(void) {
-    SIM_FAULTS(0xc37328679c8058cdull, 0xc37328679c8058cdull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned *count, unsigned *pids) {
+    SIM_FAULTS(0xc37328679c8058cdull, 0xc37328679c8058cdull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetAccountingPids(device, count, pids);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingStats(void) {
-    SIM_FAULTS(0x539cd7347fe7eb9eull, 0x539cd7347fe7eb9eull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t device, unsigned pid, nvmlAccountingStats_t *stats) {
+    SIM_FAULTS(0x539cd7347fe7eb9eull, 0x539cd7347fe7eb9eull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetAccountingStats(device, pid, stats);
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingStats_v2(void) {
-    SIM_FAULTS(0x90e195ee49bd0757ull, 0x539cd7347fe7eb9eull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetAccountingStats_v2(nvmlDevice_t device, nvmlAccountingStats_v2_t *stats) {
+    SIM_FAULTS(0x90e195ee49bd0757ull, 0x539cd7347fe7eb9eull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetAccountingStats_v2(device, stats);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetActiveVgpus(void) {
@@ -242,9 +242,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceGetConfComputeMemSizeInfo(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceGetConfComputeProtectedMemoryUsage(void) {
-    SIM_FAULTS(0xad8bcf5279362555ull, 0xad8bcf5279362555ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t device, nvmlMemory_t *memory) {
+    SIM_FAULTS(0xad8bcf5279362555ull, 0xad8bcf5279362555ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceGetConfComputeProtectedMemoryUsage(device, memory);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceGetCoolerInfo(void) {
@@ -1327,9 +1327,9 @@ SIM_EXPORT nvmlReturn_t nvmlDeviceSetAPIRestriction(void) {
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT nvmlReturn_t nvmlDeviceSetAccountingMode(void) {
-    SIM_FAULTS(0x16d0554858244108ull, 0x16d0554858244108ull, SIM_CALLER_DEVICE);
-    return NVML_ERROR_NOT_SUPPORTED;
+SIM_EXPORT nvmlReturn_t nvmlDeviceSetAccountingMode(nvmlDevice_t device, int mode) {
+    SIM_FAULTS(0x16d0554858244108ull, 0x16d0554858244108ull, SIM_DEVICE(device));
+    return sim_nvmlDeviceSetAccountingMode(device, mode);
 }
 
 SIM_EXPORT nvmlReturn_t nvmlDeviceSetAdaptiveTgpMode_v1(void) {

@@ -9,7 +9,11 @@ nvmlReturn_t sim_nvmlComputeInstanceDestroy(nvmlComputeInstance_t computeInstanc
 nvmlReturn_t sim_nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t computeInstance, nvmlComputeInstanceInfo_t *info);
 nvmlReturn_t sim_nvmlDeviceCreateGpuInstance(nvmlDevice_t device, unsigned profileId, nvmlGpuInstance_t *gpuInstance);
 nvmlReturn_t sim_nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t device, unsigned profileId, const nvmlGpuInstancePlacement_t *placement, nvmlGpuInstance_t *gpuInstance);
+nvmlReturn_t sim_nvmlDeviceGetAccountingBufferSize(nvmlDevice_t device, unsigned *bufferSize);
 nvmlReturn_t sim_nvmlDeviceGetAccountingMode(nvmlDevice_t device, unsigned *value);
+nvmlReturn_t sim_nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned *count, unsigned *pids);
+nvmlReturn_t sim_nvmlDeviceGetAccountingStats(nvmlDevice_t device, unsigned pid, nvmlAccountingStats_t *stats);
+nvmlReturn_t sim_nvmlDeviceGetAccountingStats_v2(nvmlDevice_t device, nvmlAccountingStats_v2_t *stats);
 nvmlReturn_t sim_nvmlDeviceGetApplicationsClock(nvmlDevice_t device, int clockType, unsigned *clockMHz);
 nvmlReturn_t sim_nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned *value);
 nvmlReturn_t sim_nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *attributes);
@@ -24,6 +28,7 @@ nvmlReturn_t sim_nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned *value);
 nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_v1_t *infos);
 nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos);
 nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount, nvmlProcessInfo_t *infos);
+nvmlReturn_t sim_nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t device, nvmlMemory_t *memory);
 nvmlReturn_t sim_nvmlDeviceGetCount_v2(unsigned *deviceCount);
 nvmlReturn_t sim_nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned cpuSetSize, unsigned long *cpuSet);
 nvmlReturn_t sim_nvmlDeviceGetCpuAffinityWithinScope(nvmlDevice_t device, unsigned cpuSetSize, unsigned long *cpuSet, unsigned scope);
@@ -114,6 +119,7 @@ nvmlReturn_t sim_nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, unsigned *
 nvmlReturn_t sim_nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *isMigDevice);
 nvmlReturn_t sim_nvmlDeviceOnSameBoard(nvmlDevice_t device1, nvmlDevice_t device2, int *onSameBoard);
 nvmlReturn_t sim_nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long eventTypes, nvmlEventSet_t set);
+nvmlReturn_t sim_nvmlDeviceSetAccountingMode(nvmlDevice_t device, int mode);
 nvmlReturn_t sim_nvmlDeviceSetComputeMode(nvmlDevice_t device, int mode);
 nvmlReturn_t sim_nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn_t *activationStatus);
 nvmlReturn_t sim_nvmlDeviceSetPersistenceMode(nvmlDevice_t device, int mode);

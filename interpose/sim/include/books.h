@@ -89,8 +89,8 @@ struct sim_device {
     _Alignas(64) _Atomic uint32_t lost;
     _Atomic uint32_t mig_mode, mig_pending, persistence, compute_mode;
     _Atomic uint32_t ecc_uncorrected;
-    _Atomic uint32_t mig_slices; /* bit per memory slice that an instance takes */
-    uint32_t reserved;
+    _Atomic uint32_t mig_slices;  /* bit per memory slice that an instance takes */
+    _Atomic uint32_t accounting;  /* NVML's accounting mode */
     _Atomic uint64_t event_count; /* events ever written */
     struct sim_event events[SIM_EVENT_RING];
     struct sim_mig_instance mig_instances[SIM_MAX_MIG_INSTANCES];

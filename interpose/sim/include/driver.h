@@ -137,6 +137,10 @@ struct sim_context *sim_current(CUresult *error);
 struct sim_context *sim_current_or_null(void);
 int sim_device_of_call(void); /* index in the books, -1 without a context */
 
+/* limits.c: a context's limits when it starts, and what they hold of the device when it ends. */
+void sim_limits_start(struct sim_context *context);
+void sim_limits_end(struct sim_context *context);
+
 /* Resolves 0, legacy and per-thread handles; NULL if the handle is not a live stream. */
 struct sim_stream *sim_stream_of(CUstream handle, struct sim_context *context);
 

@@ -84,6 +84,17 @@ typedef struct {
     nvmlProcessUtilizationInfo_t *procUtilArray;
 } nvmlProcessesUtilizationInfo_t;
 typedef struct {
+    unsigned gpuUtilization, memoryUtilization;
+    unsigned long long maxMemoryUsage, time, startTime;
+    unsigned isRunning, reserved[5];
+} nvmlAccountingStats_t;
+typedef struct {
+    unsigned pid, isRunning, gpuUtilization, memoryUtilization;
+    unsigned long long maxMemoryUsage;
+    unsigned sampleCount;
+    unsigned long long sumGpuUtil, sumFbUtil, time, startTime;
+} nvmlAccountingStats_v2_t;
+typedef struct {
     nvmlDevice_t device;
     unsigned long long eventType, eventData;
     unsigned gpuInstanceId, computeInstanceId;
@@ -144,6 +155,8 @@ typedef struct {
 _Static_assert(sizeof(nvmlPciInfo_t) == 68, "nvmlPciInfo_t");
 _Static_assert(sizeof(nvmlMemory_v2_t) == 40, "nvmlMemory_v2_t");
 _Static_assert(sizeof(nvmlProcessInfo_t) == 24, "nvmlProcessInfo_t");
+_Static_assert(sizeof(nvmlAccountingStats_t) == 56, "nvmlAccountingStats_t");
+_Static_assert(sizeof(nvmlAccountingStats_v2_t) == 64, "nvmlAccountingStats_v2_t");
 _Static_assert(sizeof(nvmlGpuInstanceProfileInfo_v2_t) == 152, "nvmlGpuInstanceProfileInfo_v2_t");
 
 #endif

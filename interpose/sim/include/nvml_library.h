@@ -22,6 +22,15 @@ nvmlDevice_t sim_nvml_at(unsigned index);       /* by NVML index */
 nvmlDevice_t sim_nvml_card_of(unsigned device); /* by index in the books; NULL if not visible */
 nvmlDevice_t sim_nvml_mig_handle(unsigned device, unsigned instance, unsigned compute);
 int sim_nvml_device_of(nvmlDevice_t handle); /* index in the books; -1 if not ours */
+
+/* A live process with memory on a device, as far as the caller can see it. */
+struct sim_nvml_user {
+    int pid; /* as NVML tells it; see README.md on HAMI_SIM_NVML_PID_BASE */
+    unsigned slot;
+    uint64_t bytes;
+};
+unsigned sim_nvml_users(unsigned device, struct sim_nvml_user found[SIM_MAX_SLOTS]);
+
 /* Percent of the last half second that a slot kept a device busy. */
 unsigned sim_nvml_slot_utilization(unsigned device, unsigned slot);
 unsigned sim_nvml_utilization(unsigned device);

@@ -257,8 +257,14 @@ static int give_back(char **word) {
         status = cuArrayDestroy((CUarray)(uintptr_t)thing);
     } else if (strcmp(word[0], "destroy_context") == 0) {
         status = cuCtxDestroy_v2((CUcontext)(uintptr_t)thing);
+    } else if (strcmp(word[0], "use_context") == 0) {
+        status = cuCtxSetCurrent((CUcontext)(uintptr_t)thing);
     } else if (strcmp(word[0], "release_primary") == 0) {
         status = cuDevicePrimaryCtxRelease_v2(word[1] ? atoi(word[1]) : 0);
+    } else if (strcmp(word[0], "reset_primary") == 0) {
+        status = CALL(cuDevicePrimaryCtxReset_v2, word[1] ? atoi(word[1]) : 0);
+    } else if (strcmp(word[0], "set_limit") == 0) { /* set_limit LIMIT VALUE */
+        status = CALL(cuCtxSetLimit, atoi(word[1]), (size_t)strtoull(word[2], NULL, 0));
     } else {
         return 0;
     }
@@ -321,6 +327,9 @@ static void show(char **word) {
         printf("%d %zu %zu\n", status, a, b);
     } else if (strcmp(word[0], "total") == 0) {
         int status = cuDeviceTotalMem_v2(&a, device);
+        printf("%d %zu\n", status, a);
+    } else if (strcmp(word[0], "get_limit") == 0) { /* get_limit LIMIT */
+        int status = CALL(cuCtxGetLimit, &a, device);
         printf("%d %zu\n", status, a);
     } else if (strcmp(word[0], "nvml") == 0) {
         show_nvml(device);

@@ -259,3 +259,54 @@ def test_nvml_opened_after_cuda_leaves_what_cuda_holds_accounted(machine):
             card = state.devices[0]
             assert [(p.pid, p.memory_used) for p in card.processes] == [(pid, (1 << 30) + card.context_reserve)]
         program.communicate("\n", timeout=60)
+
+
+def test_accounting_knows_the_live_processes_once_it_is_on(machine):
+    here = machine("t4")
+    script = """
+        context()
+        ck(cuda.cuMemAlloc(1 << 30))
+        answer(pid=os.getpid())
+        sys.stdin.readline()
+    """
+    with here.popen(script) as program:
+        pid = json.loads(program.stdout.readline())["pid"]
+        shown = here.python(
+            nvml(f"""
+    def refused(call, *arguments):
+        try:
+            return call(*arguments) is None
+        except n.NVMLError as error:
+            return error.value
+    off = [n.nvmlDeviceGetAccountingMode(h), refused(n.nvmlDeviceGetAccountingPids, h),
+           refused(n.nvmlDeviceGetAccountingBufferSize, h), refused(n.nvmlDeviceGetAccountingStats, h, {pid})]
+    n.nvmlDeviceSetAccountingMode(h, 1)
+    stats = n.nvmlDeviceGetAccountingStats(h, {pid})
+    answer(off=off, on=n.nvmlDeviceGetAccountingMode(h), pids=n.nvmlDeviceGetAccountingPids(h),
+           room=n.nvmlDeviceGetAccountingBufferSize(h), most=stats.maxMemoryUsage, running=stats.isRunning,
+           other=refused(n.nvmlDeviceGetAccountingStats, h, {pid} + 1))
+    """)
+        )
+        with here.state() as state:
+            used = state.devices[0].memory_used
+        program.communicate("\n", timeout=60)
+    unsupported, missing = nvml_error("NOT_SUPPORTED"), nvml_error("NOT_FOUND")
+    assert shown == {
+        "off": [0, unsupported, unsupported, unsupported], "on": 1, "pids": [pid], "room": 512, "most": used,
+        "running": 1, "other": missing,
+    }  # fmt: skip
+
+
+def test_a_driver_that_knows_no_pid_namespaces(machine):
+    shown = machine("t4").python(
+        """
+    context()
+    import pynvml as n
+    n.nvmlInit()
+    h = n.nvmlDeviceGetHandleByIndex(0)
+    listed = [p.pid - os.getpid() for p in n.nvmlDeviceGetComputeRunningProcesses(h)]
+    answer(listed=listed, sampled=[p.pid - os.getpid() for p in n.nvmlDeviceGetProcessUtilization(h, 0)])
+    """,
+        HAMI_SIM_NVML_PID_BASE="1000000",
+    )
+    assert shown == {"listed": [1000000], "sampled": [1000000]}

@@ -68,12 +68,7 @@ static CUresult context_new(struct sim_gpu *gpu, CUdevice ordinal, unsigned flag
     context->api_version = api;
     context->id = atomic_fetch_add(&next_context_id, 1);
     context->default_stream = stream;
-    context->limits[0] = 1024;    /* stack */
-    context->limits[1] = 1 << 20; /* printf */
-    context->limits[2] = 8 << 20; /* malloc heap */
-    context->limits[3] = 2;
-    context->limits[4] = 2048;
-    context->limits[5] = 64;
+    sim_limits_start(context);
     sim_heap_init(&context->heap, context, gpu->index, NULL);
     *made = context;
     return CUDA_SUCCESS;
@@ -81,6 +76,7 @@ static CUresult context_new(struct sim_gpu *gpu, CUdevice ordinal, unsigned flag
 
 static void context_delete(struct sim_gpu *gpu, struct sim_context *context) {
     sim_release_context_memory(context);
+    sim_limits_end(context);
     sim_object_delete(context->default_stream);
     sim_object_delete(context);
     reserve_drop(gpu);
@@ -280,32 +276,6 @@ CUresult sim_cuCtxSynchronize_v2(CUcontext ctx) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
     sim_context_wait(ctx);
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuCtxSetLimit(int limit, size_t value) {
-    CUresult error = CUDA_SUCCESS;
-    struct sim_context *context = sim_current(&error);
-    if (context == NULL) {
-        return error;
-    }
-    if (limit < 0 || limit > 10) {
-        return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    }
-    context->limits[limit] = value;
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuCtxGetLimit(size_t *pvalue, int limit) {
-    CUresult error = CUDA_SUCCESS;
-    const struct sim_context *context = sim_current(&error);
-    if (context == NULL) {
-        return error;
-    }
-    if (pvalue == NULL || limit < 0 || limit > 10) {
-        return pvalue == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_UNSUPPORTED_LIMIT;
-    }
-    *pvalue = context->limits[limit];
     return CUDA_SUCCESS;
 }
 

@@ -49,7 +49,7 @@ SIM_SCALAR(nvmlDeviceGetMemoryBusWidth, model->bus_width_bits)
 SIM_SCALAR(nvmlDeviceGetNumGpuCores, model->attributes[16] * 128)
 SIM_SCALAR(nvmlDeviceGetMaxMigDeviceCount, model->mig_max_devices)
 SIM_SCALAR(nvmlDeviceGetVirtualizationMode, 0)
-SIM_SCALAR(nvmlDeviceGetAccountingMode, 0)
+SIM_SCALAR(nvmlDeviceGetAccountingMode, atomic_load(&model->accounting))
 SIM_SCALAR(nvmlDeviceGetRetiredPagesPendingStatus, 0)
 SIM_SCALAR(nvmlDeviceGetInforomConfigurationChecksum, 0x5e000000u + model->minor_number)
 /* clang-format on */

@@ -1,4 +1,5 @@
 /* Memory, processes, utilization: what the books say about use. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
@@ -8,6 +9,7 @@
 
 #define WINDOW_NS 250000000ull
 #define WHOLE_CARD 0xffffffffu
+enum { PROCESS_MODE_COMPUTE = 0, PROCESS_MODE_MPS = 2 };
 
 static void read_memory(unsigned device, uint64_t *total, uint64_t *reserved, uint64_t *used) {
     const struct sim_device *model = &sim_books->devices[device];
@@ -67,6 +69,17 @@ nvmlReturn_t sim_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t
     return error;
 }
 
+/* Cards are simulated outside of confidential computing; HAMI_SIM_CONFIDENTIAL=1 puts all of their memory inside. */
+nvmlReturn_t sim_nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t device, nvmlMemory_t *memory) {
+    const char *inside = getenv("HAMI_SIM_CONFIDENTIAL");
+    nvmlReturn_t error = NVML_SUCCESS;
+    if (sim_nvml_card(device, &error) == NULL || memory == NULL) {
+        return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    return inside != NULL && strcmp(inside, "1") == 0 ? sim_nvmlDeviceGetMemoryInfo(device, memory)
+                                                      : NVML_ERROR_NOT_SUPPORTED;
+}
+
 nvmlReturn_t sim_nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *bar1Memory) {
     nvmlReturn_t error = NVML_SUCCESS;
     const struct sim_device *model = sim_nvml_card(device, &error);
@@ -78,32 +91,31 @@ nvmlReturn_t sim_nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory
     return NVML_SUCCESS;
 }
 
-/* One live process with memory on a device, as far as the caller can see it. */
-struct user {
-    int pid;
-    unsigned slot;
-    uint64_t bytes;
-};
+/* Drivers that know no pid namespaces tell the host's pids, which differ from those in a container. */
+static int pid_base(void) {
+    const char *base = getenv("HAMI_SIM_NVML_PID_BASE");
+    return base == NULL ? 0 : atoi(base);
+}
 
-static unsigned users_of(unsigned device, struct user found[SIM_MAX_SLOTS]) {
+unsigned sim_nvml_users(unsigned device, struct sim_nvml_user found[SIM_MAX_SLOTS]) {
     unsigned count = 0, limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
     for (unsigned slot = 0; slot < limit; slot++) {
         uint64_t bytes = atomic_load(&sim_books->used[device][slot]);
         int pid = bytes != 0 ? sim_slot_pid(slot) : 0;
         if (pid > 0) {
-            found[count++] = (struct user){pid, slot, bytes};
+            found[count++] = (struct sim_nvml_user){pid + pid_base(), slot, bytes};
         }
     }
     return count;
 }
 
 /* The count's protocol: in, the room; out, how many there are. Without enough room nothing is written. */
-static nvmlReturn_t list_users(nvmlDevice_t device, unsigned *infoCount, bool room_given, struct user *found) {
+static nvmlReturn_t list_users(nvmlDevice_t device, unsigned *infoCount, bool room_given, struct sim_nvml_user *found) {
     nvmlReturn_t error = NVML_SUCCESS;
     if (sim_nvml_model(device, &error) == NULL || infoCount == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
-    unsigned room = *infoCount, count = device->instance >= 0 ? 0 : users_of(device->device, found);
+    unsigned room = *infoCount, count = device->instance >= 0 ? 0 : sim_nvml_users(device->device, found);
     *infoCount = count;
     if (count > room) {
         return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -113,7 +125,7 @@ static nvmlReturn_t list_users(nvmlDevice_t device, unsigned *infoCount, bool ro
 
 nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount,
                                                          nvmlProcessInfo_t *infos) {
-    struct user found[SIM_MAX_SLOTS];
+    struct sim_nvml_user found[SIM_MAX_SLOTS];
     nvmlReturn_t error = list_users(device, infoCount, infos != NULL, found);
     for (unsigned i = 0; error == NVML_SUCCESS && i < *infoCount; i++) {
         infos[i] = (nvmlProcessInfo_t){(unsigned)found[i].pid, found[i].bytes, WHOLE_CARD, WHOLE_CARD};
@@ -128,7 +140,7 @@ nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, un
 
 nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned *infoCount,
                                                       nvmlProcessInfo_v1_t *infos) {
-    struct user found[SIM_MAX_SLOTS];
+    struct sim_nvml_user found[SIM_MAX_SLOTS];
     nvmlReturn_t error = list_users(device, infoCount, infos != NULL, found);
     for (unsigned i = 0; error == NVML_SUCCESS && i < *infoCount; i++) {
         infos[i] = (nvmlProcessInfo_v1_t){(unsigned)found[i].pid, found[i].bytes};
@@ -171,14 +183,19 @@ nvmlReturn_t sim_nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device,
 }
 
 nvmlReturn_t sim_nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_t *plist) {
-    struct user found[SIM_MAX_SLOTS];
+    struct sim_nvml_user found[SIM_MAX_SLOTS];
     if (plist == NULL) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
     if (plist->version != SIM_NVML_STRUCT_VERSION(nvmlProcessDetailList_t, 1u)) {
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     }
-    nvmlReturn_t error = list_users(device, &plist->numProcArrayEntries, plist->procArray != NULL, found);
+    if (plist->mode > PROCESS_MODE_MPS) {
+        return NVML_ERROR_INVALID_ARGUMENT;
+    }
+    nvmlReturn_t error = plist->mode == PROCESS_MODE_COMPUTE
+                             ? list_users(device, &plist->numProcArrayEntries, plist->procArray != NULL, found)
+                             : no_processes(device, &plist->numProcArrayEntries);
     for (unsigned i = 0; error == NVML_SUCCESS && i < plist->numProcArrayEntries; i++) {
         plist->procArray[i] = (nvmlProcessDetail_t){(unsigned)found[i].pid, found[i].bytes, WHOLE_CARD, WHOLE_CARD, 0};
     }
@@ -202,8 +219,8 @@ unsigned sim_nvml_slot_utilization(unsigned device, unsigned slot) {
 }
 
 unsigned sim_nvml_utilization(unsigned device) {
-    struct user found[SIM_MAX_SLOTS];
-    unsigned count = users_of(device, found), sum = 0;
+    struct sim_nvml_user found[SIM_MAX_SLOTS];
+    unsigned count = sim_nvml_users(device, found), sum = 0;
     for (unsigned i = 0; i < count; i++) {
         sum += sim_nvml_slot_utilization(device, found[i].slot);
     }
@@ -231,13 +248,13 @@ static unsigned long long microseconds(void) {
 
 nvmlReturn_t sim_nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *utilization,
                                                  unsigned *processSamplesCount, unsigned long long lastSeenTimeStamp) {
-    struct user found[SIM_MAX_SLOTS];
+    struct sim_nvml_user found[SIM_MAX_SLOTS];
     nvmlReturn_t error = NVML_SUCCESS;
     (void)lastSeenTimeStamp;
     if (sim_nvml_card(device, &error) == NULL || processSamplesCount == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
-    unsigned room = *processSamplesCount, count = users_of(device->device, found);
+    unsigned room = *processSamplesCount, count = sim_nvml_users(device->device, found);
     *processSamplesCount = count;
     if (count == 0) {
         return NVML_ERROR_NOT_FOUND;
@@ -255,7 +272,7 @@ nvmlReturn_t sim_nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProces
 
 nvmlReturn_t sim_nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
                                                        nvmlProcessesUtilizationInfo_t *procesesUtilInfo) {
-    struct user found[SIM_MAX_SLOTS];
+    struct sim_nvml_user found[SIM_MAX_SLOTS];
     nvmlReturn_t error = NVML_SUCCESS;
     if (sim_nvml_card(device, &error) == NULL || procesesUtilInfo == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
@@ -263,8 +280,11 @@ nvmlReturn_t sim_nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
     if (procesesUtilInfo->version != SIM_NVML_STRUCT_VERSION(nvmlProcessesUtilizationInfo_t, 1u)) {
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     }
-    unsigned room = procesesUtilInfo->processSamplesCount, count = users_of(device->device, found);
+    unsigned room = procesesUtilInfo->processSamplesCount, count = sim_nvml_users(device->device, found);
     procesesUtilInfo->processSamplesCount = count;
+    if (count == 0) {
+        return NVML_ERROR_NOT_FOUND;
+    }
     if (count > room || (count > 0 && procesesUtilInfo->procUtilArray == NULL)) {
         return NVML_ERROR_INSUFFICIENT_SIZE;
     }

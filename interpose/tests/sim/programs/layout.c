@@ -72,6 +72,7 @@ int main(void) {
     FIELD(sim_device, compute_mode);
     FIELD(sim_device, ecc_uncorrected);
     FIELD(sim_device, mig_slices);
+    FIELD(sim_device, accounting);
     FIELD(sim_device, reserved);
     FIELD(sim_device, event_count);
     FIELD(sim_device, events);

@@ -1,0 +1,185 @@
+/*
+ * Asks NVML about processes on device 0, one command a line, and answers each with one line: the status, then what was
+ * answered, "-" where nothing was written. ROOM is the length of the list that NVML is given; "null": none at all.
+ */
+#include "driver.h"
+
+#include <stdbool.h>
+
+enum { LIST = 64 };
+#define UNTOUCHED 0xa5a5a5a5u
+
+static nvmlDevice card;
+static unsigned room;
+static bool given;
+
+/* A function of NVML; arguments must have the exact types of its parameters. */
+static int (*nvml_function(const char *name))() {
+    static void *library;
+    library = library != NULL ? library : dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    int (*found)() = (int (*)())dlsym(library, name);
+    if (found == NULL)
+        fail(name, 0);
+    return found;
+}
+
+#define CALL(name, ...) (nvml_function(#name)(__VA_ARGS__))
+
+/* Status, number, and whether anything at or behind the given room was written. */
+static void head(int status, unsigned count, const void *list, size_t size) {
+    const unsigned char *bytes = list;
+    for (size_t i = (given && status == 0 ? count : 0) * size; i < LIST * size; i++)
+        if (bytes[i] != 0xa5)
+            fail("written where nothing should be", (int)(i / size));
+    printf("%d %u", status, count);
+}
+
+static void samples(uint64_t since) {
+    struct nvml_utilization_sample list[LIST];
+    unsigned count = room;
+    memset(list, 0xa5, sizeof list);
+    int status = CALL(nvmlDeviceGetProcessUtilization, card, given ? list : NULL, &count, since);
+    head(status, count, list, sizeof *list);
+    for (unsigned i = 0; status == 0 && i < count; i++)
+        printf(" %u:%u", list[i].pid, list[i].sm);
+}
+
+static void infos(unsigned version) {
+    struct nvml_utilization_info list[LIST];
+    struct nvml_utilization_infos asked = {version, room, 0, given ? list : NULL};
+    memset(list, 0xa5, sizeof list);
+    int status = CALL(nvmlDeviceGetProcessesUtilizationInfo, card, &asked);
+    head(status, asked.count, list, sizeof *list);
+    for (unsigned i = 0; status == 0 && i < asked.count; i++)
+        printf(" %u:%u", list[i].pid, list[i].sm);
+}
+
+static void details(unsigned version, unsigned mode) {
+    struct nvml_process_detail list[LIST];
+    struct nvml_process_details asked = {version, mode, room, given ? list : NULL};
+    memset(list, 0xa5, sizeof list);
+    int status = CALL(nvmlDeviceGetRunningProcessDetailList, card, &asked);
+    head(status, asked.count, list, sizeof *list);
+    for (unsigned i = 0; status == 0 && i < asked.count; i++)
+        printf(" %u:%llu", list[i].process.pid, (unsigned long long)list[i].process.used);
+}
+
+static void pids(void) {
+    unsigned list[LIST], count = room;
+    memset(list, 0xa5, sizeof list);
+    int status = CALL(nvmlDeviceGetAccountingPids, card, &count, given ? list : NULL);
+    head(status, count, list, sizeof *list);
+    for (unsigned i = 0; status == 0 && i < count; i++)
+        printf(" %u", list[i]);
+}
+
+/* Status, whether it runs, and the most that it used. */
+static void stats(unsigned pid) {
+    struct nvml_accounting found;
+    memset(&found, 0xa5, sizeof found);
+    int status = CALL(nvmlDeviceGetAccountingStats, card, pid, &found);
+    printf(found.running == UNTOUCHED ? "%d -" : "%d %u %llu", status, found.running,
+           (unsigned long long)found.most_used);
+}
+
+static void stats_v2(unsigned pid) {
+    struct nvml_accounting_v2 found;
+    memset(&found, 0xa5, sizeof found);
+    found.pid = pid;
+    int status = CALL(nvmlDeviceGetAccountingStats_v2, card, &found);
+    if (found.pid != pid)
+        fail("about another", (int)found.pid);
+    printf(found.running == UNTOUCHED ? "%d -" : "%d %u %llu", status, found.running,
+           (unsigned long long)found.most_used);
+}
+
+static void name(unsigned pid, unsigned length) {
+    char found[256];
+    memset(found, 0, sizeof found);
+    int status = CALL(nvmlSystemGetProcessName, pid, found, length);
+    printf("%d %s", status, found[0] == '\0' ? "-" : found);
+}
+
+static void protected_memory(void) {
+    struct nvml_memory m = {0, 0, 0};
+    int status = CALL(nvmlDeviceGetConfComputeProtectedMemoryUsage, card, &m);
+    printf("%d %llu %llu %llu", status, (unsigned long long)m.total, (unsigned long long)m.used,
+           (unsigned long long)m.free);
+}
+
+static void use(uint64_t bytes) {
+    CUdeviceptr address = 0;
+    use_device(0);
+    printf("%d", cuMemAlloc_v2(&address, bytes));
+}
+
+/* A kernel that outlives the test. */
+static void work(void) {
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *module = NULL, *function = NULL;
+    int (*load)(void **, const void *) = (int (*)(void **, const void *))dlsym(cuda, "cuModuleLoadData");
+    int (*get)(void **, void *, const char *) =
+        (int (*)(void **, void *, const char *))dlsym(cuda, "cuModuleGetFunction");
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
+                  void **) = (int (*)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                      CUstream, void **, void **))dlsym(cuda, "cuLaunchKernel");
+    CHECK(load(&module, ""));
+    CHECK(get(&function, module, "k_900000ms"));
+    printf("%d", launch(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+}
+
+static void answer(const char *what, const char *first, const char *second) {
+    unsigned a = (unsigned)strtoul(first, NULL, 0), b = (unsigned)strtoul(second, NULL, 0), value = 0;
+    int status = 0;
+    if (strcmp(what, "use") == 0)
+        use(strtoull(first, NULL, 0));
+    else if (strcmp(what, "work") == 0)
+        work();
+    else if (strcmp(what, "samples") == 0)
+        samples(strtoull(first, NULL, 0));
+    else if (strcmp(what, "infos") == 0)
+        infos(a);
+    else if (strcmp(what, "details") == 0)
+        details(a, b);
+    else if (strcmp(what, "pids") == 0)
+        pids();
+    else if (strcmp(what, "stats") == 0)
+        stats(a);
+    else if (strcmp(what, "stats_v2") == 0)
+        stats_v2(a);
+    else if (strcmp(what, "name") == 0)
+        name(a, b);
+    else if (strcmp(what, "protected") == 0)
+        protected_memory();
+    else if (strcmp(what, "set_accounting") == 0)
+        printf("%d", CALL(nvmlDeviceSetAccountingMode, card, (int)a));
+    else if (strcmp(what, "accounting") == 0) {
+        status = CALL(nvmlDeviceGetAccountingMode, card, &value);
+        printf("%d %u", status, value);
+    } else if (strcmp(what, "buffer") == 0) {
+        status = CALL(nvmlDeviceGetAccountingBufferSize, card, &value);
+        printf("%d %u", status, value);
+    } else {
+        fail(what, 0);
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+int main(void) {
+    char line[256], what[32], list[16], first[32], second[32];
+    start_driver();
+    CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
+    printf("ready\n");
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        strcpy(list, "null");
+        strcpy(first, "0");
+        strcpy(second, "0");
+        if (sscanf(line, "%31s %15s %31s %31s", what, list, first, second) < 1)
+            fail(line, 0);
+        given = strcmp(list, "null") != 0;
+        room = given ? (unsigned)strtoul(list, NULL, 0) : 0;
+        answer(what, first, second);
+    }
+    return 0;
+}

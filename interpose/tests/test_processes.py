@@ -1,0 +1,281 @@
+"""What NVML tells about processes: a container finds its own, by their pids inside, and nothing of its neighbours."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from dataclasses import replace
+
+import pytest
+from hami_interpose import region
+
+MIB = 1 << 20
+NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE, INVALID_ARGUMENT, VERSION_MISMATCH = 3, 6, 7, 2, 25
+INFOS, DETAILS = 1 << 24 | 24, 1 << 24 | 24  # versions: the structures' sizes and numbers
+COMPUTE, GRAPHICS, MPS = range(3)
+PID_BASE = 10_000_000  # beyond what Linux gives
+LISTS = {
+    "samples": ("", NOT_FOUND),
+    "infos": (INFOS, NOT_FOUND),
+    "details": (f"{DETAILS} {COMPUTE}", 0),
+    "pids": ("", 0),
+}  # command → its arguments, and the answer where there is no process
+
+
+class Asker:
+    """A running programs/processes.c."""
+
+    def __init__(self, shell) -> None:
+        self.shell, self.process, self.line = shell, shell.process, shell.line
+        self.pid: int = shell.process.pid
+
+    def __call__(self, *command: object) -> list[int]:
+        return self.shell(*command)
+
+    def list(self, what: str, room: int | str = 64) -> tuple[int, int, list[int]]:
+        """Status, number, and the pids in order, of one of LISTS."""
+        status, count, *entries = self.line(what, room, LISTS[what][0]).split()
+        return int(status), int(count), [int(entry.partition(":")[0]) for entry in entries]
+
+    def pids(self, what: str) -> list[int]:
+        status, count, pids = self.list(what)
+        assert (status, count) == (0 if pids else LISTS[what][1], len(pids))
+        return sorted(pids)
+
+
+@pytest.fixture
+def start(shells):
+    """Starts askers in a container; they end with the test."""
+
+    def started(container, *, uses: int = 0) -> Asker:
+        asker = Asker(shells(container, device=None, program="processes"))
+        if uses:
+            assert asker("use", "null", uses) == [0]
+        return asker
+
+    return started
+
+
+@pytest.fixture
+def containers(make_container, start):
+    """Two containers on one card, with two processes and one, accounting turned on, and one who sees the whole card."""
+    ours, theirs = make_container(4000), make_container(8000)
+    host = replace(theirs, bare=True, processes=[])
+    agent = start(host)
+    assert agent("set_accounting", "null", 1) == [0]
+    yield ours, [start(ours, uses=100 * MIB), start(ours, uses=300 * MIB)], start(theirs, uses=500 * MIB), agent
+    host.stop()
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_a_container_finds_its_own_processes(containers, what):
+    _, (first, second), other, agent = containers
+    assert agent.pids(what) == sorted([first.pid, second.pid, other.pid])
+    for asker in (first, second):
+        assert asker.pids(what) == sorted([first.pid, second.pid])
+    assert other.pids(what) == [other.pid]
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_who_uses_nothing_finds_the_others_of_the_container(containers, start, what):
+    ours, askers, _, _ = containers
+    assert start(ours).pids(what) == sorted(asker.pid for asker in askers)
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_alone_among_neighbours_nothing_is_found(containers, make_container, start, what):
+    assert start(make_container(1000)).list(what) == (LISTS[what][1], 0, [])
+    assert start(make_container(1000)).list(what, "null") == (LISTS[what][1], 0, [])
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_room_is_for_the_containers_own(containers, what):
+    """Two processes need room for two, though the card has three."""
+    _, (first, second), other, _ = containers
+    for room in ("null", 0, 1):
+        assert first.list(what, room) == (INSUFFICIENT_SIZE, 2, [])
+    assert sorted(first.list(what, 2)[2]) == sorted([first.pid, second.pid])
+    assert other.list(what, 1) == (0, 1, [other.pid])
+
+
+def test_what_a_process_uses_is_from_the_containers_books(containers):
+    ours, (first, second), _, _ = containers
+    found = dict(map(int, entry.split(":")) for entry in first.line("details", 64, DETAILS, COMPUTE).split()[2:])
+    assert found == {process.pid: process.used_bytes[0] for process in ours.region().processes}
+    assert found[second.pid] - found[first.pid] == 200 * MIB
+
+
+@pytest.mark.parametrize("mode", [GRAPHICS, MPS])
+def test_other_kinds_of_processes_are_none(containers, mode):
+    assert containers[1][0].line("details", 64, DETAILS, mode) == "0 0\n"
+
+
+def test_the_driver_says_what_is_wrong_with_a_request(containers):
+    _, (asker, _), _, agent = containers
+    wrong = {
+        ("details", 64, DETAILS, 7): INVALID_ARGUMENT,
+        ("details", 64, DETAILS + 1, COMPUTE): VERSION_MISMATCH,
+        ("details", 64, 2 << 24 | 24, COMPUTE): VERSION_MISMATCH,
+        ("infos", 64, 0): VERSION_MISMATCH,
+        ("infos", 64, 0xFFFFFFFF): VERSION_MISMATCH,
+        ("name", "null", asker.pid, 0): INVALID_ARGUMENT,
+    }
+    for command, status in wrong.items():
+        assert asker.line(*command).split()[0] == agent.line(*command).split()[0] == str(status)
+
+
+def test_utilization_is_the_drivers(containers):
+    _, (asker, idle), other, agent = containers
+    assert asker("work") == [0]
+    assert other("work") == [0]
+
+    def shares(who: Asker, what: str) -> dict[int, int]:
+        return dict(map(int, entry.split(":")) for entry in who.line(what, 64, LISTS[what][0]).split()[2:])
+
+    for what in ("samples", "infos"):
+        while min(shares(agent, what)[who.pid] for who in (asker, other)) < 40:  # until the window is of work alone
+            pass
+        seen = shares(idle, what)
+        assert seen.keys() == {asker.pid, idle.pid}
+        assert seen[asker.pid] >= 30
+        assert seen[idle.pid] == 0
+
+
+@pytest.mark.parametrize("what", ["stats", "stats_v2"])
+def test_accounts_are_of_the_containers_own(containers, what):
+    _, (first, second), other, agent = containers
+    for pid in (first.pid, second.pid, other.pid):
+        assert agent.line(what, "null", pid).startswith("0 1 ")
+    for pid in (first.pid, second.pid):
+        assert first.line(what, "null", pid) == agent.line(what, "null", pid)
+    assert other.line(what, "null", other.pid) == agent.line(what, "null", other.pid)
+    for pid in (other.pid, agent.pid, os.getpid(), 0, 1, 0xFFFFFFFF):
+        assert first.line(what, "null", pid) == f"{NOT_FOUND} -\n"
+
+
+def test_accounting_is_on_or_off_for_all(containers):
+    _, (asker, _), _, agent = containers
+    for who in (asker, agent):
+        assert who("accounting") == [0, 1]
+        assert who("buffer") == agent("buffer")
+    assert agent("set_accounting", "null", 0) == [0]
+    assert asker("accounting") == [0, 0]
+    assert asker.list("pids") == (NOT_SUPPORTED, 64, [])
+    for what in ("stats", "stats_v2"):
+        for pid in (asker.pid, 1):
+            assert asker.line(what, "null", pid) == f"{NOT_SUPPORTED} -\n"
+
+
+def test_names_are_of_the_containers_own(containers, programs):
+    _, (first, second), other, agent = containers
+    name = str(programs("processes"))[:30]
+    for pid in (first.pid, second.pid):
+        assert first.line("name", "null", pid, 31) == f"0 {name}\n"
+    assert agent.line("name", "null", other.pid, 31) == f"0 {name}\n"
+    for pid in (other.pid, os.getpid(), 1, 0xFFFFFFFF):
+        assert first.line("name", "null", pid, 31) == f"{NOT_FOUND} -\n"
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_a_process_that_ends_is_found_no_more(containers, what):
+    _, (first, second), _, _ = containers
+    second.process.kill()
+    second.process.wait()
+    assert first.pids(what) == [first.pid]
+    assert first.line("stats", "null", second.pid) == f"{NOT_FOUND} -\n"
+
+
+def slot_at(container, pid: int) -> int:
+    """Where the v1 layout has the slot of a process."""
+    content = container.region_path.read_bytes()
+    return next(at for at in range(1856, 1856 + 1960 * 1024, 1960) if struct.unpack_from("<i", content, at)[0] == pid)
+
+
+def name_host_pid(container, pid: int) -> None:
+    """Writes what a process is called outside, as an agent that sees both does."""
+    with container.region_path.open("r+b") as content:
+        content.seek(slot_at(container, pid) + 4)
+        content.write(struct.pack("<i", pid + PID_BASE))
+
+
+@pytest.fixture
+def old_driver(monkeypatch):
+    """NVML tells the host's pids, whoever asks."""
+    monkeypatch.setenv("HAMI_SIM_NVML_PID_BASE", str(PID_BASE))
+
+
+@pytest.mark.parametrize("what", ["samples", "infos", "pids"])
+def test_where_nvml_tells_the_hosts_pids(old_driver, containers, what):
+    """Whose host's pid nobody knows is left out; whose is known is found by its own."""
+    ours, (first, second), other, agent = containers
+    assert agent.pids(what) == sorted(PID_BASE + pid for pid in (first.pid, second.pid, other.pid))
+    assert first.list(what) == (LISTS[what][1], 0, [])
+    name_host_pid(ours, second.pid)
+    assert first.pids(what) == [second.pid]
+    name_host_pid(ours, first.pid)
+    assert first.pids(what) == sorted([first.pid, second.pid])
+    assert other.pids(what) == []
+
+
+@pytest.mark.parametrize("what", ["stats", "stats_v2"])
+def test_accounts_where_nvml_tells_the_hosts_pids(old_driver, containers, what):
+    ours, (first, second), other, agent = containers
+    name_host_pid(ours, second.pid)
+    assert first.line(what, "null", second.pid) == agent.line(what, "null", second.pid + PID_BASE)
+    for pid in (first.pid, other.pid, *(PID_BASE + asker.pid for asker in (first, second, other))):
+        assert first.line(what, "null", pid) == f"{NOT_FOUND} -\n"
+
+
+def test_lists_with_memory_need_no_driver_for_pids(old_driver, containers):
+    _, (first, second), _, _ = containers
+    assert first.pids("details") == sorted([first.pid, second.pid])
+
+
+def test_the_next_process_in_a_slot_has_no_hosts_pid_of_the_last(containers, start):
+    ours, (first, second), _, _ = containers
+    at = slot_at(ours, second.pid)
+    name_host_pid(ours, second.pid)
+    second.process.kill()
+    second.process.wait()
+    assert first.pids("details") == [first.pid]
+    heir = start(ours, uses=10 * MIB)
+    assert slot_at(ours, heir.pid) == at
+    assert struct.unpack_from("<ii", ours.region_path.read_bytes(), at) == (heir.pid, 0)
+
+
+def test_memory_under_confidential_computing_is_the_slice(make_container, start, monkeypatch):
+    container = make_container(4000)
+    asker = start(container, uses=100 * MIB)
+    assert asker("protected")[0] == NOT_SUPPORTED
+    monkeypatch.setenv("HAMI_SIM_CONFIDENTIAL", "1")
+    used = container.region().devices[0].used_bytes
+    assert start(container)("protected") == [0, 4000 * MIB, used, 4000 * MIB - used]
+
+
+NVML = """
+import pynvml as n
+n.nvmlInit()
+card = n.nvmlDeviceGetHandleByIndex(0)
+print(sorted(sample.pid for sample in n.nvmlDeviceGetProcessUtilization(card, 0)))
+print(sorted(n.nvmlDeviceGetAccountingPids(card)))
+for pid in PIDS:
+    try:
+        print(n.nvmlDeviceGetAccountingStats(card, pid).isRunning)
+    except n.NVMLError_NotFound:
+        print("not found")
+"""
+
+
+def test_nvidia_ml_py_finds_the_containers_own(containers):
+    ours, (first, second), other, _ = containers
+    own = sorted([first.pid, second.pid])
+    script = NVML.replace("PIDS", str([first.pid, other.pid]))
+    found = ours.run(sys.executable, "-W", "ignore", "-c", script).splitlines()
+    assert found == [str(own), str(own), "1", "not found"]
+
+
+def test_the_region_still_reads(containers):
+    assert {process.pid for process in region.read(containers[0].region_path).processes} == {
+        asker.pid for asker in containers[1]
+    }
