@@ -526,9 +526,9 @@ static bool genuine(struct hami_region *region) {
     return compute->magic == HAMI_COMPUTE_MAGIC && compute->version == HAMI_COMPUTE_VERSION &&
            compute->size == sizeof *compute && compute->header_size == offsetof(struct hami_compute, devices) &&
            compute->device_size == sizeof compute->devices[0] &&
-           compute->process_size == sizeof compute->processes[0][0] && region->v1.initialized == HAMI_V1_MAGIC && region->v1.major == 1 &&
-           block->magic == HAMI_BLOCK_MAGIC && block->version == HAMI_BLOCK_VERSION && block->size == sizeof *block &&
-           block->header_size == offsetof(struct hami_block, devices) &&
+           compute->process_size == sizeof compute->processes[0][0] && region->v1.initialized == HAMI_V1_MAGIC &&
+           region->v1.major == 1 && block->magic == HAMI_BLOCK_MAGIC && block->version == HAMI_BLOCK_VERSION &&
+           block->size == sizeof *block && block->header_size == offsetof(struct hami_block, devices) &&
            block->device_size == sizeof block->devices[0] && block->slot_size == sizeof block->slots[0];
 }
 

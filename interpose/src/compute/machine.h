@@ -36,7 +36,8 @@ struct page {
     _Atomic bool forbidden; /* the program may not write files that long; it may have changed its mind */
     _Atomic bool busy;      /* a thread of this process has the lock, or opens the file */
     _Atomic uint64_t device, inode;
-    _Atomic(void *) futexes; /* where it is mapped: an address to name to the kernel, where nothing is loaded or stored */
+    _Atomic(void *)
+        futexes; /* where it is mapped: an address to name to the kernel, where nothing is loaded or stored */
 };
 
 void page_open(struct page *p, const char *path); /* again, too */
