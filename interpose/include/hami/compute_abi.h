@@ -31,10 +31,10 @@ struct hami_compute_device {
     _Atomic uint32_t done;       /* futex: moves when a mark completes */
     _Atomic uint32_t ticket;     /* next number for those who have to wait */
     _Atomic uint32_t serving;    /* futex: the number whose turn it is */
-    _Atomic uint32_t expectant; /* threads that wait for `done`; too many after one was killed, which costs only wakes */
-    _Atomic uint64_t longest;   /* of recent launches */
-    _Atomic uint64_t identity; /* of the container on turn pages; 0 = not drawn yet */
-    _Atomic uint64_t served;   /* when that number last showed life */
+    _Atomic uint32_t expectant;  /* threads that wait for `done`; after one was killed too many, which costs wakes */
+    _Atomic uint64_t longest;    /* of recent launches */
+    _Atomic uint64_t identity;   /* of the container on turn pages; 0 = not drawn yet */
+    _Atomic uint64_t served;     /* when that number last showed life */
     /* Figures. */
     _Atomic uint64_t charged;       /* device time */
     _Atomic uint64_t waited;        /* by launches, summed */

@@ -239,7 +239,8 @@ static unsigned neediest(const struct machine *m, const struct hami_turn_page *s
 /* No other container has been here lately. */
 static bool alone(const struct machine *m, const struct hami_turn_page *seen, uint64_t now) {
     for (unsigned i = 0; i < HAMI_TURN_SLOTS; i++) {
-        if (i != atomic_load(&m->turn_slot) && seen->slots[i].owner != 0 && within(seen->slots[i].life.beat, now, GONE)) {
+        if (i != atomic_load(&m->turn_slot) && seen->slots[i].owner != 0 &&
+            within(seen->slots[i].life.beat, now, GONE)) {
             return false;
         }
     }
