@@ -17,7 +17,7 @@ from hami_interpose import region
 from hami_interpose.limits import DeviceLimit, Limits
 from hami_nvidia import monitor
 from hami_nvidia.attend import Attendant
-from hami_nvidia.nvml import Usage
+from hami_nvidia.nvml import Traffic, Usage
 
 from hami_core import ContainerKind, ContainerRef
 from hami_core.observe import metrics
@@ -40,6 +40,9 @@ class Card:
     def usage(self, uuid: str) -> Usage:
         return Usage(1, 1, 1)
 
+    def link_traffic(self, uuid: str) -> Traffic:
+        return Traffic(1, 1)
+
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory) -> set[str]:
@@ -56,7 +59,7 @@ def exported(tmp_path_factory) -> set[str]:
     attendant.suspended["good"] = True
     card = SimpleNamespace(uuid="GPU-1", index=0, name="A100")
     samples = [
-        *monitor.host_samples(Card(), [card], "n1"),
+        *monitor.host_samples(Card(), [card], "n1", {card.uuid}),
         *monitor.container_samples(records, {"good": str(folder), "damaged": str(damaged)}, set()),
         *attendant.samples("n1", records),
     ]
@@ -87,7 +90,8 @@ def test_dashboards_ask_for_metrics_there_are(path, exported):
 
 def test_dashboards_show_what_is_told_of_containers(exported):
     asked = set(METRIC.findall("\n".join(path.read_text() for path in DASHBOARDS)))
-    told = {name for name in exported if name.startswith(("hami_vgpu_compute_", "hami_vgpu_host_memory_"))}
+    kinds = ("hami_vgpu_compute_", "hami_vgpu_host_memory_", "hami_host_gpu_pcie")
+    told = {name for name in exported if name.startswith(kinds)}
     assert told | {"hami_vgpu_suspended"} <= asked
 
 

@@ -24,6 +24,7 @@ from hami_interpose.limits import DeviceLimit, Limits
 MIB = 1 << 20
 UUID = "GPU-11111111-2222-3333-4444-555555555555"
 LIMITS = Limits((DeviceLimit(UUID, 1000 * MIB, 1000 * MIB, 40),))
+SLOTS_IN_USE = 2008896  # of the v1 layout
 TOP = [sys.executable, "-m", "hami_interpose", "top"]
 RECORD = {"namespace": "team", "pod": "train-0", "container": "main", "name": "ab" * 16}
 FIGURES_OFFSETS = (
@@ -152,17 +153,18 @@ def children_of(pid):
 def test_a_number_that_is_another_program_here_gets_no_name(tmp_path):
     """A region copied from elsewhere: pid 1 of that container is not this machine's."""
     path = add_record(tmp_path)
-    put(path, *slot_owner(pid=1, start=2**40))
+    own_first_slot(path, pid=1, start=2**40)
     with Watching(tmp_path) as top:
         [process] = top.frame()["containers"][0]["processes"]
     assert (process["pid"], process["name"], process["seen_pid"]) == (1, None, None)
 
 
-def slot_owner(pid, start):
-    """Where the first slot's owner stands, and what; not locked, so that nobody asks whether it lives."""
+def own_first_slot(path, pid, start):
+    """Not locked, so that nobody asks whether the owner lives."""
     (size,) = struct.unpack_from("<I", region.initial(LIMITS), region.BLOCK_OFFSET + 12)
     (slot,) = struct.unpack_from("<I", region.initial(LIMITS), region.BLOCK_OFFSET + 24)
-    return region.BLOCK_OFFSET + size - region.PROCESSES * slot, struct.pack("<Q", start << 22 | pid)
+    put(path, SLOTS_IN_USE, struct.pack("<i", 1))
+    put(path, region.BLOCK_OFFSET + size - region.PROCESSES * slot, struct.pack("<Q", start << 22 | pid))
 
 
 # ---- what may be named ----
@@ -266,7 +268,7 @@ def test_a_reader_that_has_had_enough_ends_it_without_a_word(tmp_path):
 
 
 def test_plain_lines_when_piped(tmp_path):
-    put(add_record(tmp_path), *slot_owner(pid=77, start=1))
+    own_first_slot(add_record(tmp_path), pid=77, start=1)
     top = subprocess.Popen([*TOP, "--interval", "0.05", str(tmp_path)], stdout=subprocess.PIPE, text=True)
     lines = [top.stdout.readline() for _ in range(2)]
     top.terminate()

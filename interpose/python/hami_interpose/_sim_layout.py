@@ -86,7 +86,8 @@ class Device(c.Structure):
         ("event_count", c.c_uint64),
         ("events", Event * EVENT_RING),
         ("mig_instances", MigInstance * MAX_MIG_INSTANCES),
-        ("pad_end", c.c_uint8 * 56),
+        ("link_kb", c.c_uint32 * 2),
+        ("pad_end", c.c_uint8 * 48),
     ]
 
 

@@ -347,6 +347,10 @@ class State:
         """How long a kernel takes whose name does not say; ±20 % jitter is added."""
         self._books.launch_ns = max(0, round(seconds * 1e9))
 
+    def set_link_traffic(self, index: int, sent_kb: int, received_kb: int) -> None:
+        """What a card is said to send and receive over PCIe, in KB a second; nothing at first."""
+        self._card(index).link_kb[:] = (sent_kb, received_kb)
+
     def set_slices(self, seconds: float, *, switch: float = 0.0) -> None:
         """How long a context keeps a card while others wait, and what changing over costs; 2 ms and nothing at first.
 

@@ -94,6 +94,7 @@ struct sim_device {
     _Atomic uint64_t event_count; /* events ever written */
     struct sim_event events[SIM_EVENT_RING];
     struct sim_mig_instance mig_instances[SIM_MAX_MIG_INSTANCES];
+    _Atomic uint32_t link_kb[2]; /* a second over PCIe: sent, received */
 };
 
 /* One injected fault. `skip` calls pass first; then `left` calls fail (negative: all). */

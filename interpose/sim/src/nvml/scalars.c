@@ -148,10 +148,11 @@ nvmlReturn_t sim_nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned *
 
 nvmlReturn_t sim_nvmlDeviceGetPcieThroughput(nvmlDevice_t device, int counter, unsigned *value) {
     nvmlReturn_t error = NVML_SUCCESS;
-    if (sim_nvml_card(device, &error) == NULL || value == NULL || counter < 0 || counter > 1) {
+    const struct sim_device *model = sim_nvml_card(device, &error);
+    if (model == NULL || value == NULL || counter < 0 || counter > 1) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
-    *value = 0;
+    *value = atomic_load(&model->link_kb[counter]);
     return NVML_SUCCESS;
 }
 

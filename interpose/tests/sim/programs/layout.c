@@ -73,10 +73,10 @@ int main(void) {
     FIELD(sim_device, ecc_uncorrected);
     FIELD(sim_device, mig_slices);
     FIELD(sim_device, accounting);
-    FIELD(sim_device, reserved);
     FIELD(sim_device, event_count);
     FIELD(sim_device, events);
     FIELD(sim_device, mig_instances);
+    FIELD(sim_device, link_kb);
     SIZE(sim_device);
     printf(", \"sim_fault\": {");
     FIELD(sim_fault, active);

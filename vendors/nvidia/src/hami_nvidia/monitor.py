@@ -13,7 +13,7 @@ from hami_nvidia.nvml import NvmlError
 from hami_nvidia.regions import region_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from hami_interpose.region import ComputeUse, OversubscriptionUse, Region
 
@@ -26,6 +26,11 @@ ZONE: Final = {"zone": "vGPU"}
 NS: Final = 10**9
 _HOST_MEMORY: Final = ("hami_host_gpu_memory_used_bytes", "Device memory in use on the card, by NVML")
 _HOST_UTIL: Final = ("hami_host_gpu_utilization_ratio", "Percent of time a kernel ran on the card (0 to 100)")
+_LINK: Final = (
+    "hami_host_gpu_pcie_bytes_per_second",
+    "What the card moves over PCIe, while host memory stands in for its own",
+)
+_LENT: Final = "hami_vgpu_host_memory_used_bytes"
 _DENIAL: Final = (
     "hami_vgpu_last_denial_time_seconds",
     "When the container was last refused memory, by the reason: over its limit, or a damaged limits file or region",
@@ -36,12 +41,23 @@ _HOST_MEMORY_UTIL: Final = (
 )
 
 
-def host_samples(nvml: Nvml, cards: Sequence[Card], node: str, *, legacy: bool = False) -> list[Sample]:
-    """What the cards do; a card that does not answer has no samples."""
+def host_samples(
+    nvml: Nvml, cards: Sequence[Card], node: str, lent: Container[str] = (), *, legacy: bool = False
+) -> list[Sample]:
+    """What the cards do; a card that does not answer has no samples.
+
+    Args:
+        nvml: Asked.
+        cards: Which.
+        node: Where.
+        lent: Cards for which host memory stands in; what they move over PCIe takes NVML 40 ms each to tell.
+        legacy: Also HAMi's old names.
+    """
     found: list[Sample] = []
     for card in cards:
         try:
             usage = nvml.usage(card.uuid)
+            traffic = nvml.link_traffic(card.uuid) if card.uuid in lent else None
         except NvmlError as error:
             log.warning("a card can't be measured", error=str(error))
             continue
@@ -59,9 +75,17 @@ def host_samples(nvml: Nvml, cards: Sequence[Card], node: str, *, legacy: bool =
         ):
             if value is not None:
                 found.append(Sample(name, wanted, float(value), help_))
+        if traffic is not None:
+            for direction, rate in (("sent", traffic.sent), ("received", traffic.received)):
+                found.append(Sample(_LINK[0], at_node | {"direction": direction}, float(rate), _LINK[1]))
         if legacy:
             found += _legacy_host(card, usage, node)
     return found
+
+
+def lent_cards(samples: Iterable[Sample]) -> set[str]:
+    """Cards for which host memory stands in now, from what `container_samples` found."""
+    return {s.labels["device_uuid"] for s in samples if s.name == _LENT and s.value > 0}
 
 
 def _legacy_host(card: Card, usage: Usage, node: str) -> Iterator[Sample]:

@@ -294,9 +294,11 @@ class NvidiaNode(Nvidia):
         """HAMi's monitor metrics."""
         cards = sorted(self._cards.values(), key=lambda c: c.index)
         legacy = self.settings.legacy_metrics
+        containers = monitor.container_samples(records, region_dirs, self._damaged, legacy=legacy)
+        lent = monitor.lent_cards(containers)
         return [
-            *monitor.host_samples(self.nvml, cards, self.settings.node_name, legacy=legacy),
-            *monitor.container_samples(records, region_dirs, self._damaged, legacy=legacy),
+            *monitor.host_samples(self.nvml, cards, self.settings.node_name, lent, legacy=legacy),
+            *containers,
             *self._attendant.samples(self.settings.node_name, records),
         ]
 

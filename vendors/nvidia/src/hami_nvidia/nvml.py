@@ -76,6 +76,14 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes a second."""
+
+    sent: int
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """An active NVLink: its peer's PCI bus id and whether that is a switch."""
 
@@ -215,6 +223,25 @@ class Nvml:
 
         gpu, memory = self._unless_unsupported(rates) or (None, None)
         return Usage(used, gpu, memory)
+
+    def link_traffic(self, uuid: str) -> Traffic | None:
+        """What a card sends and receives over PCIe, as NVML counts it for 20 ms each; None: it does not.
+
+        Raises:
+            NvmlError: The card does not answer.
+        """
+        handle = self._handle(uuid)
+
+        def counted() -> Traffic:
+            with self._calling("nvmlDeviceGetPcieThroughput", uuid) as nvml:
+                sent, received = (
+                    int(nvml.nvmlDeviceGetPcieThroughput(handle, counter)) * 1000
+                    for counter in (nvml.NVML_PCIE_UTIL_TX_BYTES, nvml.NVML_PCIE_UTIL_RX_BYTES)
+                )
+                return Traffic(sent, received)
+
+        found: Traffic | None = self._unless_unsupported(counted)
+        return found
 
     def processes(self, uuid: str) -> dict[int, int]:
         """Bytes of device memory by host process id, as the driver counts it (0 where it does not say)."""

@@ -13,6 +13,8 @@ from hami_core import ContainerKind, ContainerRef, Slice
 
 BEAT_AT = region.AGENT_BEAT_OFFSET
 NOW = 1_900_000_000
+HOST_USE = region.BLOCK_OFFSET + 4096 + region.DEVICES * 256
+"""Pages of host memory in use for the first device, above 28 bits of whose change that was."""
 
 
 class Clock:
@@ -303,3 +305,18 @@ def test_figures_of_memory_that_lies_in_the_host(bed):
     assert found == {
         ("scaled", f"{n}_bytes"): half if n == "limit" else 0.0 for n in ("limit", "used", "peak", "allocated")
     }
+
+
+def test_what_the_link_carries_while_memory_lies_in_the_host(bed, state):
+    """Only of cards where it does: NVML takes its time to tell."""
+    name = "hami_host_gpu_pcie_bytes_per_second"
+    bed.restart(memory_scaling=2)
+    bed.run("scaled")
+    for index in range(2):
+        state.set_link_traffic(index, 3, 5 + index)
+    assert bed.samples(name) == []
+    bed.write("scaled", HOST_USE, struct.pack("<Q", 100 << 28))
+    assert bed.samples("hami_vgpu_host_memory_used_bytes")[0].value == 100 * 4096
+    found = {(s.labels["device_uuid"], s.labels["direction"]): s.value for s in bed.samples(name)}
+    uuid = bed.cards["a"].id
+    assert found == {(uuid, "sent"): 3000.0, (uuid, "received"): 5000.0}
