@@ -358,6 +358,17 @@ static unsigned slots_in_use(const struct hami_region *region) {
     return number < 0 || number > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)number;
 }
 
+static struct flock lock_of(unsigned slot, short how) {
+    return (struct flock){.l_type = how, .l_whence = SEEK_SET, .l_start = (off_t)(HAMI_LOCK_BASE + slot), .l_len = 1};
+}
+
+/* The kernel keeps a slot's lock as long as its program lives: one question in place of a file of /proc. */
+static bool is_held(const struct hami_region_view *view, unsigned index) {
+    struct flock lock = lock_of(index, F_WRLCK);
+    bool asked = atomic_load(&view->region->block.slots[index].locked) != 0 && view->file >= 0;
+    return asked && fcntl(view->file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
 bool hami_region_sweep(struct hami_region_view *view) {
     bool found = false;
     uint64_t self = hami_process_self();
@@ -365,7 +376,8 @@ bool hami_region_sweep(struct hami_region_view *view) {
     for (unsigned i = 0; i < count; i++) {
         struct hami_slot *slot = &view->region->block.slots[i];
         uint64_t owner = atomic_load(&slot->owner);
-        if (owner != 0 && owner != self && !hami_process_lives(owner, atomic_load(&slot->image))) {
+        bool lives = owner == 0 || owner == self || is_held(view, i);
+        if (!lives && !hami_process_lives(owner, atomic_load(&slot->image))) {
             sweep_slot(view->region, i, owner, self);
             found = true;
         }
@@ -397,7 +409,7 @@ static bool unswept(struct hami_slot *slot) {
 }
 
 static bool lock_slot(const struct hami_region_view *view, unsigned index, short how) {
-    struct flock lock = {.l_type = how, .l_whence = SEEK_SET, .l_start = (off_t)(HAMI_LOCK_BASE + index), .l_len = 1};
+    struct flock lock = lock_of(index, how);
     return view->file >= 0 && fcntl(view->file, F_SETLK, &lock) == 0;
 }
 
