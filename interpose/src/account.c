@@ -6,7 +6,6 @@
 #include "hami/graph.h"
 #include "hami/guest.h"
 #include "hami/map.h"
-#include "hami/module.h"
 #include "hami/oversubscribe.h"
 #include "hami/pool.h"
 #include "hami/vmm.h"
@@ -494,10 +493,4 @@ void hami_account_after_fork(void) {
     hami_map_reset(&blocks);
     atomic_flag_clear(&making_block);
     memset(last_block, 0, sizeof last_block);
-    hami_contexts_after_fork();
-    hami_context_limits_after_fork();
-    hami_pools_after_fork();
-    hami_vmm_after_fork();
-    hami_graphs_after_fork();
-    hami_modules_after_fork();
 }

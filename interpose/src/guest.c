@@ -1,8 +1,7 @@
 /* The state of this process: limits, region, and which device is which. */
 #include "hami/guest.h"
 
-#include "hami/account.h"
-#include "hami/compute.h"
+#include "hami/fork.h"
 #include "hami/hook.h"
 
 #include <pthread.h>
@@ -53,15 +52,12 @@ static int64_t now_ms(void) {
 }
 
 /* The child has no CUDA until it starts anew: it gets its own slot then, and what the parent had is not its. */
-static void after_fork_in_child(void) {
+void hami_guest_after_fork(void) {
     atomic_store(&guest.state, guest.state == STARTED ? STARTED : FRESH);
     atomic_flag_clear(&guest.reloading);
     atomic_flag_clear(&guest.claiming);
     atomic_store(&hami_guest_region_now, NULL);
-    hami_resolve_after_fork();
     hami_region_after_fork(&guest.view);
-    hami_account_after_fork();
-    hami_compute_after_fork();
 }
 
 static void note_file(void) {
@@ -90,7 +86,7 @@ static void publish(const struct hami_limits *limits) {
 static void start(void) {
     struct hami_limits *limits = &guest.generations[0];
     if (!guest.fork_handler) {
-        guest.fork_handler = pthread_atfork(NULL, NULL, after_fork_in_child) == 0;
+        guest.fork_handler = pthread_atfork(NULL, NULL, hami_fork_in_child) == 0;
     }
     hami_limits_locate(&guest.source);
     note_file();

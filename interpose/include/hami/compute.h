@@ -19,9 +19,6 @@ void hami_compute_forget(struct hami_region *region, unsigned slot);
 /* In the child of a fork: no helper, nothing under way. */
 void hami_compute_after_fork(void);
 
-/* Where the turn page of a device would lie. False: no limits folder is mounted. */
-bool hami_guest_turn_path(const char *uuid, char path[4096]);
-
 /* The compute block of a region. */
 static inline struct hami_compute *hami_compute_of(struct hami_region *region) {
     return (struct hami_compute *)((char *)region + HAMI_COMPUTE_OFFSET);

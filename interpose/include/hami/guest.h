@@ -24,6 +24,11 @@ static inline const struct hami_limits *hami_guest_known_limits(void) {
     return HAMI_LIKELY(limits != NULL) ? limits : hami_guest_started_limits();
 }
 
+/* Where the turn page of a device would lie. False: no limits folder is mounted. */
+bool hami_guest_turn_path(const char *uuid, char path[4096]);
+
+void hami_guest_after_fork(void);
+
 /* Looks at the limits file now. True if it holds others than before. */
 bool hami_guest_reload(void);
 
