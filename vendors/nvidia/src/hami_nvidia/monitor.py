@@ -57,7 +57,6 @@ def host_samples(
     for card in cards:
         try:
             usage = nvml.usage(card.uuid)
-            traffic = nvml.link_traffic(card.uuid) if card.uuid in lent else None
         except NvmlError as error:
             log.warning("a card can't be measured", error=str(error))
             continue
@@ -75,12 +74,23 @@ def host_samples(
         ):
             if value is not None:
                 found.append(Sample(name, wanted, float(value), help_))
-        if traffic is not None:
-            for direction, rate in (("sent", traffic.sent), ("received", traffic.received)):
-                found.append(Sample(_LINK[0], at_node | {"direction": direction}, float(rate), _LINK[1]))
+        if card.uuid in lent:
+            found += _link(nvml, card, at_node)
         if legacy:
             found += _legacy_host(card, usage, node)
     return found
+
+
+def _link(nvml: Nvml, card: Card, labels: Mapping[str, str]) -> Iterator[Sample]:
+    """A card that does not tell keeps its other samples."""
+    try:
+        traffic = nvml.link_traffic(card.uuid)
+    except NvmlError as error:
+        log.warning("what a card moves over PCIe can't be measured", error=str(error))
+        return
+    if traffic is not None:
+        for direction, rate in (("sent", traffic.sent), ("received", traffic.received)):
+            yield Sample(_LINK[0], dict(labels) | {"direction": direction}, float(rate), _LINK[1])
 
 
 def lent_cards(samples: Iterable[Sample]) -> set[str]:
