@@ -1,14 +1,9 @@
-/* Charges and the records of what they stand for; see account.h. */
+/* Records of what charges stand for; see account.h. */
 #include "hami/account.h"
 
 #include "hami/context.h"
-#include "hami/context_limits.h"
-#include "hami/graph.h"
-#include "hami/guest.h"
+#include "hami/events.h"
 #include "hami/map.h"
-#include "hami/oversubscribe.h"
-#include "hami/pool.h"
-#include "hami/vmm.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -38,142 +33,6 @@ static struct hami_map records; /* address or handle → record */
 static struct hami_map blocks;  /* address >> BLOCK_SHIFT → block */
 static atomic_flag making_block = ATOMIC_FLAG_INIT;
 static _Thread_local struct block *last_block[ORDERS]; /* where this thread's last allocation of a size went */
-
-/* ---- charges ---- */
-
-uint64_t hami_large(uint64_t bytes) {
-    return bytes > UINT64_MAX - HAMI_LARGE_STEP ? UINT64_MAX : (bytes + HAMI_LARGE_STEP - 1) & ~(HAMI_LARGE_STEP - 1);
-}
-
-static uint64_t pages_of(uint64_t bytes) {
-    return (bytes >> HAMI_PAGE_SHIFT) + ((bytes & ((1u << HAMI_PAGE_SHIFT) - 1)) != 0);
-}
-
-static uint64_t limit_pages(const struct hami_limits *limits, int device) {
-    uint64_t bytes = limits->devices[device].device_bytes;
-    if (limits->denied != HAMI_REASON_NONE || (uint32_t)device >= limits->device_count) {
-        return limits->mode == HAMI_MODE_ENFORCE ? 0 : UINT64_MAX;
-    }
-    return limits->mode == HAMI_MODE_ENFORCE && bytes != 0 ? bytes >> HAMI_PAGE_SHIFT : UINT64_MAX;
-}
-
-__attribute__((cold, noinline)) static void refused(int device, uint64_t bytes) {
-    struct hami_region_view *view = hami_guest_region(NULL);
-    if (view != NULL && device >= 0) {
-        hami_region_refused(view, HAMI_REASON_OVER_LIMIT, (unsigned)device, bytes);
-    }
-}
-
-/* Charges under the limit in force; before giving up asks for newer limits and for memory of dead processes. */
-static bool take_pages(struct hami_region_view *view, int device, uint64_t pages, enum hami_column column) {
-    const struct hami_limits *limits = hami_guest_known_limits();
-    if (hami_region_charge(view, (unsigned)device, pages, limit_pages(limits, device), column)) {
-        return true;
-    }
-    hami_pools_settle();
-    hami_graphs_settle();
-    (void)hami_guest_reload();
-    (void)hami_region_sweep(view);
-    limits = hami_guest_known_limits();
-    return limits->denied == HAMI_REASON_NONE &&
-           hami_region_charge(view, (unsigned)device, pages, limit_pages(limits, device), column);
-}
-
-/* Refuses in enforce mode and says why; in observe mode lets the call go uncounted. */
-static bool cannot_count(const struct hami_limits *limits, enum hami_reason reason, uint64_t bytes) {
-    struct hami_region_view *view = hami_guest_region(NULL);
-    if (view != NULL) {
-        hami_region_refused(view, reason, HAMI_DEVICES, bytes);
-    }
-    return limits->mode == HAMI_MODE_OBSERVE;
-}
-
-static bool take(CUdevice device, uint64_t bytes, enum hami_column column, bool or_host, struct hami_charge *charge) {
-    const struct hami_limits *limits = hami_guest_limits();
-    enum hami_reason why = HAMI_REASON_NONE;
-    *charge = (struct hami_charge){-1, 0};
-    if (limits->denied != HAMI_REASON_NONE && hami_guest_reload()) {
-        limits = hami_guest_known_limits();
-    }
-    if (limits->mode == HAMI_MODE_OFF) {
-        return true;
-    }
-    if (limits->denied != HAMI_REASON_NONE) {
-        return cannot_count(limits, limits->denied, bytes);
-    }
-    int index = hami_guest_cuda_device(limits, device);
-    if (index == -2) {
-        return true; /* the driver's answer says so */
-    }
-    if (index < 0 || (uint32_t)index >= limits->device_count) {
-        return cannot_count(limits, HAMI_REASON_UNKNOWN_DEVICE, bytes);
-    }
-    struct hami_region_view *view = hami_guest_region(&why);
-    if (view == NULL) {
-        return cannot_count(limits, why, bytes);
-    }
-    if (!take_pages(view, index, pages_of(bytes), column)) {
-        if (!or_host || limits->devices[index].host_bytes == 0) {
-            refused(index, bytes);
-        }
-        return false;
-    }
-    *charge = (struct hami_charge){index, pages_of(bytes)};
-    return true;
-}
-
-bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, struct hami_charge *charge) {
-    return take(device, bytes, column, false, charge);
-}
-
-bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
-    struct hami_region_view *view = hami_guest_region(NULL);
-    if (charge->device < 0 || bytes == 0) {
-        return true;
-    }
-    if (view == NULL || !take_pages(view, charge->device, pages_of(bytes), HAMI_COLUMN_DATA)) {
-        refused(charge->device, bytes);
-        return false;
-    }
-    charge->pages += pages_of(bytes);
-    return true;
-}
-
-bool hami_charge_try(struct hami_charge *charge, uint64_t bytes) {
-    struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
-    uint64_t pages = pages_of(bytes);
-    if (view == NULL || !hami_region_charge(view, (unsigned)charge->device, pages,
-                                            limit_pages(hami_guest_limits(), charge->device), HAMI_COLUMN_DATA)) {
-        return false;
-    }
-    charge->pages += pages;
-    return true;
-}
-
-void hami_charge_found(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages) {
-    const struct hami_limits *limits = hami_guest_known_limits();
-    bool counted = limits->mode != HAMI_MODE_OFF && limits->denied == HAMI_REASON_NONE;
-    int index = counted ? hami_guest_cuda_device(limits, device) : -1;
-    struct hami_region_view *view = index < 0 ? NULL : hami_guest_region(NULL);
-    if (view != NULL && (uint32_t)index < limits->device_count &&
-        hami_region_charge(view, (unsigned)index, pages, UINT64_MAX, column)) {
-        charge->device = index;
-        charge->pages += pages;
-    }
-}
-
-void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
-    struct hami_charge part = {charge->device, pages < charge->pages ? pages : charge->pages};
-    hami_charge_give_back(&part, HAMI_COLUMN_DATA);
-    charge->pages -= part.pages;
-}
-
-void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column) {
-    struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
-    if (view != NULL) {
-        hami_region_release(view, (unsigned)charge->device, charge->pages, column);
-    }
-}
 
 /* ---- blocks of small allocations ---- */
 
@@ -264,13 +123,6 @@ static uint64_t record_of(enum hami_kind kind, int device, unsigned context, uin
            (amount & AMOUNT_MASK);
 }
 
-/* Index of a CUDA device where this process is counted and limited, or -1. */
-static int limited_device(CUdevice device) {
-    const struct hami_limits *limits = hami_guest_known_limits();
-    bool enforced = limits->mode == HAMI_MODE_ENFORCE && limits->denied == HAMI_REASON_NONE;
-    return enforced ? hami_guest_cuda_device(limits, device) : -1;
-}
-
 bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, unsigned way) {
     struct hami_context context;
     memset(a, 0, sizeof *a);
@@ -281,59 +133,19 @@ bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, unsigned w
     a->context = context.id;
     a->device = context.device;
     if ((way & HAMI_LARGE) == 0 && bytes < HAMI_SMALL_BELOW) {
-        int index = limited_device(context.device);
+        int index = hami_charge_index(context.device);
         a->in_room = index >= 0 && room_for(index, order_of(bytes));
         a->charge.device = a->in_room ? index : -1;
     }
-    if (!a->in_room &&
-        !take(context.device, hami_large(bytes), HAMI_COLUMN_DATA, (way & HAMI_OR_HOST) != 0, &a->charge)) {
-        return false;
+    if (!a->in_room) {
+        bool taken = (way & HAMI_OR_HOST) != 0
+                         ? hami_charge_take_or_host(context.device, hami_large(bytes), &a->charge)
+                         : hami_charge_take(context.device, hami_large(bytes), HAMI_COLUMN_DATA, &a->charge);
+        if (!taken) {
+            return false;
+        }
     }
     a->counted = a->charge.device >= 0;
-    return true;
-}
-
-/* Reserves host memory that stands in for a device's, if the limits offer it. */
-static bool take_host_pages(struct hami_region_view *view, int device, uint64_t pages) {
-    const struct hami_limits *limits = hami_guest_known_limits();
-    bool enforced = limits->mode == HAMI_MODE_ENFORCE && limits->denied == HAMI_REASON_NONE;
-    uint64_t most = enforced ? limits->devices[device].host_bytes >> HAMI_PAGE_SHIFT : 0;
-    unsigned counter = (unsigned)(device + HAMI_DEVICES);
-    return hami_region_charge(view, counter, pages, most, HAMI_COLUMN_DATA) ||
-           (hami_region_sweep(view) && hami_region_charge(view, counter, pages, most, HAMI_COLUMN_DATA));
-}
-
-bool hami_allocation_begin_in_host(struct hami_allocation *a, uint64_t bytes) {
-    struct hami_context context;
-    memset(a, 0, sizeof *a);
-    int device = hami_context_current(&context) ? limited_device(context.device) : -1;
-    struct hami_region_view *view = device < 0 ? NULL : hami_guest_region(NULL);
-    if (view == NULL || (uint32_t)device >= hami_guest_known_limits()->device_count ||
-        hami_guest_known_limits()->devices[device].host_bytes == 0) {
-        return false; /* refused, and noted, already */
-    }
-    uint64_t taken = bytes > UINT64_MAX - HAMI_HOST_STEP ? UINT64_MAX : (bytes + HAMI_HOST_STEP - 1) & -HAMI_HOST_STEP;
-    if (!hami_host_reachable(context.device) || !take_host_pages(view, device, pages_of(taken))) {
-        refused(device, bytes);
-        return false;
-    }
-    a->charge = (struct hami_charge){device + HAMI_DEVICES, pages_of(taken)};
-    a->context = context.id;
-    a->device = context.device;
-    a->counted = true;
-    return true;
-}
-
-bool hami_allocation_end_in_host(struct hami_allocation *a, uint64_t address) {
-    struct hami_region_view *view = hami_guest_region(NULL);
-    uint64_t record = record_of(HAMI_KIND_LARGE, a->charge.device, a->context, a->charge.pages);
-    if (view == NULL || !hami_map_put(&records, address, record)) {
-        hami_allocation_cancel(a);
-        return false;
-    }
-    struct hami_device *host = &view->region->block.devices[a->charge.device];
-    (void)atomic_fetch_add_explicit(&host->placed, 1, memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&host->placed_bytes, a->charge.pages << HAMI_PAGE_SHIFT, memory_order_relaxed);
     return true;
 }
 
@@ -363,13 +175,13 @@ static bool end_small(struct hami_allocation *a, uint64_t address, uint64_t actu
 }
 
 static bool end_large(struct hami_allocation *a, uint64_t address, uint64_t actual) {
-    uint64_t pages = pages_of(hami_large(actual));
+    uint64_t pages = hami_large(actual) >> HAMI_PAGE_SHIFT;
     if (pages > a->charge.pages && !hami_charge_grow(&a->charge, (pages - a->charge.pages) << HAMI_PAGE_SHIFT)) {
         hami_charge_give_back(&a->charge, HAMI_COLUMN_DATA);
         return false;
     }
     hami_charge_shrink(&a->charge, a->charge.pages - pages);
-    return hami_map_put(&records, address, record_of(HAMI_KIND_LARGE, a->charge.device, a->context, pages));
+    return hami_record_large(address, &a->charge, a->context);
 }
 
 bool hami_allocation_end(struct hami_allocation *a, uint64_t address, uint64_t actual, bool always_large) {
@@ -441,11 +253,15 @@ void hami_record_release(uint64_t address, uint64_t record) {
         }
         break;
     case HAMI_KIND_POOL:
-        hami_pool_settle((unsigned)charge.pages);
+        hami_event_pool_memory_freed((unsigned)charge.pages);
         break;
     default:
         break;
     }
+}
+
+bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsigned context) {
+    return hami_map_put(&records, address, record_of(HAMI_KIND_LARGE, charge->device, context, charge->pages));
 }
 
 bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned context) {
@@ -484,8 +300,6 @@ static void drop_block(uint64_t number, uint64_t value, void *data) {
 void hami_records_drop_context(unsigned context) {
     hami_map_each(&records, drop_one, &context);
     hami_map_each(&blocks, drop_block, &context);
-    hami_vmm_context_gone(context);
-    hami_context_limits_gone(context);
 }
 
 void hami_account_after_fork(void) {

@@ -4,8 +4,8 @@
  */
 #include "hami/context.h"
 
-#include "hami/account.h"
-#include "hami/compute.h"
+#include "hami/charge.h"
+#include "hami/events.h"
 #include "hami/guest.h"
 #include "hami/hook.h"
 #include "hami/policy.h"
@@ -247,7 +247,7 @@ static bool keep(struct making *m, CUcontext handle) {
 
 static void forget(unsigned id) {
     if (id != HAMI_CONTEXT_UNKNOWN) {
-        hami_records_drop_context(id);
+        hami_event_context_ended(id);
         atomic_store(&table[id].references, 0);
         atomic_store(&table[id].handle, NULL);
     }
@@ -317,7 +317,7 @@ int32_t hami_primary_release(enum hami_hook hook, int32_t device) {
         return driver(device);
     }
     struct device_state *state = lock_device(device);
-    hami_compute_context_ending(state->primary);
+    hami_event_context_ending(state->primary);
     CUresult status = driver(device);
     check_primary(state, device);
     unlock_device(state);
@@ -388,7 +388,7 @@ static void created_one_ended(CUcontext context, unsigned id) {
 int32_t hami_ctx_destroy(enum hami_hook hook, CUcontext context) {
     CUresult (*driver)(CUcontext) = hami_driver_function(hook);
     unsigned id = context == NULL ? HAMI_CONTEXT_UNKNOWN : id_of(context);
-    hami_compute_context_ending(context);
+    hami_event_context_ending(context);
     CUresult status = driver(context);
     if (status == CUDA_SUCCESS && id != HAMI_CONTEXT_UNKNOWN) {
         created_one_ended(context, id);
@@ -410,7 +410,7 @@ int32_t hami_ctx_detach(enum hami_hook hook, CUcontext context) {
     CUresult (*driver)(CUcontext) = hami_driver_function(hook);
     unsigned id = context == NULL ? HAMI_CONTEXT_UNKNOWN : id_of(context);
     if (id != HAMI_CONTEXT_UNKNOWN && atomic_load(&table[id].references) == 1) {
-        hami_compute_context_ending(context);
+        hami_event_context_ending(context);
     }
     CUresult status = driver(context);
     if (status == CUDA_SUCCESS && id != HAMI_CONTEXT_UNKNOWN && atomic_load(&table[id].references) > 0 &&

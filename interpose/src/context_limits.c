@@ -9,7 +9,7 @@
  */
 #include "hami/context_limits.h"
 
-#include "hami/account.h"
+#include "hami/charge.h"
 #include "hami/context.h"
 #include "hami/guest.h"
 #include "hami/hook.h"

@@ -2,7 +2,7 @@
  */
 #include "hami/graph.h"
 
-#include "hami/account.h"
+#include "hami/charge.h"
 #include "hami/hook.h"
 #include "hami/map.h"
 #include "hami/policy.h"

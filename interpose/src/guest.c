@@ -1,7 +1,7 @@
 /* The state of this process: limits, region, and which device is which. */
 #include "hami/guest.h"
 
-#include "hami/fork.h"
+#include "hami/events.h"
 #include "hami/hook.h"
 
 #include <pthread.h>
@@ -86,7 +86,7 @@ static void publish(const struct hami_limits *limits) {
 static void start(void) {
     struct hami_limits *limits = &guest.generations[0];
     if (!guest.fork_handler) {
-        guest.fork_handler = pthread_atfork(NULL, NULL, hami_fork_in_child) == 0;
+        guest.fork_handler = pthread_atfork(NULL, NULL, hami_event_forked) == 0;
     }
     hami_limits_locate(&guest.source);
     note_file();

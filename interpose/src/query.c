@@ -1,5 +1,5 @@
 /* Answers about the device, given for the container's slice of it. */
-#include "hami/account.h"
+#include "hami/charge.h"
 #include "hami/context.h"
 #include "hami/guest.h"
 #include "hami/hook.h"

@@ -1,7 +1,7 @@
 /* The shared region: mapping, slots, and the charge protocol that abi.h describes. */
 #include "hami/region.h"
 
-#include "hami/compute.h"
+#include "hami/events.h"
 #include "hami/fault.h"
 #include "hami/process.h"
 
@@ -343,7 +343,7 @@ static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead
             }
         }
         clear_v1(&region->v1.processes[index]);
-        hami_compute_forget(region, index);
+        hami_event_process_gone(region, index);
         atomic_store(&slot->image, 0); /* or the next owner would look dead */
         hami_step();
         atomic_store(&slot->owner, 0);

@@ -5,7 +5,7 @@
  */
 #include "hami/vmm.h"
 
-#include "hami/account.h"
+#include "hami/charge.h"
 #include "hami/context.h"
 #include "hami/hook.h"
 #include "hami/map.h"

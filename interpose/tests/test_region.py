@@ -19,7 +19,7 @@ LIMITS = Limits((DeviceLimit("GPU-1", 100 * MIB, 50 * MIB, 30), DeviceLimit("GPU
 FRESH = region.initial(LIMITS)
 
 LAYOUT = r"""
-#include "hami/abi.h"
+#include "hami/compute_abi.h"
 #include <stdio.h>
 #define SHOW(name, type, field) \
     printf("\"%s\": [%zu, %zu],\n", name, offsetof(type, field), sizeof(((type *)0)->field));

@@ -4,8 +4,8 @@
  * The file starts with HAMi-core's layout, version 1.2, at its offsets, so that monitors made for it can read ours
  * (struct hami_v1). Behind it, page aligned, lies our own block (struct hami_block), which is what enforcement
  * uses; the first part is a projection of it. All integers are little endian; every field that several processes
- * write is a C11 atomic. The file has HAMI_REGION_SIZE bytes, always, and is made by the agent; hami_interpose.region
- * (Python) has the same offsets and a test compares them.
+ * write is a C11 atomic. The file has HAMI_REGION_SIZE bytes (compute_abi.h), always, and is made by the agent;
+ * hami_interpose.region (Python) has the same offsets and a test compares them.
  *
  * Charges are counted in pages of 4 KiB: everything a device hands out is a multiple of that.
  *
@@ -46,7 +46,6 @@ enum {
 #define HAMI_BLOCK_OFFSET 2011136
 #define HAMI_BLOCK_MAGIC UINT64_C(0x55504756494d4148) /* "HAMIVGPU" */
 #define HAMI_BLOCK_VERSION 2
-#define HAMI_REGION_SIZE (HAMI_COMPUTE_OFFSET + sizeof(struct hami_compute)) /* compute_abi.h */
 #define HAMI_LOCK_BASE (INT64_C(1) << 40) /* beyond the end; fcntl(2) locks need no bytes there */
 
 /* ---- HAMi-core v1.2 ---- */
@@ -187,7 +186,5 @@ _Static_assert(sizeof(struct hami_slot) == 64 + HAMI_COUNTERS * HAMI_CELLS * 32,
 _Static_assert(sizeof(struct hami_device) == 256, "device");
 _Static_assert(offsetof(struct hami_block, devices) == 4096, "block header");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics between processes need no lock");
-
-#include "hami/compute_abi.h"
 
 #endif

@@ -19,9 +19,4 @@ void hami_compute_forget(struct hami_region *region, unsigned slot);
 /* In the child of a fork: no helper, nothing under way. */
 void hami_compute_after_fork(void);
 
-/* The compute block of a region. */
-static inline struct hami_compute *hami_compute_of(struct hami_region *region) {
-    return (struct hami_compute *)((char *)region + HAMI_COMPUTE_OFFSET);
-}
-
 #endif

@@ -118,4 +118,11 @@ _Static_assert(offsetof(struct hami_compute, devices) == 4096, "compute header")
 _Static_assert(sizeof(struct hami_turn_slot) == 64, "turn slot");
 _Static_assert(sizeof(struct hami_turn_page) == 4096, "turn page");
 
+#define HAMI_REGION_SIZE (HAMI_COMPUTE_OFFSET + sizeof(struct hami_compute))
+
+/* The compute block of a region. */
+static inline struct hami_compute *hami_compute_of(struct hami_region *region) {
+    return (struct hami_compute *)((char *)region + HAMI_COMPUTE_OFFSET);
+}
+
 #endif

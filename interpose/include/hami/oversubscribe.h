@@ -7,11 +7,6 @@
 
 #include "hami/cuda_abi.h"
 
-#include <stdbool.h>
-
-/* Whether a device can work on host memory that stays where it is. */
-bool hami_host_reachable(CUdevice device);
-
 /*
  * Allocates `bytes` in host memory instead of the current context's device. `flags` are those of cuMemAllocManaged.
  * CUDA_ERROR_OUT_OF_MEMORY: the limits offer none, or it is used up.

@@ -5,7 +5,7 @@
 #ifndef HAMI_REGION_H
 #define HAMI_REGION_H
 
-#include "hami/abi.h"
+#include "hami/compute_abi.h"
 #include "hami/limits.h"
 
 #include <stdbool.h>

@@ -1,0 +1,29 @@
+/*
+ * What concerns parts of the library above the one where it happens. Includes point downwards everywhere else: region,
+ * guest, charge, context, account, and on them the files of the calls themselves.
+ */
+#ifndef HAMI_EVENTS_H
+#define HAMI_EVENTS_H
+
+#include "hami/abi.h"
+#include "hami/cuda_abi.h"
+
+/* For pthread_atfork(3), in the child: every part forgets what was the parent's. */
+void hami_event_forked(void);
+
+/* A context is about to end: nothing of ours may be in it then. */
+void hami_event_context_ending(CUcontext context);
+
+/* A context has ended, and what lay in it; `id` as in context.h. */
+void hami_event_context_ended(unsigned id);
+
+/* The limit is reached: whoever holds more than the driver has really taken gives it back. */
+__attribute__((cold)) void hami_event_memory_short(void);
+
+/* An allocation of a pool was freed; pool.c knows which pool that is. */
+void hami_event_pool_memory_freed(unsigned pool);
+
+/* A slot's process is dead, and its memory given back. May be told more than once. */
+void hami_event_process_gone(struct hami_region *region, unsigned slot);
+
+#endif

@@ -1,0 +1,180 @@
+/* Charges; see charge.h. */
+#include "hami/charge.h"
+
+#include "hami/events.h"
+#include "hami/guest.h"
+#include "hami/hook.h"
+
+uint64_t hami_large(uint64_t bytes) {
+    return bytes > UINT64_MAX - HAMI_LARGE_STEP ? UINT64_MAX : (bytes + HAMI_LARGE_STEP - 1) & ~(HAMI_LARGE_STEP - 1);
+}
+
+static uint64_t pages_of(uint64_t bytes) {
+    return (bytes >> HAMI_PAGE_SHIFT) + ((bytes & ((1u << HAMI_PAGE_SHIFT) - 1)) != 0);
+}
+
+static uint64_t limit_pages(const struct hami_limits *limits, int device) {
+    uint64_t bytes = limits->devices[device].device_bytes;
+    if (limits->denied != HAMI_REASON_NONE || (uint32_t)device >= limits->device_count) {
+        return limits->mode == HAMI_MODE_ENFORCE ? 0 : UINT64_MAX;
+    }
+    return limits->mode == HAMI_MODE_ENFORCE && bytes != 0 ? bytes >> HAMI_PAGE_SHIFT : UINT64_MAX;
+}
+
+__attribute__((cold, noinline)) static void refused(int device, uint64_t bytes) {
+    struct hami_region_view *view = hami_guest_region(NULL);
+    if (view != NULL && device >= 0) {
+        hami_region_refused(view, HAMI_REASON_OVER_LIMIT, (unsigned)device, bytes);
+    }
+}
+
+/* Charges under the limit in force; before giving up asks for newer limits and for memory of dead processes. */
+static bool take_pages(struct hami_region_view *view, int device, uint64_t pages, enum hami_column column) {
+    const struct hami_limits *limits = hami_guest_known_limits();
+    if (hami_region_charge(view, (unsigned)device, pages, limit_pages(limits, device), column)) {
+        return true;
+    }
+    hami_event_memory_short();
+    (void)hami_guest_reload();
+    (void)hami_region_sweep(view);
+    limits = hami_guest_known_limits();
+    return limits->denied == HAMI_REASON_NONE &&
+           hami_region_charge(view, (unsigned)device, pages, limit_pages(limits, device), column);
+}
+
+/* Refuses in enforce mode and says why; in observe mode lets the call go uncounted. */
+static bool cannot_count(const struct hami_limits *limits, enum hami_reason reason, uint64_t bytes) {
+    struct hami_region_view *view = hami_guest_region(NULL);
+    if (view != NULL) {
+        hami_region_refused(view, reason, HAMI_DEVICES, bytes);
+    }
+    return limits->mode == HAMI_MODE_OBSERVE;
+}
+
+static bool take(CUdevice device, uint64_t bytes, enum hami_column column, bool or_host, struct hami_charge *charge) {
+    const struct hami_limits *limits = hami_guest_limits();
+    enum hami_reason why = HAMI_REASON_NONE;
+    *charge = (struct hami_charge){-1, 0};
+    if (limits->denied != HAMI_REASON_NONE && hami_guest_reload()) {
+        limits = hami_guest_known_limits();
+    }
+    if (limits->mode == HAMI_MODE_OFF) {
+        return true;
+    }
+    if (limits->denied != HAMI_REASON_NONE) {
+        return cannot_count(limits, limits->denied, bytes);
+    }
+    int index = hami_guest_cuda_device(limits, device);
+    if (index == -2) {
+        return true; /* the driver's answer says so */
+    }
+    if (index < 0 || (uint32_t)index >= limits->device_count) {
+        return cannot_count(limits, HAMI_REASON_UNKNOWN_DEVICE, bytes);
+    }
+    struct hami_region_view *view = hami_guest_region(&why);
+    if (view == NULL) {
+        return cannot_count(limits, why, bytes);
+    }
+    if (!take_pages(view, index, pages_of(bytes), column)) {
+        if (!or_host || limits->devices[index].host_bytes == 0) {
+            refused(index, bytes);
+        }
+        return false;
+    }
+    *charge = (struct hami_charge){index, pages_of(bytes)};
+    return true;
+}
+
+bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, struct hami_charge *charge) {
+    return take(device, bytes, column, false, charge);
+}
+
+bool hami_charge_take_or_host(CUdevice device, uint64_t bytes, struct hami_charge *charge) {
+    return take(device, bytes, HAMI_COLUMN_DATA, true, charge);
+}
+
+int hami_charge_index(CUdevice device) {
+    const struct hami_limits *limits = hami_guest_known_limits();
+    bool enforced = limits->mode == HAMI_MODE_ENFORCE && limits->denied == HAMI_REASON_NONE;
+    return enforced ? hami_guest_cuda_device(limits, device) : -1;
+}
+
+/* Whether a device can work on host memory that stays where it is. */
+static bool reaches_host(CUdevice device) {
+    const int concurrent_managed_access = 89; /* CUdevice_attribute */
+    int can = 0;
+    CUresult (*attribute)(int *, int, CUdevice) = hami_cuda_function("cuDeviceGetAttribute");
+    return attribute != NULL && attribute(&can, concurrent_managed_access, device) == CUDA_SUCCESS && can != 0;
+}
+
+static bool take_host_pages(struct hami_region_view *view, int index, uint64_t pages) {
+    uint64_t most = hami_guest_known_limits()->devices[index].host_bytes >> HAMI_PAGE_SHIFT;
+    unsigned counter = (unsigned)(index + HAMI_DEVICES);
+    return hami_region_charge(view, counter, pages, most, HAMI_COLUMN_DATA) ||
+           (hami_region_sweep(view) && hami_region_charge(view, counter, pages, most, HAMI_COLUMN_DATA));
+}
+
+bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *charge) {
+    int index = hami_charge_index(device);
+    struct hami_region_view *view = index < 0 ? NULL : hami_guest_region(NULL);
+    if (view == NULL || (uint32_t)index >= hami_guest_known_limits()->device_count ||
+        hami_guest_known_limits()->devices[index].host_bytes == 0) {
+        return false; /* counted already */
+    }
+    uint64_t taken = bytes > UINT64_MAX - HAMI_HOST_STEP ? UINT64_MAX : (bytes + HAMI_HOST_STEP - 1) & -HAMI_HOST_STEP;
+    if (!reaches_host(device) || !take_host_pages(view, index, pages_of(taken))) {
+        refused(index, bytes);
+        return false;
+    }
+    *charge = (struct hami_charge){index + HAMI_DEVICES, pages_of(taken)};
+    return true;
+}
+
+bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
+    struct hami_region_view *view = hami_guest_region(NULL);
+    if (charge->device < 0 || bytes == 0) {
+        return true;
+    }
+    if (view == NULL || !take_pages(view, charge->device, pages_of(bytes), HAMI_COLUMN_DATA)) {
+        refused(charge->device, bytes);
+        return false;
+    }
+    charge->pages += pages_of(bytes);
+    return true;
+}
+
+bool hami_charge_try(struct hami_charge *charge, uint64_t bytes) {
+    struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
+    uint64_t pages = pages_of(bytes);
+    if (view == NULL || !hami_region_charge(view, (unsigned)charge->device, pages,
+                                            limit_pages(hami_guest_limits(), charge->device), HAMI_COLUMN_DATA)) {
+        return false;
+    }
+    charge->pages += pages;
+    return true;
+}
+
+void hami_charge_found(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages) {
+    const struct hami_limits *limits = hami_guest_known_limits();
+    bool counted = limits->mode != HAMI_MODE_OFF && limits->denied == HAMI_REASON_NONE;
+    int index = counted ? hami_guest_cuda_device(limits, device) : -1;
+    struct hami_region_view *view = index < 0 ? NULL : hami_guest_region(NULL);
+    if (view != NULL && (uint32_t)index < limits->device_count &&
+        hami_region_charge(view, (unsigned)index, pages, UINT64_MAX, column)) {
+        charge->device = index;
+        charge->pages += pages;
+    }
+}
+
+void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
+    struct hami_charge part = {charge->device, pages < charge->pages ? pages : charge->pages};
+    hami_charge_give_back(&part, HAMI_COLUMN_DATA);
+    charge->pages -= part.pages;
+}
+
+void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column) {
+    struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
+    if (view != NULL) {
+        hami_region_release(view, (unsigned)charge->device, charge->pages, column);
+    }
+}

@@ -1,0 +1,49 @@
+/* The one place that knows every part. */
+#include "hami/events.h"
+
+#include "hami/account.h"
+#include "hami/compute.h"
+#include "hami/context.h"
+#include "hami/context_limits.h"
+#include "hami/graph.h"
+#include "hami/guest.h"
+#include "hami/hook.h"
+#include "hami/module.h"
+#include "hami/pool.h"
+#include "hami/vmm.h"
+
+void hami_event_forked(void) {
+    hami_guest_after_fork();
+    hami_resolve_after_fork();
+    hami_account_after_fork();
+    hami_contexts_after_fork();
+    hami_context_limits_after_fork();
+    hami_pools_after_fork();
+    hami_vmm_after_fork();
+    hami_graphs_after_fork();
+    hami_modules_after_fork();
+    hami_compute_after_fork();
+}
+
+void hami_event_context_ending(CUcontext context) {
+    hami_compute_context_ending(context);
+}
+
+void hami_event_context_ended(unsigned id) {
+    hami_records_drop_context(id);
+    hami_vmm_context_gone(id);
+    hami_context_limits_gone(id);
+}
+
+void hami_event_memory_short(void) {
+    hami_pools_settle();
+    hami_graphs_settle();
+}
+
+void hami_event_pool_memory_freed(unsigned pool) {
+    hami_pool_settle(pool);
+}
+
+void hami_event_process_gone(struct hami_region *region, unsigned slot) {
+    hami_compute_forget(region, slot);
+}
