@@ -101,22 +101,25 @@ def test_beside_a_neighbour_without_turns_never_above(bench, request):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_soak_alone(bench, request, shape):
+def test_soak_alone(bench, request, shape, limit):
     seed = seed_of(request, fresh=True)
     bench.patience = 1800
     [bare] = bench.run(seed, Tenant(100, shape, controlled=False))
     if bare.share() < 98:
         print(f"not judged: the bare driver keeps the device {bare.share():.1f} % busy")
-    for limit in LIMITS:
-        for processes in (1, 2, 4, 8):
-            result = bench.run(seed + limit, Tenant(limit, shape, processes))[0]
-            print(result)
-            wrong = faults(result, at_most=bare.share() < 98)
-            assert not wrong, f"seed {seed}: {', '.join(wrong)}; {result}"
+    wrong = []
+    for processes in (1, 2, 4, 8):
+        result = bench.run(seed + processes, Tenant(limit, shape, processes))[0]
+        print(result)
+        wrong += [f"{fault}; {result}" for fault in faults(result, at_most=bare.share() < 98)]
+    assert not wrong, f"seed {seed}: " + "\n".join(wrong)
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("round_", range(40))
 def test_soak_together(bench, request, round_):
     seed = seed_of(request, fresh=True)
