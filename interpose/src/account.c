@@ -127,7 +127,7 @@ bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, unsigned w
     struct hami_context context;
     memset(a, 0, sizeof *a);
     a->charge.device = -1;
-    if (!hami_context_current(&context)) {
+    if (!hami_context_assumed(&context)) {
         return true; /* no context: the driver's answer says so */
     }
     a->context = context.id;
@@ -142,7 +142,7 @@ bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, unsigned w
                          ? hami_charge_take_or_host(context.device, hami_large(bytes), &a->charge)
                          : hami_charge_take(context.device, hami_large(bytes), HAMI_COLUMN_DATA, &a->charge);
         if (!taken) {
-            return false;
+            return !hami_context_current(&context); /* as above */
         }
     }
     a->counted = a->charge.device >= 0;

@@ -17,6 +17,12 @@ struct hami_context {
 /* The calling thread's current context. False when it has none. */
 bool hami_context_current(struct hami_context *context);
 
+/*
+ * Same without asking the driver where it could hardly say anything else: there is one device, and one context was ever
+ * made. A thread without a context may be told that one; the driver's answer to what it wanted says so.
+ */
+bool hami_context_assumed(struct hami_context *context);
+
 /* This process has made one context and no other, so that no thread can have another than that. */
 bool hami_context_only_one(void);
 

@@ -19,6 +19,9 @@ enum { EVENT_DEFAULT = 0 };
 /* How late a look may be once a mark should be complete, and how old a quiet stream's open work may get. */
 enum { SOON = 50000, LATEST = 80000, STALE = 1500000 };
 
+/* How old the two clocks' last comparison may be, where a new one costs nothing. */
+enum { RESET = 50000000 };
+
 /* What a pair of events means that tell the same time: half a step of their clock. */
 enum { LEAST = 250 };
 
@@ -57,7 +60,8 @@ struct pair {
     CUcontext context; /* NULL: unused */
     CUevent before, after;
     uint64_t key;
-    bool idle; /* the stream had nothing to do before */
+    bool idle;         /* the stream had nothing to do before: `before` completes as soon as it is recorded */
+    uint64_t recorded; /* when `before` was, in host time */
 };
 
 /* Events of one context to use again, and the completed one that times are told from. */
@@ -65,6 +69,7 @@ struct context_events {
     CUcontext context;
     CUevent base;
     uint64_t base_time; /* of `base`, on the host's clock */
+    uint64_t set;       /* when that was last known for sure */
     unsigned count;
     CUevent spare[SPARE_EVENTS];
 };
@@ -368,13 +373,14 @@ void runner_sample_begin(struct runner *r, uint64_t key, bool waited, CUevent *b
     if (!waited) {
         r->machine->idle_seen += ((idle ? 1.0 : 0.0) - r->machine->idle_seen) * 0.1;
     }
+    uint64_t recorded = compute_now();
     if (driver.record(event, stream) != CUDA_SUCCESS) {
         event_give_back(r->context, event);
         return;
     }
     for (unsigned i = 0; i < PAIRS; i++) {
         if (pairs[i].context == NULL) {
-            pairs[i] = (struct pair){r->context, event, NULL, key, idle};
+            pairs[i] = (struct pair){r->context, event, NULL, key, idle, recorded};
             *before = event;
             return;
         }
@@ -406,6 +412,25 @@ void runner_sample_drop(struct runner *r, CUevent before) {
     }
 }
 
+/* From now on times are told from this event, which was completed when it was recorded. */
+static bool set_clock(CUcontext context, CUevent event, uint64_t recorded) {
+    struct context_events *events = events_of(context);
+    if (events == NULL) {
+        return false;
+    }
+    if (events->base != NULL) {
+        event_give_back(context, events->base);
+    }
+    events->base = event;
+    events->base_time = events->set = recorded;
+    return true;
+}
+
+bool runner_clock_is_old(const struct runner *r) {
+    const struct context_events *events = events_of(r->context);
+    return events != NULL && compute_now() - events->set > RESET;
+}
+
 static void learn_pairs(void) {
     for (unsigned i = 0; i < PAIRS; i++) {
         struct pair *p = &pairs[i];
@@ -416,7 +441,9 @@ static void learn_pairs(void) {
         if (driver.elapsed(&ms, p->before, p->after) == CUDA_SUCCESS) {
             cost_learn(p->key, ms > 0 ? (double)ms * 1e6 : LEAST, p->idle);
         }
-        event_give_back(p->context, p->before);
+        if (!p->idle || !set_clock(p->context, p->before, p->recorded)) {
+            event_give_back(p->context, p->before);
+        }
         event_give_back(p->context, p->after);
         p->context = NULL;
     }
