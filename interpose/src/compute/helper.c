@@ -12,7 +12,7 @@
 
 enum { STACK = 256 * 1024, IDLE_NS = 1000000000, RELAXED = 2 };
 
-static bool started;           /* under the process's lock */
+static bool started, owed;     /* under the process's lock */
 static _Atomic uint32_t asked; /* futex: moves when there is something to do */
 static _Atomic bool idle;
 
@@ -79,11 +79,21 @@ void helper_wake(void) {
         start();
     } else if (atomic_exchange(&idle, false)) {
         (void)atomic_fetch_add(&asked, 1);
-        compute_wake(&asked);
+        owed = true; /* woken now it would only wait for the lock */
     }
 }
 
+bool helper_owed(void) {
+    bool was = owed;
+    owed = false;
+    return was;
+}
+
+void helper_pay(void) {
+    compute_wake(&asked);
+}
+
 void helper_reset(void) {
-    started = false;
+    started = owed = false;
     atomic_store(&idle, false);
 }

@@ -197,7 +197,10 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
             runner_grant(runner, amount, ns, clean, !unknown);
         }
         *p = (struct pass){.runner = runner, .cost = ns, .key = l->key, .unknown = unknown};
-        if (sampled || (waited && runner_clock_is_old(runner))) {
+        if (waited) {
+            runner_compare_clocks(runner);
+        }
+        if (sampled) {
             runner_sample_begin(runner, l->key, waited, &p->sample);
         }
     }

@@ -69,8 +69,12 @@ void compute_lock(void) {
 }
 
 void compute_unlock(void) {
+    bool helper = helper_owed();
     if (atomic_exchange_explicit(&lock_word, 0, memory_order_release) == 2) {
         compute_wake(&lock_word);
+    }
+    if (helper) {
+        helper_pay();
     }
 }
 

@@ -144,11 +144,8 @@ bool runner_take(struct runner *r, int64_t ns);
 void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, bool known);
 void runner_refund(struct runner *r, int64_t used);
 void runner_close_if_due(struct runner *r, bool now);
-/*
- * A sample on a stream that had nothing to do sets the device's clock by the host's as well: this tells whether one is
- * due after a wait.
- */
-bool runner_clock_is_old(const struct runner *r);
+void runner_compare_clocks(
+    struct runner *r); /* of device and host, if that is due; before the first launch after a wait */
 void runner_sample_begin(struct runner *r, uint64_t key, bool waited, CUevent *before);
 void runner_sample_end(struct runner *r, uint64_t key, CUevent before);
 void runner_sample_drop(struct runner *r, CUevent before);
@@ -164,7 +161,9 @@ extern _Atomic int runner_captures; /* streams that are being captured, as far a
 
 /* ---- helper.c ---- */
 
-void helper_wake(void); /* starts it if need be; lock held */
+void helper_wake(void); /* starts it if need be; lock held, and it wakes when that is given up: */
+bool helper_owed(void);
+void helper_pay(void);
 void helper_reset(void);
 
 /* ---- turn.c ---- */

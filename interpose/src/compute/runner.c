@@ -16,11 +16,11 @@
 enum { RUNNERS = 256, MARKS = 16, PAIRS = 32, CONTEXTS = 16, SPARE_EVENTS = 64, COMPLETED = 64 };
 enum { EVENT_DEFAULT = 0 };
 
-/* How late a look may be once a mark should be complete, and how old a quiet stream's open work may get. */
-enum { SOON = 50000, LATEST = 80000, STALE = 1500000 };
+/* When the first look comes after a mark should be complete, the next ones, and how old open work may get. */
+enum { AFTER = 20000, SOON = 50000, LATEST = 80000, STALE = 1500000 };
 
-/* How old the two clocks' last comparison may be, where a new one costs nothing. */
-enum { RESET = 50000000 };
+/* The two clocks are compared so often, tried so often, and that is known which took no longer. */
+enum { COMPARE = 50000000, TRY = 5000000, CLOSE = 40000 };
 
 /* What a pair of events means that tell the same time: half a step of their clock. */
 enum { LEAST = 250 };
@@ -60,8 +60,7 @@ struct pair {
     CUcontext context; /* NULL: unused */
     CUevent before, after;
     uint64_t key;
-    bool idle;         /* the stream had nothing to do before: `before` completes as soon as it is recorded */
-    uint64_t recorded; /* when `before` was, in host time */
+    bool idle; /* the stream had nothing to do before */
 };
 
 /* Events of one context to use again, and the completed one that times are told from. */
@@ -69,7 +68,8 @@ struct context_events {
     CUcontext context;
     CUevent base;
     uint64_t base_time; /* of `base`, on the host's clock */
-    uint64_t set;       /* when that was last known for sure */
+    uint64_t compared;  /* when that was last known to CLOSE */
+    uint64_t tried;
     unsigned count;
     CUevent spare[SPARE_EVENTS];
 };
@@ -356,6 +356,44 @@ void runners_close(struct machine *m) {
     }
 }
 
+/* ---- the device's clock and the host's ---- */
+
+/*
+ * An event in a stream with nothing to do, on a device with nothing to do, completes at once: if that is seen at once,
+ * both clocks are known at one moment. Where others keep the device busy it is not, and time_of makes do with bounds.
+ */
+void runner_compare_clocks(struct runner *r) {
+    struct context_events *events = events_of(r->context);
+    CUstream stream = atomic_load(&r->stream);
+    uint64_t began = compute_now();
+    if (events == NULL || began - events->compared < COMPARE || began - events->tried < TRY || !recordable(r, stream) ||
+        driver.stream_query(stream) != CUDA_SUCCESS) {
+        return;
+    }
+    events->tried = began;
+    CUevent event = event_take(r->context);
+    uint64_t now = began = compute_now();
+    if (event == NULL) {
+        return;
+    }
+    bool recorded = driver.record(event, stream) == CUDA_SUCCESS;
+    CUresult status = CUDA_ERROR_NOT_READY;
+    while (recorded && status == CUDA_ERROR_NOT_READY && now - began <= CLOSE) {
+        status = driver.query(event);
+        now = compute_now();
+    }
+    if (status != CUDA_SUCCESS || now - began > CLOSE) {
+        event_give_back(r->context, event);
+        return;
+    }
+    if (events->base != NULL) {
+        event_give_back(r->context, events->base);
+    }
+    events->base = event;
+    events->base_time = began + (now - began) / 2;
+    events->compared = now;
+}
+
 /* ---- samples ---- */
 
 void runner_sample_begin(struct runner *r, uint64_t key, bool waited, CUevent *before) {
@@ -373,14 +411,13 @@ void runner_sample_begin(struct runner *r, uint64_t key, bool waited, CUevent *b
     if (!waited) {
         r->machine->idle_seen += ((idle ? 1.0 : 0.0) - r->machine->idle_seen) * 0.1;
     }
-    uint64_t recorded = compute_now();
     if (driver.record(event, stream) != CUDA_SUCCESS) {
         event_give_back(r->context, event);
         return;
     }
     for (unsigned i = 0; i < PAIRS; i++) {
         if (pairs[i].context == NULL) {
-            pairs[i] = (struct pair){r->context, event, NULL, key, idle, recorded};
+            pairs[i] = (struct pair){r->context, event, NULL, key, idle};
             *before = event;
             return;
         }
@@ -412,25 +449,6 @@ void runner_sample_drop(struct runner *r, CUevent before) {
     }
 }
 
-/* From now on times are told from this event, which was completed when it was recorded. */
-static bool set_clock(CUcontext context, CUevent event, uint64_t recorded) {
-    struct context_events *events = events_of(context);
-    if (events == NULL) {
-        return false;
-    }
-    if (events->base != NULL) {
-        event_give_back(context, events->base);
-    }
-    events->base = event;
-    events->base_time = events->set = recorded;
-    return true;
-}
-
-bool runner_clock_is_old(const struct runner *r) {
-    const struct context_events *events = events_of(r->context);
-    return events != NULL && compute_now() - events->set > RESET;
-}
-
 static void learn_pairs(void) {
     for (unsigned i = 0; i < PAIRS; i++) {
         struct pair *p = &pairs[i];
@@ -441,9 +459,7 @@ static void learn_pairs(void) {
         if (driver.elapsed(&ms, p->before, p->after) == CUDA_SUCCESS) {
             cost_learn(p->key, ms > 0 ? (double)ms * 1e6 : LEAST, p->idle);
         }
-        if (!p->idle || !set_clock(p->context, p->before, p->recorded)) {
-            event_give_back(p->context, p->before);
-        }
+        event_give_back(p->context, p->before);
         event_give_back(p->context, p->after);
         p->context = NULL;
     }
@@ -563,7 +579,9 @@ static uint64_t next_look(uint64_t now) {
         if (r->count > 0) {
             const struct mark *oldest = &r->marks[r->first];
             uint64_t frontier = atomic_load_explicit(&r->machine->shared->frontier, memory_order_relaxed);
-            uint64_t end = frontier + (uint64_t)((double)oldest->estimate * r->machine->ratio),
+            bool awaited = atomic_load(&r->machine->shared->expectant) != 0;
+            uint64_t begin = awaited || frontier > oldest->opened ? frontier : oldest->opened;
+            uint64_t end = begin + (uint64_t)((double)oldest->estimate * r->machine->ratio) + AFTER,
                      over = now > end ? (now - end) / 4 : 0;
             uint64_t soon = now + (over < SOON ? SOON : over > LATEST ? LATEST : over);
             at = end < soon ? soon : end > at ? at : end;
