@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -261,16 +262,19 @@ sys.stdin.read()
 
 @pytest.fixture
 def hold():
-    """Starts processes that hold locks of a region; returns pid and start time."""
-    with ExitStack() as stack:
+    """Starts processes that hold locks of a region, returns pid and start time; `end` ends one."""
+    processes: dict[int, subprocess.Popen] = {}
 
-        def start(path: Path, slot: int, slots: int = 1) -> tuple[int, int]:
-            command = [sys.executable, "-I", "-S", "-c", HOLDER, str(path), str(LOCKS + slot), str(slots)]
-            pipe = subprocess.PIPE
-            process = stack.enter_context(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True))
-            return process.pid, int(process.stdout.readline())
+    def start(path: Path, slot: int, slots: int = 1) -> tuple[int, int]:
+        command = [sys.executable, "-I", "-S", "-c", HOLDER, str(path), str(LOCKS + slot), str(slots)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        processes[process.pid] = process
+        return process.pid, int(process.stdout.readline())
 
-        yield start
+    start.end = lambda pid: processes.pop(pid).communicate()
+    yield start
+    for process in processes.values():
+        process.communicate()
 
 
 def test_a_process_is_named_that_holds_the_lock_and_is_the_one_the_slot_speaks_of(bed, hold):
@@ -298,6 +302,29 @@ def test_another_process_with_the_lock_is_not_named(bed, hold, wrong):
         bed.write("x", OWNERS, "<Q", 0)
     bed.look()
     assert set(bed.pids("x").values()) == {0}
+
+
+@pytest.mark.parametrize("change", ["nothing", "the process ends", "the slot has another"])
+def test_a_slot_that_changes_hands_while_it_is_looked_into(bed, hold, change):
+    """Who has the lock is read from /proc in between; this one answers when the change has happened."""
+    bed.add("x")
+    pid, start = hold(bed.file("x"), 0)
+    bed.claim("x", 0, pid, start)
+    folder = bed.proc / str(pid)
+    folder.mkdir()
+    (folder / "stat").write_text(Path(f"/proc/{pid}/stat").read_text())
+    status = Path(f"/proc/{pid}/status").read_text()
+    os.mkfifo(folder / "status")
+    looking = threading.Thread(target=bed.look)
+    looking.start()
+    with (folder / "status").open("w") as answer:  # once it is being read
+        if change == "the process ends":
+            hold.end(pid)
+        elif change == "the slot has another":
+            bed.claim("x", 0, pid, start + 1)
+        answer.write(status)
+    looking.join()
+    assert bed.pids("x") == {pid: pid if change == "nothing" else 0}
 
 
 def test_who_could_not_be_told_is_tried_again_ever_more_rarely(bed, hold):
