@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from hami_interpose import _region_layout as at
 from hami_interpose._region_content import lock_holder
@@ -21,8 +21,7 @@ _NUMBER: Final = struct.Struct("<i")
 _AT_ONCE: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """What the v1 layout says of a slot in use; `host_pid` is 0 as long as nobody has written it."""
 
     slot: int
@@ -51,7 +50,7 @@ def shown(fd: int) -> list[Shown]:
     Raises:
         OSError: it cannot be read.
     """
-    found: list[Shown] = []
+    found: list[Shown] = []  # tuples, since a region may have a thousand slots, and is looked at all the time
     in_use = _slots_in_use(fd)
     for first in range(0, in_use, _AT_ONCE):
         size = min(_AT_ONCE, in_use - first) * at.V1_SLOT_SIZE

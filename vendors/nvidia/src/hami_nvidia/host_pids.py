@@ -103,32 +103,35 @@ def _read(folder: int, name: str) -> bytes:
 
 @dataclass(slots=True)
 class _Book:
-    """What is known of one region's slots, each as (pid, host_pid) of the v1 layout.
+    """What is known of one region's slots. A slot that shows something else than it did is a new one.
 
     Attributes:
-        named: Those that were found right.
-        missed: Those that could not be proven, with when to try again, and the pause until then.
+        settled: Slots as they were when there was last nothing to do.
+        until: When there is something to do if they stay so.
+        named: Slots that were found right.
+        missed: Slots that could not be proven, with when to try again, and the pause until then.
     """
 
-    named: dict[int, tuple[int, int]] = field(default_factory=dict)
-    missed: dict[int, tuple[tuple[int, int], float, float]] = field(default_factory=dict)
+    settled: list[Shown] = field(default_factory=list)
+    until: float = float("inf")
+    named: set[Shown] = field(default_factory=set)
+    missed: dict[Shown, tuple[float, float]] = field(default_factory=dict)
 
-    def unsettled(self, slots: Iterable[Shown], now: float) -> list[Shown]:
+    def unsettled(self, slots: list[Shown], now: float) -> list[Shown]:
         """Slots to look into now. Those no longer in use are forgotten."""
-        pids = {found.slot: (found.pid, found.host_pid) for found in slots}
-        self.named = {slot: known for slot, known in self.named.items() if pids.get(slot) == known}
-        self.missed = {slot: missed for slot, missed in self.missed.items() if pids.get(slot) == missed[0]}
-        return [
-            found
-            for found in slots
-            if found.slot not in self.named and (found.slot not in self.missed or self.missed[found.slot][1] <= now)
-        ]
+        if now < self.until and slots == self.settled:
+            return []
+        self.named.intersection_update(slots)
+        self.missed = {slot: self.missed[slot] for slot in slots if slot in self.missed}
+        wanted = [s for s in slots if s not in self.named and (s not in self.missed or self.missed[s][0] <= now)]
+        if not wanted:
+            self.settled, self.until = slots, min((due for due, _ in self.missed.values()), default=float("inf"))
+        return wanted
 
-    def miss(self, found: Shown, now: float) -> None:
+    def miss(self, slot: Shown, now: float) -> None:
         """Wait twice as long as the last time."""
-        pause = self.missed[found.slot][2] * 2 if found.slot in self.missed else _FIRST_DELAY_S
-        pause = min(pause, _LAST_DELAY_S)
-        self.missed[found.slot] = ((found.pid, found.host_pid), now + pause, pause)
+        pause = min(self.missed[slot][1] * 2, _LAST_DELAY_S) if slot in self.missed else _FIRST_DELAY_S
+        self.missed[slot] = (now + pause, pause)
 
 
 class HostPids:
@@ -167,22 +170,21 @@ class HostPids:
         if not wanted:
             return
         named = self._name(fd, wanted)
-        for found in wanted:
-            if found.slot in named:
-                book.named[found.slot] = named[found.slot]
-                book.missed.pop(found.slot, None)
-            else:
-                book.miss(found, now)
+        book.named |= named
+        done = {slot.slot for slot in named}
+        for slot in wanted:
+            if slot.slot not in done:
+                book.miss(slot, now)
 
-    def _name(self, fd: int, wanted: Iterable[Shown]) -> dict[int, tuple[int, int]]:
-        """Pid and host's pid by slot, of those that could be named."""
+    def _name(self, fd: int, wanted: Iterable[Shown]) -> set[Shown]:
+        """Those that could be named, as they are now."""
         written = {found.slot: found.host_pid for found in wanted}
         claims = [claim for slot in written if (claim := region.claim(fd, slot)) is not None]
         pids = {claim.slot: region.holder(fd, claim.slot) for claim in claims}
         known = {pid: identity(self._proc, pid) for pid in set(pids.values()) if pid is not None}
         holders = {slot: who for slot, pid in pids.items() if pid is not None and (who := known[pid]) is not None}
         return {
-            claim.slot: (claim.pid, pid)
+            region.Shown(claim.slot, claim.pid, pid)
             for claim, pid in match(claims, holders)
             if written[claim.slot] == pid or _write(fd, claim, pid)
         }
