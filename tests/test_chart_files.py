@@ -17,6 +17,7 @@ from hami_interpose import region
 from hami_interpose.limits import DeviceLimit, Limits
 from hami_nvidia import monitor
 from hami_nvidia.attend import Attendant
+from hami_nvidia.host_pids import HostPids
 from hami_nvidia.nvml import Traffic, Usage
 
 from hami_core import ContainerKind, ContainerRef
@@ -55,7 +56,7 @@ def exported(tmp_path_factory) -> set[str]:
     (damaged / "vgpu.cache").write_bytes(b"")
     ref = ContainerRef("uid", "default", "pod", "main", ContainerKind.APP)
     records = {"good": ref, "damaged": ref}
-    attendant = Attendant(time.monotonic, time.time)
+    attendant = Attendant(time.monotonic, time.time, HostPids(Path("/proc"), time.monotonic))
     attendant.suspended["good"] = True
     card = SimpleNamespace(uuid="GPU-1", index=0, name="A100")
     samples = [

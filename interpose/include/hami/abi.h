@@ -61,7 +61,7 @@ struct hami_v1_utilization {
 
 struct hami_v1_process {
     _Atomic int32_t pid;
-    _Atomic int32_t host_pid; /* written by who sees it from outside; 0 = not known */
+    _Atomic int32_t host_pid; /* written by the agent, who sees both; 0 = not known */
     struct hami_v1_memory used[HAMI_DEVICES];
     uint64_t monitor_used[HAMI_DEVICES];
     struct hami_v1_utilization utilization[HAMI_DEVICES];

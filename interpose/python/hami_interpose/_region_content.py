@@ -150,11 +150,12 @@ def _owned(fd: int, block: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
     gone: list[int] = []
     for slot, (owner, _, _, _, locked) in enumerate(at.SLOT.iter_unpack(memoryview(block)[at.SLOTS_AT :])):
         if owner:
-            (gone if locked and not _is_locked(fd, slot) else living).append(slot)
+            (gone if locked and lock_holder(fd, slot) is None else living).append(slot)
     return tuple(living), tuple(gone)
 
 
-def _is_locked(fd: int, slot: int) -> bool:
+def lock_holder(fd: int, slot: int) -> int | None:
+    """Who holds the lock of a slot: the pid as seen from here, or 0 or -1 where it has none here; None: nobody."""
     asked = at.FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at.LOCK_BASE + slot, 1, 0)
-    kind: int = at.FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))[0]
-    return kind != fcntl.F_UNLCK
+    kind, _, _, _, pid = at.FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    return None if kind == fcntl.F_UNLCK else int(pid)

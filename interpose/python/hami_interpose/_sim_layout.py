@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes as c
 
 MAGIC = 0x3142534953494D48
-VERSION = 3
+VERSION = 4
 MAX_DEVICES = 16
 MAX_SLOTS = 512
 MAX_FAULTS = 64
@@ -123,7 +123,8 @@ class Slot(c.Structure):
         ("state", c.c_uint32),
         ("pid", c.c_int32),
         ("start_time", c.c_uint64),
-        ("pid_namespace", c.c_uint64),
+        ("pid_namespace", c.c_uint32),
+        ("host_pid", c.c_int32),
         ("name", c.c_char * 40),
     ]
 

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x3142534953494d48ull /* "HMISISB1" */
-#define SIM_VERSION 3u
+#define SIM_VERSION 4u
 #define SIM_MAX_DEVICES 16u
 #define SIM_MAX_SLOTS 512u
 #define SIM_MAX_FAULTS 64u
@@ -124,7 +124,8 @@ struct sim_slot {
     _Atomic uint32_t state;
     int32_t pid; /* in the process's own namespace */
     uint64_t start_time;
-    uint64_t pid_namespace; /* inode of /proc/self/ns/pid */
+    uint32_t pid_namespace; /* inode of /proc/self/ns/pid */
+    int32_t host_pid;       /* as HAMI_SIM_HOST_PROC tells it; 0 without */
     char name[40];
 };
 
@@ -186,6 +187,7 @@ int sim_slot_pid(unsigned slot);
 struct sim_process {
     uint64_t pid_namespace, start_time;
     int32_t pid;
+    int32_t host_pid; /* see README.md on HAMI_SIM_HOST_PROC */
 };
 struct sim_process sim_process_self(void);
 bool sim_process_is_self(const struct sim_process *process);

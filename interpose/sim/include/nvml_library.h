@@ -25,7 +25,7 @@ int sim_nvml_device_of(nvmlDevice_t handle); /* index in the books; -1 if not ou
 
 /* A live process with memory on a device, as far as the caller can see it. */
 struct sim_nvml_user {
-    int pid; /* as NVML tells it; see README.md on HAMI_SIM_NVML_PID_BASE */
+    int pid; /* as NVML tells it; see README.md on HAMI_SIM_HOST_PROC */
     unsigned slot;
     uint64_t bytes;
 };

@@ -85,8 +85,18 @@ static uint64_t process_pid_namespace(void) {
     return stat("/proc/self/ns/pid", &info) == 0 ? (uint64_t)info.st_ino : 0;
 }
 
+/* The link "self" tells whoever reads it its pid in the pid namespace of that /proc. */
+static int32_t process_host_pid(void) {
+    const char *proc = getenv("HAMI_SIM_HOST_PROC");
+    char path[4096];
+    char text[16];
+    ssize_t length = proc != NULL && path_in_state(path, proc, "self") ? readlink(path, text, sizeof text - 1) : -1;
+    text[length < 0 ? 0 : length] = '\0';
+    return (int32_t)strtol(text, NULL, 10);
+}
+
 static void learn_self(void) {
-    self = (struct sim_process){process_pid_namespace(), process_start_time(), (int32_t)getpid()};
+    self = (struct sim_process){process_pid_namespace(), process_start_time(), (int32_t)getpid(), process_host_pid()};
 }
 
 struct sim_process sim_process_self(void) {
@@ -169,7 +179,7 @@ static bool lock_byte(int command, off_t byte, struct flock *lock) {
 
 static bool is_mine(unsigned slot) {
     const struct sim_slot *record = &sim_books->slots[slot];
-    const struct sim_process holder = {record->pid_namespace, record->start_time, record->pid};
+    const struct sim_process holder = {record->pid_namespace, record->start_time, record->pid, record->host_pid};
     return sim_process_is_self(&holder);
 }
 
@@ -261,7 +271,8 @@ static int claim_locked(void) {
         raise_slot_limit(slot + 1);
         record->pid = self.pid;
         record->start_time = self.start_time;
-        record->pid_namespace = self.pid_namespace;
+        record->pid_namespace = (uint32_t)self.pid_namespace;
+        record->host_pid = self.host_pid;
         write_name(record);
         for (unsigned device = 0; device < SIM_MAX_DEVICES; device++) {
             struct sim_engine_page *page = &sim_books->engines[device][slot];

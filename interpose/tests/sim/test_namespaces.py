@@ -16,6 +16,7 @@ from hami_interpose import sim
 
 MIB = 1 << 20
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+KEEP_PROC = 'mount --rbind /proc "$HAMI_SIM_HOST_PROC" && exec "$@"'
 
 # Allocates, then answers each line it reads with what NVML and the driver say of card 0.
 TENANT = """
@@ -43,13 +44,17 @@ for line in sys.stdin:
 
 
 class Tenant:
-    """A program that is pid 1 of a namespace of its own."""
+    """A program that is pid 1 of a namespace of its own; `host_proc`: an empty folder, where the driver finds /proc."""
 
-    def __init__(self, state: Path, size: int) -> None:
+    def __init__(self, state: Path, size: int, host_proc: Path | None = None) -> None:
         rootless = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
-        command = [*CONTAINER, *rootless, sys.executable, "-c", TENANT, str(size)]
+        command, env = [*CONTAINER, *rootless], sim.environment(state)
+        if host_proc is not None:
+            command = ["unshare", "--mount", *rootless, "sh", "-c", KEEP_PROC, "sh", *CONTAINER]
+            env["HAMI_SIM_HOST_PROC"] = str(host_proc)
+        command += [sys.executable, "-c", TENANT, str(size)]
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, env=sim.environment(state), stdin=pipe, stdout=pipe, text=True)
+        self.process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True)
         self.own_pid = json.loads(self.process.stdout.readline())["pid"]
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         self.pid = int(children[0])
@@ -112,6 +117,17 @@ def test_a_process_that_cannot_be_seen_is_not_listed_but_its_memory_counts(tenan
         said = tenant.ask()
         assert said["listed"] == [[1, size]]
         assert said["used"] == said["driver_used"] == sum(sizes(here))
+
+
+def test_a_driver_that_knows_no_namespaces_tells_everybody_the_hosts_pids(machine, tmp_path):
+    here = machine("a100x2")
+    (tmp_path / "host").mkdir()
+    with ExitStack() as stack:
+        both = [stack.enter_context(Tenant(here.directory, n * 1024 * MIB, tmp_path / "host")) for n in (1, 3)]
+        assert [t.own_pid for t in both] == [1, 1]
+        wanted = sorted([t.pid, size] for t, size in zip(both, sizes(here), strict=True))
+        for tenant in both:
+            assert sorted(tenant.ask()["listed"]) == wanted
 
 
 def test_equal_pids_and_start_times_are_told_apart(tenants):

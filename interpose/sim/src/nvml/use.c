@@ -91,19 +91,23 @@ nvmlReturn_t sim_nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory
     return NVML_SUCCESS;
 }
 
-/* Drivers that know no pid namespaces tell the host's pids, which differ from those in a container. */
-static int pid_base(void) {
+/* As NVML tells the process of a slot. Drivers that know no pid namespaces tell the host's pids: see README.md. */
+static int pid_of(unsigned slot) {
     const char *base = getenv("HAMI_SIM_NVML_PID_BASE");
-    return base == NULL ? 0 : atoi(base);
+    int here = sim_slot_pid(slot), on_host = sim_books->slots[slot].host_pid;
+    if (here != 0 && on_host != 0 && getenv("HAMI_SIM_HOST_PROC") != NULL) {
+        return on_host;
+    }
+    return here > 0 && base != NULL ? here + atoi(base) : here;
 }
 
 unsigned sim_nvml_users(unsigned device, struct sim_nvml_user found[SIM_MAX_SLOTS]) {
     unsigned count = 0, limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
     for (unsigned slot = 0; slot < limit; slot++) {
         uint64_t bytes = atomic_load(&sim_books->used[device][slot]);
-        int pid = bytes != 0 ? sim_slot_pid(slot) : 0;
+        int pid = bytes != 0 ? pid_of(slot) : 0;
         if (pid > 0) {
-            found[count++] = (struct sim_nvml_user){pid + pid_base(), slot, bytes};
+            found[count++] = (struct sim_nvml_user){pid, slot, bytes};
         }
     }
     return count;

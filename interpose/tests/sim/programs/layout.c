@@ -94,6 +94,7 @@ int main(void) {
     FIELD(sim_slot, pid);
     FIELD(sim_slot, start_time);
     FIELD(sim_slot, pid_namespace);
+    FIELD(sim_slot, host_pid);
     FIELD(sim_slot, name);
     SIZE(sim_slot);
     printf(", \"sim_engine_page\": {");

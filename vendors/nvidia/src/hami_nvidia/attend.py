@@ -1,4 +1,4 @@
-"""Looking after running containers: the agent's sign of life in their regions, and HAMi's feedback."""
+"""Looking after running containers: the agent's sign of life in their regions, HAMi's feedback, pids on the host."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from hami_core import ContainerRef
     from hami_nvidia.feedback import Tenant
+    from hami_nvidia.host_pids import HostPids
 
 log = structlog.get_logger(__name__)
 
@@ -32,15 +33,17 @@ class Attendant:
     Args:
         clock: Monotonic seconds.
         now: Unix seconds.
+        host_pids: Names processes, as often as the sign of life is given.
     """
 
-    def __init__(self, clock: Callable[[], float], now: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], now: Callable[[], float], host_pids: HostPids) -> None:
         self.skipped = 0
         """Looks at a region that was none, since the start."""
         self.suspended: dict[str, bool] = {}
         """Of the containers whom priorities concern: whether it waits, by record id."""
         self._clock = clock
         self._now = now
+        self._host_pids = host_pids
         self._due = float("-inf")
         self._told: set[str] = set()
 
@@ -56,9 +59,10 @@ class Attendant:
             self._due = self._clock() + BEAT_S
         named = concerned(tenants)
         self._told &= tenants.keys()
+        self._host_pids.keep(tenants)
         words = {}
         for name in tenants if beat else named:
-            found = self._read(name, region_dirs[name], beat=beat)
+            found = self._read(name, region_dirs[name], len(tenants) if beat else 0)
             if found is not None:
                 words[name] = found
         wanted = feedback(tenants, {name: found for name, found in words.items() if name in named})
@@ -68,15 +72,17 @@ class Attendant:
             self._write(name, region_dirs[name], found, wanted.get(name, other))
         self.suspended = {name: found.recent_kernel < 0 for name, found in wanted.items()}
 
-    def _read(self, name: str, folder: str, *, beat: bool) -> words_of.Words | None:
+    def _read(self, name: str, folder: str, beats: int) -> words_of.Words | None:
+        """Read a region; `beats`: to how many the sign of life is given now, 0: to none."""
         if not Path(folder).is_dir():
             return None  # it is still being made
         try:
-            with region_file(folder, write=beat) as fd:
+            with region_file(folder, write=beats > 0) as fd:
                 found = words_of.read(fd)
-                if beat:
+                if beats:
                     offset, data = words_of.agent_beat(int(self._now()))
                     os.pwrite(fd, data, offset)
+                    self._host_pids.look(name, fd, beats)
         except (OSError, RegionError) as error:
             self._skip(name, error)
             return None

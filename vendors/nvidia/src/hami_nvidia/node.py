@@ -20,6 +20,7 @@ from hami_nvidia import driver as driver_files
 from hami_nvidia.attend import Attendant
 from hami_nvidia.feedback import Tenant
 from hami_nvidia.health import HealthWatch, XidPolicy
+from hami_nvidia.host_pids import HostPids
 from hami_nvidia.links import pair_scores
 from hami_nvidia.nvml import MIB, Card, Nvml, NvmlError
 from hami_nvidia.rules import WORD
@@ -66,7 +67,7 @@ class NvidiaNode(Nvidia):
             self.settings.state_dir / "turns", self.settings.proc_root / "sys/kernel/random/boot_id"
         )
         self._tenants: dict[str, Tenant | None] = {}
-        self._attendant = Attendant(clock, now)
+        self._attendant = Attendant(clock, now, HostPids(self.settings.proc_root, clock))
         self._health = HealthWatch(self.nvml, policy, self.settings.xid_recovery_s, clock)
 
     def _nvml_library(self) -> str:
@@ -256,7 +257,7 @@ class NvidiaNode(Nvidia):
         slices: Mapping[str, tuple[Slice, ...]],
         region_dirs: Mapping[str, str],
     ) -> None:
-        """The agent's sign of life, HAMi's feedback where limits or priorities need it, and turn pages in order."""
+        """The agent's sign of life, pids on the host, HAMi's feedback where it is needed, and turn pages in order."""
         # A record's slices never change.
         self._tenants = {
             name: self._tenants[name] if name in self._tenants else self._tenant(slices[name], ref)
