@@ -117,6 +117,21 @@ def test_pods_are_scheduled_run_print_and_can_be_entered(bed: Bed) -> None:
         assert bed.call("GET", f"{PODS}/everyday/log") == "printed\n"
 
 
+def test_the_bridge_keeps_its_address_when_nodes_come_and_go(bed: Bed) -> None:
+    """Nodes remember it: with another one nobody would be heard until they ask again."""
+    script = """
+        seen() { ip -j link show br0; }
+        before=$(seen | sed 's/.*"address":"\\([^"]*\\)".*/\\1/')
+        for i in $(seq 20); do
+            ip link add passing type veth peer name other && ip link set passing master br0 up
+            seen | grep -q "\\"address\\":\\"$before\\"" || echo changed
+            ip link delete passing
+        done
+    """
+    control_plane = bed.components.machine("cp")
+    assert control_plane.run("sh", "-c", script).stdout == ""
+
+
 def test_the_network_joins_pods_of_all_nodes_and_the_api_server(bed: Bed) -> None:
     """Pod to pod over nodes, pod to API by Service address, API server to pod by Service."""
     servers = [pod(f"web-{node}", "python3", "-c", SERVE, node=node) for node in bed.nodes]

@@ -17,12 +17,15 @@ API_SERVICE = "10.96.0.1"
 SERVICES = "10.96.0.0/16"
 PODS = "10.244.0.0/16"
 
+# A bridge without an address of its own takes the lowest of its ports': it would change as nodes come and go, and the
+# others would send their answers to the old one for a quarter of a minute.
+_BRIDGE_ADDRESS = "02:00:0a:c8:00:01"
 # Pods of one node reach those of another by way of the control plane, so that no node knows the others.
 _CONTROL_PLANE = f"""
 hostname cp
 ip link set lo up
 ip address add {API_SERVICE}/32 dev lo
-ip link add br0 type bridge
+ip link add br0 address {_BRIDGE_ADDRESS} type bridge
 ip address add {CONTROL_PLANE}/24 dev br0
 ip link set br0 up
 echo 1 > /proc/sys/net/ipv4/ip_forward
