@@ -122,8 +122,9 @@ static void *run(void *data) {
         uint64_t before = now();
         CHECK(give(which, stream));
         at = now();
-        if (before > began + want.warm * 1000000 && at - before > mine)
-            mine = at - before;
+        uint64_t waited = (at < end ? at : end) - before; /* after the end others are gone, with what they had begun */
+        if (before > began + want.warm * 1000000 && before < end && waited > mine)
+            mine = waited;
         done++;
         if (want.sync != 0 && done % want.sync == 0) {
             CHECK(cuStreamSynchronize(stream));
