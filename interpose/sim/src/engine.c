@@ -136,8 +136,18 @@ static void pop(struct sim_queue *queue, unsigned index) {
     }
 }
 
-/* Whether the operation at the head of a lane is over at `time`; notes when a timed one will be. */
-static bool over(struct sim_queue *queue, unsigned index, struct sim_op *op, uint64_t time) {
+/* Another context has the device and something to run. */
+static bool elsewhere(const struct sim_engine *engine, const struct sim_queue *queue) {
+    const struct sim_queue *current = engine->current != 0 ? &sim_engines->queues[engine->current - 1] : queue;
+    return current != queue && current->device == queue->device && current->lanes_running != 0;
+}
+
+/*
+ * Whether the operation at the head of a lane is over now; notes when a timed one will be. Even an event takes its
+ * context's turn on the device.
+ */
+static bool over(const struct sim_engine *engine, struct sim_queue *queue, unsigned index, struct sim_op *op) {
+    uint64_t time = engine->time;
     struct sim_lane *lane = &queue->lanes[index];
     struct sim_event_cell *event = &queue->events[op->event % SIM_EVENTS];
     uint64_t due = NEVER;
@@ -164,6 +174,10 @@ static bool over(struct sim_queue *queue, unsigned index, struct sim_op *op, uin
         }
         break;
     case SIM_OP_EVENT:
+        if (elsewhere(engine, queue)) {
+            queue->lanes_running |= 1ull << index;
+            return false;
+        }
         if (event->done < op->generation) {
             event->done = op->generation;
             event->time = time;
@@ -191,7 +205,7 @@ static void settle(struct sim_engine *engine, struct sim_queue *queue) {
             struct sim_lane *lane = &queue->lanes[index];
             while (lane->head != 0) {
                 struct sim_op *op = &queue->ops[(lane->head - 1) % SIM_OPS];
-                if (!over(queue, index, op, engine->time)) {
+                if (!over(engine, queue, index, op)) {
                     break;
                 }
                 again |= op->kind == SIM_OP_EVENT && queue->waits != 0;
@@ -287,7 +301,10 @@ static struct sim_queue *pick(struct sim_engine *engine) {
             }
             engine->current = number + 1;
             engine->slice_end = engine->time + (queue->slice_ns != 0 ? queue->slice_ns : engine->slice_ns);
-            return queue;
+            settle(engine, queue); /* events that have waited for this */
+            if (queue->lanes_running != 0) {
+                return queue;
+            }
         }
     }
     return NULL;

@@ -266,13 +266,8 @@ void sim_event_record(struct sim_event_object *event, const struct sim_stream *s
     cell->generation++;
     cell->lane = stream->lane;
     cell->work = queue->lanes[stream->lane].work_in;
-    if (lane_idle(queue, stream->lane)) {
-        cell->done = cell->generation;
-        cell->time = engine->time;
-    } else {
-        struct sim_op op = {.kind = SIM_OP_EVENT, .event = event->cell - 1, .generation = cell->generation};
-        put(engine, queue, stream->lane, &op);
-    }
+    struct sim_op op = {.kind = SIM_OP_EVENT, .event = event->cell - 1, .generation = cell->generation};
+    put(engine, queue, stream->lane, &op);
     atomic_store(&event->generation, cell->generation);
     drop(engine);
 }
