@@ -61,7 +61,7 @@ def exported(tmp_path_factory) -> set[str]:
     card = SimpleNamespace(uuid="GPU-1", index=0, name="A100")
     samples = [
         *monitor.host_samples(Card(), [card], "n1", {card.uuid}),
-        *monitor.container_samples(records, {"good": str(folder), "damaged": str(damaged)}, set()),
+        *monitor.container_samples(records, {"good": str(folder), "damaged": str(damaged)}, set(), lambda *_: 1),
         *attendant.samples("n1", records),
     ]
     specs = [*metrics.HAMI_SCHEDULER, *metrics.SCHEDULER, *metrics.PLUGINS]

@@ -152,6 +152,11 @@ class HostPids:
         """Forget all other regions."""
         self._books = {name: book for name, book in self._books.items() if name in names}
 
+    def named(self, name: str) -> frozenset[int]:
+        """What the host calls the processes of one region, as far as they are named."""
+        book = self._books.get(name)
+        return frozenset(slot.host_pid for slot in book.named.copy()) if book else frozenset()
+
     def look(self, name: str, fd: int, among: int) -> None:
         """Name the processes of one region that are not named yet.
 

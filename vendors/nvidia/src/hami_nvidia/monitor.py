@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,7 @@ from hami_nvidia.nvml import NvmlError
 from hami_nvidia.regions import region_file
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from hami_interpose.region import ComputeUse, OversubscriptionUse, Region
 
@@ -111,8 +112,43 @@ def _legacy_host(card: Card, usage: Usage, node: str) -> Iterator[Sample]:
         yield Sample("HostCoreUtilization", own, float(usage.gpu_percent), _HOST_UTIL[1])
 
 
+def driver_memory(
+    nvml: Nvml, cards: Container[str], pids: Callable[[str], Collection[int]]
+) -> Callable[[str, str], int | None]:
+    """How much memory of a card the driver counts for the processes of a container; each card is asked once.
+
+    Args:
+        nvml: Asked.
+        cards: About these alone; what a region calls its cards may be anything.
+        pids: A container's processes on the host, by its record id.
+
+    Returns:
+        A function of record id and card: bytes, or None where no process of it is known or the driver does not say.
+    """
+
+    @cache
+    def on_card(uuid: str) -> Mapping[int, int]:
+        try:
+            return nvml.processes(uuid)
+        except NvmlError as error:
+            log.warning("a card's processes can't be told", error=str(error))
+            return {}
+
+    def measured(record_id: str, uuid: str) -> int | None:
+        own = pids(record_id) if uuid in cards else ()
+        figures = [size for pid, size in on_card(uuid).items() if pid in own] if own else []
+        return sum(figures) if figures and all(figures) else None
+
+    return measured
+
+
 def container_samples(
-    records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str], told: set[str], *, legacy: bool = False
+    records: Mapping[str, ContainerRef],
+    region_dirs: Mapping[str, str],
+    told: set[str],
+    measured: Callable[[str, str], int | None],
+    *,
+    legacy: bool = False,
 ) -> list[Sample]:
     """What the containers hold, from their regions.
 
@@ -122,6 +158,7 @@ def container_samples(
         records: Live containers by record id.
         region_dirs: Their regions' host folders.
         told: Records whose region's damage is logged already; brought up to date here.
+        measured: See `driver_memory`.
         legacy: Also HAMi's old names.
     """
     found: list[Sample] = []
@@ -139,6 +176,7 @@ def container_samples(
         told.discard(record_id)
         if region is not None:
             found += _of_region(region, labels)
+            found += _of_driver(region, labels, partial(measured, record_id))
             if region.reason:
                 found.append(
                     Sample(_DENIAL[0], labels | {"reason": region.reason}, float(region.reason_time), _DENIAL[1])
@@ -174,6 +212,16 @@ def _of_region(region: Region, labels: Mapping[str, str]) -> Iterator[Sample]:
             yield from _of_host_memory(device.oversubscription, own)
         if device.cores or device.compute.grants:
             yield from _of_compute(device.compute, own)
+
+
+def _of_driver(region: Region, labels: Mapping[str, str], measured: Callable[[str], int | None]) -> Iterator[Sample]:
+    """More than the container is booked for is what the library does not see."""
+    for position, device in enumerate(region.devices):
+        size = measured(device.uuid)
+        if size is not None:
+            own = dict(labels) | {"vdevice_index": str(position), "device_uuid": device.uuid[:40]}
+            text = "Device memory that the driver counts for the container's processes"
+            yield Sample("hami_vgpu_memory_driver_bytes", own, float(size), text)
 
 
 def _of_host_memory(use: OversubscriptionUse, labels: Mapping[str, str]) -> Iterator[Sample]:

@@ -67,7 +67,8 @@ class NvidiaNode(Nvidia):
             self.settings.state_dir / "turns", self.settings.proc_root / "sys/kernel/random/boot_id"
         )
         self._tenants: dict[str, Tenant | None] = {}
-        self._attendant = Attendant(clock, now, HostPids(self.settings.proc_root, clock))
+        self._host_pids = HostPids(self.settings.proc_root, clock)
+        self._attendant = Attendant(clock, now, self._host_pids)
         self._health = HealthWatch(self.nvml, policy, self.settings.xid_recovery_s, clock)
 
     def _nvml_library(self) -> str:
@@ -295,7 +296,8 @@ class NvidiaNode(Nvidia):
         """HAMi's monitor metrics."""
         cards = sorted(self._cards.values(), key=lambda c: c.index)
         legacy = self.settings.legacy_metrics
-        containers = monitor.container_samples(records, region_dirs, self._damaged, legacy=legacy)
+        measured = monitor.driver_memory(self.nvml, {card.uuid for card in cards}, self._host_pids.named)
+        containers = monitor.container_samples(records, region_dirs, self._damaged, measured, legacy=legacy)
         lent = monitor.lent_cards(containers)
         return [
             *monitor.host_samples(self.nvml, cards, self.settings.node_name, lent, legacy=legacy),

@@ -223,6 +223,21 @@ def test_each_container_finds_its_own_processes_and_no_others(bed, tenants, gpus
         assert bed.pids(name) == dict(zip(tenant.pids, tenant.host_pids, strict=True))
 
 
+def test_what_the_driver_counts_for_each_container_is_told(bed, tenants, gpus, monkeypatch):
+    monkeypatch.setenv("HAMI_SIM_HOST_PROC", "/proc")  # the agent's driver tells the host's pids
+    name = "hami_vgpu_memory_driver_bytes"
+
+    def told() -> dict[str, int]:
+        samples = bed.made.metrics(bed.refs, bed.folders)
+        assert {sample.labels["device_uuid"] for sample in samples if sample.name == name} <= {bed.card}
+        return {sample.labels["pod"]: int(sample.value) // MIB for sample in samples if sample.name == name}
+
+    assert told() == {}, "before anybody is named"
+    bed.look()
+    on_card = host_sees(gpus)
+    assert told() == {name: sum(on_card[pid] for pid in tenant.host_pids) for name, tenant in tenants.items()}
+
+
 def test_who_comes_next_is_named_anew(bed, tenants, gpus):
     """A container that starts again keeps its region, and its processes are pid 1 again."""
     bed.look()
