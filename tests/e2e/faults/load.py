@@ -264,16 +264,29 @@ def rejected(now: dict[str, Any]) -> str:
 
 def died_with_node(now: dict[str, Any]) -> str:
     """Explanation of a pod that may not restart and whose containers ended with their node."""
+    return "its node went down" if any(end["exitCode"] in (137, 255) for end in _last_ends(now)) else ""
+
+
+def start_cut_short(now: dict[str, Any]) -> str:
+    """Explanation of a pod that may not restart and whose container was being started by a kubelet that was killed.
+
+    The runtime gives up what nobody asks for any more, and the next kubelet takes that for the container's end.
+    """
+    cut = [end for end in _last_ends(now) if end.get("reason") == "StartError"]
+    return "its start was cut short" if any(end["message"].endswith("context canceled") for end in cut) else ""
+
+
+def _last_ends(now: dict[str, Any]) -> list[dict[str, Any]]:
+    """How the containers of a pod that may not restart ended."""
     if now["spec"].get("restartPolicy") == "Always":
-        return ""
+        return []
     status = now["status"]
-    ends = [
+    return [
         state["terminated"]
         for part in [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
         for state in (part.get("state", {}), part.get("lastState", {}))
         if "terminated" in state
     ]
-    return "its node went down" if any(end["exitCode"] in (137, 255) for end in ends) else ""
 
 
 def _is_ready(now: dict[str, Any]) -> bool:

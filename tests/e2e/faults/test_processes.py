@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.bed.errors import ApiRefused, BedError
 from tests.e2e.faults import ours
+from tests.e2e.faults.load import start_cut_short
 from tests.e2e.faults.strikes import TOGETHER, strike
 from tests.e2e.faults.truth import emptied, settled
 from tests.e2e.pods import pod
@@ -28,6 +29,8 @@ def test_killed_under_load(strained: System, loaded: Callable[..., Load], seed: 
     """SIGKILL at a random moment; the kubelet, or the bed in a service manager's place, starts it again."""
     rng = random.Random(seed)
     load = loaded()
+    if "kubelet" in victims:
+        load.explain.append(start_cut_short)
     time.sleep(rng.uniform(2, 4))
     what = [strike(strained, victim, rng) for victim in victims]
     time.sleep(rng.uniform(1, 3))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.faults import ours
-from tests.e2e.faults.load import died_with_node
+from tests.e2e.faults.load import died_with_node, start_cut_short
 from tests.e2e.faults.strikes import CLUSTER, NODE, OURS, strike
 from tests.e2e.faults.test_nodes import cut_off
 from tests.e2e.faults.truth import emptied, settled
@@ -57,4 +57,6 @@ def anything(system: System, load: Load, rng: random.Random) -> str:
         load.explain.append(died_with_node)
         system.bed.reboot(node)
         return f"{node} rebooted"
+    if what == "kubelet":
+        load.explain.append(start_cut_short)
     return strike(system, what, rng)
