@@ -19,8 +19,11 @@ enum { EVENT_DEFAULT = 0 };
 /* When the first look comes after a mark should be complete, the next ones, and how old open work may get. */
 enum { AFTER = 20000, SOON = 50000, LATEST = 80000, STALE = 1500000 };
 
-/* The two clocks are compared so often, tried so often, and that is known which took no longer. */
-enum { COMPARE = 50000000, TRY = 5000000, CLOSE = 40000 };
+/*
+ * The two clocks are compared so often, tried so often, and known from an event whose completion is known so well; for
+ * that the helper looks so often from so long before its expected end.
+ */
+enum { COMPARE = 50000000, TRY = 5000000, CLOSE = 60000, STEP = 30000, STEPS = 10, UNSURE = 1000000000 };
 
 /* What a pair of events means that tell the same time: half a step of their clock. */
 enum { LEAST = 250 };
@@ -36,6 +39,7 @@ struct mark {
     bool late;         /* the stream had run dry before the mark could be recorded */
     uint64_t opened;   /* when the first of it was launched, in host time */
     uint64_t recorded; /* likewise */
+    uint64_t unready;  /* when it was last seen not to be complete */
 };
 
 struct runner {
@@ -67,9 +71,10 @@ struct pair {
 struct context_events {
     CUcontext context;
     CUevent base;
-    uint64_t base_time; /* of `base`, on the host's clock */
-    uint64_t compared;  /* when that was last known to CLOSE */
-    uint64_t tried;
+    uint64_t base_time;         /* of `base`, on the host's clock */
+    uint64_t compared;          /* when that was last known for sure */
+    uint64_t tried, tried_idle; /* by steps towards a mark, and on an idle device */
+    unsigned steps;             /* since then */
     unsigned count;
     CUevent spare[SPARE_EVENTS];
 };
@@ -358,21 +363,39 @@ void runners_close(struct machine *m) {
 
 /* ---- the device's clock and the host's ---- */
 
+/* The event was complete after `earliest` and before `latest`, which is now. True if that says enough; it is kept then.
+ */
+static bool set_clock(struct context_events *events, CUevent event, uint64_t earliest, uint64_t latest) {
+    if (latest - earliest > CLOSE) {
+        return false;
+    }
+    if (events->base != NULL) {
+        event_give_back(events->context, events->base);
+    }
+    events->base = event;
+    events->base_time = earliest + (latest - earliest) / 2;
+    events->compared = latest;
+    return true;
+}
+
+static bool clock_is_due(const struct context_events *events, uint64_t tried, uint64_t now) {
+    return now - events->compared >= COMPARE && now - tried >= TRY;
+}
+
 /*
- * An event in a stream with nothing to do, on a device with nothing to do, completes at once: if that is seen at once,
- * both clocks are known at one moment. Where others keep the device busy it is not, and time_of makes do with bounds.
+ * An event in a stream with nothing to do, on a device with nothing to do, completes at once. If that is seen at once,
+ * both clocks are known at one moment; where others keep the device busy it is not.
  */
 void runner_compare_clocks(struct runner *r) {
     struct context_events *events = events_of(r->context);
     CUstream stream = atomic_load(&r->stream);
     uint64_t began = compute_now();
-    if (events == NULL || began - events->compared < COMPARE || began - events->tried < TRY || !recordable(r, stream) ||
+    if (events == NULL || !clock_is_due(events, events->tried_idle, began) || !recordable(r, stream) ||
         driver.stream_query(stream) != CUDA_SUCCESS) {
         return;
     }
-    events->tried = began;
     CUevent event = event_take(r->context);
-    uint64_t now = began = compute_now();
+    uint64_t now = events->tried_idle = began = compute_now();
     if (event == NULL) {
         return;
     }
@@ -382,16 +405,9 @@ void runner_compare_clocks(struct runner *r) {
         status = driver.query(event);
         now = compute_now();
     }
-    if (status != CUDA_SUCCESS || now - began > CLOSE) {
+    if (status != CUDA_SUCCESS || !set_clock(events, event, began, now)) {
         event_give_back(r->context, event);
-        return;
     }
-    if (events->base != NULL) {
-        event_give_back(r->context, events->base);
-    }
-    events->base = event;
-    events->base_time = began + (now - began) / 2;
-    events->compared = now;
 }
 
 /* ---- samples ---- */
@@ -469,9 +485,9 @@ static void learn_pairs(void) {
 
 /*
  * The host time of a completed event, told from an earlier one of the same context. What is seen complete ended before
- * now, and after it was recorded: that keeps the two clocks together. A little is added whenever a newer event becomes
- * the one that times are told from, so that the first of these bounds is always at work, also where the device's clock
- * is slow or its times are cut off.
+ * now, and after it was recorded and last seen under way: that keeps the two clocks together. Where they could not be
+ * compared for long, a little is added whenever a newer event becomes the one that times are told from, so that the
+ * first of these bounds is always at work, also where the device's clock is slow or its times are cut off.
  */
 static uint64_t time_of(struct runner *r, const struct mark *mark) {
     enum { RENEW = 100000000, ADDED = 5000 };
@@ -481,6 +497,10 @@ static uint64_t time_of(struct runner *r, const struct mark *mark) {
     if (events == NULL) {
         (void)driver.destroy(mark->event);
         return now;
+    }
+    uint64_t earliest = mark->unready > mark->recorded ? mark->unready : mark->recorded;
+    if (clock_is_due(events, events->tried, now) && set_clock(events, mark->event, earliest, now)) {
+        return events->base_time;
     }
     if (events->base == NULL || driver.elapsed(&ms, events->base, mark->event) != CUDA_SUCCESS) {
         if (events->base != NULL) {
@@ -492,12 +512,12 @@ static uint64_t time_of(struct runner *r, const struct mark *mark) {
     }
     int64_t elapsed = (int64_t)((double)ms * 1e6);
     int64_t end = (int64_t)events->base_time + elapsed;
-    int64_t held = end > (int64_t)now ? (int64_t)now : end < (int64_t)mark->recorded ? (int64_t)mark->recorded : end;
+    int64_t held = end > (int64_t)now ? (int64_t)now : end < (int64_t)earliest ? (int64_t)earliest : end;
     events->base_time = (uint64_t)((int64_t)events->base_time + held - end);
     if (elapsed > RENEW) {
         event_give_back(r->context, events->base);
         events->base = mark->event;
-        events->base_time = (uint64_t)(held + elapsed / ADDED);
+        events->base_time = (uint64_t)(now - events->compared > UNSURE ? held + elapsed / ADDED : held);
     } else {
         event_give_back(r->context, mark->event);
     }
@@ -536,8 +556,10 @@ static unsigned collect(struct completed found[COMPLETED]) {
         struct runner *r = &runners[i];
         while (r->machine != NULL && r->count > 0 && count < COMPLETED) {
             struct mark mark = r->marks[r->first];
+            uint64_t asked = compute_now();
             CUresult status = driver.query(mark.event);
             if (status == CUDA_ERROR_NOT_READY) {
+                r->marks[r->first].unready = asked;
                 break;
             }
             r->first = (r->first + 1) % MARKS;
@@ -568,6 +590,20 @@ static bool quiet(struct runner *r, uint64_t now) {
     return now - r->looked >= STALE;
 }
 
+/* Looks that come close to a mark's end on both sides tell the clocks; true while they are wanted. */
+static bool step_towards(const struct runner *r, uint64_t now, uint64_t *end) {
+    struct context_events *events = events_of(r->context);
+    if (events == NULL || !clock_is_due(events, events->tried, now)) {
+        return false;
+    }
+    *end -= AFTER + STEP;
+    if (now >= *end && ++events->steps > STEPS) {
+        events->tried = now;
+        events->steps = 0;
+    }
+    return true;
+}
+
 static uint64_t next_look(uint64_t now) {
     uint64_t due = UINT64_MAX;
     for (unsigned i = 0; i < runner_count; i++) {
@@ -584,6 +620,9 @@ static uint64_t next_look(uint64_t now) {
             uint64_t end = begin + (uint64_t)((double)oldest->estimate * r->machine->ratio) + AFTER,
                      over = now > end ? (now - end) / 4 : 0;
             uint64_t soon = now + (over < SOON ? SOON : over > LATEST ? LATEST : over);
+            if (step_towards(r, now, &end)) {
+                soon = now + STEP;
+            }
             at = end < soon ? soon : end > at ? at : end;
         }
         due = at < due ? at : due;
