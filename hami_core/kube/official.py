@@ -25,11 +25,13 @@ import structlog
 from hami_core.errors import ConfigError
 from hami_core.kube.decode import decode, decoder, page, watch_event
 from hami_core.kube.objects import Binding, Status
-from hami_core.kube.port import PODS, ApiError, Page, Resource, WatchEvent
+from hami_core.kube.port import PODS, ApiError, NotSentError, Page, Resource, WatchEvent
 from hami_core.kube.throttle import Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+
+    from aiohttp.abc import AbstractStreamWriter
 
     from hami_core.kube.patch import Patch
 
@@ -42,6 +44,21 @@ REQUEST_TIMEOUT_S: Final = 10.0
 MAX_WATCH_LINE: Final = 16 * 2**20
 """Longest event of a watch (an object in etcd has at most 1.5 MiB)."""
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class _Guarded(aiohttp.BytesPayload):
+    """A body that asks once more before it is written; the headers go with it, not before."""
+
+    def __init__(self, body: bytes, may_send: Callable[[], bool] | None) -> None:
+        super().__init__(body, content_type="application/json")
+        self._may_send = may_send
+        self.refused = False
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        if self._may_send is not None and not self._may_send():
+            self.refused = True
+            raise TimeoutError("too late")
+        await super().write_with_length(writer, content_length)
 
 
 class OfficialKubeApi:
@@ -154,13 +171,23 @@ class OfficialKubeApi:
             options["gracePeriodSeconds"] = grace_period_s
         await self._call("delete", "DELETE", resource.path(name, namespace), body=_encode(options))
 
-    async def bind(self, binding: Binding) -> None:
-        """POST ``pods/binding``."""
+    async def bind(self, binding: Binding, may_send: Callable[[], bool] | None = None) -> None:
+        """POST ``pods/binding``, if `may_send` says so when all is ready to leave.
+
+        A process can be stopped anywhere, and go on when somebody else has bound in its place: what is asked any
+        earlier may not be so any more.
+        """
         meta = binding.metadata
         path = PODS.path(meta.name, meta.namespace, "binding")
         # Defaults are left out when a struct is encoded; the API server wants these two.
         body = {**msgspec.to_builtins(binding), "apiVersion": "v1", "kind": "Binding"}
-        await self._call("bind", "POST", path, body=_encode(body))
+        guarded = _Guarded(_encode(body), may_send)
+        try:
+            await self._call("bind", "POST", path, body=guarded)
+        except ApiError as error:
+            if guarded.refused:
+                raise NotSentError(f"bind {path}", 0, "not sent: it was too late", reason="TooLate") from error
+            raise
 
     async def server_version(self) -> Mapping[str, str]:
         """``/version``."""
@@ -182,7 +209,7 @@ class OfficialKubeApi:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
+        body: bytes | _Guarded | None = None,
         content_type: str = "application/json",
         patience: float = 1.0,
     ) -> bytes:
@@ -206,7 +233,7 @@ class OfficialKubeApi:
         *,
         limits: aiohttp.ClientTimeout,
         query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
+        body: bytes | _Guarded | None = None,
         content_type: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         headers = {"Accept": "application/json"}

@@ -22,7 +22,7 @@ from hami_core.kube.objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from hami_core.kube.objects import Binding
     from hami_core.kube.patch import Patch
@@ -88,6 +88,12 @@ class ApiError(KubeError):
     def is_unknown_outcome(self) -> bool:
         """Whether a write may have happened all the same (time-out, lost connection, 5xx)."""
         return self.status == 0 or self.status >= 500
+
+
+class NotSentError(ApiError):
+    """A call was given up before it was sent: it certainly did not happen."""
+
+    is_unknown_outcome = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +174,13 @@ class KubeApi(Protocol):
         """Delete an object, with ``uid`` only that very one (else status 409)."""
         ...
 
-    async def bind(self, binding: Binding) -> None:
-        """POST ``pods/binding``; status 409 when the pod is bound already or has another UID."""
+    async def bind(self, binding: Binding, may_send: Callable[[], bool] | None = None) -> None:
+        """POST ``pods/binding``; status 409 when the pod is bound already or has another UID.
+
+        Args:
+            binding: What to write.
+            may_send: Asked right before the bytes leave this process; `NotSentError` where it says no.
+        """
         ...
 
     async def server_version(self) -> Mapping[str, str]:

@@ -227,7 +227,7 @@ class Bind:
                 if labels and not self.copies_labels:
                     label = metadata_patch(labels=labels, uid=meta.uid)
                     await self._api.patch(PODS, meta.name, label, meta.namespace)
-                await self._api.bind(binding)
+                await self._api.bind(binding, lambda: self._cluster.now() < permit.write_by)
         except TimeoutError:
             await self._settle(pod, node, annotations, ApiError(f"bind {pod.key}", 0, "timed out", reason="Timeout"))
         except ApiError as error:

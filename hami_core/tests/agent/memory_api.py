@@ -110,7 +110,7 @@ class MemoryApi:
             raise ApiError(f"delete {resource.plural} {name}", 409, "uid", reason="Conflict")
         self.drop(resource, name, namespace)
 
-    async def bind(self, binding: Any) -> None:
+    async def bind(self, binding: Any, may_send: Any = None) -> None:
         raise NotImplementedError
 
     async def server_version(self) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from hami_core.errors import ConfigError
 from hami_core.kube.objects import Binding, BindingMeta
 from hami_core.kube.official import connect
 from hami_core.kube.patch import metadata_patch
-from hami_core.kube.port import NODES, PODS, ApiError
+from hami_core.kube.port import NODES, PODS, ApiError, NotSentError
 from hami_core.tests.kube.apiserver import Fault, pod
 
 if TYPE_CHECKING:
@@ -86,6 +86,22 @@ async def test_bind_carries_uid_annotations_and_labels_in_one_request(api, serve
     bound = await api.get(PODS, "a", "default")
     assert bound.spec.node_name == "n1"
     assert bound.metadata.annotations == {"k": "v"}
+
+
+async def test_a_bind_that_came_too_late_does_not_leave(api, server):
+    """It is asked when all else is done; nothing of it reaches the server, and the next one does."""
+    await server.put("pods", pod("a"))
+    binding = Binding.to_node(BindingMeta("a", "default", "uid-a"), "n1")
+    await api.get(PODS, "a", "default")
+    before = len(server.requests)
+    asked = []
+    with pytest.raises(NotSentError) as caught:
+        await api.bind(binding, lambda: bool(asked.append(len(server.requests))))
+    assert not caught.value.is_unknown_outcome
+    assert asked == [before]
+    assert len(server.requests) == before
+    await api.bind(binding, lambda: True)
+    assert (await api.get(PODS, "a", "default")).spec.node_name == "n1"
 
 
 async def test_bind_with_another_uid_is_a_conflict(api, server):
