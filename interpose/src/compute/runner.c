@@ -615,8 +615,9 @@ static uint64_t next_look(uint64_t now) {
         if (r->count > 0) {
             const struct mark *oldest = &r->marks[r->first];
             uint64_t frontier = atomic_load_explicit(&r->machine->shared->frontier, memory_order_relaxed);
+            /* Work of several processes ends at about one time; somebody who waits is to know soon. */
             bool awaited = atomic_load(&r->machine->shared->expectant) != 0;
-            uint64_t begin = awaited || frontier > oldest->opened ? frontier : oldest->opened;
+            uint64_t begin = (oldest->opened < frontier) == awaited ? oldest->opened : frontier;
             uint64_t end = begin + (uint64_t)((double)oldest->estimate * r->machine->ratio) + AFTER,
                      over = now > end ? (now - end) / 4 : 0;
             uint64_t soon = now + (over < SOON ? SOON : over > LATEST ? LATEST : over);
