@@ -94,7 +94,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target("limits", 150_000, 66_000, limits_seeds, dictionary=True),
-        Target("region", 30_000, 256, region_seeds, ("process.c", "events.c", "compute/balance.c"), PARTIAL),
+        Target("region", 30_000, 256, region_seeds, ("process.c", "compute/balance.c"), PARTIAL),
     )
 }
 

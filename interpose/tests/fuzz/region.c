@@ -17,6 +17,7 @@ static int guarded_munmap(void *at, size_t size);
 #undef munmap
 
 #include "fuzz.h"
+#include "hami/compute.h"
 
 enum { GUARD = 1 << 16, PAGE = 4096, PAGES = HAMI_REGION_SIZE / PAGE };
 _Static_assert(HAMI_REGION_SIZE % PAGE == 0, "the mapping ends where its last page does");
@@ -27,6 +28,11 @@ static bool touched[PAGES], holds[PAGES];
 static char path[4096];
 static int file = -1;
 static unsigned mapped;
+
+/* As events.c does, which knows every other part as well. */
+void hami_event_process_gone(struct hami_region *region, unsigned slot) {
+    hami_compute_forget(region, slot);
+}
 
 static void *guarded_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
     PROMISE(at == NULL && size == HAMI_REGION_SIZE && offset == 0);
