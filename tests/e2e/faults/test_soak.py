@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.e2e.faults.load import Load
     from tests.e2e.system import System
 
-MINUTES = float(os.environ.get("HAMI_SOAK_MINUTES", "25"))
+MINUTES = float(os.environ.get("HAMI_SOAK_MINUTES", "22"))
 
 
 @pytest.mark.soak
