@@ -375,6 +375,7 @@ static bool set_clock(struct context_events *events, CUevent event, uint64_t ear
     events->base = event;
     events->base_time = earliest + (latest - earliest) / 2;
     events->compared = latest;
+    events->steps = 0;
     return true;
 }
 
