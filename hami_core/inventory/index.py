@@ -118,7 +118,7 @@ class Inventory:
 
     # --- pods --------------------------------------------------------------------------------------------------
 
-    def set_pod(self, booking: Booking, *, init_done: bool = False) -> None:
+    def set_pod(self, booking: Booking, *, init_done: bool = False) -> bool:
         """Take in a pod's allocation as the API server has it: the truth, whatever was booked before. Idempotent.
 
         Ends the pod's hold. Terminating pods count until `remove_pod`.
@@ -127,16 +127,21 @@ class Inventory:
             booking: The pod and its allocation.
             init_done: Every init container that is no sidecar has ended; from then on only sidecars and app
                 containers count. Once True it stays so.
+
+        Returns:
+            Whether something the pod had is free now: a hold, or what its init containers took.
         """
-        self.release_hold(booking.uid)
+        freed = self.release_hold(booking.uid)
         old = self._ledger.bookings.get(booking.uid)
         if old is not None:
             done = init_done or old.init_done
             if old.allocation == booking.allocation and done == old.init_done:
-                return
+                return freed
             init_done = done
             self._drop(old)
+            freed = True
         self._put(_entry(booking, init_done=init_done))
+        return freed
 
     def remove_pod(self, uid: str) -> None:
         """Forget a pod that is deleted, succeeded or failed. Idempotent."""
@@ -186,6 +191,10 @@ class Inventory:
         """
         self.release_hold(request.uid)
         return self._search.run(Plan(request, self.rules, self.defaults), nodes, limit, self.quota)
+
+    def fits(self, request: PodRequest) -> bool:
+        """Whether a pod fits on any registered node; changes nothing."""
+        return self._search.fits(Plan(request, self.rules, self.defaults), self.quota)
 
     def simulate(
         self,
@@ -266,11 +275,17 @@ class Inventory:
             self._put(replace(_entry(booking), until=until, request=request, generation=generation))
         return placed
 
-    def release_hold(self, uid: str) -> None:
-        """End a pod's hold. Idempotent."""
+    def release_hold(self, uid: str) -> bool:
+        """End a pod's hold. Idempotent; True if there was one."""
         entry = self._ledger.holds.get(uid)
         if entry is not None:
             self._drop(entry)
+        return entry is not None
+
+    def held_on(self, uid: str) -> str:
+        """The node a place is held on for the pod; empty: none."""
+        entry = self._ledger.holds.get(uid)
+        return "" if entry is None else entry.allocation.node
 
     def expire_holds(self, now: float) -> list[str]:
         """End the holds whose time has come.
@@ -337,11 +352,12 @@ class Inventory:
         known = self._nodes.get(node)
         return "" if known is None else known.bar(words)
 
-    def release(self, uid: str) -> None:
-        """Drop a booking whose Bind failed. Idempotent."""
+    def release(self, uid: str) -> bool:
+        """Drop a booking whose Bind failed. Idempotent; True if there was one."""
         entry = self._ledger.bookings.get(uid)
         if entry is not None:
             self._drop(entry)
+        return entry is not None
 
     def _still_good(self, held: Entry, request: PodRequest, node: str) -> bool:
         """Whether a hold just dropped can be booked as it is: same node, devices and request, and still room."""

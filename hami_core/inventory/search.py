@@ -67,6 +67,13 @@ class Search:
         count = len(refused) + len(asked.unknown) + len(asked.closed) + len(barred)
         return FilterOutcome(best, Refusals(count, render), fitting)
 
+    def fits(self, plan: Plan, quota: QuotaBook) -> bool:
+        """Whether any node that takes new pods has room."""
+        self._cluster.settle()
+        mask, _ = self._bar(self._cluster.open[: self._cluster.size].copy(), plan)
+        best, _, _ = Query(plan, self._cluster, self._nodes, quota).answer(mask, 1)
+        return bool(best)
+
     def _bar(self, mask: np.ndarray, plan: Plan) -> tuple[np.ndarray, list[str]]:
         """The nodes asked about without those that give no devices of a family the pod asks for, and those."""
         barred = self._cluster.barred(plan.request.families)

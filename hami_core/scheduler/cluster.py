@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hami_core.kube.port import KubeApi
-    from hami_core.model import Booking, Device, NodeFacts
+    from hami_core.model import Booking, Device, NodeFacts, PodRequest
     from hami_core.placement.policy import PolicyDefaults
     from hami_core.plugins import Loaded
 
@@ -34,6 +34,25 @@ log = structlog.get_logger(__name__)
 
 DRIFT_CHECK_S: Final = 300.0
 HOLDS_CHECK_S: Final = 1.0
+
+
+class Gains(Protocol):
+    """Is told when a pod may fit that did not."""
+
+    def changed(self) -> None:
+        """What a node gives has changed."""
+
+    def released(self) -> None:
+        """A pod ended."""
+
+    def unheard(self) -> None:
+        """Something did of which kube-scheduler does not hear."""
+
+
+class _Nobody:
+    def changed(self) -> None: ...
+    def released(self) -> None: ...
+    def unheard(self) -> None: ...
 
 
 class Cluster:
@@ -79,8 +98,8 @@ class Cluster:
         self._keyring.on_change(self._verify_again)
         self.doubted: Callable[[Pod, str], None] = lambda _pod, _problem: None
         """Called for each live pod whose allocation has a signature that is not ours, with what is wrong."""
-        self.changed: Callable[[], None] = lambda: None
-        """Called when what a node gives has changed, so that a pod may fit that did not."""
+        self.gains: Gains = _Nobody()
+        """Told when a pod may fit that did not."""
         self.drift = 0
         self.closed_nodes: dict[str, frozenset[str]] = {}
         self._marks = AgentMarks(loaded)
@@ -133,7 +152,8 @@ class Cluster:
         """
         while True:
             await asyncio.sleep(every_s)
-            self.inventory.expire_holds(self.now())
+            if self.inventory.expire_holds(self.now()):
+                self.gains.unheard()
             for name in self._marks.late(self.now()):
                 self.inventory.bar_node(name, self._marks.reasons(name, self.now()))
 
@@ -163,7 +183,7 @@ class Cluster:
                 self._forget_node(old.metadata.name)
             return
         if old is None or _admits(old) != _admits(node):
-            self.changed()
+            self.gains.changed()
         known = self._facts.get(node.metadata.name)
         facts = pods.node_facts(node)
         if facts == known:
@@ -188,7 +208,7 @@ class Cluster:
         self._set_node(facts, devices, failed)
         self.inventory.bar_node(facts.name, self._marks.see(facts.name, facts.labels, self.now()))
         if before != (devices, self.closed_nodes.get(facts.name), self._marks.reasons(facts.name, 0.0)):
-            self.changed()
+            self.gains.changed()
 
     def _set_node(self, facts: NodeFacts, devices: dict[str, tuple[Device, ...]], failed: frozenset[str]) -> None:
         """A family that can't be read keeps its devices, closed to new pods; other families of the node stay open."""
@@ -225,6 +245,14 @@ class Cluster:
         spec = PodSpec(node_name=pod.spec.node_name, scheduler_name=pod.spec.scheduler_name)
         return Pod(metadata=meta, spec=spec)
 
+    def request_of(self, pod: Pod) -> PodRequest:
+        """What a pod asks for.
+
+        Raises:
+            RequestError: Names the container or annotation at fault and the fix.
+        """
+        return pods.request_of(pod, self.loaded.parse, self.defaults)
+
     def asks(self, pod: Pod) -> bool:
         """Whether one of its containers names a device resource."""
         return any(_names_any(c, self._resources) for c in (*pod.spec.init_containers, *pod.spec.containers))
@@ -232,16 +260,13 @@ class Cluster:
     def _pod(self, old: Pod | None, pod: Pod | None) -> None:
         if pod is None:
             if old is not None:
-                self.inventory.release_hold(old.uid)
-                self.inventory.remove_pod(old.uid)
-                self.verification.forget(old.uid)
+                self._gone(old.uid)
             return
         if pod.is_terminal:
-            self.inventory.remove_pod(pod.uid)
-            self.verification.forget(pod.uid)
+            self._gone(pod.uid)
             return
-        if old is not None and _was_refused_since(old, pod):
-            self.inventory.release_hold(pod.uid)
+        if old is not None and _was_refused_since(old, pod) and self.inventory.release_hold(pod.uid):
+            self.gains.unheard()
         if self._is_foreign(pod):
             return
         try:
@@ -258,7 +283,15 @@ class Cluster:
             log.warning("a pod's allocation was altered after it was bound, the change is not counted", pod=pod.key)
             booking = known
         self._see_epoch(pod)
-        self.inventory.set_pod(booking, init_done=pods.is_init_done(pod))
+        if self.inventory.set_pod(booking, init_done=pods.is_init_done(pod)):
+            self.gains.unheard()
+
+    def _gone(self, uid: str) -> None:
+        if self.inventory.release_hold(uid):
+            self.gains.unheard()
+        if self.inventory.release(uid):
+            self.gains.released()
+        self.verification.forget(uid)
 
     def _is_altered(self, old: Pod | None, pod: Pod, known: Booking) -> bool:
         """Whether a change to a booked allocation is nobody's of ours. Pods never signed are HAMi's own to change."""
@@ -310,9 +343,12 @@ class Cluster:
 
     def _quota(self, old: ResourceQuota | None, quota: ResourceQuota | None) -> None:
         if quota is not None:
+            if old is not None and old.spec.hard == quota.spec.hard:
+                return
             self.inventory.set_quota(quota.metadata.namespace, quota.metadata.name, quota.spec.hard)
         elif old is not None:
             self.inventory.remove_quota(old.metadata.namespace, old.metadata.name)
+        self.gains.unheard()
 
 
 def _names_any(container: Container, resources: set[str]) -> bool:

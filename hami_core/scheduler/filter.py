@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hami_core.model import PodRequest
     from hami_core.scheduler.cluster import Cluster
     from hami_core.scheduler.notes import Notes
+    from hami_core.scheduler.waking import Waker
     from hami_core.wire.extender import FilterArgs
 
 log = structlog.get_logger(__name__)
@@ -56,15 +57,23 @@ class Filter:
     Args:
         cluster: What is known.
         notes: Events.
+        waker: Is told who was refused.
         limit: How many nodes are answered; 0: all that fit.
         hold_s: How long a hold lasts, and how long where kube-scheduler may wait.
     """
 
     def __init__(
-        self, cluster: Cluster, notes: Notes, *, limit: int = 16, hold_s: tuple[float, float] = (HOLD_S, LONG_HOLD_S)
+        self,
+        cluster: Cluster,
+        notes: Notes,
+        waker: Waker,
+        *,
+        limit: int = 16,
+        hold_s: tuple[float, float] = (HOLD_S, LONG_HOLD_S),
     ) -> None:
         self._cluster = cluster
         self._notes = notes
+        self._waker = waker
         self._limit = limit or ALL
         self._hold_s, self._long_hold_s = hold_s
         self._rankings: OrderedDict[str, Ranking] = OrderedDict()
@@ -101,15 +110,22 @@ class Filter:
 
     def _place(self, pod: Pod, wanted: PodRequest, args: FilterArgs) -> bytes:
         inventory, now = self._cluster.inventory, self._cluster.now()
-        inventory.expire_holds(now)
+        lost = inventory.held_on(wanted.uid)
+        if inventory.expire_holds(now):
+            self._waker.unheard()
         inventory.release_hold(wanted.uid)
         assert args.node_names is not None  # noqa: S101 - checked by the caller
         outcome = inventory.filter(wanted, RawNames(bytes(args.node_names)), limit=self._limit)
         if not outcome.best:
             self._rankings.pop(wanted.uid, None)
             self._notes.nothing_fits(pod, wanted, outcome)
+            self._waker.refused(wanted)
+            if lost:
+                self._waker.unheard()
             return _refused(outcome)
-        self.hold(pod, wanted, outcome)
+        self._waker.placed(wanted.uid)
+        if lost not in ("", self.hold(pod, wanted, outcome).held):
+            self._waker.unheard()
         self._notes.fits(pod, outcome)
         return encode_filter_result(names=[name for name, _ in outcome.best])
 

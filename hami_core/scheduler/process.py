@@ -96,10 +96,17 @@ class Scheduler:
         self.recorder = EventRecorder(api, options.scheduler_name, instance=options.instance)
         notes = Notes(self.recorder, self.cluster)
         self.cluster.doubted = notes.in_doubt
-        self.waker = Waker(api, self.cluster.pods, self.cluster.asks)
-        self.cluster.changed = self.waker.changed
+        self.waker = Waker(
+            api,
+            self.cluster.pods,
+            self.cluster.asks,
+            request=self.cluster.request_of,
+            fits=self.cluster.inventory.fits,
+            clock=clock,
+        )
+        self.cluster.gains = self.waker
         self.filter = Filter(
-            self.cluster, notes, limit=options.filter_return, hold_s=(options.hold_s, options.long_hold_s)
+            self.cluster, notes, self.waker, limit=options.filter_return, hold_s=(options.hold_s, options.long_hold_s)
         )
         self.prioritize = Prioritize(self.cluster, self.filter)
         locks = NodeLocks(api, loaded, wait_s=options.lock_wait_s, expiry_s=options.lock_expiry_s)
@@ -262,6 +269,8 @@ class Scheduler:
             pods=len(self.cluster.pods.store),
             seconds=round(time.monotonic() - started, 3),
         )
+        if self.leadership.is_leader:
+            self.waker.unheard()  # what a scheduler before this one held for pods is held no more
 
     async def _learn_version(self) -> None:
         """Whether a Binding's labels are copied; until that is known they are written with a patch of their own."""
@@ -273,11 +282,13 @@ class Scheduler:
                 await asyncio.sleep(backoff.next())
                 continue
             self.bind.copies_labels = _version(version) >= LABELS_COPIED_SINCE
-            self.waker.is_needed = _version(version) < NODES_WAKE_SINCE
+            self.waker.nodes_wake = _version(version) >= NODES_WAKE_SINCE
             return
 
     def _leads(self, leads: bool) -> None:
         self.gate.changed(leads)
+        if leads:
+            self.waker.unheard()
         namespace, name = self.options.own_pod
         if name:
             self._spawn("role-label", self._label(namespace, name, keys.ROLE_LEADER if leads else keys.ROLE_FOLLOWER))

@@ -1,11 +1,17 @@
-"""kube-scheduler before 1.32 hears of nodes in vain; what wakes a pod there is a change of the pod."""
+"""A pod that waits is woken by a change of the pod where nothing that kube-scheduler sees would wake it in time."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from dataclasses import replace
 
 import pytest
 
+from hami_core import hookimpl
+from hami_core.scheduler import waking
+from hami_core.tests.scheduler import vendor
+from hami_core.tests.scheduler.conftest import load
 from hami_core.tests.scheduler.vendor import node, pod
 from hami_core.wire import keys
 
@@ -26,6 +32,29 @@ def waiting(name: str, **more):
     """A pod that kube-scheduler has found no node for."""
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     return {**pod(name, **more), "status": {"phase": "Pending", "conditions": [refused]}}
+
+
+class Checked(vendor.Acme):
+    """Checks quotas while devices are chosen."""
+
+    @hookimpl
+    def families(self, config):
+        return [replace(vendor.FAMILY, checks_quota_in_fit=True)]
+
+
+class Clock:
+    """Monotonic seconds, moved on by hand."""
+
+    def __init__(self) -> None:
+        self.offset = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.offset
+
+
+def quota(memory: str):
+    meta = {"name": "q", "namespace": "default", "uid": "q"}
+    return {"metadata": meta, "spec": {"hard": {"limits.acme.com/mem": memory}}}
 
 
 async def woken(server, name: str) -> None:
@@ -70,19 +99,97 @@ async def test_a_pod_refused_is_woken_when_a_node_changes_to_its_good(server, st
             await asyncio.sleep(0.01)
 
 
-async def test_later_versions_need_nobodys_help(server, start):
-    server.minor = "36"
-    await server.put("nodes", node("n1", cards=0))
-    client = await start()
-    p = await server.put("pods", waiting("a"))
-    await known(client, "a")
-    assert (await client.filter(p, ["n1"]))["NodeNames"] is None
-    await server.put("nodes", node("n1"))
+async def refused(client, server, *pods):
+    """Put pods and have Filter refuse them on node n1."""
+    made = [await server.put("pods", one) for one in pods]
+    await known(client, *(one["metadata"]["name"] for one in made))
+    for one in made:
+        assert (await client.filter(one, ["n1"]))["NodeNames"] is None
+    return made
+
+
+async def looked(client):
+    """Return when pods have been looked at for what was said so far."""
+    waker = client.scheduler.waker
     async with asyncio.timeout(60):
-        while (await client.filter(p, ["n1"]))["NodeNames"] is None:
+        while waker.is_busy:
             await asyncio.sleep(0.01)
-    assert not client.scheduler.waker.is_needed
-    assert not [r for r in server.requests if r[0] == "PATCH" and r[1].endswith("/pods/a")]
+
+
+async def test_later_versions_hear_of_nodes_themselves(server, start):
+    """But a pod that Filter refused just before the node's change reached us may have been asked for because of it."""
+    server.minor = "36"
+    now = Clock()
+    await server.put("nodes", node("n1", cards=0))
+    client = await start(clock=now)
+    await refused(client, server, waiting("long-ago"))
+    await looked(client)  # for what waited before the scheduler began
+    now.offset += waking.BEHIND_S + 60
+    await refused(client, server, waiting("just-now"))
+    await server.put("nodes", node("n1"))
+    await woken(server, "just-now")
+    await looked(client)
+    assert not retries(server, "long-ago")
+
+
+@pytest.mark.parametrize("minor", ["30", "36"])
+async def test_a_pod_refused_just_before_a_release_was_seen_is_woken(server, start, minor):
+    """kube-scheduler saw the release first, asked at once, was refused, and would ask again after five minutes."""
+    server.minor = minor
+    await server.put("nodes", node("n1", cards=1))
+    client = await start()
+    holder = await server.put("pods", pod("holder", mem=10000))
+    await known(client, "holder")
+    assert (await client.filter(holder, ["n1"]))["NodeNames"] == ["n1"]
+    assert await client.bind(holder, "n1") == ""
+    await refused(client, server, pod("next", mem=10000), pod("large", gpu=2, mem=10000))
+    await server.remove("pods", "default/holder")
+    await woken(server, "next")
+    await looked(client)
+    assert not retries(server, "large"), "woken though nothing fits it"
+
+
+async def test_a_pod_refused_for_a_place_held_for_another_is_woken_when_the_hold_ends(server, start):
+    """kube-scheduler hears of no holds."""
+    await server.put("nodes", node("n1", cards=1))
+    now = Clock()
+    client = await start(clock=now)
+    first = await server.put("pods", pod("first", mem=10000))
+    await known(client, "first")
+    assert (await client.filter(first, ["n1"]))["NodeNames"] == ["n1"]
+    await refused(client, server, pod("second", mem=10000))
+    now.offset += waking.BEHIND_S + 60
+    await woken(server, "second")
+
+
+async def test_a_pod_refused_for_a_place_of_a_pod_that_is_gone_is_woken(server, start):
+    await server.put("nodes", node("n1", cards=1))
+    client = await start()
+    first = await server.put("pods", pod("first", mem=10000))
+    await known(client, "first")
+    assert (await client.filter(first, ["n1"]))["NodeNames"] == ["n1"]
+    await refused(client, server, pod("second", mem=10000))
+    await server.remove("pods", "default/first")
+    await woken(server, "second")
+
+
+async def test_a_pod_refused_for_a_quota_is_woken_when_that_is_raised(server, start):
+    await server.put("nodes", node("n1"))
+    await server.put("resourcequotas", quota("1000"))
+    now = Clock()
+    client = await start(loaded=load(Checked), clock=now)
+    await refused(client, server, pod("a", mem=2000))
+    now.offset += waking.BEHIND_S + 60
+    await server.put("resourcequotas", quota("4000"))
+    await woken(server, "a")
+
+
+async def test_pods_that_waited_before_a_scheduler_began_are_woken(server, start):
+    """What the one before it held for other pods is held no more, and nobody says so."""
+    await server.put("nodes", node("n1"))
+    await server.put("pods", waiting("a"))
+    await start()
+    await woken(server, "a")
 
 
 async def test_a_pod_made_again_under_its_name_is_another_one(server, start):
