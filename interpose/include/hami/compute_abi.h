@@ -64,7 +64,9 @@ struct hami_compute_process {
     _Atomic uint64_t since;   /* when the oldest of it was launched; 0 = nothing is under way */
     _Atomic uint32_t fed;     /* of the waiting threads, those that wait for a completion: more work is coming */
     _Atomic uint32_t in_turn; /* those that wait for the turn */
-    uint64_t spare[3];
+    _Atomic uint32_t hidden;  /* of `out`, in 1/65536: what will not be charged, since it runs beside other work */
+    uint32_t pad;
+    uint64_t spare[2];
 };
 
 struct hami_compute {

@@ -12,12 +12,15 @@ static unsigned processes(const struct machine *m) {
 static void add_up(const struct machine *m, struct standing *s) {
     struct hami_compute *compute = hami_compute_of(m->view->region);
     unsigned count = processes(m);
-    s->out = 0;
+    s->out = s->expected = 0;
     s->marks = s->waiting = s->fed = 0;
     for (unsigned i = 0; i < count; i++) {
         const struct hami_compute_process *process = &compute->processes[i][m->index];
         int64_t out = atomic_load_explicit(&process->out, memory_order_relaxed);
-        s->out += out > 0 ? out : 0;
+        uint32_t hidden = atomic_load_explicit(&process->hidden, memory_order_relaxed) & UINT16_MAX;
+        out = out > 0 ? out : 0;
+        s->out += out;
+        s->expected += out - (int64_t)((uint64_t)out * hidden >> 16);
         s->marks += atomic_load_explicit(&process->marks, memory_order_relaxed);
         s->waiting += atomic_load_explicit(&process->waiting, memory_order_relaxed);
         s->fed += atomic_load_explicit(&process->fed, memory_order_relaxed);
@@ -53,7 +56,7 @@ void balance_read(struct machine *m, struct standing *s) {
     add_up(m, s);
     s->now = compute_now();
     int64_t share = balance_share(m), now = (int64_t)s->now;
-    int64_t least = now - (cap_of(m, s) + s->out) * 100 / share;
+    int64_t least = now - (cap_of(m, s) + s->expected) * 100 / share;
     int64_t zero = atomic_load_explicit(&m->shared->zero, memory_order_relaxed);
     s->lost = 0;
     while (zero < least) {
@@ -63,7 +66,7 @@ void balance_read(struct machine *m, struct standing *s) {
         }
     }
     zero = zero < least ? least : zero;
-    s->balance = (now - zero) * share / 100 - s->out;
+    s->balance = (now - zero) * share / 100 - s->expected;
 }
 
 void balance_charge(struct machine *m, uint64_t device_time) {
@@ -110,6 +113,7 @@ void hami_compute_forget(struct hami_region *region, unsigned slot) {
             out = out > BACKLOG ? BACKLOG : out;
             (void)atomic_fetch_add(&compute->devices[device].zero, out * 100 / cores);
         }
+        atomic_store(&process->hidden, 0);
         atomic_store(&process->since, 0);
         atomic_store(&process->marks, 0);
         atomic_store(&process->waiting, 0);

@@ -3,7 +3,7 @@
 
 #include "hami/guest.h"
 
-enum { SHORTEST = 50000, AFTER_TURN = 100000 };
+enum { SHORTEST = 50000, AFTER_TURN = 100000, LULL = 20000000, MANY = 4 };
 #define TURNS_MOST UINT64_C(3000000000) /* however many others there are */
 
 /* A wait of one launch. */
@@ -108,6 +108,17 @@ static bool queued(struct wait *w, const struct standing *s) {
     return true;
 }
 
+/*
+ * Who has to wait for balance waits for so much, for each of those that wait with it: they use it up in turn, and
+ * changing from one context to the next takes device time too. That is no reason for a long wait.
+ */
+static int64_t worth_a_wait(const struct machine *m, const struct standing *s) {
+    int64_t most = LULL * balance_share(m) / 100;
+    int64_t worth = RESUME * (s->waiting < MANY ? s->waiting : MANY);
+    worth = worth > most ? most : worth;
+    return worth < RESUME ? RESUME : worth;
+}
+
 /* Pays first. */
 static void wait_for_balance(struct wait *w, const struct standing *s) {
     struct machine *m = w->machine;
@@ -118,7 +129,7 @@ static void wait_for_balance(struct wait *w, const struct standing *s) {
     (void)turn_yield(m);
     helper_wake();
     compute_unlock();
-    uint64_t due = (uint64_t)((int64_t)s->now + RESUME * 100 / balance_share(m) - balance_arrears(m, s));
+    uint64_t due = (uint64_t)((int64_t)s->now + worth_a_wait(m, s) * 100 / balance_share(m) - balance_arrears(m, s));
     due = due < s->now + SHORTEST ? s->now + SHORTEST : due;
     compute_sleep_until(due > s->now + PATIENCE / 2 ? s->now + PATIENCE / 2 : due);
 }
@@ -231,7 +242,8 @@ bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest
         if (s.balance <= 0) {
             wait_for_balance(&w, &s);
             (void)machines_refresh();
-        } else if (patient && s.out > 0 && (unknown || ((double)(s.out + ns) * m->ratio > AHEAD && s.marks > 1))) {
+        } else if (patient && s.out > 0 &&
+                   (unknown || ((double)s.expected + (double)ns * m->ratio > AHEAD && s.marks > 1))) {
             patient = wait_for_completion(&w, &s);
         } else if (have_turn(&w, &s)) {
             *amount = batch(&w, &s, ns);

@@ -97,9 +97,10 @@ void compute_wake_number(const _Atomic uint32_t *word, uint32_t number);
 
 struct standing {
     uint64_t now;
-    int64_t balance; /* device time; nothing starts while it is not positive */
-    int64_t out;
-    uint64_t lost; /* time that this look found to be more than the balance may keep */
+    int64_t balance;  /* device time; nothing starts while it is not positive */
+    int64_t out;      /* granted and not charged yet */
+    int64_t expected; /* of that, what will be charged */
+    uint64_t lost;    /* time that this look found to be more than the balance may keep */
     unsigned marks, waiting, fed;
 };
 void balance_read(struct machine *m, struct standing *s); /* and forfeits what is beyond the cap */

@@ -532,7 +532,8 @@ static void settle_mark(struct machine *m, const struct mark *mark, uint64_t end
     if (mark->known && !mark->late) {
         double ratio = (double)span / (double)estimate;
         double before = m->ratio; /* changes only here, with the lock */
-        m->ratio = before + ((ratio > 1 ? 1 : ratio) - before) * 0.05;
+        m->ratio = before = before + ((ratio > 1 ? 1 : ratio) - before) * 0.05;
+        atomic_store_explicit(&m->own->hidden, (uint32_t)((1 - before) * UINT16_MAX), memory_order_relaxed);
     }
     if (mark->clean) {
         m->spans += ((double)span - m->spans) * 0.01;

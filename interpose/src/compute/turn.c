@@ -299,8 +299,7 @@ static int64_t remainder_of(struct machine *m, const struct standing *s) {
     if (s->marks == 0 && s->out == 0) {
         return 0;
     }
-    int64_t out = (int64_t)((double)s->out * m->ratio);
-    return out > since ? out - since : 0;
+    return s->expected > since ? s->expected - since : 0;
 }
 
 uint64_t turn_yield(struct machine *m) {
