@@ -276,6 +276,15 @@ def start_cut_short(now: dict[str, Any]) -> str:
     return "its start was cut short" if any(end["message"].endswith("context canceled") for end in cut) else ""
 
 
+def lost_by_runtime(now: dict[str, Any]) -> str:
+    """Explanation of a pod that may not restart and whose container was being started by a containerd that was killed.
+
+    The next containerd finds no process of it, and says that it ended, nobody knows how.
+    """
+    lost = [end for end in _last_ends(now) if end.get("reason") == "Unknown" and end["exitCode"] == 255]
+    return "its runtime was killed while it started it" if lost else ""
+
+
 def _last_ends(now: dict[str, Any]) -> list[dict[str, Any]]:
     """How the containers of a pod that may not restart ended."""
     if now["spec"].get("restartPolicy") == "Always":

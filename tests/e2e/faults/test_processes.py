@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.bed.errors import ApiRefused, BedError
 from tests.e2e.faults import ours
-from tests.e2e.faults.load import start_cut_short
+from tests.e2e.faults.load import lost_by_runtime, start_cut_short
 from tests.e2e.faults.strikes import TOGETHER, strike
 from tests.e2e.faults.truth import emptied, settled
 from tests.e2e.pods import pod
@@ -31,6 +31,8 @@ def test_killed_under_load(strained: System, loaded: Callable[..., Load], seed: 
     load = loaded()
     if "kubelet" in victims:
         load.explain.append(start_cut_short)
+    if "containerd" in victims:
+        load.explain.append(lost_by_runtime)
     time.sleep(rng.uniform(2, 4))
     what = [strike(strained, victim, rng) for victim in victims]
     time.sleep(rng.uniform(1, 3))

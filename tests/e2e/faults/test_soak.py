@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.faults import ours
-from tests.e2e.faults.load import died_with_node, start_cut_short
+from tests.e2e.faults.load import died_with_node, lost_by_runtime, start_cut_short
 from tests.e2e.faults.strikes import CLUSTER, NODE, OURS, strike
 from tests.e2e.faults.test_nodes import cut_off
 from tests.e2e.faults.truth import emptied, settled
@@ -59,4 +59,6 @@ def anything(system: System, load: Load, rng: random.Random) -> str:
         return f"{node} rebooted"
     if what == "kubelet":
         load.explain.append(start_cut_short)
+    if what == "containerd":
+        load.explain.append(lost_by_runtime)
     return strike(system, what, rng)
