@@ -75,6 +75,13 @@ def region_seeds() -> dict[str, bytes]:
     return seeds
 
 
+def turn_seeds() -> dict[str, bytes]:
+    """Pages on which somebody has the turn, alive or not, or two give it to and fro; then what this container does."""
+    deeds = bytes([0, 1, 2, 3, 4, 5, 0])
+    pages = {"free": (0, 0), "restless": (1, 0), "held": (0, 1, 0, 10, 1), "silent": (0, 2, 0, 10, 1, 1, 6, 0)}
+    return {name: bytes(page) + deeds for name, page in pages.items()}
+
+
 @dataclass(frozen=True)
 class Target:
     """A program of fuzz/, with what it is linked with besides."""
@@ -95,6 +102,7 @@ TARGETS = {
     for target in (
         Target("limits", 150_000, 66_000, limits_seeds, dictionary=True),
         Target("region", 30_000, 256, region_seeds, ("process.c", "compute/balance.c"), PARTIAL),
+        Target("turn", 60_000, 512, turn_seeds),
     )
 }
 
@@ -196,6 +204,25 @@ DEFECTS = {  # target, source, what stands there, what a careless hand would hav
         "number < 0 || number > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)number",
         "(unsigned)number & 0xffffff",
     ),
+    "a holder beyond the page": (
+        "turn",
+        "compute/turn.c",
+        "holder != 0 && holder <= HAMI_TURN_SLOTS && !silent",
+        "holder != 0 && !silent",
+    ),
+    "others' work believed for ever": (
+        "turn",
+        "compute/turn.c",
+        "seen.frontier <= end && seen.frontier <= last",
+        "true",
+    ),
+    "a launch as long as somebody says": (
+        "turn",
+        "compute/turn.c",
+        "slot->life.longest > LONGEST_BELIEVED ? LONGEST_BELIEVED : slot->life.longest",
+        "slot->life.longest",
+    ),
+    "turns to and fro for ever": ("turn", "compute/gate.c", " || s->now - w->turns_began >= TURNS_MOST", ""),
     "a descriptor left open": ("region", "region.c", "    (void)close(fd);\n    return region;", "    return region;"),
 }
 

@@ -215,7 +215,6 @@ static void reserve(struct wait *w, const struct standing *s, int64_t ns, int64_
     atomic_store_explicit(&m->shared->last_grant, s->now, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&m->shared->grants, 1, memory_order_relaxed);
     int64_t longest = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
-    launch = (int64_t)((double)launch * m->ratio);
     longest = launch > longest ? launch : longest - (longest - launch) / 64;
     atomic_store_explicit(&m->shared->longest, (uint64_t)longest, memory_order_relaxed);
 }
