@@ -3,7 +3,7 @@
 
 #include "hami/guest.h"
 
-enum { SHORTEST = 50000, AFTER_TURN = 100000, LULL = 20000000, MANY = 4 };
+enum { SHORTEST = 50000, AFTER_TURN = 100000, LULL = 20000000, LENGTHY = 20000000, MANY = 4 };
 #define TURNS_MOST UINT64_C(3000000000) /* however many others there are */
 
 /* A wait of one launch. */
@@ -224,6 +224,15 @@ static int64_t batch(const struct wait *w, const struct standing *s, int64_t ns)
     return !w->saved || ns != BATCH || s->balance < BATCH ? ns : s->balance < RESUME ? s->balance : RESUME;
 }
 
+/*
+ * Whether enough is under way to keep the device fed: two launches, where they are long. Of those that are longer than
+ * two turns one: others would wait for both, and the device rests only for a moment in between.
+ */
+static bool far_ahead(const struct machine *m, const struct standing *s, int64_t ns) {
+    double launch = (double)ns * m->ratio;
+    return (double)s->expected + launch > AHEAD && s->marks > (launch > LENGTHY ? 0 : 1);
+}
+
 bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest) {
     struct wait w = {.machine = m};
     int64_t ns = *amount;
@@ -241,8 +250,7 @@ bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest
         if (s.balance <= 0) {
             wait_for_balance(&w, &s);
             (void)machines_refresh();
-        } else if (patient && s.out > 0 &&
-                   (unknown || ((double)s.expected + (double)ns * m->ratio > AHEAD && s.marks > 1))) {
+        } else if (patient && s.out > 0 && (unknown || far_ahead(m, &s, ns))) {
             patient = wait_for_completion(&w, &s);
         } else if (have_turn(&w, &s)) {
             *amount = batch(&w, &s, ns);
