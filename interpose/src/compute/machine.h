@@ -22,7 +22,7 @@ enum {
     RESUME = 1000000, /* who has to wait for balance waits for so much: short work is not started from idle each time */
     IDLE = 50000000,  /* a container none of whose launches had to wait for so long has more than it needs */
     QUANTUM = 10000000,  /* length of a turn */
-    EARLY = 150000,      /* short work: the turn is handed on so long before its end */
+    EARLY = 150000,      /* short work: the turn is handed on so long before its end at most */
     SHORT = 700000,      /* launches up to this are short in that sense */
     PAUSE = 300000,      /* no launch for so long: the turn is given back */
     PATIENCE = 100000000 /* no wait for others is longer */

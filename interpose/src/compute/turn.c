@@ -20,6 +20,7 @@ enum {
     AGAIN = 200000,
     OTHERS = 10000000,
     TAIL = 1000000,
+    MARGIN = 20000,
     LOST_MOST = 500000000,
     REST = 10
 };
@@ -43,13 +44,30 @@ static unsigned holder_of(uint64_t word) {
     return (unsigned)(word & HOLDER); /* slot + 1 */
 }
 
-/* What this process saw of the word, unless another of the container has seen a later one. */
-static void publish(struct machine *m, uint64_t known, uint64_t seen, uint64_t now) {
+/* What this process saw of the word, unless another of the container has seen a later one. True: it is ours now. */
+static bool publish(struct machine *m, uint64_t known, uint64_t seen, uint64_t now) {
     unsigned self = atomic_load(&m->turn_slot) + 1, before = holder_of(known);
-    if (seen != known && atomic_compare_exchange_strong(&m->shared->turn, &known, seen) && before != self &&
-        holder_of(seen) == self) {
+    bool ours = seen != known && atomic_compare_exchange_strong(&m->shared->turn, &known, seen) && before != self &&
+                holder_of(seen) == self;
+    if (ours) {
         atomic_store(&m->shared->turn_got, now);
     }
+    return ours;
+}
+
+/* How long it took us to wake up for a turn that somebody handed over; others of the machine take as long. */
+static void learn_waking(struct machine *m, uint64_t took) {
+    uint64_t known = atomic_load_explicit(&m->shared->turn_woke, memory_order_relaxed);
+    took = took > EARLY ? EARLY : took;
+    known = known == 0 || known > EARLY ? took : known - known / 8 + took / 8;
+    atomic_store_explicit(&m->shared->turn_woke, known, memory_order_relaxed);
+}
+
+/* So long before its work ends a turn is handed on: late, the device rests; early, slices of both tear the last of it.
+ */
+static int64_t lead(const struct machine *m) {
+    uint64_t woke = atomic_load_explicit(&m->shared->turn_woke, memory_order_relaxed);
+    return woke == 0 || woke + MARGIN > EARLY ? EARLY : (int64_t)(woke + MARGIN);
 }
 
 void turn_open(struct machine *m, const char *uuid) {
@@ -79,7 +97,9 @@ static bool look(struct machine *m, struct hami_turn_page *seen, size_t size, ui
         seek(m, now);
         return false;
     }
-    publish(m, known, seen->turn, now);
+    if (publish(m, known, seen->turn, now) && now >= seen->since) {
+        learn_waking(m, now - seen->since);
+    }
     return true;
 }
 
@@ -177,7 +197,7 @@ static bool set_turn(struct machine *m, const struct hami_turn_page *seen, unsig
     if (!page_write(&m->page, offsetof(struct hami_turn_page, turn), made, size)) {
         return false;
     }
-    publish(m, known, made[0], now);
+    (void)publish(m, known, made[0], now);
     return true;
 }
 
@@ -327,10 +347,10 @@ uint64_t turn_yield(struct machine *m) {
     balance_read(m, &s);
     int64_t left = remainder_of(m, &s);
     bool brief = atomic_load(&m->shared->longest) <= SHORT;
-    if (s.out == 0 || (brief && left <= EARLY)) {
+    if (s.out == 0 || (brief && left <= lead(m))) {
         return release(m, s.now) ? UINT64_MAX : s.now + AGAIN;
     }
-    left = !brief || left - EARLY > TEND ? TEND : left - EARLY;
+    left = !brief || left - lead(m) > TEND ? TEND : left - lead(m);
     return s.now + (uint64_t)(left > 20000 ? left : 20000);
 }
 
