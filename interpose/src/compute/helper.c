@@ -10,11 +10,12 @@
 #include <pthread.h>
 #include <signal.h>
 
-enum { STACK = 256 * 1024, IDLE_NS = 1000000000, RELAXED = 2 };
+enum { STACK = 256 * 1024, IDLE_NS = 1000000000, RELAXED = 2, SOONER = 100000 };
 
 static bool started, owed;     /* under the process's lock */
 static _Atomic uint32_t asked; /* futex: moves when there is something to do */
 static _Atomic bool idle;
+static uint64_t next; /* look, under the process's lock */
 
 static uint64_t earlier(uint64_t a, uint64_t b) {
     return a < b ? a : b;
@@ -44,14 +45,14 @@ static void *help(void *data) {
     for (;;) {
         uint32_t seen = atomic_load(&asked);
         compute_lock();
-        uint64_t due = look();
+        uint64_t due = next = look();
         atomic_store(&idle, due == UINT64_MAX);
         compute_unlock();
         uint64_t now = compute_now();
         if (due == UINT64_MAX) {
             compute_wait(&asked, seen, IDLE_NS);
         } else if (due > now) {
-            compute_sleep_until(due);
+            compute_wait(&asked, seen, due - now);
         }
     }
     return data;
@@ -80,6 +81,14 @@ void helper_wake(void) {
     } else if (atomic_exchange(&idle, false)) {
         (void)atomic_fetch_add(&asked, 1);
         owed = true; /* woken now it would only wait for the lock */
+    }
+}
+
+void helper_wake_by(uint64_t due) {
+    if (started && next != UINT64_MAX && next > due + SOONER) {
+        next = due;
+        (void)atomic_fetch_add(&asked, 1);
+        owed = true;
     }
 }
 

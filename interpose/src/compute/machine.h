@@ -162,7 +162,8 @@ extern _Atomic int runner_captures; /* streams that are being captured, as far a
 
 /* ---- helper.c ---- */
 
-void helper_wake(void); /* starts it if need be; lock held, and it wakes when that is given up: */
+void helper_wake(void);            /* starts it if need be; lock held, and it wakes when that is given up: */
+void helper_wake_by(uint64_t due); /* if it would sleep for longer; lock held, and likewise */
 bool helper_owed(void);
 void helper_pay(void);
 void helper_reset(void);
@@ -176,6 +177,7 @@ enum turn {
 };
 
 void turn_open(struct machine *m, const char *uuid);
+bool turn_used(const struct machine *m); /* somebody has it, as far as we know */
 /* Moves when the turn goes elsewhere, as soon as any process of the container knows. */
 const _Atomic uint64_t *turn_word(const struct machine *m);
 enum turn turn_take(struct machine *m, uint64_t now);

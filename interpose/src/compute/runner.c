@@ -302,6 +302,14 @@ static bool recordable(const struct runner *r, CUstream stream) {
            !(atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 && runners_capturing(stream));
 }
 
+/* Work of several processes ends at about one time; somebody who waits is to know soon. */
+static uint64_t expected_end(const struct runner *r, const struct mark *mark) {
+    uint64_t frontier = atomic_load_explicit(&r->machine->shared->frontier, memory_order_relaxed);
+    bool awaited = atomic_load(&r->machine->shared->expectant) != 0;
+    uint64_t begin = (mark->opened < frontier) == awaited ? mark->opened : frontier;
+    return begin + (uint64_t)((double)mark->estimate * r->machine->ratio) + AFTER;
+}
+
 /* Sets the mark of what was used since the last and gives the rest of the grant back. */
 static void close_runner(struct runner *r) {
     if (r->granted == 0) {
@@ -329,6 +337,9 @@ static void close_runner(struct runner *r) {
         mark.recorded = compute_now();
         if (driver.record(mark.event, stream) == CUDA_SUCCESS) {
             r->marks[(r->first + r->count++) % MARKS] = mark;
+            if (turn_used(r->machine)) { /* whoever is next should not wait for us to look */
+                helper_wake_by(expected_end(r, &r->marks[r->first]));
+            }
             return;
         }
         event_give_back(r->context, mark.event);
@@ -615,13 +626,7 @@ static uint64_t next_look(uint64_t now) {
         }
         uint64_t at = now + STALE;
         if (r->count > 0) {
-            const struct mark *oldest = &r->marks[r->first];
-            uint64_t frontier = atomic_load_explicit(&r->machine->shared->frontier, memory_order_relaxed);
-            /* Work of several processes ends at about one time; somebody who waits is to know soon. */
-            bool awaited = atomic_load(&r->machine->shared->expectant) != 0;
-            uint64_t begin = (oldest->opened < frontier) == awaited ? oldest->opened : frontier;
-            uint64_t end = begin + (uint64_t)((double)oldest->estimate * r->machine->ratio) + AFTER,
-                     over = now > end ? (now - end) / 4 : 0;
+            uint64_t end = expected_end(r, &r->marks[r->first]), over = now > end ? (now - end) / 4 : 0;
             uint64_t soon = now + (over < SOON ? SOON : over > LATEST ? LATEST : over);
             if (step_towards(r, now, &end)) {
                 soon = now + STEP;

@@ -70,6 +70,10 @@ static int64_t lead(const struct machine *m) {
     return woke == 0 || woke + MARGIN > EARLY ? EARLY : (int64_t)(woke + MARGIN);
 }
 
+bool turn_used(const struct machine *m) {
+    return holder_of(atomic_load_explicit(&m->shared->turn, memory_order_relaxed)) != 0;
+}
+
 void turn_open(struct machine *m, const char *uuid) {
     char path[4096];
     atomic_store(&m->page_sought, compute_now());
