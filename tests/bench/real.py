@@ -92,7 +92,7 @@ def _race(bed: Bed, tools: Tools, kinds: list[str], qps: int, rounds: int, pods:
             print(f"{told}, {more[STOLEN]:.1f} % of processor time withheld", file=sys.stderr, flush=True)
     group = f"real, {qps} requests/s"
     counted = [turn for turn in turns if _undisturbed(turn)]
-    missing = Figure(group, "turns that the machine's host disturbed", len(turns) - len(counted), f"of {len(turns)}")
+    disturbed = Figure(group, "turns that the machine's host disturbed", len(turns) - len(counted), f"of {len(turns)}")
     counted = counted if len(counted) == rounds else turns
     seen: dict[tuple[str, str], list[float]] = {}
     rates: dict[str, list[float]] = {kind: [turn[kind][0] for turn in counted] for kind in kinds}
@@ -107,7 +107,7 @@ def _race(bed: Bed, tools: Tools, kinds: list[str], qps: int, rounds: int, pods:
     # Round by round: what a shared machine gives changes within minutes, and by more than an extender takes.
     slower = 100 * (1 - statistics.median(ours / none for ours, none in zip(rates["ours"], rates["none"], strict=True)))
     figures.append(Figure(group, "pods/s below kube-scheduler alone, our extender", slower, "%", 15))
-    figures.append(missing)
+    figures.append(disturbed)
     budgets = {"extender, synchronous": 6.0, "Filter p99, upper bound": 20.0, "pods that fit and were not bound": 0.0}
     for (kind, case), values in seen.items():
         unit = "%" if case == STOLEN else "pods" if "not bound" in case else "ms"

@@ -104,5 +104,6 @@ void helper_pay(void) {
 
 void helper_reset(void) {
     started = owed = false;
+    next = 0;
     atomic_store(&idle, false);
 }
