@@ -17,7 +17,7 @@ enum { RUNNERS = 256, MARKS = 16, PAIRS = 32, CONTEXTS = 16, SPARE_EVENTS = 64, 
 enum { EVENT_DEFAULT = 0 };
 
 /* When the first look comes after a mark should be complete, the next ones, and how old open work may get. */
-enum { AFTER = 20000, SOON = 50000, LATEST = 80000, STALE = 1500000 };
+enum { AFTER = 20000, SOON = 50000, LATEST = 80000, BESIDE = 125000, STALE = 1500000 };
 
 /*
  * The two clocks are compared so often, tried so often, and known from an event whose completion is known so well; for
@@ -632,6 +632,10 @@ static uint64_t next_look(uint64_t now) {
                 soon = now + STEP;
             }
             at = end < soon ? soon : end > at ? at : end;
+            uint64_t early = r->marks[r->first].opened + (uint64_t)r->marks[r->first].estimate;
+            if (turn_used(r->machine) && now >= early && at > now + BESIDE) {
+                at = now + BESIDE; /* it ran beside what has just ended, and ends with it */
+            }
         }
         due = at < due ? at : due;
     }
