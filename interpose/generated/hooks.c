@@ -228,6 +228,26 @@ int32_t cuImportExternalMemory(void *extMem_out, void *memHandleDesc) {
     return hami_external_import(HAMI_cuImportExternalMemory, extMem_out, memHandleDesc);
 }
 
+HAMI_EXPORT int32_t cuIpcCloseMemHandle(uint64_t dptr);
+int32_t cuIpcCloseMemHandle(uint64_t dptr) {
+    return hami_ipc_close(HAMI_cuIpcCloseMemHandle, dptr);
+}
+
+HAMI_EXPORT int32_t cuIpcGetMemHandle(void *pHandle, uint64_t dptr);
+int32_t cuIpcGetMemHandle(void *pHandle, uint64_t dptr) {
+    return hami_ipc_get(HAMI_cuIpcGetMemHandle, pHandle, dptr);
+}
+
+HAMI_EXPORT int32_t cuIpcOpenMemHandle(void *pdptr, struct hami_bytes64 handle, uint32_t Flags);
+int32_t cuIpcOpenMemHandle(void *pdptr, struct hami_bytes64 handle, uint32_t Flags) {
+    return hami_ipc_open(HAMI_cuIpcOpenMemHandle, pdptr, handle, Flags);
+}
+
+HAMI_EXPORT int32_t cuIpcOpenMemHandle_v2(void *pdptr, struct hami_bytes64 handle, uint32_t Flags);
+int32_t cuIpcOpenMemHandle_v2(void *pdptr, struct hami_bytes64 handle, uint32_t Flags) {
+    return hami_ipc_open(HAMI_cuIpcOpenMemHandle_v2, pdptr, handle, Flags);
+}
+
 HAMI_EXPORT int32_t cuKernelGetFunction(void *pFunc, void *kernel);
 int32_t cuKernelGetFunction(void *pFunc, void *kernel) {
     return hami_kernel_function(HAMI_cuKernelGetFunction, pFunc, kernel);
@@ -353,6 +373,11 @@ int32_t cuMemCreate(void *handle, uint64_t size, void *prop, uint64_t flags) {
     return hami_mem_create(HAMI_cuMemCreate, handle, size, prop, flags);
 }
 
+HAMI_EXPORT int32_t cuMemExportToShareableHandle(void *shareableHandle, uint64_t handle, int32_t handleType, uint64_t flags);
+int32_t cuMemExportToShareableHandle(void *shareableHandle, uint64_t handle, int32_t handleType, uint64_t flags) {
+    return hami_mem_export(HAMI_cuMemExportToShareableHandle, shareableHandle, handle, handleType, flags);
+}
+
 HAMI_EXPORT int32_t cuMemFree(uint32_t dptr);
 int32_t cuMemFree(uint32_t dptr) {
     return hami_mem_free_v1(HAMI_cuMemFree, dptr);
@@ -381,6 +406,11 @@ int32_t cuMemGetInfo(void *free, void *total) {
 HAMI_EXPORT int32_t cuMemGetInfo_v2(void *free, void *total);
 int32_t cuMemGetInfo_v2(void *free, void *total) {
     return hami_mem_get_info(HAMI_cuMemGetInfo_v2, free, total);
+}
+
+HAMI_EXPORT int32_t cuMemImportFromShareableHandle(void *handle, void *osHandle, int32_t shHandleType);
+int32_t cuMemImportFromShareableHandle(void *handle, void *osHandle, int32_t shHandleType) {
+    return hami_mem_import(HAMI_cuMemImportFromShareableHandle, handle, osHandle, shHandleType);
 }
 
 HAMI_EXPORT int32_t cuMemMap(uint64_t ptr, uint64_t size, uint64_t offset, uint64_t handle, uint64_t flags);
@@ -456,6 +486,36 @@ int32_t cuModuleLoadFatBinary(void *module, void *fatCubin) {
 HAMI_EXPORT int32_t cuModuleUnload(void *hmod);
 int32_t cuModuleUnload(void *hmod) {
     return hami_module_unload(HAMI_cuModuleUnload, hmod);
+}
+
+HAMI_EXPORT int32_t cuMulticastBindAddr(uint64_t mcHandle, uint64_t mcOffset, uint64_t memptr, uint64_t size, uint64_t flags);
+int32_t cuMulticastBindAddr(uint64_t mcHandle, uint64_t mcOffset, uint64_t memptr, uint64_t size, uint64_t flags) {
+    return hami_multicast_bind_address(HAMI_cuMulticastBindAddr, mcHandle, mcOffset, memptr, size, flags);
+}
+
+HAMI_EXPORT int32_t cuMulticastBindAddr_v2(uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uint64_t memptr, uint64_t size, uint64_t flags);
+int32_t cuMulticastBindAddr_v2(uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uint64_t memptr, uint64_t size, uint64_t flags) {
+    return hami_multicast_bind_address_v2(HAMI_cuMulticastBindAddr_v2, mcHandle, dev, mcOffset, memptr, size, flags);
+}
+
+HAMI_EXPORT int32_t cuMulticastBindMem(uint64_t mcHandle, uint64_t mcOffset, uint64_t memHandle, uint64_t memOffset, uint64_t size, uint64_t flags);
+int32_t cuMulticastBindMem(uint64_t mcHandle, uint64_t mcOffset, uint64_t memHandle, uint64_t memOffset, uint64_t size, uint64_t flags) {
+    return hami_multicast_bind(HAMI_cuMulticastBindMem, mcHandle, mcOffset, memHandle, memOffset, size, flags);
+}
+
+HAMI_EXPORT int32_t cuMulticastBindMem_v2(uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uint64_t memHandle, uint64_t memOffset, uint64_t size, uint64_t flags);
+int32_t cuMulticastBindMem_v2(uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uint64_t memHandle, uint64_t memOffset, uint64_t size, uint64_t flags) {
+    return hami_multicast_bind_v2(HAMI_cuMulticastBindMem_v2, mcHandle, dev, mcOffset, memHandle, memOffset, size, flags);
+}
+
+HAMI_EXPORT int32_t cuMulticastCreate(void *mcHandle, void *prop);
+int32_t cuMulticastCreate(void *mcHandle, void *prop) {
+    return hami_multicast_create(HAMI_cuMulticastCreate, mcHandle, prop);
+}
+
+HAMI_EXPORT int32_t cuMulticastUnbind(uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uint64_t size);
+int32_t cuMulticastUnbind(uint64_t mcHandle, int32_t dev, uint64_t mcOffset, uint64_t size) {
+    return hami_multicast_unbind(HAMI_cuMulticastUnbind, mcHandle, dev, mcOffset, size);
 }
 
 HAMI_EXPORT int32_t cuStreamBeginCapture(void *hStream);
@@ -689,6 +749,10 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuGreenCtxCreate", "cuGreenCtxCreate", (void *)cuGreenCtxCreate, 12040, false},
     {"cuGreenCtxDestroy", "cuGreenCtxDestroy", (void *)cuGreenCtxDestroy, 12040, false},
     {"cuImportExternalMemory", "cuImportExternalMemory", (void *)cuImportExternalMemory, 10000, false},
+    {"cuIpcCloseMemHandle", "cuIpcCloseMemHandle", (void *)cuIpcCloseMemHandle, 4010, false},
+    {"cuIpcGetMemHandle", "cuIpcGetMemHandle", (void *)cuIpcGetMemHandle, 4010, false},
+    {"cuIpcOpenMemHandle", "cuIpcOpenMemHandle", (void *)cuIpcOpenMemHandle, 4010, false},
+    {"cuIpcOpenMemHandle_v2", "cuIpcOpenMemHandle", (void *)cuIpcOpenMemHandle_v2, 11000, false},
     {"cuKernelGetFunction", "cuKernelGetFunction", (void *)cuKernelGetFunction, 12000, false},
     {"cuLaunch", "cuLaunch", (void *)cuLaunch, 2000, false},
     {"cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel", (void *)cuLaunchCooperativeKernel, 9000, false},
@@ -714,12 +778,14 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuMemAllocPitch_v2", "cuMemAllocPitch", (void *)cuMemAllocPitch_v2, 3020, false},
     {"cuMemAlloc_v2", "cuMemAlloc", (void *)cuMemAlloc_v2, 3020, false},
     {"cuMemCreate", "cuMemCreate", (void *)cuMemCreate, 10020, false},
+    {"cuMemExportToShareableHandle", "cuMemExportToShareableHandle", (void *)cuMemExportToShareableHandle, 10020, false},
     {"cuMemFree", "cuMemFree", (void *)cuMemFree, 2000, false},
     {"cuMemFreeAsync", "cuMemFreeAsync", (void *)cuMemFreeAsync, 11020, false},
     {"cuMemFreeAsync_ptsz", "cuMemFreeAsync", (void *)cuMemFreeAsync_ptsz, 11020, true},
     {"cuMemFree_v2", "cuMemFree", (void *)cuMemFree_v2, 3020, false},
     {"cuMemGetInfo", "cuMemGetInfo", (void *)cuMemGetInfo, 2000, false},
     {"cuMemGetInfo_v2", "cuMemGetInfo", (void *)cuMemGetInfo_v2, 3020, false},
+    {"cuMemImportFromShareableHandle", "cuMemImportFromShareableHandle", (void *)cuMemImportFromShareableHandle, 10020, false},
     {"cuMemMap", "cuMemMap", (void *)cuMemMap, 10020, false},
     {"cuMemMapArrayAsync", "cuMemMapArrayAsync", (void *)cuMemMapArrayAsync, 11010, false},
     {"cuMemMapArrayAsync_ptsz", "cuMemMapArrayAsync", (void *)cuMemMapArrayAsync_ptsz, 11010, true},
@@ -735,6 +801,12 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuModuleLoadDataEx", "cuModuleLoadDataEx", (void *)cuModuleLoadDataEx, 2010, false},
     {"cuModuleLoadFatBinary", "cuModuleLoadFatBinary", (void *)cuModuleLoadFatBinary, 2000, false},
     {"cuModuleUnload", "cuModuleUnload", (void *)cuModuleUnload, 2000, false},
+    {"cuMulticastBindAddr", "cuMulticastBindAddr", (void *)cuMulticastBindAddr, 12010, false},
+    {"cuMulticastBindAddr_v2", "cuMulticastBindAddr", (void *)cuMulticastBindAddr_v2, 13010, false},
+    {"cuMulticastBindMem", "cuMulticastBindMem", (void *)cuMulticastBindMem, 12010, false},
+    {"cuMulticastBindMem_v2", "cuMulticastBindMem", (void *)cuMulticastBindMem_v2, 13010, false},
+    {"cuMulticastCreate", "cuMulticastCreate", (void *)cuMulticastCreate, 12010, false},
+    {"cuMulticastUnbind", "cuMulticastUnbind", (void *)cuMulticastUnbind, 12010, false},
     {"cuStreamBeginCapture", "cuStreamBeginCapture", (void *)cuStreamBeginCapture, 10000, false},
     {"cuStreamBeginCaptureToCig", "cuStreamBeginCaptureToCig", (void *)cuStreamBeginCaptureToCig, 13010, false},
     {"cuStreamBeginCaptureToCig_ptsz", "cuStreamBeginCaptureToCig", (void *)cuStreamBeginCaptureToCig_ptsz, 13010, true},

@@ -48,6 +48,10 @@ enum hami_hook {
     HAMI_cuGreenCtxCreate,
     HAMI_cuGreenCtxDestroy,
     HAMI_cuImportExternalMemory,
+    HAMI_cuIpcCloseMemHandle,
+    HAMI_cuIpcGetMemHandle,
+    HAMI_cuIpcOpenMemHandle,
+    HAMI_cuIpcOpenMemHandle_v2,
     HAMI_cuKernelGetFunction,
     HAMI_cuLaunch,
     HAMI_cuLaunchCooperativeKernel,
@@ -73,12 +77,14 @@ enum hami_hook {
     HAMI_cuMemAllocPitch_v2,
     HAMI_cuMemAlloc_v2,
     HAMI_cuMemCreate,
+    HAMI_cuMemExportToShareableHandle,
     HAMI_cuMemFree,
     HAMI_cuMemFreeAsync,
     HAMI_cuMemFreeAsync_ptsz,
     HAMI_cuMemFree_v2,
     HAMI_cuMemGetInfo,
     HAMI_cuMemGetInfo_v2,
+    HAMI_cuMemImportFromShareableHandle,
     HAMI_cuMemMap,
     HAMI_cuMemMapArrayAsync,
     HAMI_cuMemMapArrayAsync_ptsz,
@@ -94,6 +100,12 @@ enum hami_hook {
     HAMI_cuModuleLoadDataEx,
     HAMI_cuModuleLoadFatBinary,
     HAMI_cuModuleUnload,
+    HAMI_cuMulticastBindAddr,
+    HAMI_cuMulticastBindAddr_v2,
+    HAMI_cuMulticastBindMem,
+    HAMI_cuMulticastBindMem_v2,
+    HAMI_cuMulticastCreate,
+    HAMI_cuMulticastUnbind,
     HAMI_cuStreamBeginCapture,
     HAMI_cuStreamBeginCaptureToCig,
     HAMI_cuStreamBeginCaptureToCig_ptsz,
@@ -135,6 +147,6 @@ enum hami_hook {
 };
 
 /* CUDA hooks come first, in the order of their names; NVML's follow. */
-#define HAMI_CUDA_HOOKS 109
+#define HAMI_CUDA_HOOKS 121
 
 #endif

@@ -4,8 +4,9 @@
 #include "hami/context.h"
 #include "hami/events.h"
 #include "hami/map.h"
+#include "hami/shared.h"
+#include "hami/spin.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@ enum { BLOCK_SHIFT = 21, UNIT_SHIFT = 9, BLOCK_UNITS = 1 << (BLOCK_SHIFT - UNIT_
 /* Record of an allocation: kind (4 bits), device + 1 (8), context (8), pages of large ones or order of small (36). */
 enum { KIND_SHIFT = 60, DEVICE_SHIFT = 52, CONTEXT_SHIFT = 44 };
 #define AMOUNT_MASK ((UINT64_C(1) << 36) - 1)
+#define KIND_MASK (UINT64_C(15) << KIND_SHIFT)
+#define SHARE_MARK (UINT64_C(1) << 32)
 
 /*
  * 2 MiB of addresses in which small allocations lie; never freed, since the driver comes back to its addresses.
@@ -30,6 +33,7 @@ struct block {
 };
 
 static struct hami_map records; /* address or handle → record */
+static struct hami_map shares;  /* address of a shared allocation → share; marked, since no value may be 0 */
 static struct hami_map blocks;  /* address >> BLOCK_SHIFT → block */
 static atomic_flag making_block = ATOMIC_FLAG_INIT;
 static _Thread_local struct block *last_block[ORDERS]; /* where this thread's last allocation of a size went */
@@ -50,9 +54,7 @@ static struct block *block_made_at(uint64_t address) {
     if (block != NULL) {
         return block;
     }
-    while (atomic_flag_test_and_set_explicit(&making_block, memory_order_acquire)) {
-        (void)sched_yield();
-    }
+    hami_spin_lock(&making_block);
     block = block_at(address);
     if (block == NULL) {
         block = calloc(1, sizeof *block);
@@ -61,7 +63,7 @@ static struct block *block_made_at(uint64_t address) {
             block = NULL;
         }
     }
-    atomic_flag_clear_explicit(&making_block, memory_order_release);
+    hami_spin_unlock(&making_block);
     return block;
 }
 
@@ -247,6 +249,9 @@ void hami_record_release(uint64_t address, uint64_t record) {
     case HAMI_KIND_CODE:
         hami_charge_give_back(&charge, HAMI_COLUMN_MODULE);
         break;
+    case HAMI_KIND_SHARED:
+        hami_shared_let_go((hami_share)(hami_map_take(&shares, address) & ~SHARE_MARK), &charge);
+        break;
     case HAMI_KIND_SMALL:
         if (leave_block(block_at(address), (unsigned)charge.pages, &device)) {
             give_back_block(device);
@@ -262,6 +267,21 @@ void hami_record_release(uint64_t address, uint64_t record) {
 
 bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsigned context) {
     return hami_map_put(&records, address, record_of(HAMI_KIND_LARGE, charge->device, context, charge->pages));
+}
+
+void hami_record_share(uint64_t address, uint64_t identity) {
+    uint64_t record = hami_map_get(&records, address);
+    if (record >> KIND_SHIFT != HAMI_KIND_LARGE) {
+        return;
+    }
+    struct hami_charge charge = {(int)(record >> DEVICE_SHIFT & 0xff) - 1, record & AMOUNT_MASK};
+    uint64_t shared = (record & ~KIND_MASK) | (uint64_t)HAMI_KIND_SHARED << KIND_SHIFT;
+    hami_share share = hami_shared_export(identity, &charge);
+    if (share >= 0 && hami_map_put(&shares, address, (uint64_t)share | SHARE_MARK)) {
+        (void)hami_map_set(&records, address, shared);
+    } else if (share >= 0) {
+        hami_shared_close(share);
+    }
 }
 
 bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned context) {
@@ -304,6 +324,7 @@ void hami_records_drop_context(unsigned context) {
 
 void hami_account_after_fork(void) {
     hami_map_reset(&records);
+    hami_map_reset(&shares);
     hami_map_reset(&blocks);
     atomic_flag_clear(&making_block);
     memset(last_block, 0, sizeof last_block);

@@ -99,6 +99,13 @@ int hami_charge_index(CUdevice device) {
     return enforced ? hami_guest_cuda_device(limits, device) : -1;
 }
 
+int hami_charge_counted(CUdevice device) {
+    const struct hami_limits *limits = hami_guest_known_limits();
+    bool counted = limits->mode != HAMI_MODE_OFF && limits->denied == HAMI_REASON_NONE;
+    int index = counted ? hami_guest_cuda_device(limits, device) : -1;
+    return index >= 0 && (uint32_t)index < limits->device_count ? index : -1;
+}
+
 /* Whether a device can work on host memory that stays where it is. */
 static bool reaches_host(CUdevice device) {
     const int concurrent_managed_access = 89; /* CUdevice_attribute */
@@ -155,12 +162,9 @@ bool hami_charge_try(struct hami_charge *charge, uint64_t bytes) {
 }
 
 void hami_charge_found(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages) {
-    const struct hami_limits *limits = hami_guest_known_limits();
-    bool counted = limits->mode != HAMI_MODE_OFF && limits->denied == HAMI_REASON_NONE;
-    int index = counted ? hami_guest_cuda_device(limits, device) : -1;
+    int index = hami_charge_counted(device);
     struct hami_region_view *view = index < 0 ? NULL : hami_guest_region(NULL);
-    if (view != NULL && (uint32_t)index < limits->device_count &&
-        hami_region_charge(view, (unsigned)index, pages, UINT64_MAX, column)) {
+    if (view != NULL && hami_region_charge(view, (unsigned)index, pages, UINT64_MAX, column)) {
         charge->device = index;
         charge->pages += pages;
     }

@@ -8,8 +8,10 @@
 #include "hami/graph.h"
 #include "hami/guest.h"
 #include "hami/hook.h"
+#include "hami/ipc.h"
 #include "hami/module.h"
 #include "hami/pool.h"
+#include "hami/shared.h"
 #include "hami/vmm.h"
 
 void hami_event_forked(void) {
@@ -20,6 +22,8 @@ void hami_event_forked(void) {
     hami_context_limits_after_fork();
     hami_pools_after_fork();
     hami_vmm_after_fork();
+    hami_ipc_after_fork();
+    hami_shared_after_fork();
     hami_graphs_after_fork();
     hami_modules_after_fork();
     hami_compute_after_fork();
@@ -32,6 +36,7 @@ void hami_event_context_ending(CUcontext context) {
 void hami_event_context_ended(unsigned id) {
     hami_records_drop_context(id);
     hami_vmm_context_gone(id);
+    hami_ipc_context_gone(id);
     hami_context_limits_gone(id);
 }
 
@@ -42,6 +47,14 @@ void hami_event_memory_short(void) {
 
 void hami_event_pool_memory_freed(unsigned pool) {
     hami_pool_settle(pool);
+}
+
+void hami_event_process_dead(struct hami_region *region, unsigned slot) {
+    hami_shared_dead(region, slot);
+}
+
+void hami_event_swept(struct hami_region *region) {
+    hami_shared_settle(region);
 }
 
 void hami_event_process_gone(struct hami_region *region, unsigned slot) {

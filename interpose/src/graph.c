@@ -6,8 +6,8 @@
 #include "hami/hook.h"
 #include "hami/map.h"
 #include "hami/policy.h"
+#include "hami/spin.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,13 +150,11 @@ int32_t hami_graph_exec_destroy(enum hami_hook hook, void *exec) {
 /* ---- what the driver has taken for graphs ---- */
 
 static void lock(struct pool *pool) {
-    while (atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
-        (void)sched_yield();
-    }
+    hami_spin_lock(&pool->busy);
 }
 
 static void unlock(struct pool *pool) {
-    atomic_flag_clear_explicit(&pool->busy, memory_order_release);
+    hami_spin_unlock(&pool->busy);
 }
 
 static uint64_t attribute(CUdevice device, int which) {

@@ -3,6 +3,7 @@
 
 #include "hami/events.h"
 #include "hami/hook.h"
+#include "hami/spin.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -166,14 +167,12 @@ struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why) {
     ensure_started();
     enum hami_reason reason = guest.no_region;
     if (guest.view.region != NULL && !guest.view.has_slot) {
-        while (atomic_flag_test_and_set_explicit(&guest.claiming, memory_order_acquire)) {
-            (void)sched_yield();
-        }
+        hami_spin_lock(&guest.claiming);
         if (!guest.view.has_slot && !hami_region_claim(&guest.view)) {
             reason = HAMI_REASON_NO_SLOT;
             hami_region_refused(&guest.view, reason, HAMI_DEVICES, 0);
         }
-        atomic_flag_clear_explicit(&guest.claiming, memory_order_release);
+        hami_spin_unlock(&guest.claiming);
     }
     if (guest.view.region == NULL && reason == HAMI_REASON_NONE) {
         reason = HAMI_REASON_BAD_REGION;

@@ -6,8 +6,8 @@
 #include "hami/guest.h"
 #include "hami/hook.h"
 #include "hami/policy.h"
+#include "hami/spin.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 
 enum { CONTEXT_SHIFT = 48, CONTEXTS = 256 };
@@ -39,13 +39,11 @@ struct arrival {
 static struct site sites[HAMI_DEVICES];
 
 static void lock(struct site *site) {
-    while (atomic_flag_test_and_set_explicit(&site->busy, memory_order_acquire)) {
-        (void)sched_yield();
-    }
+    hami_spin_lock(&site->busy);
 }
 
 static void unlock(struct site *site) {
-    atomic_flag_clear_explicit(&site->busy, memory_order_release);
+    hami_spin_unlock(&site->busy);
 }
 
 /* INT64_MIN: the driver does not tell. */

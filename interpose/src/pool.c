@@ -5,8 +5,8 @@
 #include "hami/context.h"
 #include "hami/hook.h"
 #include "hami/policy.h"
+#include "hami/spin.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -28,13 +28,11 @@ static _Atomic unsigned pool_count;
 /* ---- the table ---- */
 
 static void lock(struct pool *pool) {
-    while (atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
-        (void)sched_yield();
-    }
+    hami_spin_lock(&pool->busy);
 }
 
 static void unlock(struct pool *pool) {
-    atomic_flag_clear_explicit(&pool->busy, memory_order_release);
+    hami_spin_unlock(&pool->busy);
 }
 
 /* Entry of a pool, made at first sight; NULL when the table is full. */

@@ -88,6 +88,11 @@ static void commit(struct hami_cell *cell, uint64_t state) {
     hami_step();
 }
 
+static bool fits(uint64_t amount, uint64_t used, uint64_t orphaned, uint64_t limit) {
+    uint64_t room = orphaned < limit ? limit - orphaned : 0;
+    return amount <= room && used <= room - amount;
+}
+
 /* Takes the four steps for one cell that nobody else is using. */
 static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsigned index, int64_t amount,
                   uint64_t limit) {
@@ -101,10 +106,13 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
     hami_step();
     uint64_t word = atomic_load_explicit(counter, memory_order_acquire);
     uint64_t tag = tag_of(slot, index, pending);
-    uint64_t pages = 0;
+    uint64_t pages = 0, orphaned = 0;
     do {
         uint64_t used = word >> TAG_BITS;
-        if (amount > 0 && ((uint64_t)amount > limit || used > limit - (uint64_t)amount)) {
+        if (amount > 0) { /* after the word: what became an orphan has left it later */
+            orphaned = atomic_load_explicit(&block->devices[device].orphaned, memory_order_acquire);
+        }
+        if (amount > 0 && !fits((uint64_t)amount, used, orphaned, limit)) {
             atomic_store_explicit(&cell->state, idle, memory_order_release);
             return false;
         }
@@ -116,7 +124,7 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
     commit(cell, pending);
     _Atomic uint64_t *peak = &block->devices[device].peak;
     uint64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
-    while (seen < pages && !atomic_compare_exchange_weak(peak, &seen, pages)) {
+    while (seen < pages + orphaned && !atomic_compare_exchange_weak(peak, &seen, pages + orphaned)) {
     }
     return true;
 }
@@ -250,8 +258,14 @@ void hami_region_release(struct hami_region_view *view, unsigned device, uint64_
 
 /* ---- what is in use ---- */
 
+static uint64_t sum_up(uint64_t used, uint64_t orphaned) {
+    return orphaned < PAGES_MAX - used ? used + orphaned : PAGES_MAX;
+}
+
 uint64_t hami_region_used(const struct hami_region_view *view, unsigned device) {
-    return atomic_load_explicit(&view->region->block.devices[device].used, memory_order_acquire) >> TAG_BITS;
+    const struct hami_device *counted = &view->region->block.devices[device];
+    uint64_t word = atomic_load_explicit(&counted->used, memory_order_acquire);
+    return sum_up(word >> TAG_BITS, atomic_load_explicit(&counted->orphaned, memory_order_relaxed));
 }
 
 static int64_t cell_total(const struct hami_cell *cell) {
@@ -337,6 +351,7 @@ static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead
     }
     hami_step();
     if (atomic_load(&slot->owner) == dead) {
+        hami_event_process_dead(region, index);
         for (unsigned device = 0; device < HAMI_COUNTERS; device++) {
             for (unsigned cell = 0; cell < HAMI_CELLS; cell++) {
                 settle(&region->block, index, device, cell);
@@ -382,6 +397,7 @@ bool hami_region_sweep(struct hami_region_view *view) {
             found = true;
         }
     }
+    hami_event_swept(view->region);
     return found;
 }
 

@@ -8,17 +8,31 @@
 #include "hami/charge.h"
 #include "hami/context.h"
 #include "hami/hook.h"
+#include "hami/identity.h"
 #include "hami/map.h"
 #include "hami/policy.h"
+#include "hami/shared.h"
+#include "hami/spin.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct physical {
     struct hami_charge charge;
+    enum { OWN, EXPORTED, IMPORTED, NOTHING } kind; /* the last: a multicast object, which takes no memory itself */
+    hami_share share;
+    uint64_t identity;
     unsigned handles;
     unsigned mappings;
+    struct binding *bindings; /* of a multicast object */
+};
+
+/* Memory that a multicast object holds. */
+struct binding {
+    struct binding *next;
+    struct physical *memory;
+    uint64_t offset;
 };
 
 struct mapping {
@@ -43,24 +57,48 @@ static struct tile *tiles;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static void lock(void) {
-    while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
-        (void)sched_yield();
-    }
+    hami_spin_lock(&busy);
 }
 
 static void unlock(void) {
-    atomic_flag_clear_explicit(&busy, memory_order_release);
+    hami_spin_unlock(&busy);
 }
 
 static struct physical *physical_of(CUmemHandle handle) {
     return handle == 0 ? NULL : (struct physical *)(uintptr_t)hami_map_get(&handles, handle);
 }
 
+static void drop_binding(struct binding **at);
+
 static void drop_if_unused(struct physical *memory) {
-    if (memory->handles == 0 && memory->mappings == 0) {
-        hami_charge_give_back(&memory->charge, HAMI_COLUMN_DATA);
-        free(memory);
+    if (memory->handles != 0 || memory->mappings != 0) {
+        return;
     }
+    switch (memory->kind) {
+    case OWN:
+        hami_charge_give_back(&memory->charge, HAMI_COLUMN_DATA);
+        break;
+    case EXPORTED:
+        hami_shared_let_go(memory->share, &memory->charge);
+        break;
+    case IMPORTED:
+        hami_shared_close(memory->share);
+        break;
+    case NOTHING:
+        while (memory->bindings != NULL) {
+            drop_binding(&memory->bindings);
+        }
+        break;
+    }
+    free(memory);
+}
+
+static void drop_binding(struct binding **at) {
+    struct binding *gone = *at;
+    *at = gone->next;
+    gone->memory->mappings--;
+    drop_if_unused(gone->memory);
+    free(gone);
 }
 
 int32_t hami_mem_create(enum hami_hook hook, CUmemHandle *handle, uint64_t bytes,
@@ -97,7 +135,84 @@ int32_t hami_mem_release(enum hami_hook hook, CUmemHandle handle) {
     return status;
 }
 
-static void note_mapping(CUdeviceptr address, uint64_t bytes, CUmemHandle handle) {
+enum { POSIX_DESCRIPTOR = 1, FABRIC = 8, FABRIC_BYTES = 64 }; /* CUmemAllocationHandleType; CUmemFabricHandle */
+
+/* What an importer will be able to tell, too. */
+static uint64_t identity_of(const void *shareable, int32_t type) {
+    return type == FABRIC ? hami_identity_of_bytes(shareable, FABRIC_BYTES) : hami_identity_fresh();
+}
+
+static void note_export(struct physical *memory, const void *shareable, int32_t type) {
+    if (memory->kind == OWN) {
+        memory->identity = identity_of(shareable, type);
+        memory->share = hami_shared_export(memory->identity, &memory->charge);
+        memory->kind = memory->share < 0 ? OWN : EXPORTED;
+    }
+    if (type == POSIX_DESCRIPTOR && memory->kind != OWN && memory->identity != 0) {
+        int fd = -1;
+        memcpy(&fd, shareable, sizeof fd);
+        hami_identity_put(fd, memory->identity);
+    }
+}
+
+int32_t hami_mem_export(enum hami_hook hook, void *shareable, CUmemHandle handle, int32_t type, uint64_t flags) {
+    CUresult (*driver)(void *, CUmemHandle, int32_t, uint64_t) = hami_driver_function(hook);
+    lock();
+    CUresult status = driver(shareable, handle, type, flags);
+    struct physical *memory = status == CUDA_SUCCESS ? physical_of(handle) : NULL;
+    if (memory != NULL) {
+        note_export(memory, shareable, type);
+    }
+    unlock();
+    return status;
+}
+
+/* Index of the device that an imported handle's memory lies on, or -1. */
+static int place_of(CUmemHandle handle) {
+    struct hami_allocation_prop prop = {0};
+    CUresult (*properties)(struct hami_allocation_prop *, CUmemHandle) =
+        hami_cuda_function("cuMemGetAllocationPropertiesFromHandle");
+    bool known = properties != NULL && properties(&prop, handle) == CUDA_SUCCESS;
+    return known && prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? hami_charge_counted(prop.location.id) : -1;
+}
+
+/* Its size is learnt from its mappings if nobody here knows it. */
+static void note_import(CUmemHandle handle, const void *shareable, int32_t type) {
+    struct physical *memory = calloc(1, sizeof *memory);
+    if (memory == NULL) {
+        return;
+    }
+    memory->identity = type == FABRIC             ? hami_identity_of_bytes(shareable, FABRIC_BYTES)
+                       : type == POSIX_DESCRIPTOR ? hami_identity_on((int)(intptr_t)shareable)
+                                                  : 0;
+    memory->handles = 1;
+    memory->charge.device = place_of(handle);
+    memory->share = hami_shared_hold(memory->identity);
+    if (memory->share < 0) {
+        memory->share = hami_shared_adopt(memory->identity, memory->charge.device, 0);
+    }
+    memory->kind = memory->share < 0 ? NOTHING : IMPORTED;
+    if (!hami_map_put(&handles, handle, (uint64_t)(uintptr_t)memory)) {
+        memory->handles = 0;
+        drop_if_unused(memory);
+    }
+}
+
+int32_t hami_mem_import(enum hami_hook hook, CUmemHandle *handle, void *shareable, int32_t type) {
+    CUresult (*driver)(CUmemHandle *, void *, int32_t) = hami_driver_function(hook);
+    lock();
+    CUresult status = driver(handle, shareable, type);
+    struct physical *memory = status == CUDA_SUCCESS ? physical_of(*handle) : NULL;
+    if (memory != NULL) {
+        memory->handles++;
+    } else if (status == CUDA_SUCCESS) {
+        note_import(*handle, shareable, type);
+    }
+    unlock();
+    return status;
+}
+
+static void note_mapping(CUdeviceptr address, uint64_t bytes, uint64_t offset, CUmemHandle handle) {
     struct physical *memory = physical_of(handle);
     struct mapping *mapping = memory == NULL ? NULL : malloc(sizeof *mapping);
     if (mapping == NULL) {
@@ -113,6 +228,9 @@ static void note_mapping(CUdeviceptr address, uint64_t bytes, CUmemHandle handle
     }
     mappings = mapping;
     memory->mappings++;
+    if (memory->kind == IMPORTED) {
+        hami_shared_grow(memory->share, hami_large(offset + bytes) >> HAMI_PAGE_SHIFT);
+    }
 }
 
 int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, uint64_t offset, CUmemHandle handle,
@@ -121,7 +239,7 @@ int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, u
     lock();
     CUresult status = driver(address, bytes, offset, handle, flags);
     if (status == CUDA_SUCCESS) {
-        note_mapping(address, bytes, handle);
+        note_mapping(address, bytes, offset, handle);
     }
     unlock();
     return status;
@@ -177,6 +295,105 @@ int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address)
     struct mapping *mapping = status == CUDA_SUCCESS ? mapping_at((CUdeviceptr)(uintptr_t)address) : NULL;
     if (mapping != NULL && (mapping->memory->handles++ == 0 || physical_of(*handle) == NULL)) {
         (void)hami_map_put(&handles, *handle, (uint64_t)(uintptr_t)mapping->memory);
+    }
+    unlock();
+    return status;
+}
+
+/* ---- multicast objects ---- */
+
+int32_t hami_multicast_create(enum hami_hook hook, CUmemHandle *handle, const void *prop) {
+    CUresult (*driver)(CUmemHandle *, const void *) = hami_driver_function(hook);
+    CUresult status = driver(handle, prop);
+    struct physical *object = status == CUDA_SUCCESS ? calloc(1, sizeof *object) : NULL;
+    if (object != NULL) {
+        *object = (struct physical){.charge = {-1, 0}, .kind = NOTHING, .handles = 1};
+        if (!hami_map_put(&handles, *handle, (uint64_t)(uintptr_t)object)) {
+            free(object);
+        }
+    }
+    return status;
+}
+
+static void note_binding(CUmemHandle handle, uint64_t offset, struct physical *memory) {
+    struct physical *object = physical_of(handle);
+    struct binding *binding = object == NULL || memory == NULL ? NULL : malloc(sizeof *binding);
+    if (binding != NULL) {
+        *binding = (struct binding){object->bindings, memory, offset};
+        object->bindings = binding;
+        memory->mappings++;
+    }
+}
+
+int32_t hami_multicast_bind(enum hami_hook hook, CUmemHandle handle, uint64_t offset, CUmemHandle memory,
+                            uint64_t memory_offset, uint64_t bytes, uint64_t flags) {
+    CUresult (*driver)(CUmemHandle, size_t, CUmemHandle, size_t, size_t, uint64_t) = hami_driver_function(hook);
+    lock();
+    CUresult status = driver(handle, offset, memory, memory_offset, bytes, flags);
+    if (status == CUDA_SUCCESS) {
+        note_binding(handle, offset, physical_of(memory));
+    }
+    unlock();
+    return status;
+}
+
+int32_t hami_multicast_bind_v2(enum hami_hook hook, CUmemHandle handle, int32_t device, uint64_t offset,
+                               CUmemHandle memory, uint64_t memory_offset, uint64_t bytes, uint64_t flags) {
+    CUresult (*driver)(CUmemHandle, int32_t, size_t, CUmemHandle, size_t, size_t, uint64_t) =
+        hami_driver_function(hook);
+    lock();
+    CUresult status = driver(handle, device, offset, memory, memory_offset, bytes, flags);
+    if (status == CUDA_SUCCESS) {
+        note_binding(handle, offset, physical_of(memory));
+    }
+    unlock();
+    return status;
+}
+
+static struct physical *mapped_at(CUdeviceptr address) {
+    struct mapping *mapping = mapping_at(address);
+    return mapping == NULL ? NULL : mapping->memory;
+}
+
+int32_t hami_multicast_bind_address(enum hami_hook hook, CUmemHandle handle, uint64_t offset, CUdeviceptr address,
+                                    uint64_t bytes, uint64_t flags) {
+    CUresult (*driver)(CUmemHandle, size_t, CUdeviceptr, size_t, uint64_t) = hami_driver_function(hook);
+    lock();
+    CUresult status = driver(handle, offset, address, bytes, flags);
+    if (status == CUDA_SUCCESS) {
+        note_binding(handle, offset, mapped_at(address));
+    }
+    unlock();
+    return status;
+}
+
+int32_t hami_multicast_bind_address_v2(enum hami_hook hook, CUmemHandle handle, int32_t device, uint64_t offset,
+                                       CUdeviceptr address, uint64_t bytes, uint64_t flags) {
+    CUresult (*driver)(CUmemHandle, int32_t, size_t, CUdeviceptr, size_t, uint64_t) = hami_driver_function(hook);
+    lock();
+    CUresult status = driver(handle, device, offset, address, bytes, flags);
+    if (status == CUDA_SUCCESS) {
+        note_binding(handle, offset, mapped_at(address));
+    }
+    unlock();
+    return status;
+}
+
+/* What lies on one device and begins in the range. */
+int32_t hami_multicast_unbind(enum hami_hook hook, CUmemHandle handle, int32_t device, uint64_t offset,
+                              uint64_t bytes) {
+    CUresult (*driver)(CUmemHandle, int32_t, size_t, size_t) = hami_driver_function(hook);
+    lock();
+    CUresult status = driver(handle, device, offset, bytes);
+    struct physical *object = status == CUDA_SUCCESS ? physical_of(handle) : NULL;
+    int index = hami_charge_counted(device);
+    for (struct binding **at = object == NULL ? NULL : &object->bindings; at != NULL && *at != NULL;) {
+        int place = (*at)->memory->charge.device;
+        if ((*at)->offset - offset < bytes && (place == index || place < 0)) {
+            drop_binding(at);
+        } else {
+            at = &(*at)->next;
+        }
     }
     unlock();
     return status;

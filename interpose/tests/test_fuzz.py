@@ -52,7 +52,9 @@ def limits_seeds() -> dict[str, bytes]:
 # As fuzz/region.c reads its input: kinds of damage, places and values by number.
 WORD, COUNTER, OWNER, SWEEPER, STATE, AMOUNT, TOTAL, OUT, CORES = 0, 2, 3, 4, 5, 6, 7, 8, 9
 PROCESS_NUM, DEAD, VALUES = 18, 15, 17
-CHARGE, RELEASE = 0, 1
+CHARGE, RELEASE, SHARING = 0, 1, 5
+SHARE, SHARES_USED = 12, 13
+ORPHAN = (3 << 62 | (1 << 36) - 1).to_bytes(8, "little")  # on the first device, of all pages that there can be
 
 
 def region_seeds() -> dict[str, bytes]:
@@ -72,6 +74,9 @@ def region_seeds() -> dict[str, bytes]:
         seeds[f"own{value}"] = seed((TOTAL, 0, 0, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 3, 6, 0))
         seeds[f"counter{value}"] = seed((COUNTER, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 4, 6, 0, RELEASE, 3, 0))
         seeds[f"sweeper{value}"] = seed(*left, (SWEEPER, 0, value))
+        seeds[f"orphan{value}"] = seed(
+            (SHARE, 0, 0, 255, *ORPHAN), (SHARE, 0, 2, 1), (SHARES_USED, value), use=(SHARING, 1, 3, 1, 2)
+        )
     return seeds
 
 
@@ -101,7 +106,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target("limits", 150_000, 66_000, limits_seeds, dictionary=True),
-        Target("region", 30_000, 256, region_seeds, ("process.c", "compute/balance.c"), PARTIAL),
+        Target("region", 30_000, 256, region_seeds, ("process.c", "shared.c", "compute/balance.c"), PARTIAL),
         Target("turn", 60_000, 512, turn_seeds),
     )
 }
@@ -158,7 +163,7 @@ def fuzzer(tmp_path, tmp_path_factory):
             pytest.skip(why)
         program = tmp_path / target.name
         files = [tree / "tests/fuzz" / f"{target.name}.c", *(tree / "src" / name for name in target.sources)]
-        command = [compiler, *FLAGS, *SANITIZE, f"-I{tree / 'include'}", *target.link]
+        command = [compiler, *FLAGS, *SANITIZE, f"-I{tree / 'include'}", f"-I{tree / 'generated'}", *target.link]
         done = subprocess.run([*command, *map(str, files), "-o", program], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         memory = Path("/dev/shm")  # thousands of files a second
@@ -223,6 +228,18 @@ DEFECTS = {  # target, source, what stands there, what a careless hand would hav
         "slot->life.longest",
     ),
     "turns to and fro for ever": ("turn", "compute/gate.c", " || s->now - w->turns_began >= TURNS_MOST", ""),
+    "more shares than there are": (
+        "region",
+        "shared.c",
+        "return used < HAMI_SHARES ? used : HAMI_SHARES;",
+        "return used;",
+    ),
+    "orphans that wrap": (
+        "region",
+        "shared.c",
+        "(word & PAGES_MAX) < PAGES_MAX ?",
+        "(word & PAGES_MAX) < UINT64_MAX ?",
+    ),
     "a descriptor left open": ("region", "region.c", "    (void)close(fd);\n    return region;", "    return region;"),
 }
 
@@ -233,7 +250,7 @@ def test_the_promises_are_not_blind(fuzzer, tmp_path, defect):
     """Each of these, put into the source, is found."""
     name, source, right, wrong = DEFECTS[defect]
     tree = tmp_path / "tree"
-    for folder in ("src", "include", "tests/fuzz"):
+    for folder in ("src", "include", "generated", "tests/fuzz"):
         shutil.copytree(HERE.parent / folder, tree / folder)
     text = (tree / "src" / source).read_text()
     assert text.count(right) == 1, f"{source} has changed: {right}"

@@ -28,8 +28,9 @@ def wrapped() -> dict[str, str]:
             if columns[0] in ours:
                 arguments = [] if columns[6] == "-" else columns[6].split("; ")
                 kinds = [argument.split(":")[0] for argument in arguments]
-                assert set(kinds) <= {"ptr", "i32", "u32", "u64", "i64"}, f"{columns[0]}: teach negative.c {kinds}"
-                found[columns[0]] = "".join("p" if kind == "ptr" else "i" for kind in kinds) or "-"
+                known = {"ptr", "i32", "u32", "u64", "i64", "bytes64"}
+                assert set(kinds) <= known, f"{columns[0]}: teach negative.c {kinds}"
+                found[columns[0]] = "".join({"ptr": "p", "bytes64": "b"}.get(kind, "i") for kind in kinds) or "-"
     return found
 
 

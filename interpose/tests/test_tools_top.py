@@ -161,10 +161,9 @@ def test_a_number_that_is_another_program_here_gets_no_name(tmp_path):
 
 def own_first_slot(path, pid, start):
     """Not locked, so that nobody asks whether the owner lives."""
-    (size,) = struct.unpack_from("<I", region.initial(LIMITS), region.BLOCK_OFFSET + 12)
-    (slot,) = struct.unpack_from("<I", region.initial(LIMITS), region.BLOCK_OFFSET + 24)
+    header, device = struct.unpack_from("<II", region.initial(LIMITS), region.BLOCK_OFFSET + 16)
     put(path, SLOTS_IN_USE, struct.pack("<i", 1))
-    put(path, region.BLOCK_OFFSET + size - region.PROCESSES * slot, struct.pack("<Q", start << 22 | pid))
+    put(path, region.BLOCK_OFFSET + header + 2 * region.DEVICES * device, struct.pack("<Q", start << 22 | pid))
 
 
 # ---- what may be named ----

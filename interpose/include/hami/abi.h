@@ -36,6 +36,7 @@ enum {
     HAMI_COUNTERS = 2 * HAMI_DEVICES, /* of memory: on device i, and at i + HAMI_DEVICES in the host on its behalf */
     HAMI_PROCESSES = 1024,
     HAMI_CELLS = 4,
+    HAMI_SHARES = 4096,
     HAMI_PAGE_SHIFT = 12,
     HAMI_UUID_BYTES = 96,
     HAMI_BUILD_BYTES = 48
@@ -45,7 +46,7 @@ enum {
 #define HAMI_V1_SIZE 2008952
 #define HAMI_BLOCK_OFFSET 2011136
 #define HAMI_BLOCK_MAGIC UINT64_C(0x55504756494d4148) /* "HAMIVGPU" */
-#define HAMI_BLOCK_VERSION 2
+#define HAMI_BLOCK_VERSION 3
 #define HAMI_LOCK_BASE (INT64_C(1) << 40) /* beyond the end; fcntl(2) locks need no bytes there */
 
 /* ---- HAMi-core v1.2 ---- */
@@ -135,7 +136,21 @@ struct hami_device {
     uint32_t pad;
     _Atomic uint64_t placed;       /* allocations ever put into host memory */
     _Atomic uint64_t placed_bytes; /* their sizes */
-    uint64_t spare[24];
+    _Atomic uint64_t orphaned; /* pages in use beyond the counter: processes hold them, whoever took them does not */
+    uint64_t spare[23];
+};
+
+/*
+ * Device memory that several processes may hold. An owned one is in its owner's charge; an orphaned one, whose owner
+ * has let go of it or ended, is in `orphaned` of its device while anybody holds it. One that nobody holds is still
+ * known, since a descriptor of it may be under way, until its entry is used anew.
+ */
+enum hami_share_state { HAMI_SHARE_FREE = 0, HAMI_SHARE_CLAIMED = 1, HAMI_SHARE_OWNED = 2, HAMI_SHARE_ORPHANED = 3 };
+
+struct hami_share_entry {
+    _Atomic uint64_t word;                         /* state << 62 | slot of the owner << 52 | device << 48 | pages */
+    _Atomic uint64_t identity;                     /* identity.h; 0: nobody else can know it */
+    _Atomic uint64_t holders[HAMI_PROCESSES / 64]; /* bit per slot */
 };
 
 struct hami_block {
@@ -154,9 +169,11 @@ struct hami_block {
     _Atomic uint64_t reason_time; /* seconds since 1970 */
     char build[HAMI_BUILD_BYTES]; /* build id of the library that last started here */
     _Atomic uint64_t swept;       /* CLOCK_MONOTONIC in ms when somebody last looked for dead processes */
-    uint8_t spare[3968];
+    _Atomic uint32_t shares_used; /* entries from here on were never used */
+    uint8_t spare[3964];
     struct hami_device devices[HAMI_COUNTERS];
     struct hami_slot slots[HAMI_PROCESSES];
+    struct hami_share_entry shares[HAMI_SHARES];
 };
 
 struct hami_region {
@@ -184,6 +201,7 @@ _Static_assert(offsetof(struct hami_region, block) == HAMI_BLOCK_OFFSET, "block 
 _Static_assert(sizeof(struct hami_cell) == 32, "cell");
 _Static_assert(sizeof(struct hami_slot) == 64 + HAMI_COUNTERS * HAMI_CELLS * 32, "slot");
 _Static_assert(sizeof(struct hami_device) == 256, "device");
+_Static_assert(sizeof(struct hami_share_entry) == 144, "share");
 _Static_assert(offsetof(struct hami_block, devices) == 4096, "block header");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics between processes need no lock");
 

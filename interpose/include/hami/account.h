@@ -12,7 +12,13 @@
 
 #define HAMI_SMALL_BELOW (UINT64_C(1) << 20)
 
-enum hami_kind { HAMI_KIND_LARGE = 1, HAMI_KIND_SMALL = 2, HAMI_KIND_POOL = 3, HAMI_KIND_CODE = 4 };
+enum hami_kind {
+    HAMI_KIND_LARGE = 1,
+    HAMI_KIND_SMALL = 2,
+    HAMI_KIND_POOL = 3,
+    HAMI_KIND_CODE = 4,
+    HAMI_KIND_SHARED = 5 /* a large one that other processes may hold */
+};
 
 /* An allocation under way. */
 struct hami_allocation {
@@ -61,6 +67,9 @@ bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsig
 
 /* Adds a charge for code to the record at `key`, which belongs to a context; one thread at a time for each key. */
 bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned context);
+
+/* Other processes may be given what starts at `address`, under that identity. Small allocations stay as they are. */
+void hami_record_share(uint64_t address, uint64_t identity);
 
 /* Records a pool's allocation; pool.c knows what `pool` is and hears of its release. */
 bool hami_record_pool(uint64_t address, unsigned pool);

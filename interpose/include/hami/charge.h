@@ -23,6 +23,9 @@ uint64_t hami_large(uint64_t bytes);
 /* Index in the limits of a CUDA device where this process is counted and limited, or -1. */
 int hami_charge_index(CUdevice device);
 
+/* Same where this process is counted, limited or not. */
+int hami_charge_counted(CUdevice device);
+
 /*
  * Reserves `bytes` (rounded up to pages) on a CUDA device. False: refuse with CUDA_ERROR_OUT_OF_MEMORY; nothing is
  * reserved then, and the refusal is counted.

@@ -23,6 +23,12 @@ __attribute__((cold)) void hami_event_memory_short(void);
 /* An allocation of a pool was freed; pool.c knows which pool that is. */
 void hami_event_pool_memory_freed(unsigned pool);
 
+/* A slot's process is dead; what it held is about to be given back. May be told more than once. */
+void hami_event_process_dead(struct hami_region *region, unsigned slot);
+
+/* Somebody has looked for dead processes. */
+void hami_event_swept(struct hami_region *region);
+
 /* A slot's process is dead, and its memory given back. May be told more than once. */
 void hami_event_process_gone(struct hami_region *region, unsigned slot);
 

@@ -8,6 +8,7 @@
 
 #include "hami/cuda_abi.h"
 #include "hami/hook.h"
+#include "hami/kinds.h"
 
 /* entry.c */
 int32_t hami_get_proc_address(enum hami_hook hook, const char *symbol, void **function, int32_t version,
@@ -70,6 +71,23 @@ int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, u
 int32_t hami_mem_unmap(enum hami_hook hook, CUdeviceptr address, uint64_t bytes);
 int32_t hami_array_map(enum hami_hook hook, struct hami_array_map *list, uint32_t count, CUstream stream);
 int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address);
+int32_t hami_mem_export(enum hami_hook hook, void *shareable, CUmemHandle handle, int32_t type, uint64_t flags);
+int32_t hami_mem_import(enum hami_hook hook, CUmemHandle *handle, void *shareable, int32_t type);
+int32_t hami_multicast_create(enum hami_hook hook, CUmemHandle *handle, const void *prop);
+int32_t hami_multicast_bind(enum hami_hook hook, CUmemHandle handle, uint64_t offset, CUmemHandle memory,
+                            uint64_t memory_offset, uint64_t bytes, uint64_t flags);
+int32_t hami_multicast_bind_v2(enum hami_hook hook, CUmemHandle handle, int32_t device, uint64_t offset,
+                               CUmemHandle memory, uint64_t memory_offset, uint64_t bytes, uint64_t flags);
+int32_t hami_multicast_bind_address(enum hami_hook hook, CUmemHandle handle, uint64_t offset, CUdeviceptr address,
+                                    uint64_t bytes, uint64_t flags);
+int32_t hami_multicast_bind_address_v2(enum hami_hook hook, CUmemHandle handle, int32_t device, uint64_t offset,
+                                       CUdeviceptr address, uint64_t bytes, uint64_t flags);
+int32_t hami_multicast_unbind(enum hami_hook hook, CUmemHandle handle, int32_t device, uint64_t offset, uint64_t bytes);
+
+/* ipc.c */
+int32_t hami_ipc_get(enum hami_hook hook, void *handle, CUdeviceptr address);
+int32_t hami_ipc_open(enum hami_hook hook, CUdeviceptr *address, struct hami_bytes64 handle, uint32_t flags);
+int32_t hami_ipc_close(enum hami_hook hook, CUdeviceptr address);
 
 /* graph.c */
 int32_t hami_graph_instantiate(enum hami_hook hook, void **exec, void *graph, void *error_node, char *log,

@@ -35,6 +35,7 @@ class Content:
     Attributes:
         v1: HAMi-core's layout, from offset 0.
         block: from BLOCK_OFFSET.
+        shares: the block's table of them.
         compute: from COMPUTE_OFFSET.
         devices: how many the container has.
         living: slots of processes that live.
@@ -43,6 +44,7 @@ class Content:
 
     v1: bytes
     block: bytes
+    shares: bytes
     compute: bytes
     devices: int
     living: tuple[int, ...]
@@ -72,6 +74,18 @@ class Content:
         found: tuple[int, int, int] = at.V1_COLUMNS.unpack_from(self.v1, start + device * at.V1_COLUMNS_STEP)
         return found
 
+    def orphaned(self, device: int) -> int:
+        """Pages that living processes hold, of which the owner has let go or is gone."""
+        living = sum(1 << slot for slot in self.living)
+        pages = 0
+        for word, _, holders in at.SHARE.iter_unpack(self.shares):
+            state = word >> at.SHARE_STATE_SHIFT
+            owner = word >> at.SHARE_SLOT_SHIFT & at.PROCESSES - 1
+            orphaned = state == at.SHARE_ORPHANED or (state == at.SHARE_OWNED and owner in self.gone)
+            if orphaned and word >> at.SHARE_DEVICE_SHIFT & at.DEVICES - 1 == device:
+                pages += word & at.PAGES_MAX if int.from_bytes(holders, "little") & living else 0
+        return min(pages, at.PAGES_MAX)
+
     def cells(self, slot: int, counter: int) -> Iterator[tuple[int, int, int]]:
         """State, amount and valid total, in pages, of each cell of a slot and counter; nothing where all are fresh."""
         start = at.SLOTS_AT + slot * at.SLOT_SIZE + at.CELLS_AT + counter * at.CELLS_SIZE
@@ -100,10 +114,12 @@ def load(name: str, fd: int) -> Content:
     slots = _slots_in_use(_part(name, fd, at.V1_PROCESS_NUM_AT, 4))
     v1 = _part(name, fd, 0, at.V1_SLOTS_AT + slots * at.V1_SLOT_SIZE)
     block = _part(name, fd, at.BLOCK_OFFSET, at.SLOTS_AT + slots * at.SLOT_SIZE)
+    used = int.from_bytes(block[at.SHARES_USED_AT : at.SHARES_USED_AT + 4], "little")
+    shares = _part(name, fd, at.BLOCK_OFFSET + at.SHARES_AT, min(used, at.SHARES) * at.SHARE.size)
     compute = _part(name, fd, at.COMPUTE_OFFSET, at.COMPUTE_SLOTS_AT)
     devices = _validate(name, v1, block, compute)
     living, gone = _owned(fd, block)
-    return Content(v1, block, compute, devices, living, gone)
+    return Content(v1, block, shares, compute, devices, living, gone)
 
 
 def _part(name: str, fd: int, offset: int, size: int) -> bytes:

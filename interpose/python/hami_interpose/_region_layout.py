@@ -27,24 +27,31 @@ V1_PROCESS_NUM_AT: Final = 2008896
 # our block; offsets in it
 BLOCK_OFFSET: Final = 2011136
 BLOCK_MAGIC: Final = 0x55504756494D4148  # "HAMIVGPU"
-BLOCK_VERSION: Final = 2
+BLOCK_VERSION: Final = 3
 HEADER_SIZE: Final = 4096
 DEVICE_SIZE: Final = 256
 SLOT_SIZE: Final = 64 + COUNTERS * CELLS * 32
-BLOCK_SIZE: Final = HEADER_SIZE + COUNTERS * DEVICE_SIZE + PROCESSES * SLOT_SIZE
+SHARES: Final = 4096
+SHARE: Final = struct.Struct(f"<QQ{PROCESSES // 8}s")  # word, identity, a bit for each slot that holds it
+BLOCK_SIZE: Final = HEADER_SIZE + COUNTERS * DEVICE_SIZE + PROCESSES * SLOT_SIZE + SHARES * SHARE.size
 DEVICES_AT: Final = HEADER_SIZE
 SLOTS_AT: Final = DEVICES_AT + COUNTERS * DEVICE_SIZE
+SHARES_AT: Final = SLOTS_AT + PROCESSES * SLOT_SIZE
+SHARES_USED_AT: Final = 128
+SHARE_STATE_SHIFT, SHARE_SLOT_SHIFT, SHARE_DEVICE_SHIFT = 62, 52, 48
+SHARE_OWNED, SHARE_ORPHANED = 2, 3
 HEADER: Final = struct.Struct("<QIIIIII")  # magic, version, sizes of block, header, device, slot, count of devices
 STATUS_AT: Final = HEADER.size
 STATUS: Final = struct.Struct("<QQIIQQ48s")  # generation, heartbeat, reason, its device, bytes, time, build
 DEVICE: Final = struct.Struct(
-    "<QQQQQI4xQQ"
-)  # counter, peak, denied, context pages, limit, cores, put into the host: how often, bytes
+    "<QQQQQI4xQQQ"
+)  # counter, peak, denied, context pages, limit, cores, put into the host: how often, bytes; orphaned pages
 SLOT: Final = struct.Struct(f"<QQQQQ{SLOT_SIZE - 40}x")  # owner, sweeper, launches, image, locked
 CELL: Final = struct.Struct("<Qqqq")  # state, amount, totals
 CELLS_SIZE: Final = CELLS * CELL.size  # of one counter
 CELLS_AT: Final = 64  # in a slot
 COUNTER_TAG_BITS: Final = 28
+PAGES_MAX: Final = (1 << 36) - 1
 CELL_PENDING, CELL_APPLIED, CELL_PHASE, CELL_SIDE = 1, 2, 3, 4
 TAG_SLOT_SHIFT, TAG_CELL_SHIFT, STATE_SEQUENCE_SHIFT = 18, 16, 16
 PID_BITS: Final = 22

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes as c
 
 MAGIC = 0x3142534953494D48
-VERSION = 4
+VERSION = 5
 MAX_DEVICES = 16
 MAX_SLOTS = 512
+MAX_SHARED = 1024
 MAX_FAULTS = 64
 MAX_LINKS = 18
 MAX_ATTRIBUTES = 192
@@ -129,6 +130,19 @@ class Slot(c.Structure):
     ]
 
 
+class Shared(c.Structure):
+    """An allocation that several processes hold."""
+
+    _fields_ = [
+        ("state", c.c_uint32),
+        ("generation", c.c_uint32),
+        ("bytes", c.c_uint64),
+        ("device", c.c_uint32),
+        ("pad_reserved", c.c_uint32 * 11),
+        ("holders", c.c_uint64 * (MAX_SLOTS // 64)),
+    ]
+
+
 class Books(c.Structure):
     """The whole file."""
 
@@ -153,6 +167,9 @@ class Books(c.Structure):
         ("pad_used", c.c_uint8 * 3840),
         ("used", c.c_uint64 * MAX_SLOTS * MAX_DEVICES),
         ("engines", EnginePage * MAX_SLOTS * MAX_DEVICES),
+        ("shared", Shared * MAX_SHARED),
+        ("shared_limit", c.c_uint32),
+        ("pad_end", c.c_uint8 * 4092),
     ]
 
 

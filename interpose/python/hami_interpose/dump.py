@@ -97,6 +97,8 @@ def _device(index: int, device: DeviceUse) -> Iterator[str]:
             f"  of that {mib(parts.contexts_bytes)} MiB in contexts, {mib(parts.modules_bytes)} MiB in code, "
             f"{mib(parts.buffers_bytes)} MiB in buffers"
         )
+    if device.orphaned_bytes:
+        yield f"  of that shared, by a process that has let go of it or ended: {mib(device.orphaned_bytes)} MiB"
     host = device.oversubscription
     if host.limit_bytes or host.allocations:
         yield (

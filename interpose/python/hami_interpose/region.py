@@ -142,6 +142,7 @@ class DeviceUse:
         peak_bytes: the most ever in use of the device itself.
         denied: refused allocations.
         context_bytes: what one process's context takes here, as measured; 0 = not yet.
+        orphaned_bytes: of `used_bytes`, what processes share whose taker has let go of it or ended.
         compute: device time, as charged.
         oversubscription: the part that lies in host memory.
     """
@@ -154,6 +155,7 @@ class DeviceUse:
     peak_bytes: int
     denied: int
     context_bytes: int
+    orphaned_bytes: int
     compute: ComputeUse
     oversubscription: OversubscriptionUse
 
@@ -210,10 +212,10 @@ def initial(limits: Limits) -> bytes:
         struct.pack_into("<Q", head, 1600 + i * 8, device.memory_bytes)
         struct.pack_into("<Q", head, 1728 + i * 8, device.cores or 100)
         place = at.DEVICES_AT + i * at.DEVICE_SIZE
-        at.DEVICE.pack_into(block, place, 0, 0, 0, 0, device.memory_bytes, device.cores, 0, 0)
+        at.DEVICE.pack_into(block, place, 0, 0, 0, 0, device.memory_bytes, device.cores, 0, 0, 0)
         scaled = 0 < device.physical_bytes < device.memory_bytes
         host = device.memory_bytes - device.physical_bytes if scaled else 0
-        at.DEVICE.pack_into(block, place + DEVICES * at.DEVICE_SIZE, 0, 0, 0, 0, host, 0, 0, 0)
+        at.DEVICE.pack_into(block, place + DEVICES * at.DEVICE_SIZE, 0, 0, 0, 0, host, 0, 0, 0, 0)
     struct.pack_into("<iiii", tail, 0, 0, 1, 2, limits.priority)
     sizes = (at.BLOCK_SIZE, at.HEADER_SIZE, at.DEVICE_SIZE, at.SLOT_SIZE, len(limits.devices))
     at.HEADER.pack_into(block, 0, BLOCK_MAGIC, BLOCK_VERSION, *sizes)
@@ -256,7 +258,7 @@ def _held(content: Content, slot: int, counter: int, word: int) -> int:
 
 
 def _oversubscription(content: Content, index: int) -> OversubscriptionUse:
-    word, peak, _, _, limit, _, often, size = content.device(DEVICES + index)
+    word, peak, _, _, limit, _, often, size, _ = content.device(DEVICES + index)
     return OversubscriptionUse(limit, _used(content, DEVICES + index, word), peak * PAGE, often, size)
 
 
@@ -269,9 +271,10 @@ def _parts(content: Content, index: int, used: int) -> MemoryParts:
 
 
 def _device(content: Content, index: int) -> DeviceUse:
-    word, peak, denied, context, limit, cores, _, _ = content.device(index)
+    word, peak, denied, context, limit, cores, _, _, _ = content.device(index)
     host = _oversubscription(content, index)
-    used = _used(content, index, word) + host.used_bytes
+    shared = content.orphaned(index) * PAGE
+    used = _used(content, index, word) + host.used_bytes + shared
     return DeviceUse(
         uuid=_text(content.uuid(index)),
         limit_bytes=limit,
@@ -281,6 +284,7 @@ def _device(content: Content, index: int) -> DeviceUse:
         peak_bytes=peak * PAGE,
         denied=denied,
         context_bytes=context * PAGE,
+        orphaned_bytes=shared,
         compute=ComputeUse(*content.figures(index)),
         oversubscription=host,
     )

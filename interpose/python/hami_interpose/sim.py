@@ -149,6 +149,7 @@ def create(directory: str | Path, profile: str | Path, *, seed: str | None = Non
     for node in ["nvidiactl", "nvidia-uvm", *(f"nvidia{card['minor']}" for card in cards)]:
         _publish(root / "dev" / node, b"", 0o666)
     _publish(root / "alive", b"", 0o666)
+    _publish(root / "shared", b"", 0o666)
     _publish(root / "engine", bytes(engine.fill()), 0o666, size=engine.SIZE)
     _publish(root / "books", bytes(fill(checked, cards)), 0o666)
 
@@ -249,10 +250,12 @@ class State:
     def _device(self, index: int, live: list[tuple[int, int]]) -> Device:
         card = self._books.devices[index]
         used = self._books.used[index]
+        shared = self._shared(index, [slot for slot, _ in live])
+        taken = {slot: int(used[slot]) + shared.get(slot, 0) for slot, _ in live}
         processes = tuple(
-            Process(pid, self._books.slots[slot].name.decode(errors="replace"), int(used[slot]))
+            Process(pid, self._books.slots[slot].name.decode(errors="replace"), taken[slot])
             for slot, pid in live
-            if used[slot]
+            if taken[slot]
         )
         text = bytes(card.uuid).hex()
         return Device(
@@ -260,12 +263,30 @@ class State:
             uuid=f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}",
             name=card.name.decode(),
             memory_total=int(card.memory_total),
-            memory_used=min(sum(p.memory_used for p in processes), int(card.memory_total - card.memory_reserved)),
+            memory_used=min(sum(taken.values()) + shared.get(None, 0), int(card.memory_total - card.memory_reserved)),
             context_reserve=int(card.context_reserve),
             busy_ns=sum(int(self._books.engines[index][slot].busy_total) for slot, _ in live),
             lost=bool(card.lost),
             processes=processes,
         )
+
+    def _shared(self, index: int, live: list[int]) -> dict[int | None, int]:
+        """Bytes of what several processes may hold, by the first that does; None: a descriptor alone does."""
+        found: dict[int | None, int] = {}
+        for number in range(self._books.shared_limit):
+            entry = self._books.shared[number]
+            if entry.state and entry.device == index and entry.bytes:
+                first = next((slot for slot in live if entry.holders[slot // 64] >> slot % 64 & 1), None)
+                if first is not None or self._under_way(number):
+                    found[first] = found.get(first, 0) + int(entry.bytes)
+        return found
+
+    def _under_way(self, entry: int) -> bool:
+        """Whether a file descriptor for it is open anywhere."""
+        question = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, entry, 1, 0)
+        with (self.directory / "shared").open("r+b") as file:
+            kind = struct.unpack("hhqqi4x", fcntl.fcntl(file, fcntl.F_OFD_GETLK, question))[0]
+        return bool(kind != fcntl.F_UNLCK)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:

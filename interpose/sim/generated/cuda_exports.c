@@ -1912,9 +1912,9 @@ SIM_EXPORT CUresult cuMemDiscardBatchAsync_ptsz(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemExportToShareableHandle(void) {
+SIM_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, int handleType, unsigned long long flags) {
     SIM_FAULTS(0x09308c46b4e9f09eull, 0x09308c46b4e9f09eull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
 }
 
 SIM_EXPORT CUresult cuMemFree(void) {
@@ -2032,9 +2032,9 @@ SIM_EXPORT CUresult cuMemHostUnregister(void *p) {
     return sim_cuMemHostUnregister(p);
 }
 
-SIM_EXPORT CUresult cuMemImportFromShareableHandle(void) {
+SIM_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, int shHandleType) {
     SIM_FAULTS(0x6286f0a496afd0b4ull, 0x6286f0a496afd0b4ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
 }
 
 SIM_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
@@ -2802,44 +2802,44 @@ SIM_EXPORT CUresult cuModuleUnload(CUmodule hmod) {
     return sim_cuModuleUnload(hmod);
 }
 
-SIM_EXPORT CUresult cuMulticastAddDevice(void) {
-    SIM_FAULTS(0xc1be4d06451ced12ull, 0xc1be4d06451ced12ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev) {
+    SIM_FAULTS(0xc1be4d06451ced12ull, 0xc1be4d06451ced12ull, SIM_DEVICE(dev));
+    return sim_cuMulticastAddDevice(mcHandle, dev);
 }
 
-SIM_EXPORT CUresult cuMulticastBindAddr(void) {
+SIM_EXPORT CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) {
     SIM_FAULTS(0x2acc06c16c36b0c9ull, 0x2acc06c16c36b0c9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMulticastBindAddr(mcHandle, mcOffset, memptr, size, flags);
 }
 
-SIM_EXPORT CUresult cuMulticastBindAddr_v2(void) {
-    SIM_FAULTS(0xac0abcad3a35438aull, 0x2acc06c16c36b0c9ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) {
+    SIM_FAULTS(0xac0abcad3a35438aull, 0x2acc06c16c36b0c9ull, SIM_DEVICE(dev));
+    return sim_cuMulticastBindAddr_v2(mcHandle, dev, mcOffset, memptr, size, flags);
 }
 
-SIM_EXPORT CUresult cuMulticastBindMem(void) {
+SIM_EXPORT CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, unsigned long long flags) {
     SIM_FAULTS(0x183065a109c2df27ull, 0x183065a109c2df27ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMulticastBindMem(mcHandle, mcOffset, memHandle, memOffset, size, flags);
 }
 
-SIM_EXPORT CUresult cuMulticastBindMem_v2(void) {
-    SIM_FAULTS(0x4c3b7e9663565658ull, 0x183065a109c2df27ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, unsigned long long flags) {
+    SIM_FAULTS(0x4c3b7e9663565658ull, 0x183065a109c2df27ull, SIM_DEVICE(dev));
+    return sim_cuMulticastBindMem_v2(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags);
 }
 
-SIM_EXPORT CUresult cuMulticastCreate(void) {
+SIM_EXPORT CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop) {
     SIM_FAULTS(0xb412b838f554d731ull, 0xb412b838f554d731ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMulticastCreate(mcHandle, prop);
 }
 
-SIM_EXPORT CUresult cuMulticastGetGranularity(void) {
+SIM_EXPORT CUresult cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, int option) {
     SIM_FAULTS(0x419dd5dbdfd8cf61ull, 0x419dd5dbdfd8cf61ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMulticastGetGranularity(granularity, prop, option);
 }
 
-SIM_EXPORT CUresult cuMulticastUnbind(void) {
-    SIM_FAULTS(0xec2e731e7ef27535ull, 0xec2e731e7ef27535ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size) {
+    SIM_FAULTS(0xec2e731e7ef27535ull, 0xec2e731e7ef27535ull, SIM_DEVICE(dev));
+    return sim_cuMulticastUnbind(mcHandle, dev, mcOffset, size);
 }
 
 SIM_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {

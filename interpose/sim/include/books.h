@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x3142534953494d48ull /* "HMISISB1" */
-#define SIM_VERSION 4u
+#define SIM_VERSION 5u
 #define SIM_MAX_DEVICES 16u
 #define SIM_MAX_SLOTS 512u
 #define SIM_MAX_FAULTS 64u
@@ -31,6 +31,7 @@
 #define SIM_MAX_MIG_PROFILES 16u
 #define SIM_MAX_MIG_INSTANCES 8u
 #define SIM_EVENT_RING 64u
+#define SIM_MAX_SHARED 1024u
 
 struct sim_link {
     uint32_t remote_kind; /* 0 no link, 1 GPU, 2 NVSwitch */
@@ -129,6 +130,15 @@ struct sim_slot {
     char name[40];
 };
 
+/* An allocation that several processes hold: shared.h. */
+struct sim_shared {
+    _Atomic uint32_t state;      /* 0 free, 1 there, 2 about to be either */
+    _Atomic uint32_t generation; /* of the entry: one more each time that it is freed */
+    _Atomic uint64_t bytes;
+    uint32_t device, reserved[11];
+    _Atomic uint64_t holders[SIM_MAX_SLOTS / 64]; /* bit per slot */
+};
+
 struct sim_books {
     uint64_t magic;
     uint32_t version, size;
@@ -145,11 +155,14 @@ struct sim_books {
     struct sim_slot slots[SIM_MAX_SLOTS];
     _Alignas(4096) _Atomic uint64_t used[SIM_MAX_DEVICES][SIM_MAX_SLOTS];
     _Alignas(4096) struct sim_engine_page engines[SIM_MAX_DEVICES][SIM_MAX_SLOTS];
+    _Alignas(4096) struct sim_shared shared[SIM_MAX_SHARED];
+    _Alignas(4096) _Atomic uint32_t shared_limit; /* entries at and above were never used */
 };
 
 _Static_assert(sizeof(struct sim_slot) == 64, "one cache line");
 _Static_assert(sizeof(struct sim_engine_page) == 64, "one cache line");
 _Static_assert(sizeof(struct sim_fault) == 128, "two cache lines");
+_Static_assert(sizeof(struct sim_shared) == 128, "two cache lines");
 _Static_assert(sizeof(struct sim_device) == 5632, "as in _sim_layout.py");
 _Static_assert(offsetof(struct sim_books, devices) == 8448, "as in _sim_layout.py");
 

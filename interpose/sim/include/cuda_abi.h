@@ -95,6 +95,11 @@ typedef struct {
     int flags;
 } CUmemAccessDesc;
 typedef struct {
+    unsigned numDevices;
+    size_t size;
+    unsigned long long handleTypes, flags;
+} CUmulticastObjectProp;
+typedef struct {
     int allocType, handleTypes;
     CUmemLocation location;
     void *win32SecurityAttributes;

@@ -171,7 +171,8 @@ struct sim_span {
     unsigned device;
     unsigned flags;
     bool graph;         /* belongs to a graph's allocation node */
-    bool imported;      /* another process's memory, which cuMemFree may not free */
+    unsigned imported;  /* another process's memory, which cuMemFree may not free: how often it was opened */
+    unsigned shared;    /* entry in the books + 1, once it was shared with other processes */
     int preferred;      /* of managed memory: device + 2, so 0 is nowhere and 1 the host */
     uint32_t accessors; /* of managed memory: bit per device, the host the highest */
     unsigned long long id;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine.h"
+#include "shared.h"
 
 static const _Atomic uint32_t nothing_to_watch = 0;
 
@@ -202,6 +203,7 @@ int sim_slot_pid(unsigned slot) {
 
 /* Repeating any part of this is harmless, so a sweeper may die half way. */
 static void release_slot(unsigned slot) {
+    sim_share_forget(slot);
     for (unsigned device = 0; device < SIM_MAX_DEVICES; device++) {
         atomic_store(&sim_books->used[device][slot], 0);
         atomic_store(&sim_books->engines[device][slot].busy_until, 0);
@@ -243,6 +245,7 @@ void sim_sweep(void) {
             pthread_mutex_unlock(&slot_lock);
         }
     }
+    sim_share_sweep();
 }
 
 static void raise_slot_limit(unsigned limit) {
@@ -309,7 +312,7 @@ int sim_slot_mine(void) {
 
 static uint64_t sum_used(unsigned device) {
     unsigned limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
-    uint64_t sum = 0;
+    uint64_t sum = sim_share_used(device);
     for (unsigned slot = 0; slot < limit; slot++) {
         sum += atomic_load(&sim_books->used[device][slot]);
     }
@@ -370,7 +373,7 @@ void sim_discharge(unsigned device, uint64_t bytes) {
 
 uint64_t sim_device_used(unsigned device) {
     unsigned limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
-    uint64_t used = 0;
+    uint64_t used = sim_share_living(device);
     for (unsigned slot = 0; slot < limit; slot++) {
         uint64_t taken = atomic_load_explicit(&sim_books->used[device][slot], memory_order_relaxed);
         if (taken != 0 && sim_slot_pid(slot) != 0) {
@@ -383,6 +386,7 @@ uint64_t sim_device_used(unsigned device) {
 
 void sim_books_after_fork(void) {
     atomic_store(&my_slot, -1);
+    sim_share_after_fork();
     pthread_mutex_init(&open_lock, NULL);
     pthread_mutex_init(&slot_lock, NULL);
     learn_self();

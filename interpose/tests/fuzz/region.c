@@ -18,6 +18,8 @@ static int guarded_munmap(void *at, size_t size);
 
 #include "fuzz.h"
 #include "hami/compute.h"
+#include "hami/guest.h"
+#include "hami/shared.h"
 
 enum { GUARD = 1 << 16, PAGE = 4096, PAGES = HAMI_REGION_SIZE / PAGE };
 _Static_assert(HAMI_REGION_SIZE % PAGE == 0, "the mapping ends where its last page does");
@@ -32,6 +34,27 @@ static unsigned mapped;
 /* As events.c does, which knows every other part as well. */
 void hami_event_process_gone(struct hami_region *region, unsigned slot) {
     hami_compute_forget(region, slot);
+}
+
+void hami_event_process_dead(struct hami_region *region, unsigned slot) {
+    hami_shared_dead(region, slot);
+}
+
+void hami_event_swept(struct hami_region *region) {
+    hami_shared_settle(region);
+}
+
+/* Shares are this process's: of the region at hand. */
+static struct hami_region_view *current;
+_Atomic(struct hami_region_view *) hami_guest_region_now;
+
+struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why) {
+    (void)why;
+    return current;
+}
+
+void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column) {
+    hami_region_release(current, (unsigned)charge->device, charge->pages, column);
 }
 
 static void *guarded_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
@@ -85,9 +108,23 @@ static uint64_t number(struct input *in, unsigned bytes) {
 
 /* Numbers at which arithmetic turns, and those that say who lives. */
 static uint64_t value(struct input *in) {
-    const uint64_t known[] = {0,         1,          2,           3,          PAGES_MAX,     PAGES_MAX + 1, UINT64_MAX,
-                              INT64_MAX, INT64_MIN,  UINT32_MAX,  INT32_MAX,  HAMI_PROCESSES, 0x3fffff,     1 << 22,
-                              hami_process_self(),   hami_process_self() ^ UINT64_C(1) << 40, (uint64_t)getppid()};
+    const uint64_t known[] = {0,
+                              1,
+                              2,
+                              3,
+                              PAGES_MAX,
+                              PAGES_MAX + 1,
+                              UINT64_MAX,
+                              INT64_MAX,
+                              INT64_MIN,
+                              UINT32_MAX,
+                              INT32_MAX,
+                              HAMI_PROCESSES,
+                              0x3fffff,
+                              1 << 22,
+                              hami_process_self(),
+                              hami_process_self() ^ UINT64_C(1) << 40,
+                              (uint64_t)getppid()};
     unsigned which = byte(in);
     return which < sizeof known / sizeof known[0] ? known[which] : number(in, 8);
 }
@@ -114,12 +151,42 @@ static uint64_t cell_at(struct input *in) {
 #define COMPUTE(field) (HAMI_COMPUTE_OFFSET + offsetof(struct hami_compute, field))
 
 static void damage_once(struct input *in) {
-    static const uint32_t words[] = {0, 4, 8, BLOCK(magic), BLOCK(magic) + 4, BLOCK(version), BLOCK(size),
-                                     BLOCK(header_size), BLOCK(device_size), BLOCK(slot_size), BLOCK(device_count),
-                                     COMPUTE(magic), COMPUTE(magic) + 4, COMPUTE(version), COMPUTE(size),
-                                     COMPUTE(header_size), COMPUTE(device_size), COMPUTE(process_size),
+    static const uint32_t words[] = {0,
+                                     4,
+                                     8,
+                                     BLOCK(magic),
+                                     BLOCK(magic) + 4,
+                                     BLOCK(version),
+                                     BLOCK(size),
+                                     BLOCK(header_size),
+                                     BLOCK(device_size),
+                                     BLOCK(slot_size),
+                                     BLOCK(device_count),
+                                     COMPUTE(magic),
+                                     COMPUTE(magic) + 4,
+                                     COMPUTE(version),
+                                     COMPUTE(size),
+                                     COMPUTE(header_size),
+                                     COMPUTE(device_size),
+                                     COMPUTE(process_size),
                                      offsetof(struct hami_v1, process_num)};
-    enum { WORD, ANYWHERE, COUNTER, OWNER, SWEEPER, STATE, AMOUNT, TOTAL, OUT, CORES, SWEPT, KINDS };
+    enum {
+        WORD,
+        ANYWHERE,
+        COUNTER,
+        OWNER,
+        SWEEPER,
+        STATE,
+        AMOUNT,
+        TOTAL,
+        OUT,
+        CORES,
+        SWEPT,
+        ORPHANED,
+        SHARE,
+        SHARES_USED,
+        KINDS
+    };
     uint64_t at = 0;
     size_t size = 8;
     switch (byte(in) % KINDS) {
@@ -153,7 +220,19 @@ static void damage_once(struct input *in) {
         at = COMPUTE(processes) + byte(in) % 64 * sizeof(struct hami_compute_process);
         break;
     case CORES:
-        at = BLOCK(devices) + byte(in) % HAMI_DEVICES * sizeof(struct hami_device) + offsetof(struct hami_device, cores);
+        at =
+            BLOCK(devices) + byte(in) % HAMI_DEVICES * sizeof(struct hami_device) + offsetof(struct hami_device, cores);
+        size = 4;
+        break;
+    case ORPHANED:
+        at = BLOCK(devices) + byte(in) % HAMI_DEVICES * sizeof(struct hami_device) +
+             offsetof(struct hami_device, orphaned);
+        break;
+    case SHARE:
+        at = BLOCK(shares) + byte(in) % 4 * sizeof(struct hami_share_entry) + byte(in) % 4 * 8;
+        break;
+    case SHARES_USED:
+        at = BLOCK(shares_used);
         size = 4;
         break;
     default:
@@ -199,23 +278,70 @@ static bool headers_whole(void) {
 
 /* ---- what is done with it ---- */
 
+static uint64_t counter(const struct hami_region_view *view, unsigned device) {
+    return view->region->block.devices[device].used >> TAG_BITS;
+}
+
 static void charge(struct hami_region_view *view, struct input *in, unsigned device) {
-    uint64_t pages = value(in), limit = value(in), before = hami_region_used(view, device);
+    uint64_t pages = value(in), limit = value(in), before = counter(view, device);
+    uint64_t orphaned = view->region->block.devices[device].orphaned;
     uint64_t most = limit < PAGES_MAX ? limit : PAGES_MAX;
+    most = orphaned < most ? most - orphaned : 0;
     bool done = hami_region_charge(view, device, pages, limit, HAMI_COLUMN_DATA);
-    uint64_t after = hami_region_used(view, device);
+    uint64_t after = counter(view, device);
     if (done) {
         PROMISE(after == before + pages && (pages == 0 || (pages <= most && after <= most)));
     } else {
         PROMISE(after == before && (pages > most || before > most - pages));
     }
+    PROMISE(hami_region_used(view, device) >= after && hami_region_used(view, device) <= PAGES_MAX);
 }
 
 static void release(struct hami_region_view *view, struct input *in, unsigned device) {
-    uint64_t pages = value(in), before = hami_region_used(view, device);
+    uint64_t pages = value(in), before = counter(view, device);
     hami_region_release(view, device, pages, HAMI_COLUMN_MODULE);
     uint64_t taken = pages > PAGES_MAX ? 0 : pages < before ? pages : before;
-    PROMISE(hami_region_used(view, device) == before - taken);
+    PROMISE(counter(view, device) == before - taken);
+}
+
+/* ---- shares ---- */
+
+/* `orphaned` is what the table says. */
+static void told(const struct hami_region_view *view) {
+    const struct hami_block *block = &view->region->block;
+    uint64_t sums[HAMI_DEVICES] = {0};
+    for (unsigned i = 0; i < HAMI_SHARES && i < block->shares_used; i++) {
+        uint64_t word = block->shares[i].word, any = 0;
+        for (unsigned part = 0; part < HAMI_PROCESSES / 64; part++) {
+            any |= block->shares[i].holders[part];
+        }
+        sums[word >> 48 & 15] += word >> 62 == HAMI_SHARE_ORPHANED && any != 0 ? word & PAGES_MAX : 0;
+    }
+    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
+        PROMISE(block->devices[i].orphaned == (sums[i] < PAGES_MAX ? sums[i] : PAGES_MAX));
+    }
+}
+
+static void share(struct hami_region_view *view, struct input *in, unsigned device) {
+    uint64_t identity = value(in) % 4, pages = value(in);
+    struct hami_charge taken = {(int)(device % HAMI_DEVICES), pages < PAGES_MAX ? pages : PAGES_MAX};
+    bool exports = byte(in) % 2 == 1;
+    hami_share adopted = hami_shared_hold(identity);
+    adopted = adopted >= 0 ? adopted : hami_shared_adopt(identity, taken.device, pages);
+    hami_share exported = exports ? hami_shared_export(value(in), &taken) : -1;
+    told(view);
+    if (adopted >= 0) {
+        hami_shared_grow(adopted, value(in));
+        told(view);
+    }
+    if (exported >= 0) {
+        hami_shared_let_go(exported, &taken);
+        told(view);
+    }
+    if (adopted >= 0) {
+        hami_shared_close(adopted);
+        told(view);
+    }
 }
 
 static void claim(struct hami_region_view *view) {
@@ -231,7 +357,8 @@ static void claim(struct hami_region_view *view) {
 }
 
 static void use(struct hami_region_view *view, struct input *in) {
-    enum { CHARGE, RELEASE, SWEEP, REFUSED, CHILD, KINDS, MOST = 12 };
+    enum { CHARGE, RELEASE, SWEEP, REFUSED, CHILD, SHARE, KINDS, MOST = 12 };
+    current = view;
     claim(view);
     for (unsigned i = 0; i < MOST && in->at < in->end && view->has_slot; i++) {
         unsigned kind = byte(in), device = kind / 8 % HAMI_COUNTERS;
@@ -245,11 +372,16 @@ static void use(struct hami_region_view *view, struct input *in) {
         case SWEEP:
             (void)hami_region_sweep(view);
             break;
+        case SHARE:
+            (void)hami_region_sweep(view);
+            share(view, in, device);
+            break;
         case REFUSED:
             hami_region_refused(view, HAMI_REASON_OVER_LIMIT, device, value(in));
             break;
         default:
             hami_region_after_fork(view);
+            hami_shared_after_fork();
             claim(view);
         }
         PROMISE(hami_region_slot_used(view, byte(in) * 4 + 3, device) <= INT64_MAX);
@@ -287,6 +419,7 @@ static void attach(struct input *in, uint64_t size) {
     use(&view, in);
     PROMISE(lseek(file, 0, SEEK_END) == (off_t)size);
     hami_region_after_fork(&view);
+    hami_shared_after_fork();
     (void)guarded_munmap(view.region, HAMI_REGION_SIZE);
     (void)close(view.file);
 }

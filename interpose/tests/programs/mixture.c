@@ -1,6 +1,6 @@
 /*
- * mixture ROUNDS: one thread for each kind of call, all at once: allocations, pools, physical memory, arrays, code,
- * contexts that come and go, and questions. Whatever does not fit is refused; nothing else may go wrong.
+ * mixture ROUNDS: one thread for each kind of call, all at once: allocations, pools, physical memory, shared and not,
+ * arrays, code, contexts that come and go, and questions. Whatever does not fit is refused; nothing else may go wrong.
  */
 #include "driver.h"
 
@@ -9,6 +9,8 @@
 static unsigned long rounds;
 static int (*load_module)(void **, const void *);
 static int (*unload_module)(void *);
+static int (*export_memory)(void *, CUmemHandle, int, unsigned long long);
+static int (*import_memory)(CUmemHandle *, void *, int);
 
 static int refused(int status) {
     if (status != 0 && status != 2)
@@ -34,6 +36,20 @@ static void physical(unsigned long i) {
     (void)i;
     if (!refused(cuMemCreate(&handle, 2 * MIB, &prop, 0)))
         CHECK(cuMemRelease(handle));
+}
+
+/* What was exported goes before what was imported, or after it. */
+static void shared(unsigned long i) {
+    struct hami_allocation_prop prop = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = 0}};
+    CUmemHandle own = 0, again = 0;
+    int fd = -1;
+    if (refused(cuMemCreate(&own, (i % 3 + 1) * 2 * MIB, &prop, 0)))
+        return;
+    CHECK(export_memory(&fd, own, 1, 0));
+    CHECK(import_memory(&again, (void *)(intptr_t)fd, 1));
+    CHECK(cuMemRelease(i % 2 == 0 ? own : again));
+    close(fd);
+    CHECK(cuMemRelease(i % 2 == 0 ? again : own));
 }
 
 static void array(unsigned long i) {
@@ -84,8 +100,8 @@ static void *worker(void *data) {
 }
 
 int main(int argc, char **argv) {
-    static void (*calls[])(unsigned long) = {memory,    pool,   physical, array, context,
-                                             questions, memory, pool,     code,  code};
+    static void (*calls[])(unsigned long) = {memory, pool, physical, array, context, questions,
+                                             memory, pool, code,     code,  shared,  shared};
     enum { THREADS = sizeof calls / sizeof calls[0] };
     pthread_t threads[THREADS];
     rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 100;
@@ -93,6 +109,9 @@ int main(int argc, char **argv) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     load_module = (int (*)(void **, const void *))dlsym(library, "cuModuleLoadData");
     unload_module = (int (*)(void *))dlsym(library, "cuModuleUnload");
+    export_memory =
+        (int (*)(void *, CUmemHandle, int, unsigned long long))dlsym(library, "cuMemExportToShareableHandle");
+    import_memory = (int (*)(CUmemHandle *, void *, int))dlsym(library, "cuMemImportFromShareableHandle");
     use_device(0);
     for (unsigned i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, worker, &calls[i]));

@@ -1,13 +1,15 @@
 /*
- * negative STATE: calls functions with arguments that make no sense and prints what they answer. STATE: "none" (CUDA and
- * NVML not started), "started" (no context), "context", "thread" (a context, but calls come from a thread without one).
+ * negative STATE: calls functions with arguments that make no sense and prints what they answer. STATE: "none" (CUDA
+ * and NVML not started), "started" (no context), "context", "thread" (a context, but calls come from a thread without
+ * one).
  *
- * Each line of input is "FUNCTION VARIANT KINDS": kinds of the arguments in one word, p for a pointer, i for an integer.
- * VARIANT: "null" (pointers NULL, integers 0), "zero" (pointers to zeroed memory), "one" (the same, integers 1), "handle"
- * (the first pointer is an NVML handle, the others NULL). A line of output: function, status and, for each pointer,
- * whether anything was written there.
+ * Each line of input is "FUNCTION VARIANT KINDS": kinds of the arguments in one word, p for a pointer, i for an
+ * integer, b for 64 bytes by value. VARIANT: "null" (pointers NULL, integers 0), "zero" (pointers to zeroed memory),
+ * "one" (the same, integers 1), "handle" (the first pointer is an NVML handle, the others NULL). A line of output:
+ * function, status and, for each pointer, whether anything was written there.
  */
 #include "driver.h"
+#include "hami/kinds.h"
 
 #include <pthread.h>
 
@@ -34,8 +36,18 @@ static void call(const char *name, const char *variant, const char *kinds) {
         memset(argument, 0, sizeof argument);
         argument[0] = (uint64_t)(uintptr_t)card;
     }
-    int status = (int)function(argument[0], argument[1], argument[2], argument[3], argument[4], argument[5],
+    int status = 0;
+    if (strcmp(kinds, "pbi") == 0) {
+        struct hami_bytes64 bytes;
+        memset(&bytes, strcmp(variant, "one") == 0, sizeof bytes);
+        int (*with_bytes)(void *, struct hami_bytes64, uint32_t) = dlsym(cuda, name);
+        status = with_bytes((void *)(uintptr_t)argument[0], bytes, (uint32_t)argument[2]);
+    } else if (strchr(kinds, 'b') != NULL) {
+        fail(name, 0);
+    } else {
+        status = (int)function(argument[0], argument[1], argument[2], argument[3], argument[4], argument[5],
                                argument[6], argument[7], argument[8], argument[9], argument[10], argument[11]);
+    }
     printf("%s %s %d ", name, variant, status);
     for (unsigned i = 0; kinds[i] != '\0' && i < ARGUMENTS; i++) {
         unsigned written = 0;

@@ -5,6 +5,8 @@
 #include "driver.h"
 #include "hami/kinds.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 enum { THINGS = 1 << 20 };
@@ -111,6 +113,69 @@ static int open_shared(const char *hex, CUdeviceptr *address) {
     return open(address, handle, 1);
 }
 
+/* A box that other processes put file descriptors into, under a path. */
+static int box = -1;
+
+static struct sockaddr_un address_of(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    return address;
+}
+
+static int open_box(const char *path) {
+    struct sockaddr_un address = address_of(path);
+    box = socket(AF_UNIX, SOCK_DGRAM, 0);
+    return bind(box, (struct sockaddr *)&address, sizeof address);
+}
+
+struct letter {
+    struct iovec part;
+    char byte;
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
+    struct msghdr message;
+};
+
+static struct msghdr *unfold(struct letter *letter) {
+    letter->part = (struct iovec){&letter->byte, 1};
+    letter->message = (struct msghdr){
+        .msg_iov = &letter->part, .msg_iovlen = 1, .msg_control = letter->room, .msg_controllen = sizeof letter->room};
+    return &letter->message;
+}
+
+/* Exports memory and puts the descriptor into a box; none is left here. */
+static int post(CUmemHandle handle, const char *path) {
+    struct sockaddr_un address = address_of(path);
+    struct letter letter = {0};
+    struct msghdr *message = unfold(&letter);
+    struct cmsghdr *head = CMSG_FIRSTHDR(message);
+    int fd = -1, sender = socket(AF_UNIX, SOCK_DGRAM, 0);
+    int status = CALL(cuMemExportToShareableHandle, &fd, handle, 1, 0ull);
+    message->msg_name = &address;
+    message->msg_namelen = sizeof address;
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(head), &fd, sizeof fd);
+    if (status == 0 && sendmsg(sender, message, 0) != 1)
+        status = -1; /* whose box it was is dead */
+    close(sender);
+    close(fd);
+    return status;
+}
+
+/* Imports what is next in the box. */
+static int fetch(CUmemHandle *handle) {
+    struct letter letter = {0};
+    struct msghdr *message = unfold(&letter);
+    int fd = -1;
+    if (recvmsg(box, message, 0) != 1 || CMSG_FIRSTHDR(message) == NULL)
+        fail("recvmsg", 0);
+    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(message)), sizeof fd);
+    int status = CALL(cuMemImportFromShareableHandle, handle, (void *)(intptr_t)fd, 1);
+    close(fd);
+    return status;
+}
+
 static void show_shared(CUdeviceptr address) {
     struct hami_bytes64 handle;
     printf("%d ", CALL(cuIpcGetMemHandle, &handle, address));
@@ -136,8 +201,15 @@ static int allocate(char **word) {
     } else if (strcmp(word[0], "async") == 0) {
         answer(cuMemAllocAsync(out, a, NULL));
     } else if (strcmp(word[0], "create") == 0) {
-        struct hami_allocation_prop prop = {.type = 1, .location = {.type = 1, .id = (int)b}};
+        struct hami_allocation_prop prop = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = (int)b}};
         answer(cuMemCreate(out, a, &prop, 0));
+    } else if (strcmp(word[0], "multicast") == 0) {
+        struct {
+            unsigned devices;
+            size_t bytes;
+            uint64_t handle_types, flags;
+        } prop = {1, a, 1, 0};
+        answer(CALL(cuMulticastCreate, out, (const void *)&prop));
     } else if (strcmp(word[0], "reserve") == 0) {
         answer(cuMemAddressReserve(out, a, 0, 0, 0));
     } else if (strcmp(word[0], "array") == 0) {
@@ -181,6 +253,8 @@ static int allocate(char **word) {
         answer(CALL(cuCtxAttach, (CUcontext *)out, 0u));
     } else if (strcmp(word[0], "retain") == 0) {
         answer(CALL(cuMemRetainAllocationHandle, out, (void *)(uintptr_t)things[a % THINGS]));
+    } else if (strcmp(word[0], "fetch") == 0) {
+        answer(fetch(out));
     } else if (strcmp(word[0], "ipc_open") == 0) {
         answer(open_shared(word[1], out));
     } else if (strcmp(word[0], "graph") == 0) {
@@ -217,6 +291,8 @@ static int give_back(char **word) {
         status = cuStreamSynchronize(NULL);
     } else if (strcmp(word[0], "release") == 0) {
         status = cuMemRelease(thing);
+    } else if (strcmp(word[0], "post") == 0) { /* post HANDLE PATH */
+        status = post(thing, word[2]);
     } else if (strcmp(word[0], "map_tile") == 0) { /* map_tile ARRAY HANDLE INDEX */
         status = change_tiles(1, (CUarray)(uintptr_t)thing, other, bytes, 1);
     } else if (strcmp(word[0], "unmap_tiles") == 0) { /* unmap_tiles ARRAY 0 FIRST COUNT */
@@ -225,6 +301,16 @@ static int give_back(char **word) {
         status = cuMemMap(thing, bytes, 0, other, 0);
     } else if (strcmp(word[0], "unmap") == 0) { /* unmap ADDRESS 0 BYTES */
         status = cuMemUnmap(thing, bytes);
+    } else if (strcmp(word[0], "bind") == 0) { /* bind MULTICAST HANDLE BYTES OFFSET */
+        size_t offset = word[4] ? strtoull(word[4], NULL, 0) : 0;
+        status =
+            CALL(cuMulticastBindMem, (CUmemHandle)thing, offset, (CUmemHandle)other, (size_t)0, (size_t)bytes, 0ull);
+    } else if (strcmp(word[0], "bind_address") == 0) { /* bind_address MULTICAST ADDRESS BYTES OFFSET */
+        size_t offset = word[4] ? strtoull(word[4], NULL, 0) : 0;
+        status = CALL(cuMulticastBindAddr_v2, (CUmemHandle)thing, 0, offset, (CUdeviceptr)other, (size_t)bytes, 0ull);
+    } else if (strcmp(word[0], "unbind") == 0) { /* unbind MULTICAST 0 BYTES OFFSET */
+        size_t offset = word[4] ? strtoull(word[4], NULL, 0) : 0;
+        status = CALL(cuMulticastUnbind, (CUmemHandle)thing, 0, offset, (size_t)bytes);
     } else if (strcmp(word[0], "launch") == 0) {
         status = CALL(cuGraphLaunch, (void *)(uintptr_t)thing, NULL);
     } else if (strcmp(word[0], "upload") == 0) {
@@ -341,6 +427,8 @@ static void show(char **word) {
         printf("0 %llu\n", (unsigned long long)things[(size_t)device % THINGS]);
     } else if (strcmp(word[0], "place") == 0) {
         show_place(things[(size_t)device % THINGS]);
+    } else if (strcmp(word[0], "box") == 0) { /* box PATH */
+        printf("%d\n", open_box(word[1]));
     } else if (strcmp(word[0], "ipc_get") == 0) {
         show_shared(things[(size_t)device % THINGS]);
     } else if (strcmp(word[0], "exec") == 0) { /* the same program again, or another that lives as long as its input */

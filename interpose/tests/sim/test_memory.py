@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+import textwrap
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hami_interpose import sim
 
 MIB = 1 << 20
 GRANULE = 2 * MIB
@@ -264,9 +269,9 @@ def test_many_processes_racing_never_overshoot_and_fill_the_card(machine):
         w.communicate("\n")
 
 
-def test_memory_of_another_process_is_charged_to_its_owner(machine):
-    m = machine("t4")
-    owner = m.popen("""
+def owner_of_a_gib(machine):
+    """A process that shares 1 GiB and waits for a line, and the handle for it."""
+    owner = machine.popen("""
     context()
     handle = ck(cuda.cuIpcGetMemHandle(ck(cuda.cuMemAlloc(1 << 30))))
     import ctypes
@@ -274,7 +279,12 @@ def test_memory_of_another_process_is_charged_to_its_owner(machine):
     sys.stdin.readline()
     """)
     assert owner.stdout is not None
-    handle = json.loads(owner.stdout.readline())["handle"]
+    return owner, json.loads(owner.stdout.readline())["handle"]
+
+
+def test_memory_of_another_process_is_charged_to_its_owner(machine):
+    m = machine("t4")
+    owner, handle = owner_of_a_gib(m)
     shown = m.python(f"""
     context()
     handle = cuda.CUipcMemHandle()
@@ -288,6 +298,108 @@ def test_memory_of_another_process_is_charged_to_its_owner(machine):
     """)
     assert shown == {"taken": 0, "size": 1024, "wrong": 1, "closed": 0, "twice": 1}
     owner.communicate("\n")
+
+
+# Physical memory that another process may be given, and what sends and takes the descriptor for it.
+SHARING = """
+import socket
+def make(size):
+    prop = cuda.CUmemAllocationProp()
+    prop.type = cuda.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    prop.requestedHandleTypes = DESCRIPTOR
+    prop.location.type = cuda.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    return ck(cuda.cuMemCreate(size, prop, 0))
+DESCRIPTOR = cuda.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+post = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+def used():
+    free, total = ck(cuda.cuMemGetInfo())
+    return (total - free) >> 20
+"""
+
+
+def test_physical_memory_is_taken_until_the_last_process_lets_go(machine, tmp_path):
+    m = machine("t4")
+    box = tmp_path / "box"
+    importer = m.popen(
+        SHARING
+        + f"""
+context()
+post.bind("{box}")
+answer(ready=True)
+sys.stdin.readline()
+_, [fd], _, _ = socket.recv_fds(post, 1, 1)
+handle = ck(cuda.cuMemImportFromShareableHandle(fd, DESCRIPTOR))
+os.close(fd)
+address = ck(cuda.cuMemAddressReserve(1 << 30, 0, 0, 0))
+ck(cuda.cuMemMap(address, 1 << 30, 0, handle, 0))
+ck(cuda.cuMemRelease(handle))
+answer(mapped=used())
+sys.stdin.readline()
+ck(cuda.cuMemUnmap(address, 1 << 30))
+answer(unmapped=used())
+sys.stdin.readline()
+"""
+    )
+
+    def say() -> dict[str, int]:
+        assert importer.stdin is not None
+        assert importer.stdout is not None
+        importer.stdin.write("\n")
+        importer.stdin.flush()
+        shown: dict[str, int] = json.loads(importer.stdout.readline())
+        return shown
+
+    assert importer.stdout is not None
+    assert json.loads(importer.stdout.readline())
+    reserve = card(m).context_reserve
+    script = f"""
+    context()
+    handle = make(1 << 30)
+    before = used()
+    fd = ck(cuda.cuMemExportToShareableHandle(handle, DESCRIPTOR, 0))
+    ck(cuda.cuMemRelease(handle))
+    post.connect("{box}")
+    socket.send_fds(post, [b"x"], [fd])
+    answer(before=before, after=used())
+    """
+    shown = m.python(SHARING + textwrap.dedent(script))
+    assert shown["before"] == shown["after"] == 1024 + 2 * (reserve >> 20)
+    assert card(m).memory_used == (1 << 30) + reserve, "only the descriptor under way still holds it"
+    assert say() == {"mapped": 1024 + (reserve >> 20)}
+    assert card(m).processes[0].memory_used == (1 << 30) + reserve
+    assert say() == {"unmapped": reserve >> 20}
+    importer.communicate("\n")
+
+
+def test_shared_memory_stays_when_its_owner_is_killed_and_goes_with_the_last_process(machine):
+    m = machine("t4")
+    owner, handle = owner_of_a_gib(m)
+    other = m.popen(f"""
+    context()
+    handle = cuda.CUipcMemHandle()
+    import ctypes
+    ctypes.memmove(handle.getPtr(), bytes.fromhex("{handle}"), 64)
+    ck(cuda.cuIpcOpenMemHandle(handle, 1))
+    answer(open=True)
+    sys.stdin.readline()
+    """)
+    assert other.stdout is not None
+    assert json.loads(other.stdout.readline())
+    reserve = card(m).context_reserve
+    assert card(m).memory_used == (1 << 30) + 2 * reserve
+    owner.kill()
+    owner.communicate()
+    assert card(m).memory_used == (1 << 30) + reserve
+    other.kill()
+    other.communicate()
+    assert card(m).memory_used == 0
+    shown = m.python("context(); answer(taken=int(ck(cuda.cuMemAlloc(14 << 30))) != 0)")
+    assert shown == {"taken": True}, "what the dead shared can be taken again"
+
+
+def card(m) -> sim.Device:
+    with m.state() as state:
+        return state.devices[0]
 
 
 def test_a_forked_child_has_no_driver_and_takes_nothing_from_its_parent(machine):

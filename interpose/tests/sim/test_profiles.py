@@ -115,6 +115,7 @@ def test_python_and_c_agree_on_every_offset(tmp_path, compiled):
         "sim_fault": layout.Fault,
         "sim_slot": layout.Slot,
         "sim_engine_page": layout.EnginePage,
+        "sim_shared": layout.Shared,
         "sim_event": layout.Event,
         "sim_link": layout.Link,
         "sim_mig_profile": layout.MigProfile,

@@ -4,6 +4,7 @@
 
 #include "cuda_impl.h"
 #include "driver.h"
+#include "shared.h"
 
 #define PITCH_ALIGNMENT 512u
 
@@ -30,7 +31,9 @@ CUresult sim_allocate(struct sim_heap *heap, uint64_t size, CUdeviceptr *address
 }
 
 static void give_back(struct sim_span *span) {
-    if (span->charged != 0 && span->pool != NULL) {
+    if (span->shared != 0) {
+        sim_share_drop(span->shared - 1);
+    } else if (span->charged != 0 && span->pool != NULL) {
         sim_pool_return(span->pool, span->charged);
     } else if (span->charged != 0) {
         sim_discharge(span->device, span->charged);
@@ -52,8 +55,8 @@ CUresult sim_release(CUdeviceptr address) {
         sim_pool_return(span->pool, charged);
         return charged != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
-    bool freeable =
-        !span->imported && (span->kind == SIM_KIND_DEVICE || span->kind == SIM_KIND_MANAGED) && span->base == address;
+    bool freeable = span->imported == 0 && (span->kind == SIM_KIND_DEVICE || span->kind == SIM_KIND_MANAGED) &&
+                    span->base == address;
     if (!freeable || atomic_exchange(&span->live, 0) == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }

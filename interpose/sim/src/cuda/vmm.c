@@ -1,9 +1,11 @@
 /* Physical allocations and where they are mapped. An allocation lives while it has a handle or a mapping. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cuda_impl.h"
 #include "driver.h"
+#include "shared.h"
 
 struct physical {
     struct sim_object object;
@@ -11,6 +13,23 @@ struct physical {
     int device; /* index in the books; -1: host memory, which takes nothing */
     CUmemAllocationProp properties;
     unsigned handles, mappings;
+    struct binding *bindings; /* of a multicast object */
+    bool multicast;
+    int entry; /* in the books, of what other processes may hold as well; -1: this process's alone */
+};
+
+/* Memory that a multicast object holds. */
+struct binding {
+    struct binding *next;
+    struct physical *physical;
+    uint64_t offset, size;
+};
+
+/* What an importer has to know, in the state's file "shared" behind the bytes that are locked. */
+struct parcel {
+    uint64_t size;
+    CUmemAllocationProp properties;
+    uint32_t device, generation;
 };
 
 struct sim_mapping {
@@ -28,10 +47,25 @@ static struct physical *physical_of(CUmemGenericAllocationHandle handle) {
     return likely && sim_is(physical, SIM_TAG_PHYSICAL) ? physical : NULL;
 }
 
+static void drop_if_unused(struct physical *physical);
+
+static void unbind(struct binding **at) {
+    struct binding *gone = *at;
+    *at = gone->next;
+    gone->physical->mappings--;
+    drop_if_unused(gone->physical);
+    free(gone);
+}
+
 static void drop_if_unused(struct physical *physical) {
     if (physical->handles == 0 && physical->mappings == 0) {
-        if (physical->device >= 0) {
+        if (physical->entry >= 0) {
+            sim_share_drop((unsigned)physical->entry);
+        } else if (physical->device >= 0) {
             sim_discharge((unsigned)physical->device, physical->size);
+        }
+        while (physical->bindings != NULL) {
+            unbind(&physical->bindings);
         }
         sim_object_delete(physical);
     }
@@ -75,6 +109,91 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, cons
     physical->device = on_device ? (int)gpu->index : -1;
     physical->properties = *prop;
     physical->handles = 1;
+    physical->entry = -1;
+    *handle = (uintptr_t)physical;
+    return CUDA_SUCCESS;
+}
+
+enum { POSIX_DESCRIPTOR = 1 }; /* CUmemAllocationHandleType */
+
+static off_t parcel_at(int entry) {
+    return (off_t)(SIM_MAX_SHARED + (unsigned)entry * sizeof(struct parcel));
+}
+
+/* The first export moves what was taken from this process to the books' entry. */
+static CUresult share(struct physical *physical, int *fd) {
+    if (physical->entry < 0) {
+        physical->entry = sim_share((unsigned)physical->device, physical->size);
+    }
+    *fd = physical->entry < 0 ? -1 : sim_share_descriptor((unsigned)physical->entry);
+    if (*fd < 0) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    uint32_t generation = atomic_load(&sim_books->shared[physical->entry].generation);
+    struct parcel parcel = {physical->size, physical->properties, (uint32_t)physical->device, generation};
+    if (pwrite(*fd, &parcel, sizeof parcel, parcel_at(physical->entry)) != (ssize_t)sizeof parcel) {
+        close(*fd);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, int handleType,
+                                          unsigned long long flags) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    CUresult error = CUDA_ERROR_INVALID_VALUE;
+    int fd = -1;
+    pthread_mutex_lock(&lock);
+    struct physical *physical = physical_of(handle);
+    bool known = shareableHandle != NULL && physical != NULL && physical->device >= 0 && flags == 0;
+    if (known && handleType != POSIX_DESCRIPTOR) {
+        error = CUDA_ERROR_NOT_SUPPORTED;
+    } else if (known && (physical->properties.requestedHandleTypes & POSIX_DESCRIPTOR) != 0) {
+        error = share(physical, &fd);
+    }
+    pthread_mutex_unlock(&lock);
+    if (error == CUDA_SUCCESS) {
+        memcpy(shareableHandle, &fd, sizeof fd);
+    }
+    return error;
+}
+
+CUresult sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, int shHandleType) {
+    if (sim_ready() != CUDA_SUCCESS || handle == NULL) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (shHandleType != POSIX_DESCRIPTOR) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    struct parcel parcel;
+    int fd = (int)(intptr_t)osHandle, entry = sim_share_of(fd);
+    if (entry < 0 || pread(fd, &parcel, sizeof parcel, parcel_at(entry)) != (ssize_t)sizeof parcel ||
+        parcel.device >= sim_books->device_count) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUdevice ordinal = 0;
+    while ((unsigned)ordinal < sim_driver.count && sim_driver.gpus[ordinal].index != parcel.device) {
+        ordinal++;
+    }
+    if ((unsigned)ordinal == sim_driver.count) {
+        return CUDA_ERROR_INVALID_DEVICE; /* not visible here */
+    }
+    struct physical *physical = sim_object_new(SIM_TAG_PHYSICAL, sizeof *physical);
+    if (physical == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (!sim_share_hold((unsigned)entry, parcel.generation)) {
+        sim_object_delete(physical);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    physical->size = parcel.size;
+    physical->device = (int)parcel.device;
+    physical->properties = parcel.properties;
+    physical->properties.location.id = ordinal;
+    physical->handles = 1;
+    physical->entry = entry;
     *handle = (uintptr_t)physical;
     return CUDA_SUCCESS;
 }
@@ -97,7 +216,7 @@ CUresult sim_cuMemRelease(CUmemGenericAllocationHandle handle) {
 
 CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
     struct physical *physical = sim_ready() == CUDA_SUCCESS ? physical_of(handle) : NULL;
-    if (physical == NULL || prop == NULL) {
+    if (physical == NULL || prop == NULL || physical->multicast) {
         return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
     }
     *prop = physical->properties;
@@ -281,6 +400,120 @@ CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, v
     }
     pthread_mutex_unlock(&lock);
     return mapping != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- multicast objects ---- */
+
+CUresult sim_cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, int option) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    if (granularity == NULL || prop == NULL || option < 0 || option > 1) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *granularity = SIM_GRANULE;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    bool sensible = mcHandle != NULL && prop != NULL && prop->numDevices != 0 && prop->numDevices <= SIM_MAX_DEVICES &&
+                    prop->size != 0 && prop->size % SIM_GRANULE == 0 && prop->flags == 0;
+    struct physical *object = sensible ? sim_object_new(SIM_TAG_PHYSICAL, sizeof *object) : NULL;
+    if (object == NULL) {
+        return sensible ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+    }
+    object->size = prop->size;
+    object->device = -1;
+    object->multicast = true;
+    object->handles = 1;
+    object->entry = -1;
+    *mcHandle = (uintptr_t)object;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    struct physical *object = physical_of(mcHandle);
+    return object != NULL && object->multicast && sim_gpu_of(dev) != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Under the lock. */
+static CUresult bind(struct physical *object, uint64_t offset, struct physical *memory, uint64_t from, uint64_t size,
+                     unsigned long long flags) {
+    bool fits = object != NULL && object->multicast && memory != NULL && memory->device >= 0 && size != 0 &&
+                flags == 0 && (offset | from | size) % SIM_GRANULE == 0 && offset <= object->size &&
+                size <= object->size - offset && from <= memory->size && size <= memory->size - from;
+    struct binding *binding = fits ? calloc(1, sizeof *binding) : NULL;
+    if (binding == NULL) {
+        return fits ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+    }
+    *binding = (struct binding){object->bindings, memory, offset, size};
+    object->bindings = binding;
+    memory->mappings++;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
+                                CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
+                                unsigned long long flags) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    pthread_mutex_lock(&lock);
+    CUresult error = bind(physical_of(mcHandle), mcOffset, physical_of(memHandle), memOffset, size, flags);
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+CUresult sim_cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset,
+                                   CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
+                                   unsigned long long flags) {
+    (void)dev;
+    return sim_cuMulticastBindMem(mcHandle, mcOffset, memHandle, memOffset, size, flags);
+}
+
+CUresult sim_cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr,
+                                 size_t size, unsigned long long flags) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    pthread_mutex_lock(&lock);
+    struct sim_mapping *mapping = mapping_at(memptr);
+    struct physical *memory = mapping != NULL ? mapping->physical : NULL;
+    uint64_t from = mapping != NULL ? memptr - mapping->address : 0;
+    CUresult error = bind(physical_of(mcHandle), mcOffset, memory, from, size, flags);
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+CUresult sim_cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset,
+                                    CUdeviceptr memptr, size_t size, unsigned long long flags) {
+    (void)dev;
+    return sim_cuMulticastBindAddr(mcHandle, mcOffset, memptr, size, flags);
+}
+
+CUresult sim_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    const struct sim_gpu *gpu = sim_gpu_of(dev);
+    pthread_mutex_lock(&lock);
+    struct physical *object = physical_of(mcHandle);
+    bool known = object != NULL && object->multicast && gpu != NULL;
+    for (struct binding **at = known ? &object->bindings : NULL; at != NULL && *at != NULL;) {
+        if ((*at)->physical->device == (int)gpu->index && (*at)->offset - mcOffset < size) {
+            unbind(at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- sparse arrays ---- */

@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "nvml_impl.h"
 #include "nvml_library.h"
+#include "shared.h"
 
 #define WINDOW_NS 250000000ull
 #define WHOLE_CARD 0xffffffffu
@@ -104,7 +105,7 @@ static int pid_of(unsigned slot) {
 unsigned sim_nvml_users(unsigned device, struct sim_nvml_user found[SIM_MAX_SLOTS]) {
     unsigned count = 0, limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
     for (unsigned slot = 0; slot < limit; slot++) {
-        uint64_t bytes = atomic_load(&sim_books->used[device][slot]);
+        uint64_t bytes = atomic_load(&sim_books->used[device][slot]) + sim_share_shown(device, slot);
         int pid = bytes != 0 ? pid_of(slot) : 0;
         if (pid > 0) {
             found[count++] = (struct sim_nvml_user){pid, slot, bytes};

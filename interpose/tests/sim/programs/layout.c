@@ -26,7 +26,16 @@ int main(void) {
     FIELD(sim_books, slots);
     FIELD(sim_books, used);
     FIELD(sim_books, engines);
+    FIELD(sim_books, shared);
+    FIELD(sim_books, shared_limit);
     SIZE(sim_books);
+    printf(", \"sim_shared\": {");
+    FIELD(sim_shared, state);
+    FIELD(sim_shared, generation);
+    FIELD(sim_shared, bytes);
+    FIELD(sim_shared, device);
+    FIELD(sim_shared, holders);
+    SIZE(sim_shared);
     printf(", \"sim_device\": {");
     FIELD(sim_device, name);
     FIELD(sim_device, uuid);

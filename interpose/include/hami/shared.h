@@ -1,0 +1,45 @@
+/*
+ * Device memory that several processes of a container hold is counted once: in the process that took it, and after that
+ * has let go of it, in the device's `orphaned` pages for as long as any other does. abi.h's table of shares says who.
+ *
+ * A share is known by a number that exporter and importer can both tell: of a file descriptor, a lock that the exporter
+ * puts on it (identity.h); of handles that are bytes, those. What is imported and known to nobody here is counted as
+ * its importer's own: another container took it.
+ */
+#ifndef HAMI_SHARED_H
+#define HAMI_SHARED_H
+
+#include "hami/charge.h"
+
+/* A share as this process has it; -1: none. */
+typedef int hami_share;
+
+/*
+ * Makes what a charge stands for a share. -1: this process is not counted there, or the table is full; then it is
+ * counted as long as this process has it.
+ */
+hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charge);
+
+/* Gives the charge of an exported share back; the device's orphans have it as long as others hold the share. */
+void hami_shared_let_go(hami_share share, const struct hami_charge *charge);
+
+/* Holds a share, once more if this process does already. -1: nobody here knows it. */
+hami_share hami_shared_hold(uint64_t identity);
+
+/* Makes a share of memory that nobody in this container took. `device` as in a charge. */
+hami_share hami_shared_adopt(uint64_t identity, int device, uint64_t pages);
+
+/* More of an adopted share was seen. */
+void hami_shared_grow(hami_share share, uint64_t pages);
+
+void hami_shared_close(hami_share share);
+
+/* Takes the dead owner of a slot out of the table, before its charges are taken off. */
+void hami_shared_dead(struct hami_region *region, unsigned slot);
+
+/* Brings the `orphaned` pages of all devices to what the table says. */
+void hami_shared_settle(struct hami_region *region);
+
+void hami_shared_after_fork(void);
+
+#endif

@@ -1,0 +1,142 @@
+/* Memory that processes share by address; see shared.h for how it is counted. */
+#include "hami/ipc.h"
+
+#include "hami/account.h"
+#include "hami/context.h"
+#include "hami/hook.h"
+#include "hami/identity.h"
+#include "hami/policy.h"
+#include "hami/shared.h"
+#include "hami/spin.h"
+
+#include <stdlib.h>
+
+/* What this process has opened, and how often: the driver gives the same address again. */
+struct opened {
+    struct opened *next;
+    CUdeviceptr address;
+    hami_share share;
+    unsigned times, context;
+};
+
+static struct opened *all;
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+static void lock(void) {
+    hami_spin_lock(&busy);
+}
+
+static void unlock(void) {
+    hami_spin_unlock(&busy);
+}
+
+/* Start and size of the allocation around an address; false: the driver does not say. */
+static bool range_of(CUdeviceptr address, CUdeviceptr *start, size_t *bytes) {
+    CUresult (*range)(CUdeviceptr *, size_t *, CUdeviceptr) = hami_cuda_function("cuMemGetAddressRange_v2");
+    return range != NULL && range(start, bytes, address) == CUDA_SUCCESS;
+}
+
+static CUdevice device_of(CUdeviceptr address) {
+    const int device_ordinal = 9; /* CUpointer_attribute */
+    CUdevice device = -1;
+    CUresult (*attribute)(void *, int, CUdeviceptr) = hami_cuda_function("cuPointerGetAttribute");
+    return attribute != NULL && attribute(&device, device_ordinal, address) == CUDA_SUCCESS ? device : -1;
+}
+
+int32_t hami_ipc_get(enum hami_hook hook, void *handle, CUdeviceptr address) {
+    CUresult (*driver)(void *, CUdeviceptr) = hami_driver_function(hook);
+    CUdeviceptr start = 0;
+    size_t bytes = 0;
+    CUresult status = driver(handle, address);
+    if (status == CUDA_SUCCESS && range_of(address, &start, &bytes)) {
+        hami_record_share(start, hami_identity_of_bytes(handle, sizeof(struct hami_bytes64)));
+    }
+    return status;
+}
+
+static struct opened **find(CUdeviceptr address) {
+    struct opened **at = &all;
+    while (*at != NULL && (*at)->address != address) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+/* Small allocations lie in blocks that their owner has others of its own in: they are not counted here. */
+static hami_share share_of(CUdeviceptr address, const struct hami_bytes64 *handle) {
+    CUdeviceptr start = 0;
+    size_t bytes = 0;
+    uint64_t identity = hami_identity_of_bytes(handle, sizeof *handle);
+    if (!range_of(address, &start, &bytes) || bytes < HAMI_SMALL_BELOW) {
+        return -1;
+    }
+    hami_share share = hami_shared_hold(identity);
+    int device = share >= 0 ? -1 : hami_charge_counted(device_of(address));
+    return share >= 0 ? share : hami_shared_adopt(identity, device, hami_large(bytes) >> HAMI_PAGE_SHIFT);
+}
+
+static void note(CUdeviceptr address, const struct hami_bytes64 *handle) {
+    struct hami_context context;
+    struct opened *opened = *find(address);
+    if (opened != NULL) {
+        opened->times++;
+        return;
+    }
+    hami_share share = share_of(address, handle);
+    opened = share < 0 ? NULL : malloc(sizeof *opened);
+    if (opened != NULL) {
+        unsigned id = hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN;
+        *opened = (struct opened){all, address, share, 1, id};
+        all = opened;
+    } else if (share >= 0) {
+        hami_shared_close(share);
+    }
+}
+
+static void drop(struct opened **at) {
+    struct opened *gone = *at;
+    *at = gone->next;
+    hami_shared_close(gone->share);
+    free(gone);
+}
+
+int32_t hami_ipc_open(enum hami_hook hook, CUdeviceptr *address, struct hami_bytes64 handle, uint32_t flags) {
+    CUresult (*driver)(CUdeviceptr *, struct hami_bytes64, uint32_t) = hami_driver_function(hook);
+    lock();
+    CUresult status = driver(address, handle, flags);
+    if (status == CUDA_SUCCESS) {
+        note(*address, &handle);
+    }
+    unlock();
+    return status;
+}
+
+int32_t hami_ipc_close(enum hami_hook hook, CUdeviceptr address) {
+    CUresult (*driver)(CUdeviceptr) = hami_driver_function(hook);
+    lock();
+    CUresult status = driver(address);
+    struct opened **at = find(address);
+    if (status == CUDA_SUCCESS && *at != NULL && --(*at)->times == 0) {
+        drop(at);
+    }
+    unlock();
+    return status;
+}
+
+void hami_ipc_context_gone(unsigned context) {
+    lock();
+    for (struct opened **at = &all; *at != NULL;) {
+        if ((*at)->context == context) {
+            drop(at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    unlock();
+}
+
+/* As for physical memory, the child leaks the few records. */
+void hami_ipc_after_fork(void) {
+    all = NULL;
+    atomic_flag_clear(&busy);
+}

@@ -1,0 +1,471 @@
+"""Memory that processes of a container share is counted once, and for as long as anybody has it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hami_interpose import sim
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIB = 1 << 20
+LIMIT = 3000
+SIZE = 1000 * MIB
+
+
+class Pair:
+    """Two processes of one container, and what both readers say of it."""
+
+    def __init__(self, container, shells, box: Path, devices: tuple[int, int] = (0, 0)) -> None:
+        self.container, self.box, self.device = container, box, devices[0]
+        self.taker, self.other = (shells(container, device=device) for device in devices)
+        assert self.other.status("box", box) == 0
+        self.reserve = self.used()
+
+    def used(self, device: int | None = None) -> int:
+        """What is counted; the driver's own books must agree."""
+        index = self.device if device is None else device
+        counted = self.container.region().devices[index].used_bytes
+        with sim.State(self.container.state) as books:
+            assert books.devices[index].memory_used == counted
+        return counted
+
+    def shared(self) -> int:
+        """Of that, what is not for contexts."""
+        return self.used() - self.reserve
+
+    def make(self, size: int = SIZE) -> int:
+        status, thing = self.taker("create", size, self.device)
+        assert status == 0
+        return thing
+
+    def give(self, handle: int) -> None:
+        assert self.taker.status("post", handle, self.box) == 0
+
+    def fetch(self, size: int = SIZE) -> tuple[int, int]:
+        """Handle and mapped address in the other process."""
+        status, handle = self.other("fetch")
+        assert status == 0
+        status, address = self.other("reserve", size)
+        assert status == 0
+        assert self.other.status("map", address, handle, size) == 0
+        return handle, address
+
+
+@pytest.fixture
+def pair(make_container, shells, tmp_path) -> Pair:
+    return Pair(make_container(LIMIT), shells, tmp_path / "box")
+
+
+def test_an_import_costs_nothing_while_the_taker_has_it(pair):
+    handle = pair.make()
+    pair.give(handle)
+    imported, address = pair.fetch()
+    assert pair.shared() == SIZE
+    assert pair.other.status("unmap", address, 0, SIZE) == pair.other.status("release", imported) == 0
+    assert pair.shared() == SIZE
+    assert pair.taker.status("release", handle) == 0
+    assert pair.shared() == 0
+
+
+@pytest.mark.parametrize("ends", ["releases", "exits", "is killed"])
+def test_what_the_taker_lets_go_of_counts_until_the_last_has_closed_it(pair, ends):
+    handle = pair.make()
+    pair.give(handle)
+    imported, address = pair.fetch()
+    if ends == "releases":
+        assert pair.taker.status("release", handle) == 0
+    else:
+        pair.reserve //= 2
+        pair.taker.process.send_signal(signal.SIGKILL if ends == "is killed" else signal.SIGTERM)
+        pair.taker.process.wait()
+    assert pair.shared() == SIZE
+    free = LIMIT * MIB - pair.used()
+    end = time.monotonic() + 1
+    while pair.other.free_bytes() != free and time.monotonic() < end:
+        time.sleep(0.02)
+    assert pair.other.free_bytes() == free, "a dead process's context is gone within a second, too"
+    assert pair.other.status("alloc", free + 2 * MIB) == 2, "beyond the limit with what is shared"
+    status, thing = pair.other("alloc", free // (2 * MIB) * 2 * MIB)
+    assert status == 0
+    assert pair.other.status("free", thing) == 0
+    assert pair.other.status("release", imported) == 0
+    assert pair.shared() == SIZE, "still mapped"
+    assert pair.other.status("unmap", address, 0, SIZE) == 0
+    assert pair.shared() == 0
+    assert pair.container.region().devices[0].orphaned_bytes == 0
+
+
+def test_what_is_imported_after_its_taker_let_go_is_counted_then(pair):
+    """A broker: it takes memory for others and keeps none of it. While a descriptor is under way nobody counts it."""
+    handle = pair.make()
+    pair.give(handle)
+    assert pair.taker.status("release", handle) == 0
+    imported, address = pair.fetch()
+    assert pair.shared() == SIZE
+    assert pair.other.status("unmap", address, 0, SIZE) == pair.other.status("release", imported) == 0
+    assert pair.shared() == 0
+
+
+def test_a_container_cannot_grow_by_processes_that_take_share_and_end(pair, shells):
+    for round_ in range(4):
+        taker = shells(pair.container)
+        status, handle = taker("create", SIZE, 0)
+        if round_ * SIZE + 3 * pair.reserve // 2 + SIZE > LIMIT * MIB:
+            assert status == 2
+            return
+        assert status == 0
+        assert taker.status("post", handle, pair.box) == 0
+        pair.fetch()
+        taker.process.kill()
+        taker.process.wait()
+    pytest.fail("four times a third of the limit")
+
+
+def test_what_several_import_counts_once_until_the_last_closes_it(pair, shells, tmp_path):
+    handle = pair.make()
+    third = shells(pair.container)
+    assert third.status("box", tmp_path / "second") == 0
+    pair.reserve = pair.used() - SIZE
+    pair.give(handle)
+    assert pair.taker.status("post", handle, tmp_path / "second") == 0
+    imported, address = pair.fetch()
+    assert third("fetch")[0] == third("reserve", SIZE)[0] == third.status("map", 1, 0, SIZE) == 0
+    assert pair.shared() == SIZE
+    assert pair.taker.status("release", handle) == 0
+    assert pair.shared() == SIZE
+    assert pair.other.status("unmap", address, 0, SIZE) == pair.other.status("release", imported) == 0
+    assert pair.shared() == SIZE
+    third.process.kill()
+    third.process.wait()
+    pair.reserve = pair.reserve * 2 // 3
+    assert pair.shared() == 0
+
+
+def test_a_process_that_imports_its_own_counts_it_once(pair):
+    assert pair.taker.status("box", f"{pair.box}-own") == 0
+    handle = pair.make()
+    assert pair.taker.status("post", handle, f"{pair.box}-own") == 0
+    assert pair.taker("fetch") == [0, 1]
+    assert pair.taker("reserve", SIZE) == [0, 2]
+    assert pair.taker.status("map", 2, 1, SIZE) == 0
+    assert pair.shared() == SIZE
+    assert pair.taker.status("release", handle) == 0
+    assert pair.shared() == SIZE
+    assert pair.taker.status("unmap", 2, 0, SIZE) == pair.taker.status("release", 1) == 0
+    assert pair.shared() == 0
+
+
+def test_memory_of_another_device_counts_there(make_container, shells, tmp_path):
+    """Two processes on two devices: what the one took on the first the other maps, and keeps."""
+    pair = Pair(make_container(LIMIT, LIMIT), shells, tmp_path / "box", devices=(0, 1))
+    second = pair.used(1)
+    handle = pair.make()
+    pair.give(handle)
+    pair.fetch()
+    pair.taker.process.kill()
+    pair.taker.process.wait()
+    assert pair.used(0) == SIZE
+    assert pair.used(1) == second
+
+
+@pytest.mark.parametrize("ends", ["frees", "is killed"])
+def test_memory_shared_by_address_counts_until_it_is_closed_everywhere(pair, ends):
+    status, thing = pair.taker("alloc", SIZE)
+    assert status == 0
+    status, handle = pair.taker.line("ipc_get", thing).split()
+    assert status == "0"
+    assert pair.other("ipc_open", handle) == [0, 0]
+    assert pair.shared() == SIZE
+    if ends == "frees":
+        assert pair.taker.status("free", thing) == 0
+    else:
+        pair.taker.process.kill()
+        pair.taker.process.wait()
+        pair.reserve //= 2
+    assert pair.shared() == SIZE
+    assert pair.other.status("ipc_close", 0) == 0
+    assert pair.shared() == 0
+
+
+def test_memory_shared_by_address_and_closed_first_is_the_takers_alone(pair):
+    _, thing = pair.taker("alloc", SIZE)
+    handle = pair.taker.line("ipc_get", thing).split()[1]
+    assert pair.other("ipc_open", handle) == [0, 0]
+    assert pair.other("ipc_open", handle)[0] == 0
+    assert pair.other.status("ipc_close", 0) == 0
+    assert pair.shared() == SIZE
+    assert pair.other.status("ipc_close", 1) == 0
+    assert pair.taker.status("free", thing) == 0
+    assert pair.shared() == 0
+
+
+def test_what_ends_with_its_context_is_closed(pair):
+    _, thing = pair.taker("alloc", SIZE)
+    handle = pair.taker.line("ipc_get", thing).split()[1]
+    assert pair.other("context", 0) == [0, 0]
+    assert pair.other("ipc_open", handle) == [0, 1]
+    assert pair.other.status("destroy_context", 0) == 0
+    assert pair.taker.status("free", thing) == 0
+    assert pair.shared() == 0
+
+
+def test_an_exec_lets_go_of_what_was_imported(pair):
+    handle = pair.make()
+    pair.give(handle)
+    pair.fetch()
+    assert pair.taker.status("release", handle) == 0
+    assert pair.shared() == SIZE
+    pair.box.unlink()
+    assert pair.other.line("exec") == "ready\n"
+    assert pair.other.status("use", 0) == 0
+    assert pair.shared() == 0
+
+
+@pytest.mark.parametrize("way", ["descriptor", "address"])
+def test_memory_of_another_container_counts_in_the_importers_as_well(make_container, shells, tmp_path, way):
+    taker, importer = (shells(make_container(LIMIT)) for _ in range(2))
+    there = importer.free_bytes()
+    if way == "descriptor":
+        assert importer.status("box", tmp_path / "box") == 0
+        assert taker("create", SIZE, 0) == [0, 0]
+        assert taker.status("post", 0, tmp_path / "box") == 0
+        assert importer("fetch") == [0, 0]
+        assert importer("reserve", SIZE) == [0, 1]
+        assert importer.status("map", 1, 0, SIZE) == 0
+        ends = [("unmap", 1, 0, SIZE), ("release", 0)]
+    else:
+        assert taker("alloc", SIZE) == [0, 0]
+        assert importer("ipc_open", taker.line("ipc_get", 0).split()[1]) == [0, 0]
+        ends = [("ipc_close", 0)]
+    assert importer.free_bytes() == there - SIZE
+    assert [importer.status(*end) for end in ends] == [0] * len(ends)
+    assert importer.free_bytes() == there
+
+
+@pytest.mark.parametrize("ends", ["unbinds", "releases the object", "unmaps the object"])
+def test_what_is_bound_to_a_multicast_object_counts_as_long_as_it_is(pair, ends):
+    taker, half = pair.taker, SIZE // 2
+    assert taker("multicast", SIZE) == [0, 0]
+    assert taker("create", half, 0) == [0, 1]
+    assert taker("create", half, 0) == [0, 2]
+    assert taker("reserve", half) == [0, 3]
+    assert taker.status("map", 3, 2, half) == 0
+    assert taker.status("bind", 0, 1, half, 0) == taker.status("bind_address", 0, 3, half, half) == 0
+    assert taker.status("release", 1) == taker.status("release", 2) == taker.status("unmap", 3, 0, half) == 0
+    assert pair.shared() == SIZE
+    if ends == "unbinds":
+        assert taker.status("unbind", 0, 0, half, half) == 0
+        assert pair.shared() == half
+        assert taker.status("unbind", 0, 0, SIZE, 0) == 0
+    else:
+        if ends == "unmaps the object":
+            assert taker("reserve", SIZE) == [0, 4]
+            assert taker.status("map", 4, 0, SIZE) == 0
+        assert taker.status("release", 0) == 0
+        if ends == "unmaps the object":
+            assert pair.shared() == SIZE
+            assert taker.status("unmap", 4, 0, SIZE) == 0
+    assert pair.shared() == 0
+
+
+class Sharing(RuleBasedStateMachine):
+    """Processes that take, give, import and let go in any order, and are killed: ours is the driver's own count."""
+
+    make: Any
+    start: Any
+    folder: Path
+
+    @initialize()
+    def begin(self) -> None:
+        self.container = self.make(60000)
+        self.shells = [self.new() for _ in range(2)]
+        self.pieces: list[dict[str, Any]] = []
+
+    def new(self) -> Any:
+        shell = self.start(self.container)
+        shell.box = self.folder / f"box{shell.process.pid}"
+        assert shell.status("box", shell.box) == 0
+        return shell
+
+    @rule(which=st.integers(0, 1), pages=st.integers(1, 64))
+    def take(self, which: int, pages: int) -> None:
+        status, handle = self.shells[which]("create", pages * 2 * MIB, 0)
+        assert status == 0
+        self.pieces.append({"size": pages * 2 * MIB, "owner": self.shells[which], "handle": handle, "held": []})
+
+    @precondition(lambda self: self.pieces)
+    @rule(data=st.data(), which=st.integers(0, 1))
+    def give(self, data: Any, which: int) -> None:
+        piece = data.draw(st.sampled_from(self.pieces))
+        to = self.shells[which]
+        if piece["owner"] is None:
+            return
+        assert piece["owner"].status("post", piece["handle"], to.box) == 0
+        status, handle = to("fetch")
+        assert status == 0
+        status, address = to("reserve", piece["size"])
+        assert status == 0
+        assert to.status("map", address, handle, piece["size"]) == 0
+        piece["held"].append((to, handle, address))
+        self.check()
+
+    @precondition(lambda self: self.pieces)
+    @rule(data=st.data())
+    def let_go(self, data: Any) -> None:
+        piece = data.draw(st.sampled_from(self.pieces))
+        if piece["owner"] is not None:
+            assert piece["owner"].status("release", piece["handle"]) == 0
+            piece["owner"] = None
+        self.check()
+
+    @precondition(lambda self: any(piece["held"] for piece in self.pieces))
+    @rule(data=st.data())
+    def close(self, data: Any) -> None:
+        piece = data.draw(st.sampled_from([piece for piece in self.pieces if piece["held"]]))
+        shell, handle, address = piece["held"].pop()
+        assert shell.status("unmap", address, 0, piece["size"]) == 0
+        assert shell.status("release", handle) == 0
+        self.check()
+
+    @rule(which=st.integers(0, 1))
+    def kill(self, which: int) -> None:
+        gone = self.shells[which]
+        gone.process.kill()
+        gone.process.wait()
+        for piece in self.pieces:
+            piece["owner"] = None if piece["owner"] is gone else piece["owner"]
+            piece["held"] = [held for held in piece["held"] if held[0] is not gone]
+        self.shells[which] = self.new()
+        self.check()
+
+    def check(self) -> None:
+        self.pieces = [piece for piece in self.pieces if piece["owner"] is not None or piece["held"]]
+        with sim.State(self.container.state) as books:
+            taken = books.devices[0].memory_used
+        counted = self.container.region().devices[0].used_bytes
+        assert counted == taken
+
+    def teardown(self) -> None:
+        if hasattr(self, "container"):
+            self.container.stop()
+
+
+def machine(make_container, shells, tmp_path) -> type[Sharing]:
+    class Bound(Sharing):
+        make = staticmethod(make_container)
+        start = staticmethod(shells)
+        folder = tmp_path
+
+    return Bound
+
+
+def in_any_order(machine: type[Sharing], examples: int, steps: int) -> None:
+    long = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+    run_state_machine_as_test(machine, settings=long)
+
+
+def test_any_order_of_taking_sharing_and_ending(make_container, shells, tmp_path):
+    in_any_order(machine(make_container, shells, tmp_path), 12, 25)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_soak_any_order_of_taking_sharing_and_ending(make_container, shells, tmp_path):
+    in_any_order(machine(make_container, shells, tmp_path), 300, 60)
+
+
+def killed_at(container, program, point: int, scenario: list[str]):
+    """Starts a program that will die after its n-th store to shared memory; the caller waits for it."""
+    container.variables["HAMI_FAULT_AT"] = str(point)
+    try:
+        process = container.start(program)
+    finally:
+        del container.variables["HAMI_FAULT_AT"]
+    process.stdin.write("\n".join(scenario) + "\n")
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
+@pytest.fixture
+def faulty(make_container, build_preset):
+    """A container whose processes may be told to die after the n-th store."""
+    container = make_container(LIMIT)
+    container.variables["LD_PRELOAD"] = str(build_preset("faults"))
+    return container
+
+
+def agreed(container) -> int:
+    """What both books say."""
+    counted: int = container.region().devices[0].used_bytes
+    with sim.State(container.state) as books:
+        assert books.devices[0].memory_used == counted
+    return counted
+
+
+def test_a_taker_killed_at_every_store_leaves_what_the_other_has(faulty, shells, programs, tmp_path):
+    box, program = tmp_path / "box", programs("shell")
+    survivor = shells(faulty)
+    assert survivor.status("box", box) == 0
+    reserve = agreed(faulty)
+    scenario = ["use 0", f"create {SIZE} 0", f"post 0 {box}", "release 0"]
+    for point in range(1, 200):
+        taker = killed_at(faulty, program, point, scenario)
+        out, err = taker.communicate(timeout=60)
+        assert taker.returncode in {0, -signal.SIGKILL}, err
+        if out.split("\n")[3:4] == ["0"]:
+            status, handle = survivor("fetch")
+            assert status == 0
+            status, address = survivor("reserve", SIZE)
+            assert status == survivor.status("map", address, handle, SIZE) == 0
+            assert agreed(faulty) == reserve + SIZE, f"killed at point {point}"
+            free = LIMIT * MIB - reserve - SIZE
+            assert survivor.status("alloc", free + 2 * MIB) == 2
+            assert survivor.status("unmap", address, 0, SIZE) == survivor.status("release", handle) == 0
+        assert agreed(faulty) == reserve, f"killed at point {point}"
+        if taker.returncode == 0:
+            break
+    assert point > 30
+    status, _ = survivor("alloc", (LIMIT * MIB - reserve) // (2 * MIB) * 2 * MIB)
+    assert status == 0, "all of the limit is there again"
+
+
+def test_an_importer_killed_at_every_store_leaves_what_the_taker_has(faulty, shells, programs, tmp_path):
+    program = programs("shell")
+    survivor = shells(faulty)
+    status, handle = survivor("create", SIZE, 0)
+    assert status == 0
+    reserve = agreed(faulty)
+    for point in range(1, 200):
+        box = tmp_path / f"box{point}"
+        scenario = [
+            f"box {box}",
+            "use 0",
+            "fetch",
+            f"reserve {SIZE}",
+            f"map 1 0 {SIZE}",
+            f"unmap 1 0 {SIZE}",
+            "release 0",
+        ]
+        importer = killed_at(faulty, program, point, scenario)
+        while not box.exists() and importer.poll() is None:
+            time.sleep(0.001)
+        if box.exists():
+            survivor.line("post", handle, box)
+        importer.communicate(timeout=60)
+        assert importer.returncode in {0, -signal.SIGKILL}
+        assert agreed(faulty) == reserve, f"killed at point {point}"
+        if importer.returncode == 0:
+            break
+    assert point > 20
+    assert survivor.status("release", handle) == 0
+    assert agreed(faulty) == reserve - SIZE
+    assert faulty.region().devices[0].orphaned_bytes == 0
