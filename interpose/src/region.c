@@ -181,11 +181,16 @@ static bool lock_seat(struct seat *seat) {
            !atomic_flag_test_and_set_explicit(&seat->busy, memory_order_acquire);
 }
 
+struct place {
+    struct seat *seat;
+    bool locked; /* or this thread is the only one here */
+};
+
 /* A shared seat that no other thread is using; waits no longer than their few stores. */
-__attribute__((noinline)) static struct seat *enter_shared(struct seat *mine) {
+__attribute__((noinline)) static struct place enter_shared(struct seat *mine) {
     for (unsigned i = (unsigned)(mine - seats), tries = 1;; i = (i + 1) % HAMI_CELLS, tries++) {
         if (lock_seat(&seats[i])) {
-            return &seats[i];
+            return (struct place){&seats[i], true};
         }
         if (tries % HAMI_CELLS == 0) {
             (void)sched_yield();
@@ -193,7 +198,7 @@ __attribute__((noinline)) static struct seat *enter_shared(struct seat *mine) {
     }
 }
 
-static struct seat *enter(void) {
+static struct place enter(void) {
     struct seat *seat = my_seat != NULL ? my_seat : sit_down();
     if (atomic_load_explicit(&seat->shared, memory_order_relaxed) != UNTOLD) {
         return enter_shared(seat);
@@ -201,17 +206,18 @@ static struct seat *enter(void) {
     atomic_store_explicit(&seat->inside, true, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst); /* enough, since whoever sets `shared` has barrier_for_all */
     if (atomic_load_explicit(&seat->shared, memory_order_acquire) == UNTOLD) {
-        return seat;
+        return (struct place){seat, false};
     }
     atomic_store_explicit(&seat->inside, false, memory_order_release);
     return enter_shared(seat);
 }
 
-static void leave(struct seat *seat) {
-    if (atomic_load_explicit(&seat->inside, memory_order_relaxed)) {
-        atomic_store_explicit(&seat->inside, false, memory_order_release);
+/* `inside` does not tell: the thread that was alone here may be about to find out that it no longer is. */
+static void leave(struct place place) {
+    if (place.locked) {
+        atomic_flag_clear_explicit(&place.seat->busy, memory_order_release);
     } else {
-        atomic_flag_clear_explicit(&seat->busy, memory_order_release);
+        atomic_store_explicit(&place.seat->inside, false, memory_order_release);
     }
 }
 
@@ -235,12 +241,12 @@ static void project(struct hami_region_view *view, unsigned device, int64_t page
 
 static bool change(struct hami_region_view *view, unsigned device, int64_t pages, uint64_t limit,
                    enum hami_column column) {
-    struct seat *seat = enter();
-    bool done = apply(&view->region->block, device, view->slot, (unsigned)(seat - seats), pages, limit);
+    struct place place = enter();
+    bool done = apply(&view->region->block, device, view->slot, (unsigned)(place.seat - seats), pages, limit);
     if (done) {
         project(view, device, pages, column);
     }
-    leave(seat);
+    leave(place);
     return done;
 }
 
@@ -301,8 +307,8 @@ void hami_region_refused(struct hami_region_view *view, enum hami_reason reason,
 
 /* ---- slots and their dead owners ---- */
 
-/* Finishes or reverts what the dead owner was doing in one cell, then takes the cell's total off the counter. */
-static void settle(struct hami_block *block, unsigned slot, unsigned device, unsigned index) {
+/* Finishes or reverts what the dead owner was doing in one cell. */
+static void finish(struct hami_block *block, unsigned slot, unsigned device, unsigned index) {
     struct hami_cell *cell = &block->slots[slot].cells[device][index];
     uint64_t word = atomic_load(&block->devices[device].used); /* before the state: see abi.h */
     uint64_t state = atomic_load(&cell->state);
@@ -312,9 +318,41 @@ static void settle(struct hami_block *block, unsigned slot, unsigned device, uns
     } else if ((state & HAMI_CELL_PHASE) != HAMI_CELL_IDLE) {
         commit(cell, state);
     }
-    int64_t total = cell_total(cell);
-    if (total != 0) {
-        (void)apply(block, device, slot, index, negative(total), PAGES_MAX);
+}
+
+/*
+ * Takes what the dead owner held off one counter. A cell alone may say more than that, another less than nothing: of
+ * memory that one thread took and another gave back. So the counter is lowered by their sum and never by more, in parts
+ * that each come out of one cell, and a sweeper who dies between two leaves the rest to the next.
+ */
+static void settle(struct hami_block *block, unsigned slot, unsigned device) {
+    const struct hami_cell *cells = block->slots[slot].cells[device];
+    int64_t held = 0;
+    for (unsigned i = 0; i < HAMI_CELLS; i++) {
+        finish(block, slot, device, i);
+        held = sum(held, cell_total(&cells[i]));
+    }
+    for (unsigned i = 0; i < HAMI_CELLS && held > 0; i++) {
+        int64_t total = cell_total(&cells[i]);
+        int64_t part = total < held ? total : held;
+        if (part > 0) {
+            (void)apply(block, device, slot, i, -part, PAGES_MAX);
+            held -= part;
+        }
+    }
+}
+
+/* Of cells that together hold nothing. */
+static void clear_cells(struct hami_slot *slot) {
+    for (unsigned device = 0; device < HAMI_COUNTERS; device++) {
+        for (unsigned i = 0; i < HAMI_CELLS; i++) {
+            struct hami_cell *cell = &slot->cells[device][i];
+            if (atomic_load(&cell->total[0]) != 0 || atomic_load(&cell->total[1]) != 0) {
+                atomic_store(&cell->total[0], 0);
+                atomic_store(&cell->total[1], 0);
+                hami_step();
+            }
+        }
     }
 }
 
@@ -343,23 +381,35 @@ static void clear_v1(struct hami_v1_process *process) {
     }
 }
 
+/* Who wants the memory of the dead finds it free when somebody else has begun to sweep, unless that one was stopped. */
+static void await_sweeper(struct hami_slot *slot, uint64_t dead) {
+    enum { PATIENCE = 1000 };
+    for (unsigned tries = 0; tries < PATIENCE && atomic_load(&slot->owner) == dead; tries++) {
+        (void)sched_yield();
+    }
+}
+
 /* Frees the slot of a dead process. Every step may be repeated by another sweeper. */
 static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead, uint64_t self) {
     struct hami_slot *slot = &region->block.slots[index];
     if (!become_sweeper(slot, self)) {
+        await_sweeper(slot, dead);
         return;
     }
     hami_step();
     if (atomic_load(&slot->owner) == dead) {
         hami_event_process_dead(region, index);
-        for (unsigned device = 0; device < HAMI_COUNTERS; device++) {
-            for (unsigned cell = 0; cell < HAMI_CELLS; cell++) {
-                settle(&region->block, index, device, cell);
-            }
+        for (unsigned device = 0; device < HAMI_COUNTERS && atomic_load(&slot->settled) != dead; device++) {
+            settle(&region->block, index, device);
         }
+        atomic_store(&slot->settled, dead);
+        hami_step();
+        clear_cells(slot);
         clear_v1(&region->v1.processes[index]);
         hami_event_process_gone(region, index);
         atomic_store(&slot->image, 0); /* or the next owner would look dead */
+        hami_step();
+        atomic_store(&slot->settled, 0);
         hami_step();
         atomic_store(&slot->owner, 0);
         hami_step();
@@ -482,8 +532,10 @@ static void sweep_own(struct hami_region *region, uint64_t self) {
     for (unsigned i = 0; i < count; i++) {
         struct hami_slot *slot = &region->block.slots[i];
         uint64_t sweeper = self;
-        if (atomic_load(&slot->owner) == self) {
+        if (atomic_load(&slot->sweeper) == self) {
             (void)atomic_compare_exchange_strong(&slot->sweeper, &sweeper, 0); /* the old program's, in vain */
+        }
+        if (atomic_load(&slot->owner) == self) {
             sweep_slot(region, i, self, self);
         }
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 import pytest
@@ -19,14 +20,16 @@ OURS = SLOT << 18 | CELL << 16 | SEQUENCE
 OTHERS = 5 << 18 | 1 << 16 | 3
 
 
-def leave(container, *, phase, amount, total, counter, tag, sweeper=0):
-    """Writes what a dead process left: one cell of device 0, and the device's counter (all in pages)."""
+def leave(container, *, phase=IDLE, amount=0, total=0, counter, tag=OTHERS, sweeper=0, totals=()):
+    """Writes what a dead process left: one cell of device 0, or all of them, and the device's counter (in pages)."""
     content = bytearray(container.region_path.read_bytes())
     struct.pack_into("<i", content, 2008896, 1)  # one slot was used
     struct.pack_into("<i", content, 1856, 4194303)
     struct.pack_into("<QQ", content, SLOTS + SLOT * SLOT_SIZE, DEAD, sweeper)
     cell = SLOTS + SLOT * SLOT_SIZE + 64 + CELL * 32
     struct.pack_into("<Qqqq", content, cell, SEQUENCE << 16 | phase, amount, total, 77777)
+    for index, pages in enumerate(totals):
+        struct.pack_into("<Qqqq", content, cell + (index - CELL) * 32, SEQUENCE << 16, 0, pages, 77777)
     struct.pack_into("<Q", content, COUNTER, counter << 28 | tag)
     container.region_path.write_bytes(content)
 
@@ -59,6 +62,8 @@ CASES = {
         "tag": OURS,
         "sweeper": DEAD + 1,
     },
+    "one thread took what others gave back": {"totals": [1500, -600, 0, -200], "counter": 700},
+    "several took, one gave back": {"totals": [-90000, 40000, 30000, 30000], "counter": 10000},
 }
 
 
@@ -70,6 +75,30 @@ def test_what_the_dead_left_is_taken_off_exactly(make_container, shells, name):
     found = container.region()
     assert [process.pid for process in found.processes] == [shell.process.pid]
     assert found.devices[0].used_bytes == found.devices[0].context_bytes
+
+
+def test_cleaners_killed_at_every_store_take_no_more_than_that(make_container, build_preset, shells, programs):
+    """Cells that only together say what the dead held."""
+    container = make_container(4000)
+    container.variables["LD_PRELOAD"] = str(build_preset("faults"))
+    fresh = container.region_path.read_bytes()
+    for point in itertools.count(1):
+        container.region_path.write_bytes(fresh)
+        leave(container, totals=[1500, -600, 0, -200], counter=700)
+        container.variables["HAMI_FAULT_AT"] = str(point)
+        cleaner = container.start(programs("shell"))
+        cleaner.communicate("use 0", timeout=60)
+        del container.variables["HAMI_FAULT_AT"]
+        if cleaner.returncode == 0:
+            break
+        shell = shells(container)
+        reserve = container.region().devices[0].context_bytes
+        room = (4000 * MIB - reserve) // (2 * MIB) * 2 * MIB
+        assert shell.status("alloc", room) == 0, f"killed at point {point}"
+        assert container.region().devices[0].used_bytes == reserve + room, f"killed at point {point}"
+        shell.process.kill()
+        shell.process.wait()
+    assert point > 20
 
 
 def test_a_recycled_pid_is_another_process(make_container, shells):

@@ -19,7 +19,7 @@
  *
  * A process that dies anywhere in between leaves a cell that says what happened: IDLE, nothing pending; APPLIED, or
  * PENDING and the word names it with that sequence, step 3 happened; otherwise it did not. Whoever comes next
- * finishes or reverts, then takes the cell's total off the counter through the same four steps (region.c).
+ * finishes or reverts, then takes the sum of the cells off the counter through the same four steps (region.c).
  *
  * Inside the container the owner of a slot is looked up by pid and start time. A reader in another pid namespace asks
  * for the record lock instead, which the kernel drops with the process or at its exec: F_GETLK says whether it is held.
@@ -118,7 +118,8 @@ struct hami_slot {
     _Atomic uint64_t launches; /* kernels and graphs started */
     _Atomic uint64_t image;    /* tells the owner's program from one that it became by exec; 0 = not known */
     _Atomic uint64_t locked;   /* 1: the owner holds a write lock on byte HAMI_LOCK_BASE + slot while it lives */
-    uint64_t spare[3];
+    _Atomic uint64_t settled;  /* owner word of a dead owner whose cells are off the counters and need not agree now */
+    uint64_t spare[2];
     struct hami_cell cells[HAMI_COUNTERS][HAMI_CELLS];
 };
 

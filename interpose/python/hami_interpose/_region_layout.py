@@ -46,7 +46,7 @@ STATUS: Final = struct.Struct("<QQIIQQ48s")  # generation, heartbeat, reason, it
 DEVICE: Final = struct.Struct(
     "<QQQQQI4xQQQ"
 )  # counter, peak, denied, context pages, limit, cores, put into the host: how often, bytes; orphaned pages
-SLOT: Final = struct.Struct(f"<QQQQQ{SLOT_SIZE - 40}x")  # owner, sweeper, launches, image, locked
+SLOT: Final = struct.Struct(f"<QQQQQQ{SLOT_SIZE - 48}x")  # owner, sweeper, launches, image, locked, settled
 CELL: Final = struct.Struct("<Qqqq")  # state, amount, totals
 CELLS_SIZE: Final = CELLS * CELL.size  # of one counter
 CELLS_AT: Final = 64  # in a slot

@@ -247,14 +247,16 @@ def _used(content: Content, counter: int, word: int) -> int:
 
 
 def _held(content: Content, slot: int, counter: int, word: int) -> int:
-    """Pages of the counter that a process accounts for, with what it died over: see libvgpu.so's abi.h."""
+    """Pages of the counter that a dead process accounts for, with what it died over: see libvgpu.so's abi.h."""
+    if content.settled(slot):
+        return 0
     sum_ = 0
     for cell, (state, amount, total) in enumerate(content.cells(slot, counter)):
         tag = slot << at.TAG_SLOT_SHIFT | cell << at.TAG_CELL_SHIFT | state >> at.STATE_SEQUENCE_SHIFT & 0xFFFF
         named = word & ((1 << at.COUNTER_TAG_BITS) - 1) == tag
         phase = state & at.CELL_PHASE
         sum_ += total + (amount if phase == at.CELL_APPLIED or (phase == at.CELL_PENDING and named) else 0)
-    return sum_
+    return max(sum_, 0)
 
 
 def _oversubscription(content: Content, index: int) -> OversubscriptionUse:
