@@ -93,6 +93,11 @@ static void stand_in_line(struct wait *w) {
     }
 }
 
+/* What was waited for was not the turn: whose it was meanwhile does not matter. */
+static void not_for_turn(struct wait *w) {
+    w->turn_since = w->turns_began = 0;
+}
+
 /* True after a wait: everything may have changed. */
 static bool queued(struct wait *w, const struct standing *s) {
     struct machine *m = w->machine;
@@ -104,6 +109,7 @@ static bool queued(struct wait *w, const struct standing *s) {
         return false;
     }
     begin_waiting(w, s->now);
+    not_for_turn(w);
     stand_in_line(w);
     return true;
 }
@@ -123,6 +129,7 @@ static int64_t worth_a_wait(const struct machine *m, const struct standing *s) {
 static void wait_for_balance(struct wait *w, const struct standing *s) {
     struct machine *m = w->machine;
     begin_waiting(w, s->now);
+    not_for_turn(w);
     w->saved = true;
     compute_lock();
     runners_close(m);
