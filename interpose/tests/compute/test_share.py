@@ -77,7 +77,7 @@ def test_together(bench, request, tenants):
 
 
 def test_many_processes_at_a_small_limit_wait_for_their_balance_and_keep_their_turn(bench, request):
-    """Each waits for seconds, for the others of its container: that is no wait for the turn, which would be given up."""
+    """Each waits for seconds, for others of its container: that is no wait for the turn, which would be given up."""
     results = check(bench, seed_of(request), [Tenant(5, "50ms", 6), Tenant(25, "mix"), Tenant(60, "1ms")])
     assert results[0].region.devices[0].compute.turn_timeouts == 0
 
