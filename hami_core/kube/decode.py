@@ -91,12 +91,12 @@ def watch_event(resource: Resource[T], line: bytes, verb: str) -> WatchEvent[T] 
     if raw.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
         log.warning("unknown kind of watch event skipped", resource=resource.plural, type=raw.type)
         return None
+    if raw.type != "BOOKMARK":
+        try:
+            decoded = decoder(_kind(resource)).decode(raw.object)
+        except msgspec.MsgspecError as error:
+            log.warning("event skipped: its object can't be decoded", resource=resource.plural, error=str(error))
+        else:
+            return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)
     meta: _Versioned = decode(_Versioned, bytes(raw.object), verb)
-    if raw.type == "BOOKMARK":
-        return WatchEvent("BOOKMARK", None, meta.metadata.resource_version)
-    try:
-        decoded = decoder(_kind(resource)).decode(raw.object)
-    except msgspec.MsgspecError as error:
-        log.warning("event skipped: its object can't be decoded", resource=resource.plural, error=str(error))
-        return WatchEvent("BOOKMARK", None, meta.metadata.resource_version)
-    return WatchEvent(raw.type, decoded, meta.metadata.resource_version)
+    return WatchEvent("BOOKMARK", None, meta.metadata.resource_version)
