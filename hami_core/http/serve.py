@@ -34,7 +34,7 @@ READ_TIMEOUT_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a handler gets. Header names are lower case."""
+    """What a handler gets. Headers are found whatever their case, asked for in lower case."""
 
     method: str
     path: str
@@ -202,8 +202,8 @@ def _dispatcher(routes: Sequence[Route]) -> Callable[[web.BaseRequest], Awaitabl
                 body = await raw.read()
         except TimeoutError:
             return _answer(text(408, f"the body did not arrive within {READ_TIMEOUT_S:.0f} s\n"))
-        headers = {key.lower(): value for key, value in raw.headers.items()}
-        request = Request(raw.method, raw.path, body, dict(raw.query), headers)
+        query = dict(raw.query) if raw.query_string else {}
+        request = Request(raw.method, raw.path, body, query, raw.headers)
         return _answer(await _guarded(handler, request))
 
     return dispatch
