@@ -276,6 +276,24 @@ def test_what_is_bound_to_a_multicast_object_counts_as_long_as_it_is(pair, ends)
     assert pair.shared() == 0
 
 
+def test_imported_memory_is_unbound_from_a_multicast_object_on_its_own_device_alone(make_container, shells, tmp_path):
+    pair = Pair(make_container(LIMIT, LIMIT), shells, tmp_path / "box", devices=(1, 0))
+    other, first = pair.other, pair.used(0)
+    pair.give(pair.make())
+    assert other("multicast", SIZE) == [0, 0]
+    assert other("fetch") == [0, 1]
+    assert other("create", SIZE, 0) == [0, 2]
+    assert other.status("bind", 0, 1, SIZE, 0) == other.status("bind", 0, 2, SIZE, 0) == 0
+    assert other.status("release", 1) == other.status("release", 2) == 0
+    pair.taker.process.kill()
+    pair.taker.process.wait()
+    assert (pair.used(0) - first, pair.used(1)) == (SIZE, SIZE)
+    assert other.status("unbind", 0, 0, SIZE, 0, 0) == 0
+    assert (pair.used(0) - first, pair.used(1)) == (0, SIZE)
+    assert other.status("unbind", 0, 0, SIZE, 0, 1) == 0
+    assert (pair.used(0) - first, pair.used(1)) == (0, 0)
+
+
 class Sharing(RuleBasedStateMachine):
     """Processes that take, give, import and let go in any order, and are killed: ours is the driver's own count."""
 

@@ -308,9 +308,10 @@ static int give_back(char **word) {
     } else if (strcmp(word[0], "bind_address") == 0) { /* bind_address MULTICAST ADDRESS BYTES OFFSET */
         size_t offset = word[4] ? strtoull(word[4], NULL, 0) : 0;
         status = CALL(cuMulticastBindAddr_v2, (CUmemHandle)thing, 0, offset, (CUdeviceptr)other, (size_t)bytes, 0ull);
-    } else if (strcmp(word[0], "unbind") == 0) { /* unbind MULTICAST 0 BYTES OFFSET */
+    } else if (strcmp(word[0], "unbind") == 0) { /* unbind MULTICAST 0 BYTES OFFSET DEVICE */
         size_t offset = word[4] ? strtoull(word[4], NULL, 0) : 0;
-        status = CALL(cuMulticastUnbind, (CUmemHandle)thing, 0, offset, (size_t)bytes);
+        int device = word[4] && word[5] ? atoi(word[5]) : 0;
+        status = CALL(cuMulticastUnbind, (CUmemHandle)thing, device, offset, (size_t)bytes);
     } else if (strcmp(word[0], "launch") == 0) {
         status = CALL(cuGraphLaunch, (void *)(uintptr_t)thing, NULL);
     } else if (strcmp(word[0], "upload") == 0) {
@@ -446,9 +447,9 @@ int main(void) {
     printf("ready\n");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin) != NULL) {
-        char *word[6] = {NULL, NULL, NULL, NULL, NULL, NULL};
+        char *word[7] = {NULL};
         unsigned count = 0;
-        for (char *at = strtok(line, " \n"); at != NULL && count < 5; at = strtok(NULL, " \n"))
+        for (char *at = strtok(line, " \n"); at != NULL && count < 6; at = strtok(NULL, " \n"))
             word[count++] = at;
         if (count > 0 && !allocate(word) && !give_back(word))
             show(word);
