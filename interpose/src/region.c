@@ -52,10 +52,6 @@ static int64_t sum(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-static int64_t negative(int64_t a) {
-    return (int64_t)(0 - (uint64_t)a);
-}
-
 static uint64_t tag_of(unsigned slot, unsigned cell, uint64_t state) {
     return (uint64_t)slot << SLOT_SHIFT | (uint64_t)cell << CELL_SHIFT | (state >> SEQUENCE_SHIFT & 0xffff);
 }
@@ -116,7 +112,7 @@ static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsi
             atomic_store_explicit(&cell->state, idle, memory_order_release);
             return false;
         }
-        pages = amount < 0 && used < (uint64_t)negative(amount) ? 0 : used + (uint64_t)amount;
+        pages = amount < 0 && used < (uint64_t)-amount ? 0 : used + (uint64_t)amount;
         acknowledge(block, device, word, tag);
     } while (!atomic_compare_exchange_weak_explicit(counter, &word, pages << TAG_BITS | tag, memory_order_acq_rel,
                                                     memory_order_acquire));
