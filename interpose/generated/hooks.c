@@ -428,6 +428,11 @@ int32_t cuMemMapArrayAsync_ptsz(void *mapInfoList, uint32_t count, void *hStream
     return hami_array_map(HAMI_cuMemMapArrayAsync_ptsz, mapInfoList, count, hStream);
 }
 
+HAMI_EXPORT int32_t cuMemPoolCreate(void *pool, void *poolProps);
+int32_t cuMemPoolCreate(void *pool, void *poolProps) {
+    return hami_pool_create(HAMI_cuMemPoolCreate, pool, poolProps);
+}
+
 HAMI_EXPORT int32_t cuMemPoolDestroy(void *pool);
 int32_t cuMemPoolDestroy(void *pool) {
     return hami_pool_destroy(HAMI_cuMemPoolDestroy, pool);
@@ -789,6 +794,7 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuMemMap", "cuMemMap", (void *)cuMemMap, 10020, false},
     {"cuMemMapArrayAsync", "cuMemMapArrayAsync", (void *)cuMemMapArrayAsync, 11010, false},
     {"cuMemMapArrayAsync_ptsz", "cuMemMapArrayAsync", (void *)cuMemMapArrayAsync_ptsz, 11010, true},
+    {"cuMemPoolCreate", "cuMemPoolCreate", (void *)cuMemPoolCreate, 11020, false},
     {"cuMemPoolDestroy", "cuMemPoolDestroy", (void *)cuMemPoolDestroy, 11020, false},
     {"cuMemPoolTrimTo", "cuMemPoolTrimTo", (void *)cuMemPoolTrimTo, 11020, false},
     {"cuMemRelease", "cuMemRelease", (void *)cuMemRelease, 10020, false},

@@ -88,6 +88,7 @@ enum hami_hook {
     HAMI_cuMemMap,
     HAMI_cuMemMapArrayAsync,
     HAMI_cuMemMapArrayAsync_ptsz,
+    HAMI_cuMemPoolCreate,
     HAMI_cuMemPoolDestroy,
     HAMI_cuMemPoolTrimTo,
     HAMI_cuMemRelease,
@@ -147,6 +148,6 @@ enum hami_hook {
 };
 
 /* CUDA hooks come first, in the order of their names; NVML's follow. */
-#define HAMI_CUDA_HOOKS 121
+#define HAMI_CUDA_HOOKS 122
 
 #endif

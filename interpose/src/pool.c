@@ -10,14 +10,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { POOLS = 256 };
+enum { POOLS = 256, IN_HOST = -2 };
 
 struct pool {
     _Atomic(CUmemoryPool) handle;
     _Atomic bool used;
     atomic_flag busy;
-    bool destroyed; /* by the program; gone when nothing is left in it */
-    CUdevice device;
+    bool destroyed;  /* by the program; gone when nothing is left in it */
+    CUdevice device; /* or IN_HOST */
     unsigned allocations;
     struct hami_charge charge;
 };
@@ -35,14 +35,19 @@ static void unlock(struct pool *pool) {
     hami_spin_unlock(&pool->busy);
 }
 
-/* Entry of a pool, made at first sight; NULL when the table is full. */
-static struct pool *entry_of(CUmemoryPool handle, CUdevice device) {
+static struct pool *known(CUmemoryPool handle) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; handle != NULL && i < count; i++) {
         if (atomic_load_explicit(&pools[i].handle, memory_order_acquire) == handle) {
             return &pools[i];
         }
     }
+    return NULL;
+}
+
+/* NULL when the table is full. */
+static struct pool *enter(CUmemoryPool handle, CUdevice device) {
+    unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
     for (unsigned i = 0; i < POOLS; i++) {
         bool unused = false;
         if (!atomic_compare_exchange_strong(&pools[i].used, &unused, true)) {
@@ -195,6 +200,34 @@ static bool device_of(CUstream stream, CUdevice *device) {
     return known;
 }
 
+/* A pool that was not made here is some device's own, or was imported. */
+static CUdevice place_of(CUmemoryPool handle, CUdevice otherwise) {
+    int count = 0;
+    CUresult (*devices)(int *) = hami_cuda_function("cuDeviceGetCount");
+    CUresult (*own)(CUmemoryPool *, CUdevice) = hami_cuda_function("cuDeviceGetDefaultMemPool");
+    if (devices == NULL || own == NULL || devices(&count) != CUDA_SUCCESS) {
+        return otherwise;
+    }
+    for (CUdevice device = 0; device < count; device++) {
+        CUmemoryPool pool = NULL;
+        if (own(&pool, device) == CUDA_SUCCESS && pool == handle) {
+            return device;
+        }
+    }
+    return otherwise;
+}
+
+static CUresult allocate_in(const struct request *r, CUmemoryPool handle, CUdevice device) {
+    struct pool *pool = known(handle);
+    if (pool == NULL) {
+        pool = enter(handle, place_of(handle, device));
+    }
+    if (pool == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return pool->device == IN_HOST ? call(r) : allocate(r, pool);
+}
+
 int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUstream stream) {
     struct request r = {hook, address, bytes, NULL, stream, false};
     CUresult (*current)(CUmemoryPool *, CUdevice) = hami_cuda_function("cuDeviceGetMemPool");
@@ -204,8 +237,7 @@ int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t
         current(&handle, device) != CUDA_SUCCESS) {
         return call(&r);
     }
-    struct pool *pool = entry_of(handle, device);
-    return pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : allocate(&r, pool);
+    return allocate_in(&r, handle, device);
 }
 
 int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUmemoryPool handle,
@@ -215,8 +247,7 @@ int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint
     if (address == NULL || bytes == 0 || handle == NULL || capturing(stream) || !device_of(stream, &device)) {
         return call(&r);
     }
-    struct pool *pool = entry_of(handle, device);
-    return pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : allocate(&r, pool);
+    return allocate_in(&r, handle, device);
 }
 
 int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream stream) {
@@ -234,14 +265,14 @@ int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream s
     return status;
 }
 
-static struct pool *known(CUmemoryPool handle) {
-    unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
-    for (unsigned i = 0; handle != NULL && i < count; i++) {
-        if (atomic_load_explicit(&pools[i].handle, memory_order_acquire) == handle) {
-            return &pools[i];
-        }
+int32_t hami_pool_create(enum hami_hook hook, CUmemoryPool *handle, const struct hami_pool_props *props) {
+    CUresult (*driver)(CUmemoryPool *, const struct hami_pool_props *) = hami_driver_function(hook);
+    CUresult status = driver(handle, props);
+    if (status == CUDA_SUCCESS) {
+        bool on_device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+        (void)enter(*handle, on_device ? props->location.id : IN_HOST);
     }
-    return NULL;
+    return status;
 }
 
 int32_t hami_pool_trim(enum hami_hook hook, CUmemoryPool handle, uint64_t keep) {

@@ -336,3 +336,24 @@ def test_a_context_takes_sparse_arrays_along(make_container, shells):
     assert container.region().devices[0].used_bytes == 2 * MIB  # its handle is not of the context
     assert shell.status("release", handle) == 0
     assert container.region().devices[0].used_bytes == 0
+
+
+@pytest.mark.parametrize("kind", ["pool", "pool_of"])
+def test_a_pool_counts_on_its_own_device_whatever_the_stream(make_container, shells, gpus, kind):
+    """Made for the second device, or that device's own; allocated from in a stream of the first."""
+    container = make_container(3000, 2000)
+    shell = shells(container)
+    status, pool = shell(kind, 1)
+    assert status == 0
+    with sim.State(gpus) as state:
+        before = [device.memory_used for device in state.devices]
+    status, thing = shell("from_pool", 500 * MIB, pool)
+    assert status == 0
+    with sim.State(gpus) as state:
+        taken = [device.memory_used - was for device, was in zip(state.devices, before, strict=True)]
+    found = container.region().devices
+    assert taken == [0, 500 * MIB]
+    assert [device.used_bytes - device.context_bytes for device in found] == [0, 500 * MIB]
+    assert shell.status("from_pool", 1700 * MIB, pool) == OUT_OF_MEMORY
+    assert shell.status("free_async", thing) == shell.status("sync") == 0
+    assert [device.used_bytes - device.context_bytes for device in container.region().devices] == [0, 0]

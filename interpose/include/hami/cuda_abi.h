@@ -78,6 +78,16 @@ struct hami_allocation_prop {
     uint8_t flags[8];
 };
 
+struct hami_pool_props {
+    int32_t type;
+    int32_t handle_types;
+    struct hami_mem_location location;
+    void *win32;
+    size_t most;
+    uint16_t usage;
+    uint8_t reserved[54];
+};
+
 struct hami_array_descriptor {
     size_t width, height;
     int32_t format;

@@ -59,6 +59,7 @@ int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t
 int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUmemoryPool pool,
                                  CUstream stream);
 int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream stream);
+int32_t hami_pool_create(enum hami_hook hook, CUmemoryPool *pool, const struct hami_pool_props *props);
 int32_t hami_pool_trim(enum hami_hook hook, CUmemoryPool pool, uint64_t keep);
 int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool pool);
 

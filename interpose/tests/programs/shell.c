@@ -200,6 +200,13 @@ static int allocate(char **word) {
         answer(cuMemAllocManaged(out, a, 1));
     } else if (strcmp(word[0], "async") == 0) {
         answer(cuMemAllocAsync(out, a, NULL));
+    } else if (strcmp(word[0], "pool") == 0) { /* pool DEVICE */
+        struct hami_pool_props prop = {.type = 1, .location = {.type = 1, .id = (int)a}};
+        answer(CALL(cuMemPoolCreate, (CUmemoryPool *)out, &prop));
+    } else if (strcmp(word[0], "pool_of") == 0) { /* pool_of DEVICE */
+        answer(CALL(cuDeviceGetDefaultMemPool, (CUmemoryPool *)out, (int)a));
+    } else if (strcmp(word[0], "from_pool") == 0) { /* from_pool BYTES POOL */
+        answer(CALL(cuMemAllocFromPoolAsync, out, (size_t)a, (CUmemoryPool)(uintptr_t)things[b], NULL));
     } else if (strcmp(word[0], "create") == 0) {
         struct hami_allocation_prop prop = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = (int)b}};
         answer(cuMemCreate(out, a, &prop, 0));
