@@ -438,6 +438,21 @@ int32_t cuMemPoolDestroy(void *pool) {
     return hami_pool_destroy(HAMI_cuMemPoolDestroy, pool);
 }
 
+HAMI_EXPORT int32_t cuMemPoolExportToShareableHandle(void *handle_out, void *pool, int32_t handleType, uint64_t flags);
+int32_t cuMemPoolExportToShareableHandle(void *handle_out, void *pool, int32_t handleType, uint64_t flags) {
+    return hami_pool_export(HAMI_cuMemPoolExportToShareableHandle, handle_out, pool, handleType, flags);
+}
+
+HAMI_EXPORT int32_t cuMemPoolImportFromShareableHandle(void *pool_out, void *handle, int32_t handleType, uint64_t flags);
+int32_t cuMemPoolImportFromShareableHandle(void *pool_out, void *handle, int32_t handleType, uint64_t flags) {
+    return hami_pool_import(HAMI_cuMemPoolImportFromShareableHandle, pool_out, handle, handleType, flags);
+}
+
+HAMI_EXPORT int32_t cuMemPoolImportPointer(void *ptr_out, void *pool, void *shareData);
+int32_t cuMemPoolImportPointer(void *ptr_out, void *pool, void *shareData) {
+    return hami_pool_import_pointer(HAMI_cuMemPoolImportPointer, ptr_out, pool, shareData);
+}
+
 HAMI_EXPORT int32_t cuMemPoolTrimTo(void *pool, uint64_t minBytesToKeep);
 int32_t cuMemPoolTrimTo(void *pool, uint64_t minBytesToKeep) {
     return hami_pool_trim(HAMI_cuMemPoolTrimTo, pool, minBytesToKeep);
@@ -796,6 +811,9 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuMemMapArrayAsync_ptsz", "cuMemMapArrayAsync", (void *)cuMemMapArrayAsync_ptsz, 11010, true},
     {"cuMemPoolCreate", "cuMemPoolCreate", (void *)cuMemPoolCreate, 11020, false},
     {"cuMemPoolDestroy", "cuMemPoolDestroy", (void *)cuMemPoolDestroy, 11020, false},
+    {"cuMemPoolExportToShareableHandle", "cuMemPoolExportToShareableHandle", (void *)cuMemPoolExportToShareableHandle, 11020, false},
+    {"cuMemPoolImportFromShareableHandle", "cuMemPoolImportFromShareableHandle", (void *)cuMemPoolImportFromShareableHandle, 11020, false},
+    {"cuMemPoolImportPointer", "cuMemPoolImportPointer", (void *)cuMemPoolImportPointer, 11020, false},
     {"cuMemPoolTrimTo", "cuMemPoolTrimTo", (void *)cuMemPoolTrimTo, 11020, false},
     {"cuMemRelease", "cuMemRelease", (void *)cuMemRelease, 10020, false},
     {"cuMemRetainAllocationHandle", "cuMemRetainAllocationHandle", (void *)cuMemRetainAllocationHandle, 11000, false},

@@ -90,6 +90,9 @@ enum hami_hook {
     HAMI_cuMemMapArrayAsync_ptsz,
     HAMI_cuMemPoolCreate,
     HAMI_cuMemPoolDestroy,
+    HAMI_cuMemPoolExportToShareableHandle,
+    HAMI_cuMemPoolImportFromShareableHandle,
+    HAMI_cuMemPoolImportPointer,
     HAMI_cuMemPoolTrimTo,
     HAMI_cuMemRelease,
     HAMI_cuMemRetainAllocationHandle,
@@ -148,6 +151,6 @@ enum hami_hook {
 };
 
 /* CUDA hooks come first, in the order of their names; NVML's follow. */
-#define HAMI_CUDA_HOOKS 122
+#define HAMI_CUDA_HOOKS 125
 
 #endif

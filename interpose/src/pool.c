@@ -4,22 +4,27 @@
 #include "hami/account.h"
 #include "hami/context.h"
 #include "hami/hook.h"
+#include "hami/identity.h"
 #include "hami/policy.h"
+#include "hami/shared.h"
 #include "hami/spin.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-enum { POOLS = 256, IN_HOST = -2 };
+enum { POOLS = 256, IN_HOST = -2, UNKNOWN = -1 };
+enum { POSIX_DESCRIPTOR = 1, FABRIC = 8, FABRIC_BYTES = 64 }; /* CUmemAllocationHandleType */
 
 struct pool {
     _Atomic(CUmemoryPool) handle;
     _Atomic bool used;
     atomic_flag busy;
     bool destroyed;  /* by the program; gone when nothing is left in it */
-    CUdevice device; /* or IN_HOST */
+    CUdevice device; /* or IN_HOST; UNKNOWN of an imported one */
     unsigned allocations;
     struct hami_charge charge;
+    uint64_t identity; /* by which its importers know it; 0: it was not exported */
+    hami_share share;  /* with other processes; of an imported pool too */
 };
 
 static struct pool pools[POOLS];
@@ -57,6 +62,8 @@ static struct pool *enter(CUmemoryPool handle, CUdevice device) {
         pools[i].destroyed = false;
         pools[i].allocations = 0;
         pools[i].charge = (struct hami_charge){-1, 0};
+        pools[i].identity = 0;
+        pools[i].share = -1;
         atomic_store_explicit(&pools[i].handle, handle, memory_order_release);
         while (count < i + 1 && !atomic_compare_exchange_weak(&pool_count, &count, i + 1)) {
         }
@@ -83,13 +90,28 @@ static void settle(struct pool *pool) {
     } else if (pages > pool->charge.pages) { /* grown behind our back, by an import or in larger steps */
         hami_charge_found(pool->device, HAMI_COLUMN_DATA, &pool->charge, pages - pool->charge.pages);
     }
+    if (pool->share >= 0) {
+        hami_shared_resize(pool->share, pool->charge.pages);
+    }
+}
+
+/* An exported pool is its taker's until it lets go; then it stays whole for as long as an importer has it. */
+static void let_go(struct pool *pool) {
+    if (pool->share < 0) {
+        hami_charge_give_back(&pool->charge, HAMI_COLUMN_DATA);
+    } else if (pool->charge.device >= 0) {
+        hami_shared_let_go(pool->share, &pool->charge);
+    } else {
+        hami_shared_close(pool->share);
+    }
 }
 
 /* The last allocation of a destroyed pool has gone: so has the pool. */
 static void end_if_empty(struct pool *pool) {
     if (pool->destroyed && pool->allocations == 0) {
-        hami_charge_give_back(&pool->charge, HAMI_COLUMN_DATA);
+        let_go(pool);
         pool->charge = (struct hami_charge){-1, 0};
+        pool->share = -1;
         atomic_store(&pool->used, false);
     }
 }
@@ -177,6 +199,9 @@ static CUresult allocate(const struct request *r, struct pool *pool) {
         settle(pool);
         unlock(pool);
         return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (pool->share >= 0) { /* at once: this process may end when the driver has it */
+        hami_shared_resize(pool->share, pool->charge.pages);
     }
     CUresult status = call(r);
     if (status == CUDA_SUCCESS && hami_record_pool(*r->address, (unsigned)(pool - pools))) {
@@ -299,6 +324,66 @@ int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool handle) {
         atomic_store(&pool->handle, NULL); /* the driver may hand the same one out again */
         pool->destroyed = true;
         end_if_empty(pool);
+    }
+    unlock(pool);
+    return status;
+}
+
+/* ---- shared with other processes ---- */
+
+int32_t hami_pool_export(enum hami_hook hook, void *shareable, CUmemoryPool handle, int32_t type, uint64_t flags) {
+    CUresult (*driver)(void *, CUmemoryPool, int32_t, uint64_t) = hami_driver_function(hook);
+    CUresult status = driver(shareable, handle, type, flags);
+    struct pool *pool = status == CUDA_SUCCESS ? known(handle) : NULL;
+    if (pool == NULL || pool->device < 0) {
+        return status;
+    }
+    lock(pool);
+    if (pool->charge.device < 0) { /* nothing is in it yet */
+        (void)hami_charge_take(pool->device, 0, HAMI_COLUMN_DATA, &pool->charge);
+    }
+    if (pool->identity == 0) {
+        pool->identity = type == FABRIC ? hami_identity_of_bytes(shareable, FABRIC_BYTES) : hami_identity_fresh();
+    }
+    if (pool->share < 0) {
+        pool->share = hami_shared_export(pool->identity, &pool->charge);
+    }
+    if (type == POSIX_DESCRIPTOR) {
+        int fd = -1;
+        memcpy(&fd, shareable, sizeof fd);
+        hami_identity_put(fd, pool->identity);
+    }
+    settle(pool);
+    unlock(pool);
+    return status;
+}
+
+/* Of a pool that no process of the container made nothing is known but what its pointers say. */
+int32_t hami_pool_import(enum hami_hook hook, CUmemoryPool *handle, void *shareable, int32_t type, uint64_t flags) {
+    CUresult (*driver)(CUmemoryPool *, void *, int32_t, uint64_t) = hami_driver_function(hook);
+    uint64_t identity = type == POSIX_DESCRIPTOR ? hami_identity_on((int)(intptr_t)shareable) : 0;
+    CUresult status = driver(handle, shareable, type, flags);
+    if (status == CUDA_SUCCESS) {
+        identity = type == FABRIC ? hami_identity_of_bytes(shareable, FABRIC_BYTES) : identity;
+        struct pool *pool = enter(*handle, UNKNOWN);
+        if (pool != NULL) {
+            pool->share = hami_shared_hold(identity);
+        }
+    }
+    return status;
+}
+
+/* The pool is there until the last of its pointers is freed. */
+int32_t hami_pool_import_pointer(enum hami_hook hook, CUdeviceptr *address, CUmemoryPool handle, const void *data) {
+    CUresult (*driver)(CUdeviceptr *, CUmemoryPool, const void *) = hami_driver_function(hook);
+    struct pool *pool = known(handle);
+    if (pool == NULL) {
+        return driver(address, handle, data);
+    }
+    lock(pool);
+    CUresult status = driver(address, handle, data);
+    if (status == CUDA_SUCCESS && hami_record_pool(*address, (unsigned)(pool - pools))) {
+        pool->allocations++;
     }
     unlock(pool);
     return status;

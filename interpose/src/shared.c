@@ -175,6 +175,15 @@ hami_share hami_shared_adopt(uint64_t identity, int device, uint64_t pages) {
     return make(identity, HAMI_SHARE_ORPHANED, device, pages);
 }
 
+/* What it is counts only when its owner has gone: until then nothing is to be settled. */
+void hami_shared_resize(hami_share share, uint64_t pages) {
+    struct hami_share_entry *entry = &hami_guest_region(NULL)->region->block.shares[share];
+    uint64_t word = atomic_load(&entry->word);
+    if (state_of(word) == HAMI_SHARE_OWNED && (word & PAGES_MAX) != pages) {
+        set_word(entry, (word & ~PAGES_MAX) | (pages < PAGES_MAX ? pages : PAGES_MAX));
+    }
+}
+
 void hami_shared_grow(hami_share share, uint64_t pages) {
     struct hami_region *region = hami_guest_region(NULL)->region;
     struct hami_share_entry *entry = &region->block.shares[share];

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 LIMIT = 3000
 SIZE = 1000 * MIB
+OUT_OF_MEMORY = 2
 
 
 class Pair:
@@ -294,6 +295,87 @@ def test_imported_memory_is_unbound_from_a_multicast_object_on_its_own_device_al
     assert (pair.used(0) - first, pair.used(1)) == (0, 0)
 
 
+def share_pool(pair: Pair) -> tuple[int, int, int]:
+    """An allocation from a shared pool: the pool and the address at the taker, the pool at the other."""
+    status, pool = pair.taker("pool", 0)
+    assert status == 0
+    status, address = pair.taker("from_pool", SIZE, pool)
+    assert status == 0
+    assert pair.taker.status("post_pool", pool, pair.box) == 0
+    status, imported = pair.other("fetch_pool")
+    assert status == 0
+    return pool, address, imported
+
+
+def import_pointer(pair: Pair, address: int, imported: int) -> int:
+    status, pointer = pair.other("import_pointer", imported, pair.taker.line("export_pointer", address).split()[1])
+    assert status == 0
+    return pointer
+
+
+@pytest.mark.parametrize("first", ["frees", "destroys", "is killed"])
+def test_a_shared_pool_counts_once_until_the_last_has_let_it_go(pair, first):
+    pool, address, imported = share_pool(pair)
+    pointer = import_pointer(pair, address, imported)
+    assert pair.shared() == SIZE
+    if first == "is killed":
+        pair.taker.process.kill()
+        pair.taker.process.wait()
+        pair.reserve //= 2
+        assert pair.shared() == SIZE
+    assert pair.other.status("free_async", pointer) == pair.other.status("sync") == 0
+    assert pair.shared() == SIZE
+    if first == "frees":
+        assert pair.taker.status("free_async", address) == pair.taker.status("sync") == 0
+        assert pair.shared() == 0
+    assert pair.other.status("destroy_pool", imported) == 0
+    assert pair.shared() == (SIZE if first == "destroys" else 0)
+    if first == "destroys":
+        assert pair.taker.status("free_async", address) == pair.taker.status("sync") == 0
+        assert pair.taker.status("destroy_pool", pool) == 0
+        assert pair.shared() == 0
+
+
+def test_a_shared_pool_counts_as_it_grows_and_shrinks(pair):
+    """It is shared before anything is in it, and what it has when its maker dies is what stays."""
+    status, pool = pair.taker("pool", 0)
+    assert status == 0
+    assert pair.taker.status("post_pool", pool, pair.box) == 0
+    status, imported = pair.other("fetch_pool")
+    assert status == pair.shared() == 0
+    _, first = pair.taker("from_pool", SIZE, pool)
+    _, second = pair.taker("from_pool", SIZE // 2, pool)
+    assert pair.shared() == SIZE * 3 // 2
+    assert pair.taker.status("free_async", first) == pair.taker.status("sync") == 0
+    assert pair.shared() == SIZE // 2
+    pointer = import_pointer(pair, second, imported)
+    pair.taker.process.kill()
+    pair.taker.process.wait()
+    pair.reserve //= 2
+    assert pair.shared() == SIZE // 2
+    assert pair.other.status("alloc", (LIMIT - SIZE // MIB // 2) * MIB - pair.reserve + 2 * MIB) == OUT_OF_MEMORY
+    assert pair.other.status("free_async", pointer) == pair.other.status("sync") == 0
+    assert pair.other.status("destroy_pool", imported) == 0
+    assert pair.shared() == 0
+
+
+def test_a_container_cannot_grow_by_pools_of_processes_that_end(pair, shells):
+    kept = 0
+    while True:
+        maker = shells(pair.container)
+        _, pool = maker("pool", 0)
+        status, _ = maker("from_pool", SIZE, pool)
+        if status == OUT_OF_MEMORY:
+            break
+        assert maker.status("post_pool", pool, pair.box) == 0
+        assert pair.other("fetch_pool")[0] == 0
+        maker.process.kill()
+        maker.process.wait()
+        kept += 1
+        assert pair.used() - pair.reserve == kept * SIZE
+    assert 0 < kept <= LIMIT * MIB // SIZE
+
+
 class Sharing(RuleBasedStateMachine):
     """Processes that take, give, import and let go in any order, and are killed: ours is the driver's own count."""
 
@@ -454,6 +536,32 @@ def test_a_taker_killed_at_every_store_leaves_what_the_other_has(faulty, shells,
     assert point > 30
     status, _ = survivor("alloc", (LIMIT * MIB - reserve) // (2 * MIB) * 2 * MIB)
     assert status == 0, "all of the limit is there again"
+
+
+def test_the_maker_of_a_pool_killed_at_every_store_leaves_no_less_than_the_other_has(
+    faulty, shells, programs, tmp_path
+):
+    """What it was about to take may count as long as the pool is there; what it took always does."""
+    box, program = tmp_path / "box", programs("shell")
+    survivor = shells(faulty)
+    assert survivor.status("box", box) == 0
+    reserve = agreed(faulty)
+    scenario = ["use 0", "pool 0", f"post_pool 0 {box}", f"from_pool {SIZE} 0", f"from_pool {SIZE // 2} 0"]
+    for point in range(1, 200):
+        maker = killed_at(faulty, program, point, scenario)
+        out, err = maker.communicate(timeout=60)
+        assert maker.returncode in {0, -signal.SIGKILL}, err
+        if out.split("\n")[3:4] == ["0"]:
+            status, imported = survivor("fetch_pool")
+            assert status == 0
+            counted = faulty.region().devices[0].used_bytes
+            with sim.State(faulty.state) as books:
+                assert books.devices[0].memory_used <= counted <= reserve + SIZE * 3 // 2, f"killed at point {point}"
+            assert survivor.status("destroy_pool", imported) == 0
+        assert agreed(faulty) == reserve, f"killed at point {point}"
+        if maker.returncode == 0:
+            break
+    assert point > 30
 
 
 def test_an_importer_killed_at_every_store_leaves_what_the_taker_has(faulty, shells, programs, tmp_path):

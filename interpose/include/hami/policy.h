@@ -61,6 +61,9 @@ int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint
 int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream stream);
 int32_t hami_pool_create(enum hami_hook hook, CUmemoryPool *pool, const struct hami_pool_props *props);
 int32_t hami_pool_trim(enum hami_hook hook, CUmemoryPool pool, uint64_t keep);
+int32_t hami_pool_export(enum hami_hook hook, void *shareable, CUmemoryPool pool, int32_t type, uint64_t flags);
+int32_t hami_pool_import(enum hami_hook hook, CUmemoryPool *pool, void *shareable, int32_t type, uint64_t flags);
+int32_t hami_pool_import_pointer(enum hami_hook hook, CUdeviceptr *address, CUmemoryPool pool, const void *data);
 int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool pool);
 
 /* vmm.c */

@@ -29,6 +29,9 @@ hami_share hami_shared_hold(uint64_t identity);
 /* Makes a share of memory that nobody in this container took. `device` as in a charge. */
 hami_share hami_shared_adopt(uint64_t identity, int device, uint64_t pages);
 
+/* The charge of an exported share, which this process has, is now of so many pages. */
+void hami_shared_resize(hami_share share, uint64_t pages);
+
 /* More of an adopted share was seen. */
 void hami_shared_grow(hami_share share, uint64_t pages);
 

@@ -2062,14 +2062,14 @@ SIM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     return sim_cuMemPoolDestroy(pool);
 }
 
-SIM_EXPORT CUresult cuMemPoolExportPointer(void) {
+SIM_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
     SIM_FAULTS(0x3a926e741b9ed463ull, 0x3a926e741b9ed463ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemPoolExportPointer(shareData_out, ptr);
 }
 
-SIM_EXPORT CUresult cuMemPoolExportToShareableHandle(void) {
+SIM_EXPORT CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, int handleType, unsigned long long flags) {
     SIM_FAULTS(0x9f15b9174a275dbcull, 0x9f15b9174a275dbcull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags);
 }
 
 SIM_EXPORT CUresult cuMemPoolGetAccess(int *flags, CUmemoryPool memPool, CUmemLocation *location) {
@@ -2082,14 +2082,14 @@ SIM_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *val
     return sim_cuMemPoolGetAttribute(pool, attr, value);
 }
 
-SIM_EXPORT CUresult cuMemPoolImportFromShareableHandle(void) {
+SIM_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, int handleType, unsigned long long flags) {
     SIM_FAULTS(0x0c39530308c70742ull, 0x0c39530308c70742ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
 }
 
-SIM_EXPORT CUresult cuMemPoolImportPointer(void) {
+SIM_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
     SIM_FAULTS(0xe0a91feda9fca2c6ull, 0xe0a91feda9fca2c6ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemPoolImportPointer(ptr_out, pool, shareData);
 }
 
 SIM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {

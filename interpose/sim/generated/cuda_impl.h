@@ -176,8 +176,12 @@ CUresult sim_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericA
 CUresult sim_cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned count, CUstream hStream);
 CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps);
 CUresult sim_cuMemPoolDestroy(CUmemoryPool pool);
+CUresult sim_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr);
+CUresult sim_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, int handleType, unsigned long long flags);
 CUresult sim_cuMemPoolGetAccess(int *flags, CUmemoryPool memPool, CUmemLocation *location);
 CUresult sim_cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *value);
+CUresult sim_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, int handleType, unsigned long long flags);
+CUresult sim_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData);
 CUresult sim_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count);
 CUresult sim_cuMemPoolSetAttribute(CUmemoryPool pool, int attr, void *value);
 CUresult sim_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep);

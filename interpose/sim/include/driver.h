@@ -128,6 +128,14 @@ static inline CUresult sim_ready(void) {
 static inline struct sim_gpu *sim_gpu_of(CUdevice ordinal) {
     return ordinal >= 0 && (unsigned)ordinal < sim_driver.count ? &sim_driver.gpus[ordinal] : NULL;
 }
+/* Of a device in the books; -1: it is not visible here. */
+static inline CUdevice sim_ordinal_of(unsigned index) {
+    CUdevice ordinal = 0;
+    while ((unsigned)ordinal < sim_driver.count && sim_driver.gpus[ordinal].index != index) {
+        ordinal++;
+    }
+    return (unsigned)ordinal < sim_driver.count ? ordinal : -1;
+}
 static inline struct sim_device *sim_model(const struct sim_gpu *gpu) {
     return &sim_books->devices[gpu->index];
 }

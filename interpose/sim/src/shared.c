@@ -89,6 +89,19 @@ int sim_share(unsigned device, uint64_t bytes) {
     return -1;
 }
 
+bool sim_share_grow(unsigned entry, uint64_t bytes) {
+    bool fits = sim_charge(at(entry)->device, bytes);
+    if (fits) {
+        atomic_fetch_add(&at(entry)->bytes, bytes);
+        sim_discharge(at(entry)->device, bytes);
+    }
+    return fits;
+}
+
+void sim_share_shrink(unsigned entry, uint64_t bytes) {
+    atomic_fetch_sub(&at(entry)->bytes, bytes);
+}
+
 bool sim_share_hold(unsigned entry, uint32_t generation) {
     int slot = sim_slot_claim();
     if (slot < 0 || entry >= entries()) {
@@ -116,7 +129,11 @@ void sim_share_drop(unsigned entry) {
     }
 }
 
-int sim_share_descriptor(unsigned entry) {
+static off_t parcel_at(unsigned entry) {
+    return (off_t)(SIM_MAX_SHARED + entry * sizeof(struct sim_parcel));
+}
+
+static int descriptor_of(unsigned entry) {
     struct flock lock;
     int fd = open_file();
     /* Several may be open for one entry: a lock for reading keeps another from nobody but one who asks to write. */
@@ -128,7 +145,17 @@ int sim_share_descriptor(unsigned entry) {
     return fd;
 }
 
-int sim_share_of(int descriptor) {
+int sim_share_send(unsigned entry, struct sim_parcel *parcel) {
+    int fd = descriptor_of(entry);
+    parcel->generation = atomic_load(&at(entry)->generation);
+    if (fd >= 0 && pwrite(fd, parcel, sizeof *parcel, parcel_at(entry)) != (ssize_t)sizeof *parcel) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static int entry_of(int descriptor) {
     struct stat wanted, found;
     int fd = open_file();
     bool same = fd >= 0 && fstat(fd, &wanted) == 0 && fstat(descriptor, &found) == 0 && wanted.st_dev == found.st_dev &&
@@ -138,6 +165,13 @@ int sim_share_of(int descriptor) {
         close(fd);
     }
     return place > 0 && place <= (off_t)entries() ? (int)place - 1 : -1;
+}
+
+int sim_share_receive(int descriptor, struct sim_parcel *parcel) {
+    int entry = entry_of(descriptor);
+    bool known =
+        entry >= 0 && pread(descriptor, parcel, sizeof *parcel, parcel_at((unsigned)entry)) == (ssize_t)sizeof *parcel;
+    return known && parcel->device < sim_books->device_count ? entry : -1;
 }
 
 void sim_share_after_fork(void) {

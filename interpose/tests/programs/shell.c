@@ -100,7 +100,7 @@ static int make_graph(uint64_t *out, uint64_t bytes, uint64_t count, const char 
     return status != 0 ? status : CALL(cuGraphInstantiateWithFlags, (void **)out, graph, (uint64_t)0);
 }
 
-static int open_shared(const char *hex, CUdeviceptr *address) {
+static struct hami_bytes64 bytes_of(const char *hex) {
     struct hami_bytes64 handle;
     for (unsigned i = 0; i < sizeof handle.bytes; i++) {
         unsigned byte = 0;
@@ -108,9 +108,13 @@ static int open_shared(const char *hex, CUdeviceptr *address) {
             fail("handle", 0);
         handle.bytes[i] = (char)byte;
     }
+    return handle;
+}
+
+static int open_shared(const char *hex, CUdeviceptr *address) {
     int (*open)(CUdeviceptr *, struct hami_bytes64, unsigned) =
         (int (*)(CUdeviceptr *, struct hami_bytes64, unsigned))driver_function("cuIpcOpenMemHandle_v2");
-    return open(address, handle, 1);
+    return open(address, bytes_of(hex), 1);
 }
 
 /* A box that other processes put file descriptors into, under a path. */
@@ -142,14 +146,15 @@ static struct msghdr *unfold(struct letter *letter) {
     return &letter->message;
 }
 
-/* Exports memory and puts the descriptor into a box; none is left here. */
-static int post(CUmemHandle handle, const char *path) {
+/* Exports memory, or a pool, and puts the descriptor into a box; none is left here. */
+static int post(uint64_t thing, const char *path, int pool) {
     struct sockaddr_un address = address_of(path);
     struct letter letter = {0};
     struct msghdr *message = unfold(&letter);
     struct cmsghdr *head = CMSG_FIRSTHDR(message);
     int fd = -1, sender = socket(AF_UNIX, SOCK_DGRAM, 0);
-    int status = CALL(cuMemExportToShareableHandle, &fd, handle, 1, 0ull);
+    int status = pool ? CALL(cuMemPoolExportToShareableHandle, &fd, (CUmemoryPool)(uintptr_t)thing, 1, 0ull)
+                      : CALL(cuMemExportToShareableHandle, &fd, (CUmemHandle)thing, 1, 0ull);
     message->msg_name = &address;
     message->msg_namelen = sizeof address;
     head->cmsg_level = SOL_SOCKET;
@@ -164,21 +169,22 @@ static int post(CUmemHandle handle, const char *path) {
 }
 
 /* Imports what is next in the box. */
-static int fetch(CUmemHandle *handle) {
+static int fetch(uint64_t *out, int pool) {
     struct letter letter = {0};
     struct msghdr *message = unfold(&letter);
     int fd = -1;
     if (recvmsg(box, message, 0) != 1 || CMSG_FIRSTHDR(message) == NULL)
         fail("recvmsg", 0);
     memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(message)), sizeof fd);
-    int status = CALL(cuMemImportFromShareableHandle, handle, (void *)(intptr_t)fd, 1);
+    int status = pool ? CALL(cuMemPoolImportFromShareableHandle, (CUmemoryPool *)out, (void *)(intptr_t)fd, 1, 0ull)
+                      : CALL(cuMemImportFromShareableHandle, (CUmemHandle *)out, (void *)(intptr_t)fd, 1);
     close(fd);
     return status;
 }
 
-static void show_shared(CUdeviceptr address) {
+static void show_shared(CUdeviceptr address, int pool) {
     struct hami_bytes64 handle;
-    printf("%d ", CALL(cuIpcGetMemHandle, &handle, address));
+    printf("%d ", pool ? CALL(cuMemPoolExportPointer, &handle, address) : CALL(cuIpcGetMemHandle, &handle, address));
     for (unsigned i = 0; i < sizeof handle.bytes; i++)
         printf("%02x", (unsigned char)handle.bytes[i]);
     printf("\n");
@@ -201,7 +207,7 @@ static int allocate(char **word) {
     } else if (strcmp(word[0], "async") == 0) {
         answer(cuMemAllocAsync(out, a, NULL));
     } else if (strcmp(word[0], "pool") == 0) { /* pool DEVICE */
-        struct hami_pool_props prop = {.type = 1, .location = {.type = 1, .id = (int)a}};
+        struct hami_pool_props prop = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = (int)a}};
         answer(CALL(cuMemPoolCreate, (CUmemoryPool *)out, &prop));
     } else if (strcmp(word[0], "pool_of") == 0) { /* pool_of DEVICE */
         answer(CALL(cuDeviceGetDefaultMemPool, (CUmemoryPool *)out, (int)a));
@@ -260,8 +266,13 @@ static int allocate(char **word) {
         answer(CALL(cuCtxAttach, (CUcontext *)out, 0u));
     } else if (strcmp(word[0], "retain") == 0) {
         answer(CALL(cuMemRetainAllocationHandle, out, (void *)(uintptr_t)things[a % THINGS]));
+    } else if (strcmp(word[0], "fetch_pool") == 0) {
+        answer(fetch(out, 1));
+    } else if (strcmp(word[0], "import_pointer") == 0) { /* import_pointer POOL DATA */
+        struct hami_bytes64 data = bytes_of(word[2]);
+        answer(CALL(cuMemPoolImportPointer, out, (CUmemoryPool)(uintptr_t)things[a % THINGS], (void *)&data));
     } else if (strcmp(word[0], "fetch") == 0) {
-        answer(fetch(out));
+        answer(fetch(out, 0));
     } else if (strcmp(word[0], "ipc_open") == 0) {
         answer(open_shared(word[1], out));
     } else if (strcmp(word[0], "graph") == 0) {
@@ -299,7 +310,13 @@ static int give_back(char **word) {
     } else if (strcmp(word[0], "release") == 0) {
         status = cuMemRelease(thing);
     } else if (strcmp(word[0], "post") == 0) { /* post HANDLE PATH */
-        status = post(thing, word[2]);
+        status = post(thing, word[2], 0);
+    } else if (strcmp(word[0], "post_pool") == 0) { /* post_pool POOL PATH */
+        status = post(thing, word[2], 1);
+    } else if (strcmp(word[0], "destroy_pool") == 0) {
+        status = CALL(cuMemPoolDestroy, (CUmemoryPool)(uintptr_t)thing);
+    } else if (strcmp(word[0], "trim_pool") == 0) {
+        status = CALL(cuMemPoolTrimTo, (CUmemoryPool)(uintptr_t)thing, (size_t)0);
     } else if (strcmp(word[0], "map_tile") == 0) { /* map_tile ARRAY HANDLE INDEX */
         status = change_tiles(1, (CUarray)(uintptr_t)thing, other, bytes, 1);
     } else if (strcmp(word[0], "unmap_tiles") == 0) { /* unmap_tiles ARRAY 0 FIRST COUNT */
@@ -438,7 +455,9 @@ static void show(char **word) {
     } else if (strcmp(word[0], "box") == 0) { /* box PATH */
         printf("%d\n", open_box(word[1]));
     } else if (strcmp(word[0], "ipc_get") == 0) {
-        show_shared(things[(size_t)device % THINGS]);
+        show_shared(things[(size_t)device % THINGS], 0);
+    } else if (strcmp(word[0], "export_pointer") == 0) {
+        show_shared(things[(size_t)device % THINGS], 1);
     } else if (strcmp(word[0], "exec") == 0) { /* the same program again, or another that lives as long as its input */
         char *again[] = {word[1] ? word[1] : "/proc/self/exe", NULL};
         (void)execv(again[0], again);

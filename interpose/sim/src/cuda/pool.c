@@ -3,6 +3,7 @@
 
 #include "cuda_impl.h"
 #include "driver.h"
+#include "shared.h"
 
 struct sim_pool {
     struct sim_object object;
@@ -12,13 +13,27 @@ struct sim_pool {
     pthread_mutex_t lock;
     uint64_t reserved, used, reserved_high, used_high, threshold;
     int reuse[3];
+    bool shareable, imported;
+    int entry; /* in the books, once other processes may hold it as well; else -1 */
     struct sim_heap heap;
 };
+
+static bool grow(const struct sim_pool *pool, uint64_t bytes) {
+    return pool->entry >= 0 ? sim_share_grow((unsigned)pool->entry, bytes) : sim_charge(pool->device, bytes);
+}
+
+static void shrink(const struct sim_pool *pool, uint64_t bytes) {
+    if (pool->entry >= 0) {
+        sim_share_shrink((unsigned)pool->entry, bytes);
+    } else {
+        sim_discharge(pool->device, bytes);
+    }
+}
 
 bool sim_pool_take(struct sim_pool *pool, uint64_t bytes) {
     pthread_mutex_lock(&pool->lock);
     uint64_t unused = pool->reserved - pool->used;
-    bool fits = unused >= bytes || sim_charge(pool->device, bytes - unused);
+    bool fits = unused >= bytes || grow(pool, bytes - unused);
     if (fits) {
         pool->reserved += unused >= bytes ? 0 : bytes - unused;
         pool->used += bytes;
@@ -32,7 +47,7 @@ bool sim_pool_take(struct sim_pool *pool, uint64_t bytes) {
 static void trim_locked(struct sim_pool *pool, uint64_t keep) {
     uint64_t target = pool->used > keep ? pool->used : keep;
     if (pool->reserved > target) {
-        sim_discharge(pool->device, pool->reserved - target);
+        shrink(pool, pool->reserved - target);
         pool->reserved = target;
     }
 }
@@ -55,6 +70,7 @@ static struct sim_pool *pool_new(CUdevice ordinal) {
         pool->device = sim_driver.gpus[ordinal].index;
         pool->location = (CUmemLocation){CU_MEM_LOCATION_DEVICE, ordinal};
         pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
+        pool->entry = -1;
         pthread_mutex_init(&pool->lock, NULL);
         sim_heap_init(&pool->heap, NULL, pool->device, pool);
     }
@@ -90,7 +106,7 @@ struct sim_pool *sim_graph_pool(CUdevice ordinal) {
 static CUresult allocate(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream,
                          struct sim_context *context) {
     struct sim_stream *stream = sim_stream_of(hStream, context);
-    if (dptr == NULL || bytesize == 0 || !sim_is(pool, SIM_TAG_POOL)) {
+    if (dptr == NULL || bytesize == 0 || !sim_is(pool, SIM_TAG_POOL) || pool->imported) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (stream == NULL) {
@@ -180,6 +196,9 @@ CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps
         return CUDA_ERROR_INVALID_DEVICE;
     }
     *pool = pool_new(poolProps->location.id);
+    if (*pool != NULL) {
+        (*pool)->shareable = (poolProps->handleTypes & POSIX_DESCRIPTOR) != 0;
+    }
     return *pool != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -208,9 +227,112 @@ CUresult sim_cuMemPoolDestroy(CUmemoryPool pool) {
     }
     sim_span_each(forget_if_pooled, pool);
     pthread_mutex_lock(&pool->lock);
-    trim_locked(pool, 0);
+    if (pool->entry >= 0) { /* what others have imported stays for as long as they do */
+        sim_share_drop((unsigned)pool->entry);
+    } else {
+        trim_locked(pool, 0);
+    }
     pthread_mutex_unlock(&pool->lock);
     sim_object_delete(pool);
+    return CUDA_SUCCESS;
+}
+
+/* ---- shared with other processes ---- */
+
+CUresult sim_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, int handleType,
+                                              unsigned long long flags) {
+    if (sim_ready() != CUDA_SUCCESS) {
+        return sim_ready();
+    }
+    if (handle_out == NULL || !sim_is(pool, SIM_TAG_POOL) || flags != 0 || !pool->shareable || pool->imported) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (handleType != POSIX_DESCRIPTOR) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    struct sim_parcel parcel = {.device = pool->device};
+    pthread_mutex_lock(&pool->lock);
+    pool->entry = pool->entry < 0 ? sim_share(pool->device, pool->reserved) : pool->entry;
+    int fd = pool->entry < 0 ? -1 : sim_share_send((unsigned)pool->entry, &parcel);
+    pthread_mutex_unlock(&pool->lock);
+    if (fd >= 0) {
+        memcpy(handle_out, &fd, sizeof fd);
+    }
+    return fd < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, int handleType,
+                                                unsigned long long flags) {
+    if (sim_ready() != CUDA_SUCCESS || pool_out == NULL || flags != 0) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (handleType != POSIX_DESCRIPTOR) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    struct sim_parcel parcel;
+    int entry = sim_share_receive((int)(intptr_t)handle, &parcel);
+    if (entry < 0 || parcel.size != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUdevice ordinal = sim_ordinal_of(parcel.device);
+    struct sim_pool *pool = ordinal < 0 ? NULL : pool_new(ordinal);
+    if (pool == NULL) {
+        return ordinal < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (!sim_share_hold((unsigned)entry, parcel.generation)) {
+        sim_object_delete(pool);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    pool->entry = entry;
+    pool->imported = true;
+    *pool_out = pool;
+    return CUDA_SUCCESS;
+}
+
+/* What stands in CUmemPoolPtrExportData. */
+struct ticket {
+    uint64_t size;
+    int entry;
+};
+
+CUresult sim_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
+    CUresult error = CUDA_SUCCESS;
+    struct sim_allocation found;
+    if (sim_current(&error) == NULL) {
+        return error;
+    }
+    bool known = shareData_out != NULL && sim_find(ptr, &found) && found.pool != NULL && found.pool->entry >= 0;
+    if (!known || found.pool->imported) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct ticket ticket = {found.size, found.pool->entry};
+    memset(shareData_out, 0, sizeof *shareData_out);
+    memcpy(shareData_out, &ticket, sizeof ticket);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
+    CUresult error = CUDA_SUCCESS;
+    struct sim_context *context = sim_current(&error);
+    struct ticket ticket;
+    if (context == NULL) {
+        return error;
+    }
+    if (ptr_out == NULL || shareData == NULL || !sim_is(pool, SIM_TAG_POOL) || !pool->imported) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    memcpy(&ticket, shareData, sizeof ticket);
+    if (ticket.entry != pool->entry || ticket.size == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct sim_span *span = sim_span_new(SIM_KIND_DEVICE, ticket.size, 0);
+    if (span == NULL) {
+        return CUDA_ERROR_MAP_FAILED;
+    }
+    span->device = pool->device;
+    span->context = context;
+    span->pool = pool;
+    *ptr_out = span->base;
     return CUDA_SUCCESS;
 }
 

@@ -25,13 +25,6 @@ struct binding {
     uint64_t offset, size;
 };
 
-/* What an importer has to know, in the state's file "shared" behind the bytes that are locked. */
-struct parcel {
-    uint64_t size;
-    CUmemAllocationProp properties;
-    uint32_t device, generation;
-};
-
 struct sim_mapping {
     struct sim_mapping *next;
     uint64_t address, size;
@@ -114,28 +107,14 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, cons
     return CUDA_SUCCESS;
 }
 
-enum { POSIX_DESCRIPTOR = 1 }; /* CUmemAllocationHandleType */
-
-static off_t parcel_at(int entry) {
-    return (off_t)(SIM_MAX_SHARED + (unsigned)entry * sizeof(struct parcel));
-}
-
 /* The first export moves what was taken from this process to the books' entry. */
 static CUresult share(struct physical *physical, int *fd) {
     if (physical->entry < 0) {
         physical->entry = sim_share((unsigned)physical->device, physical->size);
     }
-    *fd = physical->entry < 0 ? -1 : sim_share_descriptor((unsigned)physical->entry);
-    if (*fd < 0) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    uint32_t generation = atomic_load(&sim_books->shared[physical->entry].generation);
-    struct parcel parcel = {physical->size, physical->properties, (uint32_t)physical->device, generation};
-    if (pwrite(*fd, &parcel, sizeof parcel, parcel_at(physical->entry)) != (ssize_t)sizeof parcel) {
-        close(*fd);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    return CUDA_SUCCESS;
+    struct sim_parcel parcel = {physical->size, physical->properties, (uint32_t)physical->device, 0};
+    *fd = physical->entry < 0 ? -1 : sim_share_send((unsigned)physical->entry, &parcel);
+    return *fd < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 CUresult sim_cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, int handleType,
@@ -167,17 +146,13 @@ CUresult sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle
     if (shHandleType != POSIX_DESCRIPTOR) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    struct parcel parcel;
-    int fd = (int)(intptr_t)osHandle, entry = sim_share_of(fd);
-    if (entry < 0 || pread(fd, &parcel, sizeof parcel, parcel_at(entry)) != (ssize_t)sizeof parcel ||
-        parcel.device >= sim_books->device_count) {
+    struct sim_parcel parcel;
+    int entry = sim_share_receive((int)(intptr_t)osHandle, &parcel);
+    if (entry < 0 || parcel.size == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    CUdevice ordinal = 0;
-    while ((unsigned)ordinal < sim_driver.count && sim_driver.gpus[ordinal].index != parcel.device) {
-        ordinal++;
-    }
-    if ((unsigned)ordinal == sim_driver.count) {
+    CUdevice ordinal = sim_ordinal_of(parcel.device);
+    if (ordinal < 0) {
         return CUDA_ERROR_INVALID_DEVICE; /* not visible here */
     }
     struct physical *physical = sim_object_new(SIM_TAG_PHYSICAL, sizeof *physical);
