@@ -44,6 +44,8 @@ BEHIND_S: Final = 10.0
 """How much earlier than we kube-scheduler may see an event."""
 GATHER_S: Final = 0.5
 """Changes that come together are one."""
+REST: Final = 9
+"""After looking for places it does not look again for so many times as long: requests are served meanwhile."""
 PAUSE_S: Final = 5.0
 """Between pods woken and the next."""
 AT_ONCE: Final = 256
@@ -101,6 +103,7 @@ class Waker:
         self._waiting: dict[str, Pod] = {}
         self._refused: dict[str, Refusal] = {}  # by us; oldest first
         self._since = _NEVER  # pods refused later than this are due
+        self._searched_s = 0.0  # of late
         self._event = asyncio.Event()
         pods.on_change(self._see)
 
@@ -134,7 +137,8 @@ class Waker:
         """Wake pods until cancelled."""
         while True:
             await self._event.wait()
-            await asyncio.sleep(GATHER_S)
+            await asyncio.sleep(max(GATHER_S, REST * self._searched_s))
+            self._searched_s = 0.0
             since, self._since = self._since, _NEVER
             woken = await self._wake_due(since)
             if self._since == _NEVER:
@@ -154,7 +158,7 @@ class Waker:
             pod = self._waiting.get(refusal.request.uid)
             if pod is None or refusal.shape in hopeless:
                 continue
-            if not self._fits(refusal.request):
+            if not self._has_place(refusal.request):
                 hopeless.add(refusal.shape)
                 await asyncio.sleep(0)
                 continue
@@ -164,6 +168,12 @@ class Waker:
                 await asyncio.sleep(PAUSE_S)
                 hopeless.clear()
         return woken > 0
+
+    def _has_place(self, request: PodRequest) -> bool:
+        began = self._clock()
+        found = self._fits(request)
+        self._searched_s += self._clock() - began
+        return found
 
     def _due(self, since: float) -> list[Refusal]:
         """Refusals since then, by kube-scheduler itself too where that is for ever."""

@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
 
+import orjson
 import pytest
 
 from hami_core import hookimpl
+from hami_core.kube.decode import decode
+from hami_core.kube.objects import Pod
+from hami_core.model import PodRequest
 from hami_core.scheduler import waking
 from hami_core.tests.scheduler import vendor
 from hami_core.tests.scheduler.conftest import load
@@ -207,3 +213,29 @@ async def test_a_pod_made_again_under_its_name_is_another_one(server, start):
     await server.put("nodes", node("n1"))
     await woken(server, "b")
     assert not retries(server, "a")
+
+
+async def test_looking_for_places_takes_a_tenth_of_the_time_at_most(monkeypatch):
+    """A look that took 50 ms, by the clock, is followed by 450 ms for requests, however much changes."""
+    monkeypatch.setattr(waking, "GATHER_S", 0.01)
+    clock, looks = Clock(), []
+
+    def fits(_):
+        looks.append(asyncio.get_running_loop().time())
+        clock.offset += 0.05
+        return False
+
+    waits = decode(Pod, orjson.dumps(waiting("p1")), "test")
+    wanted = PodRequest(waits.uid, "default", "p1", ())
+    informer = SimpleNamespace(on_change=lambda see: see(None, waits))
+    waker = waking.Waker(None, informer, lambda _: True, request=lambda _: wanted, fits=fits, clock=clock)
+    waker.refused(wanted)
+    running = asyncio.create_task(waker.run())
+    try:
+        async with asyncio.timeout(60):
+            while len(looks) < 3:
+                waker.unheard()
+                await asyncio.sleep(0.005)
+    finally:
+        running.cancel()
+    assert min(later - sooner for sooner, later in pairwise(looks)) >= 0.45
