@@ -33,10 +33,10 @@ AGGREGATE_S: Final = 600.0
 PER_S: Final = 50.0
 """Events written a second, after ``AT_ONCE`` without a pause."""
 AT_ONCE: Final = 100
-GOOD_NEWS: Final = 20
+GOOD_NEWS: Final = 100
 """``Normal`` events all objects together may have at once; one more every ``GOOD_NEWS_S``. Others are dropped: that a
-pod was bound, kube-scheduler notes as well, and each event is a write as expensive as the Binding."""
-GOOD_NEWS_S: Final = 1.0
+pod was bound, kube-scheduler notes as well."""
+GOOD_NEWS_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
