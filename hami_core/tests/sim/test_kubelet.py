@@ -47,6 +47,12 @@ def ids(entry: dict) -> set[str]:
     return {i for group in entry["DeviceIDs"].values() for i in group}
 
 
+def restarts(pod) -> int:
+    """Of its first container; 0 before the kubelet has said anything of it."""
+    found = pod["status"].get("containerStatuses") or [{"restartCount": 0}]
+    return found[0]["restartCount"]
+
+
 async def test_late_binding_gives_each_container_its_own(short_dir, kube, late_plugin) -> None:
     """Init containers' slots are reused, sidecars keep theirs, every container finds its own identity inside."""
     async with (
@@ -218,10 +224,7 @@ async def test_containers_outlive_their_kubelet(short_dir, kube, late_plugin) ->
             os.kill(pid, signal.SIGUSR1)
             pod = await k.until(
                 "a",
-                lambda p: (
-                    p["status"]["containerStatuses"][0]["restartCount"] == 1
-                    and p["status"]["containerStatuses"][0]["ready"]
-                ),
+                lambda p: restarts(p) == 1 and p["status"]["containerStatuses"][0]["ready"],
             )
             assert pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 3
             assert len(plugin.calls) == calls
@@ -229,7 +232,7 @@ async def test_containers_outlive_their_kubelet(short_dir, kube, late_plugin) ->
             await plugin.start()
             second = int((await k.until_log("a", "app", "pid")).split()[1])
             os.kill(second, signal.SIGUSR1)
-            await k.until("a", lambda p: p["status"]["containerStatuses"][0]["restartCount"] == 2)
+            await k.until("a", lambda p: restarts(p) == 2)
             assert [c for c, _ in plugin.calls[calls:]] == ["PreStartContainer"]
 
 
@@ -467,7 +470,7 @@ async def test_a_container_whose_shim_is_killed_ends_and_starts_again(short_dir,
         pid = int((await k.until_log("a", "app", "pid")).split()[1])
         shim = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
         os.kill(shim, signal.SIGKILL)
-        pod = await k.until("a", lambda p: p["status"]["containerStatuses"][0]["restartCount"] == 1)
+        pod = await k.until("a", lambda p: restarts(p) == 1)
         end = pod["status"]["containerStatuses"][0]["lastState"]["terminated"]
         assert (end["exitCode"], end["reason"]) == (137, "ContainerStatusUnknown")
         assert launch.start_time(pid) == 0  # a zombie at most

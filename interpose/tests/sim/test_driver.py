@@ -193,7 +193,7 @@ def test_a_busy_neighbour_halves_the_device(machine):
     assert neighbour.stdout is not None
     neighbour.stdout.readline()
     script = "NAME = b'short_100ms'\n" + TIME_ONE
-    assert m.python(script.replace("context()", "context(1)"))["ms"] >= 160
+    assert m.python(script.replace("context()", "context(1)"))["ms"] >= 150  # alone 120 at most
     with m.state() as state:
         assert state.devices[1].busy_ns >= 48e9
         assert state.devices[0].busy_ns == 0
