@@ -8,6 +8,18 @@ static unsigned processes(const struct machine *m) {
     return count < 0 || count > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)count;
 }
 
+bool balance_silent(const struct hami_compute_process *process, uint64_t now) {
+    uint64_t since = atomic_load_explicit(&process->since, memory_order_relaxed);
+    uint64_t beat = atomic_load_explicit(&process->beat, memory_order_relaxed);
+    uint64_t last = beat > since ? beat : since;
+    return since != 0 && now > last && now - last > SILENT_AFTER;
+}
+
+/* A process that was stopped says nothing of what it had under way, which may be over: nobody waits for that. */
+static bool is_away(const struct machine *m, const struct hami_compute_process *process, uint64_t now) {
+    return process != m->own && balance_silent(process, now);
+}
+
 /* What all processes of the container have under way. */
 static void add_up(const struct machine *m, struct standing *s) {
     struct hami_compute *compute = hami_compute_of(m->view->region);
@@ -16,6 +28,9 @@ static void add_up(const struct machine *m, struct standing *s) {
     s->marks = s->waiting = s->fed = 0;
     for (unsigned i = 0; i < count; i++) {
         const struct hami_compute_process *process = &compute->processes[i][m->index];
+        if (is_away(m, process, s->now)) {
+            continue;
+        }
         int64_t out = atomic_load_explicit(&process->out, memory_order_relaxed);
         uint32_t hidden = atomic_load_explicit(&process->hidden, memory_order_relaxed) & UINT16_MAX;
         out = out > 0 ? out : 0;
@@ -31,8 +46,10 @@ bool balance_in_turn(const struct machine *m) {
     struct hami_compute *compute = hami_compute_of(m->view->region);
     unsigned count = processes(m);
     bool found = false;
+    uint64_t now = compute_now();
     for (unsigned i = 0; i < count && !found; i++) {
-        found = atomic_load(&compute->processes[i][m->index].in_turn) != 0;
+        const struct hami_compute_process *process = &compute->processes[i][m->index];
+        found = atomic_load(&process->in_turn) != 0 && !is_away(m, process, now);
     }
     return found;
 }
@@ -53,8 +70,8 @@ static int64_t cap_of(struct machine *m, const struct standing *s) {
 }
 
 void balance_read(struct machine *m, struct standing *s) {
-    add_up(m, s);
     s->now = compute_now();
+    add_up(m, s);
     int64_t share = balance_share(m), now = (int64_t)s->now;
     int64_t least = now - (cap_of(m, s) + s->expected) * 100 / share;
     int64_t zero = atomic_load_explicit(&m->shared->zero, memory_order_relaxed);
@@ -82,9 +99,11 @@ int64_t balance_arrears(const struct machine *m, const struct standing *s) {
 uint64_t balance_oldest(const struct machine *m, uint64_t opened) {
     struct hami_compute *compute = hami_compute_of(m->view->region);
     unsigned count = processes(m);
+    uint64_t now = compute_now();
     for (unsigned i = 0; i < count; i++) {
-        uint64_t since = atomic_load_explicit(&compute->processes[i][m->index].since, memory_order_relaxed);
-        opened = since != 0 && since < opened ? since : opened;
+        const struct hami_compute_process *process = &compute->processes[i][m->index];
+        uint64_t since = atomic_load_explicit(&process->since, memory_order_relaxed);
+        opened = since != 0 && since < opened && !is_away(m, process, now) ? since : opened;
     }
     return opened;
 }

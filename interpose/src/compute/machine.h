@@ -21,11 +21,12 @@ enum {
     BACKLOG = 60000000, /* allowance that a waiting one keeps, or two launches */
     RESUME = 1000000, /* who has to wait for balance waits for so much: short work is not started from idle each time */
     IDLE = 50000000,  /* a container none of whose launches had to wait for so long has more than it needs */
-    QUANTUM = 10000000,  /* length of a turn */
-    EARLY = 150000,      /* short work: the turn is handed on so long before its end at most */
-    SHORT = 700000,      /* launches up to this are short in that sense */
-    PAUSE = 300000,      /* no launch for so long: the turn is given back */
-    PATIENCE = 100000000 /* no wait for others is longer */
+    QUANTUM = 10000000,      /* length of a turn */
+    EARLY = 150000,          /* short work: the turn is handed on so long before its end at most */
+    SHORT = 700000,          /* launches up to this are short in that sense */
+    PAUSE = 300000,          /* no launch for so long: the turn is given back */
+    SILENT_AFTER = 20000000, /* a helper with work under way looks more often: its process stands still */
+    PATIENCE = 100000000     /* no wait for others is longer */
 };
 
 /* ---- page.c: the turn page of a device, by system calls only ---- */
@@ -107,6 +108,7 @@ void balance_read(struct machine *m, struct standing *s); /* and forfeits what i
 void balance_charge(struct machine *m, uint64_t device_time);
 int64_t balance_share(const struct machine *m); /* percent */
 int64_t balance_arrears(const struct machine *m, const struct standing *s);
+bool balance_silent(const struct hami_compute_process *process, uint64_t now); /* it has work and does not look at it */
 bool balance_in_turn(const struct machine *m); /* does any thread of the container wait for its turn? */
 /*
  * When the oldest work under way was launched, `opened` if that was earlier.

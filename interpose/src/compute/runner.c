@@ -558,6 +558,11 @@ static void settle_mark(struct machine *m, const struct mark *mark, uint64_t end
         span = estimate; /* the process stood still before it could set the mark */
         (void)atomic_fetch_add_explicit(&m->shared->estimated, span, memory_order_relaxed);
     }
+    if (balance_silent(m->own, compute_now())) { /* nobody counted on it, so others' spans may have left it out */
+        uint64_t least = (uint64_t)((double)estimate * m->ratio);
+        (void)atomic_fetch_add_explicit(&m->shared->estimated, least > span ? least - span : 0, memory_order_relaxed);
+        span = least > span ? least : span;
+    }
     balance_charge(m, span);
     own_out(m, -mark->estimate);
     completed_mark(m);

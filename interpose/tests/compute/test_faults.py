@@ -45,6 +45,17 @@ def test_a_tenant_that_stands_still_loses_its_turn(bench):
 def test_a_process_that_stands_still_does_not_stop_its_container(bench):
     frozen = bench.run(7, Tenant(30, "1ms", 1, words="freeze=5000:3000"))[0]
     assert frozen.share(9, 13) >= 28, str(frozen)
-    # the same beside others of its own container: they get what it does not use
-    results = bench.run(8, Tenant(40, "1ms", 3))
-    assert not faults(results[0]), str(results[0])
+
+
+@pytest.mark.parametrize("shape", ["100us", "1ms", "50ms"])
+def test_a_process_that_stands_still_leaves_its_share_to_the_others_of_its_container(bench, shape):
+    both = bench.run(8, Tenant(40, shape, 3, words="freeze=5000:4000 victim=0"))[0]
+    assert 40 - 4 <= both.share(5.5, 9) <= 40 + 4, str(both)
+    assert not faults(both), str(both)
+
+
+def test_a_process_that_stands_still_does_not_keep_its_containers_turns(bench):
+    results = bench.run(9, Tenant(40, "1ms", 2, words="freeze=5000:4000 victim=1"), Tenant(40, "kernels=a_3ms"))
+    for result in results:
+        assert 40 - 4 <= result.share(5.5, 9) <= 40 + 4, str(result)
+        assert not faults(result), str(result)

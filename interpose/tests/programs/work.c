@@ -10,6 +10,7 @@
  *   start=MS seconds=S          when to begin, and when to end
  *   warm=MS                     waits before this do not count
  *   kill=MS freeze=MS:MS        SIGKILL itself then; stand still from then for so long
+ *   victim=N                    that only in the process with this HAMI_VIRTUAL_INDEX
  *   tokens=N                    throttle itself to so many blocks a second, as limiters do that count blocks
  *   seed=N
  *
@@ -33,10 +34,12 @@ struct launch_config {
     unsigned count;
 };
 
+#define NOBODY (~0ul)
+
 static struct {
-    unsigned long random, streams, graph, host, sync, gap, start, seconds, warm, kill, freeze, freeze_for, seed, blocks, tokens;
+    unsigned long random, streams, graph, host, sync, gap, start, seconds, warm, kill, freeze, freeze_for, victim, seed, blocks, tokens;
     const char *kernels, *how;
-} want = {.kernels = "k_100us", .how = "kernel", .seconds = 14, .warm = 3000, .blocks = 1056};
+} want = {.kernels = "k_100us", .how = "kernel", .seconds = 14, .warm = 3000, .victim = NOBODY, .blocks = 1056};
 
 static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
                      void **);
@@ -187,6 +190,7 @@ static void option(const char *text) {
     NUMBER(warm)
     NUMBER(kill)
     NUMBER(freeze)
+    NUMBER(victim)
     NUMBER(seed)
     NUMBER(blocks)
     NUMBER(tokens)
@@ -201,6 +205,9 @@ static void option(const char *text) {
 int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         option(argv[i]);
+    const char *index = getenv("HAMI_VIRTUAL_INDEX");
+    if (want.victim != NOBODY && index != NULL && strtoul(index, NULL, 10) != want.victim)
+        want.kill = want.freeze = 0;
     void *library = dlopen("libcuda.so.1", RTLD_NOW), *module = NULL;
     int (*load)(void **, const void *) = NULL;
     int (*function)(void **, void *, const char *) = NULL;
