@@ -398,6 +398,11 @@ int32_t cuMemFree_v2(uint64_t dptr) {
     return hami_mem_free(HAMI_cuMemFree_v2, dptr);
 }
 
+HAMI_EXPORT int32_t cuMemGetDefaultMemPool(void *pool_out, void *location, int32_t type);
+int32_t cuMemGetDefaultMemPool(void *pool_out, void *location, int32_t type) {
+    return hami_pool_get(HAMI_cuMemGetDefaultMemPool, pool_out, location, type);
+}
+
 HAMI_EXPORT int32_t cuMemGetInfo(void *free, void *total);
 int32_t cuMemGetInfo(void *free, void *total) {
     return hami_mem_get_info_v1(HAMI_cuMemGetInfo, free, total);
@@ -406,6 +411,11 @@ int32_t cuMemGetInfo(void *free, void *total) {
 HAMI_EXPORT int32_t cuMemGetInfo_v2(void *free, void *total);
 int32_t cuMemGetInfo_v2(void *free, void *total) {
     return hami_mem_get_info(HAMI_cuMemGetInfo_v2, free, total);
+}
+
+HAMI_EXPORT int32_t cuMemGetMemPool(void *pool, void *location, int32_t type);
+int32_t cuMemGetMemPool(void *pool, void *location, int32_t type) {
+    return hami_pool_get(HAMI_cuMemGetMemPool, pool, location, type);
 }
 
 HAMI_EXPORT int32_t cuMemImportFromShareableHandle(void *handle, void *osHandle, int32_t shHandleType);
@@ -803,8 +813,10 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuMemFreeAsync", "cuMemFreeAsync", (void *)cuMemFreeAsync, 11020, false},
     {"cuMemFreeAsync_ptsz", "cuMemFreeAsync", (void *)cuMemFreeAsync_ptsz, 11020, true},
     {"cuMemFree_v2", "cuMemFree", (void *)cuMemFree_v2, 3020, false},
+    {"cuMemGetDefaultMemPool", "cuMemGetDefaultMemPool", (void *)cuMemGetDefaultMemPool, 13000, false},
     {"cuMemGetInfo", "cuMemGetInfo", (void *)cuMemGetInfo, 2000, false},
     {"cuMemGetInfo_v2", "cuMemGetInfo", (void *)cuMemGetInfo_v2, 3020, false},
+    {"cuMemGetMemPool", "cuMemGetMemPool", (void *)cuMemGetMemPool, 13000, false},
     {"cuMemImportFromShareableHandle", "cuMemImportFromShareableHandle", (void *)cuMemImportFromShareableHandle, 10020, false},
     {"cuMemMap", "cuMemMap", (void *)cuMemMap, 10020, false},
     {"cuMemMapArrayAsync", "cuMemMapArrayAsync", (void *)cuMemMapArrayAsync, 11010, false},

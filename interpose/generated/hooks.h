@@ -82,8 +82,10 @@ enum hami_hook {
     HAMI_cuMemFreeAsync,
     HAMI_cuMemFreeAsync_ptsz,
     HAMI_cuMemFree_v2,
+    HAMI_cuMemGetDefaultMemPool,
     HAMI_cuMemGetInfo,
     HAMI_cuMemGetInfo_v2,
+    HAMI_cuMemGetMemPool,
     HAMI_cuMemImportFromShareableHandle,
     HAMI_cuMemMap,
     HAMI_cuMemMapArrayAsync,
@@ -151,6 +153,6 @@ enum hami_hook {
 };
 
 /* CUDA hooks come first, in the order of their names; NVML's follow. */
-#define HAMI_CUDA_HOOKS 125
+#define HAMI_CUDA_HOOKS 127
 
 #endif

@@ -12,7 +12,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { POOLS = 256, IN_HOST = -2, UNKNOWN = -1 };
+enum { POOLS = 256, ANYWHERE = -3, IN_HOST = -2, UNKNOWN = -1 };
+enum { MANAGED = 2 };                                         /* CUmemAllocationType */
 enum { POSIX_DESCRIPTOR = 1, FABRIC = 8, FABRIC_BYTES = 64 }; /* CUmemAllocationHandleType */
 
 struct pool {
@@ -20,7 +21,7 @@ struct pool {
     _Atomic bool used;
     atomic_flag busy;
     bool destroyed;  /* by the program; gone when nothing is left in it */
-    CUdevice device; /* or IN_HOST; UNKNOWN of an imported one */
+    CUdevice device; /* or IN_HOST; UNKNOWN of an imported one; ANYWHERE until a managed one is first used */
     unsigned allocations;
     struct hami_charge charge;
     uint64_t identity; /* by which its importers know it; 0: it was not exported */
@@ -29,6 +30,7 @@ struct pool {
 
 static struct pool pools[POOLS];
 static _Atomic unsigned pool_count;
+static atomic_flag entering = ATOMIC_FLAG_INIT;
 
 /* ---- the table ---- */
 
@@ -70,6 +72,15 @@ static struct pool *enter(CUmemoryPool handle, CUdevice device) {
         return &pools[i];
     }
     return NULL;
+}
+
+/* Threads that meet the same pool at the same time enter it once. */
+static struct pool *known_or_entered(CUmemoryPool handle, CUdevice device) {
+    hami_spin_lock(&entering);
+    struct pool *pool = known(handle);
+    pool = pool != NULL ? pool : enter(handle, device);
+    hami_spin_unlock(&entering);
+    return pool;
 }
 
 static uint64_t attribute(CUmemoryPool handle, int which) {
@@ -142,6 +153,7 @@ void hami_pools_after_fork(void) {
         atomic_flag_clear(&pools[i].busy);
     }
     atomic_store(&pool_count, 0);
+    atomic_flag_clear(&entering);
 }
 
 /* ---- allocation ---- */
@@ -193,8 +205,9 @@ static bool capturing(CUstream stream) {
     return stream != NULL && is != NULL && is(stream, &status) == CUDA_SUCCESS && status != 0;
 }
 
-static CUresult allocate(const struct request *r, struct pool *pool) {
+static CUresult allocate(const struct request *r, struct pool *pool, CUdevice device) {
     lock(pool);
+    pool->device = pool->device == ANYWHERE ? device : pool->device;
     if (!reserve(pool, r->bytes)) {
         settle(pool);
         unlock(pool);
@@ -245,12 +258,12 @@ static CUdevice place_of(CUmemoryPool handle, CUdevice otherwise) {
 static CUresult allocate_in(const struct request *r, CUmemoryPool handle, CUdevice device) {
     struct pool *pool = known(handle);
     if (pool == NULL) {
-        pool = enter(handle, place_of(handle, device));
+        pool = known_or_entered(handle, place_of(handle, device));
     }
     if (pool == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return pool->device == IN_HOST ? call(r) : allocate(r, pool);
+    return pool->device == IN_HOST ? call(r) : allocate(r, pool, device);
 }
 
 int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUstream stream) {
@@ -290,12 +303,28 @@ int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream s
     return status;
 }
 
+/* Managed memory may come to lie on a device whole, wherever it prefers to be: it counts as cuMemAllocManaged's does.
+ */
+static CUdevice place_named(const struct hami_mem_location *location, int32_t type) {
+    bool on_device = location->type == CU_MEM_LOCATION_TYPE_DEVICE;
+    return on_device ? location->id : type == MANAGED ? ANYWHERE : IN_HOST;
+}
+
 int32_t hami_pool_create(enum hami_hook hook, CUmemoryPool *handle, const struct hami_pool_props *props) {
     CUresult (*driver)(CUmemoryPool *, const struct hami_pool_props *) = hami_driver_function(hook);
     CUresult status = driver(handle, props);
     if (status == CUDA_SUCCESS) {
-        bool on_device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-        (void)enter(*handle, on_device ? props->location.id : IN_HOST);
+        (void)enter(*handle, place_named(&props->location, props->type));
+    }
+    return status;
+}
+
+int32_t hami_pool_get(enum hami_hook hook, CUmemoryPool *handle, const struct hami_mem_location *location,
+                      int32_t type) {
+    CUresult (*driver)(CUmemoryPool *, const struct hami_mem_location *, int32_t) = hami_driver_function(hook);
+    CUresult status = driver(handle, location, type);
+    if (status == CUDA_SUCCESS) {
+        (void)known_or_entered(*handle, place_named(location, type));
     }
     return status;
 }

@@ -357,3 +357,43 @@ def test_a_pool_counts_on_its_own_device_whatever_the_stream(make_container, she
     assert shell.status("from_pool", 1700 * MIB, pool) == OUT_OF_MEMORY
     assert shell.status("free_async", thing) == shell.status("sync") == 0
     assert [device.used_bytes - device.context_bytes for device in container.region().devices] == [0, 0]
+
+
+PINNED, MANAGED = 1, 2  # CUmemAllocationType
+NO_PLACE, IN_HOST, HOST_NUMA = 0, 2, 3  # CUmemLocationType
+
+
+@pytest.mark.parametrize("place", [IN_HOST, HOST_NUMA])
+@pytest.mark.parametrize("kind", ["pool_at", "own_pool_at"])
+def test_a_pool_in_the_host_takes_nothing_of_the_device(make_container, shells, kind, place):
+    container = make_container(2000)
+    shell = shells(container)
+    status, pool = shell(kind, PINNED, place)
+    assert status == 0
+    for _ in range(3):
+        assert shell.status("from_pool", 1000 * MIB, pool) == 0
+    device = container.region().devices[0]
+    assert device.used_bytes == device.context_bytes
+
+
+@pytest.mark.parametrize("place", [NO_PLACE, IN_HOST])
+@pytest.mark.parametrize("kind", ["pool_at", "own_pool_at"])
+def test_a_managed_pool_counts_wherever_it_prefers_to_be(make_container, shells, kind, place):
+    """As managed memory of any other kind: a kernel may bring all of it to the device."""
+    container = make_container(2000)
+    shell = shells(container)
+    status, pool = shell(kind, MANAGED, place)
+    assert status == 0
+    status, thing = shell("from_pool", 500 * MIB, pool)
+    assert status == 0
+    device = container.region().devices[0]
+    assert device.used_bytes - device.context_bytes == 500 * MIB
+    assert shell.status("from_pool", 2000 * MIB, pool) == OUT_OF_MEMORY
+    assert shell.status("free_async", thing) == shell.status("sync") == 0
+    device = container.region().devices[0]
+    assert device.used_bytes == device.context_bytes
+
+
+def test_threads_that_meet_a_pool_at_once_count_it_once(make_container, programs):
+    rounds_gone_wrong = make_container(8000).run(programs("pools"), 60, 32)
+    assert int(rounds_gone_wrong) == 0

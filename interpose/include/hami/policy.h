@@ -60,6 +60,7 @@ int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint
                                  CUstream stream);
 int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream stream);
 int32_t hami_pool_create(enum hami_hook hook, CUmemoryPool *pool, const struct hami_pool_props *props);
+int32_t hami_pool_get(enum hami_hook hook, CUmemoryPool *pool, const struct hami_mem_location *location, int32_t type);
 int32_t hami_pool_trim(enum hami_hook hook, CUmemoryPool pool, uint64_t keep);
 int32_t hami_pool_export(enum hami_hook hook, void *shareable, CUmemoryPool pool, int32_t type, uint64_t flags);
 int32_t hami_pool_import(enum hami_hook hook, CUmemoryPool *pool, void *shareable, int32_t type, uint64_t flags);

@@ -1967,9 +1967,9 @@ SIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *
     return sim_cuMemGetAllocationPropertiesFromHandle(prop, handle);
 }
 
-SIM_EXPORT CUresult cuMemGetDefaultMemPool(void) {
+SIM_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, int type) {
     SIM_FAULTS(0x3e4ce2882466f92aull, 0x3e4ce2882466f92aull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemGetDefaultMemPool(pool_out, location, type);
 }
 
 SIM_EXPORT CUresult cuMemGetHandleForAddressRange(void) {
@@ -1992,9 +1992,9 @@ SIM_EXPORT CUresult cuMemGetLocationInfo(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemGetMemPool(void) {
+SIM_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, int type) {
     SIM_FAULTS(0xd3de1534483d549dull, 0xd3de1534483d549dull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuMemGetMemPool(pool, location, type);
 }
 
 SIM_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned Flags) {

@@ -165,7 +165,9 @@ CUresult sim_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *loca
 CUresult sim_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
 CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, int option);
 CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle);
+CUresult sim_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, int type);
 CUresult sim_cuMemGetInfo_v2(size_t *free, size_t *total);
+CUresult sim_cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, int type);
 CUresult sim_cuMemHostAlloc(void **pp, size_t bytesize, unsigned Flags);
 CUresult sim_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flags);
 CUresult sim_cuMemHostGetFlags(unsigned *pFlags, void *p);

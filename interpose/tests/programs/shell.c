@@ -211,6 +211,12 @@ static int allocate(char **word) {
         answer(CALL(cuMemPoolCreate, (CUmemoryPool *)out, &prop));
     } else if (strcmp(word[0], "pool_of") == 0) { /* pool_of DEVICE */
         answer(CALL(cuDeviceGetDefaultMemPool, (CUmemoryPool *)out, (int)a));
+    } else if (strcmp(word[0], "pool_at") == 0) { /* pool_at TYPE PLACE: made for it */
+        struct hami_pool_props prop = {.type = (int)a, .location = {.type = (int)b}};
+        answer(CALL(cuMemPoolCreate, (CUmemoryPool *)out, &prop));
+    } else if (strcmp(word[0], "own_pool_at") == 0) { /* own_pool_at TYPE PLACE: the driver's */
+        struct hami_mem_location location = {.type = (int)b};
+        answer(CALL(cuMemGetDefaultMemPool, (CUmemoryPool *)out, &location, (int)a));
     } else if (strcmp(word[0], "from_pool") == 0) { /* from_pool BYTES POOL */
         answer(CALL(cuMemAllocFromPoolAsync, out, (size_t)a, (CUmemoryPool)(uintptr_t)things[b], NULL));
     } else if (strcmp(word[0], "create") == 0) {

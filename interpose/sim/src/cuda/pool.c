@@ -14,15 +14,22 @@ struct sim_pool {
     uint64_t reserved, used, reserved_high, used_high, threshold;
     int reuse[3];
     bool shareable, imported;
+    bool in_host; /* pinned there, or managed: takes no device memory */
+    bool managed;
     int entry; /* in the books, once other processes may hold it as well; else -1 */
     struct sim_heap heap;
 };
 
 static bool grow(const struct sim_pool *pool, uint64_t bytes) {
-    return pool->entry >= 0 ? sim_share_grow((unsigned)pool->entry, bytes) : sim_charge(pool->device, bytes);
+    return pool->in_host      ? true
+           : pool->entry >= 0 ? sim_share_grow((unsigned)pool->entry, bytes)
+                              : sim_charge(pool->device, bytes);
 }
 
 static void shrink(const struct sim_pool *pool, uint64_t bytes) {
+    if (pool->in_host) {
+        return;
+    }
     if (pool->entry >= 0) {
         sim_share_shrink((unsigned)pool->entry, bytes);
     } else {
@@ -185,19 +192,86 @@ CUresult sim_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
     return CUDA_SUCCESS;
 }
 
+/* Where a pool may be: managed ones anywhere, pinned ones on a device or in the host. */
+static CUresult check_place(const CUmemLocation *location, int type) {
+    bool managed = type == CU_MEM_ALLOCATION_MANAGED;
+    if ((!managed && type != CU_MEM_ALLOCATION_PINNED) || location->type < CU_MEM_LOCATION_NONE ||
+        location->type > CU_MEM_LOCATION_HOST_NUMA_CURRENT || (!managed && location->type == CU_MEM_LOCATION_NONE)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    bool known = location->type != CU_MEM_LOCATION_DEVICE || sim_gpu_of(location->id) != NULL;
+    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+static struct sim_pool *pool_at(const CUmemLocation *location, int type) {
+    bool on_device = location->type == CU_MEM_LOCATION_DEVICE;
+    struct sim_pool *pool = pool_new(on_device ? location->id : 0);
+    if (pool != NULL) {
+        pool->location = *location;
+        pool->managed = type == CU_MEM_ALLOCATION_MANAGED;
+        pool->in_host = pool->managed || !on_device;
+    }
+    return pool;
+}
+
+/* Default pools that are no device's own: pinned in the host, and managed with each preference. */
+static struct sim_pool **other_default(const CUmemLocation *location, int type) {
+    static struct sim_pool *pinned, *managed[SIM_MAX_DEVICES + 1];
+    bool on_device = location->type == CU_MEM_LOCATION_DEVICE;
+    return type == CU_MEM_ALLOCATION_PINNED ? &pinned : &managed[on_device ? (unsigned)location->id : SIM_MAX_DEVICES];
+}
+
+static bool is_default(struct sim_pool *pool) {
+    int type = pool->managed ? CU_MEM_ALLOCATION_MANAGED : CU_MEM_ALLOCATION_PINNED;
+    return pool == sim_driver.gpus[pool->ordinal].default_pool || pool == *other_default(&pool->location, type);
+}
+
+static CUresult own_pool(CUmemoryPool *pool, const CUmemLocation *location, int type) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    struct sim_pool **at = other_default(location, type);
+    *at = *at != NULL ? *at : pool_at(location, type);
+    *pool = *at;
+    pthread_mutex_unlock(&lock);
+    return *pool != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult pool_for(CUmemoryPool *pool, CUmemLocation *location, int type, bool current) {
+    if (sim_ready() != CUDA_SUCCESS || pool == NULL || location == NULL) {
+        return sim_ready() != CUDA_SUCCESS ? sim_ready() : CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult error = check_place(location, type);
+    if (error != CUDA_SUCCESS) {
+        return error;
+    }
+    if (type == CU_MEM_ALLOCATION_PINNED && location->type == CU_MEM_LOCATION_DEVICE) {
+        return current ? sim_cuDeviceGetMemPool(pool, location->id) : sim_cuDeviceGetDefaultMemPool(pool, location->id);
+    }
+    return own_pool(pool, location, type);
+}
+
+CUresult sim_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, int type) {
+    return pool_for(pool_out, location, type, false);
+}
+
+CUresult sim_cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, int type) {
+    return pool_for(pool, location, type, true);
+}
+
 CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
     if (sim_ready() != CUDA_SUCCESS) {
         return sim_ready();
     }
-    if (pool == NULL || poolProps == NULL || poolProps->location.type != CU_MEM_LOCATION_DEVICE) {
+    if (pool == NULL || poolProps == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (sim_gpu_of(poolProps->location.id) == NULL) {
-        return CUDA_ERROR_INVALID_DEVICE;
+    CUresult error = check_place(&poolProps->location, poolProps->allocType);
+    if (error != CUDA_SUCCESS) {
+        return error;
     }
-    *pool = pool_new(poolProps->location.id);
+    *pool = pool_at(&poolProps->location, poolProps->allocType);
     if (*pool != NULL) {
-        (*pool)->shareable = (poolProps->handleTypes & POSIX_DESCRIPTOR) != 0;
+        (*pool)->shareable = !(*pool)->in_host && (poolProps->handleTypes & POSIX_DESCRIPTOR) != 0;
     }
     return *pool != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -218,7 +292,7 @@ CUresult sim_cuMemPoolDestroy(CUmemoryPool pool) {
     if (sim_ready() != CUDA_SUCCESS) {
         return sim_ready();
     }
-    if (!sim_is(pool, SIM_TAG_POOL) || pool == sim_driver.gpus[pool->ordinal].default_pool) {
+    if (!sim_is(pool, SIM_TAG_POOL) || is_default(pool)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct sim_gpu *gpu = &sim_driver.gpus[pool->ordinal];
