@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -177,6 +178,40 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         return built[key]
 
     return build
+
+
+PARTITION = """
+import json, sys
+import pynvml as n
+n.nvmlInit()
+card = n.nvmlDeviceGetHandleByIndex(int(sys.argv[1]))
+if n.nvmlDeviceGetMigMode(card)[0] == 0:
+    assert n.nvmlDeviceSetMigMode(card, 1) == 0
+infos = {}
+for profile in range(n.NVML_GPU_INSTANCE_PROFILE_COUNT):
+    try:
+        info = n.nvmlDeviceGetGpuInstanceProfileInfo(card, profile, version=2)
+    except n.NVMLError_NotSupported:
+        continue
+    name = info.name if isinstance(info.name, str) else info.name.decode()
+    infos[name.removeprefix("MIG ")] = info.id
+for name in sys.argv[2:]:
+    n.nvmlGpuInstanceCreateComputeInstance(n.nvmlDeviceCreateGpuInstance(card, infos[name]), 0)
+"""
+
+
+@pytest.fixture
+def partition() -> Callable[..., list[str]]:
+    """Makes MIG devices of the named profiles on a card, as an administrator does; returns their UUIDs."""
+
+    def make(state: Path, card: int, *profiles: str) -> list[str]:
+        command = [sys.executable, "-c", PARTITION, str(card), *profiles]
+        with sim.State(state) as books:
+            before = {device.uuid for device in books.mig_devices}
+            subprocess.run(command, env=sim.environment(state), check=True)
+            return [device.uuid for device in books.mig_devices if device.uuid not in before]
+
+    return make
 
 
 class Shell:

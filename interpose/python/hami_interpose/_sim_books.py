@@ -18,11 +18,11 @@ def _version(text: str) -> int:
     return int(major) * 1000 + int(minor or 0) * 10
 
 
-def fill(profile: dict[str, Any], cards: list[dict[str, Any]]) -> layout.Books:
-    """The books of a machine that was just switched on."""
+def fill(profile: dict[str, Any], cards: list[dict[str, Any]]) -> bytes:
+    """The beginning of the books of a machine that was just switched on; the rest is zeros."""
     books = layout.Books()
     books.magic, books.version, books.size = layout.MAGIC, layout.VERSION, ctypes.sizeof(layout.Books)
-    books.device_count = len(cards)
+    books.device_count = books.device_limit = len(cards)
     books.cuda_version = _version(profile["cuda_version"])
     books.driver_version = profile["driver_version"].encode()
     books.nvml_version = profile["nvml_version"].encode()
@@ -30,7 +30,7 @@ def fill(profile: dict[str, Any], cards: list[dict[str, Any]]) -> layout.Books:
     books.seed = uuid.UUID(cards[0]["uuid"]).int % 2**64
     for card in cards:
         _fill_device(books.devices[card["index"]], card)
-    return books
+    return ctypes.string_at(ctypes.addressof(books), layout.Books.used.offset)
 
 
 def _fill_device(device: layout.Device, card: dict[str, Any]) -> None:

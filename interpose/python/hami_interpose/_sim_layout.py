@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes as c
 
 MAGIC = 0x3142534953494D48
-VERSION = 5
-MAX_DEVICES = 16
+VERSION = 6
+MAX_CARDS = 16
 MAX_SLOTS = 512
 MAX_SHARED = 1024
 MAX_FAULTS = 64
@@ -14,8 +14,11 @@ MAX_LINKS = 18
 MAX_ATTRIBUTES = 192
 MAX_MIG_PROFILES = 16
 MAX_MIG_INSTANCES = 8
+MAX_COMPUTE_INSTANCES = 8
+MAX_DEVICES = MAX_CARDS * (1 + MAX_MIG_INSTANCES)
 EVENT_RING = 64
 LIVE = 1
+THERE = 1
 
 
 class Link(c.Structure):
@@ -60,7 +63,7 @@ class Event(c.Structure):
 
 
 class Device(c.Structure):
-    """One card: what it is, then what changes."""
+    """One card, or a GPU instance of one: what it is, then what changes."""
 
     _fields_ = [
         ("name", c.c_char * 96),
@@ -114,7 +117,7 @@ class EnginePage(c.Structure):
     _fields_ = [
         (n, c.c_uint64)
         for n in ("busy_until", "busy_total", "launches", "window_start", "window_busy", "window_previous")
-    ] + [("reserved", c.c_uint64 * 2)]
+    ] + [("compute_instance", c.c_uint64), ("reserved", c.c_uint64)]
 
 
 class Slot(c.Structure):
@@ -160,7 +163,8 @@ class Books(c.Structure):
         ("watch", c.c_uint32),
         ("pad_limit", c.c_uint8 * 60),
         ("slot_limit", c.c_uint32),
-        ("pad_faults", c.c_uint8 * 60),
+        ("device_limit", c.c_uint32),
+        ("pad_faults", c.c_uint8 * 56),
         ("faults", Fault * MAX_FAULTS),
         ("devices", Device * MAX_DEVICES),
         ("slots", Slot * MAX_SLOTS),

@@ -22,6 +22,7 @@ import struct
 import subprocess
 import tempfile
 import threading
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -78,11 +79,15 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What the books say about one card, at one moment. Sizes are bytes."""
+    """What the books say about one card or MIG device, at one moment. Sizes are bytes.
+
+    What MIG devices use is used on their card, too.
+    """
 
     index: int
+    """Of a card, its place in the profile; of a MIG device, a number beyond those of all cards."""
     uuid: str
-    """As NVML writes it, ``GPU-…``."""
+    """As NVML writes it, ``GPU-…`` or ``MIG-…``."""
     name: str
     memory_total: int
     memory_used: int
@@ -115,7 +120,7 @@ class Fault:
     Attributes:
         symbol: Exported name (``cuMemAlloc_v2``) or base name (``cuMemAlloc``, all its variants).
         error: The CUresult or nvmlReturn_t to answer.
-        device: Only calls that concern this card (index in the profile); None for any.
+        device: Only calls that concern this card (index in the profile) or its MIG devices; None for any.
         skip: So many calls pass first.
         count: So many calls fail then; None for all.
     """
@@ -150,8 +155,8 @@ def create(directory: str | Path, profile: str | Path, *, seed: str | None = Non
         _publish(root / "dev" / node, b"", 0o666)
     _publish(root / "alive", b"", 0o666)
     _publish(root / "shared", b"", 0o666)
-    _publish(root / "engine", bytes(engine.fill()), 0o666, size=engine.SIZE)
-    _publish(root / "books", bytes(fill(checked, cards)), 0o666)
+    _publish(root / "engine", engine.fill(), 0o666, size=engine.SIZE)
+    _publish(root / "books", fill(checked, cards), 0o666, size=ctypes.sizeof(layout.Books))
 
 
 def _publish(path: Path, content: bytes, mode: int, size: int | None = None) -> None:
@@ -245,37 +250,63 @@ class State:
     def devices(self) -> tuple[Device, ...]:
         """The cards as they are now; memory of dead processes does not count."""
         live = list(self._slots())
-        return tuple(self._device(index, live) for index in range(self._books.device_count))
+        return tuple(
+            self._device([card, *self._parts(card)], uuid.UUID(bytes=bytes(self._books.devices[card].uuid)), live)
+            for card in range(self._books.device_count)
+        )
 
-    def _device(self, index: int, live: list[tuple[int, int]]) -> Device:
+    @property
+    def mig_devices(self) -> tuple[Device, ...]:
+        """The MIG devices of all cards as they are now; those of one GPU instance share what it has."""
+        live = list(self._slots())
+        return tuple(
+            self._device([part], uuid.UUID(bytes=own[:15] + bytes([(own[15] + compute) % 256])), live)
+            for card in range(self._books.device_count)
+            for part, instance in self._parts(card).items()
+            for own in [bytes(instance.uuid)]
+            for compute in range(layout.MAX_COMPUTE_INSTANCES)
+            if instance.compute_instances >> compute & 1
+        )
+
+    def _parts(self, card: int) -> dict[int, layout.MigInstance]:
+        """GPU instances of a card, by their index as devices."""
+        first = layout.MAX_CARDS + card * layout.MAX_MIG_INSTANCES
+        instances = self._books.devices[card].mig_instances
+        return {first + row: instance for row, instance in enumerate(instances) if instance.state == layout.THERE}
+
+    def _device(self, indices: list[int], own: uuid.UUID, live: list[tuple[int, int]]) -> Device:
+        """The first of these devices, with what is used on all of them."""
+        index = indices[0]
         card = self._books.devices[index]
-        used = self._books.used[index]
-        shared = self._shared(index, [slot for slot, _ in live])
-        taken = {slot: int(used[slot]) + shared.get(slot, 0) for slot, _ in live}
+        shared = self._shared(indices, [slot for slot, _ in live])
+        taken = {slot: sum(int(self._books.used[i][slot]) for i in indices) + shared.get(slot, 0) for slot, _ in live}
         processes = tuple(
             Process(pid, self._books.slots[slot].name.decode(errors="replace"), taken[slot])
             for slot, pid in live
             if taken[slot]
         )
-        text = bytes(card.uuid).hex()
         return Device(
             index=index,
-            uuid=f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}",
+            uuid=f"{'GPU' if index < layout.MAX_CARDS else 'MIG'}-{own}",
             name=card.name.decode(),
             memory_total=int(card.memory_total),
             memory_used=min(sum(taken.values()) + shared.get(None, 0), int(card.memory_total - card.memory_reserved)),
             context_reserve=int(card.context_reserve),
-            busy_ns=sum(int(self._books.engines[index][slot].busy_total) for slot, _ in live),
-            lost=bool(card.lost),
+            busy_ns=sum(int(self._books.engines[i][slot].busy_total) for i in indices for slot, _ in live),
+            lost=bool(self._books.devices[self._card_of(index)].lost),
             processes=processes,
         )
 
-    def _shared(self, index: int, live: list[int]) -> dict[int | None, int]:
+    @staticmethod
+    def _card_of(index: int) -> int:
+        return index if index < layout.MAX_CARDS else (index - layout.MAX_CARDS) // layout.MAX_MIG_INSTANCES
+
+    def _shared(self, indices: list[int], live: list[int]) -> dict[int | None, int]:
         """Bytes of what several processes may hold, by the first that does; None: a descriptor alone does."""
         found: dict[int | None, int] = {}
         for number in range(self._books.shared_limit):
             entry = self._books.shared[number]
-            if entry.state and entry.device == index and entry.bytes:
+            if entry.state and entry.device in indices and entry.bytes:
                 first = next((slot for slot in live if entry.holders[slot // 64] >> slot % 64 & 1), None)
                 if first is not None or self._under_way(number):
                     found[first] = found.get(first, 0) + int(entry.bytes)
@@ -297,7 +328,7 @@ class State:
             try:
                 yield
                 self._books.watch = sum(f.active for f in self._books.faults) + sum(
-                    bool(d.lost) for d in self._books.devices
+                    bool(d.lost) for d in self._books.devices[: layout.MAX_CARDS]
                 )
             finally:
                 fcntl.lockf(self._alive, fcntl.LOCK_UN, 1, turn)
@@ -307,6 +338,11 @@ class State:
             raise IndexError(f"device {index}: this state has {self._books.device_count} devices")
         card: layout.Device = self._books.devices[index]
         return card
+
+    def _there(self, index: int) -> None:
+        """Raises IndexError if there is no such card or MIG device."""
+        if index not in self._parts(self._card_of(index)):
+            self._card(index)
 
     def inject(self, fault: Fault) -> None:
         """Makes calls of a function fail, from now on, in every process of this state.
@@ -377,12 +413,14 @@ class State:
 
         A process whose environment has ``HAMI_SIM_SLICE_NS`` gets slices of its own length.
         """
-        for card in self._engines.devices:
-            card.slice_ns, card.switch_ns = max(10_000, round(seconds * 1e9)), max(0, round(switch * 1e9))
+        for card in range(self._books.device_count):
+            for index in [card, *self._parts(card)]:
+                device = self._engines.devices[index]
+                device.slice_ns, device.switch_ns = max(10_000, round(seconds * 1e9)), max(0, round(switch * 1e9))
 
     def device_time(self, index: int) -> tuple[DeviceTime, ...]:
-        """True device time of every process that ever used a card, dead ones too."""
-        self._card(index)
+        """True device time of every process that ever used a card or MIG device, dead ones too."""
+        self._there(index)
         found = []
         for number in range(self._engines.queue_limit):
             at = engine.QUEUES_AT + number * engine.QUEUE_SIZE
@@ -392,8 +430,8 @@ class State:
         return tuple(found)
 
     def idle_time(self, index: int) -> dict[int, int]:
-        """When a card had nothing to do, in ns by step of `STEP_NS`."""
-        self._card(index)
+        """When a card or MIG device had nothing to do, in ns by step of `STEP_NS`."""
+        self._there(index)
         return _steps(self._engines.devices[index].idle)
 
 

@@ -11,6 +11,9 @@
  * seen in the asker's own pid namespace, which is what NVML reports; a process that can't be seen there counts, but is
  * not listed. A process knows its own slot by pid namespace, pid and start time: in containers many are pid 1.
  *
+ * A device is a card or a GPU instance of one: the instances' rows lie behind those of the cards, eight for each. A row
+ * is filled from its card's when the instance is made. So memory and time of an instance are its own.
+ *
  * Units are bytes and nanoseconds (CLOCK_MONOTONIC) unless a name says otherwise.
  */
 #ifndef SIM_BOOKS_H
@@ -20,16 +23,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define SIM_MAGIC 0x3142534953494d48ull /* "HMISISB1" */
-#define SIM_VERSION 5u
-#define SIM_MAX_DEVICES 16u
+#define SIM_VERSION 6u
+#define SIM_MAX_CARDS 16u
 #define SIM_MAX_SLOTS 512u
 #define SIM_MAX_FAULTS 64u
 #define SIM_MAX_LINKS 18u
 #define SIM_MAX_ATTRIBUTES 192u
 #define SIM_MAX_MIG_PROFILES 16u
 #define SIM_MAX_MIG_INSTANCES 8u
+#define SIM_MAX_COMPUTE_INSTANCES 8u /* of a GPU instance */
+#define SIM_MAX_DEVICES (SIM_MAX_CARDS * (1u + SIM_MAX_MIG_INSTANCES))
 #define SIM_EVENT_RING 64u
 #define SIM_MAX_SHARED 1024u
 
@@ -116,7 +122,8 @@ struct sim_engine_page {
     _Atomic uint64_t busy_total; /* device time ever queued */
     _Atomic uint64_t launches;
     _Atomic uint64_t window_start, window_busy, window_previous;
-    uint64_t reserved[2];
+    _Atomic uint64_t compute_instance; /* that the process runs on, if the device is a GPU instance */
+    uint64_t reserved;
 };
 
 enum { SIM_SLOT_FREE = 0, SIM_SLOT_LIVE = 1 };
@@ -142,14 +149,15 @@ struct sim_shared {
 struct sim_books {
     uint64_t magic;
     uint32_t version, size;
-    uint32_t device_count;
-    int32_t cuda_version; /* 13000 = 13.0 */
+    uint32_t device_count; /* cards */
+    int32_t cuda_version;  /* 13000 = 13.0 */
     char driver_version[32];
     char nvml_version[32];
     uint64_t launch_ns; /* how long a kernel takes when nothing else says */
     uint64_t seed;
     _Alignas(64) _Atomic uint32_t watch;      /* active faults + lost devices: 0 = nothing to look for */
     _Alignas(64) _Atomic uint32_t slot_limit; /* slots at and above were never used */
+    _Atomic uint32_t device_limit;            /* devices at and above never existed */
     _Alignas(64) struct sim_fault faults[SIM_MAX_FAULTS];
     struct sim_device devices[SIM_MAX_DEVICES];
     struct sim_slot slots[SIM_MAX_SLOTS];
@@ -176,8 +184,14 @@ enum sim_open { SIM_OPEN_OK, SIM_OPEN_NO_STATE, SIM_OPEN_BAD };
 /* Maps the books named by HAMI_SIM_STATE. Repeated calls are cheap. Thread-safe. */
 enum sim_open sim_books_open(void);
 
-/* Indices of the devices whose nodes exist under HAMI_SIM_DEV (all without it); returns how many. */
-unsigned sim_visible_devices(unsigned visible[SIM_MAX_DEVICES]);
+/* Indices of the cards whose nodes exist under HAMI_SIM_DEV (all without it); returns how many. */
+unsigned sim_visible_cards(unsigned visible[SIM_MAX_CARDS]);
+
+/*
+ * Whether there is such a MIG device, and its nodes exist under HAMI_SIM_DEV; where that has no folder nvidia-caps, as
+ * with all of the host's devices, every MIG device of a visible card is visible.
+ */
+bool sim_mig_visible(unsigned card, unsigned instance, unsigned compute);
 
 /* The calling process's slot, claimed at first use; -1 if all are taken. */
 int sim_slot_claim(void);
@@ -190,7 +204,7 @@ void sim_discharge(unsigned device, uint64_t bytes);
 /* Gives back the slots of dead processes. Only libcuda does: it owns this process's slot and so cannot sweep it. */
 void sim_sweep(void);
 
-/* Bytes taken on a device by all live processes. */
+/* Bytes taken on a device by all live processes; of a card's, those on its GPU instances apart. */
 uint64_t sim_device_used(unsigned device);
 
 /* Live process of a slot in the caller's pid namespace; 0 if the slot is free, negative if it can't be seen there. */
@@ -210,6 +224,35 @@ void sim_books_after_fork(void);
 
 /* An injected error for this call, or 0. `device` -1: unknown. `lost` gets whether the device is lost. */
 int sim_fault_for(uint64_t symbol, uint64_t base, int device, bool *lost);
+
+/* Which GPU instance a device is, and of which card. */
+static inline bool sim_is_mig(unsigned device) {
+    return device >= SIM_MAX_CARDS;
+}
+static inline unsigned sim_card_of(unsigned device) {
+    return sim_is_mig(device) ? (device - SIM_MAX_CARDS) / SIM_MAX_MIG_INSTANCES : device;
+}
+static inline unsigned sim_instance_of(unsigned device) {
+    return (device - SIM_MAX_CARDS) % SIM_MAX_MIG_INSTANCES;
+}
+static inline unsigned sim_mig_device(unsigned card, unsigned instance) {
+    return SIM_MAX_CARDS + card * SIM_MAX_MIG_INSTANCES + instance;
+}
+static inline bool sim_mig_exists(unsigned card, unsigned instance, unsigned compute) {
+    const struct sim_mig_instance *record = &sim_books->devices[card].mig_instances[instance];
+    return atomic_load(&record->state) == 1 && (atomic_load(&record->compute_instances) >> compute & 1u) != 0;
+}
+static inline bool sim_device_exists(unsigned device) {
+    return device < SIM_MAX_DEVICES && sim_card_of(device) < sim_books->device_count &&
+           (!sim_is_mig(device) ||
+            atomic_load(&sim_books->devices[sim_card_of(device)].mig_instances[sim_instance_of(device)].state) == 1);
+}
+
+/* A MIG device's own UUID: one for each compute instance. */
+static inline void sim_mig_uuid(unsigned card, unsigned instance, unsigned compute, uint8_t uuid[16]) {
+    memcpy(uuid, sim_books->devices[card].mig_instances[instance].uuid, 16);
+    uuid[15] = (uint8_t)(uuid[15] + compute);
+}
 
 /* Bytes a device can give to processes. */
 static inline uint64_t sim_device_capacity(const struct sim_device *device) {

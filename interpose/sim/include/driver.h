@@ -104,7 +104,8 @@ struct sim_event_object {
 
 /* One device of this process. */
 struct sim_gpu {
-    unsigned index; /* in the books */
+    unsigned index;   /* in the books */
+    unsigned compute; /* compute instance, where that is a GPU instance */
     struct sim_context *primary;
     unsigned primary_flags;
     _Atomic int contexts; /* the context reserve is charged while > 0 */
@@ -116,7 +117,7 @@ enum { SIM_DOWN = 0, SIM_UP = 1, SIM_FORKED = 2 };
 struct sim_driver {
     _Atomic int state;
     unsigned count;
-    struct sim_gpu gpus[SIM_MAX_DEVICES];
+    struct sim_gpu gpus[SIM_MAX_CARDS];
 };
 extern struct sim_driver sim_driver;
 

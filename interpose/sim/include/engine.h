@@ -16,7 +16,7 @@
 #include "books.h"
 
 #define SIM_ENGINE_MAGIC 0x31474e454d495348ull /* "HSIMENG1" */
-#define SIM_ENGINE_VERSION 1u
+#define SIM_ENGINE_VERSION 2u
 #define SIM_QUEUES 256u /* processes × devices that can have work at once */
 #define SIM_LANES 64u   /* streams of one queue that run beside each other */
 #define SIM_OPS 4096u

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define SIM_UUID_TEXT 48 /* "GPU-" or "MIG-", 36 characters, NUL */
+#define SIM_UUID_TEXT 48 /* "MIG-GPU-" at most, 36 characters, NUL */
 
 static inline void sim_uuid_text(const uint8_t uuid[16], const char *prefix, char text[SIM_UUID_TEXT]) {
     int at = snprintf(text, SIM_UUID_TEXT, "%s", prefix);

@@ -135,7 +135,7 @@ static enum sim_open open_locked(void) {
     }
     bool engine = path_in_state(path, state, "engine") && sim_engine_open(path);
     if (alive_fd < 0 || !engine || books->magic != SIM_MAGIC || books->version != SIM_VERSION ||
-        books->size != sizeof(struct sim_books) || books->device_count > SIM_MAX_DEVICES) {
+        books->size != sizeof(struct sim_books) || books->device_count > SIM_MAX_CARDS) {
         munmap(map, sizeof(struct sim_books));
         return SIM_OPEN_BAD;
     }
@@ -153,7 +153,7 @@ enum sim_open sim_books_open(void) {
     return result;
 }
 
-unsigned sim_visible_devices(unsigned visible[SIM_MAX_DEVICES]) {
+unsigned sim_visible_cards(unsigned visible[SIM_MAX_CARDS]) {
     const char *folder = getenv("HAMI_SIM_DEV");
     unsigned count = 0;
     for (unsigned i = 0; i < sim_books->device_count; i++) {
@@ -167,6 +167,30 @@ unsigned sim_visible_devices(unsigned visible[SIM_MAX_DEVICES]) {
         visible[count++] = i;
     }
     return count;
+}
+
+static bool has_capability(const char *folder, unsigned minor) {
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/nvidia-caps/nvidia-cap%u", folder, minor);
+    return length > 0 && (size_t)length < sizeof path && access(path, F_OK) == 0;
+}
+
+/* The driver numbers its capabilities: 1 and 2 for MIG as a whole, then for each card 15 GPU instances of 8 parts. */
+static unsigned capability_of(unsigned card, unsigned instance) {
+    const unsigned first = 3, of_instance = 1 + SIM_MAX_COMPUTE_INSTANCES, of_card = 15 * of_instance;
+    return first + sim_books->devices[card].minor_number * of_card + (instance + 1) * of_instance;
+}
+
+bool sim_mig_visible(unsigned card, unsigned instance, unsigned compute) {
+    const char *folder = getenv("HAMI_SIM_DEV");
+    char path[4096];
+    if (!sim_mig_exists(card, instance, compute) || folder == NULL || *folder == '\0') {
+        return sim_mig_exists(card, instance, compute);
+    }
+    int length = snprintf(path, sizeof path, "%s/nvidia-caps", folder);
+    bool all = length > 0 && (size_t)length < sizeof path && access(path, F_OK) != 0;
+    unsigned minor = capability_of(card, instance);
+    return all || (has_capability(folder, minor) && has_capability(folder, minor + 1 + compute));
 }
 
 static bool lock_byte(int command, off_t byte, struct flock *lock) {
@@ -201,10 +225,15 @@ int sim_slot_pid(unsigned slot) {
     return lock.l_pid > 0 ? (int)lock.l_pid : -1;
 }
 
+static unsigned devices_ever(void) {
+    return atomic_load_explicit(&sim_books->device_limit, memory_order_acquire);
+}
+
 /* Repeating any part of this is harmless, so a sweeper may die half way. */
 static void release_slot(unsigned slot) {
     sim_share_forget(slot);
-    for (unsigned device = 0; device < SIM_MAX_DEVICES; device++) {
+    unsigned limit = devices_ever();
+    for (unsigned device = 0; device < limit; device++) {
         atomic_store(&sim_books->used[device][slot], 0);
         atomic_store(&sim_books->engines[device][slot].busy_until, 0);
     }
@@ -277,13 +306,15 @@ static int claim_locked(void) {
         record->pid_namespace = (uint32_t)self.pid_namespace;
         record->host_pid = self.host_pid;
         write_name(record);
-        for (unsigned device = 0; device < SIM_MAX_DEVICES; device++) {
+        unsigned limit = devices_ever();
+        for (unsigned device = 0; device < limit; device++) {
             struct sim_engine_page *page = &sim_books->engines[device][slot];
             atomic_store(&page->busy_total, 0);
             atomic_store(&page->launches, 0);
             atomic_store(&page->window_start, 0);
             atomic_store(&page->window_busy, 0);
             atomic_store(&page->window_previous, 0);
+            atomic_store(&page->compute_instance, 0);
         }
         atomic_store(&record->state, SIM_SLOT_LIVE);
         return (int)slot;
@@ -417,6 +448,7 @@ int sim_fault_for(uint64_t symbol, uint64_t base, int device, bool *lost) {
     if (sim_books == NULL) {
         return 0;
     }
+    device = device < 0 ? device : (int)sim_card_of((unsigned)device);
     *lost = device >= 0 && atomic_load(&sim_books->devices[device].lost) != 0;
     for (unsigned i = 0; i < SIM_MAX_FAULTS; i++) {
         struct sim_fault *fault = &sim_books->faults[i];

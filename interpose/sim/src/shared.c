@@ -171,7 +171,7 @@ int sim_share_receive(int descriptor, struct sim_parcel *parcel) {
     int entry = entry_of(descriptor);
     bool known =
         entry >= 0 && pread(descriptor, parcel, sizeof *parcel, parcel_at((unsigned)entry)) == (ssize_t)sizeof *parcel;
-    return known && parcel->device < sim_books->device_count ? entry : -1;
+    return known && sim_device_exists(parcel->device) ? entry : -1;
 }
 
 void sim_share_after_fork(void) {

@@ -35,7 +35,23 @@ int sim_device_of_call(void) {
     return context != NULL ? (int)context->device : -1;
 }
 
+/* A card as long as it is not in MIG mode, a MIG device as long as it is there. */
+static bool is_there(const struct sim_gpu *gpu) {
+    unsigned card = sim_card_of(gpu->index);
+    return sim_is_mig(gpu->index) ? sim_mig_exists(card, sim_instance_of(gpu->index), gpu->compute)
+                                  : atomic_load(&sim_books->devices[card].mig_mode) == 0;
+}
+
+/* Whoever lists the processes of a GPU instance wants to know on which part of it they run. */
+static void tell_compute_instance(const struct sim_gpu *gpu) {
+    int slot = sim_is_mig(gpu->index) ? sim_slot_claim() : -1;
+    if (slot >= 0) {
+        atomic_store(&sim_books->engines[gpu->index][slot].compute_instance, gpu->compute);
+    }
+}
+
 static bool reserve_hold(struct sim_gpu *gpu) {
+    tell_compute_instance(gpu);
     if (atomic_load(&gpu->contexts) == 0 && !sim_charge(gpu->index, sim_model(gpu)->context_reserve)) {
         return false;
     }
@@ -52,6 +68,9 @@ static void reserve_drop(struct sim_gpu *gpu) {
 /* Call with the gpu's lock held. */
 static CUresult context_new(struct sim_gpu *gpu, CUdevice ordinal, unsigned flags, unsigned api,
                             struct sim_context **made) {
+    if (!is_there(gpu)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
     if (!sim_arena_ready() || !reserve_hold(gpu)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

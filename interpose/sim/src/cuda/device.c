@@ -19,50 +19,149 @@ static void after_fork(void) {
     pthread_mutex_init(&init_lock, NULL);
 }
 
-/* One element of CUDA_VISIBLE_DEVICES: an index, or "GPU-" and enough of a UUID to be unique. */
-static int visible_element(const char *text, size_t length, const unsigned *there, unsigned count) {
-    char *end = NULL;
-    long index = strtol(text, &end, 10);
-    if (end == text + length) {
-        return index >= 0 && (unsigned long)index < count ? (int)there[index] : -1;
-    }
-    int match = -1;
-    for (unsigned i = 0; i < count && length > 4; i++) {
-        char uuid[SIM_UUID_TEXT];
-        sim_uuid_text(sim_books->devices[there[i]].uuid, "GPU-", uuid);
-        if (strncasecmp(uuid, text, length) == 0) {
-            if (match >= 0) {
-                return -1;
-            }
-            match = (int)there[i];
-        }
-    }
-    return match;
+/* ---- which devices CUDA shows: see README.md on MIG ---- */
+
+/* A card, or a MIG device of one, which then is a device of its own. */
+struct choice {
+    unsigned device, compute;
+};
+
+static bool same(struct choice a, struct choice b) {
+    return a.device == b.device && a.compute == b.compute;
 }
 
-/* As the real driver: devices up to the first element that names none; a device named twice means no device at all. */
-static unsigned select_visible(unsigned chosen[SIM_MAX_DEVICES]) {
-    unsigned there[SIM_MAX_DEVICES];
-    unsigned count = sim_visible_devices(there), taken = 0;
-    const char *list = getenv("CUDA_VISIBLE_DEVICES");
-    if (list == NULL) {
-        memcpy(chosen, there, sizeof there);
-        return count;
+/* The visible cards, one element of the list, and what it names among them. */
+struct search {
+    unsigned cards[SIM_MAX_CARDS], count;
+    const char *text;
+    size_t length;
+    unsigned matches;
+    struct choice found;
+};
+
+static void found(struct search *s, unsigned device, unsigned compute) {
+    s->found = (struct choice){device, compute};
+    s->matches++;
+}
+
+/* Calls `visit` for each visible MIG device of a card, in NVML's order, until it says that this is enough. */
+typedef bool visit_fn(struct search *s, unsigned card, unsigned instance, unsigned compute);
+static void each_mig(struct search *s, unsigned card, visit_fn *visit) {
+    bool enough = false;
+    for (unsigned i = 0; i < SIM_MAX_MIG_INSTANCES * SIM_MAX_COMPUTE_INSTANCES && !enough; i++) {
+        unsigned instance = i / SIM_MAX_COMPUTE_INSTANCES, compute = i % SIM_MAX_COMPUTE_INSTANCES;
+        enough = sim_mig_visible(card, instance, compute) && visit(s, card, instance, compute);
     }
-    while (*list != '\0' && taken < count) {
-        list += strspn(list, " ");
-        size_t length = strcspn(list, ",");
-        int device = length > 0 ? visible_element(list, length, there, count) : -1;
-        if (device < 0) {
+}
+
+static bool is_any(struct search *s, unsigned card, unsigned instance, unsigned compute) {
+    found(s, sim_mig_device(card, instance), compute);
+    return true;
+}
+
+/* A card in MIG mode is no device itself: its first MIG device stands for it, if it has one. */
+static void take_card(struct search *s, unsigned card) {
+    if (atomic_load(&sim_books->devices[card].mig_mode) == 0) {
+        found(s, card, 0);
+    } else {
+        each_mig(s, card, is_any);
+    }
+}
+
+static bool has_uuid(struct search *s, unsigned card, unsigned instance, unsigned compute) {
+    uint8_t uuid[16];
+    char shown[SIM_UUID_TEXT];
+    sim_mig_uuid(card, instance, compute, uuid);
+    sim_uuid_text(uuid, "MIG-", shown);
+    if (strncasecmp(shown, s->text, s->length) == 0) {
+        found(s, sim_mig_device(card, instance), compute);
+    }
+    return false;
+}
+
+/* "MIG-GPU-<UUID>/<GPU instance>/<compute instance>", the form of drivers before R470. */
+static bool has_place(struct search *s, unsigned card, unsigned instance, unsigned compute) {
+    char uuid[SIM_UUID_TEXT], shown[SIM_UUID_TEXT + 32];
+    sim_uuid_text(sim_books->devices[card].uuid, "MIG-GPU-", uuid);
+    int length = snprintf(shown, sizeof shown, "%s/%u/%u", uuid, instance + 1, compute);
+    if ((size_t)length == s->length && strncasecmp(shown, s->text, s->length) == 0) {
+        found(s, sim_mig_device(card, instance), compute);
+    }
+    return false;
+}
+
+static bool begins(const struct search *s, const char *prefix) {
+    return s->length > strlen(prefix) && strncasecmp(s->text, prefix, strlen(prefix)) == 0;
+}
+
+/* One element of CUDA_VISIBLE_DEVICES: an index, or enough of a UUID to be unique. */
+static bool names_one(struct search *s) {
+    char *end = NULL;
+    long index = strtol(s->text, &end, 10);
+    s->matches = 0;
+    if (s->length > 0 && end == s->text + s->length) {
+        if (index >= 0 && (unsigned long)index < s->count) {
+            take_card(s, s->cards[index]);
+        }
+        return s->matches == 1;
+    }
+    for (unsigned i = 0; i < s->count; i++) {
+        char uuid[SIM_UUID_TEXT];
+        sim_uuid_text(sim_books->devices[s->cards[i]].uuid, "GPU-", uuid);
+        if (begins(s, "MIG-GPU-")) {
+            each_mig(s, s->cards[i], has_place);
+        } else if (begins(s, "MIG-")) {
+            each_mig(s, s->cards[i], has_uuid);
+        } else if (begins(s, "GPU-") && strncasecmp(uuid, s->text, s->length) == 0) {
+            take_card(s, s->cards[i]);
+        }
+    }
+    return s->matches == 1;
+}
+
+/* Devices up to the first element that names none; a device named twice means no device at all. */
+static unsigned take_named(struct search *s, const char *list, struct choice chosen[SIM_MAX_CARDS]) {
+    unsigned taken = 0;
+    while (*list != '\0' && taken < SIM_MAX_CARDS) {
+        s->text = list + strspn(list, " ");
+        s->length = strcspn(s->text, ",");
+        if (!names_one(s)) {
             break;
         }
         for (unsigned i = 0; i < taken; i++) {
-            if (chosen[i] == (unsigned)device) {
+            if (same(chosen[i], s->found)) {
                 return 0;
             }
         }
-        chosen[taken++] = (unsigned)device;
-        list += length + (list[length] == ',');
+        chosen[taken++] = s->found;
+        list = s->text + s->length + (s->text[s->length] == ',');
+    }
+    return taken;
+}
+
+static unsigned take_all(struct search *s, struct choice chosen[SIM_MAX_CARDS]) {
+    unsigned taken = 0;
+    for (unsigned i = 0; i < s->count; i++) {
+        s->matches = 0;
+        take_card(s, s->cards[i]);
+        if (s->matches != 0) {
+            chosen[taken++] = s->found;
+        }
+    }
+    return taken;
+}
+
+/* A process has one MIG device, the first, and beside it no card. */
+static unsigned select_visible(struct choice chosen[SIM_MAX_CARDS]) {
+    struct search s = {0};
+    s.count = sim_visible_cards(s.cards);
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    unsigned taken = list != NULL ? take_named(&s, list, chosen) : take_all(&s, chosen);
+    for (unsigned i = 0; i < taken; i++) {
+        if (sim_is_mig(chosen[i].device)) {
+            chosen[0] = chosen[i];
+            return 1;
+        }
     }
     return taken;
 }
@@ -71,13 +170,14 @@ static CUresult start(void) {
     if (sim_books_open() != SIM_OPEN_OK) {
         return CUDA_ERROR_NO_DEVICE;
     }
-    unsigned chosen[SIM_MAX_DEVICES] = {0};
+    struct choice chosen[SIM_MAX_CARDS] = {{0}};
     unsigned count = select_visible(chosen);
     if (count == 0) {
         return CUDA_ERROR_NO_DEVICE;
     }
     for (unsigned i = 0; i < count; i++) {
-        sim_driver.gpus[i].index = chosen[i];
+        sim_driver.gpus[i].index = chosen[i].device;
+        sim_driver.gpus[i].compute = chosen[i].compute;
         pthread_mutex_init(&sim_driver.gpus[i].lock, NULL);
     }
     sim_driver.count = count;
@@ -155,17 +255,23 @@ CUresult sim_cuDeviceGetName(char *name, int len, CUdevice dev) {
     return error;
 }
 
+/* The first version knows cards alone, the second tells MIG devices apart. */
 CUresult sim_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
     const struct sim_device *model = NULL;
     CUresult error = device_query(uuid, dev, &model);
     if (error == CUDA_SUCCESS) {
-        memcpy(uuid->bytes, model->uuid, sizeof uuid->bytes);
+        memcpy(uuid->bytes, sim_books->devices[sim_card_of(sim_gpu_of(dev)->index)].uuid, sizeof uuid->bytes);
     }
     return error;
 }
 
 CUresult sim_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
-    return sim_cuDeviceGetUuid(uuid, dev);
+    const struct sim_gpu *gpu = sim_gpu_of(dev);
+    CUresult error = sim_cuDeviceGetUuid(uuid, dev);
+    if (error == CUDA_SUCCESS && sim_is_mig(gpu->index)) {
+        sim_mig_uuid(sim_card_of(gpu->index), sim_instance_of(gpu->index), gpu->compute, (uint8_t *)uuid->bytes);
+    }
+    return error;
 }
 
 CUresult sim_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {

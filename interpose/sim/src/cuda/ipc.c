@@ -99,6 +99,11 @@ static struct sim_span *open_first(struct sim_context *context, const struct tic
     return span;
 }
 
+/* Memory of a GPU instance stays inside. */
+static bool reachable(unsigned device) {
+    return sim_device_exists(device) && (!sim_is_mig(device) || sim_ordinal_of(device) >= 0);
+}
+
 CUresult sim_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags) {
     CUresult error = CUDA_SUCCESS;
     struct sim_context *context = sim_current(&error);
@@ -107,7 +112,7 @@ CUresult sim_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, un
         return error;
     }
     memcpy(&ticket, &handle, sizeof ticket);
-    if (pdptr == NULL || Flags > 1 || ticket.magic != MAGIC || ticket.device >= sim_books->device_count) {
+    if (pdptr == NULL || Flags > 1 || ticket.magic != MAGIC || !reachable(ticket.device)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (sim_process_is_self(&ticket.exporter)) { /* as the real one: not in the exporting process */

@@ -247,7 +247,7 @@ CUresult sim_cuMemRangeGetAttribute(void *data, size_t dataSize, int attribute, 
     if (attribute != ACCESSED_BY) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    for (CUdevice device = ADDRESS_HOST_DEVICE; device < (CUdevice)SIM_MAX_DEVICES && found < room; device++) {
+    for (CUdevice device = ADDRESS_HOST_DEVICE; device < (CUdevice)SIM_MAX_CARDS && found < room; device++) {
         if ((span->accessors & 1u << ((unsigned)device & 31)) != 0) {
             devices[found++] = device;
         }

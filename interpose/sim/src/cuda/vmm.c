@@ -394,7 +394,7 @@ CUresult sim_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUm
     if (sim_ready() != CUDA_SUCCESS) {
         return sim_ready();
     }
-    bool sensible = mcHandle != NULL && prop != NULL && prop->numDevices != 0 && prop->numDevices <= SIM_MAX_DEVICES &&
+    bool sensible = mcHandle != NULL && prop != NULL && prop->numDevices != 0 && prop->numDevices <= SIM_MAX_CARDS &&
                     prop->size != 0 && prop->size % SIM_GRANULE == 0 && prop->flags == 0;
     struct physical *object = sensible ? sim_object_new(SIM_TAG_PHYSICAL, sizeof *object) : NULL;
     if (object == NULL) {

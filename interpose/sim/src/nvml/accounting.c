@@ -43,7 +43,7 @@ nvmlReturn_t sim_nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned *coun
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
     unsigned room = pids == NULL ? 0 : *count;
-    *count = sim_nvml_users(device->device, found);
+    *count = sim_nvml_users(device, found);
     for (unsigned i = 0; *count <= room && i < *count; i++) {
         pids[i] = (unsigned)found[i].pid;
     }
@@ -56,10 +56,10 @@ nvmlReturn_t sim_nvmlDeviceGetAccountingStats_v2(nvmlDevice_t device, nvmlAccoun
     if (accounted(device, &error) == NULL || stats == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
-    unsigned count = sim_nvml_users(device->device, found);
+    unsigned count = sim_nvml_users(device, found);
     for (unsigned i = 0; i < count; i++) {
         if ((unsigned)found[i].pid == stats->pid) {
-            unsigned percent = sim_nvml_slot_utilization(device->device, found[i].slot);
+            unsigned percent = sim_nvml_slot_utilization(found[i].device, found[i].slot);
             *stats = (nvmlAccountingStats_v2_t){.pid = stats->pid,
                                                 .isRunning = 1,
                                                 .gpuUtilization = percent,

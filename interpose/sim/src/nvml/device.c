@@ -23,10 +23,7 @@ nvmlReturn_t sim_nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned len
     if (model == NULL || device->instance < 0) {
         return model == NULL ? error : copy_text(name, length, model->name);
     }
-    char text[128];
-    const struct sim_mig_instance *instance = &model->mig_instances[device->instance];
-    snprintf(text, sizeof text, "%s MIG %s", model->name, model->mig_profiles[instance->profile_row].name);
-    return copy_text(name, length, text);
+    return copy_text(name, length, sim_books->devices[sim_nvml_pool(device)].name);
 }
 
 nvmlReturn_t sim_nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned length) {
@@ -37,7 +34,9 @@ nvmlReturn_t sim_nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned len
         return error;
     }
     if (device->instance >= 0) {
-        sim_uuid_text(model->mig_instances[device->instance].uuid, "MIG-", text);
+        uint8_t own[16];
+        sim_mig_uuid(device->device, (unsigned)device->instance, (unsigned)device->compute, own);
+        sim_uuid_text(own, "MIG-", text);
     } else {
         sim_uuid_text(model->uuid, "GPU-", text);
     }
@@ -64,8 +63,12 @@ nvmlReturn_t sim_nvmlDeviceGetVbiosVersion(nvmlDevice_t device, char *version, u
 
 nvmlReturn_t sim_nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index) {
     nvmlReturn_t error = NVML_SUCCESS;
-    if (sim_nvml_card(device, &error) == NULL || index == NULL) {
+    if (sim_nvml_model(device, &error) == NULL || index == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    if (device->instance >= 0) {
+        *index = sim_nvml_mig_index(device);
+        return NVML_SUCCESS;
     }
     for (unsigned i = 0; i < sim_nvml_count(); i++) {
         if (sim_nvml_at(i) == device) {

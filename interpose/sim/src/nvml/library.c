@@ -10,9 +10,9 @@
 #include "nvml_library.h"
 #include "uuid.h"
 
-static struct sim_nvml_device cards[SIM_MAX_DEVICES];
-static struct sim_nvml_device mig_devices[SIM_MAX_DEVICES][SIM_MAX_MIG_INSTANCES][8];
-static unsigned visible[SIM_MAX_DEVICES];
+static struct sim_nvml_device cards[SIM_MAX_CARDS];
+static struct sim_nvml_device mig_devices[SIM_MAX_CARDS][SIM_MAX_MIG_INSTANCES][SIM_MAX_COMPUTE_INSTANCES];
+static unsigned visible[SIM_MAX_CARDS];
 static unsigned visible_count;
 static _Atomic int users;
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,15 +30,15 @@ static nvmlReturn_t start(void) {
     default:
         break;
     }
-    for (unsigned i = 0; i < SIM_MAX_DEVICES; i++) {
+    for (unsigned i = 0; i < SIM_MAX_CARDS; i++) {
         cards[i] = (struct sim_nvml_device){.device = i, .instance = -1, .compute = -1};
         for (unsigned row = 0; row < SIM_MAX_MIG_INSTANCES; row++) {
-            for (unsigned compute = 0; compute < 8; compute++) {
+            for (unsigned compute = 0; compute < SIM_MAX_COMPUTE_INSTANCES; compute++) {
                 mig_devices[i][row][compute] = (struct sim_nvml_device){i, (int)row, (int)compute};
             }
         }
     }
-    visible_count = sim_visible_devices(visible);
+    visible_count = sim_visible_cards(visible);
     return NVML_SUCCESS;
 }
 
@@ -95,6 +95,11 @@ struct sim_device *sim_nvml_model(nvmlDevice_t handle, nvmlReturn_t *error) {
     int device = sim_nvml_device_of(handle);
     if (device < 0) {
         *error = NVML_ERROR_INVALID_ARGUMENT;
+        return NULL;
+    }
+    if (handle->instance >= 0 &&
+        !sim_mig_visible(handle->device, (unsigned)handle->instance, (unsigned)handle->compute)) {
+        *error = NVML_ERROR_NOT_FOUND;
         return NULL;
     }
     return &sim_books->devices[device];
@@ -161,12 +166,14 @@ nvmlReturn_t sim_nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *dev
 }
 
 static nvmlDevice_t mig_by_uuid(unsigned device, const char *uuid) {
-    for (unsigned row = 0; row < SIM_MAX_MIG_INSTANCES; row++) {
-        struct sim_mig_instance *instance = &sim_books->devices[device].mig_instances[row];
+    for (unsigned i = 0; i < SIM_MAX_MIG_INSTANCES * SIM_MAX_COMPUTE_INSTANCES; i++) {
+        unsigned row = i / SIM_MAX_COMPUTE_INSTANCES, compute = i % SIM_MAX_COMPUTE_INSTANCES;
+        uint8_t own[16];
         char text[SIM_UUID_TEXT];
-        sim_uuid_text(instance->uuid, "MIG-", text);
-        if (atomic_load(&instance->state) != 0 && strcasecmp(text, uuid) == 0) {
-            return &mig_devices[device][row][0];
+        sim_mig_uuid(device, row, compute, own);
+        sim_uuid_text(own, "MIG-", text);
+        if (strcasecmp(text, uuid) == 0 && sim_mig_visible(device, row, compute)) {
+            return &mig_devices[device][row][compute];
         }
     }
     return NULL;

@@ -1,12 +1,14 @@
 /*
- * MIG: modes, profiles, placements, instances. Instances exist in the books, so all processes see them; libcuda does
- * not run on them. A placement is taken by setting its bits in one word, so two processes never get the same slices.
+ * MIG: modes, profiles, placements, instances. Instances exist in the books, so all processes see them, and each is a
+ * device there, which libcuda runs on. A placement is taken by setting its bits in one word, so two processes never get
+ * the same slices.
  */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "clock.h"
+#include "engine.h"
 #include "nvml_impl.h"
 #include "nvml_library.h"
 
@@ -18,9 +20,9 @@ struct sim_compute_instance {
     unsigned id;
 };
 
-#define COMPUTE 8u
-static struct sim_gpu_instance gpu_instances[SIM_MAX_DEVICES][SIM_MAX_MIG_INSTANCES];
-static struct sim_compute_instance compute_instances[SIM_MAX_DEVICES][SIM_MAX_MIG_INSTANCES][COMPUTE];
+#define COMPUTE SIM_MAX_COMPUTE_INSTANCES
+static struct sim_gpu_instance gpu_instances[SIM_MAX_CARDS][SIM_MAX_MIG_INSTANCES];
+static struct sim_compute_instance compute_instances[SIM_MAX_CARDS][SIM_MAX_MIG_INSTANCES][COMPUTE];
 
 static struct sim_gpu_instance *handle_of(unsigned device, unsigned row) {
     gpu_instances[device][row] = (struct sim_gpu_instance){device, row};
@@ -204,6 +206,37 @@ static bool take_slices(struct sim_device *model, uint32_t wanted) {
     return false;
 }
 
+/* CUdevice_attribute */
+enum { MULTIPROCESSORS = 16, L2_BYTES = 38, COPY_ENGINES = 40, PERSISTING_L2_BYTES = 108 };
+
+static void raise_device_limit(unsigned limit) {
+    uint32_t seen = atomic_load(&sim_books->device_limit);
+    while (seen < limit && !atomic_compare_exchange_weak(&sim_books->device_limit, &seen, limit)) {
+    }
+}
+
+/* The instance as a device: its card's model with a part of what that has, and no links to others. */
+static void become_device(const struct sim_device *model, const struct sim_mig_profile *profile, unsigned device) {
+    struct sim_device *part = &sim_books->devices[device];
+    const struct sim_engine *engine = &sim_engines->devices[sim_card_of(device)];
+    char name[sizeof part->name];
+    snprintf(name, sizeof name, "%.66s MIG %s", model->name, profile->name);
+    memcpy(part, model, offsetof(struct sim_device, lost));
+    memcpy(part->name, name, sizeof name);
+    part->memory_total = profile->memory_mib << 20;
+    part->memory_reserved = 0;
+    part->mig_capable = part->mig_max_devices = part->mig_profile_count = part->link_count = 0;
+    part->attributes[MULTIPROCESSORS] = (int32_t)profile->sms;
+    part->attributes[COPY_ENGINES] = (int32_t)profile->copy_engines;
+    part->attributes[L2_BYTES] = model->attributes[L2_BYTES] / 8 * (int32_t)profile->placement_size;
+    part->attributes[PERSISTING_L2_BYTES] =
+        model->attributes[PERSISTING_L2_BYTES] / 8 * (int32_t)profile->placement_size;
+    sim_engines->devices[device].slice_ns = engine->slice_ns;
+    sim_engines->devices[device].switch_ns = engine->switch_ns;
+    sim_engines->devices[device].latency_ns = engine->latency_ns;
+    raise_device_limit(device + 1);
+}
+
 static nvmlReturn_t make(unsigned device, unsigned profile_row, unsigned start, nvmlGpuInstance_t *made) {
     struct sim_device *model = &sim_books->devices[device];
     const struct sim_mig_profile *profile = &model->mig_profiles[profile_row];
@@ -219,6 +252,7 @@ static nvmlReturn_t make(unsigned device, unsigned profile_row, unsigned start, 
             record->size = profile->placement_size;
             atomic_store(&record->compute_instances, 0);
             new_uuid(model, row, record->uuid);
+            become_device(model, profile, sim_mig_device(device, row));
             atomic_store(&record->state, 1);
             *made = handle_of(device, row);
             return NVML_SUCCESS;
@@ -350,9 +384,25 @@ static bool compute_exists(nvmlComputeInstance_t ci) {
     return record != NULL && (atomic_load(&record->compute_instances) >> ci->id & 1u) != 0;
 }
 
+/* Whether a process has something on a compute instance. */
+static bool works(unsigned device, unsigned compute) {
+    unsigned limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
+    for (unsigned slot = 0; slot < limit; slot++) {
+        if (atomic_load(&sim_books->used[device][slot]) != 0 && sim_slot_pid(slot) != 0 &&
+            atomic_load(&sim_books->engines[device][slot].compute_instance) == compute) {
+            return true;
+        }
+    }
+    return false;
+}
+
 nvmlReturn_t sim_nvmlComputeInstanceDestroy(nvmlComputeInstance_t computeInstance) {
     if (sim_nvml_ready() != NVML_SUCCESS || !compute_exists(computeInstance)) {
         return sim_nvml_ready() != NVML_SUCCESS ? sim_nvml_ready() : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    const struct sim_gpu_instance *gi = computeInstance->gpu_instance;
+    if (works(sim_mig_device(gi->device, gi->row), computeInstance->id)) {
+        return NVML_ERROR_IN_USE;
     }
     atomic_fetch_and(&record_of(computeInstance->gpu_instance)->compute_instances, ~(1u << computeInstance->id));
     return NVML_SUCCESS;
@@ -396,18 +446,21 @@ nvmlReturn_t sim_nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsign
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
     unsigned at = 0;
-    for (unsigned row = 0; row < SIM_MAX_MIG_INSTANCES; row++) {
-        uint32_t there = atomic_load(&model->mig_instances[row].state) == 1
-                             ? atomic_load(&model->mig_instances[row].compute_instances)
-                             : 0;
-        for (unsigned id = 0; id < COMPUTE; id++) {
-            if ((there >> id & 1u) != 0 && at++ == index) {
-                *migDevice = sim_nvml_mig_handle(device->device, row, id);
-                return NVML_SUCCESS;
-            }
+    for (unsigned i = 0; i < SIM_MAX_MIG_INSTANCES * COMPUTE; i++) {
+        if (sim_mig_visible(device->device, i / COMPUTE, i % COMPUTE) && at++ == index) {
+            *migDevice = sim_nvml_mig_handle(device->device, i / COMPUTE, i % COMPUTE);
+            return NVML_SUCCESS;
         }
     }
     return NVML_ERROR_NOT_FOUND;
+}
+
+unsigned sim_nvml_mig_index(nvmlDevice_t device) {
+    unsigned index = 0;
+    for (unsigned i = 0; i < (unsigned)device->instance * COMPUTE + (unsigned)device->compute; i++) {
+        index += sim_mig_visible(device->device, i / COMPUTE, i % COMPUTE);
+    }
+    return index;
 }
 
 nvmlReturn_t sim_nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t migDevice, nvmlDevice_t *device) {

@@ -12,21 +12,16 @@
 #define WHOLE_CARD 0xffffffffu
 enum { PROCESS_MODE_COMPUTE = 0, PROCESS_MODE_MPS = 2 };
 
-static void read_memory(unsigned device, uint64_t *total, uint64_t *reserved, uint64_t *used) {
-    const struct sim_device *model = &sim_books->devices[device];
+/* Of a card, what its MIG devices use is the card's as well. */
+static void read_memory(const struct sim_nvml_device *handle, uint64_t *total, uint64_t *reserved, uint64_t *used) {
+    const struct sim_device *model = &sim_books->devices[sim_nvml_pool(handle)];
     *total = model->memory_total;
     *reserved = model->memory_reserved;
-    *used = sim_device_used(device);
-}
-
-static nvmlReturn_t mig_memory(const struct sim_nvml_device *handle, uint64_t *total) {
-    const struct sim_device *model = &sim_books->devices[handle->device];
-    const struct sim_mig_instance *instance = &model->mig_instances[handle->instance];
-    if (atomic_load(&instance->state) == 0) {
-        return NVML_ERROR_NOT_FOUND;
+    *used = sim_device_used(sim_nvml_pool(handle));
+    for (unsigned row = 0; handle->instance < 0 && row < SIM_MAX_MIG_INSTANCES; row++) {
+        bool there = atomic_load(&model->mig_instances[row].state) == 1;
+        *used += there ? sim_device_used(sim_mig_device(handle->device, row)) : 0;
     }
-    *total = model->mig_profiles[instance->profile_row].memory_mib << 20;
-    return NVML_SUCCESS;
 }
 
 /* Version 1 has no field for the firmware's reserve and counts it as used. */
@@ -36,15 +31,9 @@ nvmlReturn_t sim_nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memo
     if (sim_nvml_model(device, &error) == NULL || memory == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
-    if (device->instance >= 0) {
-        error = mig_memory(device, &total);
-    } else {
-        read_memory(device->device, &total, &reserved, &used);
-    }
-    if (error == NVML_SUCCESS) {
-        *memory = (nvmlMemory_t){.total = total, .free = total - reserved - used, .used = reserved + used};
-    }
-    return error;
+    read_memory(device, &total, &reserved, &used);
+    *memory = (nvmlMemory_t){.total = total, .free = total - reserved - used, .used = reserved + used};
+    return NVML_SUCCESS;
 }
 
 nvmlReturn_t sim_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
@@ -56,18 +45,12 @@ nvmlReturn_t sim_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t
     if (memory->version != SIM_NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2u)) {
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     }
-    if (device->instance >= 0) {
-        error = mig_memory(device, &total);
-    } else {
-        read_memory(device->device, &total, &reserved, &used);
-    }
-    if (error == NVML_SUCCESS) {
-        memory->total = total;
-        memory->reserved = reserved;
-        memory->used = used;
-        memory->free = total - reserved - used;
-    }
-    return error;
+    read_memory(device, &total, &reserved, &used);
+    memory->total = total;
+    memory->reserved = reserved;
+    memory->used = used;
+    memory->free = total - reserved - used;
+    return NVML_SUCCESS;
 }
 
 /* Cards are simulated outside of confidential computing; HAMI_SIM_CONFIDENTIAL=1 puts all of their memory inside. */
@@ -102,13 +85,28 @@ static int pid_of(unsigned slot) {
     return here > 0 && base != NULL ? here + atoi(base) : here;
 }
 
-unsigned sim_nvml_users(unsigned device, struct sim_nvml_user found[SIM_MAX_SLOTS]) {
-    unsigned count = 0, limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
-    for (unsigned slot = 0; slot < limit; slot++) {
+/* Adds the users of one device in the books to those found already; `compute` -1: of all of its compute instances. */
+static unsigned add_users(unsigned device, int compute, struct sim_nvml_user found[SIM_MAX_SLOTS], unsigned count) {
+    unsigned limit = atomic_load_explicit(&sim_books->slot_limit, memory_order_acquire);
+    for (unsigned slot = 0; slot < limit && count < SIM_MAX_SLOTS; slot++) {
         uint64_t bytes = atomic_load(&sim_books->used[device][slot]) + sim_share_shown(device, slot);
         int pid = bytes != 0 ? pid_of(slot) : 0;
-        if (pid > 0) {
-            found[count++] = (struct sim_nvml_user){pid, slot, bytes};
+        unsigned part = (unsigned)atomic_load(&sim_books->engines[device][slot].compute_instance);
+        if (pid > 0 && (compute < 0 || part == (unsigned)compute)) {
+            bool mig = sim_is_mig(device);
+            found[count++] = (struct sim_nvml_user){
+                pid, slot, device, bytes, mig ? sim_instance_of(device) + 1 : WHOLE_CARD, mig ? part : WHOLE_CARD};
+        }
+    }
+    return count;
+}
+
+unsigned sim_nvml_users(const struct sim_nvml_device *handle, struct sim_nvml_user found[SIM_MAX_SLOTS]) {
+    unsigned count = add_users(sim_nvml_pool(handle), handle->compute, found, 0);
+    const struct sim_mig_instance *instances = sim_books->devices[handle->device].mig_instances;
+    for (unsigned row = 0; handle->instance < 0 && row < SIM_MAX_MIG_INSTANCES; row++) {
+        if (atomic_load(&instances[row].state) == 1) {
+            count = add_users(sim_mig_device(handle->device, row), -1, found, count);
         }
     }
     return count;
@@ -120,7 +118,7 @@ static nvmlReturn_t list_users(nvmlDevice_t device, unsigned *infoCount, bool ro
     if (sim_nvml_model(device, &error) == NULL || infoCount == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
-    unsigned room = *infoCount, count = device->instance >= 0 ? 0 : sim_nvml_users(device->device, found);
+    unsigned room = *infoCount, count = sim_nvml_users(device, found);
     *infoCount = count;
     if (count > room) {
         return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -133,7 +131,8 @@ nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, un
     struct sim_nvml_user found[SIM_MAX_SLOTS];
     nvmlReturn_t error = list_users(device, infoCount, infos != NULL, found);
     for (unsigned i = 0; error == NVML_SUCCESS && i < *infoCount; i++) {
-        infos[i] = (nvmlProcessInfo_t){(unsigned)found[i].pid, found[i].bytes, WHOLE_CARD, WHOLE_CARD};
+        infos[i] = (nvmlProcessInfo_t){(unsigned)found[i].pid, found[i].bytes, found[i].gpu_instance,
+                                       found[i].compute_instance};
     }
     return error;
 }
@@ -202,7 +201,8 @@ nvmlReturn_t sim_nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvml
                              ? list_users(device, &plist->numProcArrayEntries, plist->procArray != NULL, found)
                              : no_processes(device, &plist->numProcArrayEntries);
     for (unsigned i = 0; error == NVML_SUCCESS && i < plist->numProcArrayEntries; i++) {
-        plist->procArray[i] = (nvmlProcessDetail_t){(unsigned)found[i].pid, found[i].bytes, WHOLE_CARD, WHOLE_CARD, 0};
+        plist->procArray[i] = (nvmlProcessDetail_t){(unsigned)found[i].pid, found[i].bytes, found[i].gpu_instance,
+                                                    found[i].compute_instance, 0};
     }
     return error;
 }
@@ -223,22 +223,36 @@ unsigned sim_nvml_slot_utilization(unsigned device, unsigned slot) {
     return percent > 100 ? 100 : (unsigned)percent;
 }
 
-unsigned sim_nvml_utilization(unsigned device) {
+unsigned sim_nvml_utilization(unsigned card) {
+    const int multiprocessors = 16; /* CUdevice_attribute */
     struct sim_nvml_user found[SIM_MAX_SLOTS];
-    unsigned count = sim_nvml_users(device, found), sum = 0;
+    const struct sim_nvml_device handle = {card, -1, -1};
+    int all = sim_books->devices[card].attributes[multiprocessors];
+    unsigned count = sim_nvml_users(&handle, found), sum = 0;
     for (unsigned i = 0; i < count; i++) {
-        sum += sim_nvml_slot_utilization(device, found[i].slot);
+        int part = sim_books->devices[found[i].device].attributes[multiprocessors];
+        sum += sim_nvml_slot_utilization(found[i].device, found[i].slot) * (unsigned)part / (unsigned)all;
     }
     return sum > 100 ? 100 : sum;
 }
 
-static unsigned memory_utilization(unsigned device) {
-    return sim_nvml_utilization(device) / 3;
+static unsigned memory_utilization(unsigned card) {
+    return sim_nvml_utilization(card) / 3;
+}
+
+/* A card whose utilization can be asked: in MIG mode the driver tells none, neither of the card nor of its parts. */
+static struct sim_device *measured(nvmlDevice_t device, nvmlReturn_t *error) {
+    struct sim_device *model = sim_nvml_card(device, error);
+    if (model != NULL && atomic_load(&model->mig_mode) != 0) {
+        *error = NVML_ERROR_NOT_SUPPORTED;
+        return NULL;
+    }
+    return model;
 }
 
 nvmlReturn_t sim_nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization) {
     nvmlReturn_t error = NVML_SUCCESS;
-    if (sim_nvml_card(device, &error) == NULL || utilization == NULL) {
+    if (measured(device, &error) == NULL || utilization == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
     *utilization = (nvmlUtilization_t){sim_nvml_utilization(device->device), memory_utilization(device->device)};
@@ -256,10 +270,10 @@ nvmlReturn_t sim_nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProces
     struct sim_nvml_user found[SIM_MAX_SLOTS];
     nvmlReturn_t error = NVML_SUCCESS;
     (void)lastSeenTimeStamp;
-    if (sim_nvml_card(device, &error) == NULL || processSamplesCount == NULL) {
+    if (measured(device, &error) == NULL || processSamplesCount == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
-    unsigned room = *processSamplesCount, count = sim_nvml_users(device->device, found);
+    unsigned room = *processSamplesCount, count = sim_nvml_users(device, found);
     *processSamplesCount = count;
     if (count == 0) {
         return NVML_ERROR_NOT_FOUND;
@@ -279,13 +293,13 @@ nvmlReturn_t sim_nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
                                                        nvmlProcessesUtilizationInfo_t *procesesUtilInfo) {
     struct sim_nvml_user found[SIM_MAX_SLOTS];
     nvmlReturn_t error = NVML_SUCCESS;
-    if (sim_nvml_card(device, &error) == NULL || procesesUtilInfo == NULL) {
+    if (measured(device, &error) == NULL || procesesUtilInfo == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
     if (procesesUtilInfo->version != SIM_NVML_STRUCT_VERSION(nvmlProcessesUtilizationInfo_t, 1u)) {
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     }
-    unsigned room = procesesUtilInfo->processSamplesCount, count = sim_nvml_users(device->device, found);
+    unsigned room = procesesUtilInfo->processSamplesCount, count = sim_nvml_users(device, found);
     procesesUtilInfo->processSamplesCount = count;
     if (count == 0) {
         return NVML_ERROR_NOT_FOUND;

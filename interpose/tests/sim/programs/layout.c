@@ -21,6 +21,7 @@ int main(void) {
     FIELD(sim_books, seed);
     FIELD(sim_books, watch);
     FIELD(sim_books, slot_limit);
+    FIELD(sim_books, device_limit);
     FIELD(sim_books, faults);
     FIELD(sim_books, devices);
     FIELD(sim_books, slots);
@@ -113,6 +114,7 @@ int main(void) {
     FIELD(sim_engine_page, window_start);
     FIELD(sim_engine_page, window_busy);
     FIELD(sim_engine_page, window_previous);
+    FIELD(sim_engine_page, compute_instance);
     FIELD(sim_engine_page, reserved);
     SIZE(sim_engine_page);
     printf(", \"sim_event\": {");
