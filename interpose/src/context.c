@@ -120,9 +120,21 @@ struct sample {
     uint64_t process_used;
 };
 
+/* A MIG device has its card's place on the bus; what the card's handle tells takes rights that a container lacks. */
+static nvmlDevice mig_handle(const char *uuid) {
+    nvmlDevice handle = NULL;
+    nvmlReturn (*by_uuid)(const char *, nvmlDevice *) = hami_nvml_function("nvmlDeviceGetHandleByUUID");
+    return by_uuid != NULL && by_uuid(uuid, &handle) == NVML_SUCCESS ? handle : NULL;
+}
+
 static nvmlDevice nvml_handle(CUdevice device) {
     char bus[32];
     nvmlDevice handle = NULL;
+    const struct hami_limits *limits = hami_guest_known_limits();
+    int index = hami_guest_cuda_device(limits, device);
+    if (index >= 0 && (uint32_t)index < limits->device_count && hami_limits_mig(&limits->devices[index])) {
+        return mig_handle(limits->devices[index].uuid);
+    }
     CUresult (*bus_id)(char *, int, CUdevice) = hami_cuda_function("cuDeviceGetPCIBusId");
     nvmlReturn (*by_bus)(const char *, nvmlDevice *) = hami_nvml_function("nvmlDeviceGetHandleByPciBusId_v2");
     bool found = bus_id != NULL && by_bus != NULL && bus_id(bus, sizeof bus, device) == CUDA_SUCCESS &&

@@ -37,7 +37,7 @@ _Atomic(struct hami_region_view *) hami_guest_region_now;
 
 /* Handles stay with their device for the life of a process; one seen before needs no asking. */
 static _Atomic(nvmlDevice) nvml_handles[NVML_HANDLES];
-static _Atomic int8_t nvml_indices[NVML_HANDLES]; /* as cuda_devices */
+static _Atomic int8_t nvml_indices[NVML_HANDLES]; /* as cuda_devices; -1 = divided */
 
 static void forget_handles(void) {
     for (unsigned i = 0; i < NVML_HANDLES; i++) {
@@ -280,15 +280,39 @@ int hami_guest_nvml_device(const struct hami_limits *limits, nvmlDevice device, 
     return index;
 }
 
+/* NVML counts MIG devices within their card, so their indices are no cards'. */
+static bool is_mig_handle(nvmlDevice device) {
+    nvmlReturn (*is_mig)(nvmlDevice, unsigned *) = hami_nvml_function("nvmlDeviceIsMigDeviceHandle");
+    unsigned mig = 0;
+    return is_mig != NULL && is_mig(device, &mig) == NVML_SUCCESS && mig != 0;
+}
+
 static int ask_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status) {
     if (limits->from_environment) {
         nvmlReturn (*get_index)(nvmlDevice, unsigned *) = hami_nvml_function("nvmlDeviceGetIndex");
         unsigned index = HAMI_DEVICES;
         *status = get_index == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : get_index(device, &index);
-        return *status == NVML_SUCCESS && index < HAMI_DEVICES ? (int)index : -1;
+        return *status == NVML_SUCCESS && index < HAMI_DEVICES && !is_mig_handle(device) ? (int)index : -1;
     }
     char uuid[HAMI_UUID_BYTES];
     nvmlReturn (*get_uuid)(nvmlDevice, char *, unsigned) = hami_nvml_function("nvmlDeviceGetUUID");
     *status = get_uuid == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : get_uuid(device, uuid, sizeof uuid);
-    return *status == NVML_SUCCESS ? index_of_uuid(limits, uuid) : -1;
+    int index = *status == NVML_SUCCESS ? index_of_uuid(limits, uuid) : -1;
+    struct hami_part parts[HAMI_DEVICES];
+    return *status == NVML_SUCCESS && index < 0 && hami_guest_parts(limits, device, parts) != 0 ? HAMI_DIVIDED : index;
+}
+
+unsigned hami_guest_parts(const struct hami_limits *limits, nvmlDevice card, struct hami_part parts[HAMI_DEVICES]) {
+    nvmlReturn (*by_uuid)(const char *, nvmlDevice *) = hami_nvml_function("nvmlDeviceGetHandleByUUID");
+    nvmlReturn (*card_of)(nvmlDevice, nvmlDevice *) =
+        hami_nvml_function("nvmlDeviceGetDeviceHandleFromMigDeviceHandle");
+    unsigned count = 0;
+    for (unsigned i = 0; by_uuid != NULL && card_of != NULL && i < limits->device_count; i++) {
+        nvmlDevice handle = NULL, its_card = NULL;
+        if (hami_limits_mig(&limits->devices[i]) && by_uuid(limits->devices[i].uuid, &handle) == NVML_SUCCESS &&
+            card_of(handle, &its_card) == NVML_SUCCESS && its_card == card) {
+            parts[count++] = (struct hami_part){i, handle};
+        }
+    }
+    return count;
 }

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHOLE_CARD = -1, LISTED = 1024, ROOM_MAX = 1 << 16, ROOM_TO_SPARE = 16, TRIES = 4, VERSIONED_MAX = 4096 };
+enum { NOT_OURS = -1, LISTED = 1024, ROOM_MAX = 1 << 16, ROOM_TO_SPARE = 16, TRIES = 4, VERSIONED_MAX = 4096 };
 
 /* ---- whose answer it is ---- */
 
@@ -23,12 +23,15 @@ static struct hami_region_view *own_region(void) {
     return hami_guest_limits()->mode == HAMI_MODE_ENFORCE ? hami_guest_region(NULL) : NULL;
 }
 
-/* Device in the limits, or -1 where the driver's own answer stands. */
+#define WHOLE_CARD UINT32_MAX
+
+/* Device in the limits, HAMI_DIVIDED for a card of them, or NOT_OURS where the driver's own answer stands. */
 static int own_device(const struct hami_region_view *view, nvmlDevice device) {
     nvmlReturn asked = NVML_SUCCESS;
     const struct hami_limits *limits = hami_guest_known_limits();
-    int index = view == NULL ? -1 : hami_guest_nvml_device(limits, device, &asked);
-    return index >= 0 && (uint32_t)index < limits->device_count ? index : -1;
+    int index = view == NULL ? NOT_OURS : hami_guest_nvml_device(limits, device, &asked);
+    bool named = index >= 0 && (uint32_t)index < limits->device_count;
+    return named || index == HAMI_DIVIDED ? index : NOT_OURS;
 }
 
 /* ---- who is who ---- */
@@ -105,22 +108,45 @@ static uint32_t to_driver(const struct family *family, uint32_t pid) {
 
 /* ---- lists with what each process uses: from our books ---- */
 
-/* Fills `users` with the processes on a device, as many as there is room for; returns how many there are. */
-static uint32_t users_of(struct hami_region_view *view, int device, struct nvml_process *users, uint32_t room) {
-    uint32_t found = 0;
-    (void)hami_region_sweep(view);
+/* The number that an NVML call gives a MIG device: of its GPU instance, or of its compute instance. */
+static uint32_t instance_of(const struct hami_part *device, const char *call) {
+    nvmlReturn (*get)(nvmlDevice, unsigned *) = hami_nvml_function(call);
+    unsigned id = 0;
+    bool mig = hami_limits_mig(&hami_guest_known_limits()->devices[device->index]);
+    return mig && get != NULL && get(device->handle, &id) == NVML_SUCCESS ? id : WHOLE_CARD;
+}
+
+/* Adds the processes on a device, as many as there is room for, to `found` that there are already. */
+static uint32_t add_users(struct hami_region_view *view, const struct hami_part *device, struct nvml_process *users,
+                          uint32_t room, uint32_t found) {
+    uint32_t gpu_instance = instance_of(device, "nvmlDeviceGetGpuInstanceId");
+    uint32_t compute_instance = instance_of(device, "nvmlDeviceGetComputeInstanceId");
     for (unsigned slot = 0; slot < slots_of(view); slot++) {
         int32_t pid = hami_region_slot_pid(view, slot);
         uint64_t pages = pid == 0 ? 0
-                                  : hami_region_slot_used(view, slot, (unsigned)device) +
-                                        hami_region_slot_used(view, slot, (unsigned)device + HAMI_DEVICES);
+                                  : hami_region_slot_used(view, slot, device->index) +
+                                        hami_region_slot_used(view, slot, device->index + HAMI_DEVICES);
         if (pages != 0 && found < room) {
             uint64_t bytes = pages << HAMI_PAGE_SHIFT;
-            users[found] = (struct nvml_process){(uint32_t)pid, 0, bytes, (uint32_t)WHOLE_CARD, (uint32_t)WHOLE_CARD};
+            users[found] = (struct nvml_process){(uint32_t)pid, 0, bytes, gpu_instance, compute_instance};
         }
         found += pages != 0;
     }
     return found;
+}
+
+/* Fills `users` with the processes on a device or on the parts of a card; returns how many there are, `room` at most.
+ */
+static uint32_t users_of(struct hami_region_view *view, int index, nvmlDevice handle, struct nvml_process *users,
+                         uint32_t room) {
+    struct hami_part parts[HAMI_DEVICES] = {{(unsigned)index, handle}};
+    unsigned count = index == HAMI_DIVIDED ? hami_guest_parts(hami_guest_known_limits(), handle, parts) : 1;
+    uint32_t found = 0;
+    (void)hami_region_sweep(view);
+    for (unsigned i = 0; i < count; i++) {
+        found = add_users(view, &parts[i], users, room, found);
+    }
+    return found < room ? found : room;
 }
 
 static bool is_compute(enum hami_hook hook) {
@@ -139,10 +165,10 @@ int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t 
     struct hami_region_view *view = own_region();
     struct nvml_process users[HAMI_PROCESSES];
     int index = own_device(view, device);
-    if (count == NULL || index < 0) {
+    if (count == NULL || index == NOT_OURS) {
         return driver(device, count, infos);
     }
-    uint32_t found = is_compute(hook) ? users_of(view, index, users, HAMI_PROCESSES) : 0;
+    uint32_t found = is_compute(hook) ? users_of(view, index, device, users, HAMI_PROCESSES) : 0;
     nvmlReturn status = fit(count, found, infos != NULL);
     for (uint32_t i = 0; status == NVML_SUCCESS && i < found; i++) {
         infos[i] = (struct nvml_process_v1){users[i].pid, 0, users[i].used};
@@ -155,10 +181,10 @@ int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *co
     struct hami_region_view *view = own_region();
     struct nvml_process users[HAMI_PROCESSES];
     int index = own_device(view, device);
-    if (count == NULL || index < 0) {
+    if (count == NULL || index == NOT_OURS) {
         return driver(device, count, infos);
     }
-    uint32_t found = is_compute(hook) ? users_of(view, index, users, HAMI_PROCESSES) : 0;
+    uint32_t found = is_compute(hook) ? users_of(view, index, device, users, HAMI_PROCESSES) : 0;
     nvmlReturn status = fit(count, found, infos != NULL);
     if (status == NVML_SUCCESS && found != 0) {
         memcpy(infos, users, found * sizeof *infos);
@@ -184,7 +210,7 @@ int32_t hami_nvml_process_details(enum hami_hook hook, nvmlDevice device, struct
     struct hami_region_view *view = own_region();
     struct nvml_process users[HAMI_PROCESSES];
     int index = own_device(view, device);
-    if (details == NULL || index < 0) {
+    if (details == NULL || index == NOT_OURS) {
         return driver(device, details);
     }
     bool known = details->version == NVML_STRUCT_VERSION(struct nvml_process_details, 1);
@@ -193,7 +219,7 @@ int32_t hami_nvml_process_details(enum hami_hook hook, nvmlDevice device, struct
         return status;
     }
     bool compute = details->mode == NVML_PROCESS_MODE_COMPUTE;
-    uint32_t found = compute ? users_of(view, index, users, HAMI_PROCESSES) : 0;
+    uint32_t found = compute ? users_of(view, index, device, users, HAMI_PROCESSES) : 0;
     status = fit(&details->count, found, details->list != NULL);
     for (uint32_t i = 0; status == NVML_SUCCESS && i < found; i++) {
         details->list[i] = (struct nvml_process_detail){users[i], 0};
@@ -282,7 +308,7 @@ static nvmlReturn fill_samples(enum hami_hook hook, nvmlDevice device, void *lis
 int32_t hami_nvml_utilization(enum hami_hook hook, nvmlDevice device, struct nvml_utilization_sample *samples,
                               uint32_t *count, uint64_t since) {
     struct hami_region_view *view = own_region();
-    if (count == NULL || own_device(view, device) < 0) {
+    if (count == NULL || own_device(view, device) == NOT_OURS) {
         return fill_samples(hook, device, samples, count, since);
     }
     const struct wanted w = {
@@ -303,7 +329,7 @@ static nvmlReturn fill_infos(enum hami_hook hook, nvmlDevice device, void *list,
 int32_t hami_nvml_utilization_infos(enum hami_hook hook, nvmlDevice device, struct nvml_utilization_infos *infos) {
     nvmlReturn (*driver)(nvmlDevice, struct nvml_utilization_infos *) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
-    if (infos == NULL || own_device(view, device) < 0) {
+    if (infos == NULL || own_device(view, device) == NOT_OURS) {
         return driver(device, infos);
     }
     if (infos->version != NVML_STRUCT_VERSION(*infos, 1)) {
@@ -324,7 +350,7 @@ static nvmlReturn fill_pids(enum hami_hook hook, nvmlDevice device, void *list, 
 
 int32_t hami_nvml_accounting_pids(enum hami_hook hook, nvmlDevice device, uint32_t *count, uint32_t *pids) {
     struct hami_region_view *view = own_region();
-    if (count == NULL || own_device(view, device) < 0) {
+    if (count == NULL || own_device(view, device) == NOT_OURS) {
         return fill_pids(hook, device, pids, count, 0);
     }
     const struct wanted w = {fill_pids, 0, sizeof *pids, 0, pids, count, NVML_SUCCESS};
@@ -340,7 +366,7 @@ int32_t hami_nvml_accounting(enum hami_hook hook, nvmlDevice device, uint32_t pi
     nvmlReturn (*driver)(nvmlDevice, uint32_t, struct nvml_accounting *) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
     struct nvml_accounting unseen;
-    if (stats == NULL || own_device(view, device) < 0) {
+    if (stats == NULL || own_device(view, device) == NOT_OURS) {
         return driver(device, pid, stats);
     }
     struct family family = family_on(view, device);
@@ -351,7 +377,7 @@ int32_t hami_nvml_accounting(enum hami_hook hook, nvmlDevice device, uint32_t pi
 int32_t hami_nvml_accounting_v2(enum hami_hook hook, nvmlDevice device, struct nvml_accounting_v2 *stats) {
     nvmlReturn (*driver)(nvmlDevice, struct nvml_accounting_v2 *) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
-    if (stats == NULL || own_device(view, device) < 0) {
+    if (stats == NULL || own_device(view, device) == NOT_OURS) {
         return driver(device, stats);
     }
     struct family family = family_on(view, device);

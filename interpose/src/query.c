@@ -152,15 +152,49 @@ static void show_use(const struct slice *slice, uint64_t *total, uint64_t *used,
     *free_bytes = *total - *used;
 }
 
+/* The driver's memory of a device, where the limits have none for it. */
+static struct nvml_memory whole(nvmlDevice device) {
+    struct nvml_memory memory = {0};
+    nvmlReturn (*driver)(nvmlDevice, struct nvml_memory *) = hami_driver_function(HAMI_nvmlDeviceGetMemoryInfo);
+    return driver(device, &memory) == NVML_SUCCESS ? memory : (struct nvml_memory){0};
+}
+
+/* A card of which MIG devices are the container's: they are the card to it. */
+__attribute__((cold, noinline)) static void show_parts(const struct hami_limits *limits, nvmlDevice card,
+                                                       uint64_t *total, uint64_t *used, uint64_t *free_bytes) {
+    struct hami_part parts[HAMI_DEVICES];
+    unsigned count = hami_guest_parts(limits, card, parts);
+    struct nvml_memory sum = {0};
+    for (unsigned i = 0; i < count; i++) {
+        struct nvml_memory part = whole(parts[i].handle);
+        struct slice slice = slice_of(limits, (int)parts[i].index);
+        if (slice.known) {
+            show_use(&slice, &part.total, &part.used, &part.free);
+        }
+        sum.total += part.total;
+        sum.used += part.used;
+    }
+    *total = smaller(*total, sum.total);
+    *used = smaller(sum.used, *total);
+    *free_bytes = *total - *used;
+}
+
+static bool is_divided(const struct hami_limits *limits, int index) {
+    return index == HAMI_DIVIDED && limits->mode == HAMI_MODE_ENFORCE;
+}
+
 int32_t hami_nvml_memory_info(enum hami_hook hook, nvmlDevice device, struct nvml_memory *memory) {
     nvmlReturn (*driver)(nvmlDevice, struct nvml_memory *) = hami_driver_function(hook);
     nvmlReturn status = driver(device, memory);
     if (status == NVML_SUCCESS) {
         nvmlReturn asked = NVML_SUCCESS;
         const struct hami_limits *limits = hami_guest_limits();
-        struct slice slice = slice_of(limits, hami_guest_nvml_device(limits, device, &asked));
+        int index = hami_guest_nvml_device(limits, device, &asked);
+        struct slice slice = slice_of(limits, index);
         if (slice.known) {
             show_use(&slice, &memory->total, &memory->used, &memory->free);
+        } else if (is_divided(limits, index)) {
+            show_parts(limits, device, &memory->total, &memory->used, &memory->free);
         }
     }
     return status;
@@ -173,9 +207,13 @@ int32_t hami_nvml_memory_info_v2(enum hami_hook hook, nvmlDevice device, struct 
     if (status == NVML_SUCCESS) {
         nvmlReturn asked = NVML_SUCCESS;
         const struct hami_limits *limits = hami_guest_limits();
-        struct slice slice = slice_of(limits, hami_guest_nvml_device(limits, device, &asked));
+        int index = hami_guest_nvml_device(limits, device, &asked);
+        struct slice slice = slice_of(limits, index);
         if (slice.known) {
             show_use(&slice, &memory->total, &memory->used, &memory->free);
+            memory->reserved = 0;
+        } else if (is_divided(limits, index)) {
+            show_parts(limits, device, &memory->total, &memory->used, &memory->free);
             memory->reserved = 0;
         }
     }

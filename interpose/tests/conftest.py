@@ -17,7 +17,7 @@ from hami_interpose import region, sim
 from hami_interpose.limits import DeviceLimit, Limits, Mode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 MIB = 1 << 20
 HERE = Path(__file__).resolve().parent
@@ -136,12 +136,13 @@ def make_container(tmp_path: Path, gpus: Path) -> Iterator[Callable[..., Contain
         cores: int = 0,
         mode: Mode = Mode.ENFORCE,
         order: tuple[int, ...] | None = None,
+        uuids: Sequence[str] = (),
         state: Path = gpus,
     ) -> Container:
         container = Container(tmp_path / f"container{len(made)}", state)
         made.append(container)
         with sim.State(state) as books:
-            uuids = [device.uuid for device in books.devices]
+            uuids = uuids or [device.uuid for device in books.devices]
         chosen = order or range(len(memory_mib))
         devices = tuple(
             DeviceLimit(uuids[i], mib * MIB, (mib if physical_mib is None else physical_mib) * MIB, cores)

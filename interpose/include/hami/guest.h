@@ -42,7 +42,18 @@ static inline struct hami_region_view *hami_guest_region(enum hami_reason *why) 
 /* Index of a CUDA device in the limits, -1 if they do not name it, -2 if to the driver there is no such device now. */
 int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device);
 
-/* Same for an NVML handle. `status` gets the driver's answer if it refuses the handle. */
+/*
+ * Same for an NVML handle; HAMI_DIVIDED for a card that the limits do not name, but MIG devices of it. `status` gets
+ * the driver's answer if it refuses the handle.
+ */
+enum { HAMI_DIVIDED = -3 };
 int hami_guest_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status);
+
+/* The MIG devices of such a card that the limits name; returns how many. */
+struct hami_part {
+    unsigned index;
+    nvmlDevice handle;
+};
+unsigned hami_guest_parts(const struct hami_limits *limits, nvmlDevice card, struct hami_part parts[HAMI_DEVICES]);
 
 #endif

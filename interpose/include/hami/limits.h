@@ -10,6 +10,7 @@
 #include "hami/abi.h"
 
 #include <stdbool.h>
+#include <strings.h>
 
 enum hami_mode { HAMI_MODE_OFF, HAMI_MODE_OBSERVE, HAMI_MODE_ENFORCE };
 enum hami_core_policy { HAMI_CORE_DEFAULT, HAMI_CORE_FORCE, HAMI_CORE_DISABLE };
@@ -24,6 +25,11 @@ struct hami_device_limit {
     uint64_t host_bytes;        /* the part in host memory: the rest */
     uint32_t cores;             /* percent; 0 or 100 = no limit */
 };
+
+/* Whether this is a MIG device, a part of a card. */
+static inline bool hami_limits_mig(const struct hami_device_limit *device) {
+    return strncasecmp(device->uuid, "MIG-", 4) == 0;
+}
 
 struct hami_limits {
     uint64_t generation;

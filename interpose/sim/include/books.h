@@ -193,6 +193,9 @@ unsigned sim_visible_cards(unsigned visible[SIM_MAX_CARDS]);
  */
 bool sim_mig_visible(unsigned card, unsigned instance, unsigned compute);
 
+/* Whether this process may see what all MIG devices of a card use: the node for that is there, as above. */
+bool sim_mig_monitor(void);
+
 /* The calling process's slot, claimed at first use; -1 if all are taken. */
 int sim_slot_claim(void);
 int sim_slot_mine(void); /* -1 if none was claimed */

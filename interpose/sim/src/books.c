@@ -169,28 +169,27 @@ unsigned sim_visible_cards(unsigned visible[SIM_MAX_CARDS]) {
     return count;
 }
 
-static bool has_capability(const char *folder, unsigned minor) {
-    char path[4096];
-    int length = snprintf(path, sizeof path, "%s/nvidia-caps/nvidia-cap%u", folder, minor);
-    return length > 0 && (size_t)length < sizeof path && access(path, F_OK) == 0;
+/* Whether a node of nvidia-caps is there, or none is asked for. */
+static bool has_capability(unsigned minor) {
+    const char *folder = getenv("HAMI_SIM_DEV");
+    char caps[4096], node[4096];
+    if (folder == NULL || *folder == '\0' || !path_in_state(caps, folder, "nvidia-caps") || access(caps, F_OK) != 0) {
+        return true;
+    }
+    int length = snprintf(node, sizeof node, "%s/nvidia-caps/nvidia-cap%u", folder, minor);
+    return length > 0 && (size_t)length < sizeof node && access(node, F_OK) == 0;
 }
 
-/* The driver numbers its capabilities: 1 and 2 for MIG as a whole, then for each card 15 GPU instances of 8 parts. */
-static unsigned capability_of(unsigned card, unsigned instance) {
-    const unsigned first = 3, of_instance = 1 + SIM_MAX_COMPUTE_INSTANCES, of_card = 15 * of_instance;
-    return first + sim_books->devices[card].minor_number * of_card + (instance + 1) * of_instance;
-}
+/* The driver numbers its capabilities: 1 and 2 for MIG as a whole, then for each card 15 GPU instances of 9 each. */
+enum { MONITOR = 2, FIRST_CARD = 3, OF_INSTANCE = 1 + SIM_MAX_COMPUTE_INSTANCES, OF_CARD = 15 * OF_INSTANCE };
 
 bool sim_mig_visible(unsigned card, unsigned instance, unsigned compute) {
-    const char *folder = getenv("HAMI_SIM_DEV");
-    char path[4096];
-    if (!sim_mig_exists(card, instance, compute) || folder == NULL || *folder == '\0') {
-        return sim_mig_exists(card, instance, compute);
-    }
-    int length = snprintf(path, sizeof path, "%s/nvidia-caps", folder);
-    bool all = length > 0 && (size_t)length < sizeof path && access(path, F_OK) != 0;
-    unsigned minor = capability_of(card, instance);
-    return all || (has_capability(folder, minor) && has_capability(folder, minor + 1 + compute));
+    unsigned minor = FIRST_CARD + sim_books->devices[card].minor_number * OF_CARD + (instance + 1) * OF_INSTANCE;
+    return sim_mig_exists(card, instance, compute) && has_capability(minor) && has_capability(minor + 1 + compute);
+}
+
+bool sim_mig_monitor(void) {
+    return has_capability(MONITOR);
 }
 
 static bool lock_byte(int command, off_t byte, struct flock *lock) {

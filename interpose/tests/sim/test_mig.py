@@ -46,7 +46,7 @@ def nvml(script):
 
 NO_DEVICE = 100
 IN_USE = 19
-NOT_SUPPORTED = 3
+NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = 3, 4, 6
 
 
 def digits(uuid):
@@ -165,11 +165,12 @@ def test_only_devices_whose_nodes_are_there(split, tmp_path):
     mig = n.nvmlDeviceGetMigDeviceHandleByIndex(card, 0)
     answer(uuid=n.nvmlDeviceGetUUID(mig), index=n.nvmlDeviceGetIndex(mig),
            others=[refused(n.nvmlDeviceGetMigDeviceHandleByIndex, card, 1),
-                   refused(n.nvmlDeviceGetHandleByUUID, "{first}")])
+                   refused(n.nvmlDeviceGetHandleByUUID, "{first}")],
+           card=[refused(call, card) for call in (n.nvmlDeviceGetMemoryInfo, n.nvmlDeviceGetComputeRunningProcesses)])
     """),
         **seen,
     )
-    assert shown == {"uuid": half, "index": 0, "others": [6, 6]}
+    assert shown == {"uuid": half, "index": 0, "others": [NOT_FOUND] * 2, "card": [NO_PERMISSION] * 2}
 
 
 def test_memory_of_a_device_is_its_own(split, start):

@@ -12,7 +12,11 @@
 #define WHOLE_CARD 0xffffffffu
 enum { PROCESS_MODE_COMPUTE = 0, PROCESS_MODE_MPS = 2 };
 
-/* Of a card, what its MIG devices use is the card's as well. */
+/* What its MIG devices use is the card's as well; to ask for the sum takes rights that a container lacks. */
+static bool may_ask(const struct sim_nvml_device *handle) {
+    return handle->instance >= 0 || atomic_load(&sim_books->devices[handle->device].mig_mode) == 0 || sim_mig_monitor();
+}
+
 static void read_memory(const struct sim_nvml_device *handle, uint64_t *total, uint64_t *reserved, uint64_t *used) {
     const struct sim_device *model = &sim_books->devices[sim_nvml_pool(handle)];
     *total = model->memory_total;
@@ -31,6 +35,9 @@ nvmlReturn_t sim_nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memo
     if (sim_nvml_model(device, &error) == NULL || memory == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
+    if (!may_ask(device)) {
+        return NVML_ERROR_NO_PERMISSION;
+    }
     read_memory(device, &total, &reserved, &used);
     *memory = (nvmlMemory_t){.total = total, .free = total - reserved - used, .used = reserved + used};
     return NVML_SUCCESS;
@@ -44,6 +51,9 @@ nvmlReturn_t sim_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t
     }
     if (memory->version != SIM_NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2u)) {
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    }
+    if (!may_ask(device)) {
+        return NVML_ERROR_NO_PERMISSION;
     }
     read_memory(device, &total, &reserved, &used);
     memory->total = total;
@@ -117,6 +127,9 @@ static nvmlReturn_t list_users(nvmlDevice_t device, unsigned *infoCount, bool ro
     nvmlReturn_t error = NVML_SUCCESS;
     if (sim_nvml_model(device, &error) == NULL || infoCount == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
+    }
+    if (!may_ask(device)) {
+        return NVML_ERROR_NO_PERMISSION;
     }
     unsigned room = *infoCount, count = sim_nvml_users(device, found);
     *infoCount = count;
