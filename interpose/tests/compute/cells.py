@@ -17,6 +17,7 @@ from hami_interpose import region, sim, turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, encode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 CLOCK_STARTS = 10**12
@@ -56,6 +57,7 @@ class Tenant:
     controlled: bool = True
     policy: CorePolicy = CorePolicy.FORCE
     environment: dict[str, str] = field(default_factory=dict)
+    part: int = 0  # of a divided card: its MIG device
 
     @property
     def work(self) -> list[str]:
@@ -103,6 +105,16 @@ class Device:
     switch: float = 0.0
     wake_us: int = 50
     turns: bool = True
+    parts: tuple[str, ...] = ()  # profiles of MIG devices, if it is divided
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device that tenants have: in the driver's books, and the turn page that they share."""
+
+    uuid: str
+    index: int
+    page: Path
 
 
 @dataclass
@@ -114,6 +126,7 @@ class Bench:
     hostile: Path
     virtual: Path
     preload: str
+    partition: Callable[..., list[str]]
     seconds: int = 14
     patience: float = 170  # real seconds
     count: int = 0
@@ -128,7 +141,7 @@ class Bench:
     def run_with_idle(
         self, seed: int, *tenants: Tenant, device: Device | None = None, deed: tuple[str, int] | None = None
     ) -> tuple[list[Result], float]:
-        """Also tells how many percent of the judged time the device was idle.
+        """Also tells how many percent of the judged time the device, or the first part of a card, was idle.
 
         `deed`: what a hostile neighbour does to the turn page, and from which ms on.
         """
@@ -138,17 +151,18 @@ class Bench:
         sim.create(base / "gpus", "a100")
         with sim.State(base / "gpus") as state:
             state.set_slices(device.slices, switch=device.switch)
-            uuid = state.devices[0].uuid
-        (base / "page").write_bytes(turn.initial())
+        places = self._places(base, device)
         total = sum(tenant.processes for tenant in tenants) + (deed is not None)
         header = struct.pack("<QQI", CLOCK_STARTS, 2**64 - 1, total)
         (base / "world").write_bytes(header + bytes(WORLD_BYTES - len(header)))
-        roots = [self._container(base / f"container{i}", uuid, t, device.turns) for i, t in enumerate(tenants)]
+        roots = [
+            self._container(base / f"container{i}", places[t.part], t, device.turns) for i, t in enumerate(tenants)
+        ]
         running = []
         for tenant, root in zip(tenants, roots, strict=True):
             for _ in range(tenant.processes):
-                running.append((root, self._start(base, root, tenant, len(running), seed, device)))
-        neighbours = [] if deed is None else [self._start_hostile(base, deed, len(running), device)]
+                running.append((root, self._start(base, root, tenant, places[tenant.part], len(running), seed, device)))
+        neighbours = [] if deed is None else [self._start_hostile(base, places[0], deed, len(running), device)]
         try:
             output = [(root, process, process.communicate(timeout=self.patience)[0]) for root, process in running]
             for neighbour in neighbours:
@@ -158,22 +172,32 @@ class Bench:
                 process.kill()
                 process.wait()
         with sim.State(base / "gpus") as state:
-            times = {found.pid: found.steps for found in state.device_time(0)}
-            idle = state.idle_time(0)
+            times = {found.pid: found.steps for place in places for found in state.device_time(place.index)}
+            idle = state.idle_time(places[0].index)
         results = [self._result(t, root, output, times) for t, root in zip(tenants, roots, strict=True)]
         first = CLOCK_STARTS // sim.STEP_NS
         judged = range(first + WARM * STEPS_A_SECOND, first + self.seconds * STEPS_A_SECOND)
         return results, 100 * sum(idle.get(step, 0) for step in judged) / (len(judged) * sim.STEP_NS)
 
+    def _places(self, base: Path, device: Device) -> list[Place]:
+        if device.parts:
+            self.partition(base / "gpus", 0, *device.parts)
+        with sim.State(base / "gpus") as state:
+            found = state.mig_devices if device.parts else state.devices
+            places = [Place(one.uuid, one.index, base / f"page{i}") for i, one in enumerate(found)]
+        for place in places:
+            place.page.write_bytes(turn.initial())
+        return places
+
     @staticmethod
-    def _container(root: Path, uuid: str, tenant: Tenant, turns: bool) -> Path:
+    def _container(root: Path, place: Place, tenant: Tenant, turns: bool) -> Path:
         for name in ("limits", "region", "turns"):
             (root / name).mkdir(parents=True)
-        limits = Limits((DeviceLimit(uuid, 0, 0, tenant.limit),), core_policy=tenant.policy)
+        limits = Limits((DeviceLimit(place.uuid, 0, 0, tenant.limit),), core_policy=tenant.policy)
         (root / "limits/limits").write_bytes(encode(limits))
         (root / "region/vgpu.cache").write_bytes(region.initial(limits))
         if turns:
-            os.link(root.parent / "page", root / "turns" / uuid)
+            os.link(place.page, root / "turns" / place.uuid)
         return root
 
     def _virtual(self, base: Path, index: int, device: Device) -> dict[str, str]:
@@ -185,18 +209,21 @@ class Bench:
             "HAMI_VIRTUAL_SLACK_NS": str(device.wake_us * 1000 + 10000),
         }
 
-    def _start_hostile(self, base: Path, deed: tuple[str, int], index: int, device: Device) -> subprocess.Popen[str]:
-        command = [str(self.hostile), str(base / "page"), deed[0], str(deed[1]), str(self.seconds)]
+    def _start_hostile(
+        self, base: Path, place: Place, deed: tuple[str, int], index: int, device: Device
+    ) -> subprocess.Popen[str]:
+        command = [str(self.hostile), str(place.page), deed[0], str(deed[1]), str(self.seconds)]
         env = os.environ | self._virtual(base, index, device) | {"LD_PRELOAD": str(self.virtual)}
         return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, text=True)
 
     def _start(
-        self, base: Path, root: Path, tenant: Tenant, index: int, seed: int, device: Device
+        self, base: Path, root: Path, tenant: Tenant, place: Place, index: int, seed: int, device: Device
     ) -> subprocess.Popen[str]:
         ours = {
             "LD_PRELOAD": f"{self.virtual}:{self.preload}" if tenant.controlled else str(self.virtual),
             "HAMI_VGPU_ROOT": str(root),
             "HAMI_SIM_SEED": str(seed * 100 + index + 1),
+            "CUDA_VISIBLE_DEVICES": place.uuid,
         }
         env = sim.environment(base / "gpus") | self._virtual(base, index, device) | ours
         words = [f"host={HOST_NS}", f"seed={seed * 100 + index}", f"seconds={self.seconds}", *tenant.work]

@@ -91,6 +91,19 @@ def test_whatever_the_device_does(bench, request, device):
     check(bench, seed_of(request), [Tenant(30, "10ms"), Tenant(60, "1ms")], device)
 
 
+def test_on_mig_devices_of_one_card(bench, request):
+    """Limits are of the MIG device: two tenants share one, a third has more than what they leave on another."""
+    device = Device(parts=("1g.10gb", "3g.40gb"))
+    tenants = [Tenant(30, "10ms"), Tenant(60, "1ms"), Tenant(80, "100us", part=1)]
+    results, idle = bench.run_with_idle(seed_of(request), *tenants, device=device)
+    print(describe(results, idle))
+    for result in results:
+        assert set(result.statuses) == {0}
+        assert not faults(result), str(result)
+    bare = [Tenant(100, "10ms", controlled=False, part=part) for part in (0, 1)]
+    assert min(result.share() for result in bench.run(seed_of(request), *bare, device=device)) > 98
+
+
 def test_a_neighbour_that_comes_and_goes_changes_nothing(bench, request):
     shares = check(bench, seed_of(request), [Tenant(30, "10ms")])
     results = bench.run(7, Tenant(30, "10ms"), Tenant(60, "1ms", words="start=6000 seconds=10"))
