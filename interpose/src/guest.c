@@ -302,6 +302,13 @@ static int ask_nvml_device(const struct hami_limits *limits, nvmlDevice device, 
     return *status == NVML_SUCCESS && index < 0 && hami_guest_parts(limits, device, parts) != 0 ? HAMI_DIVIDED : index;
 }
 
+static bool same_card(nvmlDevice one, nvmlDevice other) {
+    char first[HAMI_UUID_BYTES], second[HAMI_UUID_BYTES];
+    nvmlReturn (*get_uuid)(nvmlDevice, char *, unsigned) = hami_nvml_function("nvmlDeviceGetUUID");
+    return get_uuid != NULL && get_uuid(one, first, sizeof first) == NVML_SUCCESS &&
+           get_uuid(other, second, sizeof second) == NVML_SUCCESS && strcmp(first, second) == 0;
+}
+
 unsigned hami_guest_parts(const struct hami_limits *limits, nvmlDevice card, struct hami_part parts[HAMI_DEVICES]) {
     nvmlReturn (*by_uuid)(const char *, nvmlDevice *) = hami_nvml_function("nvmlDeviceGetHandleByUUID");
     nvmlReturn (*card_of)(nvmlDevice, nvmlDevice *) =
@@ -310,7 +317,7 @@ unsigned hami_guest_parts(const struct hami_limits *limits, nvmlDevice card, str
     for (unsigned i = 0; by_uuid != NULL && card_of != NULL && i < limits->device_count; i++) {
         nvmlDevice handle = NULL, its_card = NULL;
         if (hami_limits_mig(&limits->devices[i]) && by_uuid(limits->devices[i].uuid, &handle) == NVML_SUCCESS &&
-            card_of(handle, &its_card) == NVML_SUCCESS && its_card == card) {
+            card_of(handle, &its_card) == NVML_SUCCESS && same_card(its_card, card)) {
             parts[count++] = (struct hami_part){i, handle};
         }
     }

@@ -273,6 +273,37 @@ def test_time_of_a_device_is_its_own(split, start):
         assert (most > 1.2 * sim.STEP_NS) == alone, (most, places)
 
 
+def test_compute_instances_of_a_gpu_instance_share_its_memory(split, start):
+    """Each is a MIG device with processes of its own; what they take comes from one pool."""
+    m, (_, half, _) = split
+    made = m.python(
+        nvml("""
+    instance = n.nvmlDeviceGetGpuInstanceById(card, 2)
+    n.nvmlGpuInstanceCreateComputeInstance(instance, 0)
+    answer(uuids=[n.nvmlDeviceGetUUID(n.nvmlDeviceGetMigDeviceHandleByIndex(card, i)) for i in range(4)],
+           card=n.nvmlDeviceGetUUID(card))
+    """)
+    )
+    second = made["uuids"][2]
+    assert made["uuids"][1] == half != second
+    process, _ = start(m, HOLD.format(mib=1000), CUDA_VISIBLE_DEVICES=f"MIG-{made['card']}/2/1")
+    shown = m.python(
+        nvml(f"""
+    handles = [n.nvmlDeviceGetHandleByUUID(uuid) for uuid in {[half, second]!r}]
+    answer(used=[n.nvmlDeviceGetMemoryInfo(h).used >> 20 for h in handles],
+           ids=[n.nvmlDeviceGetComputeInstanceId(h) for h in handles],
+           listed=[[[p.pid, p.gpuInstanceId, p.computeInstanceId] for p in n.nvmlDeviceGetComputeRunningProcesses(h)]
+                   for h in handles])
+    """)
+    )
+    assert shown == {"used": [1000 + CONTEXT] * 2, "ids": [0, 1], "listed": [[], [[process.pid, 2, 1]]]}
+    assert m.python(WHICH, CUDA_VISIBLE_DEVICES=second) == {"count": 1, "uuid": digits(second)}
+    with m.state() as state:
+        used = {device.uuid: device.memory_used // MIB for device in state.mig_devices}
+    assert used[half] == used[second] == 1000 + CONTEXT
+    assert len(used) == 4
+
+
 def test_ipc_ends_at_the_instance(split, start):
     m, (first, half, _) = split
     script = """
