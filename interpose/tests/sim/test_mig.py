@@ -244,7 +244,10 @@ def test_a_device_in_use_stays(split, start):
 
 
 def test_time_of_a_device_is_its_own(split, start):
-    """Two processes on two MIG devices of a card work at once; on one of them they take turns."""
+    """Two processes on two MIG devices of a card work at once; on one of them they take turns.
+
+    Each queues half a second of work at a time, so that a busy machine cannot keep the devices idle.
+    """
     m, (first, half, _) = split
     work = """
     context()
@@ -253,7 +256,7 @@ def test_time_of_a_device_is_its_own(split, start):
     sys.stdin.readline()
     end = time.monotonic() + 2
     while time.monotonic() < end:
-        for _ in range(10):
+        for _ in range(500):
             ck(cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0))
         ck(cuda.cuCtxSynchronize())
     """
