@@ -1,6 +1,7 @@
-/* The shared region: mapping, slots, and the charge protocol that abi.h describes. */
+/* The shared region: mapping, slots, and who charges through which cell; the charge itself is in cells.c. */
 #include "hami/region.h"
 
+#include "hami/cells.h"
 #include "hami/events.h"
 #include "hami/fault.h"
 #include "hami/process.h"
@@ -23,10 +24,6 @@
 #define BUILD_MARK "hami-build-id="
 static const char build[] __attribute__((used)) = BUILD_MARK HAMI_BUILD_ID;
 
-enum { TAG_BITS = 28, SLOT_SHIFT = 18, CELL_SHIFT = 16, SEQUENCE_SHIFT = 16 };
-#define PAGES_MAX ((UINT64_C(1) << 36) - 1)
-#define TAG_MASK ((UINT64_C(1) << TAG_BITS) - 1)
-
 /*
  * Threads sit down at the cells of their process, the n-th at cell n modulo HAMI_CELLS, the same for all devices. One
  * that has a cell to itself takes no lock; when a second sits down there, the first learns of it by membarrier(2),
@@ -44,86 +41,6 @@ static struct seat seats[HAMI_CELLS];
 static _Atomic unsigned seated;
 static _Atomic int several; /* TOLD: more than one thread has ever sat down */
 static _Thread_local struct seat *my_seat;
-
-/* ---- one charge ---- */
-
-/* Sums of what the file says: a program may have written any number there, and what is too large wraps. */
-static int64_t sum(int64_t a, int64_t b) {
-    return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
-static uint64_t tag_of(unsigned slot, unsigned cell, uint64_t state) {
-    return (uint64_t)slot << SLOT_SHIFT | (uint64_t)cell << CELL_SHIFT | (state >> SEQUENCE_SHIFT & 0xffff);
-}
-
-/* Step 2: records in the cell that changed the word last that it did, before the word forgets. */
-static void acknowledge(struct hami_block *block, unsigned device, uint64_t word, uint64_t own_tag) {
-    uint64_t tag = word & TAG_MASK;
-    if ((tag ^ own_tag) >> CELL_SHIFT == 0) {
-        return; /* this cell, which has committed since */
-    }
-    struct hami_cell *cell = &block->slots[tag >> SLOT_SHIFT].cells[device][tag >> CELL_SHIFT & (HAMI_CELLS - 1)];
-    uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
-    if ((state & HAMI_CELL_PHASE) != HAMI_CELL_PENDING || (state >> SEQUENCE_SHIFT & 0xffff) != (tag & 0xffff)) {
-        return;
-    }
-    uint64_t applied = (state & ~(uint64_t)HAMI_CELL_PHASE) | HAMI_CELL_APPLIED;
-    (void)atomic_compare_exchange_strong(&cell->state, &state, applied);
-    hami_step();
-}
-
-static void commit(struct hami_cell *cell, uint64_t state) {
-    unsigned side = (state & HAMI_CELL_SIDE) != 0;
-    int64_t amount = atomic_load_explicit(&cell->amount, memory_order_relaxed);
-    int64_t total = atomic_load_explicit(&cell->total[side], memory_order_relaxed);
-    uint64_t sequence = ((state >> SEQUENCE_SHIFT) + 1) & 0xffff;
-    atomic_store_explicit(&cell->total[!side], sum(total, amount), memory_order_relaxed);
-    hami_step();
-    uint64_t idle = sequence << SEQUENCE_SHIFT | (side ? 0 : HAMI_CELL_SIDE) | HAMI_CELL_IDLE;
-    atomic_store_explicit(&cell->state, idle, memory_order_release);
-    hami_step();
-}
-
-static bool fits(uint64_t amount, uint64_t used, uint64_t orphaned, uint64_t limit) {
-    uint64_t room = orphaned < limit ? limit - orphaned : 0;
-    return amount <= room && used <= room - amount;
-}
-
-/* Takes the four steps for one cell that nobody else is using. */
-static bool apply(struct hami_block *block, unsigned device, unsigned slot, unsigned index, int64_t amount,
-                  uint64_t limit) {
-    struct hami_cell *cell = &block->slots[slot].cells[device][index];
-    _Atomic uint64_t *counter = &block->devices[device].used;
-    uint64_t idle = atomic_load_explicit(&cell->state, memory_order_relaxed);
-    uint64_t pending = idle | HAMI_CELL_PENDING;
-    atomic_store_explicit(&cell->amount, amount, memory_order_relaxed);
-    hami_step();
-    atomic_store_explicit(&cell->state, pending, memory_order_release); /* seen by whoever sees our word */
-    hami_step();
-    uint64_t word = atomic_load_explicit(counter, memory_order_acquire);
-    uint64_t tag = tag_of(slot, index, pending);
-    uint64_t pages = 0, orphaned = 0;
-    do {
-        uint64_t used = word >> TAG_BITS;
-        if (amount > 0) { /* after the word: what became an orphan has left it later */
-            orphaned = atomic_load_explicit(&block->devices[device].orphaned, memory_order_acquire);
-        }
-        if (amount > 0 && !fits((uint64_t)amount, used, orphaned, limit)) {
-            atomic_store_explicit(&cell->state, idle, memory_order_release);
-            return false;
-        }
-        pages = amount < 0 && used < (uint64_t)-amount ? 0 : used + (uint64_t)amount;
-        acknowledge(block, device, word, tag);
-    } while (!atomic_compare_exchange_weak_explicit(counter, &word, pages << TAG_BITS | tag, memory_order_acq_rel,
-                                                    memory_order_acquire));
-    hami_step();
-    commit(cell, pending);
-    _Atomic uint64_t *peak = &block->devices[device].peak;
-    uint64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
-    while (seen < pages + orphaned && !atomic_compare_exchange_weak(peak, &seen, pages + orphaned)) {
-    }
-    return true;
-}
 
 /* Makes all running threads of this process pass a memory barrier. False: the kernel does not offer it. */
 static bool barrier_for_all(void) {
@@ -238,7 +155,8 @@ static void project(struct hami_region_view *view, unsigned device, int64_t page
 static bool change(struct hami_region_view *view, unsigned device, int64_t pages, uint64_t limit,
                    enum hami_column column) {
     struct place place = enter();
-    bool done = apply(&view->region->block, device, view->slot, (unsigned)(place.seat - seats), pages, limit);
+    bool done =
+        hami_cells_change(&view->region->block, device, view->slot, (unsigned)(place.seat - seats), pages, limit);
     if (done) {
         project(view, device, pages, column);
     }
@@ -248,12 +166,12 @@ static bool change(struct hami_region_view *view, unsigned device, int64_t pages
 
 bool hami_region_charge(struct hami_region_view *view, unsigned device, uint64_t pages, uint64_t limit_pages,
                         enum hami_column column) {
-    uint64_t limit = limit_pages < PAGES_MAX ? limit_pages : PAGES_MAX;
-    return pages <= PAGES_MAX && change(view, device, (int64_t)pages, limit, column);
+    uint64_t limit = limit_pages < HAMI_PAGES_MAX ? limit_pages : HAMI_PAGES_MAX;
+    return pages <= HAMI_PAGES_MAX && change(view, device, (int64_t)pages, limit, column);
 }
 
 void hami_region_release(struct hami_region_view *view, unsigned device, uint64_t pages, enum hami_column column) {
-    if (pages != 0 && pages <= PAGES_MAX) {
+    if (pages != 0 && pages <= HAMI_PAGES_MAX) {
         (void)change(view, device, -(int64_t)pages, 0, column);
     }
 }
@@ -261,24 +179,19 @@ void hami_region_release(struct hami_region_view *view, unsigned device, uint64_
 /* ---- what is in use ---- */
 
 static uint64_t sum_up(uint64_t used, uint64_t orphaned) {
-    return orphaned < PAGES_MAX - used ? used + orphaned : PAGES_MAX;
+    return orphaned < HAMI_PAGES_MAX - used ? used + orphaned : HAMI_PAGES_MAX;
 }
 
 uint64_t hami_region_used(const struct hami_region_view *view, unsigned device) {
     const struct hami_device *counted = &view->region->block.devices[device];
     uint64_t word = atomic_load_explicit(&counted->used, memory_order_acquire);
-    return sum_up(word >> TAG_BITS, atomic_load_explicit(&counted->orphaned, memory_order_relaxed));
-}
-
-static int64_t cell_total(const struct hami_cell *cell) {
-    uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
-    return atomic_load_explicit(&cell->total[(state & HAMI_CELL_SIDE) != 0], memory_order_relaxed);
+    return sum_up(word >> HAMI_TAG_BITS, atomic_load_explicit(&counted->orphaned, memory_order_relaxed));
 }
 
 uint64_t hami_region_slot_used(const struct hami_region_view *view, unsigned slot, unsigned device) {
     int64_t held = 0;
     for (unsigned i = 0; i < HAMI_CELLS; i++) {
-        held = sum(held, cell_total(&view->region->block.slots[slot].cells[device][i]));
+        held = hami_cells_sum(held, hami_cells_total(&view->region->block.slots[slot].cells[device][i]));
     }
     return held > 0 ? (uint64_t)held : 0;
 }
@@ -302,55 +215,6 @@ void hami_region_refused(struct hami_region_view *view, enum hami_reason reason,
 }
 
 /* ---- slots and their dead owners ---- */
-
-/* Finishes or reverts what the dead owner was doing in one cell. */
-static void finish(struct hami_block *block, unsigned slot, unsigned device, unsigned index) {
-    struct hami_cell *cell = &block->slots[slot].cells[device][index];
-    uint64_t word = atomic_load(&block->devices[device].used); /* before the state: see abi.h */
-    uint64_t state = atomic_load(&cell->state);
-    if ((state & HAMI_CELL_PHASE) == HAMI_CELL_PENDING && (word & TAG_MASK) != tag_of(slot, index, state)) {
-        atomic_store(&cell->state, state & ~(uint64_t)HAMI_CELL_PHASE);
-        hami_step();
-    } else if ((state & HAMI_CELL_PHASE) != HAMI_CELL_IDLE) {
-        commit(cell, state);
-    }
-}
-
-/*
- * Takes what the dead owner held off one counter. A cell alone may say more than that, another less than nothing: of
- * memory that one thread took and another gave back. So the counter is lowered by their sum and never by more, in parts
- * that each come out of one cell, and a sweeper who dies between two leaves the rest to the next.
- */
-static void settle(struct hami_block *block, unsigned slot, unsigned device) {
-    const struct hami_cell *cells = block->slots[slot].cells[device];
-    int64_t held = 0;
-    for (unsigned i = 0; i < HAMI_CELLS; i++) {
-        finish(block, slot, device, i);
-        held = sum(held, cell_total(&cells[i]));
-    }
-    for (unsigned i = 0; i < HAMI_CELLS && held > 0; i++) {
-        int64_t total = cell_total(&cells[i]);
-        int64_t part = total < held ? total : held;
-        if (part > 0) {
-            (void)apply(block, device, slot, i, -part, PAGES_MAX);
-            held -= part;
-        }
-    }
-}
-
-/* Of cells that together hold nothing. */
-static void clear_cells(struct hami_slot *slot) {
-    for (unsigned device = 0; device < HAMI_COUNTERS; device++) {
-        for (unsigned i = 0; i < HAMI_CELLS; i++) {
-            struct hami_cell *cell = &slot->cells[device][i];
-            if (atomic_load(&cell->total[0]) != 0 || atomic_load(&cell->total[1]) != 0) {
-                atomic_store(&cell->total[0], 0);
-                atomic_store(&cell->total[1], 0);
-                hami_step();
-            }
-        }
-    }
-}
 
 /* Becomes the one that cleans up `slot`; takes over from a sweeper that died. */
 static bool become_sweeper(struct hami_slot *slot, uint64_t self) {
@@ -396,11 +260,11 @@ static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead
     if (atomic_load(&slot->owner) == dead) {
         hami_event_process_dead(region, index);
         for (unsigned device = 0; device < HAMI_COUNTERS && atomic_load(&slot->settled) != dead; device++) {
-            settle(&region->block, index, device);
+            hami_cells_settle(&region->block, index, device);
         }
         atomic_store(&slot->settled, dead);
         hami_step();
-        clear_cells(slot);
+        hami_cells_clear(slot);
         clear_v1(&region->v1.processes[index]);
         hami_event_process_gone(region, index);
         atomic_store(&slot->image, 0); /* or the next owner would look dead */

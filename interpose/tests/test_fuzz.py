@@ -106,7 +106,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target("limits", 150_000, 66_000, limits_seeds, dictionary=True),
-        Target("region", 30_000, 256, region_seeds, ("process.c", "shared.c", "compute/balance.c"), PARTIAL),
+        Target("region", 30_000, 256, region_seeds, ("cells.c", "process.c", "shared.c", "compute/balance.c"), PARTIAL),
         Target("turn", 60_000, 512, turn_seeds),
     )
 }
@@ -201,7 +201,7 @@ DEFECTS = {  # target, source, what stands there, what a careless hand would hav
     "another block version": ("region", "region.c", "block->version == HAMI_BLOCK_VERSION &&", ""),
     "a shorter file": ("region", "region.c", " == (off_t)HAMI_REGION_SIZE", " <= (off_t)HAMI_REGION_SIZE"),
     "a link": ("region", "region.c", "O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK", "O_RDWR | O_CLOEXEC | O_NONBLOCK"),
-    "a sum that overflows": ("region", "region.c", "(int64_t)((uint64_t)a + (uint64_t)b)", "a + b"),
+    "a sum that overflows": ("region", "../include/hami/cells.h", "(int64_t)((uint64_t)a + (uint64_t)b)", "a + b"),
     "more slots than there are": (
         "region",
         "region.c",

@@ -19,7 +19,7 @@
  *
  * A process that dies anywhere in between leaves a cell that says what happened: IDLE, nothing pending; APPLIED, or
  * PENDING and the word names it with that sequence, step 3 happened; otherwise it did not. Whoever comes next
- * finishes or reverts, then takes the sum of the cells off the counter through the same four steps (region.c).
+ * finishes or reverts, then takes the sum of the cells off the counter through the same four steps (cells.c).
  *
  * Inside the container the owner of a slot is looked up by pid and start time. A reader in another pid namespace asks
  * for the record lock instead, which the kernel drops with the process or at its exec: F_GETLK says whether it is held.

@@ -8,16 +8,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Kills the process the HAMI_FAULT_AT-th time that it comes by. */
+/* Steps that are left, the same in all files; negative: nobody has asked yet. */
+__attribute__((weak)) _Atomic long hami_steps_left = -1;
+
+/* Kills the process the HAMI_FAULT_AT-th time that it comes by, wherever that is. */
 static inline void hami_step(void) {
-    static _Atomic long left = -1;
-    long now = atomic_load(&left);
+    long now = atomic_load(&hami_steps_left);
     if (now < 0) {
         const char *text = getenv("HAMI_FAULT_AT");
         now = text == NULL ? 0 : strtol(text, NULL, 10);
-        atomic_store(&left, now);
+        atomic_store(&hami_steps_left, now);
     }
-    if (now > 0 && atomic_fetch_sub(&left, 1) == 1) {
+    if (now > 0 && atomic_fetch_sub(&hami_steps_left, 1) == 1) {
         (void)kill(getpid(), SIGKILL);
     }
 }

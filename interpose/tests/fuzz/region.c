@@ -112,8 +112,8 @@ static uint64_t value(struct input *in) {
                               1,
                               2,
                               3,
-                              PAGES_MAX,
-                              PAGES_MAX + 1,
+                              HAMI_PAGES_MAX,
+                              HAMI_PAGES_MAX + 1,
                               UINT64_MAX,
                               INT64_MAX,
                               INT64_MIN,
@@ -279,13 +279,13 @@ static bool headers_whole(void) {
 /* ---- what is done with it ---- */
 
 static uint64_t counter(const struct hami_region_view *view, unsigned device) {
-    return view->region->block.devices[device].used >> TAG_BITS;
+    return view->region->block.devices[device].used >> HAMI_TAG_BITS;
 }
 
 static void charge(struct hami_region_view *view, struct input *in, unsigned device) {
     uint64_t pages = value(in), limit = value(in), before = counter(view, device);
     uint64_t orphaned = view->region->block.devices[device].orphaned;
-    uint64_t most = limit < PAGES_MAX ? limit : PAGES_MAX;
+    uint64_t most = limit < HAMI_PAGES_MAX ? limit : HAMI_PAGES_MAX;
     most = orphaned < most ? most - orphaned : 0;
     bool done = hami_region_charge(view, device, pages, limit, HAMI_COLUMN_DATA);
     uint64_t after = counter(view, device);
@@ -294,13 +294,13 @@ static void charge(struct hami_region_view *view, struct input *in, unsigned dev
     } else {
         PROMISE(after == before && (pages > most || before > most - pages));
     }
-    PROMISE(hami_region_used(view, device) >= after && hami_region_used(view, device) <= PAGES_MAX);
+    PROMISE(hami_region_used(view, device) >= after && hami_region_used(view, device) <= HAMI_PAGES_MAX);
 }
 
 static void release(struct hami_region_view *view, struct input *in, unsigned device) {
     uint64_t pages = value(in), before = counter(view, device);
     hami_region_release(view, device, pages, HAMI_COLUMN_MODULE);
-    uint64_t taken = pages > PAGES_MAX ? 0 : pages < before ? pages : before;
+    uint64_t taken = pages > HAMI_PAGES_MAX ? 0 : pages < before ? pages : before;
     PROMISE(counter(view, device) == before - taken);
 }
 
@@ -315,16 +315,16 @@ static void told(const struct hami_region_view *view) {
         for (unsigned part = 0; part < HAMI_PROCESSES / 64; part++) {
             any |= block->shares[i].holders[part];
         }
-        sums[word >> 48 & 15] += word >> 62 == HAMI_SHARE_ORPHANED && any != 0 ? word & PAGES_MAX : 0;
+        sums[word >> 48 & 15] += word >> 62 == HAMI_SHARE_ORPHANED && any != 0 ? word & HAMI_PAGES_MAX : 0;
     }
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-        PROMISE(block->devices[i].orphaned == (sums[i] < PAGES_MAX ? sums[i] : PAGES_MAX));
+        PROMISE(block->devices[i].orphaned == (sums[i] < HAMI_PAGES_MAX ? sums[i] : HAMI_PAGES_MAX));
     }
 }
 
 static void share(struct hami_region_view *view, struct input *in, unsigned device) {
     uint64_t identity = value(in) % 4, pages = value(in);
-    struct hami_charge taken = {(int)(device % HAMI_DEVICES), pages < PAGES_MAX ? pages : PAGES_MAX};
+    struct hami_charge taken = {(int)(device % HAMI_DEVICES), pages < HAMI_PAGES_MAX ? pages : HAMI_PAGES_MAX};
     bool exports = byte(in) % 2 == 1;
     hami_share adopted = hami_shared_hold(identity);
     adopted = adopted >= 0 ? adopted : hami_shared_adopt(identity, taken.device, pages);

@@ -1,0 +1,39 @@
+/*
+ * Charges as abi.h describes them: one counter a device, changed through cells, each of which one writer has at a time.
+ * Everything here works on a region by slot and cell; whose they are is for the caller to see to.
+ */
+#ifndef HAMI_CELLS_H
+#define HAMI_CELLS_H
+
+#include "hami/abi.h"
+
+#include <stdbool.h>
+
+enum { HAMI_TAG_BITS = 28, HAMI_TAG_SLOT_SHIFT = 18, HAMI_TAG_CELL_SHIFT = 16 };
+#define HAMI_PAGES_MAX ((UINT64_C(1) << (64 - HAMI_TAG_BITS)) - 1)
+
+/* Sums of what the file says: a program may have written any number there, and what is too large wraps. */
+static inline int64_t hami_cells_sum(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+/*
+ * Adds `amount` pages to a counter through one cell; below zero always, above unless that would exceed `limit`. True if
+ * they were added.
+ */
+bool hami_cells_change(struct hami_block *block, unsigned device, unsigned slot, unsigned cell, int64_t amount,
+                       uint64_t limit);
+
+/* Pages that a cell has added, or less than none. */
+int64_t hami_cells_total(const struct hami_cell *cell);
+
+/* Finishes or reverts what a writer who is gone was doing in one cell. */
+void hami_cells_finish(struct hami_block *block, unsigned slot, unsigned device, unsigned cell);
+
+/* Takes what the dead owner of a slot held off one counter. */
+void hami_cells_settle(struct hami_block *block, unsigned slot, unsigned device);
+
+/* Of a slot whose cells together hold nothing. */
+void hami_cells_clear(struct hami_slot *slot);
+
+#endif
