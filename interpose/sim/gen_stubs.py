@@ -51,6 +51,12 @@ SAME_AS = {
 }
 
 
+# What a suspended process may call all the same: nothing of it concerns a device.
+UNGATED = re.compile(
+    r"cuCheckpoint|cuInit$|cuDriverGetVersion$|cuGetError|cuGetProcAddress|cuGetExportTable$|cuDeviceGetCount$"
+)
+
+
 @dataclass(frozen=True)
 class Symbol:
     """One exported name, from the prototype table."""
@@ -139,9 +145,12 @@ def wrapper(symbol: Symbol, defined: dict[str, Definition], result: str, unsuppo
     ]
     check = f"    SIM_FAULTS({hashes(symbol)}, {device_of(definition)});\n" if definition.result == result else ""
     space = "" if definition.result.endswith("*") else " "
+    call = f"sim_{definition.name}({', '.join(passed)})"
+    if result == "CUresult" and not UNGATED.match(symbol.name):
+        call = f"SIM_GATED({call})"
     return (
         f"SIM_EXPORT {definition.result}{space}{symbol.name}({', '.join(definition.parameters) or 'void'}) {{\n"
-        f"{check}    return sim_{definition.name}({', '.join(passed)});\n}}\n"
+        f"{check}    return {call};\n}}\n"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes as c
 
 MAGIC = 0x3142534953494D48
-VERSION = 6
+VERSION = 7
 MAX_CARDS = 16
 MAX_SLOTS = 512
 MAX_SHARED = 1024
@@ -146,6 +146,16 @@ class Shared(c.Structure):
     ]
 
 
+class Suspension(c.Structure):
+    """A process that another may suspend."""
+
+    _fields_ = [
+        *((n, c.c_uint32) for n in ("state", "lock", "inside", "managed", "spoiled")),
+        ("pad_reserved", c.c_uint32 * 11),
+        ("away", c.c_uint64 * MAX_DEVICES),
+    ]
+
+
 class Books(c.Structure):
     """The whole file."""
 
@@ -173,7 +183,8 @@ class Books(c.Structure):
         ("engines", EnginePage * MAX_SLOTS * MAX_DEVICES),
         ("shared", Shared * MAX_SHARED),
         ("shared_limit", c.c_uint32),
-        ("pad_end", c.c_uint8 * 4092),
+        ("pad_suspensions", c.c_uint8 * 4092),
+        ("suspensions", Suspension * MAX_SLOTS),
     ]
 
 

@@ -4,12 +4,12 @@
 
 SIM_EXPORT CUresult cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *pAllocateArray) {
     SIM_FAULTS(0xf75b3c9d81115a61ull, 0xf75b3c9d81115a61ull, SIM_CALLER_DEVICE);
-    return sim_cuArray3DCreate(pHandle, pAllocateArray);
+    return SIM_GATED(sim_cuArray3DCreate(pHandle, pAllocateArray));
 }
 
 SIM_EXPORT CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
     SIM_FAULTS(0xc0e72755d38e4f02ull, 0xf75b3c9d81115a61ull, SIM_CALLER_DEVICE);
-    return sim_cuArray3DCreate_v2(pHandle, pAllocateArray);
+    return SIM_GATED(sim_cuArray3DCreate_v2(pHandle, pAllocateArray));
 }
 
 SIM_EXPORT CUresult cuArray3DGetDescriptor(void) {
@@ -19,22 +19,22 @@ SIM_EXPORT CUresult cuArray3DGetDescriptor(void) {
 
 SIM_EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
     SIM_FAULTS(0x199f051b81670083ull, 0xb33fab2e3a891bc2ull, SIM_CALLER_DEVICE);
-    return sim_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray);
+    return SIM_GATED(sim_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray));
 }
 
 SIM_EXPORT CUresult cuArrayCreate(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAllocateArray) {
     SIM_FAULTS(0xabf17263264b4502ull, 0xabf17263264b4502ull, SIM_CALLER_DEVICE);
-    return sim_cuArrayCreate(pHandle, pAllocateArray);
+    return SIM_GATED(sim_cuArrayCreate(pHandle, pAllocateArray));
 }
 
 SIM_EXPORT CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
     SIM_FAULTS(0x0bf79c3a4f36f843ull, 0xabf17263264b4502ull, SIM_CALLER_DEVICE);
-    return sim_cuArrayCreate_v2(pHandle, pAllocateArray);
+    return SIM_GATED(sim_cuArrayCreate_v2(pHandle, pAllocateArray));
 }
 
 SIM_EXPORT CUresult cuArrayDestroy(CUarray hArray) {
     SIM_FAULTS(0xd9c6b797215c8578ull, 0xd9c6b797215c8578ull, SIM_CALLER_DEVICE);
-    return sim_cuArrayDestroy(hArray);
+    return SIM_GATED(sim_cuArrayDestroy(hArray));
 }
 
 SIM_EXPORT CUresult cuArrayGetDescriptor(void) {
@@ -44,7 +44,7 @@ SIM_EXPORT CUresult cuArrayGetDescriptor(void) {
 
 SIM_EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
     SIM_FAULTS(0xcf27c46d4f738058ull, 0x1471d2e87c125d27ull, SIM_CALLER_DEVICE);
-    return sim_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray);
+    return SIM_GATED(sim_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray));
 }
 
 SIM_EXPORT CUresult cuArrayGetMemoryRequirements(void) {
@@ -67,34 +67,34 @@ SIM_EXPORT CUresult cuCheckpointOperationComplete(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuCheckpointProcessCheckpoint(void) {
+SIM_EXPORT CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args) {
     SIM_FAULTS(0x80c86f4a51f200daull, 0x80c86f4a51f200daull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuCheckpointProcessCheckpoint(pid, args);
 }
 
-SIM_EXPORT CUresult cuCheckpointProcessGetRestoreThreadId(void) {
+SIM_EXPORT CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid) {
     SIM_FAULTS(0xde72cc26a57c9703ull, 0xde72cc26a57c9703ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuCheckpointProcessGetRestoreThreadId(pid, tid);
 }
 
-SIM_EXPORT CUresult cuCheckpointProcessGetState(void) {
+SIM_EXPORT CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state) {
     SIM_FAULTS(0x52e76231c19df4bdull, 0x52e76231c19df4bdull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuCheckpointProcessGetState(pid, state);
 }
 
-SIM_EXPORT CUresult cuCheckpointProcessLock(void) {
+SIM_EXPORT CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args) {
     SIM_FAULTS(0xfc6e6e8630582463ull, 0xfc6e6e8630582463ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuCheckpointProcessLock(pid, args);
 }
 
-SIM_EXPORT CUresult cuCheckpointProcessRestore(void) {
+SIM_EXPORT CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args) {
     SIM_FAULTS(0x1f4722536d84ae36ull, 0x1f4722536d84ae36ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuCheckpointProcessRestore(pid, args);
 }
 
-SIM_EXPORT CUresult cuCheckpointProcessUnlock(void) {
+SIM_EXPORT CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args) {
     SIM_FAULTS(0xd3db1eff5175e548ull, 0xd3db1eff5175e548ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return sim_cuCheckpointProcessUnlock(pid, args);
 }
 
 SIM_EXPORT CUresult cuCoredumpDeregisterCompleteCallback(void) {
@@ -139,72 +139,72 @@ SIM_EXPORT CUresult cuCoredumpSetAttributeGlobal(void) {
 
 SIM_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned flags) {
     SIM_FAULTS(0x4266731ff1f2cf47ull, 0x4266731ff1f2cf47ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxAttach(pctx, flags);
+    return SIM_GATED(sim_cuCtxAttach(pctx, flags));
 }
 
 SIM_EXPORT CUresult cuCtxCreate(CUcontext *pctx, unsigned flags, CUdevice dev) {
     SIM_FAULTS(0x1134e3c0e9a4d3daull, 0x1134e3c0e9a4d3daull, SIM_DEVICE(dev));
-    return sim_cuCtxCreate_v2(pctx, flags, dev);
+    return SIM_GATED(sim_cuCtxCreate_v2(pctx, flags, dev));
 }
 
 SIM_EXPORT CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev) {
     SIM_FAULTS(0x79e401b68aa5d91bull, 0x1134e3c0e9a4d3daull, SIM_DEVICE(dev));
-    return sim_cuCtxCreate_v2(pctx, flags, dev);
+    return SIM_GATED(sim_cuCtxCreate_v2(pctx, flags, dev));
 }
 
 SIM_EXPORT CUresult cuCtxCreate_v3(CUcontext *pctx, void *paramsArray, int numParams, unsigned flags, CUdevice dev) {
     SIM_FAULTS(0x79e400b68aa5d768ull, 0x1134e3c0e9a4d3daull, SIM_DEVICE(dev));
-    return sim_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
+    return SIM_GATED(sim_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev));
 }
 
 SIM_EXPORT CUresult cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsigned flags, CUdevice dev) {
     SIM_FAULTS(0x79e407b68aa5e34dull, 0x1134e3c0e9a4d3daull, SIM_DEVICE(dev));
-    return sim_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
+    return SIM_GATED(sim_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev));
 }
 
 SIM_EXPORT CUresult cuCtxDestroy(CUcontext ctx) {
     SIM_FAULTS(0x42fc011dc84828a0ull, 0x42fc011dc84828a0ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxDestroy_v2(ctx);
+    return SIM_GATED(sim_cuCtxDestroy_v2(ctx));
 }
 
 SIM_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx) {
     SIM_FAULTS(0xf43db05d5ac5c069ull, 0x42fc011dc84828a0ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxDestroy_v2(ctx);
+    return SIM_GATED(sim_cuCtxDestroy_v2(ctx));
 }
 
 SIM_EXPORT CUresult cuCtxDetach(CUcontext ctx) {
     SIM_FAULTS(0xe23c827664f0a449ull, 0xe23c827664f0a449ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxDetach(ctx);
+    return SIM_GATED(sim_cuCtxDetach(ctx));
 }
 
 SIM_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
     SIM_FAULTS(0xe8d39ad0795fc6c0ull, 0xe8d39ad0795fc6c0ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxDisablePeerAccess(peerContext);
+    return SIM_GATED(sim_cuCtxDisablePeerAccess(peerContext));
 }
 
 SIM_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned Flags) {
     SIM_FAULTS(0x1faa6a7d2d7f8dcfull, 0x1faa6a7d2d7f8dcfull, SIM_CALLER_DEVICE);
-    return sim_cuCtxEnablePeerAccess(peerContext, Flags);
+    return SIM_GATED(sim_cuCtxEnablePeerAccess(peerContext, Flags));
 }
 
 SIM_EXPORT CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx) {
     SIM_FAULTS(0xf74fada91146a136ull, 0xf74fada91146a136ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxFromGreenCtx(pContext, hCtx);
+    return SIM_GATED(sim_cuCtxFromGreenCtx(pContext, hCtx));
 }
 
 SIM_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned *version) {
     SIM_FAULTS(0xdfce5c818e579252ull, 0xdfce5c818e579252ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxGetApiVersion(ctx, version);
+    return SIM_GATED(sim_cuCtxGetApiVersion(ctx, version));
 }
 
 SIM_EXPORT CUresult cuCtxGetCacheConfig(int *pconfig) {
     SIM_FAULTS(0x6d0ae6107bebe426ull, 0x6d0ae6107bebe426ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxGetCacheConfig(pconfig);
+    return SIM_GATED(sim_cuCtxGetCacheConfig(pconfig));
 }
 
 SIM_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx) {
     SIM_FAULTS(0x3f93933de3ba0e4bull, 0x3f93933de3ba0e4bull, SIM_CALLER_DEVICE);
-    return sim_cuCtxGetCurrent(pctx);
+    return SIM_GATED(sim_cuCtxGetCurrent(pctx));
 }
 
 SIM_EXPORT CUresult cuCtxGetDevResource(void) {
@@ -214,12 +214,12 @@ SIM_EXPORT CUresult cuCtxGetDevResource(void) {
 
 SIM_EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
     SIM_FAULTS(0x51dbcd039642913cull, 0x51dbcd039642913cull, SIM_CALLER_DEVICE);
-    return sim_cuCtxGetDevice(device);
+    return SIM_GATED(sim_cuCtxGetDevice(device));
 }
 
 SIM_EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
     SIM_FAULTS(0xde5147d2274b8e7dull, 0x51dbcd039642913cull, SIM_CALLER_DEVICE);
-    return sim_cuCtxGetDevice_v2(device, ctx);
+    return SIM_GATED(sim_cuCtxGetDevice_v2(device, ctx));
 }
 
 SIM_EXPORT CUresult cuCtxGetExecAffinity(void) {
@@ -229,47 +229,47 @@ SIM_EXPORT CUresult cuCtxGetExecAffinity(void) {
 
 SIM_EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
     SIM_FAULTS(0x387cd061770ea5a5ull, 0x387cd061770ea5a5ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxGetFlags(flags);
+    return SIM_GATED(sim_cuCtxGetFlags(flags));
 }
 
 SIM_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
     SIM_FAULTS(0x6fdffdd9c1c485e7ull, 0x6fdffdd9c1c485e7ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxGetId(ctx, ctxId);
+    return SIM_GATED(sim_cuCtxGetId(ctx, ctxId));
 }
 
 SIM_EXPORT CUresult cuCtxGetLimit(size_t *pvalue, int limit) {
     SIM_FAULTS(0x352054b6478b3cf9ull, 0x352054b6478b3cf9ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxGetLimit(pvalue, limit);
+    return SIM_GATED(sim_cuCtxGetLimit(pvalue, limit));
 }
 
 SIM_EXPORT CUresult cuCtxGetSharedMemConfig(int *pConfig) {
     SIM_FAULTS(0xe9e426f22e1f4c9aull, 0xe9e426f22e1f4c9aull, SIM_CALLER_DEVICE);
-    return sim_cuCtxGetSharedMemConfig(pConfig);
+    return SIM_GATED(sim_cuCtxGetSharedMemConfig(pConfig));
 }
 
 SIM_EXPORT CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
     SIM_FAULTS(0x0a41f55b9bc965b3ull, 0x0a41f55b9bc965b3ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority);
+    return SIM_GATED(sim_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority));
 }
 
 SIM_EXPORT CUresult cuCtxPopCurrent(CUcontext *pctx) {
     SIM_FAULTS(0x34445b1a2e43a4d2ull, 0x34445b1a2e43a4d2ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxPopCurrent_v2(pctx);
+    return SIM_GATED(sim_cuCtxPopCurrent_v2(pctx));
 }
 
 SIM_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx) {
     SIM_FAULTS(0xe385eaffb48391d3ull, 0x34445b1a2e43a4d2ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxPopCurrent_v2(pctx);
+    return SIM_GATED(sim_cuCtxPopCurrent_v2(pctx));
 }
 
 SIM_EXPORT CUresult cuCtxPushCurrent(CUcontext ctx) {
     SIM_FAULTS(0x9fbd5cf9972d154full, 0x9fbd5cf9972d154full, SIM_CALLER_DEVICE);
-    return sim_cuCtxPushCurrent_v2(ctx);
+    return SIM_GATED(sim_cuCtxPushCurrent_v2(ctx));
 }
 
 SIM_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
     SIM_FAULTS(0x724a1eb8f7b22240ull, 0x9fbd5cf9972d154full, SIM_CALLER_DEVICE);
-    return sim_cuCtxPushCurrent_v2(ctx);
+    return SIM_GATED(sim_cuCtxPushCurrent_v2(ctx));
 }
 
 SIM_EXPORT CUresult cuCtxRecordEvent(void) {
@@ -279,42 +279,42 @@ SIM_EXPORT CUresult cuCtxRecordEvent(void) {
 
 SIM_EXPORT CUresult cuCtxResetPersistingL2Cache(void) {
     SIM_FAULTS(0xfc3ef0d2ba1bb313ull, 0xfc3ef0d2ba1bb313ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxResetPersistingL2Cache();
+    return SIM_GATED(sim_cuCtxResetPersistingL2Cache());
 }
 
 SIM_EXPORT CUresult cuCtxSetCacheConfig(int config) {
     SIM_FAULTS(0xbcfc26872f7e4a42ull, 0xbcfc26872f7e4a42ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxSetCacheConfig(config);
+    return SIM_GATED(sim_cuCtxSetCacheConfig(config));
 }
 
 SIM_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx) {
     SIM_FAULTS(0x2862b1cc4e9686dfull, 0x2862b1cc4e9686dfull, SIM_CALLER_DEVICE);
-    return sim_cuCtxSetCurrent(ctx);
+    return SIM_GATED(sim_cuCtxSetCurrent(ctx));
 }
 
 SIM_EXPORT CUresult cuCtxSetFlags(unsigned flags) {
     SIM_FAULTS(0xc2560f969c62c481ull, 0xc2560f969c62c481ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxSetFlags(flags);
+    return SIM_GATED(sim_cuCtxSetFlags(flags));
 }
 
 SIM_EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
     SIM_FAULTS(0x726703b6b376cb45ull, 0x726703b6b376cb45ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxSetLimit(limit, value);
+    return SIM_GATED(sim_cuCtxSetLimit(limit, value));
 }
 
 SIM_EXPORT CUresult cuCtxSetSharedMemConfig(int config) {
     SIM_FAULTS(0x105d28a980696106ull, 0x105d28a980696106ull, SIM_CALLER_DEVICE);
-    return sim_cuCtxSetSharedMemConfig(config);
+    return SIM_GATED(sim_cuCtxSetSharedMemConfig(config));
 }
 
 SIM_EXPORT CUresult cuCtxSynchronize(void) {
     SIM_FAULTS(0x5a5b037fc3136e9cull, 0x5a5b037fc3136e9cull, SIM_CALLER_DEVICE);
-    return sim_cuCtxSynchronize();
+    return SIM_GATED(sim_cuCtxSynchronize());
 }
 
 SIM_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
     SIM_FAULTS(0x5bfd7528935c501dull, 0x5a5b037fc3136e9cull, SIM_CALLER_DEVICE);
-    return sim_cuCtxSynchronize_v2(ctx);
+    return SIM_GATED(sim_cuCtxSynchronize_v2(ctx));
 }
 
 SIM_EXPORT CUresult cuCtxWaitEvent(void) {
@@ -324,7 +324,7 @@ SIM_EXPORT CUresult cuCtxWaitEvent(void) {
 
 SIM_EXPORT CUresult cuDestroyExternalMemory(CUexternalMemory extMem) {
     SIM_FAULTS(0xf316ecf3a751d115ull, 0xf316ecf3a751d115ull, SIM_CALLER_DEVICE);
-    return sim_cuDestroyExternalMemory(extMem);
+    return SIM_GATED(sim_cuDestroyExternalMemory(extMem));
 }
 
 SIM_EXPORT CUresult cuDestroyExternalSemaphore(void) {
@@ -349,27 +349,27 @@ SIM_EXPORT CUresult cuDevSmResourceSplitByCount(void) {
 
 SIM_EXPORT CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
     SIM_FAULTS(0x85061f1e72635149ull, 0x85061f1e72635149ull, SIM_DEVICE(dev));
-    return sim_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev);
+    return SIM_GATED(sim_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev));
 }
 
 SIM_EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
     SIM_FAULTS(0xd9699d0895fa1f8aull, 0xd9699d0895fa1f8aull, SIM_DEVICE(dev));
-    return sim_cuDeviceComputeCapability(major, minor, dev);
+    return SIM_GATED(sim_cuDeviceComputeCapability(major, minor, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
     SIM_FAULTS(0xbd630f5fa6568c3dull, 0xbd630f5fa6568c3dull, SIM_CALLER_DEVICE);
-    return sim_cuDeviceGet(device, ordinal);
+    return SIM_GATED(sim_cuDeviceGet(device, ordinal));
 }
 
 SIM_EXPORT CUresult cuDeviceGetAttribute(int *pi, int attrib, CUdevice dev) {
     SIM_FAULTS(0xf187993a83f22b47ull, 0xf187993a83f22b47ull, SIM_DEVICE(dev));
-    return sim_cuDeviceGetAttribute(pi, attrib, dev);
+    return SIM_GATED(sim_cuDeviceGetAttribute(pi, attrib, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
     SIM_FAULTS(0x240a3704dba4c72full, 0x240a3704dba4c72full, SIM_CALLER_DEVICE);
-    return sim_cuDeviceGetByPCIBusId(dev, pciBusId);
+    return SIM_GATED(sim_cuDeviceGetByPCIBusId(dev, pciBusId));
 }
 
 SIM_EXPORT CUresult cuDeviceGetCliqueCount(void) {
@@ -389,7 +389,7 @@ SIM_EXPORT CUresult cuDeviceGetCount(int *count) {
 
 SIM_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
     SIM_FAULTS(0x8509bc66637089e1ull, 0x8509bc66637089e1ull, SIM_DEVICE(dev));
-    return sim_cuDeviceGetDefaultMemPool(pool_out, dev);
+    return SIM_GATED(sim_cuDeviceGetDefaultMemPool(pool_out, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceGetDevResource(void) {
@@ -399,7 +399,7 @@ SIM_EXPORT CUresult cuDeviceGetDevResource(void) {
 
 SIM_EXPORT CUresult cuDeviceGetExecAffinitySupport(int *pi, int type, CUdevice dev) {
     SIM_FAULTS(0x2e11bfbc5ce25affull, 0x2e11bfbc5ce25affull, SIM_DEVICE(dev));
-    return sim_cuDeviceGetExecAffinitySupport(pi, type, dev);
+    return SIM_GATED(sim_cuDeviceGetExecAffinitySupport(pi, type, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceGetFabricClusterUuid(void) {
@@ -409,7 +409,7 @@ SIM_EXPORT CUresult cuDeviceGetFabricClusterUuid(void) {
 
 SIM_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attr, void *value) {
     SIM_FAULTS(0xf93c3d6874e080acull, 0xf93c3d6874e080acull, SIM_DEVICE(device));
-    return sim_cuDeviceGetGraphMemAttribute(device, attr, value);
+    return SIM_GATED(sim_cuDeviceGetGraphMemAttribute(device, attr, value));
 }
 
 SIM_EXPORT CUresult cuDeviceGetHostAtomicCapabilities(void) {
@@ -424,12 +424,12 @@ SIM_EXPORT CUresult cuDeviceGetLuid(void) {
 
 SIM_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
     SIM_FAULTS(0xed0ee06ec736fb8cull, 0xed0ee06ec736fb8cull, SIM_DEVICE(dev));
-    return sim_cuDeviceGetMemPool(pool, dev);
+    return SIM_GATED(sim_cuDeviceGetMemPool(pool, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev) {
     SIM_FAULTS(0xfc786c04a11dc95eull, 0xfc786c04a11dc95eull, SIM_DEVICE(dev));
-    return sim_cuDeviceGetName(name, len, dev);
+    return SIM_GATED(sim_cuDeviceGetName(name, len, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceGetNvSciSyncAttributes(void) {
@@ -444,77 +444,77 @@ SIM_EXPORT CUresult cuDeviceGetP2PAtomicCapabilities(void) {
 
 SIM_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attrib, CUdevice srcDevice, CUdevice dstDevice) {
     SIM_FAULTS(0x73c37a949acad9a7ull, 0x73c37a949acad9a7ull, SIM_DEVICE(srcDevice));
-    return sim_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice);
+    return SIM_GATED(sim_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice));
 }
 
 SIM_EXPORT CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
     SIM_FAULTS(0x2e3f6a0f09ff6b42ull, 0x2e3f6a0f09ff6b42ull, SIM_DEVICE(dev));
-    return sim_cuDeviceGetPCIBusId(pciBusId, len, dev);
+    return SIM_GATED(sim_cuDeviceGetPCIBusId(pciBusId, len, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
     SIM_FAULTS(0x8b9e2b2df52bd174ull, 0x8b9e2b2df52bd174ull, SIM_DEVICE(dev));
-    return sim_cuDeviceGetProperties(prop, dev);
+    return SIM_GATED(sim_cuDeviceGetProperties(prop, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidth, int format, unsigned numChannels, CUdevice dev) {
     SIM_FAULTS(0xb0e5632a11191ac6ull, 0xb0e5632a11191ac6ull, SIM_DEVICE(dev));
-    return sim_cuDeviceGetTexture1DLinearMaxWidth(maxWidth, format, numChannels, dev);
+    return SIM_GATED(sim_cuDeviceGetTexture1DLinearMaxWidth(maxWidth, format, numChannels, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
     SIM_FAULTS(0x1940beab2e696c5aull, 0x1940beab2e696c5aull, SIM_DEVICE(dev));
-    return sim_cuDeviceGetUuid(uuid, dev);
+    return SIM_GATED(sim_cuDeviceGetUuid(uuid, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
     SIM_FAULTS(0xf1404c3524c6b69bull, 0x1940beab2e696c5aull, SIM_DEVICE(dev));
-    return sim_cuDeviceGetUuid_v2(uuid, dev);
+    return SIM_GATED(sim_cuDeviceGetUuid_v2(uuid, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
     SIM_FAULTS(0xf81573796722fedaull, 0xf81573796722fedaull, SIM_DEVICE(device));
-    return sim_cuDeviceGraphMemTrim(device);
+    return SIM_GATED(sim_cuDeviceGraphMemTrim(device));
 }
 
 SIM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active) {
     SIM_FAULTS(0x5e4845ab90c27eadull, 0x5e4845ab90c27eadull, SIM_DEVICE(dev));
-    return sim_cuDevicePrimaryCtxGetState(dev, flags, active);
+    return SIM_GATED(sim_cuDevicePrimaryCtxGetState(dev, flags, active));
 }
 
 SIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
     SIM_FAULTS(0x0225fcc8500a2d31ull, 0x0225fcc8500a2d31ull, SIM_DEVICE(dev));
-    return sim_cuDevicePrimaryCtxRelease_v2(dev);
+    return SIM_GATED(sim_cuDevicePrimaryCtxRelease_v2(dev));
 }
 
 SIM_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
     SIM_FAULTS(0xaa97d31c45406492ull, 0x0225fcc8500a2d31ull, SIM_DEVICE(dev));
-    return sim_cuDevicePrimaryCtxRelease_v2(dev);
+    return SIM_GATED(sim_cuDevicePrimaryCtxRelease_v2(dev));
 }
 
 SIM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
     SIM_FAULTS(0xf0b5c229cef22c4bull, 0xf0b5c229cef22c4bull, SIM_DEVICE(dev));
-    return sim_cuDevicePrimaryCtxReset_v2(dev);
+    return SIM_GATED(sim_cuDevicePrimaryCtxReset_v2(dev));
 }
 
 SIM_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
     SIM_FAULTS(0x0de1b0779841cc24ull, 0xf0b5c229cef22c4bull, SIM_DEVICE(dev));
-    return sim_cuDevicePrimaryCtxReset_v2(dev);
+    return SIM_GATED(sim_cuDevicePrimaryCtxReset_v2(dev));
 }
 
 SIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
     SIM_FAULTS(0xa3538de0d92ad301ull, 0xa3538de0d92ad301ull, SIM_DEVICE(dev));
-    return sim_cuDevicePrimaryCtxRetain(pctx, dev);
+    return SIM_GATED(sim_cuDevicePrimaryCtxRetain(pctx, dev));
 }
 
 SIM_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags) {
     SIM_FAULTS(0x82a880d2d44ef187ull, 0x82a880d2d44ef187ull, SIM_DEVICE(dev));
-    return sim_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+    return SIM_GATED(sim_cuDevicePrimaryCtxSetFlags_v2(dev, flags));
 }
 
 SIM_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned flags) {
     SIM_FAULTS(0x5749e47dbfeca7f8ull, 0x82a880d2d44ef187ull, SIM_DEVICE(dev));
-    return sim_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+    return SIM_GATED(sim_cuDevicePrimaryCtxSetFlags_v2(dev, flags));
 }
 
 SIM_EXPORT CUresult cuDeviceRegisterAsyncNotification(void) {
@@ -529,7 +529,7 @@ SIM_EXPORT CUresult cuDeviceSetGraphMemAttribute(void) {
 
 SIM_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
     SIM_FAULTS(0x85e5bf4095952b88ull, 0x85e5bf4095952b88ull, SIM_DEVICE(dev));
-    return sim_cuDeviceSetMemPool(dev, pool);
+    return SIM_GATED(sim_cuDeviceSetMemPool(dev, pool));
 }
 
 SIM_EXPORT CUresult cuDeviceTotalMem(void) {
@@ -539,7 +539,7 @@ SIM_EXPORT CUresult cuDeviceTotalMem(void) {
 
 SIM_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
     SIM_FAULTS(0x32327c72ccb259a9ull, 0x4d59ab4b03f23760ull, SIM_DEVICE(dev));
-    return sim_cuDeviceTotalMem_v2(bytes, dev);
+    return SIM_GATED(sim_cuDeviceTotalMem_v2(bytes, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceUnregisterAsyncNotification(void) {
@@ -599,7 +599,7 @@ SIM_EXPORT CUresult cuEGLStreamProducerReturnFrame(void) {
 
 SIM_EXPORT CUresult cuEventCreate(CUevent *phEvent, unsigned Flags) {
     SIM_FAULTS(0x3330e3ffcc323e87ull, 0x3330e3ffcc323e87ull, SIM_CALLER_DEVICE);
-    return sim_cuEventCreate(phEvent, Flags);
+    return SIM_GATED(sim_cuEventCreate(phEvent, Flags));
 }
 
 SIM_EXPORT CUresult cuEventCreateFromEGLSync(void) {
@@ -609,52 +609,52 @@ SIM_EXPORT CUresult cuEventCreateFromEGLSync(void) {
 
 SIM_EXPORT CUresult cuEventDestroy(CUevent hEvent) {
     SIM_FAULTS(0xeed9e8e36f15482full, 0xeed9e8e36f15482full, SIM_CALLER_DEVICE);
-    return sim_cuEventDestroy_v2(hEvent);
+    return SIM_GATED(sim_cuEventDestroy_v2(hEvent));
 }
 
 SIM_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent) {
     SIM_FAULTS(0xfec4eb786dad55e0ull, 0xeed9e8e36f15482full, SIM_CALLER_DEVICE);
-    return sim_cuEventDestroy_v2(hEvent);
+    return SIM_GATED(sim_cuEventDestroy_v2(hEvent));
 }
 
 SIM_EXPORT CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
     SIM_FAULTS(0x4268599350f9fd64ull, 0x4268599350f9fd64ull, SIM_CALLER_DEVICE);
-    return sim_cuEventElapsedTime(pMilliseconds, hStart, hEnd);
+    return SIM_GATED(sim_cuEventElapsedTime(pMilliseconds, hStart, hEnd));
 }
 
 SIM_EXPORT CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
     SIM_FAULTS(0x264228478c5c82a5ull, 0x4268599350f9fd64ull, SIM_CALLER_DEVICE);
-    return sim_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+    return SIM_GATED(sim_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd));
 }
 
 SIM_EXPORT CUresult cuEventQuery(CUevent hEvent) {
     SIM_FAULTS(0x8beb844fcebcb245ull, 0x8beb844fcebcb245ull, SIM_CALLER_DEVICE);
-    return sim_cuEventQuery(hEvent);
+    return SIM_GATED(sim_cuEventQuery(hEvent));
 }
 
 SIM_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
     SIM_FAULTS(0x7db49c6586039bf6ull, 0x7db49c6586039bf6ull, SIM_CALLER_DEVICE);
-    return sim_cuEventRecord(hEvent, hStream);
+    return SIM_GATED(sim_cuEventRecord(hEvent, hStream));
 }
 
 SIM_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned flags) {
     SIM_FAULTS(0xdd38987ad3e24f4dull, 0xdd38987ad3e24f4dull, SIM_CALLER_DEVICE);
-    return sim_cuEventRecordWithFlags(hEvent, hStream, flags);
+    return SIM_GATED(sim_cuEventRecordWithFlags(hEvent, hStream, flags));
 }
 
 SIM_EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, unsigned flags) {
     SIM_FAULTS(0x8b1d943bef9f022bull, 0xdd38987ad3e24f4dull, SIM_CALLER_DEVICE);
-    return sim_cuEventRecordWithFlags(hEvent, SIM_PER_THREAD(hStream), flags);
+    return SIM_GATED(sim_cuEventRecordWithFlags(hEvent, SIM_PER_THREAD(hStream), flags));
 }
 
 SIM_EXPORT CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
     SIM_FAULTS(0xe42e8d2a084434eaull, 0x7db49c6586039bf6ull, SIM_CALLER_DEVICE);
-    return sim_cuEventRecord(hEvent, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuEventRecord(hEvent, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuEventSynchronize(CUevent hEvent) {
     SIM_FAULTS(0x67b362955e49bc97ull, 0x67b362955e49bc97ull, SIM_CALLER_DEVICE);
-    return sim_cuEventSynchronize(hEvent);
+    return SIM_GATED(sim_cuEventSynchronize(hEvent));
 }
 
 SIM_EXPORT CUresult cuExternalMemoryGetMappedBuffer(void) {
@@ -684,17 +684,17 @@ SIM_EXPORT CUresult cuFlushGPUDirectRDMAWrites(void) {
 
 SIM_EXPORT CUresult cuFuncGetAttribute(int *pi, int attrib, CUfunction hfunc) {
     SIM_FAULTS(0xf5bf3e61d4a5c12bull, 0xf5bf3e61d4a5c12bull, SIM_CALLER_DEVICE);
-    return sim_cuFuncGetAttribute(pi, attrib, hfunc);
+    return SIM_GATED(sim_cuFuncGetAttribute(pi, attrib, hfunc));
 }
 
 SIM_EXPORT CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
     SIM_FAULTS(0x53eff2f73ca92009ull, 0x53eff2f73ca92009ull, SIM_CALLER_DEVICE);
-    return sim_cuFuncGetModule(hmod, hfunc);
+    return SIM_GATED(sim_cuFuncGetModule(hmod, hfunc));
 }
 
 SIM_EXPORT CUresult cuFuncGetName(const char **name, CUfunction hfunc) {
     SIM_FAULTS(0xc868214a9370b9eaull, 0xc868214a9370b9eaull, SIM_CALLER_DEVICE);
-    return sim_cuFuncGetName(name, hfunc);
+    return SIM_GATED(sim_cuFuncGetName(name, hfunc));
 }
 
 SIM_EXPORT CUresult cuFuncGetParamCount(void) {
@@ -709,17 +709,17 @@ SIM_EXPORT CUresult cuFuncGetParamInfo(void) {
 
 SIM_EXPORT CUresult cuFuncIsLoaded(int *state, CUfunction function) {
     SIM_FAULTS(0xe52f34d93339f7daull, 0xe52f34d93339f7daull, SIM_CALLER_DEVICE);
-    return sim_cuFuncIsLoaded(state, function);
+    return SIM_GATED(sim_cuFuncIsLoaded(state, function));
 }
 
 SIM_EXPORT CUresult cuFuncLoad(CUfunction function) {
     SIM_FAULTS(0xa53bfaf4cf1cb53full, 0xa53bfaf4cf1cb53full, SIM_CALLER_DEVICE);
-    return sim_cuFuncLoad(function);
+    return SIM_GATED(sim_cuFuncLoad(function));
 }
 
 SIM_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, int attrib, int value) {
     SIM_FAULTS(0x042f9eba61ce5d87ull, 0x042f9eba61ce5d87ull, SIM_CALLER_DEVICE);
-    return sim_cuFuncSetAttribute(hfunc, attrib, value);
+    return SIM_GATED(sim_cuFuncSetAttribute(hfunc, attrib, value));
 }
 
 SIM_EXPORT CUresult cuFuncSetBlockShape(void) {
@@ -729,12 +729,12 @@ SIM_EXPORT CUresult cuFuncSetBlockShape(void) {
 
 SIM_EXPORT CUresult cuFuncSetCacheConfig(CUfunction hfunc, int config) {
     SIM_FAULTS(0xa6c342f0cb5a78cfull, 0xa6c342f0cb5a78cfull, SIM_CALLER_DEVICE);
-    return sim_cuFuncSetCacheConfig(hfunc, config);
+    return SIM_GATED(sim_cuFuncSetCacheConfig(hfunc, config));
 }
 
 SIM_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, int config) {
     SIM_FAULTS(0x8d84af7fc848ea7full, 0x8d84af7fc848ea7full, SIM_CALLER_DEVICE);
-    return sim_cuFuncSetSharedMemConfig(hfunc, config);
+    return SIM_GATED(sim_cuFuncSetSharedMemConfig(hfunc, config));
 }
 
 SIM_EXPORT CUresult cuFuncSetSharedSize(void) {
@@ -859,7 +859,7 @@ SIM_EXPORT CUresult cuGraphAddBatchMemOpNode(void) {
 
 SIM_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) {
     SIM_FAULTS(0xaaaed9121518cfd8ull, 0xaaaed9121518cfd8ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
+    return SIM_GATED(sim_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph));
 }
 
 SIM_EXPORT CUresult cuGraphAddDependencies(void) {
@@ -874,7 +874,7 @@ SIM_EXPORT CUresult cuGraphAddDependencies_v2(void) {
 
 SIM_EXPORT CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies) {
     SIM_FAULTS(0xafd9283940076a77ull, 0xafd9283940076a77ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies);
+    return SIM_GATED(sim_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies));
 }
 
 SIM_EXPORT CUresult cuGraphAddEventRecordNode(void) {
@@ -899,47 +899,47 @@ SIM_EXPORT CUresult cuGraphAddExternalSemaphoresWaitNode(void) {
 
 SIM_EXPORT CUresult cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams) {
     SIM_FAULTS(0xad8d0394dc23e2f8ull, 0xad8d0394dc23e2f8ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+    return SIM_GATED(sim_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 SIM_EXPORT CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
     SIM_FAULTS(0xc2cb08029351b1dbull, 0xc2cb08029351b1dbull, SIM_CALLER_DEVICE);
-    return sim_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+    return SIM_GATED(sim_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 SIM_EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
     SIM_FAULTS(0x64628b60b39ae074ull, 0xc2cb08029351b1dbull, SIM_CALLER_DEVICE);
-    return sim_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+    return SIM_GATED(sim_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 SIM_EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
     SIM_FAULTS(0xb6cdb6dde9c07080ull, 0xb6cdb6dde9c07080ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+    return SIM_GATED(sim_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 SIM_EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr) {
     SIM_FAULTS(0x411fc79bc79c6835ull, 0x411fc79bc79c6835ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr);
+    return SIM_GATED(sim_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr));
 }
 
 SIM_EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
     SIM_FAULTS(0x46e978e4bf4cd51full, 0x46e978e4bf4cd51full, SIM_CALLER_DEVICE);
-    return sim_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
+    return SIM_GATED(sim_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx));
 }
 
 SIM_EXPORT CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
     SIM_FAULTS(0x03ebe35ed09389fdull, 0x03ebe35ed09389fdull, SIM_CALLER_DEVICE);
-    return sim_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
+    return SIM_GATED(sim_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx));
 }
 
 SIM_EXPORT CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) {
     SIM_FAULTS(0x27b02298a7806d0eull, 0x27b02298a7806d0eull, SIM_CALLER_DEVICE);
-    return sim_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+    return SIM_GATED(sim_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 SIM_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const void *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
     SIM_FAULTS(0x47007dc137e6a287ull, 0x27b02298a7806d0eull, SIM_CALLER_DEVICE);
-    return sim_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+    return SIM_GATED(sim_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams));
 }
 
 SIM_EXPORT CUresult cuGraphAddNode_v3(void) {
@@ -959,12 +959,12 @@ SIM_EXPORT CUresult cuGraphBatchMemOpNodeSetParams(void) {
 
 SIM_EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
     SIM_FAULTS(0x438c27b4c3b8b15dull, 0x438c27b4c3b8b15dull, SIM_CALLER_DEVICE);
-    return sim_cuGraphChildGraphNodeGetGraph(hNode, phGraph);
+    return SIM_GATED(sim_cuGraphChildGraphNodeGetGraph(hNode, phGraph));
 }
 
 SIM_EXPORT CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
     SIM_FAULTS(0x9f7985fe7900b664ull, 0x9f7985fe7900b664ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphClone(phGraphClone, originalGraph);
+    return SIM_GATED(sim_cuGraphClone(phGraphClone, originalGraph));
 }
 
 SIM_EXPORT CUresult cuGraphConditionalHandleCreate(void) {
@@ -974,7 +974,7 @@ SIM_EXPORT CUresult cuGraphConditionalHandleCreate(void) {
 
 SIM_EXPORT CUresult cuGraphCreate(CUgraph *phGraph, unsigned flags) {
     SIM_FAULTS(0x624fc1cd38d0d8afull, 0x624fc1cd38d0d8afull, SIM_CALLER_DEVICE);
-    return sim_cuGraphCreate(phGraph, flags);
+    return SIM_GATED(sim_cuGraphCreate(phGraph, flags));
 }
 
 SIM_EXPORT CUresult cuGraphDebugDotPrint(void) {
@@ -984,7 +984,7 @@ SIM_EXPORT CUresult cuGraphDebugDotPrint(void) {
 
 SIM_EXPORT CUresult cuGraphDestroy(CUgraph hGraph) {
     SIM_FAULTS(0xc7c690a068ea0827ull, 0xc7c690a068ea0827ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphDestroy(hGraph);
+    return SIM_GATED(sim_cuGraphDestroy(hGraph));
 }
 
 SIM_EXPORT CUresult cuGraphDestroyNode(void) {
@@ -1024,7 +1024,7 @@ SIM_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(void) {
 
 SIM_EXPORT CUresult cuGraphExecDestroy(CUgraph hGraphExec) {
     SIM_FAULTS(0x968e6ec634e86d04ull, 0x968e6ec634e86d04ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphExecDestroy(hGraphExec);
+    return SIM_GATED(sim_cuGraphExecDestroy(hGraphExec));
 }
 
 SIM_EXPORT CUresult cuGraphExecEventRecordNodeSetEvent(void) {
@@ -1134,12 +1134,12 @@ SIM_EXPORT CUresult cuGraphGetId(void) {
 
 SIM_EXPORT CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
     SIM_FAULTS(0x72739b44f9036abeull, 0x72739b44f9036abeull, SIM_CALLER_DEVICE);
-    return sim_cuGraphGetNodes(hGraph, nodes, numNodes);
+    return SIM_GATED(sim_cuGraphGetNodes(hGraph, nodes, numNodes));
 }
 
 SIM_EXPORT CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes) {
     SIM_FAULTS(0xdc5ed25a8e31f316ull, 0xdc5ed25a8e31f316ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes);
+    return SIM_GATED(sim_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes));
 }
 
 SIM_EXPORT CUresult cuGraphHostNodeGetParams(void) {
@@ -1159,22 +1159,22 @@ SIM_EXPORT CUresult cuGraphInstantiate(void) {
 
 SIM_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraph *phGraphExec, CUgraph hGraph, unsigned long long flags) {
     SIM_FAULTS(0x586bd0796e46ad68ull, 0x586bd0796e46ad68ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
+    return SIM_GATED(sim_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags));
 }
 
 SIM_EXPORT CUresult cuGraphInstantiateWithParams(CUgraph *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
     SIM_FAULTS(0x8fc0669e303a8747ull, 0x8fc0669e303a8747ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
+    return SIM_GATED(sim_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams));
 }
 
 SIM_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraph *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
     SIM_FAULTS(0xae205e96e63c278dull, 0x8fc0669e303a8747ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
+    return SIM_GATED(sim_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams));
 }
 
 SIM_EXPORT CUresult cuGraphInstantiate_v2(CUgraph *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
     SIM_FAULTS(0xe52917225c13b896ull, 0xe140d6fd27b8bbcdull, SIM_CALLER_DEVICE);
-    return sim_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+    return SIM_GATED(sim_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
 }
 
 SIM_EXPORT CUresult cuGraphKernelNodeCopyAttributes(void) {
@@ -1194,7 +1194,7 @@ SIM_EXPORT CUresult cuGraphKernelNodeGetParams(void) {
 
 SIM_EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams) {
     SIM_FAULTS(0xb4f621be7cf0085dull, 0xa831e92f3326da5cull, SIM_CALLER_DEVICE);
-    return sim_cuGraphKernelNodeGetParams_v2(hNode, nodeParams);
+    return SIM_GATED(sim_cuGraphKernelNodeGetParams_v2(hNode, nodeParams));
 }
 
 SIM_EXPORT CUresult cuGraphKernelNodeSetAttribute(void) {
@@ -1209,22 +1209,22 @@ SIM_EXPORT CUresult cuGraphKernelNodeSetParams(void) {
 
 SIM_EXPORT CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
     SIM_FAULTS(0x6152c9a76e946d21ull, 0xe8b5046de95c57b8ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphKernelNodeSetParams_v2(hNode, nodeParams);
+    return SIM_GATED(sim_cuGraphKernelNodeSetParams_v2(hNode, nodeParams));
 }
 
 SIM_EXPORT CUresult cuGraphLaunch(CUgraph hGraphExec, CUstream hStream) {
     SIM_FAULTS(0x5beb3d66011ab0d8ull, 0x5beb3d66011ab0d8ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphLaunch(hGraphExec, hStream);
+    return SIM_GATED(sim_cuGraphLaunch(hGraphExec, hStream));
 }
 
 SIM_EXPORT CUresult cuGraphLaunch_ptsz(CUgraph hGraphExec, CUstream hStream) {
     SIM_FAULTS(0x5c85c2e1c6b535c4ull, 0x5beb3d66011ab0d8ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphLaunch(hGraphExec, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuGraphLaunch(hGraphExec, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
     SIM_FAULTS(0x881230014b551fc9ull, 0x881230014b551fc9ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphMemAllocNodeGetParams(hNode, params_out);
+    return SIM_GATED(sim_cuGraphMemAllocNodeGetParams(hNode, params_out));
 }
 
 SIM_EXPORT CUresult cuGraphMemFreeNodeGetParams(void) {
@@ -1304,7 +1304,7 @@ SIM_EXPORT CUresult cuGraphNodeGetToolsId(void) {
 
 SIM_EXPORT CUresult cuGraphNodeGetType(CUgraphNode hNode, int *type) {
     SIM_FAULTS(0x79afb4574b124ed9ull, 0x79afb4574b124ed9ull, SIM_CALLER_DEVICE);
-    return sim_cuGraphNodeGetType(hNode, type);
+    return SIM_GATED(sim_cuGraphNodeGetType(hNode, type));
 }
 
 SIM_EXPORT CUresult cuGraphNodeSetEnabled(void) {
@@ -1344,12 +1344,12 @@ SIM_EXPORT CUresult cuGraphRetainUserObject(void) {
 
 SIM_EXPORT CUresult cuGraphUpload(CUgraph hGraphExec, CUstream hStream) {
     SIM_FAULTS(0x030c7f6812e7536aull, 0x030c7f6812e7536aull, SIM_CALLER_DEVICE);
-    return sim_cuGraphUpload(hGraphExec, hStream);
+    return SIM_GATED(sim_cuGraphUpload(hGraphExec, hStream));
 }
 
 SIM_EXPORT CUresult cuGraphUpload_ptsz(CUgraph hGraphExec, CUstream hStream) {
     SIM_FAULTS(0x0f70ab6dfb12afe6ull, 0x030c7f6812e7536aull, SIM_CALLER_DEVICE);
-    return sim_cuGraphUpload(hGraphExec, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuGraphUpload(hGraphExec, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuGraphicsEGLRegisterImage(void) {
@@ -1439,12 +1439,12 @@ SIM_EXPORT CUresult cuGraphicsVDPAURegisterVideoSurface(void) {
 
 SIM_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, void *desc, CUdevice dev, unsigned flags) {
     SIM_FAULTS(0xb505b49db7a86849ull, 0xb505b49db7a86849ull, SIM_DEVICE(dev));
-    return sim_cuGreenCtxCreate(phCtx, desc, dev, flags);
+    return SIM_GATED(sim_cuGreenCtxCreate(phCtx, desc, dev, flags));
 }
 
 SIM_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
     SIM_FAULTS(0x96625bb1bfdf36f1ull, 0x96625bb1bfdf36f1ull, SIM_CALLER_DEVICE);
-    return sim_cuGreenCtxDestroy(hCtx);
+    return SIM_GATED(sim_cuGreenCtxDestroy(hCtx));
 }
 
 SIM_EXPORT CUresult cuGreenCtxGetDevResource(void) {
@@ -1474,7 +1474,7 @@ SIM_EXPORT CUresult cuGreenCtxWaitEvent(void) {
 
 SIM_EXPORT CUresult cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *handleDesc) {
     SIM_FAULTS(0x8c592ba2f327670cull, 0x8c592ba2f327670cull, SIM_CALLER_DEVICE);
-    return sim_cuImportExternalMemory(extMem_out, handleDesc);
+    return SIM_GATED(sim_cuImportExternalMemory(extMem_out, handleDesc));
 }
 
 SIM_EXPORT CUresult cuImportExternalSemaphore(void) {
@@ -1489,7 +1489,7 @@ SIM_EXPORT CUresult cuInit(unsigned Flags) {
 
 SIM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
     SIM_FAULTS(0xc8890a8c567cf10eull, 0xc8890a8c567cf10eull, SIM_CALLER_DEVICE);
-    return sim_cuIpcCloseMemHandle(dptr);
+    return SIM_GATED(sim_cuIpcCloseMemHandle(dptr));
 }
 
 SIM_EXPORT CUresult cuIpcGetEventHandle(void) {
@@ -1499,7 +1499,7 @@ SIM_EXPORT CUresult cuIpcGetEventHandle(void) {
 
 SIM_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
     SIM_FAULTS(0x1c024e36eade73d2ull, 0x1c024e36eade73d2ull, SIM_CALLER_DEVICE);
-    return sim_cuIpcGetMemHandle(pHandle, dptr);
+    return SIM_GATED(sim_cuIpcGetMemHandle(pHandle, dptr));
 }
 
 SIM_EXPORT CUresult cuIpcOpenEventHandle(void) {
@@ -1509,32 +1509,32 @@ SIM_EXPORT CUresult cuIpcOpenEventHandle(void) {
 
 SIM_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags) {
     SIM_FAULTS(0x26aaaf24ce436234ull, 0x26aaaf24ce436234ull, SIM_CALLER_DEVICE);
-    return sim_cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
+    return SIM_GATED(sim_cuIpcOpenMemHandle_v2(pdptr, handle, Flags));
 }
 
 SIM_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags) {
     SIM_FAULTS(0x7b968d941cbcf7b5ull, 0x26aaaf24ce436234ull, SIM_CALLER_DEVICE);
-    return sim_cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
+    return SIM_GATED(sim_cuIpcOpenMemHandle_v2(pdptr, handle, Flags));
 }
 
 SIM_EXPORT CUresult cuKernelGetAttribute(int *pi, int attrib, CUkernel kernel, CUdevice dev) {
     SIM_FAULTS(0x92ae47b51ee4a4c4ull, 0x92ae47b51ee4a4c4ull, SIM_DEVICE(dev));
-    return sim_cuKernelGetAttribute(pi, attrib, kernel, dev);
+    return SIM_GATED(sim_cuKernelGetAttribute(pi, attrib, kernel, dev));
 }
 
 SIM_EXPORT CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
     SIM_FAULTS(0xa94a1eaf23f1f8ecull, 0xa94a1eaf23f1f8ecull, SIM_CALLER_DEVICE);
-    return sim_cuKernelGetFunction(pFunc, kernel);
+    return SIM_GATED(sim_cuKernelGetFunction(pFunc, kernel));
 }
 
 SIM_EXPORT CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
     SIM_FAULTS(0xaef4279fa23d912full, 0xaef4279fa23d912full, SIM_CALLER_DEVICE);
-    return sim_cuKernelGetLibrary(pLib, kernel);
+    return SIM_GATED(sim_cuKernelGetLibrary(pLib, kernel));
 }
 
 SIM_EXPORT CUresult cuKernelGetName(const char **name, CUkernel hfunc) {
     SIM_FAULTS(0x5427a266bb2af03full, 0x5427a266bb2af03full, SIM_CALLER_DEVICE);
-    return sim_cuKernelGetName(name, hfunc);
+    return SIM_GATED(sim_cuKernelGetName(name, hfunc));
 }
 
 SIM_EXPORT CUresult cuKernelGetParamCount(void) {
@@ -1549,12 +1549,12 @@ SIM_EXPORT CUresult cuKernelGetParamInfo(void) {
 
 SIM_EXPORT CUresult cuKernelSetAttribute(int attrib, int val, CUkernel kernel, CUdevice dev) {
     SIM_FAULTS(0x6d865362513e9598ull, 0x6d865362513e9598ull, SIM_DEVICE(dev));
-    return sim_cuKernelSetAttribute(attrib, val, kernel, dev);
+    return SIM_GATED(sim_cuKernelSetAttribute(attrib, val, kernel, dev));
 }
 
 SIM_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, int config, CUdevice dev) {
     SIM_FAULTS(0x36b86e28965c8f9cull, 0x36b86e28965c8f9cull, SIM_DEVICE(dev));
-    return sim_cuKernelSetCacheConfig(kernel, config, dev);
+    return SIM_GATED(sim_cuKernelSetCacheConfig(kernel, config, dev));
 }
 
 SIM_EXPORT CUresult cuLaunch(void) {
@@ -1564,7 +1564,7 @@ SIM_EXPORT CUresult cuLaunch(void) {
 
 SIM_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream, void **kernelParams) {
     SIM_FAULTS(0xb3660809f8a9c2b8ull, 0xb3660809f8a9c2b8ull, SIM_CALLER_DEVICE);
-    return sim_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
+    return SIM_GATED(sim_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams));
 }
 
 SIM_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(void) {
@@ -1574,7 +1574,7 @@ SIM_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(void) {
 
 SIM_EXPORT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream, void **kernelParams) {
     SIM_FAULTS(0xea30efeab9d99be4ull, 0xb3660809f8a9c2b8ull, SIM_CALLER_DEVICE);
-    return sim_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, SIM_PER_THREAD(hStream), kernelParams);
+    return SIM_GATED(sim_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, SIM_PER_THREAD(hStream), kernelParams));
 }
 
 SIM_EXPORT CUresult cuLaunchGrid(void) {
@@ -1589,12 +1589,12 @@ SIM_EXPORT CUresult cuLaunchGridAsync(void) {
 
 SIM_EXPORT CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
     SIM_FAULTS(0x1d5b2911fee5fe86ull, 0x1d5b2911fee5fe86ull, SIM_CALLER_DEVICE);
-    return sim_cuLaunchHostFunc(hStream, fn, userData);
+    return SIM_GATED(sim_cuLaunchHostFunc(hStream, fn, userData));
 }
 
 SIM_EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData) {
     SIM_FAULTS(0x0c1e4b07b89e3e7aull, 0x1d5b2911fee5fe86ull, SIM_CALLER_DEVICE);
-    return sim_cuLaunchHostFunc(SIM_PER_THREAD(hStream), fn, userData);
+    return SIM_GATED(sim_cuLaunchHostFunc(SIM_PER_THREAD(hStream), fn, userData));
 }
 
 SIM_EXPORT CUresult cuLaunchHostFunc_v2(void) {
@@ -1609,22 +1609,22 @@ SIM_EXPORT CUresult cuLaunchHostFunc_v2_ptsz(void) {
 
 SIM_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
     SIM_FAULTS(0x87de6a27fe088b2full, 0x87de6a27fe088b2full, SIM_CALLER_DEVICE);
-    return sim_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
+    return SIM_GATED(sim_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra));
 }
 
 SIM_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
     SIM_FAULTS(0xd8daf6ba59d1cc52ull, 0xd8daf6ba59d1cc52ull, SIM_CALLER_DEVICE);
-    return sim_cuLaunchKernelEx(config, f, kernelParams, extra);
+    return SIM_GATED(sim_cuLaunchKernelEx(config, f, kernelParams, extra));
 }
 
 SIM_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
     SIM_FAULTS(0x60acab60ef87205eull, 0xd8daf6ba59d1cc52ull, SIM_CALLER_DEVICE);
-    return sim_cuLaunchKernelEx_ptsz(config, f, kernelParams, extra);
+    return SIM_GATED(sim_cuLaunchKernelEx_ptsz(config, f, kernelParams, extra));
 }
 
 SIM_EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
     SIM_FAULTS(0xa0c0b42dde6bd565ull, 0x87de6a27fe088b2full, SIM_CALLER_DEVICE);
-    return sim_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, SIM_PER_THREAD(hStream), kernelParams, extra);
+    return SIM_GATED(sim_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, SIM_PER_THREAD(hStream), kernelParams, extra));
 }
 
 SIM_EXPORT CUresult cuLibraryEnumerateKernels(void) {
@@ -1634,17 +1634,17 @@ SIM_EXPORT CUresult cuLibraryEnumerateKernels(void) {
 
 SIM_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
     SIM_FAULTS(0x07973136b3ce7463ull, 0x07973136b3ce7463ull, SIM_CALLER_DEVICE);
-    return sim_cuLibraryGetGlobal(dptr, bytes, library, name);
+    return SIM_GATED(sim_cuLibraryGetGlobal(dptr, bytes, library, name));
 }
 
 SIM_EXPORT CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
     SIM_FAULTS(0x086f09e7bdd47f21ull, 0x086f09e7bdd47f21ull, SIM_CALLER_DEVICE);
-    return sim_cuLibraryGetKernel(pKernel, library, name);
+    return SIM_GATED(sim_cuLibraryGetKernel(pKernel, library, name));
 }
 
 SIM_EXPORT CUresult cuLibraryGetKernelCount(unsigned *count, CUlibrary lib) {
     SIM_FAULTS(0x73475c4a6b02e218ull, 0x73475c4a6b02e218ull, SIM_CALLER_DEVICE);
-    return sim_cuLibraryGetKernelCount(count, lib);
+    return SIM_GATED(sim_cuLibraryGetKernelCount(count, lib));
 }
 
 SIM_EXPORT CUresult cuLibraryGetManaged(void) {
@@ -1654,7 +1654,7 @@ SIM_EXPORT CUresult cuLibraryGetManaged(void) {
 
 SIM_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
     SIM_FAULTS(0xe2931f6622c02ae4ull, 0xe2931f6622c02ae4ull, SIM_CALLER_DEVICE);
-    return sim_cuLibraryGetModule(pMod, library);
+    return SIM_GATED(sim_cuLibraryGetModule(pMod, library));
 }
 
 SIM_EXPORT CUresult cuLibraryGetUnifiedFunction(void) {
@@ -1664,57 +1664,57 @@ SIM_EXPORT CUresult cuLibraryGetUnifiedFunction(void) {
 
 SIM_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, int *jitOptions, void **jitOptionsValues, unsigned numJitOptions, int *libraryOptions, void **libraryOptionValues, unsigned numLibraryOptions) {
     SIM_FAULTS(0x1b1eb88096a16954ull, 0x1b1eb88096a16954ull, SIM_CALLER_DEVICE);
-    return sim_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+    return SIM_GATED(sim_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions));
 }
 
 SIM_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, int *jitOptions, void **jitOptionsValues, unsigned numJitOptions, int *libraryOptions, void **libraryOptionValues, unsigned numLibraryOptions) {
     SIM_FAULTS(0x2fb223fd260d9d62ull, 0x2fb223fd260d9d62ull, SIM_CALLER_DEVICE);
-    return sim_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+    return SIM_GATED(sim_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions));
 }
 
 SIM_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
     SIM_FAULTS(0x1576094e176b6943ull, 0x1576094e176b6943ull, SIM_CALLER_DEVICE);
-    return sim_cuLibraryUnload(library);
+    return SIM_GATED(sim_cuLibraryUnload(library));
 }
 
 SIM_EXPORT CUresult cuLinkAddData(CUlinkState state, int type, void *data, size_t size, const char *name, unsigned numOptions, int *options, void **optionValues) {
     SIM_FAULTS(0xd6761116fa039f18ull, 0xd6761116fa039f18ull, SIM_CALLER_DEVICE);
-    return sim_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
+    return SIM_GATED(sim_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues));
 }
 
 SIM_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, int type, void *data, size_t size, const char *name, unsigned numOptions, int *options, void **optionValues) {
     SIM_FAULTS(0x4978812a6e09fcc1ull, 0xd6761116fa039f18ull, SIM_CALLER_DEVICE);
-    return sim_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
+    return SIM_GATED(sim_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues));
 }
 
 SIM_EXPORT CUresult cuLinkAddFile(CUlinkState state, int type, const char *path, unsigned numOptions, int *options, void **optionValues) {
     SIM_FAULTS(0x592afd27cb8514c6ull, 0x592afd27cb8514c6ull, SIM_CALLER_DEVICE);
-    return sim_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
+    return SIM_GATED(sim_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues));
 }
 
 SIM_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, int type, const char *path, unsigned numOptions, int *options, void **optionValues) {
     SIM_FAULTS(0x956c0beaf5260c5full, 0x592afd27cb8514c6ull, SIM_CALLER_DEVICE);
-    return sim_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
+    return SIM_GATED(sim_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues));
 }
 
 SIM_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut) {
     SIM_FAULTS(0xfdeb09f684540a96ull, 0xfdeb09f684540a96ull, SIM_CALLER_DEVICE);
-    return sim_cuLinkComplete(state, cubinOut, sizeOut);
+    return SIM_GATED(sim_cuLinkComplete(state, cubinOut, sizeOut));
 }
 
 SIM_EXPORT CUresult cuLinkCreate(unsigned numOptions, int *options, void **optionValues, CUlinkState *stateOut) {
     SIM_FAULTS(0x8301e9826f2e5e99ull, 0x8301e9826f2e5e99ull, SIM_CALLER_DEVICE);
-    return sim_cuLinkCreate_v2(numOptions, options, optionValues, stateOut);
+    return SIM_GATED(sim_cuLinkCreate_v2(numOptions, options, optionValues, stateOut));
 }
 
 SIM_EXPORT CUresult cuLinkCreate_v2(unsigned numOptions, int *options, void **optionValues, CUlinkState *stateOut) {
     SIM_FAULTS(0x2d2ef0c2e16e7b9aull, 0x8301e9826f2e5e99ull, SIM_CALLER_DEVICE);
-    return sim_cuLinkCreate_v2(numOptions, options, optionValues, stateOut);
+    return SIM_GATED(sim_cuLinkCreate_v2(numOptions, options, optionValues, stateOut));
 }
 
 SIM_EXPORT CUresult cuLinkDestroy(CUlinkState state) {
     SIM_FAULTS(0xf4cb72f05ef2a521ull, 0xf4cb72f05ef2a521ull, SIM_CALLER_DEVICE);
-    return sim_cuLinkDestroy(state);
+    return SIM_GATED(sim_cuLinkDestroy(state));
 }
 
 SIM_EXPORT CUresult cuLogicalEndpointAddDevice(void) {
@@ -1804,22 +1804,22 @@ SIM_EXPORT CUresult cuLogsUnregisterCallback(void) {
 
 SIM_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
     SIM_FAULTS(0xdca830dad5ce42b4ull, 0xdca830dad5ce42b4ull, SIM_CALLER_DEVICE);
-    return sim_cuMemAddressFree(ptr, size);
+    return SIM_GATED(sim_cuMemAddressFree(ptr, size));
 }
 
 SIM_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) {
     SIM_FAULTS(0x6467adea860afbaaull, 0x6467adea860afbaaull, SIM_CALLER_DEVICE);
-    return sim_cuMemAddressReserve(ptr, size, alignment, addr, flags);
+    return SIM_GATED(sim_cuMemAddressReserve(ptr, size, alignment, addr, flags));
 }
 
 SIM_EXPORT CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, int advice, CUdevice device) {
     SIM_FAULTS(0x9a2cb103abd75f5aull, 0x9a2cb103abd75f5aull, SIM_DEVICE(device));
-    return sim_cuMemAdvise(devPtr, count, advice, device);
+    return SIM_GATED(sim_cuMemAdvise(devPtr, count, advice, device));
 }
 
 SIM_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, int advice, CUmemLocation location) {
     SIM_FAULTS(0x77dedfc64952079bull, 0x9a2cb103abd75f5aull, SIM_CALLER_DEVICE);
-    return sim_cuMemAdvise_v2(devPtr, count, advice, location);
+    return SIM_GATED(sim_cuMemAdvise_v2(devPtr, count, advice, location));
 }
 
 SIM_EXPORT CUresult cuMemAlloc(void) {
@@ -1829,22 +1829,22 @@ SIM_EXPORT CUresult cuMemAlloc(void) {
 
 SIM_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     SIM_FAULTS(0x9d6c3e9c14a61331ull, 0x9d6c3e9c14a61331ull, SIM_CALLER_DEVICE);
-    return sim_cuMemAllocAsync(dptr, bytesize, hStream);
+    return SIM_GATED(sim_cuMemAllocAsync(dptr, bytesize, hStream));
 }
 
 SIM_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     SIM_FAULTS(0xbbfe19175b61f6a7ull, 0x9d6c3e9c14a61331ull, SIM_CALLER_DEVICE);
-    return sim_cuMemAllocAsync(dptr, bytesize, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemAllocAsync(dptr, bytesize, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
     SIM_FAULTS(0xbfb152726c00c51bull, 0xbfb152726c00c51bull, SIM_CALLER_DEVICE);
-    return sim_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream);
+    return SIM_GATED(sim_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream));
 }
 
 SIM_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
     SIM_FAULTS(0xee76a4551c339f09ull, 0xbfb152726c00c51bull, SIM_CALLER_DEVICE);
-    return sim_cuMemAllocFromPoolAsync(dptr, bytesize, pool, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemAllocFromPoolAsync(dptr, bytesize, pool, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemAllocHost(void) {
@@ -1854,12 +1854,12 @@ SIM_EXPORT CUresult cuMemAllocHost(void) {
 
 SIM_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytesize) {
     SIM_FAULTS(0xe85844f6e299092aull, 0x4b23f9235b9b1ea9ull, SIM_CALLER_DEVICE);
-    return sim_cuMemAllocHost_v2(pp, bytesize);
+    return SIM_GATED(sim_cuMemAllocHost_v2(pp, bytesize));
 }
 
 SIM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned flags) {
     SIM_FAULTS(0x947a4228ec28baecull, 0x947a4228ec28baecull, SIM_CALLER_DEVICE);
-    return sim_cuMemAllocManaged(dptr, bytesize, flags);
+    return SIM_GATED(sim_cuMemAllocManaged(dptr, bytesize, flags));
 }
 
 SIM_EXPORT CUresult cuMemAllocPitch(void) {
@@ -1869,12 +1869,12 @@ SIM_EXPORT CUresult cuMemAllocPitch(void) {
 
 SIM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned ElementSizeBytes) {
     SIM_FAULTS(0x78ad2966484df064ull, 0x73690164977edb0bull, SIM_CALLER_DEVICE);
-    return sim_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    return SIM_GATED(sim_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
 }
 
 SIM_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
     SIM_FAULTS(0x67358cc1d91fb7b0ull, 0xffc4943b959742bfull, SIM_CALLER_DEVICE);
-    return sim_cuMemAlloc_v2(dptr, bytesize);
+    return SIM_GATED(sim_cuMemAlloc_v2(dptr, bytesize));
 }
 
 SIM_EXPORT CUresult cuMemBatchDecompressAsync(void) {
@@ -1889,7 +1889,7 @@ SIM_EXPORT CUresult cuMemBatchDecompressAsync_ptsz(void) {
 
 SIM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
     SIM_FAULTS(0x8526ce3f1d6122daull, 0x8526ce3f1d6122daull, SIM_CALLER_DEVICE);
-    return sim_cuMemCreate(handle, size, prop, flags);
+    return SIM_GATED(sim_cuMemCreate(handle, size, prop, flags));
 }
 
 SIM_EXPORT CUresult cuMemDiscardAndPrefetchBatchAsync(void) {
@@ -1914,7 +1914,7 @@ SIM_EXPORT CUresult cuMemDiscardBatchAsync_ptsz(void) {
 
 SIM_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, int handleType, unsigned long long flags) {
     SIM_FAULTS(0x09308c46b4e9f09eull, 0x09308c46b4e9f09eull, SIM_CALLER_DEVICE);
-    return sim_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
+    return SIM_GATED(sim_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags));
 }
 
 SIM_EXPORT CUresult cuMemFree(void) {
@@ -1924,27 +1924,27 @@ SIM_EXPORT CUresult cuMemFree(void) {
 
 SIM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
     SIM_FAULTS(0xdb7bec03e9f0bee0ull, 0xdb7bec03e9f0bee0ull, SIM_CALLER_DEVICE);
-    return sim_cuMemFreeAsync(dptr, hStream);
+    return SIM_GATED(sim_cuMemFreeAsync(dptr, hStream));
 }
 
 SIM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
     SIM_FAULTS(0x89669ec9623e271cull, 0xdb7bec03e9f0bee0ull, SIM_CALLER_DEVICE);
-    return sim_cuMemFreeAsync(dptr, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemFreeAsync(dptr, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemFreeHost(void *p) {
     SIM_FAULTS(0x591716b063a56b4eull, 0x591716b063a56b4eull, SIM_CALLER_DEVICE);
-    return sim_cuMemFreeHost(p);
+    return SIM_GATED(sim_cuMemFreeHost(p));
 }
 
 SIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
     SIM_FAULTS(0x41a64d9045a2be5dull, 0xdf67b55a9dc6fc5cull, SIM_CALLER_DEVICE);
-    return sim_cuMemFree_v2(dptr);
+    return SIM_GATED(sim_cuMemFree_v2(dptr));
 }
 
 SIM_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
     SIM_FAULTS(0x99f772b659d7028cull, 0x99f772b659d7028cull, SIM_CALLER_DEVICE);
-    return sim_cuMemGetAccess(flags, location, ptr);
+    return SIM_GATED(sim_cuMemGetAccess(flags, location, ptr));
 }
 
 SIM_EXPORT CUresult cuMemGetAddressRange(void) {
@@ -1954,17 +1954,17 @@ SIM_EXPORT CUresult cuMemGetAddressRange(void) {
 
 SIM_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
     SIM_FAULTS(0x585764ee31e9a860ull, 0x732024ec23a83fafull, SIM_CALLER_DEVICE);
-    return sim_cuMemGetAddressRange_v2(pbase, psize, dptr);
+    return SIM_GATED(sim_cuMemGetAddressRange_v2(pbase, psize, dptr));
 }
 
 SIM_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, int option) {
     SIM_FAULTS(0x2c6b6da786d43444ull, 0x2c6b6da786d43444ull, SIM_CALLER_DEVICE);
-    return sim_cuMemGetAllocationGranularity(granularity, prop, option);
+    return SIM_GATED(sim_cuMemGetAllocationGranularity(granularity, prop, option));
 }
 
 SIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
     SIM_FAULTS(0x8e0fb81116b419d3ull, 0x8e0fb81116b419d3ull, SIM_CALLER_DEVICE);
-    return sim_cuMemGetAllocationPropertiesFromHandle(prop, handle);
+    return SIM_GATED(sim_cuMemGetAllocationPropertiesFromHandle(prop, handle));
 }
 
 SIM_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, int type) {
@@ -1984,7 +1984,7 @@ SIM_EXPORT CUresult cuMemGetInfo(void) {
 
 SIM_EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
     SIM_FAULTS(0x398ffb2d79de9dd3ull, 0xf0882fac22e4c8d2ull, SIM_CALLER_DEVICE);
-    return sim_cuMemGetInfo_v2(free, total);
+    return SIM_GATED(sim_cuMemGetInfo_v2(free, total));
 }
 
 SIM_EXPORT CUresult cuMemGetLocationInfo(void) {
@@ -1999,7 +1999,7 @@ SIM_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location,
 
 SIM_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned Flags) {
     SIM_FAULTS(0xaecf2aa347e2ba1dull, 0xaecf2aa347e2ba1dull, SIM_CALLER_DEVICE);
-    return sim_cuMemHostAlloc(pp, bytesize, Flags);
+    return SIM_GATED(sim_cuMemHostAlloc(pp, bytesize, Flags));
 }
 
 SIM_EXPORT CUresult cuMemHostGetDevicePointer(void) {
@@ -2009,122 +2009,122 @@ SIM_EXPORT CUresult cuMemHostGetDevicePointer(void) {
 
 SIM_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flags) {
     SIM_FAULTS(0xadfd665ed65d2038ull, 0xdd9cda141a8e1847ull, SIM_CALLER_DEVICE);
-    return sim_cuMemHostGetDevicePointer_v2(pdptr, p, Flags);
+    return SIM_GATED(sim_cuMemHostGetDevicePointer_v2(pdptr, p, Flags));
 }
 
 SIM_EXPORT CUresult cuMemHostGetFlags(unsigned *pFlags, void *p) {
     SIM_FAULTS(0xb51560d67c1e32c7ull, 0xb51560d67c1e32c7ull, SIM_CALLER_DEVICE);
-    return sim_cuMemHostGetFlags(pFlags, p);
+    return SIM_GATED(sim_cuMemHostGetFlags(pFlags, p));
 }
 
 SIM_EXPORT CUresult cuMemHostRegister(void *p, size_t bytesize, unsigned Flags) {
     SIM_FAULTS(0x9d27a7d0b6f8df21ull, 0x9d27a7d0b6f8df21ull, SIM_CALLER_DEVICE);
-    return sim_cuMemHostRegister_v2(p, bytesize, Flags);
+    return SIM_GATED(sim_cuMemHostRegister_v2(p, bytesize, Flags));
 }
 
 SIM_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags) {
     SIM_FAULTS(0x10d59404c99b6542ull, 0x9d27a7d0b6f8df21ull, SIM_CALLER_DEVICE);
-    return sim_cuMemHostRegister_v2(p, bytesize, Flags);
+    return SIM_GATED(sim_cuMemHostRegister_v2(p, bytesize, Flags));
 }
 
 SIM_EXPORT CUresult cuMemHostUnregister(void *p) {
     SIM_FAULTS(0xaee9e7b5f385860eull, 0xaee9e7b5f385860eull, SIM_CALLER_DEVICE);
-    return sim_cuMemHostUnregister(p);
+    return SIM_GATED(sim_cuMemHostUnregister(p));
 }
 
 SIM_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, int shHandleType) {
     SIM_FAULTS(0x6286f0a496afd0b4ull, 0x6286f0a496afd0b4ull, SIM_CALLER_DEVICE);
-    return sim_cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
+    return SIM_GATED(sim_cuMemImportFromShareableHandle(handle, osHandle, shHandleType));
 }
 
 SIM_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
     SIM_FAULTS(0x7224415beb249a98ull, 0x7224415beb249a98ull, SIM_CALLER_DEVICE);
-    return sim_cuMemMap(ptr, size, offset, handle, flags);
+    return SIM_GATED(sim_cuMemMap(ptr, size, offset, handle, flags));
 }
 
 SIM_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned count, CUstream hStream) {
     SIM_FAULTS(0xf514762918fa96bfull, 0xf514762918fa96bfull, SIM_CALLER_DEVICE);
-    return sim_cuMemMapArrayAsync(mapInfoList, count, hStream);
+    return SIM_GATED(sim_cuMemMapArrayAsync(mapInfoList, count, hStream));
 }
 
 SIM_EXPORT CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *mapInfoList, unsigned count, CUstream hStream) {
     SIM_FAULTS(0x7831c18a72902eb5ull, 0xf514762918fa96bfull, SIM_CALLER_DEVICE);
-    return sim_cuMemMapArrayAsync(mapInfoList, count, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemMapArrayAsync(mapInfoList, count, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
     SIM_FAULTS(0xf2c304dbb1edbfa0ull, 0xf2c304dbb1edbfa0ull, SIM_CALLER_DEVICE);
-    return sim_cuMemPoolCreate(pool, poolProps);
+    return SIM_GATED(sim_cuMemPoolCreate(pool, poolProps));
 }
 
 SIM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     SIM_FAULTS(0xdf3cad9402453066ull, 0xdf3cad9402453066ull, SIM_CALLER_DEVICE);
-    return sim_cuMemPoolDestroy(pool);
+    return SIM_GATED(sim_cuMemPoolDestroy(pool));
 }
 
 SIM_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
     SIM_FAULTS(0x3a926e741b9ed463ull, 0x3a926e741b9ed463ull, SIM_CALLER_DEVICE);
-    return sim_cuMemPoolExportPointer(shareData_out, ptr);
+    return SIM_GATED(sim_cuMemPoolExportPointer(shareData_out, ptr));
 }
 
 SIM_EXPORT CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, int handleType, unsigned long long flags) {
     SIM_FAULTS(0x9f15b9174a275dbcull, 0x9f15b9174a275dbcull, SIM_CALLER_DEVICE);
-    return sim_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags);
+    return SIM_GATED(sim_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags));
 }
 
 SIM_EXPORT CUresult cuMemPoolGetAccess(int *flags, CUmemoryPool memPool, CUmemLocation *location) {
     SIM_FAULTS(0x17b46c38d37b1162ull, 0x17b46c38d37b1162ull, SIM_CALLER_DEVICE);
-    return sim_cuMemPoolGetAccess(flags, memPool, location);
+    return SIM_GATED(sim_cuMemPoolGetAccess(flags, memPool, location));
 }
 
 SIM_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *value) {
     SIM_FAULTS(0x8440c785a9ecda50ull, 0x8440c785a9ecda50ull, SIM_CALLER_DEVICE);
-    return sim_cuMemPoolGetAttribute(pool, attr, value);
+    return SIM_GATED(sim_cuMemPoolGetAttribute(pool, attr, value));
 }
 
 SIM_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, int handleType, unsigned long long flags) {
     SIM_FAULTS(0x0c39530308c70742ull, 0x0c39530308c70742ull, SIM_CALLER_DEVICE);
-    return sim_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
+    return SIM_GATED(sim_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags));
 }
 
 SIM_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
     SIM_FAULTS(0xe0a91feda9fca2c6ull, 0xe0a91feda9fca2c6ull, SIM_CALLER_DEVICE);
-    return sim_cuMemPoolImportPointer(ptr_out, pool, shareData);
+    return SIM_GATED(sim_cuMemPoolImportPointer(ptr_out, pool, shareData));
 }
 
 SIM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
     SIM_FAULTS(0x81c821dd824cc3d6ull, 0x81c821dd824cc3d6ull, SIM_CALLER_DEVICE);
-    return sim_cuMemPoolSetAccess(pool, map, count);
+    return SIM_GATED(sim_cuMemPoolSetAccess(pool, map, count));
 }
 
 SIM_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attr, void *value) {
     SIM_FAULTS(0x56f0a847a980c93cull, 0x56f0a847a980c93cull, SIM_CALLER_DEVICE);
-    return sim_cuMemPoolSetAttribute(pool, attr, value);
+    return SIM_GATED(sim_cuMemPoolSetAttribute(pool, attr, value));
 }
 
 SIM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
     SIM_FAULTS(0x539f91f953f2c9e9ull, 0x539f91f953f2c9e9ull, SIM_CALLER_DEVICE);
-    return sim_cuMemPoolTrimTo(pool, minBytesToKeep);
+    return SIM_GATED(sim_cuMemPoolTrimTo(pool, minBytesToKeep));
 }
 
 SIM_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
     SIM_FAULTS(0x3575515909b1f16bull, 0x3575515909b1f16bull, SIM_DEVICE(dstDevice));
-    return sim_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream);
+    return SIM_GATED(sim_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream));
 }
 
 SIM_EXPORT CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
     SIM_FAULTS(0xea8a2119b57845d9ull, 0x3575515909b1f16bull, SIM_DEVICE(dstDevice));
-    return sim_cuMemPrefetchAsync(devPtr, count, dstDevice, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemPrefetchAsync(devPtr, count, dstDevice, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned flags, CUstream hStream) {
     SIM_FAULTS(0x4120536d7c896f84ull, 0x3575515909b1f16bull, SIM_CALLER_DEVICE);
-    return sim_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream);
+    return SIM_GATED(sim_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream));
 }
 
 SIM_EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned flags, CUstream hStream) {
     SIM_FAULTS(0x1f07876eadb7e338ull, 0x3575515909b1f16bull, SIM_CALLER_DEVICE);
-    return sim_cuMemPrefetchAsync_v2(devPtr, count, location, flags, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemPrefetchAsync_v2(devPtr, count, location, flags, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemPrefetchBatchAsync(void) {
@@ -2139,7 +2139,7 @@ SIM_EXPORT CUresult cuMemPrefetchBatchAsync_ptsz(void) {
 
 SIM_EXPORT CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, int attribute, CUdeviceptr devPtr, size_t count) {
     SIM_FAULTS(0x1b9ba23692e3ca2full, 0x1b9ba23692e3ca2full, SIM_CALLER_DEVICE);
-    return sim_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count);
+    return SIM_GATED(sim_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count));
 }
 
 SIM_EXPORT CUresult cuMemRangeGetAttributes(void) {
@@ -2149,17 +2149,17 @@ SIM_EXPORT CUresult cuMemRangeGetAttributes(void) {
 
 SIM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     SIM_FAULTS(0xa2e43bb4c392d187ull, 0xa2e43bb4c392d187ull, SIM_CALLER_DEVICE);
-    return sim_cuMemRelease(handle);
+    return SIM_GATED(sim_cuMemRelease(handle));
 }
 
 SIM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
     SIM_FAULTS(0xd2acfab76b0c7863ull, 0xd2acfab76b0c7863ull, SIM_CALLER_DEVICE);
-    return sim_cuMemRetainAllocationHandle(handle, addr);
+    return SIM_GATED(sim_cuMemRetainAllocationHandle(handle, addr));
 }
 
 SIM_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
     SIM_FAULTS(0xdb5d65bd99d98060ull, 0xdb5d65bd99d98060ull, SIM_CALLER_DEVICE);
-    return sim_cuMemSetAccess(ptr, size, desc, count);
+    return SIM_GATED(sim_cuMemSetAccess(ptr, size, desc, count));
 }
 
 SIM_EXPORT CUresult cuMemSetMemPool(void) {
@@ -2169,12 +2169,12 @@ SIM_EXPORT CUresult cuMemSetMemPool(void) {
 
 SIM_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
     SIM_FAULTS(0x6a0543c2130b24f9ull, 0x6a0543c2130b24f9ull, SIM_CALLER_DEVICE);
-    return sim_cuMemUnmap(ptr, size);
+    return SIM_GATED(sim_cuMemUnmap(ptr, size));
 }
 
 SIM_EXPORT CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
     SIM_FAULTS(0xdf05fc5cba1ebb44ull, 0xdf05fc5cba1ebb44ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpy(dst, src, ByteCount);
+    return SIM_GATED(sim_cuMemcpy(dst, src, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpy2D(void) {
@@ -2189,12 +2189,12 @@ SIM_EXPORT CUresult cuMemcpy2DAsync(void) {
 
 SIM_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
     SIM_FAULTS(0x8d14a9f7e29cb69full, 0x2488afea7a995586ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpy2DAsync_v2(pCopy, hStream);
+    return SIM_GATED(sim_cuMemcpy2DAsync_v2(pCopy, hStream));
 }
 
 SIM_EXPORT CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
     SIM_FAULTS(0xcbb22545e36be755ull, 0x2488afea7a995586ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpy2DAsync_v2(pCopy, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemcpy2DAsync_v2(pCopy, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemcpy2DUnaligned(void) {
@@ -2204,22 +2204,22 @@ SIM_EXPORT CUresult cuMemcpy2DUnaligned(void) {
 
 SIM_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) {
     SIM_FAULTS(0x91b0e2fa902b55f4ull, 0xc56e6ab89a85125bull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpy2DUnaligned_v2(pCopy);
+    return SIM_GATED(sim_cuMemcpy2DUnaligned_v2(pCopy));
 }
 
 SIM_EXPORT CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *pCopy) {
     SIM_FAULTS(0xcc226f73b983a820ull, 0xc56e6ab89a85125bull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpy2DUnaligned_v2(pCopy);
+    return SIM_GATED(sim_cuMemcpy2DUnaligned_v2(pCopy));
 }
 
 SIM_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) {
     SIM_FAULTS(0xc41c2682bd54c333ull, 0x7088602086121b72ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpy2D_v2(pCopy);
+    return SIM_GATED(sim_cuMemcpy2D_v2(pCopy));
 }
 
 SIM_EXPORT CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy) {
     SIM_FAULTS(0xe4ae9de787d00a45ull, 0x7088602086121b72ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpy2D_v2(pCopy);
+    return SIM_GATED(sim_cuMemcpy2D_v2(pCopy));
 }
 
 SIM_EXPORT CUresult cuMemcpy3D(void) {
@@ -2234,12 +2234,12 @@ SIM_EXPORT CUresult cuMemcpy3DAsync(void) {
 
 SIM_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
     SIM_FAULTS(0xb7493fa137eaec6eull, 0xef73e4b65199c7e5ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpy3DAsync_v2(pCopy, hStream);
+    return SIM_GATED(sim_cuMemcpy3DAsync_v2(pCopy, hStream));
 }
 
 SIM_EXPORT CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
     SIM_FAULTS(0xa63779d852c3c8d2ull, 0xef73e4b65199c7e5ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpy3DAsync_v2(pCopy, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemcpy3DAsync_v2(pCopy, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemcpy3DBatchAsync(void) {
@@ -2294,22 +2294,22 @@ SIM_EXPORT CUresult cuMemcpy3DWithAttributesAsync_ptsz(void) {
 
 SIM_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) {
     SIM_FAULTS(0x2a770b6d90ea709cull, 0x708bbe208614f103ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpy3D_v2(pCopy);
+    return SIM_GATED(sim_cuMemcpy3D_v2(pCopy));
 }
 
 SIM_EXPORT CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy) {
     SIM_FAULTS(0xf06d3336f472dca8ull, 0x708bbe208614f103ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpy3D_v2(pCopy);
+    return SIM_GATED(sim_cuMemcpy3D_v2(pCopy));
 }
 
 SIM_EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0xbe914fcbc40ba0d8ull, 0xbe914fcbc40ba0d8ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyAsync(dst, src, ByteCount, hStream);
+    return SIM_GATED(sim_cuMemcpyAsync(dst, src, ByteCount, hStream));
 }
 
 SIM_EXPORT CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x644b307dfd4205c4ull, 0xbe914fcbc40ba0d8ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyAsync(dst, src, ByteCount, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemcpyAsync(dst, src, ByteCount, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemcpyAtoA(void) {
@@ -2334,12 +2334,12 @@ SIM_EXPORT CUresult cuMemcpyAtoD(void) {
 
 SIM_EXPORT CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
     SIM_FAULTS(0x1d4258cf169603dbull, 0x65bd8e8a2a2b961aull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount);
+    return SIM_GATED(sim_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
     SIM_FAULTS(0xb1acfd92c7d90eadull, 0x65bd8e8a2a2b961aull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount);
+    return SIM_GATED(sim_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyAtoH(void) {
@@ -2364,12 +2364,12 @@ SIM_EXPORT CUresult cuMemcpyAtoHAsync_v2_ptsz(void) {
 
 SIM_EXPORT CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
     SIM_FAULTS(0xe1a3106b32530c4full, 0x65bd828a2a2b81b6ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount);
+    return SIM_GATED(sim_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyAtoH_v2_ptds(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
     SIM_FAULTS(0x9ef3d2f48a208821ull, 0x65bd828a2a2b81b6ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount);
+    return SIM_GATED(sim_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyBatchAsync(void) {
@@ -2399,12 +2399,12 @@ SIM_EXPORT CUresult cuMemcpyDtoA(void) {
 
 SIM_EXPORT CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
     SIM_FAULTS(0xefefa9e484fa6ce1ull, 0x1ffde164edd614f8ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount);
+    return SIM_GATED(sim_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
     SIM_FAULTS(0xf739cd6a48e66e67ull, 0x1ffde164edd614f8ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount);
+    return SIM_GATED(sim_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyDtoD(void) {
@@ -2419,22 +2419,22 @@ SIM_EXPORT CUresult cuMemcpyDtoDAsync(void) {
 
 SIM_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x7aa1547677a9ff5aull, 0x391491271ec32cd9ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
+    return SIM_GATED(sim_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream));
 }
 
 SIM_EXPORT CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x280d8481dd083756ull, 0x391491271ec32cd9ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
     SIM_FAULTS(0x1ffd280e3cd968e8ull, 0x1ffde664edd61d77ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+    return SIM_GATED(sim_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
     SIM_FAULTS(0x1b81ca4a48adc494ull, 0x1ffde664edd61d77ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+    return SIM_GATED(sim_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyDtoH(void) {
@@ -2449,22 +2449,22 @@ SIM_EXPORT CUresult cuMemcpyDtoHAsync(void) {
 
 SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x7c6971be05650b5eull, 0x9aae72f6ed310d55ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream);
+    return SIM_GATED(sim_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream));
 }
 
 SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x2b2c10f459207e42ull, 0x9aae72f6ed310d55ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
     SIM_FAULTS(0x3c4adfaccf4a86ecull, 0x1ffdda64edd60913ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount);
+    return SIM_GATED(sim_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyDtoH_v2_ptds(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
     SIM_FAULTS(0x6f0f4e5c8a596458ull, 0x1ffdda64edd60913ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount);
+    return SIM_GATED(sim_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyHtoA(void) {
@@ -2489,12 +2489,12 @@ SIM_EXPORT CUresult cuMemcpyHtoAAsync_v2_ptsz(void) {
 
 SIM_EXPORT CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount) {
     SIM_FAULTS(0x38b8b5f3a53b2345ull, 0xdacde9c522a877c4ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount);
+    return SIM_GATED(sim_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyHtoA_v2_ptds(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount) {
     SIM_FAULTS(0xd5b451db76c0c9fbull, 0xdacde9c522a877c4ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount);
+    return SIM_GATED(sim_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyHtoD(void) {
@@ -2509,42 +2509,42 @@ SIM_EXPORT CUresult cuMemcpyHtoDAsync(void) {
 
 SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0xa542ae92342a4d46ull, 0x9f4acba4eb5fa4fdull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream);
+    return SIM_GATED(sim_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream));
 }
 
 SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x1bb35e4b5ac27c3aull, 0x9f4acba4eb5fa4fdull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
     SIM_FAULTS(0x364603dcd3a02f44ull, 0xdacde6c522a872abull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount);
+    return SIM_GATED(sim_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
     SIM_FAULTS(0x7a20ed467e283950ull, 0xdacde6c522a872abull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount);
+    return SIM_GATED(sim_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount) {
     SIM_FAULTS(0x56d91c078929e298ull, 0x56d91c078929e298ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
+    return SIM_GATED(sim_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0x151a886bad2bd74cull, 0x151a886bad2bd74cull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
+    return SIM_GATED(sim_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream));
 }
 
 SIM_EXPORT CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream) {
     SIM_FAULTS(0xb0edd97b891c07f0ull, 0x151a886bad2bd74cull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount) {
     SIM_FAULTS(0x12403192166b7de4ull, 0x56d91c078929e298ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
+    return SIM_GATED(sim_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemcpyWithAttributesAsync(void) {
@@ -2559,7 +2559,7 @@ SIM_EXPORT CUresult cuMemcpyWithAttributesAsync_ptsz(void) {
 
 SIM_EXPORT CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
     SIM_FAULTS(0x8b2ddf963b105d50ull, 0xdf05fc5cba1ebb44ull, SIM_CALLER_DEVICE);
-    return sim_cuMemcpy(dst, src, ByteCount);
+    return SIM_GATED(sim_cuMemcpy(dst, src, ByteCount));
 }
 
 SIM_EXPORT CUresult cuMemsetD16(void) {
@@ -2569,22 +2569,22 @@ SIM_EXPORT CUresult cuMemsetD16(void) {
 
 SIM_EXPORT CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
     SIM_FAULTS(0x3ee0a60af9747ec3ull, 0x3ee0a60af9747ec3ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD16Async(dstDevice, us, N, hStream);
+    return SIM_GATED(sim_cuMemsetD16Async(dstDevice, us, N, hStream));
 }
 
 SIM_EXPORT CUresult cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
     SIM_FAULTS(0xacc7ea7f47235841ull, 0x3ee0a60af9747ec3ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD16Async(dstDevice, us, N, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemsetD16Async(dstDevice, us, N, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N) {
     SIM_FAULTS(0x110e502dc134c53aull, 0x91bbb829991ee5f9ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD16_v2(dstDevice, us, N);
+    return SIM_GATED(sim_cuMemsetD16_v2(dstDevice, us, N));
 }
 
 SIM_EXPORT CUresult cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, unsigned short us, size_t N) {
     SIM_FAULTS(0x8ef5788b30ef50caull, 0x91bbb829991ee5f9ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD16_v2(dstDevice, us, N);
+    return SIM_GATED(sim_cuMemsetD16_v2(dstDevice, us, N));
 }
 
 SIM_EXPORT CUresult cuMemsetD2D16(void) {
@@ -2594,22 +2594,22 @@ SIM_EXPORT CUresult cuMemsetD2D16(void) {
 
 SIM_EXPORT CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream) {
     SIM_FAULTS(0x1e1021f861dfdff9ull, 0x1e1021f861dfdff9ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream);
+    return SIM_GATED(sim_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream));
 }
 
 SIM_EXPORT CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream) {
     SIM_FAULTS(0x14a609b7a13df03full, 0x1e1021f861dfdff9ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
     SIM_FAULTS(0x9a18c73d0a278f08ull, 0x96d0379322b439d7ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height);
+    return SIM_GATED(sim_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height));
 }
 
 SIM_EXPORT CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
     SIM_FAULTS(0xa37ff6b6dd6cfa74ull, 0x96d0379322b439d7ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height);
+    return SIM_GATED(sim_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height));
 }
 
 SIM_EXPORT CUresult cuMemsetD2D32(void) {
@@ -2619,22 +2619,22 @@ SIM_EXPORT CUresult cuMemsetD2D32(void) {
 
 SIM_EXPORT CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned ui, size_t Width, size_t Height, CUstream hStream) {
     SIM_FAULTS(0x7c4949d89c263973ull, 0x7c4949d89c263973ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream);
+    return SIM_GATED(sim_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream));
 }
 
 SIM_EXPORT CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned ui, size_t Width, size_t Height, CUstream hStream) {
     SIM_FAULTS(0xa2576dd3f35243f1ull, 0x7c4949d89c263973ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned ui, size_t Width, size_t Height) {
     SIM_FAULTS(0xf9988e9fc87504caull, 0x96d7239322ba3689ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height);
+    return SIM_GATED(sim_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height));
 }
 
 SIM_EXPORT CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned ui, size_t Width, size_t Height) {
     SIM_FAULTS(0x9ef19e24b10bf33aull, 0x96d7239322ba3689ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height);
+    return SIM_GATED(sim_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height));
 }
 
 SIM_EXPORT CUresult cuMemsetD2D8(void) {
@@ -2644,22 +2644,22 @@ SIM_EXPORT CUresult cuMemsetD2D8(void) {
 
 SIM_EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream) {
     SIM_FAULTS(0x001f7a7723d590d4ull, 0x001f7a7723d590d4ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream);
+    return SIM_GATED(sim_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream));
 }
 
 SIM_EXPORT CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream) {
     SIM_FAULTS(0x65f217b613ed3548ull, 0x001f7a7723d590d4ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
     SIM_FAULTS(0xc5b9c675e19a0b39ull, 0xa5ccb2af1fdbde30ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height);
+    return SIM_GATED(sim_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height));
 }
 
 SIM_EXPORT CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
     SIM_FAULTS(0xa5b14f45cc712e1full, 0xa5ccb2af1fdbde30ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height);
+    return SIM_GATED(sim_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height));
 }
 
 SIM_EXPORT CUresult cuMemsetD32(void) {
@@ -2669,22 +2669,22 @@ SIM_EXPORT CUresult cuMemsetD32(void) {
 
 SIM_EXPORT CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned ui, size_t N, CUstream hStream) {
     SIM_FAULTS(0x358d136964b9d189ull, 0x358d136964b9d189ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD32Async(dstDevice, ui, N, hStream);
+    return SIM_GATED(sim_cuMemsetD32Async(dstDevice, ui, N, hStream));
 }
 
 SIM_EXPORT CUresult cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, unsigned ui, size_t N, CUstream hStream) {
     SIM_FAULTS(0xc2a80aef4e8bf9cfull, 0x358d136964b9d189ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD32Async(dstDevice, ui, N, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemsetD32Async(dstDevice, ui, N, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned ui, size_t N) {
     SIM_FAULTS(0x2ef7c8ceaf74bb38ull, 0x91b4cc299918e947ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD32_v2(dstDevice, ui, N);
+    return SIM_GATED(sim_cuMemsetD32_v2(dstDevice, ui, N));
 }
 
 SIM_EXPORT CUresult cuMemsetD32_v2_ptds(CUdeviceptr dstDevice, unsigned ui, size_t N) {
     SIM_FAULTS(0x75cfc1a6a49789c4ull, 0x91b4cc299918e947ull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD32_v2(dstDevice, ui, N);
+    return SIM_GATED(sim_cuMemsetD32_v2(dstDevice, ui, N));
 }
 
 SIM_EXPORT CUresult cuMemsetD8(void) {
@@ -2694,37 +2694,37 @@ SIM_EXPORT CUresult cuMemsetD8(void) {
 
 SIM_EXPORT CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
     SIM_FAULTS(0xa27ce98f76f9c2deull, 0xa27ce98f76f9c2deull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD8Async(dstDevice, uc, N, hStream);
+    return SIM_GATED(sim_cuMemsetD8Async(dstDevice, uc, N, hStream));
 }
 
 SIM_EXPORT CUresult cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
     SIM_FAULTS(0x6c846578fa1e74c2ull, 0xa27ce98f76f9c2deull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD8Async(dstDevice, uc, N, SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuMemsetD8Async(dstDevice, uc, N, SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
     SIM_FAULTS(0x42d556e62cf5427bull, 0x7e4af3a0c1f8777aull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD8_v2(dstDevice, uc, N);
+    return SIM_GATED(sim_cuMemsetD8_v2(dstDevice, uc, N));
 }
 
 SIM_EXPORT CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
     SIM_FAULTS(0x1d2ce1131741638dull, 0x7e4af3a0c1f8777aull, SIM_CALLER_DEVICE);
-    return sim_cuMemsetD8_v2(dstDevice, uc, N);
+    return SIM_GATED(sim_cuMemsetD8_v2(dstDevice, uc, N));
 }
 
 SIM_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned numMipmapLevels) {
     SIM_FAULTS(0xc95e29ad1e31693full, 0xc95e29ad1e31693full, SIM_CALLER_DEVICE);
-    return sim_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+    return SIM_GATED(sim_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels));
 }
 
 SIM_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
     SIM_FAULTS(0x57bc6ac20718ead7ull, 0x57bc6ac20718ead7ull, SIM_CALLER_DEVICE);
-    return sim_cuMipmappedArrayDestroy(hMipmappedArray);
+    return SIM_GATED(sim_cuMipmappedArrayDestroy(hMipmappedArray));
 }
 
 SIM_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned level) {
     SIM_FAULTS(0xae315f76165d83e9ull, 0xae315f76165d83e9ull, SIM_CALLER_DEVICE);
-    return sim_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level);
+    return SIM_GATED(sim_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level));
 }
 
 SIM_EXPORT CUresult cuMipmappedArrayGetMemoryRequirements(void) {
@@ -2744,12 +2744,12 @@ SIM_EXPORT CUresult cuModuleEnumerateFunctions(void) {
 
 SIM_EXPORT CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
     SIM_FAULTS(0x298821bb2202467full, 0x298821bb2202467full, SIM_CALLER_DEVICE);
-    return sim_cuModuleGetFunction(hfunc, hmod, name);
+    return SIM_GATED(sim_cuModuleGetFunction(hfunc, hmod, name));
 }
 
 SIM_EXPORT CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule mod) {
     SIM_FAULTS(0x20de1e629cd24b86ull, 0x20de1e629cd24b86ull, SIM_CALLER_DEVICE);
-    return sim_cuModuleGetFunctionCount(count, mod);
+    return SIM_GATED(sim_cuModuleGetFunctionCount(count, mod));
 }
 
 SIM_EXPORT CUresult cuModuleGetGlobal(void) {
@@ -2759,12 +2759,12 @@ SIM_EXPORT CUresult cuModuleGetGlobal(void) {
 
 SIM_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) {
     SIM_FAULTS(0x0682992c1de447a5ull, 0xae7d16f58acd4c64ull, SIM_CALLER_DEVICE);
-    return sim_cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
+    return SIM_GATED(sim_cuModuleGetGlobal_v2(dptr, bytes, hmod, name));
 }
 
 SIM_EXPORT CUresult cuModuleGetLoadingMode(int *mode) {
     SIM_FAULTS(0x93d123d3f597c7beull, 0x93d123d3f597c7beull, SIM_CALLER_DEVICE);
-    return sim_cuModuleGetLoadingMode(mode);
+    return SIM_GATED(sim_cuModuleGetLoadingMode(mode));
 }
 
 SIM_EXPORT CUresult cuModuleGetSurfRef(void) {
@@ -2779,82 +2779,82 @@ SIM_EXPORT CUresult cuModuleGetTexRef(void) {
 
 SIM_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *fname) {
     SIM_FAULTS(0xe7626dced9f23fc1ull, 0xe7626dced9f23fc1ull, SIM_CALLER_DEVICE);
-    return sim_cuModuleLoad(module, fname);
+    return SIM_GATED(sim_cuModuleLoad(module, fname));
 }
 
 SIM_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     SIM_FAULTS(0x7be930db50451d91ull, 0x7be930db50451d91ull, SIM_CALLER_DEVICE);
-    return sim_cuModuleLoadData(module, image);
+    return SIM_GATED(sim_cuModuleLoadData(module, image));
 }
 
 SIM_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned numOptions, int *options, void **optionValues) {
     SIM_FAULTS(0xe3c06bd7602cd08cull, 0xe3c06bd7602cd08cull, SIM_CALLER_DEVICE);
-    return sim_cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+    return SIM_GATED(sim_cuModuleLoadDataEx(module, image, numOptions, options, optionValues));
 }
 
 SIM_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
     SIM_FAULTS(0xc0e82c30fcdeb17dull, 0xc0e82c30fcdeb17dull, SIM_CALLER_DEVICE);
-    return sim_cuModuleLoadFatBinary(module, fatCubin);
+    return SIM_GATED(sim_cuModuleLoadFatBinary(module, fatCubin));
 }
 
 SIM_EXPORT CUresult cuModuleUnload(CUmodule hmod) {
     SIM_FAULTS(0xd5e42d5043aab55aull, 0xd5e42d5043aab55aull, SIM_CALLER_DEVICE);
-    return sim_cuModuleUnload(hmod);
+    return SIM_GATED(sim_cuModuleUnload(hmod));
 }
 
 SIM_EXPORT CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev) {
     SIM_FAULTS(0xc1be4d06451ced12ull, 0xc1be4d06451ced12ull, SIM_DEVICE(dev));
-    return sim_cuMulticastAddDevice(mcHandle, dev);
+    return SIM_GATED(sim_cuMulticastAddDevice(mcHandle, dev));
 }
 
 SIM_EXPORT CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) {
     SIM_FAULTS(0x2acc06c16c36b0c9ull, 0x2acc06c16c36b0c9ull, SIM_CALLER_DEVICE);
-    return sim_cuMulticastBindAddr(mcHandle, mcOffset, memptr, size, flags);
+    return SIM_GATED(sim_cuMulticastBindAddr(mcHandle, mcOffset, memptr, size, flags));
 }
 
 SIM_EXPORT CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) {
     SIM_FAULTS(0xac0abcad3a35438aull, 0x2acc06c16c36b0c9ull, SIM_DEVICE(dev));
-    return sim_cuMulticastBindAddr_v2(mcHandle, dev, mcOffset, memptr, size, flags);
+    return SIM_GATED(sim_cuMulticastBindAddr_v2(mcHandle, dev, mcOffset, memptr, size, flags));
 }
 
 SIM_EXPORT CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, unsigned long long flags) {
     SIM_FAULTS(0x183065a109c2df27ull, 0x183065a109c2df27ull, SIM_CALLER_DEVICE);
-    return sim_cuMulticastBindMem(mcHandle, mcOffset, memHandle, memOffset, size, flags);
+    return SIM_GATED(sim_cuMulticastBindMem(mcHandle, mcOffset, memHandle, memOffset, size, flags));
 }
 
 SIM_EXPORT CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, unsigned long long flags) {
     SIM_FAULTS(0x4c3b7e9663565658ull, 0x183065a109c2df27ull, SIM_DEVICE(dev));
-    return sim_cuMulticastBindMem_v2(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags);
+    return SIM_GATED(sim_cuMulticastBindMem_v2(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags));
 }
 
 SIM_EXPORT CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop) {
     SIM_FAULTS(0xb412b838f554d731ull, 0xb412b838f554d731ull, SIM_CALLER_DEVICE);
-    return sim_cuMulticastCreate(mcHandle, prop);
+    return SIM_GATED(sim_cuMulticastCreate(mcHandle, prop));
 }
 
 SIM_EXPORT CUresult cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, int option) {
     SIM_FAULTS(0x419dd5dbdfd8cf61ull, 0x419dd5dbdfd8cf61ull, SIM_CALLER_DEVICE);
-    return sim_cuMulticastGetGranularity(granularity, prop, option);
+    return SIM_GATED(sim_cuMulticastGetGranularity(granularity, prop, option));
 }
 
 SIM_EXPORT CUresult cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size) {
     SIM_FAULTS(0xec2e731e7ef27535ull, 0xec2e731e7ef27535ull, SIM_DEVICE(dev));
-    return sim_cuMulticastUnbind(mcHandle, dev, mcOffset, size);
+    return SIM_GATED(sim_cuMulticastUnbind(mcHandle, dev, mcOffset, size));
 }
 
 SIM_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
     SIM_FAULTS(0xb2b0b5e7208d4bdcull, 0xb2b0b5e7208d4bdcull, SIM_CALLER_DEVICE);
-    return sim_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize);
+    return SIM_GATED(sim_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize));
 }
 
 SIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
     SIM_FAULTS(0xd89006c271aeebf0ull, 0xd89006c271aeebf0ull, SIM_CALLER_DEVICE);
-    return sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
+    return SIM_GATED(sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize));
 }
 
 SIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned flags) {
     SIM_FAULTS(0x6185ab1540af26bbull, 0x6185ab1540af26bbull, SIM_CALLER_DEVICE);
-    return sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
+    return SIM_GATED(sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags));
 }
 
 SIM_EXPORT CUresult cuOccupancyMaxActiveClusters(void) {
@@ -2864,12 +2864,12 @@ SIM_EXPORT CUresult cuOccupancyMaxActiveClusters(void) {
 
 SIM_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, void *blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
     SIM_FAULTS(0xe8867cedd09febe2ull, 0xe8867cedd09febe2ull, SIM_CALLER_DEVICE);
-    return sim_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit);
+    return SIM_GATED(sim_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit));
 }
 
 SIM_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, void *blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned flags) {
     SIM_FAULTS(0x144450b97aba70e9ull, 0x144450b97aba70e9ull, SIM_CALLER_DEVICE);
-    return sim_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
+    return SIM_GATED(sim_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags));
 }
 
 SIM_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(void) {
@@ -2904,17 +2904,17 @@ SIM_EXPORT CUresult cuParamSetv(void) {
 
 SIM_EXPORT CUresult cuPointerGetAttribute(void *data, int attribute_, CUdeviceptr ptr) {
     SIM_FAULTS(0x5cc27a2c24b2f892ull, 0x5cc27a2c24b2f892ull, SIM_CALLER_DEVICE);
-    return sim_cuPointerGetAttribute(data, attribute_, ptr);
+    return SIM_GATED(sim_cuPointerGetAttribute(data, attribute_, ptr));
 }
 
 SIM_EXPORT CUresult cuPointerGetAttributes(unsigned numAttributes, int *attributes, void **data, CUdeviceptr ptr) {
     SIM_FAULTS(0x516e7a025c1ce653ull, 0x516e7a025c1ce653ull, SIM_CALLER_DEVICE);
-    return sim_cuPointerGetAttributes(numAttributes, attributes, data, ptr);
+    return SIM_GATED(sim_cuPointerGetAttributes(numAttributes, attributes, data, ptr));
 }
 
 SIM_EXPORT CUresult cuPointerSetAttribute(const void *value, int attribute_, CUdeviceptr ptr) {
     SIM_FAULTS(0x46e99754c08a51b6ull, 0x46e99754c08a51b6ull, SIM_CALLER_DEVICE);
-    return sim_cuPointerSetAttribute(value, attribute_, ptr);
+    return SIM_GATED(sim_cuPointerSetAttribute(value, attribute_, ptr));
 }
 
 SIM_EXPORT CUresult cuProfilerInitialize(void) {
@@ -2944,22 +2944,22 @@ SIM_EXPORT CUresult cuSignalExternalSemaphoresAsync_ptsz(void) {
 
 SIM_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned flags) {
     SIM_FAULTS(0x7a2f40d66459aaffull, 0x7a2f40d66459aaffull, SIM_CALLER_DEVICE);
-    return sim_cuStreamAddCallback(hStream, callback, userData, flags);
+    return SIM_GATED(sim_cuStreamAddCallback(hStream, callback, userData, flags));
 }
 
 SIM_EXPORT CUresult cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback, void *userData, unsigned flags) {
     SIM_FAULTS(0xa4780c17295419f5ull, 0x7a2f40d66459aaffull, SIM_CALLER_DEVICE);
-    return sim_cuStreamAddCallback(SIM_PER_THREAD(hStream), callback, userData, flags);
+    return SIM_GATED(sim_cuStreamAddCallback(SIM_PER_THREAD(hStream), callback, userData, flags));
 }
 
 SIM_EXPORT CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned flags) {
     SIM_FAULTS(0x27edd5cab558af6full, 0x27edd5cab558af6full, SIM_CALLER_DEVICE);
-    return sim_cuStreamAttachMemAsync(hStream, dptr, length, flags);
+    return SIM_GATED(sim_cuStreamAttachMemAsync(hStream, dptr, length, flags));
 }
 
 SIM_EXPORT CUresult cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned flags) {
     SIM_FAULTS(0x572188df49c734a5ull, 0x27edd5cab558af6full, SIM_CALLER_DEVICE);
-    return sim_cuStreamAttachMemAsync(SIM_PER_THREAD(hStream), dptr, length, flags);
+    return SIM_GATED(sim_cuStreamAttachMemAsync(SIM_PER_THREAD(hStream), dptr, length, flags));
 }
 
 SIM_EXPORT CUresult cuStreamBatchMemOp(void) {
@@ -2984,7 +2984,7 @@ SIM_EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(void) {
 
 SIM_EXPORT CUresult cuStreamBeginCapture(CUstream hStream, int mode) {
     SIM_FAULTS(0xf6921cc9255ee8bcull, 0xf6921cc9255ee8bcull, SIM_CALLER_DEVICE);
-    return sim_cuStreamBeginCapture_v2(hStream, mode);
+    return SIM_GATED(sim_cuStreamBeginCapture_v2(hStream, mode));
 }
 
 SIM_EXPORT CUresult cuStreamBeginCaptureToCig(void) {
@@ -3009,17 +3009,17 @@ SIM_EXPORT CUresult cuStreamBeginCaptureToGraph_ptsz(void) {
 
 SIM_EXPORT CUresult cuStreamBeginCapture_ptsz(CUstream hStream, int mode) {
     SIM_FAULTS(0x185f1209117e8a60ull, 0xf6921cc9255ee8bcull, SIM_CALLER_DEVICE);
-    return sim_cuStreamBeginCapture_v2(SIM_PER_THREAD(hStream), mode);
+    return SIM_GATED(sim_cuStreamBeginCapture_v2(SIM_PER_THREAD(hStream), mode));
 }
 
 SIM_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, int mode) {
     SIM_FAULTS(0x3a49a8b7d28b00fdull, 0xf6921cc9255ee8bcull, SIM_CALLER_DEVICE);
-    return sim_cuStreamBeginCapture_v2(hStream, mode);
+    return SIM_GATED(sim_cuStreamBeginCapture_v2(hStream, mode));
 }
 
 SIM_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, int mode) {
     SIM_FAULTS(0x4783a086a79572dbull, 0xf6921cc9255ee8bcull, SIM_CALLER_DEVICE);
-    return sim_cuStreamBeginCapture_v2(SIM_PER_THREAD(hStream), mode);
+    return SIM_GATED(sim_cuStreamBeginCapture_v2(SIM_PER_THREAD(hStream), mode));
 }
 
 SIM_EXPORT CUresult cuStreamBeginRecaptureToGraph(void) {
@@ -3044,27 +3044,27 @@ SIM_EXPORT CUresult cuStreamCopyAttributes_ptsz(void) {
 
 SIM_EXPORT CUresult cuStreamCreate(CUstream *phStream, unsigned Flags) {
     SIM_FAULTS(0x6d3f3a466e6e435dull, 0x6d3f3a466e6e435dull, SIM_CALLER_DEVICE);
-    return sim_cuStreamCreate(phStream, Flags);
+    return SIM_GATED(sim_cuStreamCreate(phStream, Flags));
 }
 
 SIM_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned flags, int priority) {
     SIM_FAULTS(0x1b51b95bfa71c465ull, 0x1b51b95bfa71c465ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamCreateWithPriority(phStream, flags, priority);
+    return SIM_GATED(sim_cuStreamCreateWithPriority(phStream, flags, priority));
 }
 
 SIM_EXPORT CUresult cuStreamDestroy(CUstream hStream) {
     SIM_FAULTS(0x05090d345f516665ull, 0x05090d345f516665ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamDestroy_v2(hStream);
+    return SIM_GATED(sim_cuStreamDestroy_v2(hStream));
 }
 
 SIM_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream) {
     SIM_FAULTS(0x7db51c9a9654cbeeull, 0x05090d345f516665ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamDestroy_v2(hStream);
+    return SIM_GATED(sim_cuStreamDestroy_v2(hStream));
 }
 
 SIM_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) {
     SIM_FAULTS(0xdf36c8f9b05774e8ull, 0xdf36c8f9b05774e8ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamEndCapture(hStream, phGraph);
+    return SIM_GATED(sim_cuStreamEndCapture(hStream, phGraph));
 }
 
 SIM_EXPORT CUresult cuStreamEndCaptureToCig(void) {
@@ -3079,7 +3079,7 @@ SIM_EXPORT CUresult cuStreamEndCaptureToCig_ptsz(void) {
 
 SIM_EXPORT CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph) {
     SIM_FAULTS(0x6a8ba1ebd72e7554ull, 0xdf36c8f9b05774e8ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamEndCapture(SIM_PER_THREAD(hStream), phGraph);
+    return SIM_GATED(sim_cuStreamEndCapture(SIM_PER_THREAD(hStream), phGraph));
 }
 
 SIM_EXPORT CUresult cuStreamGetAttribute(void) {
@@ -3094,42 +3094,42 @@ SIM_EXPORT CUresult cuStreamGetAttribute_ptsz(void) {
 
 SIM_EXPORT CUresult cuStreamGetCaptureInfo(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out) {
     SIM_FAULTS(0xfdb293c32b30578bull, 0xfdb293c32b30578bull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out);
+    return SIM_GATED(sim_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out));
 }
 
 SIM_EXPORT CUresult cuStreamGetCaptureInfo_ptsz(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out) {
     SIM_FAULTS(0x03d00877907d12b9ull, 0xfdb293c32b30578bull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetCaptureInfo(SIM_PER_THREAD(hStream), captureStatus_out, id_out);
+    return SIM_GATED(sim_cuStreamGetCaptureInfo(SIM_PER_THREAD(hStream), captureStatus_out, id_out));
 }
 
 SIM_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out) {
     SIM_FAULTS(0xdc03503660e319e4ull, 0xfdb293c32b30578bull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out);
+    return SIM_GATED(sim_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out));
 }
 
 SIM_EXPORT CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out) {
     SIM_FAULTS(0xdfacb3f320b34ed8ull, 0xfdb293c32b30578bull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetCaptureInfo_v2(SIM_PER_THREAD(hStream), captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out);
+    return SIM_GATED(sim_cuStreamGetCaptureInfo_v2(SIM_PER_THREAD(hStream), captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out));
 }
 
 SIM_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, void *edgeData_out, size_t *numDependencies_out) {
     SIM_FAULTS(0xdc03513660e31b97ull, 0xfdb293c32b30578bull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out);
+    return SIM_GATED(sim_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out));
 }
 
 SIM_EXPORT CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, void *edgeData_out, size_t *numDependencies_out) {
     SIM_FAULTS(0xf34f24097f3c089dull, 0xfdb293c32b30578bull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetCaptureInfo_v3(SIM_PER_THREAD(hStream), captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out);
+    return SIM_GATED(sim_cuStreamGetCaptureInfo_v3(SIM_PER_THREAD(hStream), captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out));
 }
 
 SIM_EXPORT CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
     SIM_FAULTS(0x7208c2d4aa69c1a0ull, 0x7208c2d4aa69c1a0ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetCtx(hStream, pctx);
+    return SIM_GATED(sim_cuStreamGetCtx(hStream, pctx));
 }
 
 SIM_EXPORT CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx) {
     SIM_FAULTS(0xbb8ce17b87b4b0dcull, 0x7208c2d4aa69c1a0ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetCtx(SIM_PER_THREAD(hStream), pctx);
+    return SIM_GATED(sim_cuStreamGetCtx(SIM_PER_THREAD(hStream), pctx));
 }
 
 SIM_EXPORT CUresult cuStreamGetCtx_v2(void) {
@@ -3154,22 +3154,22 @@ SIM_EXPORT CUresult cuStreamGetDevResource_ptsz(void) {
 
 SIM_EXPORT CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device) {
     SIM_FAULTS(0xe3f083e4a8d0941dull, 0xe3f083e4a8d0941dull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetDevice(hStream, device);
+    return SIM_GATED(sim_cuStreamGetDevice(hStream, device));
 }
 
 SIM_EXPORT CUresult cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device) {
     SIM_FAULTS(0x5b35a67aca25cfbbull, 0xe3f083e4a8d0941dull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetDevice(SIM_PER_THREAD(hStream), device);
+    return SIM_GATED(sim_cuStreamGetDevice(SIM_PER_THREAD(hStream), device));
 }
 
 SIM_EXPORT CUresult cuStreamGetFlags(CUstream hStream, unsigned *flags) {
     SIM_FAULTS(0x18820b86a794dcaeull, 0x18820b86a794dcaeull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetFlags(hStream, flags);
+    return SIM_GATED(sim_cuStreamGetFlags(hStream, flags));
 }
 
 SIM_EXPORT CUresult cuStreamGetFlags_ptsz(CUstream hStream, unsigned *flags) {
     SIM_FAULTS(0x02af87768fd7e812ull, 0x18820b86a794dcaeull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetFlags(SIM_PER_THREAD(hStream), flags);
+    return SIM_GATED(sim_cuStreamGetFlags(SIM_PER_THREAD(hStream), flags));
 }
 
 SIM_EXPORT CUresult cuStreamGetGreenCtx(void) {
@@ -3179,42 +3179,42 @@ SIM_EXPORT CUresult cuStreamGetGreenCtx(void) {
 
 SIM_EXPORT CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
     SIM_FAULTS(0xa6ca51b9de5f2ffaull, 0xa6ca51b9de5f2ffaull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetId(hStream, streamId);
+    return SIM_GATED(sim_cuStreamGetId(hStream, streamId));
 }
 
 SIM_EXPORT CUresult cuStreamGetId_ptsz(CUstream hStream, unsigned long long *streamId) {
     SIM_FAULTS(0x8033e51884c44b36ull, 0xa6ca51b9de5f2ffaull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetId(SIM_PER_THREAD(hStream), streamId);
+    return SIM_GATED(sim_cuStreamGetId(SIM_PER_THREAD(hStream), streamId));
 }
 
 SIM_EXPORT CUresult cuStreamGetPriority(CUstream hStream, int *priority) {
     SIM_FAULTS(0x154c6594920973bfull, 0x154c6594920973bfull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetPriority(hStream, priority);
+    return SIM_GATED(sim_cuStreamGetPriority(hStream, priority));
 }
 
 SIM_EXPORT CUresult cuStreamGetPriority_ptsz(CUstream hStream, int *priority) {
     SIM_FAULTS(0xb3a3b7b99dd1a5b5ull, 0x154c6594920973bfull, SIM_CALLER_DEVICE);
-    return sim_cuStreamGetPriority(SIM_PER_THREAD(hStream), priority);
+    return SIM_GATED(sim_cuStreamGetPriority(SIM_PER_THREAD(hStream), priority));
 }
 
 SIM_EXPORT CUresult cuStreamIsCapturing(CUstream hStream, int *captureStatus) {
     SIM_FAULTS(0xaf1321adf1eb36a2ull, 0xaf1321adf1eb36a2ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamIsCapturing(hStream, captureStatus);
+    return SIM_GATED(sim_cuStreamIsCapturing(hStream, captureStatus));
 }
 
 SIM_EXPORT CUresult cuStreamIsCapturing_ptsz(CUstream hStream, int *captureStatus) {
     SIM_FAULTS(0x05c213c7f74efb2eull, 0xaf1321adf1eb36a2ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamIsCapturing(SIM_PER_THREAD(hStream), captureStatus);
+    return SIM_GATED(sim_cuStreamIsCapturing(SIM_PER_THREAD(hStream), captureStatus));
 }
 
 SIM_EXPORT CUresult cuStreamQuery(CUstream hStream) {
     SIM_FAULTS(0xb9214e2f20a2f5a3ull, 0xb9214e2f20a2f5a3ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamQuery(hStream);
+    return SIM_GATED(sim_cuStreamQuery(hStream));
 }
 
 SIM_EXPORT CUresult cuStreamQuery_ptsz(CUstream hStream) {
     SIM_FAULTS(0x0802e40281ffe761ull, 0xb9214e2f20a2f5a3ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamQuery(SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuStreamQuery(SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuStreamSetAttribute(void) {
@@ -3229,12 +3229,12 @@ SIM_EXPORT CUresult cuStreamSetAttribute_ptsz(void) {
 
 SIM_EXPORT CUresult cuStreamSynchronize(CUstream hStream) {
     SIM_FAULTS(0x2cd466cb45c8d8ddull, 0x2cd466cb45c8d8ddull, SIM_CALLER_DEVICE);
-    return sim_cuStreamSynchronize(hStream);
+    return SIM_GATED(sim_cuStreamSynchronize(hStream));
 }
 
 SIM_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream hStream) {
     SIM_FAULTS(0x7c127aeb09daa87bull, 0x2cd466cb45c8d8ddull, SIM_CALLER_DEVICE);
-    return sim_cuStreamSynchronize(SIM_PER_THREAD(hStream));
+    return SIM_GATED(sim_cuStreamSynchronize(SIM_PER_THREAD(hStream)));
 }
 
 SIM_EXPORT CUresult cuStreamUpdateCaptureDependencies(void) {
@@ -3259,12 +3259,12 @@ SIM_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2_ptsz(void) {
 
 SIM_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags) {
     SIM_FAULTS(0x6fd294f358292428ull, 0x6fd294f358292428ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamWaitEvent(hStream, hEvent, Flags);
+    return SIM_GATED(sim_cuStreamWaitEvent(hStream, hEvent, Flags));
 }
 
 SIM_EXPORT CUresult cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned Flags) {
     SIM_FAULTS(0xee5b292819b61c94ull, 0x6fd294f358292428ull, SIM_CALLER_DEVICE);
-    return sim_cuStreamWaitEvent(SIM_PER_THREAD(hStream), hEvent, Flags);
+    return SIM_GATED(sim_cuStreamWaitEvent(SIM_PER_THREAD(hStream), hEvent, Flags));
 }
 
 SIM_EXPORT CUresult cuStreamWaitValue32(void) {
@@ -3579,7 +3579,7 @@ SIM_EXPORT CUresult cuTexRefSetMipmappedArray(void) {
 
 SIM_EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
     SIM_FAULTS(0x97083bf8cb7986cdull, 0x97083bf8cb7986cdull, SIM_CALLER_DEVICE);
-    return sim_cuThreadExchangeStreamCaptureMode(mode);
+    return SIM_GATED(sim_cuThreadExchangeStreamCaptureMode(mode));
 }
 
 SIM_EXPORT CUresult cuUserObjectCreate(void) {

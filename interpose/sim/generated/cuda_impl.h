@@ -12,6 +12,12 @@ CUresult sim_cuArrayCreate(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAl
 CUresult sim_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray);
 CUresult sim_cuArrayDestroy(CUarray hArray);
 CUresult sim_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray);
+CUresult sim_cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args);
+CUresult sim_cuCheckpointProcessGetRestoreThreadId(int pid, int *tid);
+CUresult sim_cuCheckpointProcessGetState(int pid, CUprocessState *state);
+CUresult sim_cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args);
+CUresult sim_cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args);
+CUresult sim_cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args);
 CUresult sim_cuCtxAttach(CUcontext *pctx, unsigned flags);
 CUresult sim_cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev);
 CUresult sim_cuCtxCreate_v3(CUcontext *pctx, void *paramsArray, int numParams, unsigned flags, CUdevice dev);

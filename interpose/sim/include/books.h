@@ -26,7 +26,7 @@
 #include <string.h>
 
 #define SIM_MAGIC 0x3142534953494d48ull /* "HMISISB1" */
-#define SIM_VERSION 6u
+#define SIM_VERSION 7u
 #define SIM_MAX_CARDS 16u
 #define SIM_MAX_SLOTS 512u
 #define SIM_MAX_FAULTS 64u
@@ -137,6 +137,22 @@ struct sim_slot {
     char name[40];
 };
 
+/*
+ * A process that another may suspend (src/cuda/checkpoint.c). The states are CUprocessState's, but for LOCKING: calls
+ * that have begun are waited for.
+ */
+enum { SIM_RUNNING = 0, SIM_LOCKED = 1, SIM_CHECKPOINTED = 2, SIM_FAILED = 3, SIM_LOCKING = 100 };
+
+struct sim_suspension {
+    _Atomic uint32_t state;
+    _Atomic uint32_t lock;    /* of whoever changes the state: slot + 1 */
+    _Atomic uint32_t inside;  /* calls under way, of those that wait while the process is suspended */
+    _Atomic uint32_t managed; /* managed allocations */
+    _Atomic uint32_t spoiled; /* by a restore that found too little room */
+    uint32_t reserved[11];
+    uint64_t away[SIM_MAX_DEVICES]; /* what it had of each device when it was checkpointed */
+};
+
 /* An allocation that several processes hold: shared.h. */
 struct sim_shared {
     _Atomic uint32_t state;      /* 0 free, 1 there, 2 about to be either */
@@ -165,12 +181,14 @@ struct sim_books {
     _Alignas(4096) struct sim_engine_page engines[SIM_MAX_DEVICES][SIM_MAX_SLOTS];
     _Alignas(4096) struct sim_shared shared[SIM_MAX_SHARED];
     _Alignas(4096) _Atomic uint32_t shared_limit; /* entries at and above were never used */
+    _Alignas(4096) struct sim_suspension suspensions[SIM_MAX_SLOTS];
 };
 
 _Static_assert(sizeof(struct sim_slot) == 64, "one cache line");
 _Static_assert(sizeof(struct sim_engine_page) == 64, "one cache line");
 _Static_assert(sizeof(struct sim_fault) == 128, "two cache lines");
 _Static_assert(sizeof(struct sim_shared) == 128, "two cache lines");
+_Static_assert(sizeof(struct sim_suspension) == 192, "three cache lines");
 _Static_assert(sizeof(struct sim_device) == 5632, "as in _sim_layout.py");
 _Static_assert(offsetof(struct sim_books, devices) == 8448, "as in _sim_layout.py");
 
@@ -203,6 +221,7 @@ int sim_slot_mine(void); /* -1 if none was claimed */
 /* Takes bytes on a device for this process; false when the device is full. */
 bool sim_charge(unsigned device, uint64_t bytes);
 void sim_discharge(unsigned device, uint64_t bytes);
+bool sim_charge_slot(unsigned device, int slot, uint64_t bytes); /* the same for a process that is suspended */
 
 /* Gives back the slots of dead processes. Only libcuda does: it owns this process's slot and so cannot sweep it. */
 void sim_sweep(void);

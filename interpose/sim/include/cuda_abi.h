@@ -39,6 +39,26 @@ typedef struct {
 typedef struct {
     char reserved[64];
 } CUipcEventHandle;
+typedef int CUprocessState;
+typedef struct {
+    unsigned timeoutMs, reserved0;
+    cuuint64_t reserved1[7];
+} CUcheckpointLockArgs;
+typedef struct {
+    cuuint64_t reserved[8];
+} CUcheckpointCheckpointArgs;
+typedef struct {
+    CUuuid oldUuid, newUuid;
+} CUcheckpointGpuPair;
+typedef struct {
+    CUcheckpointGpuPair *gpuPairs;
+    unsigned gpuPairsCount;
+    char reserved[52 - sizeof(CUcheckpointGpuPair *)];
+    cuuint64_t reserved1;
+} CUcheckpointRestoreArgs;
+typedef struct {
+    cuuint64_t reserved[8];
+} CUcheckpointUnlockArgs;
 
 enum {
     CUDA_SUCCESS = 0,

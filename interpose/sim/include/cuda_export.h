@@ -17,6 +17,14 @@ static inline CUresult sim_injected(uint64_t symbol, uint64_t base, int device) 
     return error != 0 ? error : lost ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
+#define SIM_GATED(call)                                                                                                \
+    ({                                                                                                                 \
+        struct sim_suspension *gate = sim_gate_enter();                                                                \
+        CUresult gated = call;                                                                                         \
+        sim_gate_leave(gate);                                                                                          \
+        gated;                                                                                                         \
+    })
+
 #define SIM_FAULTS(symbol, base, device)                                                                               \
     do {                                                                                                               \
         if (__builtin_expect(atomic_load_explicit(sim_watch, memory_order_relaxed) != 0, 0)) {                         \

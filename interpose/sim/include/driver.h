@@ -141,6 +141,26 @@ static inline struct sim_device *sim_model(const struct sim_gpu *gpu) {
     return &sim_books->devices[gpu->index];
 }
 
+/*
+ * checkpoint.c: calls wait while the process is suspended. What sim_gate_enter returns is for sim_gate_leave; NULL in a
+ * process that is in no books yet.
+ */
+struct sim_suspension *sim_gate_wait(struct sim_suspension *own);
+static inline struct sim_suspension *sim_gate_enter(void) {
+    int slot = sim_slot_mine();
+    if (slot < 0) {
+        return NULL;
+    }
+    struct sim_suspension *own = &sim_books->suspensions[slot];
+    atomic_fetch_add(&own->inside, 1);
+    return __builtin_expect(atomic_load(&own->state) == SIM_RUNNING, 1) ? own : sim_gate_wait(own);
+}
+static inline void sim_gate_leave(struct sim_suspension *own) {
+    if (own != NULL) {
+        atomic_fetch_sub(&own->inside, 1);
+    }
+}
+
 /* Current context of the thread. sim_current sets *error and returns NULL when there is none. */
 struct sim_context *sim_current(CUresult *error);
 struct sim_context *sim_current_or_null(void);

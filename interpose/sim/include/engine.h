@@ -113,6 +113,9 @@ void sim_engine_advance(unsigned device, uint64_t now);
 /* The same, with the lock taken and the clock read. */
 void sim_engine_refresh(unsigned device);
 
+/* Whether nothing is left of what a process queued on any device. */
+bool sim_engine_idle(unsigned slot);
+
 /* Puts an operation at the end of a lane; the lock is held and the device up to date. False: no room. */
 bool sim_engine_put(struct sim_queue *queue, unsigned lane, const struct sim_op *op);
 

@@ -230,12 +230,18 @@ static unsigned devices_ever(void) {
 
 /* Repeating any part of this is harmless, so a sweeper may die half way. */
 static void release_slot(unsigned slot) {
+    struct sim_suspension *suspension = &sim_books->suspensions[slot];
     sim_share_forget(slot);
     unsigned limit = devices_ever();
     for (unsigned device = 0; device < limit; device++) {
         atomic_store(&sim_books->used[device][slot], 0);
         atomic_store(&sim_books->engines[device][slot].busy_until, 0);
     }
+    memset(suspension->away, 0, sizeof suspension->away);
+    atomic_store(&suspension->spoiled, 0);
+    atomic_store(&suspension->managed, 0);
+    atomic_store(&suspension->inside, 0);
+    atomic_store(&suspension->state, SIM_RUNNING);
     atomic_store(&sim_books->slots[slot].state, SIM_SLOT_FREE);
 }
 
@@ -386,7 +392,10 @@ static bool charge_slowly(unsigned device, int slot, uint64_t bytes, uint64_t ca
 }
 
 bool sim_charge(unsigned device, uint64_t bytes) {
-    int slot = sim_slot_claim();
+    return sim_charge_slot(device, sim_slot_claim(), bytes);
+}
+
+bool sim_charge_slot(unsigned device, int slot, uint64_t bytes) {
     uint64_t capacity = sim_device_capacity(&sim_books->devices[device]);
     if (slot < 0 || bytes > capacity) {
         return false;

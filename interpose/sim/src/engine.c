@@ -396,3 +396,19 @@ void sim_engine_refresh(unsigned device) {
     sim_engine_advance(device, sim_now());
     sim_engine_unlock(&engine->lock);
 }
+
+bool sim_engine_idle(unsigned slot) {
+    const struct sim_slot *process = &sim_books->slots[slot];
+    for (uint32_t i = 0; i < sim_engines->queue_limit && i < SIM_QUEUES; i++) {
+        const struct sim_queue *queue = &sim_engines->queues[i];
+        bool of_process = queue->state == 1 && queue->slot == slot && queue->pid == process->pid &&
+                          queue->start_time == process->start_time;
+        if (of_process) {
+            sim_engine_refresh(queue->device);
+        }
+        if (of_process && queue->lanes_used != 0) {
+            return false;
+        }
+    }
+    return true;
+}

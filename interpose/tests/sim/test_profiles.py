@@ -116,6 +116,7 @@ def test_python_and_c_agree_on_every_offset(tmp_path, compiled):
         "sim_slot": layout.Slot,
         "sim_engine_page": layout.EnginePage,
         "sim_shared": layout.Shared,
+        "sim_suspension": layout.Suspension,
         "sim_event": layout.Event,
         "sim_link": layout.Link,
         "sim_mig_profile": layout.MigProfile,

@@ -200,6 +200,14 @@ static void record_delete(struct sim_span *span) {
     pthread_mutex_unlock(&span_lock);
 }
 
+/* Others ask the books whether this process may be suspended. */
+static void count_managed(enum sim_kind kind, int32_t change) {
+    int slot = kind == SIM_KIND_MANAGED ? sim_slot_claim() : -1;
+    if (slot >= 0) {
+        atomic_fetch_add(&sim_books->suspensions[slot].managed, (uint32_t)change);
+    }
+}
+
 struct sim_span *sim_span_new(enum sim_kind kind, uint64_t size, uint64_t alignment) {
     if (!sim_arena_ready() || size == 0) {
         return NULL;
@@ -239,6 +247,7 @@ struct sim_span *sim_span_new(enum sim_kind kind, uint64_t size, uint64_t alignm
     for (uint64_t i = 0; i < granules; i++) {
         atomic_store_explicit(&arena->owner[first + i], span, memory_order_release);
     }
+    count_managed(kind, 1);
     return span;
 }
 
@@ -255,6 +264,7 @@ static void untouch(struct arena *arena, uint64_t first, uint64_t granules) {
 void sim_span_delete(struct sim_span *span) {
     struct arena *arena = arena_of_kind(span->kind);
     uint64_t first = (span->base - arena->base) >> SIM_GRANULE_BITS;
+    count_managed(span->kind, -1);
     for (uint64_t i = 0; i < span->granules; i++) {
         atomic_store_explicit(&arena->owner[first + i], NULL, memory_order_release);
     }

@@ -181,6 +181,7 @@ static CUresult start(void) {
         pthread_mutex_init(&sim_driver.gpus[i].lock, NULL);
     }
     sim_driver.count = count;
+    (void)sim_slot_claim(); /* others may ask for this process from now on */
     pthread_atfork(NULL, NULL, after_fork);
     atomic_store_explicit(&sim_driver.state, SIM_UP, memory_order_release);
     return CUDA_SUCCESS;

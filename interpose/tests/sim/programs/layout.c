@@ -29,7 +29,16 @@ int main(void) {
     FIELD(sim_books, engines);
     FIELD(sim_books, shared);
     FIELD(sim_books, shared_limit);
+    FIELD(sim_books, suspensions);
     SIZE(sim_books);
+    printf(", \"sim_suspension\": {");
+    FIELD(sim_suspension, state);
+    FIELD(sim_suspension, lock);
+    FIELD(sim_suspension, inside);
+    FIELD(sim_suspension, managed);
+    FIELD(sim_suspension, spoiled);
+    FIELD(sim_suspension, away);
+    SIZE(sim_suspension);
     printf(", \"sim_shared\": {");
     FIELD(sim_shared, state);
     FIELD(sim_shared, generation);
