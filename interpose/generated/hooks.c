@@ -28,6 +28,21 @@ int32_t cuArrayDestroy(void *hArray) {
     return hami_array_destroy(HAMI_cuArrayDestroy, hArray);
 }
 
+HAMI_EXPORT int32_t cuCheckpointOperationComplete(void *handle);
+int32_t cuCheckpointOperationComplete(void *handle) {
+    return hami_checkpoint_complete(HAMI_cuCheckpointOperationComplete, handle);
+}
+
+HAMI_EXPORT int32_t cuCheckpointProcessCheckpoint(int32_t pid, void *args);
+int32_t cuCheckpointProcessCheckpoint(int32_t pid, void *args) {
+    return hami_checkpoint_leave(HAMI_cuCheckpointProcessCheckpoint, pid, args);
+}
+
+HAMI_EXPORT int32_t cuCheckpointProcessRestore(int32_t pid, void *args);
+int32_t cuCheckpointProcessRestore(int32_t pid, void *args) {
+    return hami_checkpoint_return(HAMI_cuCheckpointProcessRestore, pid, args);
+}
+
 HAMI_EXPORT int32_t cuCtxAttach(void *pctx, uint32_t flags);
 int32_t cuCtxAttach(void *pctx, uint32_t flags) {
     return hami_ctx_attach(HAMI_cuCtxAttach, pctx, flags);
@@ -739,6 +754,9 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuArrayCreate", "cuArrayCreate", (void *)cuArrayCreate, 2000, false},
     {"cuArrayCreate_v2", "cuArrayCreate", (void *)cuArrayCreate_v2, 3020, false},
     {"cuArrayDestroy", "cuArrayDestroy", (void *)cuArrayDestroy, 2000, false},
+    {"cuCheckpointOperationComplete", "cuCheckpointOperationComplete", (void *)cuCheckpointOperationComplete, 13040, false},
+    {"cuCheckpointProcessCheckpoint", "cuCheckpointProcessCheckpoint", (void *)cuCheckpointProcessCheckpoint, 12080, false},
+    {"cuCheckpointProcessRestore", "cuCheckpointProcessRestore", (void *)cuCheckpointProcessRestore, 12080, false},
     {"cuCtxAttach", "cuCtxAttach", (void *)cuCtxAttach, 2000, false},
     {"cuCtxCreate", "cuCtxCreate", (void *)cuCtxCreate, 2000, false},
     {"cuCtxCreate_v2", "cuCtxCreate", (void *)cuCtxCreate_v2, 3020, false},

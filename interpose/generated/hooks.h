@@ -8,6 +8,9 @@ enum hami_hook {
     HAMI_cuArrayCreate,
     HAMI_cuArrayCreate_v2,
     HAMI_cuArrayDestroy,
+    HAMI_cuCheckpointOperationComplete,
+    HAMI_cuCheckpointProcessCheckpoint,
+    HAMI_cuCheckpointProcessRestore,
     HAMI_cuCtxAttach,
     HAMI_cuCtxCreate,
     HAMI_cuCtxCreate_v2,
@@ -153,6 +156,6 @@ enum hami_hook {
 };
 
 /* CUDA hooks come first, in the order of their names; NVML's follow. */
-#define HAMI_CUDA_HOOKS 127
+#define HAMI_CUDA_HOOKS 130
 
 #endif

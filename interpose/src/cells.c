@@ -3,7 +3,7 @@
 
 #include "hami/fault.h"
 
-enum { SEQUENCE_SHIFT = 16 };
+enum { SEQUENCE_SHIFT = 16, CELL_MASK = (1 << (HAMI_TAG_SLOT_SHIFT - HAMI_TAG_CELL_SHIFT)) - 1 };
 #define TAG_MASK ((UINT64_C(1) << HAMI_TAG_BITS) - 1)
 
 static uint64_t tag_of(unsigned slot, unsigned cell, uint64_t state) {
@@ -17,7 +17,10 @@ static void acknowledge(struct hami_block *block, unsigned device, uint64_t word
     if ((tag ^ own_tag) >> HAMI_TAG_CELL_SHIFT == 0) {
         return; /* this cell, which has committed since */
     }
-    unsigned slot = (unsigned)(tag >> HAMI_TAG_SLOT_SHIFT), index = tag >> HAMI_TAG_CELL_SHIFT & (HAMI_CELLS - 1);
+    unsigned slot = (unsigned)(tag >> HAMI_TAG_SLOT_SHIFT), index = tag >> HAMI_TAG_CELL_SHIFT & CELL_MASK;
+    if (index >= HAMI_CELLS) {
+        return; /* no tag of ours */
+    }
     struct hami_cell *cell = &block->slots[slot].cells[device][index];
     uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
     if ((state & HAMI_CELL_PHASE) != HAMI_CELL_PENDING || (state >> SEQUENCE_SHIFT & 0xffff) != (tag & 0xffff)) {
@@ -85,6 +88,14 @@ bool hami_cells_change(struct hami_block *block, unsigned device, unsigned slot,
 int64_t hami_cells_total(const struct hami_cell *cell) {
     uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
     return atomic_load_explicit(&cell->total[(state & HAMI_CELL_SIDE) != 0], memory_order_relaxed);
+}
+
+int64_t hami_cells_charged(const struct hami_block *block, unsigned slot, unsigned device) {
+    int64_t charged = 0;
+    for (unsigned i = 0; i < HAMI_CELL_AWAY; i++) {
+        charged = hami_cells_sum(charged, hami_cells_total(&block->slots[slot].cells[device][i]));
+    }
+    return charged;
 }
 
 /* ---- after somebody who is gone ---- */

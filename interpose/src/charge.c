@@ -13,7 +13,7 @@ static uint64_t pages_of(uint64_t bytes) {
     return (bytes >> HAMI_PAGE_SHIFT) + ((bytes & ((1u << HAMI_PAGE_SHIFT) - 1)) != 0);
 }
 
-static uint64_t limit_pages(const struct hami_limits *limits, int device) {
+uint64_t hami_charge_limit(const struct hami_limits *limits, int device) {
     uint64_t bytes = limits->devices[device].device_bytes;
     if (limits->denied != HAMI_REASON_NONE || (uint32_t)device >= limits->device_count) {
         return limits->mode == HAMI_MODE_ENFORCE ? 0 : UINT64_MAX;
@@ -31,7 +31,7 @@ __attribute__((cold, noinline)) static void refused(int device, uint64_t bytes) 
 /* Charges under the limit in force; before giving up asks for newer limits and for memory of dead processes. */
 static bool take_pages(struct hami_region_view *view, int device, uint64_t pages, enum hami_column column) {
     const struct hami_limits *limits = hami_guest_known_limits();
-    if (hami_region_charge(view, (unsigned)device, pages, limit_pages(limits, device), column)) {
+    if (hami_region_charge(view, (unsigned)device, pages, hami_charge_limit(limits, device), column)) {
         return true;
     }
     hami_event_memory_short();
@@ -39,7 +39,7 @@ static bool take_pages(struct hami_region_view *view, int device, uint64_t pages
     (void)hami_region_sweep(view);
     limits = hami_guest_known_limits();
     return limits->denied == HAMI_REASON_NONE &&
-           hami_region_charge(view, (unsigned)device, pages, limit_pages(limits, device), column);
+           hami_region_charge(view, (unsigned)device, pages, hami_charge_limit(limits, device), column);
 }
 
 /* Refuses in enforce mode and says why; in observe mode lets the call go uncounted. */
@@ -154,7 +154,7 @@ bool hami_charge_try(struct hami_charge *charge, uint64_t bytes) {
     struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
     uint64_t pages = pages_of(bytes);
     if (view == NULL || !hami_region_charge(view, (unsigned)charge->device, pages,
-                                            limit_pages(hami_guest_limits(), charge->device), HAMI_COLUMN_DATA)) {
+                                            hami_charge_limit(hami_guest_limits(), charge->device), HAMI_COLUMN_DATA)) {
         return false;
     }
     charge->pages += pages;

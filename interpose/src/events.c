@@ -2,6 +2,7 @@
 #include "hami/events.h"
 
 #include "hami/account.h"
+#include "hami/checkpoint.h"
 #include "hami/compute.h"
 #include "hami/context.h"
 #include "hami/context_limits.h"
@@ -55,6 +56,11 @@ void hami_event_process_dead(struct hami_region *region, unsigned slot) {
 
 void hami_event_swept(struct hami_region *region) {
     hami_shared_settle(region);
+    hami_checkpoint_settle(region);
+}
+
+void hami_event_awake(struct hami_region *region, unsigned slot) {
+    hami_checkpoint_look(region, slot);
 }
 
 void hami_event_process_gone(struct hami_region *region, unsigned slot) {

@@ -146,6 +146,7 @@ static const struct hami_limits *look(int64_t now, int64_t due) {
         (void)hami_guest_reload();
         if (guest.view.region != NULL && guest.view.has_slot) {
             hami_region_sweep_in_turn(&guest.view);
+            hami_event_awake(guest.view.region, guest.view.slot);
         }
     }
     return hami_guest_known_limits();
@@ -185,6 +186,11 @@ struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why) {
     }
     atomic_store_explicit(&hami_guest_region_now, &guest.view, memory_order_release);
     return &guest.view;
+}
+
+struct hami_region_view *hami_guest_mapped_region(void) {
+    ensure_started();
+    return guest.view.region != NULL ? &guest.view : NULL;
 }
 
 bool hami_guest_turn_path(const char *uuid, char path[4096]) {

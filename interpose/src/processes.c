@@ -36,11 +36,6 @@ static int own_device(const struct hami_region_view *view, nvmlDevice device) {
 
 /* ---- who is who ---- */
 
-static unsigned slots_of(const struct hami_region_view *view) {
-    int32_t count = atomic_load(&view->region->v1.process_num);
-    return count < 0 || count > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)count;
-}
-
 static bool lives_here(uint32_t pid) {
     int kept = errno;
     bool lives = kill((pid_t)pid, 0) == 0 || errno == EPERM;
@@ -88,7 +83,7 @@ static uint32_t drivers_pid(const struct family *family, unsigned slot) {
 
 /* Pid in the container of the process that the driver calls `pid`, or 0 if it is none of ours. */
 static uint32_t from_driver(const struct family *family, uint32_t pid) {
-    for (unsigned slot = 0; pid != 0 && slot < slots_of(family->view); slot++) {
+    for (unsigned slot = 0; pid != 0 && slot < hami_region_slots(family->view->region); slot++) {
         if (drivers_pid(family, slot) == pid) {
             return (uint32_t)hami_region_slot_pid(family->view, slot);
         }
@@ -98,7 +93,7 @@ static uint32_t from_driver(const struct family *family, uint32_t pid) {
 
 /* The other way round. */
 static uint32_t to_driver(const struct family *family, uint32_t pid) {
-    for (unsigned slot = 0; pid != 0 && slot < slots_of(family->view); slot++) {
+    for (unsigned slot = 0; pid != 0 && slot < hami_region_slots(family->view->region); slot++) {
         if ((uint32_t)hami_region_slot_pid(family->view, slot) == pid) {
             return drivers_pid(family, slot);
         }
@@ -121,11 +116,13 @@ static uint32_t add_users(struct hami_region_view *view, const struct hami_part 
                           uint32_t room, uint32_t found) {
     uint32_t gpu_instance = instance_of(device, "nvmlDeviceGetGpuInstanceId");
     uint32_t compute_instance = instance_of(device, "nvmlDeviceGetComputeInstanceId");
-    for (unsigned slot = 0; slot < slots_of(view); slot++) {
+    for (unsigned slot = 0; slot < hami_region_slots(view->region); slot++) {
         int32_t pid = hami_region_slot_pid(view, slot);
-        uint64_t pages = pid == 0 ? 0
-                                  : hami_region_slot_used(view, slot, device->index) +
-                                        hami_region_slot_used(view, slot, device->index + HAMI_DEVICES);
+        const struct hami_slot *state = &view->region->block.slots[slot];
+        bool there = pid != 0 && atomic_load(&state->suspension) != HAMI_SUSPENSION_AWAY;
+        uint64_t pages = !there ? 0
+                                : hami_region_slot_used(view, slot, device->index) +
+                                      hami_region_slot_used(view, slot, device->index + HAMI_DEVICES);
         if (pages != 0 && found < room) {
             uint64_t bytes = pages << HAMI_PAGE_SHIFT;
             users[found] = (struct nvml_process){(uint32_t)pid, 0, bytes, gpu_instance, compute_instance};

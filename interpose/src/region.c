@@ -25,7 +25,7 @@
 static const char build[] __attribute__((used)) = BUILD_MARK HAMI_BUILD_ID;
 
 /*
- * Threads sit down at the cells of their process, the n-th at cell n modulo HAMI_CELLS, the same for all devices. One
+ * Threads sit down at the cells of their process, the n-th at cell n modulo SEATS, the same for all devices. One
  * that has a cell to itself takes no lock; when a second sits down there, the first learns of it by membarrier(2),
  * which costs it nothing until then. All of this is private: a killed process takes its locks with it.
  */
@@ -37,7 +37,9 @@ struct seat {
     atomic_flag busy;
 };
 
-static struct seat seats[HAMI_CELLS];
+enum { SEATS = HAMI_CELL_AWAY }; /* a cell each */
+
+static struct seat seats[SEATS];
 static _Atomic unsigned seated;
 static _Atomic int several; /* TOLD: more than one thread has ever sat down */
 static _Thread_local struct seat *my_seat;
@@ -72,17 +74,17 @@ static void tell(struct seat *seat, _Atomic int *flag) {
 
 __attribute__((cold, noinline)) static struct seat *sit_down(void) {
     unsigned number = atomic_fetch_add(&seated, 1);
-    struct seat *seat = &seats[number % HAMI_CELLS];
+    struct seat *seat = &seats[number % SEATS];
     if (number == 0 && !barrier_for_all()) {
         atomic_store(&several, TOLD); /* nobody could be told later */
-        for (unsigned i = 0; i < HAMI_CELLS; i++) {
+        for (unsigned i = 0; i < SEATS; i++) {
             atomic_store(&seats[i].shared, TOLD);
         }
     }
     if (number > 0) {
         tell(&seats[0], &several);
     }
-    if (number >= HAMI_CELLS) {
+    if (number >= SEATS) {
         tell(seat, &seat->shared);
     }
     my_seat = seat;
@@ -101,11 +103,11 @@ struct place {
 
 /* A shared seat that no other thread is using; waits no longer than their few stores. */
 __attribute__((noinline)) static struct place enter_shared(struct seat *mine) {
-    for (unsigned i = (unsigned)(mine - seats), tries = 1;; i = (i + 1) % HAMI_CELLS, tries++) {
+    for (unsigned i = (unsigned)(mine - seats), tries = 1;; i = (i + 1) % SEATS, tries++) {
         if (lock_seat(&seats[i])) {
             return (struct place){&seats[i], true};
         }
-        if (tries % HAMI_CELLS == 0) {
+        if (tries % SEATS == 0) {
             (void)sched_yield();
         }
     }
@@ -216,13 +218,30 @@ void hami_region_refused(struct hami_region_view *view, enum hami_reason reason,
 
 /* ---- slots and their dead owners ---- */
 
-/* Becomes the one that cleans up `slot`; takes over from a sweeper that died. */
-static bool become_sweeper(struct hami_slot *slot, uint64_t self) {
-    uint64_t sweeper = atomic_load(&slot->sweeper);
-    if (sweeper != 0 && (sweeper == self || hami_process_lives(sweeper, 0))) {
+/* Puts this process into a word that names who is at something; takes over from one who died. */
+static bool take_office(_Atomic uint64_t *office, uint64_t self) {
+    uint64_t holder = atomic_load(office);
+    if (holder != 0 && (holder == self || hami_process_lives(holder, 0))) {
         return false;
     }
-    return atomic_compare_exchange_strong(&slot->sweeper, &sweeper, self);
+    bool taken = atomic_compare_exchange_strong(office, &holder, self);
+    hami_step();
+    return taken;
+}
+
+bool hami_region_keep(struct hami_region *region, unsigned slot) {
+    if (!take_office(&region->block.slots[slot].keeper, hami_process_self())) {
+        return false;
+    }
+    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
+        hami_cells_finish(&region->block, slot, device, HAMI_CELL_AWAY);
+    }
+    return true;
+}
+
+void hami_region_keep_no_more(struct hami_region *region, unsigned slot) {
+    atomic_store(&region->block.slots[slot].keeper, 0);
+    hami_step();
 }
 
 static void clear_v1(struct hami_v1_process *process) {
@@ -252,12 +271,12 @@ static void await_sweeper(struct hami_slot *slot, uint64_t dead) {
 /* Frees the slot of a dead process. Every step may be repeated by another sweeper. */
 static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead, uint64_t self) {
     struct hami_slot *slot = &region->block.slots[index];
-    if (!become_sweeper(slot, self)) {
+    if (!take_office(&slot->sweeper, self)) {
         await_sweeper(slot, dead);
         return;
     }
-    hami_step();
-    if (atomic_load(&slot->owner) == dead) {
+    /* Not while somebody suspends or resumes it, who will find that it is dead. */
+    if (atomic_load(&slot->owner) == dead && take_office(&slot->keeper, self)) {
         hami_event_process_dead(region, index);
         for (unsigned device = 0; device < HAMI_COUNTERS && atomic_load(&slot->settled) != dead; device++) {
             hami_cells_settle(&region->block, index, device);
@@ -271,6 +290,9 @@ static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead
         hami_step();
         atomic_store(&slot->settled, 0);
         hami_step();
+        atomic_store(&slot->suspension, HAMI_SUSPENSION_HOME);
+        hami_step();
+        hami_region_keep_no_more(region, index);
         atomic_store(&slot->owner, 0);
         hami_step();
     }
@@ -278,7 +300,7 @@ static void sweep_slot(struct hami_region *region, unsigned index, uint64_t dead
     hami_step();
 }
 
-static unsigned slots_in_use(const struct hami_region *region) {
+unsigned hami_region_slots(const struct hami_region *region) {
     int32_t number = atomic_load(&region->v1.process_num);
     return number < 0 || number > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)number;
 }
@@ -297,7 +319,7 @@ static bool is_held(const struct hami_region_view *view, unsigned index) {
 bool hami_region_sweep(struct hami_region_view *view) {
     bool found = false;
     uint64_t self = hami_process_self();
-    unsigned count = slots_in_use(view->region);
+    unsigned count = hami_region_slots(view->region);
     for (unsigned i = 0; i < count; i++) {
         struct hami_slot *slot = &view->region->block.slots[i];
         uint64_t owner = atomic_load(&slot->owner);
@@ -383,18 +405,22 @@ static bool claim_free(struct hami_region_view *view, uint64_t self) {
     return false;
 }
 
+static void resign(_Atomic uint64_t *office, uint64_t self) {
+    if (atomic_load(office) == self) {
+        (void)atomic_compare_exchange_strong(office, &self, 0);
+    }
+}
+
 /*
  * Slots of ours from before an exec: the driver gave everything back with the old program. Before a slot is taken,
  * since nobody takes its own for that of somebody dead.
  */
 static void sweep_own(struct hami_region *region, uint64_t self) {
-    unsigned count = slots_in_use(region);
+    unsigned count = hami_region_slots(region);
     for (unsigned i = 0; i < count; i++) {
         struct hami_slot *slot = &region->block.slots[i];
-        uint64_t sweeper = self;
-        if (atomic_load(&slot->sweeper) == self) {
-            (void)atomic_compare_exchange_strong(&slot->sweeper, &sweeper, 0); /* the old program's, in vain */
-        }
+        resign(&slot->sweeper, self); /* the old program's, in vain */
+        resign(&slot->keeper, self);
         if (atomic_load(&slot->owner) == self) {
             sweep_slot(region, i, self, self);
         }
@@ -409,7 +435,7 @@ bool hami_region_claim(struct hami_region_view *view) {
 }
 
 void hami_region_after_fork(struct hami_region_view *view) {
-    for (unsigned i = 0; i < HAMI_CELLS; i++) {
+    for (unsigned i = 0; i < SEATS; i++) {
         atomic_store(&seats[i].inside, false);
         atomic_store(&seats[i].shared, UNTOLD);
         atomic_flag_clear(&seats[i].busy);

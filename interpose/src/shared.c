@@ -1,6 +1,7 @@
 /* The table of shares; see shared.h and abi.h. */
 #include "hami/shared.h"
 
+#include "hami/cells.h"
 #include "hami/fault.h"
 #include "hami/guest.h"
 #include "hami/spin.h"
@@ -8,7 +9,7 @@
 #include <string.h>
 
 enum { STATE_SHIFT = 62, SLOT_SHIFT = 52, DEVICE_SHIFT = 48, WORDS = HAMI_PROCESSES / 64 };
-#define PAGES_MAX ((UINT64_C(1) << 36) - 1)
+#define PAGES_MAX HAMI_PAGES_MAX
 
 static uint32_t holds[HAMI_SHARES]; /* by this process; under its lock */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -237,6 +238,22 @@ void hami_shared_let_go(hami_share share, const struct hami_charge *charge) {
     release(view, share);
     hami_shared_settle(view->region);
     hami_charge_give_back(charge, HAMI_COLUMN_DATA);
+}
+
+uint64_t hami_shared_by(const struct hami_region *region, unsigned slot, unsigned device) {
+    uint64_t pages = 0;
+    unsigned count = shares_in_use(region);
+    for (unsigned i = 0; i < count; i++) {
+        const struct hami_share_entry *entry = &region->block.shares[i];
+        uint64_t word = atomic_load(&entry->word), others = 0;
+        for (unsigned part = 0; part < WORDS; part++) {
+            uint64_t own = part == slot / 64 ? UINT64_C(1) << (slot % 64) : 0;
+            others |= atomic_load(&entry->holders[part]) & ~own;
+        }
+        bool shared = state_of(word) == HAMI_SHARE_OWNED && slot_of(word) == slot && others != 0;
+        pages += shared && device_of(word) == device ? word & PAGES_MAX : 0;
+    }
+    return pages;
 }
 
 void hami_shared_dead(struct hami_region *region, unsigned slot) {

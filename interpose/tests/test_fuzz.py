@@ -53,8 +53,9 @@ def limits_seeds() -> dict[str, bytes]:
 WORD, COUNTER, OWNER, SWEEPER, STATE, AMOUNT, TOTAL, OUT, CORES = 0, 2, 3, 4, 5, 6, 7, 8, 9
 PROCESS_NUM, DEAD, VALUES = 18, 15, 17
 CHARGE, RELEASE, SHARING = 0, 1, 5
-SHARE, SHARES_USED = 12, 13
-ORPHAN = (3 << 62 | (1 << 36) - 1).to_bytes(8, "little")  # on the first device, of all pages that there can be
+SHARE, SHARES_USED, SUSPENSION, KEEPER = 12, 13, 14, 15
+AWAY = 4  # the cell of what a suspended process has elsewhere
+ORPHAN = (3 << 62 | (1 << 35) - 1).to_bytes(8, "little")  # on the first device, of all pages that there can be
 
 
 def region_seeds() -> dict[str, bytes]:
@@ -74,6 +75,11 @@ def region_seeds() -> dict[str, bytes]:
         seeds[f"own{value}"] = seed((TOTAL, 0, 0, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 3, 6, 0))
         seeds[f"counter{value}"] = seed((COUNTER, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 4, 6, 0, RELEASE, 3, 0))
         seeds[f"sweeper{value}"] = seed(*left, (SWEEPER, 0, value))
+        seeds[f"away{value}"] = seed(*left, (TOTAL, 0, 0, 0, 7), (TOTAL, 0, AWAY, 0, value), (SUSPENSION, 0, 2))
+        seeds[f"moving{value}"] = seed(
+            (WORD, PROCESS_NUM, 2), (OWNER, 0, 14), (SUSPENSION, 0, 1), (TOTAL, 0, AWAY, 0, value), use=(CHARGE, 1, 6, 2)
+        )
+        seeds[f"keeper{value}"] = seed(*left, (KEEPER, 0, value), (STATE, 0, AWAY, 2))
         seeds[f"orphan{value}"] = seed(
             (SHARE, 0, 0, 255, *ORPHAN), (SHARE, 0, 2, 1), (SHARES_USED, value), use=(SHARING, 1, 3, 1, 2)
         )
@@ -106,7 +112,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target("limits", 150_000, 66_000, limits_seeds, dictionary=True),
-        Target("region", 30_000, 256, region_seeds, ("cells.c", "process.c", "shared.c", "compute/balance.c"), PARTIAL),
+        Target("region", 30_000, 256, region_seeds, ("cells.c", "checkpoint.c", "process.c", "shared.c", "compute/balance.c"), PARTIAL),
         Target("turn", 60_000, 512, turn_seeds),
     )
 }
@@ -238,6 +244,13 @@ DEFECTS = {  # target, source, what stands there, what a careless hand would hav
         "shared.c",
         "(word & PAGES_MAX) < PAGES_MAX ?",
         "(word & PAGES_MAX) < UINT64_MAX ?",
+    ),
+    "a cell that there is not": ("region", "cells.c", "if (index >= HAMI_CELLS) {", "if (false) {"),
+    "what is away wraps": (
+        "region",
+        "checkpoint.c",
+        "charged > shared && charged <= (int64_t)HAMI_PAGES_MAX ? charged - shared : 0",
+        "charged - shared",
     ),
     "a descriptor left open": ("region", "region.c", "    (void)close(fd);\n    return region;", "    return region;"),
 }

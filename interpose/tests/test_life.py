@@ -89,6 +89,7 @@ class Living:
     large: dict[int, int] = field(default_factory=dict)
     small: dict[int, int] = field(default_factory=dict)  # its block
     host: dict[int, int] = field(default_factory=dict)  # beyond the share of the device
+    suspended: bool = False
 
     def holds(self) -> int:
         return sum(self.large.values()) + 2 * MIB * len(set(self.small.values()))
@@ -104,6 +105,8 @@ STEPS = st.one_of(
     st.tuples(st.just("fork"), WHO),
     st.tuples(st.just("exec"), WHO),
     st.tuples(st.just("exit"), WHO),
+    st.tuples(st.just("suspend"), WHO),
+    st.tuples(st.just("resume"), WHO),
     st.tuples(st.just("kill"), WHO),
 )
 
@@ -114,6 +117,7 @@ class World:
     def __init__(self, container, shells, share: int) -> None:
         self.container, self.shells, self.living, self.reserve = container, shells, [], 0
         self.share = share * MIB
+        self.warden = shells(container, device=None)
         self.start()
         self.reserve = used(container)
 
@@ -128,7 +132,7 @@ class World:
             self.end(one, kill=False)
 
     def on_device(self) -> int:
-        return sum(self.reserve + one.holds() for one in self.living)
+        return sum(self.reserve + one.holds() for one in self.living if not one.suspended)
 
     def in_host(self) -> int:
         return sum(sum(one.host.values()) for one in self.living)
@@ -165,6 +169,21 @@ class World:
             one.small.pop(thing, None)
             one.host.pop(thing, None)
 
+    def suspend(self, one: Living) -> None:
+        """One that has managed memory cannot leave, and would be of no use any more."""
+        pid = one.shell.process.pid
+        if not one.host and not one.suspended:
+            assert [self.warden.status(step, pid) for step in ("lock", "checkpoint")] == [0, 0]
+            one.suspended = True
+
+    def resume(self, one: Living) -> None:
+        pid = one.shell.process.pid
+        if one.suspended:
+            fits = self.on_device() + self.reserve + one.holds() <= self.share
+            assert self.warden.status("restore", pid) == (0 if fits else OUT_OF_MEMORY)
+            assert not fits or self.warden.status("unlock", pid) == 0
+            one.suspended = not fits
+
     def end(self, one: Living, *, kill: bool) -> None:
         self.living.remove(one)
         if kill:
@@ -181,7 +200,13 @@ class World:
         if not self.living:
             return
         one = self.living[arguments[0] % len(self.living)]
-        if name == "alloc":
+        if name == "suspend":
+            self.suspend(one)
+        elif name == "resume":
+            self.resume(one)
+        elif one.suspended and name not in {"exit", "kill"}:
+            return  # its calls would wait
+        elif name == "alloc":
             self.alloc(one, arguments[1])
         elif name == "free":
             self.free(one, arguments[1])
@@ -203,6 +228,8 @@ def live_through(container, shells, steps, share: int = LIMIT) -> None:
     while world.living:
         world.end(world.living[0], kill=True)
     assert used(world.container) == 0
+    world.warden.process.kill()
+    world.warden.process.communicate()
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))

@@ -16,8 +16,8 @@ COUNTER = region.BLOCK_OFFSET + 4096
 SLOTS = COUNTER + 32 * 256
 SLOT_SIZE = 64 + 32 * 4 * 32
 IDLE, PENDING, APPLIED = 0, 1, 2
-OURS = SLOT << 18 | CELL << 16 | SEQUENCE
-OTHERS = 5 << 18 | 1 << 16 | 3
+OURS = SLOT << 19 | CELL << 16 | SEQUENCE
+OTHERS = 5 << 19 | 1 << 16 | 3
 
 
 def leave(container, *, phase=IDLE, amount=0, total=0, counter, tag=OTHERS, sweeper=0, totals=()):
@@ -30,7 +30,7 @@ def leave(container, *, phase=IDLE, amount=0, total=0, counter, tag=OTHERS, swee
     struct.pack_into("<Qqqq", content, cell, SEQUENCE << 16 | phase, amount, total, 77777)
     for index, pages in enumerate(totals):
         struct.pack_into("<Qqqq", content, cell + (index - CELL) * 32, SEQUENCE << 16, 0, pages, 77777)
-    struct.pack_into("<Q", content, COUNTER, counter << 28 | tag)
+    struct.pack_into("<Q", content, COUNTER, counter << 29 | tag)
     container.region_path.write_bytes(content)
 
 
@@ -109,7 +109,7 @@ def test_a_recycled_pid_is_another_process(make_container, shells):
     struct.pack_into("<i", content, 2008896, 1)
     struct.pack_into("<Q", content, SLOTS, (1 << 22) | first.process.pid)
     struct.pack_into("<Qqqq", content, SLOTS + 64, 0, 0, 1000, 0)
-    struct.pack_into("<Q", content, COUNTER, 1000 << 28 | OTHERS)
+    struct.pack_into("<Q", content, COUNTER, 1000 << 29 | OTHERS)
     with container.region_path.open("r+b") as file:
         file.write(content)
     assert first.status("use", 0) == 0

@@ -156,7 +156,7 @@ def test_memory_is_split_within_what_is_in_use_whatever_the_columns_say(tmp_path
     for columns in ((1 << 62, 1 << 62, 1), (-5, -6, -7), (0, 1 << 62, 0)):
         struct.pack_into("<3q", content, 1856 + 8, *columns)
         for pages in (0, 100):
-            struct.pack_into("<Q", content, region.BLOCK_OFFSET + 4096, pages << 28)
+            struct.pack_into("<Q", content, region.BLOCK_OFFSET + 4096, pages << 29)
             path.write_bytes(content)
             device = region.read(path).devices[0]
             found = (device.parts.contexts_bytes, device.parts.modules_bytes, device.parts.buffers_bytes)

@@ -9,8 +9,9 @@
  *
  * Charges are counted in pages of 4 KiB: everything a device hands out is a multiple of that.
  *
- * The counter of a device is one 64-bit word: 36 bits of pages in use, 12 bits naming the cell that changed it last,
- * 16 bits of that cell's sequence number. A process changes it through one of its own cells:
+ * The counter of a device is one 64-bit word: 35 bits of pages in use, 13 bits naming the cell that changed it last (10
+ * of its slot, 3 of its number there), 16 bits of that cell's sequence number. A process changes it through one of its
+ * own cells:
  *
  *   1. cell.amount = n, cell.state = PENDING | sequence          the intent
  *   2. mark the cell that the word names as APPLIED, if it is PENDING with that sequence
@@ -20,6 +21,12 @@
  * A process that dies anywhere in between leaves a cell that says what happened: IDLE, nothing pending; APPLIED, or
  * PENDING and the word names it with that sequence, step 3 happened; otherwise it did not. Whoever comes next
  * finishes or reverts, then takes the sum of the cells off the counter through the same four steps (cells.c).
+ *
+ * While a process is checkpointed (cuCheckpointProcess…), what it has charged is not on the device. It can change no
+ * cell then, so its slot has one more, HAMI_CELL_AWAY, that another writes: the negative amount of what is away, so the
+ * cells together say what counts at any moment. Whoever writes there is the slot's keeper; of one who died, what was
+ * under way in the cell is finished or reverted, and the driver's state of the process tells where the rest belongs
+ * (checkpoint.c).
  *
  * Inside the container the owner of a slot is looked up by pid and start time. A reader in another pid namespace asks
  * for the record lock instead, which the kernel drops with the process or at its exec: F_GETLK says whether it is held.
@@ -35,7 +42,8 @@ enum {
     HAMI_DEVICES = 16,
     HAMI_COUNTERS = 2 * HAMI_DEVICES, /* of memory: on device i, and at i + HAMI_DEVICES in the host on its behalf */
     HAMI_PROCESSES = 1024,
-    HAMI_CELLS = 4,
+    HAMI_CELLS = 5,
+    HAMI_CELL_AWAY = 4, /* the last, which its keeper writes; the others are the owner's */
     HAMI_SHARES = 4096,
     HAMI_PAGE_SHIFT = 12,
     HAMI_UUID_BYTES = 96,
@@ -46,7 +54,7 @@ enum {
 #define HAMI_V1_SIZE 2008952
 #define HAMI_BLOCK_OFFSET 2011136
 #define HAMI_BLOCK_MAGIC UINT64_C(0x55504756494d4148) /* "HAMIVGPU" */
-#define HAMI_BLOCK_VERSION 3
+#define HAMI_BLOCK_VERSION 4
 #define HAMI_LOCK_BASE (INT64_C(1) << 40) /* beyond the end; fcntl(2) locks need no bytes there */
 
 /* ---- HAMi-core v1.2 ---- */
@@ -112,6 +120,9 @@ struct hami_cell {
     _Atomic int64_t total[2]; /* pages this cell has added so far; negative when it gave back what others took */
 };
 
+/* Where the memory of a slot's process is: on the device, under way, or not there and not counted. */
+enum hami_suspension { HAMI_SUSPENSION_HOME = 0, HAMI_SUSPENSION_MOVING = 1, HAMI_SUSPENSION_AWAY = 2 };
+
 struct hami_slot {
     _Atomic uint64_t owner;    /* process start time << 22 | pid; 0 = free */
     _Atomic uint64_t sweeper;  /* owner word of the process that cleans up after a dead one */
@@ -119,7 +130,8 @@ struct hami_slot {
     _Atomic uint64_t image;    /* tells the owner's program from one that it became by exec; 0 = not known */
     _Atomic uint64_t locked;   /* 1: the owner holds a write lock on byte HAMI_LOCK_BASE + slot while it lives */
     _Atomic uint64_t settled;  /* owner word of a dead owner whose cells are off the counters and need not agree now */
-    uint64_t spare[2];
+    _Atomic uint64_t suspension; /* enum hami_suspension */
+    _Atomic uint64_t keeper;     /* owner word of the process that suspends or resumes the owner; 0 = nobody does */
     struct hami_cell cells[HAMI_COUNTERS][HAMI_CELLS];
 };
 
@@ -128,7 +140,7 @@ struct hami_slot {
  * in for theirs where the administrator scales it; they have used, peak, limit_bytes and what was ever put there.
  */
 struct hami_device {
-    _Atomic uint64_t used;          /* the counter: pages << 28 | slot << 18 | cell << 16 | sequence */
+    _Atomic uint64_t used;          /* the counter: pages << 29 | slot << 19 | cell << 16 | sequence */
     _Atomic uint64_t peak;          /* most pages ever in use */
     _Atomic uint64_t denied;        /* refused allocations */
     _Atomic uint64_t context_pages; /* what one process's context takes, as measured; 0 = not yet */

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-enum { HAMI_TAG_BITS = 28, HAMI_TAG_SLOT_SHIFT = 18, HAMI_TAG_CELL_SHIFT = 16 };
+enum { HAMI_TAG_BITS = 29, HAMI_TAG_SLOT_SHIFT = 19, HAMI_TAG_CELL_SHIFT = 16 };
 #define HAMI_PAGES_MAX ((UINT64_C(1) << (64 - HAMI_TAG_BITS)) - 1)
 
 /* Sums of what the file says: a program may have written any number there, and what is too large wraps. */
@@ -26,6 +26,9 @@ bool hami_cells_change(struct hami_block *block, unsigned device, unsigned slot,
 
 /* Pages that a cell has added, or less than none. */
 int64_t hami_cells_total(const struct hami_cell *cell);
+
+/* Pages that a slot's owner has charged, whether they are away or not. */
+int64_t hami_cells_charged(const struct hami_block *block, unsigned slot, unsigned device);
 
 /* Finishes or reverts what a writer who is gone was doing in one cell. */
 void hami_cells_finish(struct hami_block *block, unsigned slot, unsigned device, unsigned cell);

@@ -20,6 +20,9 @@ struct hami_charge {
 /* `bytes` rounded up to the device's step for large allocations; never wraps. */
 uint64_t hami_large(uint64_t bytes);
 
+/* Pages that processes may have of a device in the limits; UINT64_MAX: there is no limit. */
+uint64_t hami_charge_limit(const struct hami_limits *limits, int device);
+
 /* Index in the limits of a CUDA device where this process is counted and limited, or -1. */
 int hami_charge_index(CUdevice device);
 

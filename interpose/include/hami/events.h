@@ -23,6 +23,9 @@ __attribute__((cold)) void hami_event_memory_short(void);
 /* An allocation of a pool was freed; pool.c knows which pool that is. */
 void hami_event_pool_memory_freed(unsigned pool);
 
+/* The process in `slot`, which is this one, is at work; of others' doing it may be known as suspended. */
+void hami_event_awake(struct hami_region *region, unsigned slot);
+
 /* A slot's process is dead; what it held is about to be given back. May be told more than once. */
 void hami_event_process_dead(struct hami_region *region, unsigned slot);
 

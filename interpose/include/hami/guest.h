@@ -39,6 +39,9 @@ static inline struct hami_region_view *hami_guest_region(enum hami_reason *why) 
     return HAMI_LIKELY(view != NULL) ? view : hami_guest_claimed_region(why);
 }
 
+/* The region where it is mapped, for what needs no slot of this process's own; or NULL. */
+struct hami_region_view *hami_guest_mapped_region(void);
+
 /* Index of a CUDA device in the limits, -1 if they do not name it, -2 if to the driver there is no such device now. */
 int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device);
 

@@ -32,6 +32,11 @@ int32_t hami_green_create(enum hami_hook hook, void **green, void *resources, in
 int32_t hami_green_destroy(enum hami_hook hook, void *green);
 int32_t hami_ctx_destroy(enum hami_hook hook, CUcontext context);
 
+/* checkpoint.c */
+int32_t hami_checkpoint_leave(enum hami_hook hook, int32_t pid, void *args);
+int32_t hami_checkpoint_return(enum hami_hook hook, int32_t pid, void *args);
+int32_t hami_checkpoint_complete(enum hami_hook hook, void *handle);
+
 /* context_limits.c */
 int32_t hami_ctx_set_limit(enum hami_hook hook, int32_t limit, uint64_t value);
 

@@ -58,6 +58,16 @@ uint64_t hami_region_slot_used(const struct hami_region_view *view, unsigned slo
 /* Pid of the live process in `slot`, or 0. */
 int32_t hami_region_slot_pid(const struct hami_region_view *view, unsigned slot);
 
+/* Slots from here on were never taken. */
+unsigned hami_region_slots(const struct hami_region *region);
+
+/*
+ * Makes this process the slot's keeper, who may write its HAMI_CELL_AWAY and suspension; false: somebody else is, or
+ * another thread. What a keeper who died was doing in those cells is finished or reverted.
+ */
+bool hami_region_keep(struct hami_region *region, unsigned slot);
+void hami_region_keep_no_more(struct hami_region *region, unsigned slot);
+
 /* Takes what dead processes held off the counters. True if there were any. */
 bool hami_region_sweep(struct hami_region_view *view);
 

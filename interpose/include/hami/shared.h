@@ -37,6 +37,9 @@ void hami_shared_grow(hami_share share, uint64_t pages);
 
 void hami_shared_close(hami_share share);
 
+/* Pages of a device in the charge of a slot's owner that other processes hold as well. */
+uint64_t hami_shared_by(const struct hami_region *region, unsigned slot, unsigned device);
+
 /* Takes the dead owner of a slot out of the table, before its charges are taken off. */
 void hami_shared_dead(struct hami_region *region, unsigned slot);
 

@@ -57,8 +57,14 @@ class Content:
 
     def settled(self, slot: int) -> bool:
         """Whether what a dead process held is off the counters already, whatever its cells say."""
-        owner, _, _, _, _, settled = at.SLOT.unpack_from(self.block, at.SLOTS_AT + slot * at.SLOT_SIZE)
+        owner, _, _, _, _, settled, _, _ = at.SLOT.unpack_from(self.block, at.SLOTS_AT + slot * at.SLOT_SIZE)
         return bool(owner == settled)
+
+    def suspended(self, slot: int) -> bool:
+        """Whether what the process held is in host memory until it is resumed."""
+        return bool(
+            at.SLOT.unpack_from(self.block, at.SLOTS_AT + slot * at.SLOT_SIZE)[6] == at.SUSPENSION_AWAY
+        )
 
     def device(self, counter: int) -> tuple[int, ...]:
         """Of a device, or of host memory in its place: as `at.DEVICE` says."""
@@ -169,7 +175,7 @@ def _owned(fd: int, block: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Slots that have an owner: whose process lives, and whose is gone, since the kernel has dropped its lock."""
     living: list[int] = []
     gone: list[int] = []
-    for slot, (owner, _, _, _, locked, _) in enumerate(at.SLOT.iter_unpack(memoryview(block)[at.SLOTS_AT :])):
+    for slot, (owner, _, _, _, locked, _, _, _) in enumerate(at.SLOT.iter_unpack(memoryview(block)[at.SLOTS_AT :])):
         if owner:
             (gone if locked and lock_holder(fd, slot) is None else living).append(slot)
     return tuple(living), tuple(gone)

@@ -9,7 +9,8 @@ PAGE: Final = 4096
 DEVICES: Final = 16
 COUNTERS: Final = 2 * DEVICES  # of memory: on devices, then in the host on their behalf
 PROCESSES: Final = 1024
-CELLS: Final = 4
+CELLS: Final = 5
+CELL_AWAY: Final = 4  # the last: of a suspended process, what is not on the device
 
 # HAMi-core's layout, from offset 0
 V1_MAGIC: Final = 19920718
@@ -27,7 +28,7 @@ V1_PROCESS_NUM_AT: Final = 2008896
 # our block; offsets in it
 BLOCK_OFFSET: Final = 2011136
 BLOCK_MAGIC: Final = 0x55504756494D4148  # "HAMIVGPU"
-BLOCK_VERSION: Final = 3
+BLOCK_VERSION: Final = 4
 HEADER_SIZE: Final = 4096
 DEVICE_SIZE: Final = 256
 SLOT_SIZE: Final = 64 + COUNTERS * CELLS * 32
@@ -46,14 +47,17 @@ STATUS: Final = struct.Struct("<QQIIQQ48s")  # generation, heartbeat, reason, it
 DEVICE: Final = struct.Struct(
     "<QQQQQI4xQQQ"
 )  # counter, peak, denied, context pages, limit, cores, put into the host: how often, bytes; orphaned pages
-SLOT: Final = struct.Struct(f"<QQQQQQ{SLOT_SIZE - 48}x")  # owner, sweeper, launches, image, locked, settled
+SLOT: Final = struct.Struct(
+    f"<QQQQQQQQ{SLOT_SIZE - 64}x"
+)  # owner, sweeper, launches, image, locked, settled, suspension, keeper
+SUSPENSION_AWAY: Final = 2
 CELL: Final = struct.Struct("<Qqqq")  # state, amount, totals
 CELLS_SIZE: Final = CELLS * CELL.size  # of one counter
 CELLS_AT: Final = 64  # in a slot
-COUNTER_TAG_BITS: Final = 28
-PAGES_MAX: Final = (1 << 36) - 1
+COUNTER_TAG_BITS: Final = 29
+PAGES_MAX: Final = (1 << 35) - 1
 CELL_PENDING, CELL_APPLIED, CELL_PHASE, CELL_SIDE = 1, 2, 3, 4
-TAG_SLOT_SHIFT, TAG_CELL_SHIFT, STATE_SEQUENCE_SHIFT = 18, 16, 16
+TAG_SLOT_SHIFT, TAG_CELL_SHIFT, STATE_SEQUENCE_SHIFT = 19, 16, 16
 PID_BITS: Final = 22
 LOCK_BASE: Final = 1 << 40
 FLOCK: Final = struct.Struct("hhqqi4x")  # struct flock of x86-64 and aarch64: type, whence, start, length, pid

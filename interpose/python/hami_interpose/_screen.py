@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hami_interpose._show import bar, mib, printable
 
 if TYPE_CHECKING:
+    from hami_interpose._processes import Seen
     from hami_interpose._watch import Container, Frame, Rates
     from hami_interpose.region import DeviceUse, ProcessUse
 
@@ -112,7 +113,8 @@ def _process(container: Container, process: ProcessUse) -> str:
     seen = container.seen.get((process.pid, process.start_time))
     used = " + ".join(mib(used) for used in process.used_bytes)
     here = f" ({seen.pid} here)" if seen and seen.pid != process.pid else ""
-    return f"{process.pid:>9}{here} {seen.name if seen else '?'}: {used} MiB"
+    state = f", checkpointed ({' + '.join(map(mib, process.away_bytes))} MiB)" if process.suspended else ""
+    return f"{process.pid:>9}{here} {seen.name if seen else '?'}: {used} MiB{state}"
 
 
 def plain(frame: Frame) -> list[str]:
@@ -126,14 +128,22 @@ def plain(frame: Frame) -> list[str]:
             continue
         region = container.found.region
         for index, (device, rates) in enumerate(zip(region.devices, container.rates, strict=True)):
-            users = [process for process in region.processes if process.used_bytes[index]]
+            users = [process for process in region.processes if _is_user(process, index)]
             lines.append(f"{start} device {index} {_plain_device(container, device, rates, users)}")
     return lines
 
 
+def _is_user(process: ProcessUse, device: int) -> bool:
+    return bool(process.used_bytes[device] or (process.suspended and process.away_bytes[device]))
+
+
+def _user(process: ProcessUse, seen: Seen | None) -> str:
+    return f"{process.pid}:{seen.name if seen else '?'}" + ("(checkpointed)" if process.suspended else "")
+
+
 def _plain_device(container: Container, device: DeviceUse, rates: Rates | None, users: list[ProcessUse]) -> str:
     names = [container.seen.get((process.pid, process.start_time)) for process in users]
-    listed = ",".join(f"{user.pid}:{seen.name if seen else '?'}" for user, seen in zip(users, names, strict=True))
+    listed = ",".join(_user(user, seen) for user, seen in zip(users, names, strict=True))
     share = _share(device)
     compute = f"{_compute(rates)} of {share} %" if share else "no limit"
     return (

@@ -75,7 +75,9 @@ def _lines(path: Path, found: Found, now: float) -> Iterator[str]:
     for process in region.processes:
         used = ", ".join(mib(used) for used in process.used_bytes)
         known = seen.get((process.pid, process.start_time))
-        yield f"process {process.pid}: {used} MiB" + (f" ({known.name})" if known else "")
+        away = ", ".join(mib(size) for size in process.away_bytes)
+        state = f", checkpointed: {away} MiB when it is restored" if process.suspended else ""
+        yield f"process {process.pid}: {used} MiB" + (f" ({known.name})" if known else "") + state
     if not region.processes:
         yield "no process"
     if region.reason:

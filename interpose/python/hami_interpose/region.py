@@ -162,11 +162,19 @@ class DeviceUse:
 
 @dataclass(frozen=True, slots=True)
 class ProcessUse:
-    """One process, by its pid inside the container; `used_bytes` by device, in the container's order."""
+    """One process, by its pid inside the container.
+
+    Attributes:
+        used_bytes: by device, in the container's order.
+        suspended: it is checkpointed: what it holds is not on the devices and not counted.
+        away_bytes: by device, what it takes there again when it is resumed.
+    """
 
     pid: int
     start_time: int
     used_bytes: tuple[int, ...]
+    suspended: bool = False
+    away_bytes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +274,7 @@ def _oversubscription(content: Content, index: int) -> OversubscriptionUse:
 
 def _parts(content: Content, index: int, used: int) -> MemoryParts:
     """Columns of the v1 layout, which each process keeps for itself: bounded by what is in use."""
-    columns = [content.columns(slot, index) for slot in content.living]
+    columns = [content.columns(slot, index) for slot in content.living if not content.suspended(slot)]
     contexts = min(max(sum(column[0] for column in columns), 0), used)
     modules = min(max(sum(column[1] for column in columns), 0), used - contexts)
     return MemoryParts(contexts, modules, used - contexts - modules)
@@ -292,18 +300,21 @@ def _device(content: Content, index: int) -> DeviceUse:
     )
 
 
+def _pages(content: Content, slot: int, counter: int) -> tuple[int, int]:
+    """What a process holds of a counter, and what of it is away."""
+    totals = [total for _, _, total in content.cells(slot, counter)]
+    return (sum(totals), -totals[at.CELL_AWAY]) if totals else (0, 0)
+
+
 def _process(content: Content, slot: int) -> ProcessUse:
     pid, start_time = content.owner(slot)
+    found = [[_pages(content, slot, counter) for counter in (i, DEVICES + i)] for i in range(content.devices)]
     return ProcessUse(
         pid,
         start_time,
-        tuple(
-            sum(
-                max(sum(total for _, _, total in content.cells(slot, counter)), 0) * PAGE
-                for counter in (i, DEVICES + i)
-            )
-            for i in range(content.devices)
-        ),
+        used_bytes=tuple(sum(max(used, 0) for used, _ in parts) * PAGE for parts in found),
+        suspended=content.suspended(slot),
+        away_bytes=tuple(max(parts[0][1], 0) * PAGE for parts in found),
     )
 
 

@@ -1969,7 +1969,7 @@ SIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *
 
 SIM_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, int type) {
     SIM_FAULTS(0x3e4ce2882466f92aull, 0x3e4ce2882466f92aull, SIM_CALLER_DEVICE);
-    return sim_cuMemGetDefaultMemPool(pool_out, location, type);
+    return SIM_GATED(sim_cuMemGetDefaultMemPool(pool_out, location, type));
 }
 
 SIM_EXPORT CUresult cuMemGetHandleForAddressRange(void) {
@@ -1994,7 +1994,7 @@ SIM_EXPORT CUresult cuMemGetLocationInfo(void) {
 
 SIM_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, int type) {
     SIM_FAULTS(0xd3de1534483d549dull, 0xd3de1534483d549dull, SIM_CALLER_DEVICE);
-    return sim_cuMemGetMemPool(pool, location, type);
+    return SIM_GATED(sim_cuMemGetMemPool(pool, location, type));
 }
 
 SIM_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned Flags) {

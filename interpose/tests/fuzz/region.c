@@ -144,7 +144,7 @@ static uint64_t slot_at(struct input *in) {
 
 static uint64_t cell_at(struct input *in) {
     uint64_t slot = slot_at(in);
-    return slot + offsetof(struct hami_slot, cells) + (byte(in) & 127) * sizeof(struct hami_cell);
+    return slot + offsetof(struct hami_slot, cells) + byte(in) % (HAMI_COUNTERS * HAMI_CELLS) * sizeof(struct hami_cell);
 }
 
 #define BLOCK(field) (HAMI_BLOCK_OFFSET + offsetof(struct hami_block, field))
@@ -185,6 +185,8 @@ static void damage_once(struct input *in) {
         ORPHANED,
         SHARE,
         SHARES_USED,
+        SUSPENSION,
+        KEEPER,
         KINDS
     };
     uint64_t at = 0;
@@ -230,6 +232,12 @@ static void damage_once(struct input *in) {
         break;
     case SHARE:
         at = BLOCK(shares) + byte(in) % 4 * sizeof(struct hami_share_entry) + byte(in) % 4 * 8;
+        break;
+    case SUSPENSION:
+        at = slot_at(in) + offsetof(struct hami_slot, suspension);
+        break;
+    case KEEPER:
+        at = slot_at(in) + offsetof(struct hami_slot, keeper);
         break;
     case SHARES_USED:
         at = BLOCK(shares_used);

@@ -389,6 +389,31 @@ static int give_back(char **word) {
     return 1;
 }
 
+/* Of a process: lock PID [MS], checkpoint PID, restore PID, unlock PID, state PID. */
+static int suspend(char **word) {
+    static const char *const names[] = {"lock", "checkpoint", "restore", "unlock", "state"};
+    static const char *const functions[] = {"cuCheckpointProcessLock", "cuCheckpointProcessCheckpoint",
+                                            "cuCheckpointProcessRestore", "cuCheckpointProcessUnlock",
+                                            "cuCheckpointProcessGetState"};
+    struct {
+        unsigned timeout, reserved0;
+        uint64_t reserved1[7];
+    } patience = {word[2] ? (unsigned)atoi(word[2]) : 0, 0, {0}};
+    int pid = word[1] ? atoi(word[1]) : 0, state = 0;
+    for (unsigned i = 0; i < 5; i++) {
+        if (strcmp(word[0], names[i]) != 0)
+            continue;
+        int (*call)(int, void *) = (int (*)(int, void *))driver_function(functions[i]);
+        int status = call(pid, i == 0 ? (void *)&patience : i == 4 ? (void *)&state : NULL);
+        if (i == 4)
+            printf("%d %d\n", status, state);
+        else
+            printf("%d\n", status);
+        return 1;
+    }
+    return 0;
+}
+
 static int use(int device) {
     CUcontext context = NULL;
     int status = cuDevicePrimaryCtxRetain(&context, device);
@@ -483,7 +508,7 @@ int main(void) {
         unsigned count = 0;
         for (char *at = strtok(line, " \n"); at != NULL && count < 6; at = strtok(NULL, " \n"))
             word[count++] = at;
-        if (count > 0 && !allocate(word) && !give_back(word))
+        if (count > 0 && !allocate(word) && !give_back(word) && !suspend(word))
             show(word);
         fflush(stdout);
     }

@@ -315,7 +315,7 @@ def test_what_the_link_carries_while_memory_lies_in_the_host(bed, state):
     for index in range(2):
         state.set_link_traffic(index, 3, 5 + index)
     assert bed.samples(name) == []
-    bed.write("scaled", HOST_USE, struct.pack("<Q", 100 << 28))
+    bed.write("scaled", HOST_USE, struct.pack("<Q", 100 << 29))
     assert bed.samples("hami_vgpu_host_memory_used_bytes")[0].value == 100 * 4096
     found = {(s.labels["device_uuid"], s.labels["direction"]): s.value for s in bed.samples(name)}
     uuid = bed.cards["a"].id

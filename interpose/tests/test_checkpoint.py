@@ -1,0 +1,390 @@
+"""Suspended processes: what they held is others' to take, to the page, and theirs again before they come back."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hami_interpose import sim
+from hami_interpose.limits import Limits
+
+MIB = 1 << 20
+KILLED = -9
+LIMIT = 3000
+OUT_OF_MEMORY, ILLEGAL_STATE, NOT_SUPPORTED = 2, 401, 801
+RUNNING, LOCKED, CHECKPOINTED, FAILED = 0, 1, 2, 3
+AWAY = ("lock", "checkpoint")
+BACK = ("restore", "unlock")
+
+
+def used(container: Any, device: int = 0) -> int:
+    return int(container.region().devices[device].used_bytes)
+
+
+def each(shell: Any, steps: tuple[str, ...], pid: int) -> list[int]:
+    return [shell.status(step, pid) for step in steps]
+
+
+def state(shell: Any, pid: int) -> int:
+    status, found = shell("state", pid)
+    assert status == 0
+    return int(found)
+
+
+def process_of(container: Any, pid: int) -> Any:
+    (found,) = [process for process in container.region().processes if process.pid == pid]
+    return found
+
+
+@dataclass
+class Scene:
+    """A process that holds much, a neighbour with nothing but its context, and one that suspends and resumes."""
+
+    container: Any
+    one: Any
+    neighbour: Any
+    warden: Any
+    reserve: int
+    held: int  # by the first, its context included
+
+    @property
+    def pid(self) -> int:
+        return int(self.one.process.pid)
+
+    def room(self) -> int:
+        """What is left while the first is away."""
+        return (LIMIT * MIB - self.reserve) // (2 * MIB) * 2 * MIB
+
+    def takes_exactly(self, size: int, when: str = "") -> None:
+        """The neighbour can have that and no page more; it has it for a moment."""
+        status, thing = self.neighbour("alloc", size)
+        assert status == 0, when
+        assert self.neighbour.status("create", 2 * MIB, 0) == OUT_OF_MEMORY, when
+        assert self.neighbour.status("free", thing) == 0
+
+
+def make_scene(container: Any, shells: Any) -> Scene:
+    one, neighbour = shells(container), shells(container)
+    warden = shells(container, device=None)
+    reserve = used(container) // 2
+    assert one.status("alloc", 2000 * MIB) == 0
+    assert one.status("alloc", 4096) == 0
+    return Scene(container, one, neighbour, warden, reserve, reserve + 2002 * MIB)
+
+
+@pytest.fixture
+def scene(make_container, shells) -> Scene:
+    return make_scene(make_container(LIMIT), shells)
+
+
+def test_what_a_suspended_process_held_is_free_to_the_page(scene):
+    before = used(scene.container)
+    rest = (LIMIT * MIB - before) // (2 * MIB) * 2 * MIB
+    scene.takes_exactly(rest, "while it runs")
+    assert scene.warden.status("lock", scene.pid) == 0
+    scene.takes_exactly(rest, "while it is locked")
+    assert scene.warden.status("checkpoint", scene.pid) == 0
+    assert used(scene.container) == before - scene.held == scene.reserve
+    scene.takes_exactly(scene.room(), "while it is away")
+    assert each(scene.warden, BACK, scene.pid) == [0, 0]
+    assert used(scene.container) == before
+    scene.takes_exactly(rest, "when it is back")
+    assert scene.one.status("free", 0) == 0
+    assert used(scene.container) == before - 2000 * MIB
+
+
+def test_a_restore_is_refused_until_it_fits_and_spoils_nothing(scene):
+    """By a single page; the driver is not asked, which would make the process useless."""
+    container, pid = scene.container, scene.pid
+    assert each(scene.warden, AWAY, pid) == [0, 0]
+    gap = LIMIT * MIB - scene.reserve - scene.held
+    assert scene.neighbour.status("alloc", gap // (2 * MIB) * 2 * MIB) == 0
+    status, small = scene.neighbour("create", 2 * MIB, 0)
+    assert status == 0
+    taken, denied = used(container), container.region().devices[0].denied
+    assert [scene.warden.status("restore", pid) for _ in range(3)] == [OUT_OF_MEMORY] * 3
+    assert state(scene.warden, pid) == CHECKPOINTED
+    found = container.region()
+    assert (used(container), found.devices[0].denied) == (taken, denied + 3)
+    assert found.reason_bytes == scene.held
+    assert scene.neighbour.status("release", small) == 0
+    assert each(scene.warden, BACK, pid) == [0, 0]
+    assert used(container) == taken - 2 * MIB + scene.held
+    assert scene.one.status("free", 0) == 0
+
+
+def test_what_readers_see_of_it(scene):
+    container, pid = scene.container, scene.pid
+    assert each(scene.warden, AWAY, pid) == [0, 0]
+    found = process_of(container, pid)
+    assert (found.suspended, found.used_bytes, found.away_bytes) == (True, (0,), (scene.held,))
+    assert container.region().devices[0].parts.contexts_bytes == scene.reserve
+    listed = scene.neighbour.line("processes", 0).split()[1:]
+    assert [word.split(":")[0] for word in listed] == [str(scene.neighbour.process.pid)]
+    assert scene.neighbour("nvml", 0)[2] == scene.reserve
+    assert scene.neighbour.free_bytes() == LIMIT * MIB - scene.reserve
+    command = [sys.executable, "-m", "hami_interpose"]
+    for tool, shown in {
+        ("dump",): rf"process {pid}: 0 MiB.*, checkpointed: {scene.held // MIB:,} MiB",
+        ("top", "--once", "--interval", "0.1"): rf"{pid}:[^ ,]*\(checkpointed\)",
+    }.items():
+        shown_by = [*command, *tool, str(container.region_path)]
+        done = subprocess.run(shown_by, capture_output=True, text=True, check=True)
+        assert re.search(shown, done.stdout), done.stdout
+    assert each(scene.warden, BACK, pid) == [0, 0]
+    found = process_of(container, pid)
+    assert (found.suspended, found.used_bytes, found.away_bytes) == (False, (scene.held,), (0,))
+
+
+def test_one_that_is_killed_while_away_leaves_nothing(scene):
+    assert each(scene.warden, AWAY, scene.pid) == [0, 0]
+    scene.one.process.kill()
+    scene.one.process.wait()
+    scene.takes_exactly(scene.room())
+    assert used(scene.container) == scene.reserve
+    assert scene.warden.status("restore", scene.pid) != 0
+    assert used(scene.container) == scene.reserve
+
+
+def test_one_that_becomes_another_program_while_away(scene, shells):
+    assert each(scene.warden, AWAY, scene.pid) == [0, 0]
+    assert scene.one.status("fork") == 0  # the child has nothing to do with it
+    assert used(scene.container) == scene.reserve
+    assert scene.one.line("exec") == "ready\n"
+    scene.takes_exactly(scene.room())
+    assert scene.one.status("use", 0) == 0
+    assert used(scene.container) == 2 * scene.reserve
+    assert each(scene.warden, (*AWAY, *BACK), scene.pid) == [0] * 4
+    assert used(scene.container) == 2 * scene.reserve
+
+
+def test_a_process_may_suspend_itself(scene):
+    assert each(scene.one, AWAY, scene.pid) == [0, 0]
+    assert used(scene.container) == scene.reserve
+    assert scene.neighbour.status("alloc", scene.room()) == 0
+    assert scene.one.status("restore", scene.pid) == OUT_OF_MEMORY
+    assert scene.neighbour.status("free", 0) == 0
+    assert each(scene.one, BACK, scene.pid) == [0, 0]
+    assert used(scene.container) == scene.reserve + scene.held
+
+
+def test_the_limit_in_force_decides(scene):
+    """One that became smaller while the process was away refuses it; then it grows."""
+    assert each(scene.warden, AWAY, scene.pid) == [0, 0]
+    limits = scene.container.limits
+    small = replace(limits.devices[0], memory_bytes=2000 * MIB, physical_bytes=2000 * MIB)
+    scene.container.write_limits(Limits((small,), mode=limits.mode, generation=1))
+    time.sleep(0.3)
+    assert scene.warden.status("restore", scene.pid) == OUT_OF_MEMORY
+    scene.container.write_limits(Limits(limits.devices, mode=limits.mode, generation=2))
+    assert each(scene.warden, BACK, scene.pid) == [0, 0]
+    assert used(scene.container) == scene.reserve + scene.held
+
+
+def test_on_two_devices_all_comes_back_or_nothing(make_container, shells):
+    container = make_container(LIMIT, LIMIT)
+    one, neighbour, warden = shells(container), shells(container, device=1), shells(container, device=None)
+    pid = one.process.pid
+    assert one.status("alloc", 500 * MIB) == 0
+    assert one.status("use", 1) == 0
+    assert one.status("alloc", 2000 * MIB) == 0
+    before = [used(container, device) for device in (0, 1)]
+    assert each(warden, AWAY, pid) == [0, 0]
+    assert used(container, 0) == 0
+    assert neighbour.status("alloc", 2500 * MIB) == 0
+    assert warden.status("restore", pid) == OUT_OF_MEMORY
+    assert (used(container, 0), process_of(container, pid).away_bytes[0]) == (0, before[0])
+    assert neighbour.status("free", 0) == 0
+    assert each(warden, BACK, pid) == [0, 0]
+    assert [used(container, device) for device in (0, 1)] == before
+
+
+def test_what_the_driver_refuses_changes_nothing(scene, gpus):
+    before = used(scene.container)
+    assert scene.warden.status("checkpoint", scene.pid) == ILLEGAL_STATE
+    assert used(scene.container) == before
+    assert each(scene.warden, AWAY, scene.pid) == [0, 0]
+    with sim.State(gpus) as books:
+        books.inject(sim.Fault("cuCheckpointProcessRestore", 999, count=1))
+    assert scene.warden.status("restore", scene.pid) == 999
+    assert used(scene.container) == scene.reserve
+    scene.takes_exactly(scene.room())
+    assert each(scene.warden, BACK, scene.pid) == [0, 0]
+    assert used(scene.container) == before
+
+
+def test_one_that_cannot_leave_stays_counted(scene):
+    assert scene.one.status("managed", 100 * MIB) == 0
+    before = used(scene.container)
+    assert each(scene.warden, AWAY, scene.pid) == [0, NOT_SUPPORTED]
+    assert (state(scene.warden, scene.pid), used(scene.container)) == (FAILED, before)
+    scene.one.process.kill()
+    scene.one.process.wait()
+    scene.takes_exactly(scene.room())
+
+
+def test_outsiders_are_found_out(scene, make_container, shells):
+    """Somebody without the library, as on the host: too much is counted for a time, and nothing twice."""
+    container, pid = scene.container, scene.pid
+    before = used(container)
+    host = make_container(LIMIT)
+    host.bare = True
+    outsider = shells(host, device=None)
+    assert each(outsider, AWAY, pid) == [0, 0]
+    assert used(container) == before  # nobody said so
+    assert scene.warden.status("restore", pid) == 0
+    assert used(container) == before
+    assert scene.warden.status("checkpoint", pid) == 0
+    assert used(container) == before - scene.held
+    assert each(outsider, BACK, pid) == [0, 0]
+    deadline = time.monotonic() + 30
+    while used(container) != before and time.monotonic() < deadline:  # its own calls tell
+        status, thing = scene.one("alloc", 2 * MIB)
+        assert (status, scene.one.status("free", thing)) == (0, 0)
+        time.sleep(0.05)
+    assert used(container) == before
+    assert each(scene.warden, AWAY, pid) == [0, 0]
+    assert each(outsider, BACK, pid) == [0, 0]
+    assert scene.warden.status("restore", pid) == ILLEGAL_STATE  # so does the next who asks
+    assert used(container) == before
+
+
+def test_processes_of_other_containers_are_theirs_to_count(scene, make_container, shells):
+    other = make_container(LIMIT)
+    warden, before = shells(other, device=None), used(scene.container)
+    assert each(warden, AWAY, scene.pid) == [0, 0]
+    assert used(scene.container) == before
+    assert used(other) == 0
+    assert each(warden, BACK, scene.pid) == [0, 0]
+    assert used(scene.container) == before
+
+
+def test_two_who_suspend_and_resume_the_same_process(scene, programs):
+    """Whoever is first; the other is told so by the driver."""
+    before = used(scene.container)
+    rounds = "".join(f"{step} {scene.pid}\n" for _ in range(60) for step in (*AWAY, *BACK))
+    racers = [scene.container.start(programs("shell")) for _ in range(2)]
+    for racer in racers:
+        racer.stdin.write(rounds)
+        racer.stdin.flush()
+    for racer in racers:
+        answers = racer.communicate(timeout=120)[0].split()[1:]
+        assert set(answers) <= {"0", str(ILLEGAL_STATE)}
+        assert len(answers) == 240
+    resume = {RUNNING: (), LOCKED: ("unlock",), CHECKPOINTED: BACK}[state(scene.warden, scene.pid)]
+    assert each(scene.warden, resume, scene.pid) == [0] * len(resume)
+    assert used(scene.container) == before
+    assert each(scene.warden, AWAY, scene.pid) == [0, 0]
+    scene.takes_exactly(scene.room())
+
+
+# ---- killed at every store ----
+
+
+@pytest.fixture
+def faulty(make_container, build_preset):
+    container = make_container(LIMIT)
+    container.variables["LD_PRELOAD"] = str(build_preset("faults"))
+    return container
+
+
+def die_at(container: Any, program: Any, point: int, scenario: str) -> bool:
+    container.variables["HAMI_FAULT_AT"] = str(point)
+    try:
+        process = container.start(program)
+        out, err = process.communicate(scenario, timeout=60)
+    finally:
+        del container.variables["HAMI_FAULT_AT"]
+    assert process.returncode in {0, KILLED}, f"point {point}: {process.returncode} {out} {err}"
+    return bool(process.returncode == KILLED)
+
+
+def scenario_for(pid: int, steps: tuple[str, ...] = (*AWAY, *BACK)) -> str:
+    return "".join(f"{step} {pid}\n" for step in steps)
+
+
+@pytest.mark.timeout(600)
+def test_the_one_who_suspends_is_killed_at_every_store(faulty, shells, programs):
+    """The next who needs room finds out how far it came; the suspended process lives on."""
+    scene = make_scene(faulty, shells)
+    before = used(faulty)
+    rest = (LIMIT * MIB - before) // (2 * MIB) * 2 * MIB
+    point, found = 1, set()
+    while die_at(faulty, programs("shell"), point, scenario_for(scene.pid)):
+        when = f"killed at point {point}"
+        now = state(scene.warden, scene.pid)
+        found.add(now)
+        scene.takes_exactly(scene.room() if now == CHECKPOINTED else rest, when)
+        assert used(faulty) == (scene.reserve if now == CHECKPOINTED else before), when
+        resume = {RUNNING: (), LOCKED: ("unlock",), CHECKPOINTED: BACK}[now]
+        assert each(scene.warden, resume, scene.pid) == [0] * len(resume), when
+        assert used(faulty) == before, when
+        status, thing = scene.one("alloc", 2 * MIB)
+        assert (status, scene.one.status("free", thing)) == (0, 0), when
+        point += 1
+    assert point > 15
+    assert found == {LOCKED, CHECKPOINTED}  # locking and unlocking store nothing
+
+
+@pytest.mark.timeout(600)
+def test_both_are_killed_at_every_store(faulty, shells, programs):
+    """The suspended process dies with the one who is at it."""
+    scene = make_scene(faulty, shells)
+    point = 1
+    while die_at(faulty, programs("shell"), point, scenario_for(scene.pid)):
+        when = f"killed at point {point}"
+        scene.one.process.kill()
+        scene.one.process.wait()
+        scene.takes_exactly(scene.room(), when)
+        assert used(faulty) == scene.reserve, when
+        scene.one = shells(faulty)
+        assert scene.one.status("alloc", 2000 * MIB) == 0, when
+        assert scene.one.status("alloc", 4096) == 0
+        point += 1
+    assert point > 15
+
+
+@pytest.mark.timeout(600)
+def test_who_puts_it_right_is_killed_at_every_store(faulty, shells, programs):
+    """Whoever comes next to a half-suspended process, or to one that died so, and dies at that itself."""
+    scene = make_scene(faulty, shells)
+    before, program = used(faulty), programs("shell")
+    points = 1
+    while die_at(faulty, program, points, scenario_for(scene.pid, AWAY)):
+        resume = {RUNNING: (), LOCKED: ("unlock",), CHECKPOINTED: BACK}[state(scene.warden, scene.pid)]
+        assert each(scene.warden, resume, scene.pid) == [0] * len(resume)
+        points += 1
+    assert each(scene.warden, BACK, scene.pid) == [0, 0]
+    for first in range(max(1, points - 6), points):  # around the change of the counter
+        point, more = 1, True
+        while more:
+            assert die_at(faulty, program, first, scenario_for(scene.pid, AWAY))
+            more = die_at(faulty, program, point, scenario_for(scene.pid, BACK))
+            when = f"killed at {first}, then at {point}"
+            resume = {RUNNING: (), LOCKED: ("unlock",), CHECKPOINTED: BACK}[state(scene.warden, scene.pid)]
+            assert each(scene.warden, resume, scene.pid) == [0] * len(resume), when
+            scene.takes_exactly((LIMIT * MIB - before) // (2 * MIB) * 2 * MIB, when)
+            assert used(faulty) == before, when
+            point += 1
+        assert point > 5
+
+
+@pytest.mark.timeout(600)
+def test_who_cleans_up_after_a_suspended_one_is_killed_at_every_store(faulty, shells, programs):
+    scene, point, more = make_scene(faulty, shells), 1, True
+    while more:
+        assert each(scene.warden, AWAY, scene.pid) == [0, 0]
+        scene.one.process.kill()
+        scene.one.process.wait()
+        more = die_at(faulty, programs("shell"), point, "use 0\nprocesses 0")
+        scene.takes_exactly(scene.room(), f"killed at point {point}")
+        assert used(faulty) == scene.reserve, f"killed at point {point}"
+        scene.one = shells(faulty)
+        assert scene.one.status("alloc", 2000 * MIB) == 0
+        point += 1
+    assert point > 30
