@@ -283,6 +283,34 @@ def test_two_who_suspend_and_resume_the_same_process(scene, programs):
     scene.takes_exactly(scene.room())
 
 
+def test_launches_of_others_go_on(make_container, shells, programs):
+    """A suspended process has launches of its own under way, which wait as all its calls do."""
+    container = make_container(LIMIT, cores=50)
+    warden = shells(container, device=None)
+    works = [container.start(programs("work"), "kernels=a_2ms", "seconds=1000") for _ in range(2)]
+    pid = works[0].pid
+
+    def charge_grows(by: int) -> bool:
+        start, deadline = container.region().devices[0].compute.charged, time.monotonic() + 60
+        while container.region().devices[0].compute.charged < start + by and time.monotonic() < deadline:
+            assert [work.poll() for work in works] == [None, None]
+            time.sleep(0.01)
+        return bool(container.region().devices[0].compute.charged >= start + by)
+
+    assert charge_grows(100_000_000)
+    for _ in range(3):
+        assert each(warden, AWAY, pid) == [0, 0]
+        assert process_of(container, pid).suspended
+        assert charge_grows(200_000_000)
+        assert each(warden, BACK, pid) == [0, 0]
+        assert charge_grows(100_000_000)
+    works[1].kill()
+    works[1].wait()
+    works.pop()
+    works.append(works[0])
+    assert charge_grows(100_000_000)  # the one that was suspended still launches
+
+
 # ---- killed at every store ----
 
 

@@ -51,8 +51,8 @@ def limits_seeds() -> dict[str, bytes]:
 
 # As fuzz/region.c reads its input: kinds of damage, places and values by number.
 WORD, COUNTER, OWNER, SWEEPER, STATE, AMOUNT, TOTAL, OUT, CORES = 0, 2, 3, 4, 5, 6, 7, 8, 9
-PROCESS_NUM, DEAD, VALUES = 18, 15, 17
-CHARGE, RELEASE, SHARING = 0, 1, 5
+PROCESS_NUM, DEAD, PARENT, VALUES = 18, 15, 16, 17
+CHARGE, RELEASE, SHARING, SUSPENDING = 0, 1, 5, 6
 SHARE, SHARES_USED, SUSPENSION, KEEPER = 12, 13, 14, 15
 AWAY = 4  # the cell of what a suspended process has elsewhere
 ORPHAN = (3 << 62 | (1 << 35) - 1).to_bytes(8, "little")  # on the first device, of all pages that there can be
@@ -76,9 +76,11 @@ def region_seeds() -> dict[str, bytes]:
         seeds[f"counter{value}"] = seed((COUNTER, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 4, 6, 0, RELEASE, 3, 0))
         seeds[f"sweeper{value}"] = seed(*left, (SWEEPER, 0, value))
         seeds[f"away{value}"] = seed(*left, (TOTAL, 0, 0, 0, 7), (TOTAL, 0, AWAY, 0, value), (SUSPENSION, 0, 2))
-        seeds[f"moving{value}"] = seed(
-            (WORD, PROCESS_NUM, 2), (OWNER, 0, 14), (SUSPENSION, 0, 1), (TOTAL, 0, AWAY, 0, value), use=(CHARGE, 1, 6, 2)
-        )
+        alive = ((WORD, PROCESS_NUM, 2), (OWNER, 0, PARENT))
+        for state in (0, 2, 4, 7):
+            suspend = (SUSPENDING, 0, state)
+            seeds[f"leaving{value}-{state}"] = seed(*alive, (TOTAL, 0, 0, 0, value), use=suspend)
+            seeds[f"returning{value}-{state}"] = seed(*alive, (TOTAL, 0, AWAY, 0, value), use=suspend)
         seeds[f"keeper{value}"] = seed(*left, (KEEPER, 0, value), (STATE, 0, AWAY, 2))
         seeds[f"orphan{value}"] = seed(
             (SHARE, 0, 0, 255, *ORPHAN), (SHARE, 0, 2, 1), (SHARES_USED, value), use=(SHARING, 1, 3, 1, 2)
@@ -112,7 +114,14 @@ TARGETS = {
     target.name: target
     for target in (
         Target("limits", 150_000, 66_000, limits_seeds, dictionary=True),
-        Target("region", 30_000, 256, region_seeds, ("cells.c", "checkpoint.c", "process.c", "shared.c", "compute/balance.c"), PARTIAL),
+        Target(
+            "region",
+            30_000,
+            256,
+            region_seeds,
+            ("cells.c", "checkpoint.c", "process.c", "shared.c", "compute/balance.c"),
+            PARTIAL,
+        ),
         Target("turn", 60_000, 512, turn_seeds),
     )
 }

@@ -62,9 +62,7 @@ class Content:
 
     def suspended(self, slot: int) -> bool:
         """Whether what the process held is in host memory until it is resumed."""
-        return bool(
-            at.SLOT.unpack_from(self.block, at.SLOTS_AT + slot * at.SLOT_SIZE)[6] == at.SUSPENSION_AWAY
-        )
+        return bool(at.SLOT.unpack_from(self.block, at.SLOTS_AT + slot * at.SLOT_SIZE)[6] == at.SUSPENSION_AWAY)
 
     def device(self, counter: int) -> tuple[int, ...]:
         """Of a device, or of host memory in its place: as `at.DEVICE` says."""

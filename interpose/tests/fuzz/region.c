@@ -17,6 +17,7 @@ static int guarded_munmap(void *at, size_t size);
 #undef munmap
 
 #include "fuzz.h"
+#include "hami/checkpoint.h"
 #include "hami/compute.h"
 #include "hami/guest.h"
 #include "hami/shared.h"
@@ -42,6 +43,21 @@ void hami_event_process_dead(struct hami_region *region, unsigned slot) {
 
 void hami_event_swept(struct hami_region *region) {
     hami_shared_settle(region);
+    hami_checkpoint_settle(region);
+}
+
+/* The driver, which says of every process that it is in that state, or from 6 on that it knows none. */
+static int32_t driver_state;
+
+static int32_t get_state(int32_t pid, int32_t *state) {
+    (void)pid;
+    *state = driver_state;
+    return driver_state < 6 ? 0 : 1;
+}
+
+void *hami_cuda_function_named(const char *name) {
+    (void)name;
+    return (void *)get_state;
 }
 
 /* Shares are this process's: of the region at hand. */
@@ -352,6 +368,38 @@ static void share(struct hami_region_view *view, struct input *in, unsigned devi
     }
 }
 
+/* Brings one slot to what the driver says; the counters move with what is away. */
+static void suspend(struct hami_region_view *view, struct input *in) {
+    struct hami_block *block = &view->region->block;
+    unsigned slot = byte(in) % 4;
+    int64_t away[HAMI_DEVICES];
+    uint64_t counted[HAMI_DEVICES];
+    driver_state = (int32_t)byte(in) % 8;
+    if (!hami_region_keep(view->region, slot)) {
+        return;
+    }
+    hami_region_keep_no_more(view->region, slot);
+    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
+        away[device] = hami_cells_total(&block->slots[slot].cells[device][HAMI_CELL_AWAY]);
+        counted[device] = counter(view, device);
+    }
+    block->slots[slot].suspension = HAMI_SUSPENSION_MOVING;
+    hami_checkpoint_look(view->region, slot);
+    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
+        int64_t now = hami_cells_total(&block->slots[slot].cells[device][HAMI_CELL_AWAY]);
+        uint64_t more = (uint64_t)now - (uint64_t)away[device], less = 0 - more;
+        PROMISE(more <= HAMI_PAGES_MAX || less <= HAMI_PAGES_MAX);
+        bool lower = more > HAMI_PAGES_MAX;
+        PROMISE(counter(view, device) == (!lower                    ? counted[device] + more
+                                          : less < counted[device] ? counted[device] - less
+                                                                   : 0));
+    }
+    enum hami_suspension told = driver_state > 3    ? HAMI_SUSPENSION_MOVING
+                                : driver_state == 2 ? HAMI_SUSPENSION_AWAY
+                                                    : HAMI_SUSPENSION_HOME;
+    PROMISE(block->slots[slot].suspension == (block->slots[slot].owner == 0 ? HAMI_SUSPENSION_MOVING : told));
+}
+
 static void claim(struct hami_region_view *view) {
     const struct hami_slot *slots = view->region->block.slots;
     if (hami_region_claim(view)) {
@@ -365,7 +413,7 @@ static void claim(struct hami_region_view *view) {
 }
 
 static void use(struct hami_region_view *view, struct input *in) {
-    enum { CHARGE, RELEASE, SWEEP, REFUSED, CHILD, SHARE, KINDS, MOST = 12 };
+    enum { CHARGE, RELEASE, SWEEP, REFUSED, CHILD, SHARE, SUSPEND, KINDS, MOST = 12 };
     current = view;
     claim(view);
     for (unsigned i = 0; i < MOST && in->at < in->end && view->has_slot; i++) {
@@ -383,6 +431,9 @@ static void use(struct hami_region_view *view, struct input *in) {
         case SHARE:
             (void)hami_region_sweep(view);
             share(view, in, device);
+            break;
+        case SUSPEND:
+            suspend(view, in);
             break;
         case REFUSED:
             hami_region_refused(view, HAMI_REASON_OVER_LIMIT, device, value(in));

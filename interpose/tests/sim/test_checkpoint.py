@@ -105,7 +105,7 @@ class Tenant:
         found: dict[str, Any] = json.loads(line)
         return found
 
-    def __call__(self, expression: str) -> Any:  # noqa: ANN401 - whatever it evaluates to
+    def __call__(self, expression: str) -> Any:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{expression}\n")
         self.process.stdin.flush()
