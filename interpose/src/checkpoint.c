@@ -21,6 +21,7 @@
 #include "hami/process.h"
 #include "hami/shared.h"
 
+#include <string.h>
 #include <time.h>
 
 enum { CHECKPOINTED = 2, CHECKPOINTING = 4, RESTORING = 5 }; /* CUprocessState */
@@ -55,7 +56,7 @@ static int64_t leaving(const struct hami_region *region, unsigned slot, unsigned
 /* By the keeper: brings the books to what the driver says. Where it says nothing they stay MOVING, for somebody else.
  */
 static void agree(struct hami_region *region, unsigned slot, int32_t pid) {
-    CUresult (*get_state)(int32_t, int32_t *) = hami_cuda_function("cuCheckpointProcessGetState");
+    CUresult (*get_state)(int32_t, int32_t *) = hami_cuda_function_there("cuCheckpointProcessGetState");
     int32_t state = 0;
     if (get_state == NULL || get_state(pid, &state) != CUDA_SUCCESS) {
         return;
@@ -97,9 +98,10 @@ static bool reserve_or_refuse(struct hami_region_view *view, unsigned slot) {
     (void)hami_region_sweep(view);
     unsigned device = reserve(view->region, slot);
     if (device < HAMI_DEVICES) {
+        enum hami_reason denied = hami_guest_known_limits()->denied;
         const struct hami_cell *cell = &view->region->block.slots[slot].cells[device][HAMI_CELL_AWAY];
         uint64_t bytes = (0 - (uint64_t)hami_cells_total(cell)) << HAMI_PAGE_SHIFT;
-        hami_region_refused(view, HAMI_REASON_OVER_LIMIT, device, bytes);
+        hami_region_refused(view, denied != HAMI_REASON_NONE ? denied : HAMI_REASON_OVER_LIMIT, device, bytes);
     }
     return device == HAMI_DEVICES;
 }
@@ -167,6 +169,25 @@ void hami_checkpoint_look(struct hami_region *region, unsigned slot) {
 
 /* ---- the driver's functions ---- */
 
+/* CUcheckpointRestoreArgs, as far as it matters here. */
+struct restore_args {
+    const struct {
+        uint8_t from[16], to[16];
+    } *pairs;
+    uint32_t count;
+};
+
+/* On another device the process would be beyond the reach of its own books, and perhaps beyond the container's. */
+static bool moves_to_others(const struct restore_args *args) {
+    bool enforced = hami_guest_limits()->mode == HAMI_MODE_ENFORCE;
+    for (uint32_t i = 0; enforced && args != NULL && args->pairs != NULL && i < args->count; i++) {
+        if (memcmp(args->pairs[i].from, args->pairs[i].to, sizeof args->pairs[i].to) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int32_t hami_checkpoint_leave(enum hami_hook hook, int32_t pid, void *args) {
     CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
     struct hami_region_view *view = hami_guest_mapped_region();
@@ -191,7 +212,10 @@ int32_t hami_checkpoint_return(enum hami_hook hook, int32_t pid, void *args) {
     if (turn != OURS) {
         return turn == BUSY ? CUDA_ERROR_NOT_READY : driver(pid, args);
     }
-    (void)hami_guest_limits(); /* looks at the file where it is time to */
+    if (moves_to_others(args)) {
+        hami_region_keep_no_more(view->region, slot);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     if (noted(view->region, slot) != HAMI_SUSPENSION_HOME) {
         agree(view->region, slot, pid); /* others may have resumed it who do not know of us */
     }

@@ -115,6 +115,10 @@ void *hami_cuda_function_named(const char *name) {
     return ready(CUDA, true) ? hami_libc_dlsym()(libraries[CUDA].handle, name) : NULL;
 }
 
+void *hami_cuda_function_there(const char *name) {
+    return ready(CUDA, false) ? hami_libc_dlsym()(libraries[CUDA].handle, name) : NULL;
+}
+
 void *hami_nvml_function(const char *name) {
     return ready(NVML, true) ? hami_libc_dlsym()(libraries[NVML].handle, name) : NULL;
 }

@@ -164,6 +164,9 @@ def test_one_that_becomes_another_program_while_away(scene, shells):
 
 
 def test_a_process_may_suspend_itself(scene):
+    """Refused, it looks for memory that it could give back, but not by calls that would wait for itself."""
+    assert scene.one.status("async", 4 * MIB) == 0
+    scene = replace(scene, held=scene.held + 4 * MIB)
     assert each(scene.one, AWAY, scene.pid) == [0, 0]
     assert used(scene.container) == scene.reserve
     assert scene.neighbour.status("alloc", scene.room()) == 0
@@ -216,6 +219,16 @@ def test_what_the_driver_refuses_changes_nothing(scene, gpus):
     scene.takes_exactly(scene.room())
     assert each(scene.warden, BACK, scene.pid) == [0, 0]
     assert used(scene.container) == before
+
+
+def test_nothing_comes_back_on_another_device(scene, gpus):
+    """The driver, which might do so, is not asked."""
+    assert each(scene.warden, AWAY, scene.pid) == [0, 0]
+    with sim.State(gpus) as books:
+        books.inject(sim.Fault("cuCheckpointProcessRestore", 999))
+    assert scene.warden.status("restore", scene.pid, "elsewhere") == NOT_SUPPORTED
+    assert scene.warden.status("restore", scene.pid) == 999
+    assert used(scene.container) == scene.reserve
 
 
 def test_one_that_cannot_leave_stays_counted(scene):
@@ -357,6 +370,20 @@ def test_the_one_who_suspends_is_killed_at_every_store(faulty, shells, programs)
         point += 1
     assert point > 15
     assert found == {LOCKED, CHECKPOINTED}  # locking and unlocking store nothing
+
+
+def test_a_program_without_cuda_stays_so(faulty, shells, programs):
+    """It finds what somebody has left half done, and cannot ask the driver about it."""
+    scene = make_scene(faulty, shells)
+    assert die_at(faulty, programs("shell"), 4, scenario_for(scene.pid, AWAY))
+    script = """
+import pynvml as n
+n.nvmlInit()
+found = n.nvmlDeviceGetComputeRunningProcesses(n.nvmlDeviceGetHandleByIndex(0))
+print(len(found), "libcuda" in open("/proc/self/maps").read())
+"""
+    assert faulty.run(sys.executable, "-c", script) == "2 False\n"
+    assert scene.neighbour.status("alloc", scene.room()) == 0
 
 
 @pytest.mark.timeout(600)

@@ -43,6 +43,9 @@ static inline void *hami_driver_function(enum hami_hook hook) {
 void *hami_cuda_function_named(const char *name);
 void *hami_nvml_function(const char *name);
 
+/* The same in a program that has loaded the driver; elsewhere NULL, and nothing is loaded. */
+void *hami_cuda_function_there(const char *name);
+
 /* The same by a literal name, looked up once at each place. */
 static inline void *hami_known_function(_Atomic(void *) *known, const char *name) {
     void *function = atomic_load_explicit(known, memory_order_acquire);

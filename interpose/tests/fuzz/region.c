@@ -55,7 +55,7 @@ static int32_t get_state(int32_t pid, int32_t *state) {
     return driver_state < 6 ? 0 : 1;
 }
 
-void *hami_cuda_function_named(const char *name) {
+void *hami_cuda_function_there(const char *name) {
     (void)name;
     return (void *)get_state;
 }

@@ -389,7 +389,7 @@ static int give_back(char **word) {
     return 1;
 }
 
-/* Of a process: lock PID [MS], checkpoint PID, restore PID, unlock PID, state PID. */
+/* Of a process: lock PID [MS], checkpoint PID, restore PID [elsewhere], unlock PID, state PID. */
 static int suspend(char **word) {
     static const char *const names[] = {"lock", "checkpoint", "restore", "unlock", "state"};
     static const char *const functions[] = {"cuCheckpointProcessLock", "cuCheckpointProcessCheckpoint",
@@ -399,12 +399,19 @@ static int suspend(char **word) {
         unsigned timeout, reserved0;
         uint64_t reserved1[7];
     } patience = {word[2] ? (unsigned)atoi(word[2]) : 0, 0, {0}};
+    struct {
+        const void *pairs;
+        unsigned count, reserved[13];
+    } elsewhere = {(const unsigned char[32]){[31] = 1}, 1, {0}};
     int pid = word[1] ? atoi(word[1]) : 0, state = 0;
     for (unsigned i = 0; i < 5; i++) {
         if (strcmp(word[0], names[i]) != 0)
             continue;
         int (*call)(int, void *) = (int (*)(int, void *))driver_function(functions[i]);
-        int status = call(pid, i == 0 ? (void *)&patience : i == 4 ? (void *)&state : NULL);
+        int status = call(pid, i == 0              ? (void *)&patience
+                               : i == 2 && word[2] ? (void *)&elsewhere
+                               : i == 4            ? (void *)&state
+                                                   : NULL);
         if (i == 4)
             printf("%d %d\n", status, state);
         else
