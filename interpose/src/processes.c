@@ -118,11 +118,9 @@ static uint32_t add_users(struct hami_region_view *view, const struct hami_part 
     uint32_t compute_instance = instance_of(device, "nvmlDeviceGetComputeInstanceId");
     for (unsigned slot = 0; slot < hami_region_slots(view->region); slot++) {
         int32_t pid = hami_region_slot_pid(view, slot);
-        const struct hami_slot *state = &view->region->block.slots[slot];
-        bool there = pid != 0 && atomic_load(&state->suspension) != HAMI_SUSPENSION_AWAY;
-        uint64_t pages = !there ? 0
-                                : hami_region_slot_used(view, slot, device->index) +
-                                      hami_region_slot_used(view, slot, device->index + HAMI_DEVICES);
+        uint64_t pages = pid == 0 ? 0
+                                  : hami_region_slot_used(view, slot, device->index) +
+                                        hami_region_slot_used(view, slot, device->index + HAMI_DEVICES);
         if (pages != 0 && found < room) {
             uint64_t bytes = pages << HAMI_PAGE_SHIFT;
             users[found] = (struct nvml_process){(uint32_t)pid, 0, bytes, gpu_instance, compute_instance};

@@ -262,9 +262,10 @@ def test_outsiders_are_found_out(scene, make_container, shells):
         time.sleep(0.05)
     assert used(container) == before
     assert each(scene.warden, AWAY, pid) == [0, 0]
+    assert scene.neighbour.status("alloc", scene.room()) == 0
     assert each(outsider, BACK, pid) == [0, 0]
-    assert scene.warden.status("restore", pid) == ILLEGAL_STATE  # so does the next who asks
-    assert used(container) == before
+    assert scene.warden.status("restore", pid) == ILLEGAL_STATE  # so does the next who asks: it is there, room or not
+    assert used(container) == before + scene.room()
 
 
 def test_processes_of_other_containers_are_theirs_to_count(scene, make_container, shells):

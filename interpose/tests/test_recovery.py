@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from pathlib import Path
 
 import pytest
 from hami_interpose import region
@@ -14,7 +15,8 @@ SEQUENCE = 9
 SLOT, CELL = 0, 2
 COUNTER = region.BLOCK_OFFSET + 4096
 SLOTS = COUNTER + 32 * 256
-SLOT_SIZE = 64 + 32 * 4 * 32
+SLOT_SIZE = 64 + 32 * 5 * 32
+KEEPER = SLOTS + SLOT * SLOT_SIZE + 56
 IDLE, PENDING, APPLIED = 0, 1, 2
 OURS = SLOT << 19 | CELL << 16 | SEQUENCE
 OTHERS = 5 << 19 | 1 << 16 | 3
@@ -63,6 +65,8 @@ CASES = {
         "sweeper": DEAD + 1,
     },
     "one thread took what others gave back": {"totals": [1500, -600, 0, -200], "counter": 700},
+    "all of it was away": {"totals": [1500, -600, 0, -200, -700], "counter": 0},
+    "a part of it was away": {"totals": [1500, -600, 0, -200, -300], "counter": 400},
     "several took, one gave back": {"totals": [-90000, 40000, 30000, 30000], "counter": 10000},
 }
 
@@ -75,6 +79,26 @@ def test_what_the_dead_left_is_taken_off_exactly(make_container, shells, name):
     found = container.region()
     assert [process.pid for process in found.processes] == [shell.process.pid]
     assert found.devices[0].used_bytes == found.devices[0].context_bytes
+
+
+def test_one_that_somebody_resumes_is_left_to_him_for_as_long_as_he_lives(make_container, shells):
+    """Both would write the same cell."""
+    container = make_container(4000)
+    leave(container, totals=[1500, -600, 0, -200, -300], counter=400)
+    other = shells(container, device=None)
+    fields = Path(f"/proc/{other.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    with container.region_path.open("r+b") as file:
+        file.seek(KEEPER)
+        file.write(struct.pack("<Q", int(fields[19]) << 22 | other.process.pid))
+    shell = shells(container)
+    reserve = container.region().devices[0].context_bytes
+    room = (4000 * MIB - reserve) // (2 * MIB) * 2 * MIB
+    assert shell.status("alloc", room) == 2
+    assert container.region().devices[0].used_bytes == reserve + 400 * 4096
+    other.process.kill()
+    other.process.wait()
+    assert shell.status("alloc", room) == 0
+    assert container.region().devices[0].used_bytes == reserve + room
 
 
 def test_cleaners_killed_at_every_store_take_no_more_than_that(make_container, build_preset, shells, programs):
