@@ -43,6 +43,11 @@ int32_t cuCheckpointProcessRestore(int32_t pid, void *args) {
     return hami_checkpoint_return(HAMI_cuCheckpointProcessRestore, pid, args);
 }
 
+HAMI_EXPORT int32_t cuCheckpointProcessUnlock(int32_t pid, void *args);
+int32_t cuCheckpointProcessUnlock(int32_t pid, void *args) {
+    return hami_checkpoint_unlock(HAMI_cuCheckpointProcessUnlock, pid, args);
+}
+
 HAMI_EXPORT int32_t cuCtxAttach(void *pctx, uint32_t flags);
 int32_t cuCtxAttach(void *pctx, uint32_t flags) {
     return hami_ctx_attach(HAMI_cuCtxAttach, pctx, flags);
@@ -757,6 +762,7 @@ const struct hami_hook_entry hami_hooks[HAMI_HOOKS] = {
     {"cuCheckpointOperationComplete", "cuCheckpointOperationComplete", (void *)cuCheckpointOperationComplete, 13040, false},
     {"cuCheckpointProcessCheckpoint", "cuCheckpointProcessCheckpoint", (void *)cuCheckpointProcessCheckpoint, 12080, false},
     {"cuCheckpointProcessRestore", "cuCheckpointProcessRestore", (void *)cuCheckpointProcessRestore, 12080, false},
+    {"cuCheckpointProcessUnlock", "cuCheckpointProcessUnlock", (void *)cuCheckpointProcessUnlock, 12080, false},
     {"cuCtxAttach", "cuCtxAttach", (void *)cuCtxAttach, 2000, false},
     {"cuCtxCreate", "cuCtxCreate", (void *)cuCtxCreate, 2000, false},
     {"cuCtxCreate_v2", "cuCtxCreate", (void *)cuCtxCreate_v2, 3020, false},

@@ -11,6 +11,7 @@ enum hami_hook {
     HAMI_cuCheckpointOperationComplete,
     HAMI_cuCheckpointProcessCheckpoint,
     HAMI_cuCheckpointProcessRestore,
+    HAMI_cuCheckpointProcessUnlock,
     HAMI_cuCtxAttach,
     HAMI_cuCtxCreate,
     HAMI_cuCtxCreate_v2,
@@ -156,6 +157,6 @@ enum hami_hook {
 };
 
 /* CUDA hooks come first, in the order of their names; NVML's follow. */
-#define HAMI_CUDA_HOOKS 130
+#define HAMI_CUDA_HOOKS 131
 
 #endif

@@ -53,8 +53,7 @@ static int64_t leaving(const struct hami_region *region, unsigned slot, unsigned
     return charged > shared && charged <= (int64_t)HAMI_PAGES_MAX ? charged - shared : 0;
 }
 
-/* By the keeper: brings the books to what the driver says. Where it says nothing they stay MOVING, for somebody else.
- */
+/* By the keeper: brings the books to what the driver says. Where it says nothing they wait for somebody else. */
 static void agree(struct hami_region *region, unsigned slot, int32_t pid) {
     CUresult (*get_state)(int32_t, int32_t *) = hami_cuda_function_there("cuCheckpointProcessGetState");
     int32_t state = 0;
@@ -223,6 +222,18 @@ int32_t hami_checkpoint_return(enum hami_hook hook, int32_t pid, void *args) {
     CUresult status = reserve_or_refuse(view, slot) ? driver(pid, args) : CUDA_ERROR_OUT_OF_MEMORY;
     agree(view->region, slot, pid);
     hami_region_keep_no_more(view->region, slot);
+    return status;
+}
+
+/* A restore goes on in a driver after the one who asked for it has died; here it has come to its end. */
+int32_t hami_checkpoint_unlock(enum hami_hook hook, int32_t pid, void *args) {
+    CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
+    struct hami_region_view *view = hami_guest_mapped_region();
+    unsigned slot = 0;
+    CUresult status = driver(pid, args);
+    if (status == CUDA_SUCCESS && view != NULL && find(view->region, pid, &slot)) {
+        hami_checkpoint_look(view->region, slot);
+    }
     return status;
 }
 

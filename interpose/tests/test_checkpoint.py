@@ -262,6 +262,10 @@ def test_outsiders_are_found_out(scene, make_container, shells):
         time.sleep(0.05)
     assert used(container) == before
     assert each(scene.warden, AWAY, pid) == [0, 0]
+    assert outsider.status("restore", pid) == 0
+    assert scene.warden.status("unlock", pid) == 0  # so does that
+    assert used(container) == before
+    assert each(scene.warden, AWAY, pid) == [0, 0]
     assert scene.neighbour.status("alloc", scene.room()) == 0
     assert each(outsider, BACK, pid) == [0, 0]
     assert scene.warden.status("restore", pid) == ILLEGAL_STATE  # so does the next who asks: it is there, room or not
@@ -307,7 +311,7 @@ def test_launches_of_others_go_on(make_container, shells, programs):
     def charge_grows(by: int) -> bool:
         start, deadline = container.region().devices[0].compute.charged, time.monotonic() + 60
         while container.region().devices[0].compute.charged < start + by and time.monotonic() < deadline:
-            assert [work.poll() for work in works] == [None, None]
+            assert all(work.poll() is None for work in works)
             time.sleep(0.01)
         return bool(container.region().devices[0].compute.charged >= start + by)
 
@@ -320,8 +324,7 @@ def test_launches_of_others_go_on(make_container, shells, programs):
         assert charge_grows(100_000_000)
     works[1].kill()
     works[1].wait()
-    works.pop()
-    works.append(works[0])
+    works[:] = works[:1]
     assert charge_grows(100_000_000)  # the one that was suspended still launches
 
 

@@ -35,6 +35,7 @@ int32_t hami_ctx_destroy(enum hami_hook hook, CUcontext context);
 /* checkpoint.c */
 int32_t hami_checkpoint_leave(enum hami_hook hook, int32_t pid, void *args);
 int32_t hami_checkpoint_return(enum hami_hook hook, int32_t pid, void *args);
+int32_t hami_checkpoint_unlock(enum hami_hook hook, int32_t pid, void *args);
 int32_t hami_checkpoint_complete(enum hami_hook hook, void *handle);
 
 /* context_limits.c */
