@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hami_interpose import sim
+from hami_interpose import region, sim
 from hami_interpose.limits import Limits
 
 MIB = 1 << 20
@@ -326,6 +329,29 @@ def test_launches_of_others_go_on(make_container, shells, programs):
     works[1].wait()
     works[:] = works[:1]
     assert charge_grows(100_000_000)  # the one that was suspended still launches
+
+
+def test_one_at_a_time_until_he_is_dead(scene, shells):
+    """Somebody who has stopped in the middle holds the others up; his death does not."""
+    assert each(scene.warden, AWAY, scene.pid) == [0, 0]
+    holder = shells(scene.container, device=None).process
+    fields = Path(f"/proc/{holder.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    slot = region.BLOCK_OFFSET + 4096 + 32 * 256  # the first
+    with scene.container.region_path.open("r+b") as file:
+        file.seek(slot)
+        assert struct.unpack("<Q", file.read(8))[0] & 0x3FFFFF == scene.pid
+        file.seek(slot + 56)
+        file.write(struct.pack("<Q", int(fields[19]) << 22 | holder.pid))
+    answers: list[list[int]] = []
+    waiting = threading.Thread(target=lambda: answers.append(each(scene.warden, BACK, scene.pid)))
+    waiting.start()
+    waiting.join(0.5)
+    assert answers == []
+    holder.kill()
+    holder.wait()
+    waiting.join(60)
+    assert answers == [[0, 0]]
+    assert used(scene.container) == scene.reserve + scene.held
 
 
 # ---- killed at every store ----
