@@ -216,3 +216,22 @@ def test_the_tools_tell_of_mig_devices(make_container, parts, on):
         assert [(device["uuid"], device["used_bytes"] // MIB, device["limit_bytes"] // MIB)
                 for device in found["devices"]] == [(parts[1], 0, 4000), (parts[0], 1000, 1000)]  # fmt: skip
         assert [process["pid"] for process in found["processes"]] == [shell.process.pid]
+
+
+def test_a_process_on_a_mig_device_is_suspended_and_comes_back(make_container, parts, on, shells, gpus):
+    container = make_container(4000, uuids=parts[:1])
+    one, other = on(container, parts[0]), on(container, parts[0])
+    warden = shells(container, device=None)
+    pid = one.process.pid
+    assert one.status("alloc", 3000 * MIB) == 0
+    assert warden.status("lock", pid) == warden.status("checkpoint", pid) == 0
+    assert used_mib(gpus)[parts[0]] == CONTEXT
+    rest = 4000 - CONTEXT
+    status, thing = other("alloc", rest * MIB)
+    assert status == 0
+    assert other.status("alloc", MIB) == OUT_OF_MEMORY
+    assert warden.status("restore", pid) == OUT_OF_MEMORY
+    assert other.status("free", thing) == 0
+    assert warden.status("restore", pid) == warden.status("unlock", pid) == 0
+    assert used_mib(gpus)[parts[0]] == 2 * CONTEXT + 3000
+    assert container.region().devices[0].used_bytes == (2 * CONTEXT + 3000) * MIB

@@ -163,12 +163,13 @@ CUresult sim_cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *
         atomic_store(&process->state, SIM_FAILED); /* a driver does not keep it in a good state then */
         return give_back(process, CUDA_ERROR_NOT_SUPPORTED);
     }
-    for (unsigned device = 0; device < SIM_MAX_DEVICES; device++) {
+    unsigned devices = atomic_load(&sim_books->device_limit);
+    for (unsigned device = 0; device < devices; device++) {
         process->away[device] = atomic_load(&sim_books->used[device][slot]);
     }
     atomic_store(&process->state,
                  SIM_CHECKPOINTED); /* before the words: a restore sets them right, whatever they say */
-    for (unsigned device = 0; device < SIM_MAX_DEVICES; device++) {
+    for (unsigned device = 0; device < devices; device++) {
         atomic_store(&sim_books->used[device][slot], 0);
     }
     return give_back(process, CUDA_SUCCESS);
@@ -184,18 +185,17 @@ static bool is_remap(const CUcheckpointRestoreArgs *args) {
 }
 
 static bool come_back(const struct sim_suspension *process, int slot) {
-    unsigned device = 0;
-    for (unsigned i = 0; i < SIM_MAX_DEVICES; i++) {
+    unsigned device = 0, devices = atomic_load(&sim_books->device_limit);
+    for (unsigned i = 0; i < devices; i++) {
         atomic_store(&sim_books->used[i][slot], 0); /* whoever was at it before us may have died half way */
     }
-    while (device < sim_books->device_count &&
-           (process->away[device] == 0 || sim_charge_slot(device, slot, process->away[device]))) {
+    while (device < devices && (process->away[device] == 0 || sim_charge_slot(device, slot, process->away[device]))) {
         device++;
     }
-    for (unsigned i = 0; device < sim_books->device_count && i < device; i++) {
+    for (unsigned i = 0; device < devices && i < device; i++) {
         atomic_store(&sim_books->used[i][slot], 0);
     }
-    return device == sim_books->device_count;
+    return device == devices;
 }
 
 CUresult sim_cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args) {
