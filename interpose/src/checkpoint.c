@@ -168,6 +168,12 @@ void hami_checkpoint_look(struct hami_region *region, unsigned slot) {
 
 /* ---- the driver's functions ---- */
 
+/* A slot is taken first where there is one: its claim ends what the program before an exec has kept, and only that. */
+static struct hami_region_view *books(void) {
+    (void)hami_guest_region(NULL);
+    return hami_guest_mapped_region();
+}
+
 /* CUcheckpointRestoreArgs, as far as it matters here. */
 struct restore_args {
     const struct {
@@ -189,7 +195,7 @@ static bool moves_to_others(const struct restore_args *args) {
 
 int32_t hami_checkpoint_leave(enum hami_hook hook, int32_t pid, void *args) {
     CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
-    struct hami_region_view *view = hami_guest_mapped_region();
+    struct hami_region_view *view = books();
     unsigned slot = 0;
     enum turn turn = view == NULL ? NOT_OURS : begin(view->region, pid, &slot);
     if (turn != OURS) {
@@ -205,7 +211,7 @@ int32_t hami_checkpoint_leave(enum hami_hook hook, int32_t pid, void *args) {
 /* The driver would spoil a process that it finds no room for: it is not asked then. */
 int32_t hami_checkpoint_return(enum hami_hook hook, int32_t pid, void *args) {
     CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
-    struct hami_region_view *view = hami_guest_mapped_region();
+    struct hami_region_view *view = books();
     unsigned slot = 0;
     enum turn turn = view == NULL ? NOT_OURS : begin(view->region, pid, &slot);
     if (turn != OURS) {
@@ -228,7 +234,7 @@ int32_t hami_checkpoint_return(enum hami_hook hook, int32_t pid, void *args) {
 /* A restore goes on in a driver after the one who asked for it has died; here it has come to its end. */
 int32_t hami_checkpoint_unlock(enum hami_hook hook, int32_t pid, void *args) {
     CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
-    struct hami_region_view *view = hami_guest_mapped_region();
+    struct hami_region_view *view = books();
     unsigned slot = 0;
     CUresult status = driver(pid, args);
     if (status == CUDA_SUCCESS && view != NULL && find(view->region, pid, &slot)) {
@@ -239,7 +245,7 @@ int32_t hami_checkpoint_unlock(enum hami_hook hook, int32_t pid, void *args) {
 
 int32_t hami_checkpoint_complete(enum hami_hook hook, void *handle) {
     CUresult (*driver)(void *) = hami_driver_function(hook);
-    struct hami_region_view *view = hami_guest_mapped_region();
+    struct hami_region_view *view = books();
     CUresult status = driver(handle);
     if (view != NULL) {
         hami_checkpoint_settle(view->region);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 import subprocess
@@ -405,7 +406,13 @@ def test_the_one_who_suspends_is_killed_at_every_store(faulty, shells, programs)
 def test_a_program_without_cuda_stays_so(faulty, shells, programs):
     """It finds what somebody has left half done, and cannot ask the driver about it."""
     scene = make_scene(faulty, shells)
-    assert die_at(faulty, programs("shell"), 4, scenario_for(scene.pid, AWAY))
+    before = used(faulty)
+    for point in itertools.count(1):
+        assert die_at(faulty, programs("shell"), point, scenario_for(scene.pid, AWAY))
+        if state(scene.warden, scene.pid) == CHECKPOINTED:
+            break
+        assert scene.warden.status("unlock", scene.pid) in {0, ILLEGAL_STATE}
+    assert used(faulty) == before
     script = """
 import pynvml as n
 n.nvmlInit()
