@@ -237,7 +237,7 @@ def test_racing_processes_exceed_neither_part(tmp_path, make_container, programs
     (tmp_path / "small.json").write_text(json.dumps({"devices": [card]}))
     sim.create(tmp_path / "small", tmp_path / "small.json")
     container = make_container(limit, physical_mib=share, state=tmp_path / "small")
-    racers = [container.start(programs("race"), 5000, seed, 2) for seed in range(4)]
+    racers = [container.start(programs("race"), 50_000, seed, 2) for seed in range(4)]
     for racer in racers:
         assert racer.stdout.readline() == "ready\n"
     for racer in racers:
