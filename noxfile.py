@@ -196,6 +196,13 @@ def build(session: nox.Session) -> None:
 
 
 @nox.session
+def wheels(session: nox.Session) -> None:
+    """Build the interposer's wheels for x86_64 and aarch64, glibc 2.17 and newer, into dist/; `-- --help`."""
+    session.install(*LOCK, *group("wheels"))
+    session.run("python", "interpose/gen/wheels.py", *session.posargs)
+
+
+@nox.session
 def lock(session: nox.Session) -> None:
     """Write constraints.txt: the newest release of everything, for every Python we support."""
     session.install("uv")

@@ -50,6 +50,25 @@ def preload() -> str:
     return ":".join([*found, str(library())])
 
 
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Builds the wheel for a machine, once per session; each lies in a folder of its own."""
+    for module in ("cmake", "ninja", "pip", "scikit_build_core", "wheel", "ziglang"):
+        pytest.importorskip(module, reason=f"{module} is not installed: no wheels for other machines")
+    work = tmp_path_factory.mktemp("wheels")
+
+    @cache
+    def build(machine: str) -> Path:
+        out = work / f"{machine}-out"
+        command = [sys.executable, HERE.parent / "gen/wheels.py", "--machine", machine, "--out", out, "--work", work]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        (found,) = out.iterdir()
+        return found
+
+    return build
+
+
 @dataclass
 class Container:
     """What a process in a container sees of us."""

@@ -1,67 +1,136 @@
-"""The library builds for both machines against glibc 2.17 and asks for nothing newer."""
+"""The wheels that users install: for both machines, against glibc 2.17, and whole."""
 
 from __future__ import annotations
 
+import base64
+import csv
+import hashlib
 import json
 import platform
 import re
 import subprocess
 import sys
-from functools import cache
+import zipfile
 from pathlib import Path
 
 import pytest
 
-ziglang = pytest.importorskip("ziglang", reason="the ziglang wheel is not installed: no cross-compiler")
+# A build takes half a minute of CPU, and a busy machine several times that.
+pytestmark = pytest.mark.timeout(900)
 
 INTERPOSE = Path(__file__).resolve().parent.parent
 OLDEST = (2, 17)
-MACHINES = ["x86_64", "aarch64"]
+MACHINES = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
+LIBRARIES = {f"hami_interpose/lib/{name}" for name in ("libvgpu.so", "sim/libcuda.so.1", "sim/libnvidia-ml.so.1")}
+
+on_each_machine = pytest.mark.parametrize("machine", MACHINES)
+here = platform.machine()
 
 
-@pytest.fixture(scope="module")
-def cross_built(tmp_path_factory):
-    """libvgpu.so for a machine, by zig's C compiler."""
-
-    @cache
-    def build(machine: str) -> Path:
-        out = tmp_path_factory.mktemp(machine) / "libvgpu.so"
-        sources = [*(INTERPOSE / "src").rglob("*.[cS]"), INTERPOSE / "generated/hooks.c"]
-        flags = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-Wall"]
-        flags += ["-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{INTERPOSE / 'include'}", f"-I{INTERPOSE / 'generated'}"]
-        script = INTERPOSE / f"src/exports.{machine}.map"
-        flags += [f"-Wl,--version-script={script}", "-ldl", "-lpthread", "-o", str(out)]
-        command = [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.2.17", *flags]
-        done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return out
-
-    return build
+def readelf(what: str, file: Path) -> str:
+    return subprocess.run(["readelf", "-W", what, file], capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-def test_nothing_newer_than_glibc_2_17_is_needed(cross_built, machine):
-    library = cross_built(machine)
-    needed = subprocess.run(["readelf", "-W", "--version-info", library], capture_output=True, text=True, check=True)
-    section = needed.stdout[needed.stdout.index("Version needs section") :]
-    versions = {tuple(map(int, found)) for found in re.findall(r"GLIBC_(\d+)\.(\d+)", section)}
-    assert versions
-    assert max(versions) <= OLDEST
+def exports(library: Path) -> set[str]:
+    listing = readelf("--dyn-syms", library)
+    return {name.split("@")[0] for name in re.findall(r"(?:GLOBAL|WEAK)\s+DEFAULT\s+\d+ (\S+)", listing)}
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-def test_the_cross_built_library_exports_the_same(cross_built, machine):
-    listing = subprocess.run(
-        ["readelf", "-W", "--dyn-syms", cross_built(machine)], capture_output=True, text=True, check=True
-    ).stdout
-    exported = {name.split("@")[0] for name in re.findall(r"(?:GLOBAL|WEAK)\s+DEFAULT\s+\d+ (\S+)", listing)}
+@pytest.fixture
+def compiled(wheel, machine, tmp_path):
+    """Every ELF file of a wheel, unpacked."""
+    with zipfile.ZipFile(wheel(machine)) as archive:
+        names = {name for name in archive.namelist() if archive.read(name)[:4] == b"\x7fELF"}
+        return {name: Path(archive.extract(name, tmp_path)) for name in names}
+
+
+def pip(*words: object) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@on_each_machine
+def test_a_wheel_says_where_it_runs(wheel, machine):
+    found = wheel(machine)
+    name, version, python, abi, platforms = found.stem.split("-")
+    assert (name, python, abi) == ("hami_interpose", "py3", "none")
+    assert set(platforms.split(".")) == {f"manylinux_2_17_{machine}", f"manylinux2014_{machine}"}
+    with zipfile.ZipFile(found) as archive:
+        lines = archive.read(f"{name}-{version}.dist-info/WHEEL").decode().splitlines()
+    tags = {line.removeprefix("Tag: ") for line in lines if line.startswith("Tag: ")}
+    assert tags == {f"py3-none-{one}" for one in platforms.split(".")}
+    assert "Root-Is-Purelib: false" in lines
+
+
+@on_each_machine
+def test_the_record_of_a_wheel_is_right(wheel, machine):
+    with zipfile.ZipFile(wheel(machine)) as archive:
+        names = archive.namelist()
+        (record,) = (name for name in names if name.endswith(".dist-info/RECORD"))
+        listed = {path: (digest, size) for path, digest, size in csv.reader(archive.read(record).decode().splitlines())}
+        assert listed.pop(record) == ("", "")
+        assert set(listed) == set(names) - {record}
+        for path, (digest, size) in listed.items():
+            content = archive.read(path)
+            value = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            assert (digest, size) == (f"sha256={value}", str(len(content))), path
+
+
+@on_each_machine
+def test_what_is_compiled_is_for_the_machine_and_needs_nothing_newer_than_glibc_2_17(compiled, machine):
+    assert set(compiled) == LIBRARIES
+    for path in compiled.values():
+        (kind,) = re.findall(r"Machine:\s+(.*)", readelf("--file-header", path))
+        assert kind == MACHINES[machine]
+        needs = readelf("--version-info", path).partition("Version needs section")[2]
+        versions = {tuple(map(int, found)) for found in re.findall(r"GLIBC_(\d+)\.(\d+)", needs)}
+        assert versions
+        assert max(versions) <= OLDEST
+
+
+@on_each_machine
+def test_the_library_of_a_wheel_exports_what_is_wrapped(compiled):
     hooks = set(re.findall(r"HAMI_EXPORT \w+ (\w+)\(", (INTERPOSE / "generated/hooks.c").read_text()))
-    assert exported == hooks | {"dlsym", "dlvsym"}
+    assert exports(compiled["hami_interpose/lib/libvgpu.so"]) == hooks | {"dlsym", "dlvsym"}
 
 
-def test_the_library_built_for_glibc_2_17_limits_here(cross_built, make_container, programs):
+@pytest.mark.skipif(here not in MACHINES, reason=f"no wheel for {here}")
+def test_the_wheel_of_this_machine_installs_and_limits(wheel, make_container, programs, tmp_path):
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    pip("--python", venv / "bin/python", "install", "--no-deps", "--no-index", "--no-cache-dir", wheel(here))
+    script = "import hami_interpose as it, json; print(json.dumps([str(it.library()), str(it.sim_library_dir())]))"
+    # -I: nothing of this Python's, and no variable of it, reaches the fresh one.
+    found = subprocess.run([venv / "bin/python", "-I", "-c", script], capture_output=True, text=True, check=True)
+    library, simulated = map(Path, json.loads(found.stdout))
+    assert library.is_relative_to(venv)
+    assert simulated.is_relative_to(venv)
     container = make_container(4000)
-    container.variables["LD_PRELOAD"] = str(cross_built(platform.machine()))
-    found = json.loads(container.run(programs("fill"), 64))
-    assert found["total"] == 4000 << 20
-    assert found["status"] == 2
+    container.variables |= {"LD_PRELOAD": str(library), "LD_LIBRARY_PATH": str(simulated)}
+    filled = json.loads(container.run(programs("fill"), 64))
+    assert filled["total"] == 4000 << 20
+    assert filled["status"] == 2
+
+
+@on_each_machine
+def test_a_wheel_installs_for_its_machine_and_no_other(wheel, machine, tmp_path):
+    """As an image for another machine is made: pip is told what that runs."""
+    options = ["--no-deps", "--no-index", "--no-cache-dir", "--only-binary=:all:", "-f", wheel(machine).parent]
+    chosen = [f"--platform=manylinux_2_17_{machine}", "--python-version=3.12", "hami-interpose"]
+    pip("install", *options, "--target", tmp_path / "there", *chosen)
+    (library,) = (tmp_path / "there").rglob("libvgpu.so")
+    (kind,) = re.findall(r"Machine:\s+(.*)", readelf("--file-header", library))
+    assert kind == MACHINES[machine]
+    (other,) = MACHINES.keys() - {machine}
+    with pytest.raises(AssertionError, match="No matching distribution"):
+        pip("install", *options, "--target", tmp_path / "none", f"--platform=manylinux_2_17_{other}", *chosen[1:])
+
+
+def test_a_tool_that_is_missing_is_named(tmp_path):
+    """Outside an environment that has them: nothing is built and nothing is written."""
+    command = [sys.executable, "-I", "-S", INTERPOSE / "gen/wheels.py", "--out", tmp_path / "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.match(r"wheels: not installed in .*: .*scikit-build-core.*ziglang", done.stderr)
+    assert list(tmp_path.iterdir()) == []
