@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
-from functools import cache
+import zipfile
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 HERE = Path(__file__).resolve().parent
 SANITIZE = bool(os.environ.get("HAMI_INTERPOSE_SANITIZE"))  # run everything on an ASan and UBSan build
+# qemu-user keeps a record of each page of a mapping: the simulated driver's terabytes would take all memory there is.
+GUEST_ADDRESS_GIB, GUEST_ADDRESS_KIB = 8, 64 << 20
+GUEST_LIBC = Path("/usr/aarch64-linux-gnu")  # where Debian's libc6-arm64-cross lies
 RUNTIMES = ("libasan.so", "libubsan.so") if SANITIZE else ()
 
 
@@ -69,6 +74,52 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return build
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests marked `each_machine` run here and, built for aarch64, by qemu-user, but for those marked `here_only`."""
+    asked = metafunc.definition.get_closest_marker("each_machine")
+    if asked and not metafunc.definition.get_closest_marker("here_only") and "processor" in metafunc.fixturenames:
+        guest = pytest.param("aarch64", marks=[pytest.mark.qemu, pytest.mark.timeout(600)])
+        metafunc.parametrize("processor", ["here", guest], indirect=True)
+
+
+@pytest.fixture
+def processor(request: pytest.FixtureRequest) -> str:
+    """Whose code programs and libraries are: this machine's, or that of aarch64."""
+    asked = str(getattr(request, "param", "here"))
+    if asked == "aarch64":
+        if SANITIZE:
+            pytest.skip("the sanitizers' runtimes are this machine's")
+        if shutil.which("qemu-aarch64") is None or not GUEST_LIBC.is_dir():
+            pytest.skip("aarch64 needs qemu-user and libc6-arm64-cross")
+    return asked
+
+
+@pytest.fixture
+def libraries(processor: str, request: pytest.FixtureRequest) -> Path:
+    """The folder with libvgpu.so and, in `sim`, the simulated driver."""
+    if processor == "here":
+        return hami_interpose.library().parent
+    folder: Path = request.getfixturevalue("guest_libraries")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def guest_libraries(wheel: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the wheel for aarch64 holds."""
+    folder = tmp_path_factory.mktemp("aarch64")
+    with zipfile.ZipFile(wheel("aarch64")) as archive:
+        archive.extractall(folder)
+    return folder / "hami_interpose/lib"
+
+
+def for_guest(env: dict[str, str], libraries: Path) -> dict[str, str]:
+    """The environment of a program that qemu-user runs: qemu itself must not load what is meant for the program."""
+    env["GUEST_PRELOAD"] = env.pop("LD_PRELOAD", "")
+    env["LD_LIBRARY_PATH"] = str(libraries / "sim")
+    env["HAMI_SIM_ADDRESS_GIB"] = str(GUEST_ADDRESS_GIB)
+    return env
+
+
 @dataclass
 class Container:
     """What a process in a container sees of us."""
@@ -79,6 +130,7 @@ class Container:
     variables: dict[str, str] = field(default_factory=dict)
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
     bare: bool = False  # its processes run without the library, as those of the host do
+    guest: Path | None = None  # where the libraries of another machine lie, if its programs are that machine's
 
     def write_limits(self, limits: Limits) -> None:
         """Replaces the limits file as the agent does, by rename."""
@@ -98,13 +150,18 @@ class Container:
     def environment(self) -> dict[str, str]:
         """The environment of a process of this container."""
         env = sim.environment(self.state)
-        if self.bare:
-            return env | self.variables
-        env["LD_PRELOAD"] = preload()
-        env["HAMI_VGPU_ROOT"] = str(self.root)
-        env["ASAN_OPTIONS"] = "detect_leaks=0"  # the simulated driver and Python keep what they have to their end
-        env["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
-        return env | self.variables
+        if not self.bare:
+            env["LD_PRELOAD"] = preload() if self.guest is None else str(self.guest / "libvgpu.so")
+            env["HAMI_VGPU_ROOT"] = str(self.root)
+            env["ASAN_OPTIONS"] = "detect_leaks=0"  # the simulated driver and Python keep what they have to their end
+            env["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
+        env |= self.variables
+        return env if self.guest is None else for_guest(env, self.guest)
+
+    def environment_without_us(self) -> dict[str, str]:
+        """The same without the library; what a sanitizer adds stays."""
+        others = preload().rpartition(":")[0]
+        return replace(self, variables=self.variables | {"LD_PRELOAD": others}).environment()
 
     def start(self, program: Path | str, *arguments: object) -> subprocess.Popen[str]:
         """Starts a program; its output is piped."""
@@ -145,9 +202,10 @@ def gpus(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def make_container(tmp_path: Path, gpus: Path) -> Iterator[Callable[..., Container]]:
+def make_container(tmp_path: Path, gpus: Path, processor: str, libraries: Path) -> Iterator[Callable[..., Container]]:
     """Makes containers on the simulated GPUs, each with its own root."""
     made = []
+    guest = None if processor == "here" else libraries
 
     def make(
         *memory_mib: int,
@@ -158,7 +216,7 @@ def make_container(tmp_path: Path, gpus: Path) -> Iterator[Callable[..., Contain
         uuids: Sequence[str] = (),
         state: Path = gpus,
     ) -> Container:
-        container = Container(tmp_path / f"container{len(made)}", state)
+        container = Container(tmp_path / f"container{len(made)}", state, guest=guest)
         made.append(container)
         with sim.State(state) as books:
             uuids = uuids or [device.uuid for device in books.devices]
@@ -179,22 +237,32 @@ def make_container(tmp_path: Path, gpus: Path) -> Iterator[Callable[..., Contain
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Compiles programs/NAME.c once per session and set of flags."""
+def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Compiles programs/NAME.c once per session, processor and set of flags."""
     folder = tmp_path_factory.mktemp("programs")
+    caches = {f"ZIG_{kind}_CACHE_DIR": str(folder / f"zig-{kind}") for kind in ("GLOBAL", "LOCAL")}
+    zig_environment = caches | os.environ
     built: dict[tuple[str, ...], Path] = {}
 
-    def build(name: str, *flags: str) -> Path:
-        key = (name, *flags)
+    def build(processor: str, libraries: Path, name: str, *flags: str) -> Path:
+        key = (processor, name, *flags)
         if key not in built:
             out = folder / f"{name}{len(built)}"
-            libraries = str(hami_interpose.sim_library_dir())
-            command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", f"-I{HERE.parent / 'include'}"]
-            command += [str(HERE / "programs" / f"{name}.c"), "-o", str(out), *flags]
+            options = ["-std=gnu11", "-Wall", "-Wextra", "-g", "-O1", f"-I{HERE.parent / 'include'}", *flags]
+            linked = ["-ldl", "-lpthread"]
             if "-DDIRECT" in flags:
-                command += [f"-L{libraries}", "-l:libcuda.so.1", "-l:libnvidia-ml.so.1"]
-            subprocess.run([*command, "-ldl", "-lpthread"], check=True)
-            built[key] = out
+                linked += [f"-L{libraries / 'sim'}", "-l:libcuda.so.1", "-l:libnvidia-ml.so.1"]
+            source = str(HERE / "programs" / f"{name}.c")
+            if processor == "here":
+                subprocess.run(["gcc", "-Werror", source, "-o", str(out), *options, *linked], check=True)
+            else:  # clang warns of other things; zig makes its runtime anew for each way of linking, so there is one
+                zig = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-gnu.2.36", "-fno-sanitize=all"]
+                kind = [flag for flag in flags if flag in {"-shared", "-rdynamic"} or flag.startswith("-l")]
+                options = [option for option in options if option not in kind]
+                subprocess.run([*zig, "-c", source, "-o", f"{out}.o", *options], env=zig_environment, check=True)
+                link = [*zig, "-O3", "-s", f"{out}.o", "-o", str(out), *kind, *linked]
+                subprocess.run(link, env=zig_environment, check=True)
+            built[key] = out if processor == "here" or "-shared" in flags else run_by_qemu(out)
         return built[key]
 
     return build
@@ -232,6 +300,21 @@ def partition() -> Callable[..., list[str]]:
             return [device.uuid for device in books.mig_devices if device.uuid not in before]
 
     return make
+
+
+def run_by_qemu(program: Path) -> Path:
+    """A script that runs a program for aarch64, under the program's pid."""
+    script = program.with_name(f"{program.name}-aarch64")
+    qemu = f'qemu-aarch64 -L {GUEST_LIBC} -E LD_PRELOAD="$GUEST_PRELOAD" -U GUEST_PRELOAD'
+    script.write_text(f'#!/bin/sh\nulimit -v {GUEST_ADDRESS_KIB}\nexec {qemu} {program} "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+@pytest.fixture
+def programs(compile_program: Callable[..., Path], processor: str, libraries: Path) -> Callable[..., Path]:
+    """Compiles programs/NAME.c once per session and set of flags."""
+    return partial(compile_program, processor, libraries)
 
 
 class Shell:

@@ -11,6 +11,8 @@ from hami_interpose.limits import Mode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.each_machine
+
 MIB = 1 << 20
 STEP = 2 * MIB
 INVALID_VALUE, OUT_OF_MEMORY, UNSUPPORTED_LIMIT = 1, 2, 215
@@ -141,6 +143,7 @@ def test_what_the_driver_refuses_leaves_everything_as_it_was(container, shell):
     assert used(container) == before + 100 * MIB
 
 
+@pytest.mark.here_only("qemu-user has no room for so many addresses")
 def test_a_full_device_refuses_although_the_share_has_room(make_container, shells):
     container, neighbour = make_container(70000), make_container(70000)
     shell, other = shells(container), shells(neighbour)

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.each_machine
+
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
 LIMIT = 3000
@@ -39,6 +41,7 @@ def test_memory_of_the_only_process_returns_with_its_death(make_container, shell
     assert container.region().processes == ()
 
 
+@pytest.mark.here_only("a program that qemu-user runs cannot become another")
 def test_memory_of_a_program_returns_when_it_becomes_another(make_container, shells):
     container = make_container(LIMIT)
     first, second = shells(container), shells(container)
@@ -53,6 +56,7 @@ def test_memory_of_a_program_returns_when_it_becomes_another(make_container, she
     assert first.process.poll() is None
 
 
+@pytest.mark.here_only("a program that qemu-user runs cannot become another")
 def test_a_program_that_starts_itself_again_starts_from_nothing(make_container, shells):
     container = make_container(LIMIT)
     shell = shells(container)
@@ -65,6 +69,7 @@ def test_a_program_that_starts_itself_again_starts_from_nothing(make_container, 
     assert used(container) == reserve + 2000 * MIB
 
 
+@pytest.mark.here_only("a program that qemu-user runs cannot become another")
 def test_a_program_that_starts_itself_again_may_come_to_another_slot(make_container, shells):
     """The slot before its own has become free meanwhile; what the old program held must not stay counted."""
     container = make_container(LIMIT)
@@ -232,18 +237,21 @@ def live_through(container, shells, steps, share: int = LIMIT) -> None:
     world.warden.process.communicate()
 
 
+@pytest.mark.here_only("a program that qemu-user runs cannot become another")
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEPS, min_size=5, max_size=40))
 def test_use_is_the_sum_of_what_the_living_hold(make_container, shells, steps):
     live_through(make_container(LIMIT), shells, steps)
 
 
+@pytest.mark.here_only("a program that qemu-user runs cannot become another")
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEPS, min_size=5, max_size=40))
 def test_scaled_use_is_the_sum_of_what_the_living_hold(make_container, shells, steps):
     live_through(make_container(LIMIT, physical_mib=SHARE), shells, steps, SHARE)
 
 
+@pytest.mark.here_only("a program that qemu-user runs cannot become another")
 @pytest.mark.soak
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEPS, min_size=20, max_size=200))
@@ -251,6 +259,7 @@ def test_use_is_the_sum_of_what_the_living_hold_for_long(make_container, shells,
     live_through(make_container(LIMIT), shells, steps)
 
 
+@pytest.mark.here_only("a program that qemu-user runs cannot become another")
 @pytest.mark.soak
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEPS, min_size=20, max_size=200))

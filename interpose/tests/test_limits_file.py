@@ -10,6 +10,8 @@ from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, LimitsError, 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.each_machine
+
 SAMPLES = Path(__file__).resolve().parent / "data/limits"
 MODES = [Mode.OFF, Mode.OBSERVE, Mode.ENFORCE]
 BAD_LIMITS = 3
@@ -33,14 +35,27 @@ class Reader:
 
 
 @pytest.fixture(scope="module")
-def reader(programs, tmp_path_factory):
-    flags = ("-D_GNU_SOURCE", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    reader = Reader(programs("parse_limits", *flags), tmp_path_factory.mktemp("limits"))
-    yield reader
-    reader.process.stdin.close()
-    reader.process.wait()
-    reader.process.stdout.close()
-    assert reader.process.returncode == 0
+def readers(compile_program, tmp_path_factory):
+    started = {}
+
+    def start(processor, libraries):
+        if processor not in started:
+            sanitized = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all") if processor == "here" else ()
+            program = compile_program(processor, libraries, "parse_limits", "-D_GNU_SOURCE", *sanitized)
+            started[processor] = Reader(program, tmp_path_factory.mktemp("limits"))
+        return started[processor]
+
+    yield start
+    for reader in started.values():
+        reader.process.stdin.close()
+        reader.process.wait()
+        reader.process.stdout.close()
+        assert reader.process.returncode == 0
+
+
+@pytest.fixture
+def reader(readers, processor, libraries):
+    return readers(processor, libraries)
 
 
 def values(limits: Limits) -> str:

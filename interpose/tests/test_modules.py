@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.each_machine
+
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
 LIMIT = 4000

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hami_interpose import sim
 
+pytestmark = pytest.mark.each_machine
+
 SPEC = Path(__file__).resolve().parent.parent / "spec"
 ERRORS = [1, 2, 3, 100, 201, 400, 700, 719, 801, 999]
 BATCH = 60  # faults that the simulated driver holds at once
@@ -59,7 +61,7 @@ def answers(program, env, state, calls, state_folder, faults=()):
 
 
 def compare(container, program, state, calls, faults=()):
-    bare = answers(program, sim.environment(container.state), state, calls, container.state, faults)
+    bare = answers(program, container.environment_without_us(), state, calls, container.state, faults)
     ours = answers(program, container.environment(), state, calls, container.state, faults)
     assert len(bare) == len(ours) == calls.count("\n")
     assert [pair for pair in zip(bare, ours, strict=True) if pair[0] != pair[1]] == []

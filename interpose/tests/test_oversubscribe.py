@@ -8,6 +8,8 @@ import pytest
 from hami_interpose import sim
 from hami_interpose.limits import DeviceLimit, Limits
 
+pytestmark = pytest.mark.each_machine
+
 MIB = 1 << 20
 KIB = 1 << 10
 OUT_OF_MEMORY = 2
@@ -114,6 +116,7 @@ def test_memory_goes_back_to_the_device_when_there_is_room(container, shell):
     assert device_bytes(container) <= SHARE * MIB
 
 
+@pytest.mark.here_only("qemu-user has no room for so many addresses")
 def test_a_device_that_is_full_before_its_shares_are_is_helped_out(make_container, shells):
     """Shares may sum to more than the driver leaves: contexts of containers that are not limited, other users."""
     container = make_container(3000, physical_mib=2000)
@@ -135,6 +138,7 @@ def test_the_whole_is_shown_as_the_device(container, full):
     assert full.line("processes", 0).split() == ["0", f"{full.process.pid}:{used}"]
 
 
+@pytest.mark.here_only("qemu-user has no room for so many addresses")
 def test_more_than_the_card_has(make_container, shells, gpus):
     with sim.State(gpus) as state:
         card = state.devices[0].memory_total // MIB
@@ -210,6 +214,7 @@ def test_without_scaling_nothing_lies_in_the_host(make_container, shells, physic
     assert host_bytes(container) == 0
 
 
+@pytest.mark.here_only("qemu-user has no room for so many addresses")
 def test_the_division_may_change_while_programs_run(container, full, gpus):
     with sim.State(gpus) as state:
         uuid = state.devices[0].uuid

@@ -10,6 +10,8 @@ from dataclasses import replace
 import pytest
 from hami_interpose import region
 
+pytestmark = pytest.mark.each_machine
+
 MIB = 1 << 20
 NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE, INVALID_ARGUMENT, VERSION_MISMATCH = 3, 6, 7, 2, 25
 INFOS, DETAILS = 1 << 24 | 24, 1 << 24 | 24  # versions: the structures' sizes and numbers
@@ -267,6 +269,7 @@ for pid in PIDS:
 """
 
 
+@pytest.mark.here_only("Python is this machine's")
 def test_nvidia_ml_py_finds_the_containers_own(containers):
     ours, (first, second), other, _ = containers
     own = sorted([first.pid, second.pid])

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hami_interpose import region
 
+pytestmark = pytest.mark.each_machine
+
 MIB = 1 << 20
 DEAD = (1 << 22) | 4194303  # start time 1, a pid that no machine reaches
 SEQUENCE = 9
@@ -101,6 +103,7 @@ def test_one_that_somebody_resumes_is_left_to_him_for_as_long_as_he_lives(make_c
     assert container.region().devices[0].used_bytes == reserve + room
 
 
+@pytest.mark.here_only("the build with fault points is this machine's")
 def test_cleaners_killed_at_every_store_take_no_more_than_that(make_container, build_preset, shells, programs):
     """Cells that only together say what the dead held."""
     container = make_container(4000)

@@ -12,6 +12,8 @@ import pytest
 from hami_interpose import region
 from hami_interpose.limits import DeviceLimit, Limits
 
+pytestmark = pytest.mark.each_machine
+
 DATA = Path(__file__).resolve().parent / "data"
 MIB = 1 << 20
 OUT_OF_MEMORY = 2

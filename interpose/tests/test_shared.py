@@ -12,6 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
+pytestmark = pytest.mark.each_machine
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -218,6 +220,7 @@ def test_what_ends_with_its_context_is_closed(pair):
     assert pair.shared() == 0
 
 
+@pytest.mark.here_only("a program that qemu-user runs cannot become another")
 def test_an_exec_lets_go_of_what_was_imported(pair):
     handle = pair.make()
     pair.give(handle)
@@ -511,6 +514,7 @@ def agreed(container) -> int:
     return counted
 
 
+@pytest.mark.here_only("the build with fault points is this machine's")
 def test_a_taker_killed_at_every_store_leaves_what_the_other_has(faulty, shells, programs, tmp_path):
     box, program = tmp_path / "box", programs("shell")
     survivor = shells(faulty)
@@ -538,6 +542,7 @@ def test_a_taker_killed_at_every_store_leaves_what_the_other_has(faulty, shells,
     assert status == 0, "all of the limit is there again"
 
 
+@pytest.mark.here_only("the build with fault points is this machine's")
 def test_the_maker_of_a_pool_killed_at_every_store_leaves_no_less_than_the_other_has(
     faulty, shells, programs, tmp_path
 ):
@@ -564,6 +569,7 @@ def test_the_maker_of_a_pool_killed_at_every_store_leaves_no_less_than_the_other
     assert point > 30
 
 
+@pytest.mark.here_only("the build with fault points is this machine's")
 def test_an_importer_killed_at_every_store_leaves_what_the_taker_has(faulty, shells, programs, tmp_path):
     program = programs("shell")
     survivor = shells(faulty)

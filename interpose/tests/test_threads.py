@@ -10,6 +10,8 @@ import pytest
 from hami_interpose import turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits
 
+pytestmark = pytest.mark.each_machine
+
 MIB = 1 << 20
 STRICT = "exitcode=66 halt_on_error=0 report_signal_unsafe=0 io_sync=0"  # two that use a file are not in step by that
 
@@ -26,6 +28,7 @@ def watched(make_container, build_preset):
     return container
 
 
+@pytest.mark.here_only("ThreadSanitizer is this machine's")
 @pytest.mark.parametrize("threads", [1, 2, 5, 16])
 def test_threads_that_race_for_memory_have_no_data_race(watched, programs, threads):
     racer = watched.start(programs("race", "-fsanitize=thread"), 3000, threads, threads)
@@ -35,6 +38,7 @@ def test_threads_that_race_for_memory_have_no_data_race(watched, programs, threa
     assert watched.region().devices[0].used_bytes == 0
 
 
+@pytest.mark.here_only("ThreadSanitizer is this machine's")
 def test_threads_that_do_different_things_have_no_data_race(watched, programs):
     worker = watched.start(programs("mixture", "-fsanitize=thread"), 400)
     out, err = worker.communicate(timeout=170)
@@ -84,6 +88,7 @@ def page(tmp_path):
     return path
 
 
+@pytest.mark.here_only("ThreadSanitizer is this machine's")
 @pytest.mark.timeout(600)
 def test_threads_that_share_a_limited_device_have_no_data_race(watched, make_container, programs, page):
     """Launches of all kinds beside another tenant, while limits are replaced and the page comes and goes."""
@@ -109,6 +114,7 @@ def test_threads_that_share_a_limited_device_have_no_data_race(watched, make_con
     assert watched.region().devices[0].used_bytes == 0
 
 
+@pytest.mark.here_only("qemu-user has no membarrier to refuse, and its program cannot become another")
 @pytest.mark.parametrize("threads", [1, 8])
 def test_threads_where_the_kernel_refuses_membarrier(make_container, programs, threads):
     """They take locks from the start then, and nothing else is different."""
