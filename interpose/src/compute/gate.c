@@ -12,6 +12,7 @@ struct wait {
     uint64_t began;
     uint64_t others;                             /* since when nothing was completed */
     uint32_t done;                               /* of shared->done, at that time */
+    uint32_t looked;                             /* likewise, before the last look at what is under way */
     uint64_t turn_word, turn_since, turns_began; /* whose turn it is, since when, and since when others have theirs */
     uint32_t ticket;
     uint64_t kept_since; /* the turn should have been given on */
@@ -144,7 +145,7 @@ static void wait_for_balance(struct wait *w, const struct standing *s) {
 /* Waits for a completion. False: there was none for PATIENCE; what runs may be waiting for this very launch. */
 static bool wait_for_completion(struct wait *w, const struct standing *s) {
     struct machine *m = w->machine;
-    uint32_t done = atomic_load(&m->shared->done);
+    uint32_t done = w->looked; /* what is completed since then wakes us at once */
     if (w->others == 0 || w->done != done) {
         w->others = s->now;
         w->done = done;
@@ -246,6 +247,7 @@ bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest
     bool patient = true;
     for (;;) {
         struct standing s;
+        w.looked = atomic_load(&m->shared->done);
         balance_read(m, &s);
         if (atomic_load_explicit(&m->share, memory_order_relaxed) == 0) {
             reserve(&w, &s, ns, longest);
