@@ -12,10 +12,12 @@
 #include "hami/ipc.h"
 #include "hami/module.h"
 #include "hami/pool.h"
+#include "hami/process.h"
 #include "hami/shared.h"
 #include "hami/vmm.h"
 
 void hami_event_forked(void) {
+    hami_process_after_fork();
     hami_guest_after_fork();
     hami_resolve_after_fork();
     hami_account_after_fork();

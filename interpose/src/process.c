@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
@@ -69,11 +70,26 @@ static int read_stat(int32_t pid, struct stat_line *line) {
     return parse_stat(text, line) ? 1 : -1;
 }
 
+/* Read once: the slot of this process is known by it, whatever /proc says later, and to whichever thread. */
+static _Atomic uint64_t known_self;
+
 uint64_t hami_process_self(void) {
     struct stat_line line = {0, 0, 0, 0};
     int32_t pid = (int32_t)getpid();
-    (void)read_stat(pid, &line);
-    return line.start << PID_BITS | (uint64_t)pid;
+    uint64_t self = atomic_load_explicit(&known_self, memory_order_relaxed);
+    if (self != 0 && hami_process_pid(self) == pid) {
+        return self;
+    }
+    bool read = read_stat(pid, &line) == 1;
+    self = line.start << PID_BITS | (uint64_t)pid;
+    if (read) {
+        atomic_store_explicit(&known_self, self, memory_order_relaxed);
+    }
+    return self;
+}
+
+void hami_process_after_fork(void) {
+    atomic_store(&known_self, 0);
 }
 
 uint64_t hami_process_image(void) {

@@ -126,3 +126,19 @@ def test_threads_where_the_kernel_refuses_membarrier(make_container, programs, t
     assert json.loads(out.splitlines()[1])["got"] > 0
     assert found.devices[0].peak_bytes <= 2200 * MIB
     assert found.devices[0].used_bytes == 0
+
+
+def test_a_thread_that_looks_for_the_dead_knows_its_own_process(make_container, programs):
+    """To a program that qemu-user runs /proc/self/stat tells each thread another start; nobody may go by that."""
+    container = make_container(600)
+    racer = container.start(programs("race"), 1_000_000_000, 1, 4)
+    assert racer.stdout.readline() == "ready\n"
+    (before,) = container.region().processes
+    time.sleep(0.1)  # threads that start later
+    racer.stdin.write("go\n")
+    racer.stdin.flush()
+    deadline = time.monotonic() + 60
+    while container.region().devices[0].denied < 20 and time.monotonic() < deadline:  # who is refused has looked
+        time.sleep(0.01)
+    assert container.region().devices[0].denied >= 20
+    assert [process.pid for process in container.region().processes] == [before.pid]

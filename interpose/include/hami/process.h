@@ -8,6 +8,9 @@
 /* Identity of the calling process: start time in clock ticks << 22 | pid (a pid has at most 22 bits). */
 uint64_t hami_process_self(void);
 
+/* A child may have its parent's pid, in a namespace of its own. */
+void hami_process_after_fork(void);
+
 /* Tells the programs apart that one process is in turn (exec); 0 = not known. */
 uint64_t hami_process_image(void);
 
