@@ -37,7 +37,7 @@ LOCK = ["--constraint", "constraints.txt"]
 
 
 # What `tests` leaves to sessions of its own.
-NO_CLUSTER = "not soak and not gpu and not e2e"
+NO_CLUSTER = "not soak and not gpu and not e2e and not qemu"
 # Oldest and newest Kubernetes that is supported, each with a containerd of its time.
 E2E = {"1.36": "2", "1.30": "1.7"}
 
@@ -114,6 +114,13 @@ def interpose(session: nox.Session) -> None:
     """The interposer and the simulated driver: every test of theirs but the long forms, sanitizers included."""
     install(session, "test")
     session.run("pytest", "-m", NO_CLUSTER, "interpose/tests", *session.posargs, env={"HAMI_INTERPOSE_SANITIZE": "1"})
+
+
+@nox.session
+def aarch64(session: nox.Session) -> None:
+    """The interposer built for aarch64 and run by qemu-user; needs Debian's qemu-user and libc6-arm64-cross."""
+    install(session, "test")
+    session.run("pytest", "-m", "qemu and not soak", "interpose/tests", *session.posargs)
 
 
 @nox.session
