@@ -9,6 +9,7 @@
 #include "hami/guest.h"
 #include "hami/hook.h"
 #include "hami/policy.h"
+#include "hami/spin.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -34,6 +35,7 @@ struct device_state {
 };
 
 static struct entry table[CONTEXTS]; /* entry 0 stays empty: HAMI_CONTEXT_UNKNOWN */
+static atomic_flag entering = ATOMIC_FLAG_INIT;
 static struct device_state devices[DEVICES];
 static _Atomic unsigned epoch = 1; /* moves when a context ends */
 static _Atomic unsigned made;      /* contexts since the process began, views counted too */
@@ -52,15 +54,19 @@ static unsigned id_of(CUcontext handle) {
     return HAMI_CONTEXT_UNKNOWN;
 }
 
+/* Threads that meet a context at the same time enter it once, and whoever finds it finds its device. */
 static unsigned enter(CUcontext handle, CUdevice device) {
+    hami_spin_lock(&entering);
     unsigned id = id_of(handle);
     for (unsigned i = 1; id == HAMI_CONTEXT_UNKNOWN && i < CONTEXTS; i++) {
-        CUcontext none = NULL;
-        if (atomic_compare_exchange_strong(&table[i].handle, &none, handle)) {
+        if (atomic_load(&table[i].handle) == NULL) {
+            atomic_store(&table[i].device, device);
+            atomic_store(&table[i].handle, handle);
             id = i;
         }
     }
-    atomic_store_explicit(&table[id].device, device, memory_order_relaxed);
+    atomic_store(&table[id].device, device);
+    hami_spin_unlock(&entering);
     return id;
 }
 
@@ -499,6 +505,7 @@ int32_t hami_green_destroy(enum hami_hook hook, void *green) {
 
 void hami_contexts_after_fork(void) {
     memset(table, 0, sizeof table);
+    atomic_flag_clear(&entering);
     memset(&last, 0, sizeof last);
     atomic_store(&made, 0);
     for (unsigned i = 0; i < DEVICES; i++) {
