@@ -15,7 +15,7 @@ import hami_interpose
 import pytest
 from hami_interpose import region, sim
 from hami_interpose.host_pids import Claim
-from hami_interpose.limits import encode
+from hami_interpose.limits import DeviceLimit, Limits, encode
 from hami_nvidia.allocate import limits_of
 from hami_nvidia.host_pids import HOSTS_NAMESPACE, Identity, identity, match
 from hypothesis import HealthCheck, given, settings
@@ -27,7 +27,9 @@ from hami_core import ContainerKind, ContainerRef, Slice
 MIB = 1 << 20
 SLOTS_IN_USE = 2008896
 V1_SLOTS, V1_SLOT = 1856, 1960
-OWNERS, SLOT = region.BLOCK_OFFSET + 4096 + 2 * region.DEVICES * 256, 4160
+OWNERS = region.BLOCK_OFFSET + 4096 + 2 * region.DEVICES * 256
+EMPTY = region.initial(Limits((DeviceLimit("GPU-0", 0, 0, 0),)))
+(SLOT,) = struct.unpack_from("<I", EMPTY, region.BLOCK_OFFSET + 24)  # as the header has it
 LOCKS = 1 << 40
 BEAT = range(region.AGENT_BEAT_OFFSET, region.AGENT_BEAT_OFFSET + 8)
 
