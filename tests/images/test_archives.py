@@ -50,7 +50,8 @@ class Archive:
             data = self.blob(described["digest"])
             assert len(data) == described["size"]
             with tarfile.open(fileobj=io.BytesIO(data)) as layer:
-                layer.extractall(into, filter="tar")
+                layer.extraction_filter = getattr(tarfile, "tar_filter", None)
+                layer.extractall(into)
             raw = subprocess.run(["gzip", "-dc"], input=data, capture_output=True, check=True).stdout
             assert f"sha256:{hashlib.sha256(raw).hexdigest()}" == diff_id
         return into
