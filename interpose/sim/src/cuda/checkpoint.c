@@ -167,8 +167,8 @@ CUresult sim_cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *
     for (unsigned device = 0; device < devices; device++) {
         process->away[device] = atomic_load(&sim_books->used[device][slot]);
     }
-    atomic_store(&process->state,
-                 SIM_CHECKPOINTED); /* before the words: a restore sets them right, whatever they say */
+    /* Before the words: a restore sets them right, whatever they say. */
+    atomic_store(&process->state, SIM_CHECKPOINTED);
     for (unsigned device = 0; device < devices; device++) {
         atomic_store(&sim_books->used[device][slot], 0);
     }

@@ -216,9 +216,9 @@ static struct sim_pool *pool_at(const CUmemLocation *location, int type) {
 
 /* Default pools that are no device's own: pinned in the host, and managed with each preference. */
 static struct sim_pool **other_default(const CUmemLocation *location, int type) {
-    static struct sim_pool *pinned, *managed[SIM_MAX_DEVICES + 1];
+    static struct sim_pool *pinned, *managed[SIM_MAX_CARDS + 1];
     bool on_device = location->type == CU_MEM_LOCATION_DEVICE;
-    return type == CU_MEM_ALLOCATION_PINNED ? &pinned : &managed[on_device ? (unsigned)location->id : SIM_MAX_DEVICES];
+    return type == CU_MEM_ALLOCATION_PINNED ? &pinned : &managed[on_device ? (unsigned)location->id : SIM_MAX_CARDS];
 }
 
 static bool is_default(struct sim_pool *pool) {
