@@ -3,6 +3,7 @@
 
 #include "hami/context.h"
 #include "hami/events.h"
+#include "hami/hook.h"
 #include "hami/map.h"
 #include "hami/shared.h"
 #include "hami/spin.h"
@@ -37,6 +38,10 @@ static struct hami_map shares;  /* address of a shared allocation → share; mar
 static struct hami_map blocks;  /* address >> BLOCK_SHIFT → block */
 static atomic_flag making_block = ATOMIC_FLAG_INIT;
 static _Thread_local struct block *last_block[ORDERS]; /* where this thread's last allocation of a size went */
+static _Thread_local struct {
+    uint64_t number;
+    struct block *block;
+} last_met; /* where this thread looked last */
 
 /* ---- blocks of small allocations ---- */
 
@@ -46,7 +51,12 @@ static unsigned order_of(uint64_t bytes) {
 }
 
 static struct block *block_at(uint64_t address) {
-    return (struct block *)(uintptr_t)hami_map_get(&blocks, address >> BLOCK_SHIFT);
+    uint64_t number = address >> BLOCK_SHIFT;
+    if (last_met.number != number || last_met.block == NULL) {
+        last_met.number = number;
+        last_met.block = (struct block *)(uintptr_t)hami_map_get(&blocks, number);
+    }
+    return last_met.block;
 }
 
 static struct block *block_made_at(uint64_t address) {
@@ -125,7 +135,7 @@ static uint64_t record_of(enum hami_kind kind, int device, unsigned context, uin
            (amount & AMOUNT_MASK);
 }
 
-bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, unsigned way) {
+HAMI_HOT bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, unsigned way) {
     struct hami_context context;
     memset(a, 0, sizeof *a);
     a->charge.device = -1;
@@ -151,7 +161,7 @@ bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, unsigned w
     return true;
 }
 
-static bool end_small(struct hami_allocation *a, uint64_t address, uint64_t actual) {
+HAMI_HOT static bool end_small(struct hami_allocation *a, uint64_t address, uint64_t actual) {
     const uint64_t block_pages = HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT;
     unsigned order = order_of(actual);
     struct block *block = block_made_at(address);
@@ -176,17 +186,19 @@ static bool end_small(struct hami_allocation *a, uint64_t address, uint64_t actu
     return true;
 }
 
-static bool end_large(struct hami_allocation *a, uint64_t address, uint64_t actual) {
+HAMI_HOT static bool end_large(struct hami_allocation *a, uint64_t address, uint64_t actual) {
     uint64_t pages = hami_large(actual) >> HAMI_PAGE_SHIFT;
     if (pages > a->charge.pages && !hami_charge_grow(&a->charge, (pages - a->charge.pages) << HAMI_PAGE_SHIFT)) {
         hami_charge_give_back(&a->charge, HAMI_COLUMN_DATA);
         return false;
     }
-    hami_charge_shrink(&a->charge, a->charge.pages - pages);
+    if (a->charge.pages > pages) {
+        hami_charge_shrink(&a->charge, a->charge.pages - pages);
+    }
     return hami_record_large(address, &a->charge, a->context);
 }
 
-bool hami_allocation_end(struct hami_allocation *a, uint64_t address, uint64_t actual, bool always_large) {
+HAMI_HOT bool hami_allocation_end(struct hami_allocation *a, uint64_t address, uint64_t actual, bool always_large) {
     if (!a->counted) {
         return true;
     }
@@ -212,7 +224,7 @@ static uint64_t take_small(uint64_t address) {
     return record_of(HAMI_KIND_SMALL, -1, 0, found - 1u);
 }
 
-uint64_t hami_record_take(uint64_t address) {
+HAMI_HOT uint64_t hami_record_take(uint64_t address) {
     uint64_t small = address == 0 ? 0 : take_small(address);
     return small != 0 || address == 0 ? small : hami_map_take(&records, address);
 }
@@ -239,7 +251,7 @@ static void give_back_block(int device) {
     hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
 }
 
-void hami_record_release(uint64_t address, uint64_t record) {
+HAMI_HOT void hami_record_release(uint64_t address, uint64_t record) {
     struct hami_charge charge = {(int)(record >> DEVICE_SHIFT & 0xff) - 1, record & AMOUNT_MASK};
     int device = -1;
     switch (record >> KIND_SHIFT) {
@@ -265,7 +277,7 @@ void hami_record_release(uint64_t address, uint64_t record) {
     }
 }
 
-bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsigned context) {
+HAMI_HOT bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsigned context) {
     return hami_map_put(&records, address, record_of(HAMI_KIND_LARGE, charge->device, context, charge->pages));
 }
 
@@ -328,4 +340,5 @@ void hami_account_after_fork(void) {
     hami_map_reset(&blocks);
     atomic_flag_clear(&making_block);
     memset(last_block, 0, sizeof last_block);
+    memset(&last_met, 0, sizeof last_met);
 }

@@ -2,26 +2,18 @@
 #include "hami/cells.h"
 
 #include "hami/fault.h"
+#include "hami/hook.h"
 
 enum { SEQUENCE_SHIFT = 16, CELL_MASK = (1 << (HAMI_TAG_SLOT_SHIFT - HAMI_TAG_CELL_SHIFT)) - 1 };
 #define TAG_MASK ((UINT64_C(1) << HAMI_TAG_BITS) - 1)
 
-static uint64_t tag_of(unsigned slot, unsigned cell, uint64_t state) {
-    return (uint64_t)slot << HAMI_TAG_SLOT_SHIFT | (uint64_t)cell << HAMI_TAG_CELL_SHIFT |
-           (state >> SEQUENCE_SHIFT & 0xffff);
-}
-
 /* Step 2: records in the cell that changed the word last that it did, before the word forgets. */
-static void acknowledge(struct hami_block *block, unsigned device, uint64_t word, uint64_t own_tag) {
-    uint64_t tag = word & TAG_MASK;
-    if ((tag ^ own_tag) >> HAMI_TAG_CELL_SHIFT == 0) {
-        return; /* this cell, which has committed since */
-    }
+__attribute__((noinline)) static void acknowledge(struct hami_block *block, struct hami_device *counted, uint64_t tag) {
     unsigned slot = (unsigned)(tag >> HAMI_TAG_SLOT_SHIFT), index = tag >> HAMI_TAG_CELL_SHIFT & CELL_MASK;
     if (index >= HAMI_CELLS) {
         return; /* no tag of ours */
     }
-    struct hami_cell *cell = &block->slots[slot].cells[device][index];
+    struct hami_cell *cell = &block->slots[slot].cells[counted - block->devices][index];
     uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
     if ((state & HAMI_CELL_PHASE) != HAMI_CELL_PENDING || (state >> SEQUENCE_SHIFT & 0xffff) != (tag & 0xffff)) {
         return;
@@ -31,9 +23,8 @@ static void acknowledge(struct hami_block *block, unsigned device, uint64_t word
     hami_step();
 }
 
-static void commit(struct hami_cell *cell, uint64_t state) {
+static inline void commit(struct hami_cell *cell, uint64_t state, int64_t amount) {
     unsigned side = (state & HAMI_CELL_SIDE) != 0;
-    int64_t amount = atomic_load_explicit(&cell->amount, memory_order_relaxed);
     int64_t total = atomic_load_explicit(&cell->total[side], memory_order_relaxed);
     uint64_t sequence = ((state >> SEQUENCE_SHIFT) + 1) & 0xffff;
     atomic_store_explicit(&cell->total[!side], hami_cells_sum(total, amount), memory_order_relaxed);
@@ -43,43 +34,71 @@ static void commit(struct hami_cell *cell, uint64_t state) {
     hami_step();
 }
 
-static bool fits(uint64_t amount, uint64_t used, uint64_t orphaned, uint64_t limit) {
-    uint64_t room = orphaned < limit ? limit - orphaned : 0;
-    return amount <= room && used <= room - amount;
-}
-
-bool hami_cells_change(struct hami_block *block, unsigned device, unsigned slot, unsigned index, int64_t amount,
-                       uint64_t limit) {
-    struct hami_cell *cell = &block->slots[slot].cells[device][index];
-    _Atomic uint64_t *counter = &block->devices[device].used;
-    uint64_t idle = atomic_load_explicit(&cell->state, memory_order_relaxed);
-    uint64_t pending = idle | HAMI_CELL_PENDING;
+/* Step 1; returns the state that the cell has from now on. */
+static inline uint64_t prepare(struct hami_cell *cell, int64_t amount) {
+    uint64_t pending = atomic_load_explicit(&cell->state, memory_order_relaxed) | HAMI_CELL_PENDING;
     atomic_store_explicit(&cell->amount, amount, memory_order_relaxed);
     hami_step();
     atomic_store_explicit(&cell->state, pending, memory_order_release); /* seen by whoever sees our word */
     hami_step();
-    uint64_t word = atomic_load_explicit(counter, memory_order_acquire);
-    uint64_t tag = tag_of(slot, index, pending);
-    uint64_t pages = 0, orphaned = 0;
-    do {
-        uint64_t used = word >> HAMI_TAG_BITS;
-        if (amount > 0) { /* after the word: what became an orphan has left it later */
-            orphaned = atomic_load_explicit(&block->devices[device].orphaned, memory_order_acquire);
-        }
-        if (amount > 0 && !fits((uint64_t)amount, used, orphaned, limit)) {
-            atomic_store_explicit(&cell->state, idle, memory_order_release);
+    return pending;
+}
+
+static inline bool exchange(struct hami_block *block, struct hami_device *counted, uint64_t *word, uint64_t pages,
+                            uint64_t tag) {
+    if (((*word & TAG_MASK) ^ tag) >> HAMI_TAG_CELL_SHIFT != 0) { /* not this cell, which has committed since */
+        acknowledge(block, counted, *word & TAG_MASK);
+    }
+    return atomic_compare_exchange_weak_explicit(&counted->used, word, pages << HAMI_TAG_BITS | tag,
+                                                 memory_order_acq_rel, memory_order_acquire);
+}
+
+static inline bool fits(uint64_t amount, uint64_t used, uint64_t orphaned, uint64_t limit) {
+    uint64_t room = orphaned < limit ? limit - orphaned : 0;
+    return amount <= room && used <= room - amount;
+}
+
+HAMI_HOT bool hami_cells_add(struct hami_block *block, struct hami_device *counted, struct hami_cell *cell,
+                             uint64_t tag, uint64_t pages, uint64_t limit) {
+    uint64_t pending = prepare(cell, (int64_t)pages), after = 0, orphaned = 0;
+    uint64_t word = atomic_load_explicit(&counted->used, memory_order_acquire);
+    tag |= pending >> SEQUENCE_SHIFT & 0xffff;
+    do { /* what became an orphan has left the word later */
+        orphaned = atomic_load_explicit(&counted->orphaned, memory_order_acquire);
+        if (!fits(pages, word >> HAMI_TAG_BITS, orphaned, limit)) {
+            atomic_store_explicit(&cell->state, pending & ~(uint64_t)HAMI_CELL_PENDING, memory_order_release);
             return false;
         }
-        pages = amount < 0 && used < (uint64_t)-amount ? 0 : used + (uint64_t)amount;
-        acknowledge(block, device, word, tag);
-    } while (!atomic_compare_exchange_weak_explicit(counter, &word, pages << HAMI_TAG_BITS | tag, memory_order_acq_rel,
-                                                    memory_order_acquire));
+        after = (word >> HAMI_TAG_BITS) + pages;
+    } while (!exchange(block, counted, &word, after, tag));
     hami_step();
-    commit(cell, pending);
-    _Atomic uint64_t *peak = &block->devices[device].peak;
-    uint64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
-    while (seen < pages + orphaned && !atomic_compare_exchange_weak(peak, &seen, pages + orphaned)) {
+    commit(cell, pending, (int64_t)pages);
+    uint64_t peak = atomic_load_explicit(&counted->peak, memory_order_relaxed);
+    while (peak < after + orphaned && !atomic_compare_exchange_weak(&counted->peak, &peak, after + orphaned)) {
     }
+    return true;
+}
+
+HAMI_HOT void hami_cells_give_back(struct hami_block *block, struct hami_device *counted, struct hami_cell *cell,
+                                   uint64_t tag, uint64_t pages) {
+    uint64_t pending = prepare(cell, -(int64_t)pages), used = 0;
+    uint64_t word = atomic_load_explicit(&counted->used, memory_order_acquire);
+    tag |= pending >> SEQUENCE_SHIFT & 0xffff;
+    do {
+        used = word >> HAMI_TAG_BITS;
+    } while (!exchange(block, counted, &word, used < pages ? 0 : used - pages, tag));
+    hami_step();
+    commit(cell, pending, -(int64_t)pages);
+}
+
+bool hami_cells_change(struct hami_block *block, unsigned device, unsigned slot, unsigned index, int64_t amount,
+                       uint64_t limit) {
+    struct hami_device *counted = &block->devices[device];
+    struct hami_cell *cell = &block->slots[slot].cells[device][index];
+    if (amount >= 0) {
+        return hami_cells_add(block, counted, cell, hami_cells_tag(slot, index), (uint64_t)amount, limit);
+    }
+    hami_cells_give_back(block, counted, cell, hami_cells_tag(slot, index), (uint64_t)-amount);
     return true;
 }
 
@@ -104,11 +123,12 @@ void hami_cells_finish(struct hami_block *block, unsigned slot, unsigned device,
     struct hami_cell *cell = &block->slots[slot].cells[device][index];
     uint64_t word = atomic_load(&block->devices[device].used); /* before the state: see abi.h */
     uint64_t state = atomic_load(&cell->state);
-    if ((state & HAMI_CELL_PHASE) == HAMI_CELL_PENDING && (word & TAG_MASK) != tag_of(slot, index, state)) {
+    if ((state & HAMI_CELL_PHASE) == HAMI_CELL_PENDING &&
+        (word & TAG_MASK) != (hami_cells_tag(slot, index) | (state >> SEQUENCE_SHIFT & 0xffff))) {
         atomic_store(&cell->state, state & ~(uint64_t)HAMI_CELL_PHASE);
         hami_step();
     } else if ((state & HAMI_CELL_PHASE) != HAMI_CELL_IDLE) {
-        commit(cell, state);
+        commit(cell, state, atomic_load(&cell->amount));
     }
 }
 

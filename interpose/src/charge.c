@@ -29,7 +29,7 @@ __attribute__((cold, noinline)) static void refused(int device, uint64_t bytes) 
 }
 
 /* Charges under the limit in force; before giving up asks for newer limits and for memory of dead processes. */
-static bool take_pages(struct hami_region_view *view, int device, uint64_t pages, enum hami_column column) {
+HAMI_HOT static bool take_pages(struct hami_region_view *view, int device, uint64_t pages, enum hami_column column) {
     const struct hami_limits *limits = hami_guest_known_limits();
     if (hami_region_charge(view, (unsigned)device, pages, hami_charge_limit(limits, device), column)) {
         return true;
@@ -51,7 +51,8 @@ static bool cannot_count(const struct hami_limits *limits, enum hami_reason reas
     return limits->mode == HAMI_MODE_OBSERVE;
 }
 
-static bool take(CUdevice device, uint64_t bytes, enum hami_column column, bool or_host, struct hami_charge *charge) {
+HAMI_HOT static bool take(CUdevice device, uint64_t bytes, enum hami_column column, bool or_host,
+                          struct hami_charge *charge) {
     const struct hami_limits *limits = hami_guest_limits();
     enum hami_reason why = HAMI_REASON_NONE;
     *charge = (struct hami_charge){-1, 0};
@@ -85,11 +86,11 @@ static bool take(CUdevice device, uint64_t bytes, enum hami_column column, bool 
     return true;
 }
 
-bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, struct hami_charge *charge) {
+HAMI_HOT bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, struct hami_charge *charge) {
     return take(device, bytes, column, false, charge);
 }
 
-bool hami_charge_take_or_host(CUdevice device, uint64_t bytes, struct hami_charge *charge) {
+HAMI_HOT bool hami_charge_take_or_host(CUdevice device, uint64_t bytes, struct hami_charge *charge) {
     return take(device, bytes, HAMI_COLUMN_DATA, true, charge);
 }
 
@@ -170,13 +171,13 @@ void hami_charge_found(CUdevice device, enum hami_column column, struct hami_cha
     }
 }
 
-void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
+HAMI_HOT void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
     struct hami_charge part = {charge->device, pages < charge->pages ? pages : charge->pages};
     hami_charge_give_back(&part, HAMI_COLUMN_DATA);
     charge->pages -= part.pages;
 }
 
-void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column) {
+HAMI_HOT void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column) {
     struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
     if (view != NULL) {
         hami_region_release(view, (unsigned)charge->device, charge->pages, column);

@@ -94,7 +94,7 @@ bool hami_context_only_one(void) {
     return atomic_load_explicit(&made, memory_order_relaxed) == 1;
 }
 
-bool hami_context_assumed(struct hami_context *context) {
+HAMI_HOT bool hami_context_assumed(struct hami_context *context) {
     bool same = last.handle != NULL && last_epoch == atomic_load_explicit(&epoch, memory_order_acquire);
     if (same && hami_context_only_one() && hami_guest_known_limits()->device_count == 1) {
         *context = last;

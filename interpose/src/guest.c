@@ -14,7 +14,7 @@
 #include <time.h>
 
 enum { FRESH, STARTING, STARTED };
-enum { GENERATIONS = 8, CUDA_DEVICES = 64, NVML_HANDLES = 32, LOOK_MS = 250 };
+enum { GENERATIONS = 8, NVML_HANDLES = 32, LOOK_MS = 250 };
 
 static struct {
     _Atomic int state;
@@ -29,15 +29,15 @@ static struct {
     struct hami_region_view view;
     enum hami_reason no_region;
     atomic_flag claiming;
-    _Atomic int8_t cuda_devices[CUDA_DEVICES]; /* index + 2; 1 = not named; 0 = not asked yet */
 } guest = {.reloading = ATOMIC_FLAG_INIT, .claiming = ATOMIC_FLAG_INIT};
 
 _Atomic(const struct hami_limits *) hami_guest_limits_now;
 _Atomic(struct hami_region_view *) hami_guest_region_now;
+_Atomic int8_t hami_guest_cuda_devices[HAMI_CUDA_DEVICES];
 
 /* Handles stay with their device for the life of a process; one seen before needs no asking. */
 static _Atomic(nvmlDevice) nvml_handles[NVML_HANDLES];
-static _Atomic int8_t nvml_indices[NVML_HANDLES]; /* as cuda_devices; -1 = divided */
+static _Atomic int8_t nvml_indices[NVML_HANDLES]; /* as hami_guest_cuda_devices; -1 = divided */
 
 static void forget_handles(void) {
     for (unsigned i = 0; i < NVML_HANDLES; i++) {
@@ -128,8 +128,8 @@ bool hami_guest_reload(void) {
         unsigned next = (guest.current + 1) % GENERATIONS;
         note_file();
         hami_limits_load(&guest.source, &guest.generations[next]);
-        for (unsigned i = 0; i < CUDA_DEVICES; i++) {
-            atomic_store(&guest.cuda_devices[i], 0);
+        for (unsigned i = 0; i < HAMI_CUDA_DEVICES; i++) {
+            atomic_store(&hami_guest_cuda_devices[i], 0);
         }
         forget_handles();
         publish(&guest.generations[next]);
@@ -152,7 +152,7 @@ static const struct hami_limits *look(int64_t now, int64_t due) {
     return hami_guest_known_limits();
 }
 
-const struct hami_limits *hami_guest_limits(void) {
+HAMI_HOT const struct hami_limits *hami_guest_limits(void) {
     const struct hami_limits *limits = hami_guest_known_limits();
     int64_t now = now_ms();
     int64_t due = atomic_load_explicit(&guest.next_look, memory_order_relaxed);
@@ -250,15 +250,8 @@ static int index_by_nvml(CUdevice device, const char *uuid) {
     return known && index < HAMI_DEVICES ? (int)index : -1;
 }
 
-int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device) {
+int hami_guest_ask_cuda_device(const struct hami_limits *limits, CUdevice device) {
     char uuid[48];
-    if (device < 0 || device >= CUDA_DEVICES) {
-        return -2;
-    }
-    int8_t known = atomic_load_explicit(&guest.cuda_devices[device], memory_order_acquire);
-    if (known != 0) {
-        return known - 2;
-    }
     CUresult status = cuda_uuid(device, uuid);
     if (status != CUDA_SUCCESS) {
         bool none = status == CUDA_ERROR_NOT_INITIALIZED || status == CUDA_ERROR_DEINITIALIZED ||
@@ -266,7 +259,7 @@ int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device) {
         return none ? -2 : -1;
     }
     int index = limits->from_environment ? index_by_nvml(device, uuid) : index_of_uuid(limits, uuid);
-    atomic_store_explicit(&guest.cuda_devices[device], (int8_t)(index + 2), memory_order_release);
+    atomic_store_explicit(&hami_guest_cuda_devices[device], (int8_t)(index + 2), memory_order_release);
     return index;
 }
 

@@ -1,6 +1,8 @@
 /* The lock-free map; see map.h. */
 #include "hami/map.h"
 
+#include "hami/hook.h"
+
 #include <stddef.h>
 #include <sys/mman.h>
 
@@ -53,7 +55,7 @@ static bool grow(struct hami_map *map, unsigned count) {
     return true;
 }
 
-bool hami_map_put(struct hami_map *map, uint64_t key, uint64_t value) {
+HAMI_HOT bool hami_map_put(struct hami_map *map, uint64_t key, uint64_t value) {
     uint64_t hash = mix(key);
     for (;;) {
         unsigned count = atomic_load_explicit(&map->count, memory_order_acquire);
@@ -70,7 +72,7 @@ bool hami_map_put(struct hami_map *map, uint64_t key, uint64_t value) {
 }
 
 /* Place of `key` in the map, or NULL; `index` is its number in the bucket. */
-static struct hami_map_bucket *find(struct hami_map *map, uint64_t key, unsigned *index) {
+HAMI_HOT static struct hami_map_bucket *find(struct hami_map *map, uint64_t key, unsigned *index) {
     uint64_t hash = mix(key);
     for (unsigned segment = atomic_load_explicit(&map->count, memory_order_acquire); segment-- > 0;) {
         struct hami_map_bucket *buckets = segment_at(map, segment, false);
@@ -85,13 +87,13 @@ static struct hami_map_bucket *find(struct hami_map *map, uint64_t key, unsigned
     return NULL;
 }
 
-uint64_t hami_map_get(struct hami_map *map, uint64_t key) {
+HAMI_HOT uint64_t hami_map_get(struct hami_map *map, uint64_t key) {
     unsigned i = 0;
     struct hami_map_bucket *bucket = find(map, key, &i);
     return bucket == NULL ? 0 : atomic_load_explicit(&bucket->values[i], memory_order_relaxed);
 }
 
-uint64_t hami_map_take(struct hami_map *map, uint64_t key) {
+HAMI_HOT uint64_t hami_map_take(struct hami_map *map, uint64_t key) {
     unsigned i = 0;
     struct hami_map_bucket *bucket = find(map, key, &i);
     uint64_t wanted = key;

@@ -37,7 +37,7 @@ __attribute__((cold, noinline)) static CUresult refused(struct hami_allocation *
     return full ? hami_allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL) : status;
 }
 
-int32_t hami_mem_alloc(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes) {
+HAMI_HOT int32_t hami_mem_alloc(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes) {
     CUresult (*driver)(CUdeviceptr *, size_t) = hami_driver_function(hook);
     struct hami_allocation a;
     if (address == NULL || bytes == 0) {
@@ -137,7 +137,7 @@ int32_t hami_mem_alloc_managed(enum hami_hook hook, CUdeviceptr *address, uint64
 }
 
 /* The record leaves before the memory does: afterwards another thread may be given the same address. */
-int32_t hami_mem_free(enum hami_hook hook, CUdeviceptr address) {
+HAMI_HOT int32_t hami_mem_free(enum hami_hook hook, CUdeviceptr address) {
     CUresult (*driver)(CUdeviceptr) = hami_driver_function(hook);
     uint64_t record = hami_record_take(address);
     CUresult status = driver(address);

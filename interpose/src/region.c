@@ -4,6 +4,7 @@
 #include "hami/cells.h"
 #include "hami/events.h"
 #include "hami/fault.h"
+#include "hami/hook.h"
 #include "hami/process.h"
 
 #include <errno.h>
@@ -137,9 +138,7 @@ static void leave(struct place place) {
 }
 
 /* Keeps the columns that HAMi's monitor reads in step; between enter and leave. */
-static void project(struct hami_region_view *view, unsigned device, int64_t pages, enum hami_column column) {
-    struct hami_v1_memory *used = &view->region->v1.processes[view->slot].used[device % HAMI_DEVICES];
-    uint64_t bytes = (uint64_t)pages << HAMI_PAGE_SHIFT;
+static inline void project(struct hami_v1_memory *used, uint64_t bytes, enum hami_column column) {
     _Atomic uint64_t *part = (_Atomic uint64_t *)((char *)used + column);
     if (atomic_load_explicit(&several, memory_order_relaxed) == UNTOLD) {
         uint64_t own = atomic_load_explicit(part, memory_order_relaxed) + bytes;
@@ -154,28 +153,36 @@ static void project(struct hami_region_view *view, unsigned device, int64_t page
     (void)atomic_fetch_add_explicit(&used->total, bytes, memory_order_relaxed);
 }
 
-static bool change(struct hami_region_view *view, unsigned device, int64_t pages, uint64_t limit,
-                   enum hami_column column) {
+HAMI_HOT bool hami_region_charge(struct hami_region_view *view, unsigned device, uint64_t pages, uint64_t limit_pages,
+                                 enum hami_column column) {
+    uint64_t limit = limit_pages < HAMI_PAGES_MAX ? limit_pages : HAMI_PAGES_MAX;
+    if (pages > HAMI_PAGES_MAX) {
+        return false;
+    }
+    struct hami_block *block = &view->region->block;
     struct place place = enter();
-    bool done =
-        hami_cells_change(&view->region->block, device, view->slot, (unsigned)(place.seat - seats), pages, limit);
+    unsigned index = (unsigned)(place.seat - seats);
+    bool done = hami_cells_add(block, &block->devices[device], &view->own->cells[device][index],
+                               hami_cells_tag(view->slot, index), pages, limit);
     if (done) {
-        project(view, device, pages, column);
+        project(&view->shown->used[device % HAMI_DEVICES], pages << HAMI_PAGE_SHIFT, column);
     }
     leave(place);
     return done;
 }
 
-bool hami_region_charge(struct hami_region_view *view, unsigned device, uint64_t pages, uint64_t limit_pages,
-                        enum hami_column column) {
-    uint64_t limit = limit_pages < HAMI_PAGES_MAX ? limit_pages : HAMI_PAGES_MAX;
-    return pages <= HAMI_PAGES_MAX && change(view, device, (int64_t)pages, limit, column);
-}
-
-void hami_region_release(struct hami_region_view *view, unsigned device, uint64_t pages, enum hami_column column) {
-    if (pages != 0 && pages <= HAMI_PAGES_MAX) {
-        (void)change(view, device, -(int64_t)pages, 0, column);
+HAMI_HOT void hami_region_release(struct hami_region_view *view, unsigned device, uint64_t pages,
+                                  enum hami_column column) {
+    if (pages == 0 || pages > HAMI_PAGES_MAX) {
+        return;
     }
+    struct hami_block *block = &view->region->block;
+    struct place place = enter();
+    unsigned index = (unsigned)(place.seat - seats);
+    hami_cells_give_back(block, &block->devices[device], &view->own->cells[device][index],
+                         hami_cells_tag(view->slot, index), pages);
+    project(&view->shown->used[device % HAMI_DEVICES], 0 - (pages << HAMI_PAGE_SHIFT), column);
+    leave(place);
 }
 
 /* ---- what is in use ---- */
@@ -385,6 +392,8 @@ static bool take_slot(struct hami_region_view *view, unsigned index, uint64_t se
     hami_step();
     atomic_store(&view->region->block.heartbeat, (uint64_t)time(NULL));
     view->slot = index;
+    view->own = &view->region->block.slots[index];
+    view->shown = &view->region->v1.processes[index];
     view->has_slot = true;
     return true;
 }

@@ -17,11 +17,21 @@ static inline int64_t hami_cells_sum(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/*
- * Adds `amount` pages to a counter through one cell; below zero always, above unless that would exceed `limit`. True if
- * they were added.
- */
-bool hami_cells_change(struct hami_block *block, unsigned device, unsigned slot, unsigned cell, int64_t amount,
+/* Whose a change of a counter is; its lowest 16 bits are the cell's sequence number. */
+static inline uint64_t hami_cells_tag(unsigned slot, unsigned index) {
+    return (uint64_t)slot << HAMI_TAG_SLOT_SHIFT | (uint64_t)index << HAMI_TAG_CELL_SHIFT;
+}
+
+/* Adds pages to a counter through one cell, unless it would then exceed `limit`. True if they were added. */
+bool hami_cells_add(struct hami_block *block, struct hami_device *counted, struct hami_cell *cell, uint64_t tag,
+                    uint64_t pages, uint64_t limit);
+
+/* Takes pages off a counter through one cell, and never more than it has. */
+void hami_cells_give_back(struct hami_block *block, struct hami_device *counted, struct hami_cell *cell, uint64_t tag,
+                          uint64_t pages);
+
+/* The one or the other, by the sign of `amount`. */
+bool hami_cells_change(struct hami_block *block, unsigned device, unsigned slot, unsigned index, int64_t amount,
                        uint64_t limit);
 
 /* Pages that a cell has added, or less than none. */

@@ -43,7 +43,16 @@ static inline struct hami_region_view *hami_guest_region(enum hami_reason *why) 
 struct hami_region_view *hami_guest_mapped_region(void);
 
 /* Index of a CUDA device in the limits, -1 if they do not name it, -2 if to the driver there is no such device now. */
-int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device);
+enum { HAMI_CUDA_DEVICES = 64 };
+extern _Atomic int8_t hami_guest_cuda_devices[HAMI_CUDA_DEVICES]; /* index + 2; 1 = not named; 0 = not asked yet */
+int hami_guest_ask_cuda_device(const struct hami_limits *limits, CUdevice device);
+static inline int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device) {
+    if (device < 0 || device >= HAMI_CUDA_DEVICES) {
+        return -2;
+    }
+    int8_t known = atomic_load_explicit(&hami_guest_cuda_devices[device], memory_order_acquire);
+    return HAMI_LIKELY(known != 0) ? known - 2 : hami_guest_ask_cuda_device(limits, device);
+}
 
 /*
  * Same for an NVML handle; HAMI_DIVIDED for a card that the limits do not name, but MIG devices of it. `status` gets

@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 #define HAMI_LIKELY(condition) __builtin_expect(!!(condition), 1)
+/* What every allocation and free comes by lies together; strewn about it costs up to 20 ns more, by where it lies. */
+#define HAMI_HOT __attribute__((hot))
 #define HAMI_EXPORT __attribute__((visibility("default")))
 
 struct hami_hook_entry {

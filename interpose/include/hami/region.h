@@ -11,9 +11,11 @@
 #include <stdbool.h>
 
 struct hami_region_view {
-    struct hami_region *region; /* NULL: nothing is mapped, nothing can be charged */
-    int file;                   /* held open for its lock; -1: none */
-    unsigned slot;              /* ours; meaningful while has_slot */
+    struct hami_region *region;    /* NULL: nothing is mapped, nothing can be charged */
+    int file;                      /* held open for its lock; -1: none */
+    unsigned slot;                 /* ours; meaningful while has_slot */
+    struct hami_slot *own;         /* it */
+    struct hami_v1_process *shown; /* what HAMi's monitor sees of it */
     _Atomic bool has_slot;
 };
 
