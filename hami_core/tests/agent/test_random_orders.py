@@ -6,6 +6,7 @@ import asyncio
 import random
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import grpc
@@ -19,7 +20,19 @@ from hami_core.tests.agent.node import GPU, Node
 
 APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
 CARDS = ("card-00000000", "card-00000001")
+SLOTS = 10  # of each, as the node has them
 STEPS = ("pod", "pod", "pod", "start", "start", "land", "late", "stale", "agent", "kubelet", "delete", "reboot")
+
+
+def slots_of(held) -> Counter[str]:
+    """Most slots of each card that a pod has at a time: init containers hand theirs on."""
+    lasting: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    for _, kind, slices in held:
+        now = lasting + Counter(card for card, _ in slices)
+        most |= now
+        lasting = lasting if kind is INIT else now
+    return most
 
 
 class Play:
@@ -29,6 +42,7 @@ class Play:
         self.node = Node(root)
         self.random = random.Random(seed)
         self.given: dict[str, list] = {}
+        self.placed: dict[str, Counter[str]] = {}
         self.wanted: dict[tuple[str, str], str] = {}
         self.made = 0
         self.old: bytes | None = None
@@ -50,7 +64,6 @@ class Play:
         if len(self.given) >= 4:
             return
         await self.connected()
-        self.made += 1
         early = [INIT] * self.random.randint(0, 2) + [SIDECAR] * self.random.randint(0, 1)
         kinds = [*self.random.sample(early, len(early)), APP, APP]
         held = [
@@ -61,8 +74,13 @@ class Play:
             )
             for i, kind in enumerate(kinds)
         ]
+        need = slots_of(held)
+        if any(need[card] + sum(self.placed[uid][card] for uid in self.given) > SLOTS for card in CARDS):
+            return  # no scheduler would place it here
+        self.made += 1
         uid = self.node.pod(f"p{self.made}", held)
         self.given[uid] = []
+        self.placed[uid] = need
         reuse: list[str] = []
         for name, kind, slices in held:
             count = len(slices)
