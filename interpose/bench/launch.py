@@ -1,9 +1,12 @@
 """What a launch costs: bare simulated driver, libvgpu.so without a limit, and with one; 1 and 8 processes at once.
 
-    python interpose/bench/launch.py [--rounds N] [--repeat N] [--limit PERCENT]
+    python interpose/bench/launch.py [--rounds N] [--repeat N] [--limit PERCENT] [--kernel MICROSECONDS]
 
 Prints one JSON object. CPU time only: waiting for a turn or for balance costs none. `thread_ns` is the least of 15
 batches of the launching thread; `process_ns` the mean of the whole process, with its helper thread and every wait.
+
+With --kernel the launches are of kernels that take so long, 2 ms of them between synchronizations, and the figures are
+launches a second and the CPU time of all the processes in percent of one core.
 """
 
 from __future__ import annotations
@@ -14,11 +17,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hami_interpose
 from hami_interpose import region, sim, turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
 
@@ -34,26 +42,26 @@ def container(root: Path, uuid: str, cores: int) -> Path:
     return root
 
 
-def measure(program: Path, rounds: int, env: dict[str, str], processes: int) -> dict[str, float]:
-    """Runs the program in so many processes at once; the mean of what they print."""
+def measure(program: Path, arguments: list[str], env: dict[str, str], processes: int) -> list[dict[str, float]]:
+    """Runs the program in so many processes at once; what each of them prints."""
     pipe = subprocess.PIPE
-    command = [str(program), str(rounds)]
+    command = [str(program), *arguments]
     running = [subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True) for _ in range(processes)]
     for process in running:
         if process.stdin is not None:
             process.stdin.write("\n")
             process.stdin.flush()
-    found = [json.loads(process.communicate()[0]) for process in running]
-    return {name: statistics.mean(one[name] for one in found) for name in found[0]}
+    return [json.loads(process.communicate()[0]) for process in running]
 
 
-def compare(rounds: int, repeat: int, limit: int) -> dict[str, dict[str, float]]:
-    """Medians over the repeats, which alternate so that all see the same machine."""
+@contextmanager
+def stage(kernel: float, limit: int) -> Iterator[tuple[Path, dict[str, dict[str, str]]]]:
+    """The program, and the environment of each kind of run; kernels take `kernel` seconds."""
     with tempfile.TemporaryDirectory(prefix="hami-bench-") as made:
         folder = Path(made)
         sim.create(folder / "gpus", "a100")
         with sim.State(folder / "gpus") as state:
-            state.set_launch_time(0)
+            state.set_launch_time(kernel)
             uuid = state.devices[0].uuid
         program = folder / "launch"
         include = f"-I{HERE.parent / 'include'}"
@@ -62,25 +70,49 @@ def compare(rounds: int, repeat: int, limit: int) -> dict[str, dict[str, float]]
         )
         bare = sim.environment(folder / "gpus")
         ours = bare | {"LD_PRELOAD": str(hami_interpose.library())}
-        kinds = {
-            "bare": bare,
-            "no_limit": ours | {"HAMI_VGPU_ROOT": str(container(folder / "free", uuid, 0))},
-            "limit": ours | {"HAMI_VGPU_ROOT": str(container(folder / "limited", uuid, limit))},
-        }
-        result = {}
+        yield (
+            program,
+            {
+                "bare": bare,
+                "no_limit": ours | {"HAMI_VGPU_ROOT": str(container(folder / "free", uuid, 0))},
+                "limit": ours | {"HAMI_VGPU_ROOT": str(container(folder / "limited", uuid, limit))},
+            },
+        )
+
+
+def compare(rounds: int, repeat: int, limit: int) -> dict[str, dict[str, float]]:
+    """Medians over the repeats, which alternate so that all see the same machine."""
+    names = ("thread_ns", "process_ns")
+    result = {}
+    with stage(0, limit) as (program, kinds):
         for processes in (1, 8):
-            runs = [
-                {kind: measure(program, rounds, env, processes) for kind, env in kinds.items()} for _ in range(repeat)
-            ]
+            runs = []
+            for _ in range(repeat):
+                found = {kind: measure(program, [str(rounds)], env, processes) for kind, env in kinds.items()}
+                runs.append(
+                    {kind: {n: statistics.mean(one[n] for one in each) for n in names} for kind, each in found.items()}
+                )
             for kind in kinds:
-                row = {
-                    name: round(statistics.median(run[kind][name] for run in runs), 1)
-                    for name in ("thread_ns", "process_ns")
-                }
-                for name in ("thread_ns", "process_ns"):
+                row = {name: round(statistics.median(run[kind][name] for run in runs), 1) for name in names}
+                for name in names:
                     added = statistics.median(run[kind][name] - run["bare"][name] for run in runs)
                     row[f"{name[:-3]}_added_ns"] = round(added, 1)
                 result[f"{kind}_{processes}"] = row
+    return result
+
+
+def steady(kernel_us: float, repeat: int, limit: int) -> dict[str, dict[str, float]]:
+    """Likewise, of kernels that take so long."""
+    arguments = [str(max(1, round(2000 / kernel_us))), "3"]
+    result = {}
+    with stage(kernel_us / 1e6, limit) as (program, kinds):
+        for processes in (1, 8):
+            for kind, env in kinds.items():
+                runs = [measure(program, arguments, env, processes) for _ in range(repeat)]
+                result[f"{kind}_{processes}"] = {
+                    name: round(statistics.median(sum(one[name] for one in run) for run in runs), 1)
+                    for name in ("launches", "percent")
+                }
     return result
 
 
@@ -90,8 +122,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20000, help="launches in each of 15 batches")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each kind")
     parser.add_argument("--limit", type=int, default=90, help="percent")
+    parser.add_argument("--kernel", type=float, help="microseconds")
     options = parser.parse_args()
-    json.dump(compare(options.rounds, options.repeat, options.limit), sys.stdout, indent=1)
+    if options.kernel:
+        found = steady(options.kernel, options.repeat, options.limit)
+    else:
+        found = compare(options.rounds, options.repeat, options.limit)
+    json.dump(found, sys.stdout, indent=1)
     sys.stdout.write("\n")
 
 
