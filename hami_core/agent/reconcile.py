@@ -220,7 +220,8 @@ class Reconciler:
 
     def tick(self) -> None:
         """Pass again if the checkpoint changed or something is not settled; cheap when neither is so."""
-        if self._given or self._refusals or self.checkpoint_problem or self._reader.is_stale:
+        unseen = self._reader.is_stale or self._reader.last is not self._looked_at  # a starting container reads it too
+        if self._given or self._refusals or self.checkpoint_problem or unseen:
             self._wake.set()
 
     async def run(self) -> None:

@@ -226,6 +226,21 @@ async def test_files_go_when_api_and_kubelet_have_no_such_pod(node):
     assert node.vendor.released == ["main"]
 
 
+async def test_a_checkpoint_that_a_starting_container_read_first_is_still_acted_on(node):
+    agent = await node.up()
+    await node.registered()
+    gone = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    stays = await node.kubelet.admit(node.pod("b", [("main", APP, [(C1, 1)])]), "main", GPU, 1)
+    await node.kubelet.prestart(gone)
+    await node.kubelet.prestart(stays)
+    node.api.drop(PODS, "a", "default")
+    await node.kubelet.until(lambda: agent.core._pods.get("uid-a") is None)
+    await agent.core.pass_once()
+    node.kubelet.forget("uid-a")
+    await agent.core.prestart(GPU, stays.slots)  # at once, before anybody else looks
+    await node.kubelet.until(lambda: len(agent.core.records) == 1, seconds=5)
+
+
 async def test_a_name_the_checkpoint_lacks_makes_the_kubelet_write_again(node):
     agent = await node.up()
     await node.registered()
