@@ -168,7 +168,10 @@ class StubKubelet(services.RegistrationServicer):
         """What the runtime injects: the edits behind the stored CDI name. Raises KeyError if there is no spec."""
         name = given.response.cdi_devices[0].name
         for file in self.cdi_dir.glob("*.json"):
-            spec = json.loads(file.read_text())
+            try:
+                spec = json.loads(file.read_text())
+            except FileNotFoundError:
+                continue  # another container's, taken away meanwhile
             for device in spec["devices"]:
                 if f"{spec['kind']}={device['name']}" == name:
                     return device["containerEdits"]
