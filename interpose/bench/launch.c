@@ -10,7 +10,7 @@
 
 #include <time.h>
 
-enum { BATCHES = 15, LEARNING = 2000 };
+enum { BATCHES = 15, LEARNING = 2000, LEARNING_LONG = 20 };
 
 static double cpu(clockid_t clock) {
     struct timespec t;
@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
     use_device(0);
     CHECK(load(&module, "image"));
     CHECK(function(&kernel, module, "kernel"));
-    for (unsigned i = 0; i < (argc > 2 ? 20 : LEARNING); i++)
+    for (unsigned i = 0; i < (argc > 2 ? LEARNING_LONG : LEARNING); i++)
         CHECK(launch(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
     (void)getchar();
     if (argc > 2) {

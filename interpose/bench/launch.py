@@ -80,35 +80,42 @@ def stage(kernel: float, limit: int) -> Iterator[tuple[Path, dict[str, dict[str,
         )
 
 
+def alternate(
+    program: Path, kinds: dict[str, dict[str, str]], arguments: list[str], processes: int, repeat: int
+) -> dict[str, list[list[dict[str, float]]]]:
+    """What each process printed, by kind and repeat; the kinds alternate so that all see the same machine."""
+    found: dict[str, list[list[dict[str, float]]]] = {kind: [] for kind in kinds}
+    for _ in range(repeat):
+        for kind, env in kinds.items():
+            found[kind].append(measure(program, arguments, env, processes))
+    return found
+
+
 def compare(rounds: int, repeat: int, limit: int) -> dict[str, dict[str, float]]:
-    """Medians over the repeats, which alternate so that all see the same machine."""
-    names = ("thread_ns", "process_ns")
-    result = {}
+    """One launch: medians over the repeats, each the mean of its processes."""
+    result: dict[str, dict[str, float]] = {}
     with stage(0, limit) as (program, kinds):
         for processes in (1, 8):
-            runs = []
-            for _ in range(repeat):
-                found = {kind: measure(program, [str(rounds)], env, processes) for kind, env in kinds.items()}
-                runs.append(
-                    {kind: {n: statistics.mean(one[n] for one in each) for n in names} for kind, each in found.items()}
-                )
-            for kind in kinds:
-                row = {name: round(statistics.median(run[kind][name] for run in runs), 1) for name in names}
-                for name in names:
-                    added = statistics.median(run[kind][name] - run["bare"][name] for run in runs)
+            found = alternate(program, kinds, [str(rounds)], processes, repeat)
+            for name in ("thread_ns", "process_ns"):
+                means = {
+                    kind: [statistics.mean(one[name] for one in run) for run in runs] for kind, runs in found.items()
+                }
+                for kind, ours in means.items():
+                    added = statistics.median(a - b for a, b in zip(ours, means["bare"], strict=True))
+                    row = result.setdefault(f"{kind}_{processes}", {})
+                    row[name] = round(statistics.median(ours), 1)
                     row[f"{name[:-3]}_added_ns"] = round(added, 1)
-                result[f"{kind}_{processes}"] = row
     return result
 
 
 def steady(kernel_us: float, repeat: int, limit: int) -> dict[str, dict[str, float]]:
-    """Likewise, of kernels that take so long."""
+    """Kernels that take so long, for three seconds: medians over the repeats, each the sum of its processes."""
     arguments = [str(max(1, round(2000 / kernel_us))), "3"]
     result = {}
     with stage(kernel_us / 1e6, limit) as (program, kinds):
         for processes in (1, 8):
-            for kind, env in kinds.items():
-                runs = [measure(program, arguments, env, processes) for _ in range(repeat)]
+            for kind, runs in alternate(program, kinds, arguments, processes, repeat).items():
                 result[f"{kind}_{processes}"] = {
                     name: round(statistics.median(sum(one[name] for one in run) for run in runs), 1)
                     for name in ("launches", "percent")
@@ -122,7 +129,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20000, help="launches in each of 15 batches")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each kind")
     parser.add_argument("--limit", type=int, default=90, help="percent")
-    parser.add_argument("--kernel", type=float, help="microseconds")
+    parser.add_argument("--kernel", type=float, help="microseconds that a kernel takes")
     options = parser.parse_args()
     if options.kernel:
         found = steady(options.kernel, options.repeat, options.limit)

@@ -192,9 +192,7 @@ HAMI_HOT static bool end_large(struct hami_allocation *a, uint64_t address, uint
         hami_charge_give_back(&a->charge, HAMI_COLUMN_DATA);
         return false;
     }
-    if (a->charge.pages > pages) {
-        hami_charge_shrink(&a->charge, a->charge.pages - pages);
-    }
+    hami_charge_shrink(&a->charge, a->charge.pages - pages);
     return hami_record_large(address, &a->charge, a->context);
 }
 

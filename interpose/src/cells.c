@@ -7,6 +7,10 @@
 enum { SEQUENCE_SHIFT = 16, CELL_MASK = (1 << (HAMI_TAG_SLOT_SHIFT - HAMI_TAG_CELL_SHIFT)) - 1 };
 #define TAG_MASK ((UINT64_C(1) << HAMI_TAG_BITS) - 1)
 
+static inline uint64_t number_of(uint64_t state) {
+    return state >> SEQUENCE_SHIFT & 0xffff;
+}
+
 /* Step 2: records in the cell that changed the word last that it did, before the word forgets. */
 __attribute__((noinline)) static void acknowledge(struct hami_block *block, struct hami_device *counted, uint64_t tag) {
     unsigned slot = (unsigned)(tag >> HAMI_TAG_SLOT_SHIFT), index = tag >> HAMI_TAG_CELL_SHIFT & CELL_MASK;
@@ -15,7 +19,7 @@ __attribute__((noinline)) static void acknowledge(struct hami_block *block, stru
     }
     struct hami_cell *cell = &block->slots[slot].cells[counted - block->devices][index];
     uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
-    if ((state & HAMI_CELL_PHASE) != HAMI_CELL_PENDING || (state >> SEQUENCE_SHIFT & 0xffff) != (tag & 0xffff)) {
+    if ((state & HAMI_CELL_PHASE) != HAMI_CELL_PENDING || number_of(state) != (tag & 0xffff)) {
         return;
     }
     uint64_t applied = (state & ~(uint64_t)HAMI_CELL_PHASE) | HAMI_CELL_APPLIED;
@@ -26,7 +30,7 @@ __attribute__((noinline)) static void acknowledge(struct hami_block *block, stru
 static inline void commit(struct hami_cell *cell, uint64_t state, int64_t amount) {
     unsigned side = (state & HAMI_CELL_SIDE) != 0;
     int64_t total = atomic_load_explicit(&cell->total[side], memory_order_relaxed);
-    uint64_t sequence = ((state >> SEQUENCE_SHIFT) + 1) & 0xffff;
+    uint64_t sequence = (number_of(state) + 1) & 0xffff;
     atomic_store_explicit(&cell->total[!side], hami_cells_sum(total, amount), memory_order_relaxed);
     hami_step();
     uint64_t idle = sequence << SEQUENCE_SHIFT | (side ? 0 : HAMI_CELL_SIDE) | HAMI_CELL_IDLE;
@@ -62,7 +66,7 @@ HAMI_HOT bool hami_cells_add(struct hami_block *block, struct hami_device *count
                              uint64_t tag, uint64_t pages, uint64_t limit) {
     uint64_t pending = prepare(cell, (int64_t)pages), after = 0, orphaned = 0;
     uint64_t word = atomic_load_explicit(&counted->used, memory_order_acquire);
-    tag |= pending >> SEQUENCE_SHIFT & 0xffff;
+    tag |= number_of(pending);
     do { /* what became an orphan has left the word later */
         orphaned = atomic_load_explicit(&counted->orphaned, memory_order_acquire);
         if (!fits(pages, word >> HAMI_TAG_BITS, orphaned, limit)) {
@@ -83,7 +87,7 @@ HAMI_HOT void hami_cells_give_back(struct hami_block *block, struct hami_device 
                                    uint64_t tag, uint64_t pages) {
     uint64_t pending = prepare(cell, -(int64_t)pages), used = 0;
     uint64_t word = atomic_load_explicit(&counted->used, memory_order_acquire);
-    tag |= pending >> SEQUENCE_SHIFT & 0xffff;
+    tag |= number_of(pending);
     do {
         used = word >> HAMI_TAG_BITS;
     } while (!exchange(block, counted, &word, used < pages ? 0 : used - pages, tag));
@@ -124,7 +128,7 @@ void hami_cells_finish(struct hami_block *block, unsigned slot, unsigned device,
     uint64_t word = atomic_load(&block->devices[device].used); /* before the state: see abi.h */
     uint64_t state = atomic_load(&cell->state);
     if ((state & HAMI_CELL_PHASE) == HAMI_CELL_PENDING &&
-        (word & TAG_MASK) != (hami_cells_tag(slot, index) | (state >> SEQUENCE_SHIFT & 0xffff))) {
+        (word & TAG_MASK) != (hami_cells_tag(slot, index) | number_of(state))) {
         atomic_store(&cell->state, state & ~(uint64_t)HAMI_CELL_PHASE);
         hami_step();
     } else if ((state & HAMI_CELL_PHASE) != HAMI_CELL_IDLE) {

@@ -171,7 +171,10 @@ void hami_charge_found(CUdevice device, enum hami_column column, struct hami_cha
     }
 }
 
-HAMI_HOT void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
+void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
+    if (pages == 0) {
+        return; /* most allocations take what they reserved */
+    }
     struct hami_charge part = {charge->device, pages < charge->pages ? pages : charge->pages};
     hami_charge_give_back(&part, HAMI_COLUMN_DATA);
     charge->pages -= part.pages;

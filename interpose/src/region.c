@@ -156,8 +156,8 @@ static inline void project(struct hami_v1_memory *used, uint64_t bytes, enum ham
 HAMI_HOT bool hami_region_charge(struct hami_region_view *view, unsigned device, uint64_t pages, uint64_t limit_pages,
                                  enum hami_column column) {
     uint64_t limit = limit_pages < HAMI_PAGES_MAX ? limit_pages : HAMI_PAGES_MAX;
-    if (pages > HAMI_PAGES_MAX) {
-        return false;
+    if (pages == 0 || pages > HAMI_PAGES_MAX) {
+        return pages == 0; /* nothing fits however little is left */
     }
     struct hami_block *block = &view->region->block;
     struct place place = enter();

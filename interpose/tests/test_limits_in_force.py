@@ -89,6 +89,7 @@ def test_a_smaller_limit_refuses_new_memory_and_never_wraps(make_container, shel
     assert shell("info")[1:] == [0, 1000 * MIB]
     assert shell("nvml", 0)[1:] == [1000 * MIB, 1000 * MIB, 0]
     assert shell.status("alloc", 2 * MIB) == OUT_OF_MEMORY
+    assert shell.status("sparse", 1024, 128) == 0, "takes nothing before something is mapped there"
     assert shell.status("free", thing) == 0
     assert shell.status("alloc", 100 * MIB) == 0
 

@@ -145,12 +145,13 @@ class Agent:
         self.notes = Notes()
         authority = Authority("n1", {"ACME": FAMILY}, (KEY.public_key(),), self.policy)
         informer = Informer(n.api, PODS)
+        self.pods = PodIndex(informer, lambda: self.core.wake())  # noqa: PLW0108 - made below
         self.core = Reconciler(
             vendors=[self.vendor],
             reader=CheckpointReader(n.plugin_dir, frozenset({GPU})),
             store=RecordStore(n.state_dir),
             specs=SpecFolder(n.cdi_dir),
-            pods=PodIndex(informer, lambda: self.core.wake()),  # noqa: PLW0108 - made just now
+            pods=self.pods,
             authority=authority,
             host=self.notes,
             boot_id=self.boot_id,

@@ -234,7 +234,7 @@ async def test_a_checkpoint_that_a_starting_container_read_first_is_still_acted_
     await node.kubelet.prestart(gone)
     await node.kubelet.prestart(stays)
     node.api.drop(PODS, "a", "default")
-    await node.kubelet.until(lambda: agent.core._pods.get("uid-a") is None)
+    await node.kubelet.until(lambda: agent.pods.get("uid-a") is None)
     await agent.core.pass_once()
     node.kubelet.forget("uid-a")
     await agent.core.prestart(GPU, stays.slots)  # at once, before anybody else looks

@@ -42,10 +42,11 @@ static inline struct hami_region_view *hami_guest_region(enum hami_reason *why) 
 /* The region where it is mapped, for what needs no slot of this process's own; or NULL. */
 struct hami_region_view *hami_guest_mapped_region(void);
 
-/* Index of a CUDA device in the limits, -1 if they do not name it, -2 if to the driver there is no such device now. */
 enum { HAMI_CUDA_DEVICES = 64 };
 extern _Atomic int8_t hami_guest_cuda_devices[HAMI_CUDA_DEVICES]; /* index + 2; 1 = not named; 0 = not asked yet */
 int hami_guest_ask_cuda_device(const struct hami_limits *limits, CUdevice device);
+
+/* Index of a CUDA device in the limits, -1 if they do not name it, -2 if to the driver there is no such device now. */
 static inline int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device) {
     if (device < 0 || device >= HAMI_CUDA_DEVICES) {
         return -2;

@@ -11,8 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CUDA_DEVICES = 64 };
-
 _Atomic int compute_state = COMPUTE_FRESH;
 
 static struct machine machines[HAMI_DEVICES];
