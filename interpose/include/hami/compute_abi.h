@@ -52,9 +52,9 @@ struct hami_compute_device {
     _Atomic uint64_t turn_got;  /* when one of us first saw that it is ours */
     _Atomic uint64_t turn_lost; /* of late, in waits for turns: time that the balance could not keep */
     _Atomic uint64_t turn_lost_at;
-    _Atomic uint64_t turn_free; /* when one of us last saw that it is ours and nobody further behind waits for it */
-    _Atomic uint64_t turn_woke; /* how long one of us takes to wake up for a turn that is handed over, smoothed */
-    uint64_t more[1];
+    _Atomic uint64_t turn_free;  /* when one of us last saw that it is ours and nobody further behind waits for it */
+    _Atomic uint64_t turn_woke;  /* how long one of us takes to wake up for a turn that is handed over, smoothed */
+    _Atomic uint64_t turn_alone; /* when one of us last saw that no other container takes turns; 0: one does */
 };
 
 struct hami_compute_process {

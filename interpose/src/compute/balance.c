@@ -108,6 +108,31 @@ uint64_t balance_oldest(const struct machine *m, uint64_t opened) {
     return opened;
 }
 
+uint64_t balance_until(const struct machine *m, uint64_t now) {
+    struct standing s = {.now = now};
+    add_up(m, &s);
+    return atomic_load_explicit(&m->shared->charged, memory_order_relaxed) + (uint64_t)s.expected;
+}
+
+uint64_t balance_end(const struct machine *m, uint64_t opened, uint64_t until) {
+    uint64_t frontier = atomic_load_explicit(&m->shared->frontier, memory_order_relaxed);
+    uint64_t charged = atomic_load_explicit(&m->shared->charged, memory_order_relaxed);
+    uint64_t oldest = balance_oldest(m, opened);
+    return (frontier > oldest ? frontier : oldest) + (until > charged ? until - charged : 0);
+}
+
+bool balance_single(const struct machine *m, uint64_t now) {
+    const struct hami_compute *compute = hami_compute_of(m->view->region);
+    unsigned count = processes(m);
+    bool single = true;
+    for (unsigned i = 0; i < count && single; i++) {
+        const struct hami_compute_process *process = &compute->processes[i][m->index];
+        uint64_t beat = atomic_load_explicit(&process->beat, memory_order_relaxed);
+        single = process == m->own || (now > beat && now - beat > GONE_AFTER);
+    }
+    return single;
+}
+
 uint64_t balance_span(struct machine *m, uint64_t turns, uint64_t opened, uint64_t end) {
     uint64_t frontier = atomic_load(&m->shared->frontier);
     do {

@@ -134,7 +134,7 @@ static void wait_for_balance(struct wait *w, const struct standing *s) {
     w->saved = true;
     compute_lock();
     runners_close(m);
-    (void)turn_yield(m);
+    helper_wake_by(turn_yield(m));
     helper_wake();
     compute_unlock();
     uint64_t due = (uint64_t)((int64_t)s->now + worth_a_wait(m, s) * 100 / balance_share(m) - balance_arrears(m, s));
@@ -151,7 +151,6 @@ static bool wait_for_completion(struct wait *w, const struct standing *s) {
         w->done = done;
     }
     begin_waiting(w, s->now);
-    close_open_marks(m);
     if (s->now - w->others >= PATIENCE) {
         (void)atomic_fetch_add_explicit(&m->shared->timeouts, 1, memory_order_relaxed);
         (void)hami_region_sweep(m->view);
@@ -159,6 +158,11 @@ static bool wait_for_completion(struct wait *w, const struct standing *s) {
     }
     (void)atomic_fetch_add(&m->own->fed, 1);
     (void)atomic_fetch_add(&m->shared->expectant, 1);
+    compute_lock();
+    runners_close(m);
+    runners_hurry(m);
+    helper_wake();
+    compute_unlock();
     uint64_t left = PATIENCE - (s->now - w->others);
     compute_wait(&m->shared->done, done, left < PATIENCE / 2 ? left : PATIENCE / 2);
     (void)atomic_fetch_sub(&m->shared->expectant, 1);
@@ -183,7 +187,9 @@ static bool have_turn(struct wait *w, struct standing *s) {
     if (turn_expired(m, s)) {
         begin_waiting(w, s->now);
         compute_lock();
-        bool kept = turn_yield(m) != UINT64_MAX;
+        uint64_t due = turn_yield(m);
+        bool kept = due != UINT64_MAX;
+        helper_wake_by(due);
         helper_wake();
         compute_unlock();
         if (kept) {
@@ -248,6 +254,7 @@ bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest
     for (;;) {
         struct standing s;
         w.looked = atomic_load(&m->shared->done);
+        runners_look(m, compute_now());
         balance_read(m, &s);
         if (atomic_load_explicit(&m->share, memory_order_relaxed) == 0) {
             reserve(&w, &s, ns, longest);

@@ -26,6 +26,7 @@ enum {
     SHORT = 700000,          /* launches up to this are short in that sense */
     PAUSE = 300000,          /* no launch for so long: the turn is given back */
     SILENT_AFTER = 20000000, /* a helper with work under way looks more often: its process stands still */
+    GONE_AFTER = 2000000000, /* and one without it, more often than this */
     PATIENCE = 100000000     /* no wait for others is longer */
 };
 
@@ -109,14 +110,20 @@ void balance_charge(struct machine *m, uint64_t device_time);
 int64_t balance_share(const struct machine *m); /* percent */
 int64_t balance_arrears(const struct machine *m, const struct standing *s);
 bool balance_silent(const struct hami_compute_process *process, uint64_t now); /* it has work and does not look at it */
-bool balance_in_turn(const struct machine *m); /* does any thread of the container wait for its turn? */
+bool balance_single(const struct machine *m, uint64_t now); /* no other process of the container uses the device */
+bool balance_in_turn(const struct machine *m);              /* does any thread of the container wait for its turn? */
 /*
  * When the oldest work under way was launched, `opened` if that was earlier.
+ *
+ * balance_until: what will have been charged when all that is under way is complete. balance_end: when so much will
+ * have been, as far as can be told.
  *
  * balance_span moves the frontier to `end`; returns the time from where it was, or from the end of the last turn or the
  * launch of the oldest work under way if those are later.
  */
 uint64_t balance_oldest(const struct machine *m, uint64_t opened);
+uint64_t balance_until(const struct machine *m, uint64_t now);
+uint64_t balance_end(const struct machine *m, uint64_t opened, uint64_t until);
 uint64_t balance_span(struct machine *m, uint64_t turns, uint64_t opened, uint64_t end);
 
 /* ---- cost.c: what launches take ---- */
@@ -152,11 +159,13 @@ void runner_compare_clocks(
 void runner_sample_begin(struct runner *r, uint64_t key, bool waited, CUevent *before);
 void runner_sample_end(struct runner *r, uint64_t key, CUevent before);
 void runner_sample_drop(struct runner *r, CUevent before);
-void runners_close(struct machine *m); /* NULL: all */
+void runners_close(struct machine *m);              /* NULL: all */
+void runners_hurry(const struct machine *m);        /* somebody waits for a completion now */
+void runners_look(struct machine *m, uint64_t now); /* settles what should be complete, where nobody else will soon */
 void runners_drop(CUcontext context, CUstream stream, bool all_streams);
 void runners_reset(void);
 
-/* Settles what is complete. Returns when to look again; UINT64_MAX: nothing is under way. */
+/* Settles what is complete, by the helper. Returns when to look again; UINT64_MAX: nothing is under way. */
 uint64_t runners_settle(uint64_t now);
 
 bool runners_capturing(CUstream stream);
@@ -179,7 +188,8 @@ enum turn {
 };
 
 void turn_open(struct machine *m, const char *uuid);
-bool turn_used(const struct machine *m); /* somebody has it, as far as we know */
+bool turn_used(const struct machine *m);                /* somebody has it, as far as we know */
+bool turn_alone(const struct machine *m, uint64_t now); /* nobody else was there a moment ago */
 /* Moves when the turn goes elsewhere, as soon as any process of the container knows. */
 const _Atomic uint64_t *turn_word(const struct machine *m);
 enum turn turn_take(struct machine *m, uint64_t now);

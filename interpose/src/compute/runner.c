@@ -17,11 +17,11 @@ enum { RUNNERS = 256, MARKS = 16, PAIRS = 32, CONTEXTS = 16, SPARE_EVENTS = 64, 
 enum { EVENT_DEFAULT = 0 };
 
 /* When the first look comes after a mark should be complete, the next ones, and how old open work may get. */
-enum { AFTER = 20000, SOON = 50000, LATEST = 80000, BESIDE = 125000, STALE = 1500000 };
+enum { AFTER = 20000, SOON = 50000, LATEST = 80000, STALE = 1500000 };
 
 /*
- * The two clocks are compared so often, tried so often, and known from an event whose completion is known so well; for
- * that the helper looks so often from so long before its expected end.
+ * The two clocks are compared so often, tried so often at first and half as often after each failure, and known from an
+ * event whose completion is known so well; for that the helper looks so often from so long before its expected end.
  */
 enum { COMPARE = 50000000, TRY = 5000000, CLOSE = 60000, STEP = 30000, STEPS = 10, UNSURE = 1000000000 };
 
@@ -37,6 +37,7 @@ struct mark {
     bool clean;        /* the estimate is a sum of known, short launches */
     bool known;        /* ... of known launches */
     bool late;         /* the stream had run dry before the mark could be recorded */
+    uint64_t until;    /* it should be complete once the container is charged for so much */
     uint64_t opened;   /* when the first of it was launched, in host time */
     uint64_t recorded; /* likewise */
     uint64_t unready;  /* when it was last seen not to be complete */
@@ -71,10 +72,12 @@ struct pair {
 struct context_events {
     CUcontext context;
     CUevent base;
-    uint64_t base_time;         /* of `base`, on the host's clock */
-    uint64_t compared;          /* when that was last known for sure */
-    uint64_t tried, tried_idle; /* by steps towards a mark, and on an idle device */
-    unsigned steps;             /* since then */
+    uint64_t base_time; /* of `base`, on the host's clock */
+    uint64_t compared;  /* when that was last known for sure */
+    struct tries {
+        uint64_t last, pause;
+    } towards, idle; /* by steps towards a mark, and on an idle device */
+    unsigned steps;  /* since then */
     unsigned count;
     CUevent spare[SPARE_EVENTS];
 };
@@ -239,9 +242,8 @@ static void own_out(struct machine *m, int64_t change) {
     (void)atomic_fetch_add_explicit(&m->own->out, change, memory_order_relaxed);
 }
 
-/* Publishes since when work of this process is under way. */
-static void note_oldest(const struct machine *m) {
-    uint64_t oldest = UINT64_MAX;
+/* Publishes since when work of this process is under way, beside some that was launched at `oldest`. */
+static void note_oldest(const struct machine *m, uint64_t oldest) {
     for (unsigned i = 0; i < runner_count; i++) {
         const struct runner *r = &runners[i];
         if (r->machine == m && r->granted > 0) {
@@ -260,7 +262,7 @@ void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, b
         r->clean = r->known = true;
         r->opened = compute_now();
         r->granted = granted;
-        note_oldest(r->machine);
+        note_oldest(r->machine, UINT64_MAX);
     } else {
         r->granted += granted;
     }
@@ -302,12 +304,23 @@ static bool recordable(const struct runner *r, CUstream stream) {
            !(atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 && runners_capturing(stream));
 }
 
-/* Work of several processes ends at about one time; somebody who waits is to know soon. */
+/* What the container has under way beside and before it is finished first, or with it. */
 static uint64_t expected_end(const struct runner *r, const struct mark *mark) {
-    uint64_t frontier = atomic_load_explicit(&r->machine->shared->frontier, memory_order_relaxed);
-    bool awaited = atomic_load(&r->machine->shared->expectant) != 0;
-    uint64_t begin = (mark->opened < frontier) == awaited ? mark->opened : frontier;
-    return begin + (uint64_t)((double)mark->estimate * r->machine->ratio) + AFTER;
+    return balance_end(r->machine, mark->opened, mark->until) + AFTER;
+}
+
+/* Other containers that take turns with us now, or may. */
+static bool in_company(const struct machine *m, uint64_t now) {
+    return turn_used(m) && !turn_alone(m, now);
+}
+
+/*
+ * Whether nobody has to know when a mark is complete but the next launch, which looks itself. In another process's span
+ * the device's rest after a mark that nobody has looked at would count as work.
+ */
+static bool unhurried(const struct machine *m, uint64_t now) {
+    return atomic_load(&m->shared->expectant) == 0 && !in_company(m, now) && balance_single(m, now) &&
+           atomic_load_explicit(&runner_captures, memory_order_relaxed) == 0;
 }
 
 /* Sets the mark of what was used since the last and gives the rest of the grant back. */
@@ -335,9 +348,10 @@ static void close_runner(struct runner *r) {
     if (mark.event != NULL) {
         mark.late = atomic_load(&runner_captures) == 0 && driver.stream_query(stream) == CUDA_SUCCESS;
         mark.recorded = compute_now();
+        mark.until = balance_until(r->machine, mark.recorded);
         if (driver.record(mark.event, stream) == CUDA_SUCCESS) {
             r->marks[(r->first + r->count++) % MARKS] = mark;
-            if (turn_used(r->machine)) { /* whoever is next should not wait for us to look */
+            if (!unhurried(r->machine, mark.recorded)) { /* whoever is next should not wait for us to look */
                 helper_wake_by(expected_end(r, &r->marks[r->first]));
             }
             return;
@@ -372,6 +386,15 @@ void runners_close(struct machine *m) {
     }
 }
 
+void runners_hurry(const struct machine *m) {
+    for (unsigned i = 0; i < runner_count; i++) {
+        const struct runner *r = &runners[i];
+        if (r->machine == m && r->count > 0) {
+            helper_wake_by(expected_end(r, &r->marks[r->first]));
+        }
+    }
+}
+
 /* ---- the device's clock and the host's ---- */
 
 /* The event was complete after `earliest` and before `latest`, which is now. True if that says enough; it is kept then.
@@ -386,12 +409,18 @@ static bool set_clock(struct context_events *events, CUevent event, uint64_t ear
     events->base = event;
     events->base_time = earliest + (latest - earliest) / 2;
     events->compared = latest;
+    events->towards = events->idle = (struct tries){latest, TRY};
     events->steps = 0;
     return true;
 }
 
-static bool clock_is_due(const struct context_events *events, uint64_t tried, uint64_t now) {
-    return now - events->compared >= COMPARE && now - tried >= TRY;
+static bool clock_is_due(const struct context_events *events, const struct tries *tries, uint64_t now) {
+    return now - events->compared >= COMPARE && now - tries->last >= tries->pause;
+}
+
+static void clock_not_told(struct tries *tries, uint64_t now) {
+    tries->last = now;
+    tries->pause = tries->pause < TRY ? TRY : tries->pause >= COMPARE / 2 ? COMPARE : 2 * tries->pause;
 }
 
 /*
@@ -402,12 +431,12 @@ void runner_compare_clocks(struct runner *r) {
     struct context_events *events = events_of(r->context);
     CUstream stream = atomic_load(&r->stream);
     uint64_t began = compute_now();
-    if (events == NULL || !clock_is_due(events, events->tried_idle, began) || !recordable(r, stream) ||
+    if (events == NULL || !clock_is_due(events, &events->idle, began) || !recordable(r, stream) ||
         driver.stream_query(stream) != CUDA_SUCCESS) {
         return;
     }
     CUevent event = event_take(r->context);
-    uint64_t now = events->tried_idle = began = compute_now();
+    uint64_t now = began = compute_now();
     if (event == NULL) {
         return;
     }
@@ -418,6 +447,7 @@ void runner_compare_clocks(struct runner *r) {
         now = compute_now();
     }
     if (status != CUDA_SUCCESS || !set_clock(events, event, began, now)) {
+        clock_not_told(&events->idle, now);
         event_give_back(r->context, event);
     }
 }
@@ -511,7 +541,7 @@ static uint64_t time_of(struct runner *r, const struct mark *mark) {
         return now;
     }
     uint64_t earliest = mark->unready > mark->recorded ? mark->unready : mark->recorded;
-    if (clock_is_due(events, events->tried, now) && set_clock(events, mark->event, earliest, now)) {
+    if (clock_is_due(events, &events->towards, now) && set_clock(events, mark->event, earliest, now)) {
         return events->base_time;
     }
     if (events->base == NULL || driver.elapsed(&ms, events->base, mark->event) != CUDA_SUCCESS) {
@@ -611,58 +641,104 @@ static bool quiet(struct runner *r, uint64_t now) {
 /* Looks that come close to a mark's end on both sides tell the clocks; true while they are wanted. */
 static bool step_towards(const struct runner *r, uint64_t now, uint64_t *end) {
     struct context_events *events = events_of(r->context);
-    if (events == NULL || !clock_is_due(events, events->tried, now)) {
+    if (events == NULL || !clock_is_due(events, &events->towards, now)) {
         return false;
     }
     *end -= AFTER + STEP;
     if (now >= *end && ++events->steps > STEPS) {
-        events->tried = now;
+        clock_not_told(&events->towards, now);
         events->steps = 0;
     }
     return true;
+}
+
+/*
+ * When to look at a runner's work again. Those with whom we take turns, and launches that wait for a completion, should
+ * know soon; where there are none, a look before all that the container has under way should be complete tells nothing
+ * that would change anything.
+ */
+static uint64_t next_look_at(const struct runner *r, uint64_t now) {
+    const struct machine *m = r->machine;
+    if (r->count == 0) {
+        return now + STALE;
+    }
+    bool company = in_company(m, now), idly = unhurried(m, now);
+    uint64_t most = now + (company || r->granted > 0 ? STALE : SILENT_AFTER / 2);
+    uint64_t end = expected_end(r, &r->marks[r->first]);
+    if (!company && atomic_load(&m->shared->expectant) == 0) {
+        uint64_t all = balance_end(m, now, balance_until(m, now)) + AFTER;
+        end = all > end ? all : end;
+    }
+    uint64_t over = now > end ? (now - end) / 4 : 0;
+    uint64_t soon = now + (over < SOON ? SOON : over > LATEST ? LATEST : over);
+    if (step_towards(r, now, &end)) {
+        soon = now + STEP;
+    } else if (idly) {
+        return most;
+    }
+    return end < soon ? soon : end > most ? most : end;
 }
 
 static uint64_t next_look(uint64_t now) {
     uint64_t due = UINT64_MAX;
     for (unsigned i = 0; i < runner_count; i++) {
         const struct runner *r = &runners[i];
-        if (r->machine == NULL || (r->count == 0 && r->granted == 0)) {
-            continue;
+        if (r->machine != NULL && (r->count > 0 || r->granted > 0)) {
+            uint64_t at = next_look_at(r, now);
+            due = at < due ? at : due;
         }
-        uint64_t at = now + STALE;
-        if (r->count > 0) {
-            uint64_t end = expected_end(r, &r->marks[r->first]), over = now > end ? (now - end) / 4 : 0;
-            uint64_t soon = now + (over < SOON ? SOON : over > LATEST ? LATEST : over);
-            if (step_towards(r, now, &end)) {
-                soon = now + STEP;
-            }
-            at = end < soon ? soon : end > at ? at : end;
-            uint64_t early = r->marks[r->first].opened + (uint64_t)r->marks[r->first].estimate;
-            if (turn_used(r->machine) && now >= early && at > now + BESIDE) {
-                at = now + BESIDE; /* it ran beside what has just ended, and ends with it */
-            }
-        }
-        due = at < due ? at : due;
     }
     return due;
 }
 
-uint64_t runners_settle(uint64_t now) {
-    struct completed found[COMPLETED];
-    if (!driver_ready()) {
-        return UINT64_MAX;
+/* When the first of them was launched, of those on the first one's device. */
+static uint64_t oldest_of(const struct completed *found, unsigned count) {
+    uint64_t opened = found->mark.opened;
+    for (unsigned i = 1; i < count; i++) {
+        bool same = found[i].runner->machine == found->runner->machine;
+        opened = same && found[i].mark.opened < opened ? found[i].mark.opened : opened;
     }
+    return opened;
+}
+
+static void settle(void) {
+    struct completed found[COMPLETED];
     unsigned count = collect(found);
     if (count > 1) {
         qsort(found, count, sizeof found[0], by_end);
     }
     for (unsigned i = 0; i < count; i++) {
-        settle_mark(found[i].runner->machine, &found[i].mark, found[i].end);
+        struct machine *m = found[i].runner->machine;
+        note_oldest(m, oldest_of(found + i, count - i)); /* what is settled began before the device may have rested */
+        settle_mark(m, &found[i].mark, found[i].end);
     }
     for (unsigned i = 0; i < count; i++) {
-        note_oldest(found[i].runner->machine);
+        note_oldest(found[i].runner->machine, UINT64_MAX);
     }
     learn_pairs();
+}
+
+void runners_look(struct machine *m, uint64_t now) {
+    bool due = false;
+    if (atomic_load_explicit(&m->own->marks, memory_order_relaxed) == 0) {
+        return;
+    }
+    compute_lock();
+    for (unsigned i = 0; i < runner_count && !due; i++) {
+        const struct runner *r = &runners[i];
+        due = r->machine == m && r->count > 0 && now >= expected_end(r, &r->marks[r->first]) - AFTER;
+    }
+    if (due && unhurried(m, now) && driver_ready()) {
+        settle();
+    }
+    compute_unlock();
+}
+
+uint64_t runners_settle(uint64_t now) {
+    if (!driver_ready()) {
+        return UINT64_MAX;
+    }
+    settle();
     for (unsigned i = 0; i < runner_count; i++) {
         struct runner *r = &runners[i];
         if (r->machine != NULL && r->granted > 0 && quiet(r, now)) {

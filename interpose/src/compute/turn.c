@@ -19,8 +19,12 @@ enum {
     TEND = 1500000,
     AGAIN = 200000,
     OTHERS = 10000000,
+    ALONE = 5000000,
+    LINGER = 10000000,
     TAIL = 1000000,
     MARGIN = 20000,
+    SHORTEST = 20000,
+    OFTEN = 125000,
     LOST_MOST = 500000000,
     REST = 10
 };
@@ -190,6 +194,30 @@ static void show_life(struct machine *m, const struct hami_turn_page *seen, uint
     }
 }
 
+/* No other container has been here lately. */
+static bool alone(const struct machine *m, const struct hami_turn_page *seen, uint64_t now) {
+    for (unsigned i = 0; i < HAMI_TURN_SLOTS; i++) {
+        if (i != atomic_load(&m->turn_slot) && seen->slots[i].owner != 0 &&
+            within(seen->slots[i].life.beat, now, GONE)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* True while there is nobody to take turns with. */
+static bool note_company(struct machine *m, const struct hami_turn_page *seen, uint64_t now) {
+    bool found = alone(m, seen, now);
+    atomic_store_explicit(&m->shared->turn_alone, found ? now : 0, memory_order_relaxed);
+    return found;
+}
+
+/* Who comes to a device that one container had for itself waits so long before it is seen, once. */
+bool turn_alone(const struct machine *m, uint64_t now) {
+    uint64_t seen = atomic_load_explicit(&m->shared->turn_alone, memory_order_relaxed);
+    return now >= seen && now - seen < ALONE;
+}
+
 /* ---- who has it ---- */
 
 /* With the page's lock. */
@@ -212,7 +240,7 @@ static bool young(const struct machine *m, uint64_t now) {
 /* Whatever the page says: nobody takes a turn away that lately came or was looked at. */
 static bool surely_ours(const struct machine *m, uint64_t now) {
     uint64_t seen = atomic_load_explicit(&m->shared->turn_free, memory_order_relaxed);
-    return known_as_ours(m) && (young(m, now) || (now >= seen && now - seen < PAUSE));
+    return known_as_ours(m) && (young(m, now) || turn_alone(m, now) || (now >= seen && now - seen < PAUSE));
 }
 
 enum turn turn_take(struct machine *m, uint64_t now) {
@@ -227,6 +255,7 @@ enum turn turn_take(struct machine *m, uint64_t now) {
         }
     } else {
         show_life(m, &seen, now);
+        (void)note_company(m, &seen, now);
     }
     unsigned self = atomic_load(&m->turn_slot) + 1, holder = holder_of(seen.turn);
     if (holder == self) {
@@ -260,17 +289,6 @@ static unsigned neediest(const struct machine *m, const struct hami_turn_page *s
     return best;
 }
 
-/* No other container has been here lately. */
-static bool alone(const struct machine *m, const struct hami_turn_page *seen, uint64_t now) {
-    for (unsigned i = 0; i < HAMI_TURN_SLOTS; i++) {
-        if (i != atomic_load(&m->turn_slot) && seen->slots[i].owner != 0 &&
-            within(seen->slots[i].life.beat, now, GONE)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Whether the turn, which is ours, has lasted long enough for somebody who is further behind. */
 static bool over(const struct machine *m, const struct hami_turn_page *seen, const struct standing *s) {
     unsigned next = neediest(m, seen, s->now);
@@ -283,6 +301,8 @@ bool turn_expired(struct machine *m, const struct standing *s) {
         return false;
     }
     bool expired = over(m, &seen, s);
+    show_life(m, &seen, s->now);
+    (void)note_company(m, &seen, s->now);
     if (!expired) {
         atomic_store_explicit(&m->shared->turn_free, s->now, memory_order_relaxed);
     }
@@ -326,26 +346,41 @@ static int64_t remainder_of(struct machine *m, const struct standing *s) {
     return s->expected > since ? s->expected - since : 0;
 }
 
+/*
+ * When to look again while the turn is to be given on as soon as what is under way ends: at its expected end less
+ * `early`, then often.
+ */
+static uint64_t near_end(struct machine *m, const struct standing *s, int64_t early, int64_t often) {
+    int64_t left = remainder_of(m, s) - early;
+    return s->now + (uint64_t)(left < often ? often : left > TEND ? TEND : left);
+}
+
 uint64_t turn_yield(struct machine *m) {
     struct hami_turn_page seen;
     struct standing s;
     balance_read(m, &s);
-    bool paused = s.now - atomic_load(&m->shared->last_grant) > PAUSE && s.fed == 0;
+    uint64_t last = atomic_load(&m->shared->last_grant), rested = s.now > last && s.fed == 0 ? s.now - last : 0;
+    bool paused = rested > PAUSE, over_all = s.out == 0 && rested >= LINGER;
+    if (known_as_ours(m) && !over_all && turn_alone(m, s.now)) {
+        return s.now + LINGER;
+    }
+    uint64_t soon = s.now + (s.out > 0 ? TEND : PAUSE); /* what is under way is looked at when it should be complete */
     if (known_as_ours(m) && s.balance > 0 && !paused && young(m, s.now)) {
-        return s.now + PAUSE; /* whatever the page says */
+        return soon; /* whatever the page says */
     }
     if (!look(m, &seen, WHOLE, s.now) || !mine(m, &seen)) {
         return UINT64_MAX;
     }
     show_life(m, &seen, s.now);
+    bool company = !note_company(m, &seen, s.now);
     if (neediest(m, &seen, s.now) == 0) {
-        if (paused && s.out == 0) {
+        if (over_all || (company && paused && s.out == 0)) {
             return release(m, s.now) ? UINT64_MAX : s.now + AGAIN;
         }
-        return s.now + (alone(m, &seen, s.now) ? TEND : 2 * PAUSE);
+        return !company ? s.now + LINGER : s.balance > 0 && !paused ? soon : near_end(m, &s, s.expected / 2, OFTEN);
     }
     if (s.balance > 0 && !paused && !over(m, &seen, &s)) {
-        return s.now + PAUSE;
+        return soon;
     }
     runners_close(m);
     balance_read(m, &s);
@@ -354,8 +389,7 @@ uint64_t turn_yield(struct machine *m) {
     if (s.out == 0 || (brief && left <= lead(m))) {
         return release(m, s.now) ? UINT64_MAX : s.now + AGAIN;
     }
-    left = !brief || left - lead(m) > TEND ? TEND : left - lead(m);
-    return s.now + (uint64_t)(left > 20000 ? left : 20000);
+    return brief ? near_end(m, &s, lead(m), SHORTEST) : near_end(m, &s, s.expected / 2, OFTEN);
 }
 
 /* ---- waiting for it ---- */

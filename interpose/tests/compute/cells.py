@@ -11,7 +11,7 @@ import os
 import struct
 import subprocess
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hami_interpose import region, sim, turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, encode
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CLOCK_STARTS = 10**12
 WORLD_BYTES = 1 << 16
+COUNTS = struct.Struct("<3Q")  # of each process in the world, from COUNTS_AT on
+COUNTS_AT = 40
 STEPS_A_SECOND = 10**9 // sim.STEP_NS
 WARM = 3  # seconds that are judged by themselves
 HOST_NS = 3000  # what computing before each launch takes
@@ -64,15 +66,27 @@ class Tenant:
         return f"{SHAPES.get(self.shape, self.shape)} {self.words}".split()
 
 
+class Calls(NamedTuple):
+    """System calls of a tenant's processes: sleeps and waits, wakes of others, looks at files."""
+
+    waits: float
+    wakes: float
+    files: float
+
+
 @dataclass(frozen=True)
 class Result:
-    """What one tenant had of the device: percent by step of 50 ms; the longest call in ms; its region."""
+    """What one tenant had of the device: percent by step of 50 ms; the longest call in ms; its region.
+
+    `calls`: for each ms of device time.
+    """
 
     tenant: Tenant
     steps: list[float]
     longest_wait: float
     region: region.Region
     statuses: list[int]
+    calls: Calls
 
     def windows(self, seconds: float, first: float = WARM, last: float | None = None) -> list[float]:
         """Every window of that length, two steps apart."""
@@ -174,7 +188,12 @@ class Bench:
         with sim.State(base / "gpus") as state:
             times = {found.pid: found.steps for place in places for found in state.device_time(place.index)}
             idle = state.idle_time(places[0].index)
-        results = [self._result(t, root, output, times) for t, root in zip(tenants, roots, strict=True)]
+        world = (base / "world").read_bytes()
+        counts = {
+            process.pid: COUNTS.unpack_from(world, COUNTS_AT + i * COUNTS.size)
+            for i, (_, process) in enumerate(running)
+        }
+        results = [self._result(t, root, output, times, counts) for t, root in zip(tenants, roots, strict=True)]
         first = CLOCK_STARTS // sim.STEP_NS
         judged = range(first + WARM * STEPS_A_SECOND, first + self.seconds * STEPS_A_SECOND)
         return results, 100 * sum(idle.get(step, 0) for step in judged) / (len(judged) * sim.STEP_NS)
@@ -241,6 +260,7 @@ class Bench:
         root: Path,
         output: list[tuple[Path, subprocess.Popen[str], str]],
         times: dict[int, dict[int, int]],
+        counts: dict[int, tuple[int, int, int]],
     ) -> Result:
         first = CLOCK_STARTS // sim.STEP_NS
         mine = [(process, out) for at, process, out in output if at == root]
@@ -250,4 +270,6 @@ class Bench:
         ]
         longest = max((json.loads(out)["longest"] for _, out in mine if out), default=0) / 1e6
         statuses = [process.returncode for process, _ in mine]
-        return Result(tenant, steps, longest, region.read(root / "region/vgpu.cache"), statuses)
+        device_ms = max(1, sum(steps) * sim.STEP_NS / 10**8)
+        calls = Calls(*(sum(counts[process.pid][i] for process, _ in mine) / device_ms for i in range(3)))
+        return Result(tenant, steps, longest, region.read(root / "region/vgpu.cache"), statuses, calls)

@@ -9,6 +9,8 @@
  * A sleep ends HAMI_VIRTUAL_SLACK_NS late and a futex wakes after HAMI_VIRTUAL_WAKE_NS, as on a real machine; computing
  * takes no time, except that every look at the clock takes LOOK_NS. Processes that die are found within some 100 ms of
  * real time, and none of virtual.
+ *
+ * How often each process sleeps, wakes others and looks at files is counted: what costs CPU, and is the same each time.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -32,7 +35,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define NEVER UINT64_MAX
-enum { PARTS = 256, LOOK_NS = 40, YIELD_NS = 1000 };
+enum { PARTS = 256, PROCESSES = 64, LOOK_NS = 40, YIELD_NS = 1000 };
 
 enum state { FREE, RUNNING, WAITING };
 
@@ -46,6 +49,11 @@ struct part {
     _Atomic uint32_t baton;
 };
 
+/* System calls of a process. */
+struct counts {
+    _Atomic uint64_t waits, wakes, files;
+};
+
 /* The file, made by the tests: zeros, but for the clock's start and how many processes take part. */
 struct world {
     uint64_t now;
@@ -54,10 +62,12 @@ struct world {
     _Atomic int lock;
     uint32_t running; /* index + 1 */
     uint64_t order;
+    struct counts counts[PROCESSES];
     struct part parts[PARTS];
 };
 
 static struct world *world;
+static struct counts *counts;
 static bool active;
 static uint64_t slack_ns = 60000, wake_ns = 50000;
 static _Thread_local int me = -1;
@@ -243,6 +253,7 @@ static uint64_t nanoseconds(const struct timespec *t) {
 EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *request, struct timespec *left) {
     if (virtual()) {
         uint64_t due = nanoseconds(request) + ((flags & TIMER_ABSTIME) != 0 ? 0 : world->now);
+        counts->waits++;
         sleep_to((due > world->now ? due : world->now) + slack_ns, 0, 0, 0);
         return 0;
     }
@@ -316,6 +327,7 @@ static long futex(uint32_t *word, int operation, uint32_t value, const struct ti
     bits = command == FUTEX_WAKE_BITSET || command == FUTEX_WAIT_BITSET ? bits : FUTEX_BITSET_MATCH_ANY;
     if (command == FUTEX_WAKE || command == FUTEX_WAKE_BITSET) {
         uint32_t woken = 0;
+        counts->wakes++;
         lock();
         for (; woken < value; woken++) {
             struct part *first = NULL;
@@ -338,6 +350,7 @@ static long futex(uint32_t *word, int operation, uint32_t value, const struct ti
         return woken;
     }
     uint32_t found = 0;
+    counts->waits++;
     long failed = (operation & FUTEX_PRIVATE_FLAG) == 0 ? value_of(word, &found) : 0;
     if ((operation & FUTEX_PRIVATE_FLAG) != 0)
         found = __atomic_load_n(word, __ATOMIC_SEQ_CST);
@@ -366,6 +379,27 @@ EXPORT long syscall(long number, ...) {
         return -1;
     }
     return result;
+}
+
+/* ---- files, as they are ---- */
+
+static long counted(long result) {
+    if (virtual())
+        counts->files++;
+    errno = result < 0 ? (int)-result : errno;
+    return result < 0 ? -1 : result;
+}
+
+EXPORT ssize_t pread(int fd, void *to, size_t size, off_t at) {
+    return counted(raw(SYS_pread64, fd, (long)to, (long)size, at, 0, 0));
+}
+
+EXPORT ssize_t pwrite(int fd, const void *from, size_t size, off_t at) {
+    return counted(raw(SYS_pwrite64, fd, (long)from, (long)size, at, 0, 0));
+}
+
+EXPORT int fstat(int fd, struct stat *found) {
+    return (int)counted(raw(SYS_fstat, fd, (long)found, 0, 0, 0, 0));
 }
 
 /* ---- threads ---- */
@@ -474,6 +508,7 @@ __attribute__((constructor)) static void begin(void) {
     if (map == MAP_FAILED)
         abort();
     world = map;
+    counts = &world->counts[number_from("HAMI_VIRTUAL_INDEX", 0) % PROCESSES];
     slack_ns = number_from("HAMI_VIRTUAL_SLACK_NS", slack_ns);
     wake_ns = number_from("HAMI_VIRTUAL_WAKE_NS", wake_ns);
     lock();
