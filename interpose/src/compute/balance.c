@@ -59,13 +59,18 @@ int64_t balance_share(const struct machine *m) {
     return share == 0 ? 100 : share;
 }
 
-/* Only an idle container loses allowance: one that waits, for its own launches or others', had no way to use it. */
+/*
+ * Only an idle container loses allowance: one that waits, for its own launches or others', had no way to use it. What
+ * others' launches took is made up for at once, so that it may keep of it no more than a second may have too much.
+ */
 static int64_t cap_of(struct machine *m, const struct standing *s) {
     if (s->waiting == 0 && s->now - atomic_load_explicit(&m->shared->last_wait, memory_order_relaxed) > IDLE) {
         return BURST;
     }
     int64_t own = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
-    int64_t others = (int64_t)turn_longest(m, s->now), longest = 2 * (own > others ? own : others);
+    int64_t others = 2 * (int64_t)turn_longest(m, s->now), longest = 2 * own;
+    others = others > SECOND_MORE ? SECOND_MORE : others;
+    longest = others > longest ? others : longest;
     return longest > BACKLOG ? longest : BACKLOG;
 }
 

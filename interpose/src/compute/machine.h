@@ -19,6 +19,7 @@ enum {
     UNKNOWN = 1000000,  /* what a launch never seen before reserves */
     BURST = 20000000,   /* allowance that an idle container keeps */
     BACKLOG = 60000000, /* allowance that a waiting one keeps, or two launches */
+    SECOND_MORE = 80000000, /* but of others' launches so much: what any second may have above the limit */
     RESUME = 1000000, /* who has to wait for balance waits for so much: short work is not started from idle each time */
     IDLE = 50000000,  /* a container none of whose launches had to wait for so long has more than it needs */
     QUANTUM = 10000000,      /* length of a turn */

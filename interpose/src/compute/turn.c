@@ -23,8 +23,8 @@ enum {
     LINGER = 10000000,
     TAIL = 1000000,
     MARGIN = 20000,
-    SHORTEST = 20000,
     OFTEN = 125000,
+    VERY_OFTEN = 20000,
     LOST_MOST = 500000000,
     REST = 10
 };
@@ -389,7 +389,7 @@ uint64_t turn_yield(struct machine *m) {
     if (s.out == 0 || (brief && left <= lead(m))) {
         return release(m, s.now) ? UINT64_MAX : s.now + AGAIN;
     }
-    return brief ? near_end(m, &s, lead(m), SHORTEST) : near_end(m, &s, s.expected / 2, OFTEN);
+    return brief ? near_end(m, &s, lead(m), VERY_OFTEN) : near_end(m, &s, s.expected / 2, OFTEN);
 }
 
 /* ---- waiting for it ---- */

@@ -82,6 +82,12 @@ def test_many_processes_at_a_small_limit_wait_for_their_balance_and_keep_their_t
     assert results[0].region.devices[0].compute.turn_timeouts == 0
 
 
+def test_what_others_long_launches_took_is_not_all_made_up_for_within_a_second(bench):
+    """Two containers whose turns are one launch of 50 ms come one after the other; then neither for a second."""
+    tenants = [Tenant(5, "50ms", 4), Tenant(5, "50ms", 4), Tenant(85, "skewed")]
+    check(bench, 541282, tenants, Device(switch=0.00002))
+
+
 @pytest.mark.parametrize(
     "device",
     [Device(slices=0.0005), Device(slices=0.008), Device(switch=0.0001), Device(wake_us=20), Device(wake_us=200)],

@@ -264,8 +264,8 @@ static void settle(void) {
 }
 
 static void yield(void) {
-    uint64_t due = turn_yield(&machine);
-    PROMISE(due == UINT64_MAX || (due > now - 100 * BUSY && due <= now + TEND + PAUSE));
+    uint64_t due = turn_yield(&machine), most = turn_alone(&machine, now) ? LINGER : TEND + PAUSE;
+    PROMISE(due == UINT64_MAX || (due > now - 100 * BUSY && due <= now + most));
 }
 
 static void ask(void) {
@@ -370,8 +370,21 @@ void compute_unlock(void) {
 void helper_wake(void) {
 }
 
+void helper_wake_by(uint64_t due) {
+    PROMISE(due == UINT64_MAX || due <= now + LINGER);
+}
+
 void runners_close(struct machine *m) {
     (void)m;
+}
+
+void runners_hurry(const struct machine *m) {
+    (void)m;
+}
+
+void runners_look(struct machine *m, uint64_t at) {
+    (void)m;
+    (void)at;
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
