@@ -346,15 +346,6 @@ static int64_t remainder_of(struct machine *m, const struct standing *s) {
     return s->expected > since ? s->expected - since : 0;
 }
 
-/*
- * When to look again while the turn is to be given on as soon as what is under way ends: at its expected end less
- * `early`, then often.
- */
-static uint64_t near_end(struct machine *m, const struct standing *s, int64_t early, int64_t often) {
-    int64_t left = remainder_of(m, s) - early;
-    return s->now + (uint64_t)(left < often ? often : left > TEND ? TEND : left);
-}
-
 uint64_t turn_yield(struct machine *m) {
     struct hami_turn_page seen;
     struct standing s;
@@ -364,9 +355,8 @@ uint64_t turn_yield(struct machine *m) {
     if (known_as_ours(m) && !over_all && turn_alone(m, s.now)) {
         return s.now + LINGER;
     }
-    uint64_t soon = s.now + (s.out > 0 ? TEND : PAUSE); /* what is under way is looked at when it should be complete */
     if (known_as_ours(m) && s.balance > 0 && !paused && young(m, s.now)) {
-        return soon; /* whatever the page says */
+        return s.now + PAUSE; /* whatever the page says */
     }
     if (!look(m, &seen, WHOLE, s.now) || !mine(m, &seen)) {
         return UINT64_MAX;
@@ -377,10 +367,10 @@ uint64_t turn_yield(struct machine *m) {
         if (over_all || (company && paused && s.out == 0)) {
             return release(m, s.now) ? UINT64_MAX : s.now + AGAIN;
         }
-        return !company ? s.now + LINGER : s.balance > 0 && !paused ? soon : near_end(m, &s, s.expected / 2, OFTEN);
+        return s.now + (company ? PAUSE : LINGER);
     }
     if (s.balance > 0 && !paused && !over(m, &seen, &s)) {
-        return soon;
+        return s.now + PAUSE;
     }
     runners_close(m);
     balance_read(m, &s);
@@ -389,7 +379,8 @@ uint64_t turn_yield(struct machine *m) {
     if (s.out == 0 || (brief && left <= lead(m))) {
         return release(m, s.now) ? UINT64_MAX : s.now + AGAIN;
     }
-    return brief ? near_end(m, &s, lead(m), VERY_OFTEN) : near_end(m, &s, s.expected / 2, OFTEN);
+    left = !brief ? OFTEN : left - lead(m) > TEND ? TEND : left - lead(m);
+    return s.now + (uint64_t)(left > VERY_OFTEN ? left : VERY_OFTEN);
 }
 
 /* ---- waiting for it ---- */

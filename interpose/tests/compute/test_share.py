@@ -88,6 +88,15 @@ def test_what_others_long_launches_took_is_not_all_made_up_for_within_a_second(b
     check(bench, 541282, tenants, Device(switch=0.00002))
 
 
+def test_the_device_hardly_rests_between_turns(bench):
+    """What is under way when a turn ends may take 20 us or 3 ms: who has the turn looks often then."""
+    tenants = [Tenant(55, "mix"), Tenant(35, "mix", 2), Tenant(10, "100us", 4)]
+    results, idle = bench.run_with_idle(879089, *tenants, device=Device(slices=0.001))
+    print(describe(results, idle))
+    assert not any(faults(result) for result in results), describe(results, idle)
+    assert idle < 1.6, describe(results, idle)
+
+
 @pytest.mark.parametrize(
     "device",
     [Device(slices=0.0005), Device(slices=0.008), Device(switch=0.0001), Device(wake_us=20), Device(wake_us=200)],

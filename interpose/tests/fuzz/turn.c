@@ -264,7 +264,7 @@ static void settle(void) {
 }
 
 static void yield(void) {
-    uint64_t due = turn_yield(&machine), most = turn_alone(&machine, now) ? LINGER : TEND + PAUSE;
+    uint64_t due = turn_yield(&machine), most = turn_alone(&machine, now) ? LINGER : TEND;
     PROMISE(due == UINT64_MAX || (due > now - 100 * BUSY && due <= now + most));
 }
 
