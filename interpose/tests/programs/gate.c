@@ -109,8 +109,21 @@ void compute_unlock(void) {
 void helper_wake(void) {
 }
 
+void helper_wake_by(uint64_t due) {
+    (void)due;
+}
+
 void runners_close(struct machine *m) {
     (void)m;
+}
+
+void runners_hurry(const struct machine *m) {
+    (void)m;
+}
+
+void runners_look(struct machine *m, uint64_t now) {
+    (void)m;
+    (void)now;
 }
 
 bool hami_region_sweep(struct hami_region_view *view) {
