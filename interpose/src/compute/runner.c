@@ -720,7 +720,7 @@ static void settle(void) {
 
 void runners_look(struct machine *m, uint64_t now) {
     bool due = false;
-    if (atomic_load_explicit(&m->own->marks, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&m->own->marks, memory_order_relaxed) == 0 || !unhurried(m, now)) {
         return;
     }
     compute_lock();
@@ -728,7 +728,7 @@ void runners_look(struct machine *m, uint64_t now) {
         const struct runner *r = &runners[i];
         due = r->machine == m && r->count > 0 && now >= expected_end(r, &r->marks[r->first]) - AFTER;
     }
-    if (due && unhurried(m, now) && driver_ready()) {
+    if (due && driver_ready()) {
         settle();
     }
     compute_unlock();

@@ -22,6 +22,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,9 @@ struct world {
     struct counts counts[PROCESSES];
     struct part parts[PARTS];
 };
+
+_Static_assert(offsetof(struct world, counts) == 40, "COUNTS_AT in compute/cells.py");
+_Static_assert(sizeof(struct world) <= 1 << 16, "WORLD_BYTES there");
 
 static struct world *world;
 static struct counts *counts;
