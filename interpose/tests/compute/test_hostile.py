@@ -59,7 +59,7 @@ def goes_on(worker, process, what, ns=2e8):
 def test_a_page_cut_off_under_a_waiting_process_and_put_right_again(worker):
     """The futex is the kernel's own here, and the agent puts the page right in place."""
     process = worker.start()
-    worker.wait_until(lambda: compute_of(worker).turns > 3, "no turns are taken")
+    worker.wait_until(lambda: compute_of(worker).turns > 0, "no turn is taken")
     with worker.page.open("r+b") as page:
         for _ in range(20):
             hold = struct.pack("<QQ", 1 << 16 | turn.SLOTS, time.monotonic_ns())
