@@ -235,7 +235,9 @@ static void reserve(struct wait *w, const struct standing *s, int64_t ns, int64_
 
 /* As much as was waited for at once: each of several that take turns at it is woken as seldom as can be. */
 static int64_t batch(const struct wait *w, const struct standing *s, int64_t ns) {
-    return !w->saved || ns != BATCH || s->balance < BATCH ? ns : s->balance < RESUME ? s->balance : RESUME;
+    return !(w->saved || w->ticketed) || ns != BATCH || s->balance < BATCH ? ns
+           : s->balance < RESUME                                           ? s->balance
+                                                                           : RESUME;
 }
 
 /*

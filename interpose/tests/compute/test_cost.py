@@ -12,7 +12,7 @@ from .cells import Calls, Tenant
 # One wait of a launch for its balance, which looks at what is complete by itself; nobody else wakes up.
 ALONE = Calls(waits=1.5, wakes=0.2, files=4)
 # Each process that waits its turn in the container, and its helper, which looks once what is under way should be over.
-EIGHT = Calls(waits=18, wakes=8, files=12)
+EIGHT = Calls(waits=8, wakes=3, files=11)
 # The helper looks every 0.3 ms, and more often at the end of a turn: a device that rests costs more than a look.
 BESIDE = Calls(waits=5.5, wakes=1.5, files=10)
 
