@@ -1,12 +1,14 @@
 /*
  * What launches take, learnt from pairs of events around some of them: the first eight of a function and shape, then
- * one in 32, later one in 256. Estimates only reserve; the span between marks is what is charged.
+ * one in 32, later one in 256, and of very short ones in the end one in every OFTEN_ENOUGH. Estimates only reserve; the
+ * span between marks is what is charged.
  */
 #include "machine.h"
 
 #include <string.h>
 
-enum { COSTS = 4096, PROBES = 8, FIRST = 8, OFTEN = 64, AVERAGED = 64 };
+enum { COSTS = 4096, PROBES = 8, FIRST = 8, OFTEN = 64, SETTLED = 256, AVERAGED = 64 };
+enum { SOME = 32, FEW = 256, FEWEST = 4096, OFTEN_ENOUGH = 2000000 }; /* launches, and ns of work */
 
 static struct cost costs[COSTS];
 
@@ -31,7 +33,11 @@ uint32_t cost_until_sample(const struct cost *c) {
     if (c->samples < FIRST) {
         return 0;
     }
-    return c->samples < OFTEN ? 31 : 255;
+    if (c->samples < OFTEN) {
+        return SOME - 1;
+    }
+    double apart = OFTEN_ENOUGH / (c->mean > 1 ? c->mean : 1);
+    return c->samples < SETTLED || apart < FEW ? FEW - 1 : apart > FEWEST ? FEWEST - 1 : (uint32_t)apart;
 }
 
 void cost_learn(uint64_t key, double ns, bool idle) {

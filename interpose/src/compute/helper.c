@@ -50,9 +50,9 @@ static void *help(void *data) {
         compute_unlock();
         uint64_t now = compute_now();
         if (due == UINT64_MAX) {
-            compute_wait(&asked, seen, IDLE_NS);
+            compute_wait_here(&asked, seen, IDLE_NS);
         } else if (due > now) {
-            compute_wait(&asked, seen, due - now);
+            compute_wait_here(&asked, seen, due - now);
         }
     }
     return data;
@@ -99,7 +99,7 @@ bool helper_owed(void) {
 }
 
 void helper_pay(void) {
-    compute_wake(&asked);
+    compute_wake_here(&asked);
 }
 
 void helper_reset(void) {

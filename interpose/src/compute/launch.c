@@ -12,7 +12,7 @@
 #include <time.h>
 
 enum { COSTS_KNOWN = 64, STREAMS_KNOWN = 4, LOOK_EVERY = 64, LOOK_NS = 100000000 };
-enum { TAKEN_AHEAD = 8, MOST_AHEAD = 50000 }; /* launches, ns */
+enum { TAKEN_AHEAD = 32, MOST_AHEAD = 50000 }; /* launches, ns */
 
 static CUstream const legacy = (CUstream)1;
 static CUstream const per_thread = (CUstream)2;
@@ -40,12 +40,13 @@ struct known_cost {
 
 /* With a little of the stream's grant that this thread has taken ahead: most launches then change nothing shared. */
 struct known_stream {
-    CUcontext context;
+    _Alignas(64) CUcontext context;
     CUstream stream;
     struct runner *runner;
     const _Atomic uint64_t *turn_word;
     uint64_t turn;
-    uint32_t ahead; /* ns */
+    uint32_t epoch; /* of runner_epoch; otherwise nothing is known */
+    uint64_t ahead; /* ns */
 };
 
 static _Thread_local struct known_cost costs[COSTS_KNOWN];
@@ -101,49 +102,77 @@ static inline bool unlimited(void) {
 
 /* ---- with one ---- */
 
-static struct known_stream *stream_place(CUstream stream) {
-    return &streams[((uintptr_t)stream >> 6 ^ (uintptr_t)stream) % STREAMS_KNOWN];
+/* The compiler computes addresses of a thread's own anew at each use, unless it cannot know what they are. */
+#define SETTLED(pointer) __asm__("" : "+r"(pointer))
+
+static inline struct known_cost *cost_place(uint64_t key) {
+    struct known_cost *place = &costs[(key >> 1) % COSTS_KNOWN];
+    SETTLED(place);
+    return place;
 }
 
-/* A short launch on a stream that still has some of its grant. */
-static inline bool fast(const struct launch *l) {
-    struct known_cost *cost = &costs[(l->key >> 1) % COSTS_KNOWN];
+static inline struct known_stream *stream_place(CUstream stream) {
+    struct known_stream *place = &streams[((uintptr_t)stream >> 6 ^ (uintptr_t)stream) % STREAMS_KNOWN];
+    SETTLED(place);
+    return place;
+}
+
+/* Takes more of the grant ahead, for as many launches as are worth it. False: there is not even enough for one. */
+static bool take_ahead(struct known_stream *stream, uint32_t ns, uint64_t turn) {
+    uint32_t launches = ns < MOST_AHEAD / TAKEN_AHEAD ? TAKEN_AHEAD : ns < MOST_AHEAD ? MOST_AHEAD / ns : 1;
+    int64_t taken = runner_take(stream->runner, ns, (int64_t)ns * launches);
+    if (stream->turn != turn) {
+        stream->turn = turn;
+        stream->ahead = 0;
+    }
+    stream->ahead += (uint64_t)taken;
+    return taken > 0;
+}
+
+/* Takes from what this thread has ahead. */
+static inline __attribute__((always_inline)) bool spend(const struct launch *l) {
+    struct known_cost *cost = cost_place(l->key);
     struct known_stream *stream = stream_place(l->stream);
-    if (cost->key != l->key || cost->until_sample == 0 || stream->stream != l->stream || stream->runner == NULL ||
-        atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 ||
-        !runner_is(stream->runner, stream->context, l->stream)) {
+    uint32_t ns = cost->ns;
+    if (cost->key != l->key || cost->until_sample == 0 || stream->stream != l->stream ||
+        stream->epoch != atomic_load_explicit(&runner_epoch, memory_order_relaxed)) {
         return false;
     }
-    /* Each context has its own of these; other streams have one. */
-    if ((l->stream == legacy || l->stream == per_thread) && !hami_context_only_one()) {
-        struct hami_context context;
-        if (!hami_context_current(&context) || stream->context != context.handle) {
-            return false;
-        }
-    }
     uint64_t turn = atomic_load_explicit(stream->turn_word, memory_order_relaxed);
-    if (stream->ahead < cost->ns || stream->turn != turn) {
-        uint32_t more = cost->ns < MOST_AHEAD / TAKEN_AHEAD ? cost->ns * TAKEN_AHEAD : cost->ns;
-        if (!runner_take(stream->runner, more)) {
-            return false;
-        }
-        stream->ahead = more;
-        stream->turn = turn;
+    if (__builtin_expect(stream->ahead < ns || stream->turn != turn, 0) && !take_ahead(stream, ns, turn)) {
+        return false;
     }
-    stream->ahead -= cost->ns;
+    stream->ahead -= ns;
     cost->until_sample--;
     return true;
 }
 
+/* Each context has its own of these; other streams have one. */
+static inline bool of_each_context(CUstream stream) {
+    return (stream == legacy || stream == per_thread) && !hami_context_only_one();
+}
+
+/* A short launch on a stream that still has some of its grant. */
+static bool granted_before(const struct launch *l) {
+    struct hami_context context;
+    if (of_each_context(l->stream) &&
+        (!hami_context_current(&context) || stream_place(l->stream)->context != context.handle)) {
+        return false;
+    }
+    return spend(l);
+}
+
 static void remember(const struct launch *l, const struct hami_context *context, struct runner *runner,
                      struct cost *cost) {
-    struct known_cost *known = &costs[(l->key >> 1) % COSTS_KNOWN];
+    struct known_cost *known = cost_place(l->key);
     struct known_stream *place = stream_place(l->stream);
-    if (place->runner != runner || place->stream != l->stream || place->context != context->handle) {
+    uint32_t epoch = atomic_load(&runner_epoch); /* before the captures: their beginning changes it */
+    if (place->epoch != epoch || place->stream != l->stream || place->context != context->handle) {
         *place = (struct known_stream){.context = context->handle,
                                        .stream = l->stream,
                                        .runner = runner,
-                                       .turn_word = turn_word(runner_machine(runner))};
+                                       .turn_word = turn_word(runner_machine(runner)),
+                                       .epoch = atomic_load(&runner_captures) > 0 ? 0 : epoch};
     }
     uint32_t ns = cost->mean > UINT32_MAX ? UINT32_MAX : (uint32_t)(cost->mean + 0.5);
     if (known->key == l->key) {
@@ -155,7 +184,7 @@ static void remember(const struct launch *l, const struct hami_context *context,
 
 /* Whether this launch is to be sampled; the thread then counts down to its next. */
 static bool sample_due(const struct launch *l, struct cost *cost) {
-    struct known_cost *known = &costs[(l->key >> 1) % COSTS_KNOWN];
+    struct known_cost *known = cost_place(l->key);
     if (cost->mean <= 0) {
         return true;
     }
@@ -184,7 +213,7 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
         runner_close_if_due(runner, false);
         remember(l, context, runner, cost);
     }
-    bool granted = runner != NULL && !unknown && runner_take(runner, ns);
+    bool granted = runner != NULL && !unknown && runner_take(runner, ns, ns) > 0;
     compute_unlock();
     int64_t amount = ns > BATCH || unknown ? ns : BATCH;
     bool waited = !granted && gate_pass(m, &amount, unknown, longest);
@@ -212,7 +241,7 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
 static void begin(const struct launch *l, struct pass *p) {
     struct hami_context context;
     p->runner = NULL;
-    if (unlimited() || fast(l) || !hami_context_current(&context)) {
+    if (unlimited() || granted_before(l) || !hami_context_current(&context)) {
         return;
     }
     struct machine *m = machines_refresh() == COMPUTE_ON ? machine_of(context.device) : NULL;
@@ -245,38 +274,66 @@ static int32_t end(struct pass *p, int32_t status) {
 typedef CUresult launch_kernel(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, CUstream,
                                void **, void **);
 
-/* All but a look at what this thread knows is done elsewhere, so that most launches with a limit cost little more. */
-static __attribute__((noinline)) bool granted(enum hami_hook hook, const void *function, uint64_t grid, uint64_t block,
-                                              CUstream stream) {
-    struct launch l = launch_of(function, grid, block, stream, hook == HAMI_cuLaunchKernel_ptsz);
-    return fast(&l);
-}
+/* The most frequent call of all has its driver functions here. */
+static _Atomic(launch_kernel *) driver_launch[2];
 
-static __attribute__((noinline)) int32_t launch_gated(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy,
-                                                      uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz,
-                                                      uint32_t shared, CUstream stream, void **params, void **extra) {
+/*
+ * One that there is nothing to ask about goes to the driver at once, and one that has been granted nearly so. Each step
+ * has the driver's own arguments, which then stay where they are.
+ */
+#define LAUNCH                                                                                                         \
+    void *function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz, uint32_t shared,     \
+        CUstream stream, void **params, void **extra
+#define LAUNCHED function, gx, gy, gz, bx, by, bz, shared, stream, params, extra
+
+static inline int32_t launch_gated(enum hami_hook hook, LAUNCH) {
+    bool threaded = hook == HAMI_cuLaunchKernel_ptsz;
     launch_kernel *driver = hami_driver_function(hook);
-    struct launch l =
-        launch_of(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, hook == HAMI_cuLaunchKernel_ptsz);
+    struct launch l = launch_of(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, threaded);
     struct pass p;
+    atomic_store_explicit(&driver_launch[threaded], driver, memory_order_relaxed);
     begin(&l, &p);
-    return end(&p, driver(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
+    return end(&p, driver(LAUNCHED));
 }
 
-int32_t hami_launch_kernel(enum hami_hook hook, void *function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx,
-                           uint32_t by, uint32_t bz, uint32_t shared, CUstream stream, void **params, void **extra) {
-    static _Atomic(launch_kernel *) known[2]; /* the most frequent call of all */
-    _Atomic(launch_kernel *) *place = &known[hook == HAMI_cuLaunchKernel_ptsz];
-    launch_kernel *driver = atomic_load_explicit(place, memory_order_relaxed);
-    if (__builtin_expect(!unlimited(), 0) &&
-        !granted(hook, function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream)) {
-        return launch_gated(hook, function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+static __attribute__((noinline)) int32_t gated(LAUNCH) {
+    return launch_gated(HAMI_cuLaunchKernel, LAUNCHED);
+}
+
+static __attribute__((noinline)) int32_t gated_ptsz(LAUNCH) {
+    return launch_gated(HAMI_cuLaunchKernel_ptsz, LAUNCHED);
+}
+
+static inline int32_t launch_granted(bool threaded, LAUNCH) {
+    struct launch l = launch_of(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, threaded);
+    if (of_each_context(l.stream) || !spend(&l)) {
+        return threaded ? gated_ptsz(LAUNCHED) : gated(LAUNCHED);
     }
-    if (__builtin_expect(driver == NULL, 0)) {
-        driver = hami_driver_function(hook);
-        atomic_store_explicit(place, driver, memory_order_relaxed);
+    until_look--;
+    launch_kernel *driver = atomic_load_explicit(&driver_launch[threaded], memory_order_relaxed);
+    return driver(LAUNCHED);
+}
+
+static __attribute__((noinline)) int32_t granted(LAUNCH) {
+    return launch_granted(false, LAUNCHED);
+}
+
+static __attribute__((noinline)) int32_t granted_ptsz(LAUNCH) {
+    return launch_granted(true, LAUNCHED);
+}
+
+int32_t hami_launch_kernel(enum hami_hook hook, LAUNCH) {
+    bool threaded = hook == HAMI_cuLaunchKernel_ptsz;
+    launch_kernel *driver = atomic_load_explicit(&driver_launch[threaded], memory_order_relaxed);
+    const _Atomic int32_t *active = atomic_load_explicit(&suspend_word, memory_order_relaxed);
+    if (driver == NULL || until_look == 0 || atomic_load_explicit(active, memory_order_relaxed) != 2) {
+        return threaded ? gated_ptsz(LAUNCHED) : gated(LAUNCHED);
     }
-    return driver(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+    if (atomic_load_explicit(&compute_state, memory_order_relaxed) == COMPUTE_ON) {
+        return threaded ? granted_ptsz(LAUNCHED) : granted(LAUNCHED);
+    }
+    until_look--;
+    return driver(LAUNCHED);
 }
 
 int32_t hami_launch_kernel_ex(enum hami_hook hook, const struct hami_launch_config *config, void *function,
@@ -287,7 +344,7 @@ int32_t hami_launch_kernel_ex(enum hami_hook hook, const struct hami_launch_conf
         const uint32_t *g = config->grid, *b = config->block;
         struct launch l = launch_of(function, (uint64_t)g[0] * g[1] * g[2], (uint64_t)b[0] * b[1] * b[2],
                                     config->stream, hook == HAMI_cuLaunchKernelEx_ptsz);
-        if (!fast(&l)) {
+        if (!granted_before(&l)) {
             begin(&l, &p);
         }
     }
@@ -436,6 +493,7 @@ void hami_compute_context_ending(CUcontext context) {
 static int32_t capture_began(int32_t status) {
     if (status == CUDA_SUCCESS) {
         (void)atomic_fetch_add(&runner_captures, 1);
+        runners_changed();
     }
     return status;
 }

@@ -29,17 +29,33 @@ void compute_sleep_until(uint64_t due) {
     (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns) {
+static void wait_on(const _Atomic uint32_t *word, int operation, uint32_t value, uint64_t ns) {
     const struct timespec timeout = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     int saved = errno;
-    (void)syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
+    (void)syscall(SYS_futex, word, operation, value, &timeout, NULL, 0);
     errno = saved;
 }
 
-void compute_wake(const _Atomic uint32_t *word) {
+static void wake_on(const _Atomic uint32_t *word, int operation) {
     int saved = errno;
-    (void)syscall(SYS_futex, word, FUTEX_WAKE, 1 << 30, NULL, NULL, 0);
+    (void)syscall(SYS_futex, word, operation, 1 << 30, NULL, NULL, 0);
     errno = saved;
+}
+
+void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns) {
+    wait_on(word, FUTEX_WAIT, value, ns);
+}
+
+void compute_wake(const _Atomic uint32_t *word) {
+    wake_on(word, FUTEX_WAKE);
+}
+
+void compute_wait_here(const _Atomic uint32_t *word, uint32_t value, uint64_t ns) {
+    wait_on(word, FUTEX_WAIT_PRIVATE, value, ns);
+}
+
+void compute_wake_here(const _Atomic uint32_t *word) {
+    wake_on(word, FUTEX_WAKE_PRIVATE);
 }
 
 void compute_wait_number(const _Atomic uint32_t *word, uint32_t value, uint32_t number, uint64_t ns) {
@@ -62,14 +78,14 @@ void compute_lock(void) {
         return;
     }
     while (atomic_exchange_explicit(&lock_word, 2, memory_order_acquire) != 0) {
-        compute_wait(&lock_word, 2, 1000000);
+        compute_wait_here(&lock_word, 2, 1000000);
     }
 }
 
 void compute_unlock(void) {
     bool helper = helper_owed();
     if (atomic_exchange_explicit(&lock_word, 0, memory_order_release) == 2) {
-        compute_wake(&lock_word);
+        compute_wake_here(&lock_word);
     }
     if (helper) {
         helper_pay();

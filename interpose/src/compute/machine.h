@@ -92,6 +92,9 @@ void compute_sleep_until(uint64_t due);
 /* Waits until *word is no longer `value`, at most `ns`. */
 void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns);
 void compute_wake(const _Atomic uint32_t *word);
+/* The same for words of this process alone, which the kernel finds sooner. */
+void compute_wait_here(const _Atomic uint32_t *word, uint32_t value, uint64_t ns);
+void compute_wake_here(const _Atomic uint32_t *word);
 /* For those who wait with a number: the second wakes who has this one, and few others. */
 void compute_wait_number(const _Atomic uint32_t *word, uint32_t value, uint32_t number, uint64_t ns);
 void compute_wake_number(const _Atomic uint32_t *word, uint32_t number);
@@ -148,8 +151,8 @@ struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream);
 bool runner_is(const struct runner *r, CUcontext context, CUstream stream);
 struct machine *runner_machine(const struct runner *r);
 
-/* Consumes `ns` of what was granted to this stream; false: ask for more. Needs no lock. */
-bool runner_take(struct runner *r, int64_t ns);
+/* Consumes up to `most` ns of what was granted to this stream; 0: there is less than `least`. Needs no lock. */
+int64_t runner_take(struct runner *r, int64_t least, int64_t most);
 
 /* The rest with the lock held. */
 void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, bool known);
@@ -171,6 +174,10 @@ uint64_t runners_settle(uint64_t now);
 
 bool runners_capturing(CUstream stream);
 extern _Atomic int runner_captures; /* streams that are being captured, as far as known */
+
+/* Moved when a runner becomes another stream's, and when a capture begins; never 0. */
+extern _Atomic uint32_t runner_epoch;
+void runners_changed(void);
 
 /* ---- helper.c ---- */
 

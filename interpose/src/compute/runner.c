@@ -93,6 +93,7 @@ static unsigned runner_count;
 static struct pair pairs[PAIRS];
 static struct context_events contexts[CONTEXTS];
 _Atomic int runner_captures;
+_Atomic uint32_t runner_epoch = 1;
 
 static struct {
     CUresult (*create)(CUevent *, unsigned);
@@ -193,6 +194,12 @@ static bool reusable(const struct runner *r) {
     return r->machine == NULL || (atomic_load(&r->stream) == NULL && r->count == 0 && r->granted == 0);
 }
 
+void runners_changed(void) {
+    if (atomic_fetch_add(&runner_epoch, 1) == UINT32_MAX) {
+        atomic_store(&runner_epoch, 1);
+    }
+}
+
 struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream) {
     for (unsigned i = 0; i < runner_count; i++) {
         if (runners[i].machine != NULL && runner_is(&runners[i], context, stream)) {
@@ -213,6 +220,7 @@ struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream) 
             r->known = false;
             r->first = r->count = 0;
             atomic_store_explicit(&r->stream, stream, memory_order_release);
+            runners_changed();
             runner_count = i >= runner_count ? i + 1 : runner_count;
             return r;
         }
@@ -222,20 +230,21 @@ struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream) 
 
 /* ---- grants ---- */
 
-bool runner_take(struct runner *r, int64_t ns) {
+int64_t runner_take(struct runner *r, int64_t least, int64_t most) {
     int64_t left = atomic_load_explicit(&r->left, memory_order_relaxed);
     const struct machine *m = atomic_load_explicit(&r->machine, memory_order_relaxed);
     if (atomic_load_explicit(turn_word(m), memory_order_relaxed) !=
         atomic_load_explicit(&r->turn, memory_order_relaxed)) {
-        return false;
+        return 0;
     }
-    while (left >= ns) {
-        if (atomic_compare_exchange_weak_explicit(&r->left, &left, left - ns, memory_order_relaxed,
+    while (left >= least) {
+        int64_t taken = left < most ? left : most;
+        if (atomic_compare_exchange_weak_explicit(&r->left, &left, left - taken, memory_order_relaxed,
                                                   memory_order_relaxed)) {
-            return true;
+            return taken;
         }
     }
-    return false;
+    return 0;
 }
 
 static void own_out(struct machine *m, int64_t change) {
@@ -764,6 +773,7 @@ static void drop_runner(struct runner *r) {
         charge_estimate(m, r->marks[r->first].estimate);
     }
     atomic_store(&r->stream, NULL);
+    runners_changed();
 }
 
 static void drop_events(CUcontext context) {
@@ -791,6 +801,7 @@ void runners_drop(CUcontext context, CUstream stream, bool all_streams) {
                    atomic_load(&r->stream) == stream) {
             close_runner(r); /* its events live on */
             atomic_store(&r->stream, NULL);
+            runners_changed();
         }
     }
     if (all_streams) {
@@ -804,4 +815,5 @@ void runners_reset(void) {
     memset(contexts, 0, sizeof contexts);
     runner_count = 0;
     atomic_store(&runner_captures, 0);
+    runners_changed();
 }
