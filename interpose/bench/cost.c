@@ -100,6 +100,19 @@ static void *crowd_member(void *spent) {
     return NULL;
 }
 
+static void *allocate_once(void *nothing) {
+    use_device(0);
+    alloc_large();
+    return nothing;
+}
+
+/* From now on this thread is not the only one that ever took memory. */
+static void no_longer_alone(void) {
+    pthread_t other;
+    CHECK(pthread_create(&other, NULL, allocate_once, NULL));
+    pthread_join(other, NULL);
+}
+
 /* Waits for a line on its input, so that several processes can be let go together. */
 static int crowd(unsigned threads) {
     pthread_t members[64];
@@ -164,6 +177,9 @@ int main(int argc, char **argv) {
     keep_live(1000, MOST_LIVE);
     measure("alloc_small_100000_live", alloc_small);
     measure("alloc_large_100000_live", alloc_large);
+    no_longer_alone();
+    measure("alloc_small_not_alone", alloc_small);
+    measure("alloc_large_not_alone", alloc_large);
     printf("}\n");
     return 0;
 }

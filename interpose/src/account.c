@@ -36,12 +36,14 @@ struct block {
 static struct hami_map records; /* address or handle → record */
 static struct hami_map shares;  /* address of a shared allocation → share; marked, since no value may be 0 */
 static struct hami_map blocks;  /* address >> BLOCK_SHIFT → block */
+static _Atomic uint32_t blocks_made;
 static atomic_flag making_block = ATOMIC_FLAG_INIT;
 static _Thread_local struct block *last_block[ORDERS]; /* where this thread's last allocation of a size went */
 static _Thread_local struct {
     uint64_t number;
+    uint32_t made; /* of blocks_made; one may have been made there since */
     struct block *block;
-} last_met; /* where this thread looked last */
+} last_met; /* where this thread looked last, and what was there; no block lies at 0 */
 
 /* ---- blocks of small allocations ---- */
 
@@ -52,29 +54,33 @@ static unsigned order_of(uint64_t bytes) {
 
 static struct block *block_at(uint64_t address) {
     uint64_t number = address >> BLOCK_SHIFT;
-    if (last_met.number != number || last_met.block == NULL) {
+    uint32_t made = atomic_load_explicit(&blocks_made, memory_order_acquire);
+    if (last_met.number != number || last_met.made != made) {
         last_met.number = number;
+        last_met.made = made;
         last_met.block = (struct block *)(uintptr_t)hami_map_get(&blocks, number);
     }
     return last_met.block;
 }
 
-static struct block *block_made_at(uint64_t address) {
-    struct block *block = block_at(address);
-    if (block != NULL) {
-        return block;
-    }
+HAMI_COLD static struct block *make_block(uint64_t address) {
     hami_spin_lock(&making_block);
-    block = block_at(address);
+    struct block *block = block_at(address);
     if (block == NULL) {
         block = calloc(1, sizeof *block);
         if (block != NULL && !hami_map_put(&blocks, address >> BLOCK_SHIFT, (uint64_t)(uintptr_t)block)) {
             free(block);
             block = NULL;
         }
+        (void)atomic_fetch_add(&blocks_made, 1);
     }
     hami_spin_unlock(&making_block);
     return block;
+}
+
+static struct block *block_made_at(uint64_t address) {
+    struct block *block = block_at(address);
+    return HAMI_LIKELY(block != NULL) ? block : make_block(address);
 }
 
 static _Atomic uint8_t *order_at(struct block *block, uint64_t address) {
@@ -161,21 +167,23 @@ HAMI_HOT bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, u
     return true;
 }
 
+/* The driver started a block although the last one had room. */
+HAMI_COLD static enum entrance enter_after_all(struct block *block, struct hami_allocation *a, unsigned order) {
+    a->in_room = false;
+    bool taken = hami_charge_take(a->device, HAMI_LARGE_STEP, HAMI_COLUMN_DATA, &a->charge);
+    return taken && block != NULL ? enter_block(block, a, order) : TURNED_AWAY;
+}
+
 HAMI_HOT static bool end_small(struct hami_allocation *a, uint64_t address, uint64_t actual) {
     const uint64_t block_pages = HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT;
     unsigned order = order_of(actual);
     struct block *block = block_made_at(address);
     enum entrance how = block == NULL ? TURNED_AWAY : enter_block(block, a, order);
     if (how == TURNED_AWAY && a->in_room) {
-        /* The driver started a block although the last one had room. */
-        a->in_room = false;
-        if (!hami_charge_take(a->device, HAMI_LARGE_STEP, HAMI_COLUMN_DATA, &a->charge)) {
-            return false;
-        }
-        how = block == NULL ? TURNED_AWAY : enter_block(block, a, order);
+        how = enter_after_all(block, a, order);
     }
-    if (how == TURNED_AWAY) { /* this process's own memory is full */
-        hami_charge_give_back(&a->charge, HAMI_COLUMN_DATA);
+    if (how == TURNED_AWAY) { /* over the limit, or this process's own memory is full */
+        hami_allocation_cancel(a);
         return false;
     }
     if (!a->in_room) {
@@ -189,7 +197,7 @@ HAMI_HOT static bool end_small(struct hami_allocation *a, uint64_t address, uint
 HAMI_HOT static bool end_large(struct hami_allocation *a, uint64_t address, uint64_t actual) {
     uint64_t pages = hami_large(actual) >> HAMI_PAGE_SHIFT;
     if (pages > a->charge.pages && !hami_charge_grow(&a->charge, (pages - a->charge.pages) << HAMI_PAGE_SHIFT)) {
-        hami_charge_give_back(&a->charge, HAMI_COLUMN_DATA);
+        hami_allocation_cancel(a);
         return false;
     }
     hami_charge_shrink(&a->charge, a->charge.pages - pages);
@@ -249,30 +257,35 @@ static void give_back_block(int device) {
     hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
 }
 
-HAMI_HOT void hami_record_release(uint64_t address, uint64_t record) {
-    struct hami_charge charge = {(int)(record >> DEVICE_SHIFT & 0xff) - 1, record & AMOUNT_MASK};
-    int device = -1;
-    switch (record >> KIND_SHIFT) {
-    case HAMI_KIND_LARGE:
-        hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
-        break;
+HAMI_APART static void release_other(uint64_t address, enum hami_kind kind, const struct hami_charge *charge) {
+    switch (kind) {
     case HAMI_KIND_CODE:
-        hami_charge_give_back(&charge, HAMI_COLUMN_MODULE);
+        hami_charge_give_back(charge, HAMI_COLUMN_MODULE);
         break;
     case HAMI_KIND_SHARED:
-        hami_shared_let_go((hami_share)(hami_map_take(&shares, address) & ~SHARE_MARK), &charge);
-        break;
-    case HAMI_KIND_SMALL:
-        if (leave_block(block_at(address), (unsigned)charge.pages, &device)) {
-            give_back_block(device);
-        }
+        hami_shared_let_go((hami_share)(hami_map_take(&shares, address) & ~SHARE_MARK), charge);
         break;
     case HAMI_KIND_POOL:
-        hami_event_pool_memory_freed((unsigned)charge.pages);
+        hami_event_pool_memory_freed((unsigned)charge->pages);
         break;
     default:
         break;
     }
+}
+
+HAMI_HOT void hami_record_release(uint64_t address, uint64_t record) {
+    struct hami_charge charge = {(int)(record >> DEVICE_SHIFT & 0xff) - 1, record & AMOUNT_MASK};
+    enum hami_kind kind = record >> KIND_SHIFT;
+    if (kind == HAMI_KIND_SMALL) {
+        if (!leave_block(block_at(address), (unsigned)charge.pages, &charge.device)) {
+            return;
+        }
+        charge.pages = HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT;
+    } else if (kind != HAMI_KIND_LARGE) {
+        release_other(address, kind, &charge);
+        return;
+    }
+    hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
 }
 
 HAMI_HOT bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsigned context) {

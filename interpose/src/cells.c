@@ -12,7 +12,7 @@ static inline uint64_t number_of(uint64_t state) {
 }
 
 /* Step 2: records in the cell that changed the word last that it did, before the word forgets. */
-__attribute__((noinline)) static void acknowledge(struct hami_block *block, struct hami_device *counted, uint64_t tag) {
+HAMI_COLD static void acknowledge(struct hami_block *block, struct hami_device *counted, uint64_t tag) {
     unsigned slot = (unsigned)(tag >> HAMI_TAG_SLOT_SHIFT), index = tag >> HAMI_TAG_CELL_SHIFT & CELL_MASK;
     if (index >= HAMI_CELLS) {
         return; /* no tag of ours */

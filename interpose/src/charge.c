@@ -21,29 +21,32 @@ uint64_t hami_charge_limit(const struct hami_limits *limits, int device) {
     return limits->mode == HAMI_MODE_ENFORCE && bytes != 0 ? bytes >> HAMI_PAGE_SHIFT : UINT64_MAX;
 }
 
-__attribute__((cold, noinline)) static void refused(int device, uint64_t bytes) {
+HAMI_COLD static void refused(int device, uint64_t bytes) {
     struct hami_region_view *view = hami_guest_region(NULL);
     if (view != NULL && device >= 0) {
         hami_region_refused(view, HAMI_REASON_OVER_LIMIT, (unsigned)device, bytes);
     }
 }
 
-/* Charges under the limit in force; before giving up asks for newer limits and for memory of dead processes. */
-HAMI_HOT static bool take_pages(struct hami_region_view *view, int device, uint64_t pages, enum hami_column column) {
-    const struct hami_limits *limits = hami_guest_known_limits();
-    if (hami_region_charge(view, (unsigned)device, pages, hami_charge_limit(limits, device), column)) {
-        return true;
-    }
+/* Before giving up: under newer limits, and with the memory of dead processes. */
+HAMI_COLD static bool take_at_last(struct hami_region_view *view, int device, uint64_t pages, enum hami_column column) {
     hami_event_memory_short();
     (void)hami_guest_reload();
     (void)hami_region_sweep(view);
-    limits = hami_guest_known_limits();
+    const struct hami_limits *limits = hami_guest_known_limits();
     return limits->denied == HAMI_REASON_NONE &&
            hami_region_charge(view, (unsigned)device, pages, hami_charge_limit(limits, device), column);
 }
 
+/* Charges under the limit in force. */
+HAMI_HOT static bool take_pages(struct hami_region_view *view, int device, uint64_t pages, enum hami_column column) {
+    uint64_t limit = hami_charge_limit(hami_guest_known_limits(), device);
+    return HAMI_LIKELY(hami_region_charge(view, (unsigned)device, pages, limit, column)) ||
+           take_at_last(view, device, pages, column);
+}
+
 /* Refuses in enforce mode and says why; in observe mode lets the call go uncounted. */
-static bool cannot_count(const struct hami_limits *limits, enum hami_reason reason, uint64_t bytes) {
+HAMI_COLD static bool cannot_count(const struct hami_limits *limits, enum hami_reason reason, uint64_t bytes) {
     struct hami_region_view *view = hami_guest_region(NULL);
     if (view != NULL) {
         hami_region_refused(view, reason, HAMI_DEVICES, bytes);
@@ -171,13 +174,16 @@ void hami_charge_found(CUdevice device, enum hami_column column, struct hami_cha
     }
 }
 
-void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
-    if (pages == 0) {
-        return; /* most allocations take what they reserved */
-    }
+HAMI_APART static void give_back_part(struct hami_charge *charge, uint64_t pages) {
     struct hami_charge part = {charge->device, pages < charge->pages ? pages : charge->pages};
     hami_charge_give_back(&part, HAMI_COLUMN_DATA);
     charge->pages -= part.pages;
+}
+
+void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
+    if (pages != 0) { /* most allocations take what they reserved */
+        give_back_part(charge, pages);
+    }
 }
 
 HAMI_HOT void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column) {

@@ -90,7 +90,7 @@ bool hami_context_current(struct hami_context *context) {
     return true;
 }
 
-bool hami_context_only_one(void) {
+HAMI_HOT bool hami_context_only_one(void) {
     return atomic_load_explicit(&made, memory_order_relaxed) == 1;
 }
 

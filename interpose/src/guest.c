@@ -141,7 +141,7 @@ bool hami_guest_reload(void) {
 }
 
 /* The time has come to look again: whoever is first does. */
-static const struct hami_limits *look(int64_t now, int64_t due) {
+HAMI_COLD static const struct hami_limits *look(int64_t now, int64_t due) {
     if (atomic_compare_exchange_strong(&guest.next_look, &due, now + LOOK_MS)) {
         (void)hami_guest_reload();
         if (guest.view.region != NULL && guest.view.has_slot) {

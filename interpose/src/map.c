@@ -47,7 +47,7 @@ static bool put_in(struct hami_map_bucket *bucket, uint64_t key, uint64_t value)
 }
 
 /* Adds the segment after the `count` that are there. */
-static bool grow(struct hami_map *map, unsigned count) {
+HAMI_COLD static bool grow(struct hami_map *map, unsigned count) {
     if (count == HAMI_MAP_SEGMENTS || segment_at(map, count, true) == NULL) {
         return false;
     }

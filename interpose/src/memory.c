@@ -24,20 +24,19 @@ static uint64_t row(uint64_t bytes) {
 }
 
 /* The share of the device does not hold what it was thought to hold. */
-__attribute__((cold, noinline)) static CUresult move_to_host(CUdeviceptr *address, uint64_t bytes) {
+HAMI_COLD static CUresult move_to_host(CUdeviceptr *address, uint64_t bytes) {
     (void)free_and_refuse(*address);
     return hami_allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL);
 }
 
 /* The driver refused: the device may be full before the container's share is. */
-__attribute__((cold, noinline)) static CUresult refused(struct hami_allocation *a, CUresult status,
-                                                        CUdeviceptr *address, uint64_t bytes) {
+HAMI_COLD static CUresult refused(struct hami_allocation *a, CUresult status, CUdeviceptr *address, uint64_t bytes) {
     hami_allocation_cancel(a);
     bool full = status == CUDA_ERROR_OUT_OF_MEMORY;
     return full ? hami_allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL) : status;
 }
 
-HAMI_HOT int32_t hami_mem_alloc(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes) {
+HAMI_FLAT int32_t hami_mem_alloc(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes) {
     CUresult (*driver)(CUdeviceptr *, size_t) = hami_driver_function(hook);
     struct hami_allocation a;
     if (address == NULL || bytes == 0) {
@@ -137,7 +136,7 @@ int32_t hami_mem_alloc_managed(enum hami_hook hook, CUdeviceptr *address, uint64
 }
 
 /* The record leaves before the memory does: afterwards another thread may be given the same address. */
-HAMI_HOT int32_t hami_mem_free(enum hami_hook hook, CUdeviceptr address) {
+HAMI_FLAT int32_t hami_mem_free(enum hami_hook hook, CUdeviceptr address) {
     CUresult (*driver)(CUdeviceptr) = hami_driver_function(hook);
     uint64_t record = hami_record_take(address);
     CUresult status = driver(address);

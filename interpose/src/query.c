@@ -44,7 +44,7 @@ struct host {
     uint64_t limit, used;
 };
 
-__attribute__((cold, noinline)) static struct host host_of(const struct slice *slice) {
+HAMI_COLD static struct host host_of(const struct slice *slice) {
     const struct hami_limits *limits = hami_guest_known_limits();
     struct hami_region_view *view = hami_guest_region(NULL);
     struct host host = {0, 0};
@@ -160,8 +160,8 @@ static struct nvml_memory whole(nvmlDevice device) {
 }
 
 /* A card of which MIG devices are the container's: they are the card to it. */
-__attribute__((cold, noinline)) static void show_parts(const struct hami_limits *limits, nvmlDevice card,
-                                                       uint64_t *total, uint64_t *used, uint64_t *free_bytes) {
+HAMI_COLD static void show_parts(const struct hami_limits *limits, nvmlDevice card, uint64_t *total, uint64_t *used,
+                                 uint64_t *free_bytes) {
     struct hami_part parts[HAMI_DEVICES];
     unsigned count = hami_guest_parts(limits, card, parts);
     struct nvml_memory sum = {0};

@@ -73,7 +73,7 @@ static void tell(struct seat *seat, _Atomic int *flag) {
     }
 }
 
-__attribute__((cold, noinline)) static struct seat *sit_down(void) {
+HAMI_COLD static struct seat *sit_down(void) {
     unsigned number = atomic_fetch_add(&seated, 1);
     struct seat *seat = &seats[number % SEATS];
     if (number == 0 && !barrier_for_all()) {
@@ -103,7 +103,7 @@ struct place {
 };
 
 /* A shared seat that no other thread is using; waits no longer than their few stores. */
-__attribute__((noinline)) static struct place enter_shared(struct seat *mine) {
+HAMI_APART static struct place enter_shared(struct seat *mine) {
     for (unsigned i = (unsigned)(mine - seats), tries = 1;; i = (i + 1) % SEATS, tries++) {
         if (lock_seat(&seats[i])) {
             return (struct place){&seats[i], true};

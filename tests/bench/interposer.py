@@ -6,23 +6,49 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.bench.figures import Figure
 
-PROGRAM: Final = Path(__file__).parent.parent.parent / "interpose" / "bench" / "run.py"
-BUDGET_NS: Final = {"alloc_large": 60.0, "launch": 8.0, "mem_get_info": 40.0, "nvml_memory_info": 40.0}
+PROGRAMS: Final = Path(__file__).parent.parent.parent / "interpose" / "bench"
+BUDGET_NS: Final = {
+    "alloc_small": 60.0,
+    "alloc_large": 60.0,
+    "alloc_small_1000_live": 60.0,
+    "alloc_small_100000_live": 60.0,
+    "alloc_large_100000_live": 60.0,
+    "alloc_large_8_threads": 200.0,
+    "alloc_large_8_processes": 200.0,
+    "launch": 8.0,
+    "mem_get_info": 40.0,
+    "nvml_memory_info": 40.0,
+}
 """Nanoseconds of CPU a call may cost more than on the bare driver."""
+LIMITED_BUDGET_NS: Final = 25.0
+"""The same of a launch under a core limit, in one process and in eight."""
+
+
+def _printed(name: str, *, quick: bool) -> Any:
+    program = PROGRAMS / name
+    argv = [sys.executable, str(program), *(["--rounds", "2000", "--repeat", "3"] if quick else [])]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{program} failed:\n{done.stderr}")
+    return json.loads(done.stdout)
 
 
 def run(*, quick: bool) -> list[Figure]:
-    """Run the program of interpose/bench and read what it prints."""
-    argv = [sys.executable, str(PROGRAM), *(["--rounds", "2000", "--repeat", "3"] if quick else [])]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{PROGRAM} failed:\n{done.stderr}")
+    """Run the programs of interpose/bench and read what they print."""
     figures = []
-    for call, found in json.loads(done.stdout)["interposer"].items():
+    for call, found in _printed("run.py", quick=quick)["interposer"].items():
         figures.append(Figure("interposer", f"{call}, added", found["added_ns"], "ns", BUDGET_NS.get(call)))
         figures.append(Figure("interposer", f"{call}, ÷ bare driver", found["ratio"], "ratio"))
+    launches = _printed("launch.py", quick=quick)
+    for processes in (1, 8):
+        found, bare = launches[f"limit_{processes}"], launches[f"bare_{processes}"]
+        where = f"launch under a core limit, {processes} at once"
+        added = found["thread_added_ns"]
+        figures.append(Figure("interposer", f"{where}, added to its thread", added, "ns", LIMITED_BUDGET_NS))
+        figures.append(Figure("interposer", f"{where}, added to its process", found["process_added_ns"], "ns"))
+        figures.append(Figure("interposer", f"{where}, ÷ bare driver", found["thread_ns"] / bare["thread_ns"], "ratio"))
     return figures

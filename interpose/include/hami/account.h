@@ -45,7 +45,7 @@ bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, unsigned w
 bool hami_allocation_end(struct hami_allocation *a, uint64_t address, uint64_t actual, bool always_large);
 
 /* Gives the reserve back: the driver refused. */
-void hami_allocation_cancel(struct hami_allocation *a);
+HAMI_COLD void hami_allocation_cancel(struct hami_allocation *a);
 
 /* Takes the record at `address` out before a free; 0 if there is none. */
 uint64_t hami_record_take(uint64_t address);
@@ -57,7 +57,7 @@ uint64_t hami_object_take(const void *handle);
 uint64_t hami_code_take(uint64_t key);
 
 /* Puts a record back: the free failed. */
-void hami_record_restore(uint64_t address, uint64_t record);
+HAMI_COLD void hami_record_restore(uint64_t address, uint64_t record);
 
 /* The free succeeded: gives back what the record stands for. */
 void hami_record_release(uint64_t address, uint64_t record);

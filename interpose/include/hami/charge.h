@@ -5,6 +5,7 @@
 #ifndef HAMI_CHARGE_H
 #define HAMI_CHARGE_H
 
+#include "hami/compiler.h"
 #include "hami/cuda_abi.h"
 #include "hami/region.h"
 
@@ -42,10 +43,10 @@ bool hami_charge_take_or_host(CUdevice device, uint64_t bytes, struct hami_charg
  * Reserves host memory in place of the device's. False: the limits offer none, the device cannot work on it, or too
  * little is left; refused for good, and counted.
  */
-__attribute__((cold)) bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *charge);
+HAMI_COLD bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *charge);
 
 /* Adds to a charge that exists, under the same limit. */
-bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes);
+HAMI_COLD bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes);
 
 /* Same without a second look before it gives up and without noting a refusal: the caller knows another way. */
 bool hami_charge_try(struct hami_charge *charge, uint64_t bytes);

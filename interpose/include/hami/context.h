@@ -2,6 +2,7 @@
 #ifndef HAMI_CONTEXT_H
 #define HAMI_CONTEXT_H
 
+#include "hami/compiler.h"
 #include "hami/cuda_abi.h"
 
 #include <stdbool.h>
@@ -15,7 +16,7 @@ struct hami_context {
 };
 
 /* The calling thread's current context. False when it has none. */
-bool hami_context_current(struct hami_context *context);
+HAMI_APART bool hami_context_current(struct hami_context *context);
 
 /*
  * Same without asking the driver where it could hardly say anything else: there is one device, and one context was ever

@@ -6,6 +6,7 @@
 #define HAMI_EVENTS_H
 
 #include "hami/abi.h"
+#include "hami/compiler.h"
 #include "hami/cuda_abi.h"
 
 /* For pthread_atfork(3), in the child: every part forgets what was the parent's. */
@@ -18,10 +19,10 @@ void hami_event_context_ending(CUcontext context);
 void hami_event_context_ended(unsigned id);
 
 /* The limit is reached: whoever holds more than the driver has really taken gives it back. */
-__attribute__((cold)) void hami_event_memory_short(void);
+HAMI_COLD void hami_event_memory_short(void);
 
 /* An allocation of a pool was freed; pool.c knows which pool that is. */
-void hami_event_pool_memory_freed(unsigned pool);
+HAMI_APART void hami_event_pool_memory_freed(unsigned pool);
 
 /* The process in `slot`, which is this one, is at work; of others' doing it may be known as suspended. */
 void hami_event_awake(struct hami_region *region, unsigned slot);

@@ -18,7 +18,7 @@ extern _Atomic(struct hami_region_view *) hami_guest_region_now;
 const struct hami_limits *hami_guest_limits(void);
 
 /* The limits as of the last look, for what follows a call of the above. */
-const struct hami_limits *hami_guest_started_limits(void);
+HAMI_COLD const struct hami_limits *hami_guest_started_limits(void);
 static inline const struct hami_limits *hami_guest_known_limits(void) {
     const struct hami_limits *limits = atomic_load_explicit(&hami_guest_limits_now, memory_order_acquire);
     return HAMI_LIKELY(limits != NULL) ? limits : hami_guest_started_limits();
@@ -30,10 +30,10 @@ bool hami_guest_turn_path(const char *uuid, char path[4096]);
 void hami_guest_after_fork(void);
 
 /* Looks at the limits file now. True if it holds others than before. */
-bool hami_guest_reload(void);
+HAMI_COLD bool hami_guest_reload(void);
 
 /* The region, with a slot of this process, or NULL with the reason in *why (which may be NULL). */
-struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why);
+HAMI_COLD struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why);
 static inline struct hami_region_view *hami_guest_region(enum hami_reason *why) {
     struct hami_region_view *view = atomic_load_explicit(&hami_guest_region_now, memory_order_acquire);
     return HAMI_LIKELY(view != NULL) ? view : hami_guest_claimed_region(why);
@@ -44,7 +44,7 @@ struct hami_region_view *hami_guest_mapped_region(void);
 
 enum { HAMI_CUDA_DEVICES = 64 };
 extern _Atomic int8_t hami_guest_cuda_devices[HAMI_CUDA_DEVICES]; /* index + 2; 1 = not named; 0 = not asked yet */
-int hami_guest_ask_cuda_device(const struct hami_limits *limits, CUdevice device);
+HAMI_COLD int hami_guest_ask_cuda_device(const struct hami_limits *limits, CUdevice device);
 
 /* Index of a CUDA device in the limits, -1 if they do not name it, -2 if to the driver there is no such device now. */
 static inline int hami_guest_cuda_device(const struct hami_limits *limits, CUdevice device) {

@@ -2,6 +2,7 @@
 #ifndef HAMI_HOOK_H
 #define HAMI_HOOK_H
 
+#include "hami/compiler.h"
 #include "hooks.h"
 
 #include <stdatomic.h>
@@ -9,9 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HAMI_LIKELY(condition) __builtin_expect(!!(condition), 1)
-/* What every allocation and free comes by lies together; strewn about it costs up to 20 ns more, by where it lies. */
-#define HAMI_HOT __attribute__((hot))
 #define HAMI_EXPORT __attribute__((visibility("default")))
 
 struct hami_hook_entry {
@@ -30,7 +28,7 @@ enum hami_hook hami_hook_named(const char *name);
 
 /* The driver's own functions, once looked up; see hami_driver_function. */
 extern _Atomic(void *) hami_driver_functions[HAMI_HOOKS];
-void *hami_driver_function_found(enum hami_hook hook);
+HAMI_COLD void *hami_driver_function_found(enum hami_hook hook);
 
 /*
  * The driver's own function. Never NULL: where the driver has none, a function that answers

@@ -5,6 +5,7 @@
 #ifndef HAMI_REGION_H
 #define HAMI_REGION_H
 
+#include "hami/compiler.h"
 #include "hami/compute_abi.h"
 #include "hami/limits.h"
 
@@ -71,13 +72,14 @@ bool hami_region_keep(struct hami_region *region, unsigned slot);
 void hami_region_keep_no_more(struct hami_region *region, unsigned slot);
 
 /* Takes what dead processes held off the counters. True if there were any. */
-bool hami_region_sweep(struct hami_region_view *view);
+HAMI_COLD bool hami_region_sweep(struct hami_region_view *view);
 
 /* Same unless a process of the container did so within the last quarter of a second; also moves the heartbeat. */
-void hami_region_sweep_in_turn(struct hami_region_view *view);
+HAMI_COLD void hami_region_sweep_in_turn(struct hami_region_view *view);
 
 /* Notes a refusal. `device` may be HAMI_DEVICES when there is none. */
-void hami_region_refused(struct hami_region_view *view, enum hami_reason reason, unsigned device, uint64_t bytes);
+HAMI_COLD void hami_region_refused(struct hami_region_view *view, enum hami_reason reason, unsigned device,
+                                   uint64_t bytes);
 
 /* After fork, in the child: forget the parent's slot and the locks its threads may have held. */
 void hami_region_after_fork(struct hami_region_view *view);

@@ -21,7 +21,7 @@ typedef int hami_share;
 hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charge);
 
 /* Gives the charge of an exported share back; the device's orphans have it as long as others hold the share. */
-void hami_shared_let_go(hami_share share, const struct hami_charge *charge);
+HAMI_APART void hami_shared_let_go(hami_share share, const struct hami_charge *charge);
 
 /* Holds a share, once more if this process does already. -1: nobody here knows it. */
 hami_share hami_shared_hold(uint64_t identity);

@@ -7,7 +7,6 @@
  */
 /* In place of hami/hook.h, which is generated in part. */
 #define HAMI_HOOK_H
-#define HAMI_LIKELY(condition) (condition)
 #include "../../src/compute/turn.c"
 #include "../../src/compute/gate.c"
 
