@@ -128,6 +128,12 @@ def test_threads_where_the_kernel_refuses_membarrier(make_container, programs, t
     assert found.devices[0].used_bytes == 0
 
 
+def test_what_another_thread_took_can_be_given_back(make_container, programs):
+    """A thread remembers that no small allocations lie somewhere, until there are some."""
+    process = make_container(2200).start(programs("handed"))
+    assert process.communicate(timeout=170) == ("0\n", "")
+
+
 def test_a_thread_that_looks_for_the_dead_knows_its_own_process(make_container, programs):
     """To a program that qemu-user runs /proc/self/stat tells each thread another start; nobody may go by that."""
     container = make_container(600)
