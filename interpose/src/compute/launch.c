@@ -73,7 +73,7 @@ static struct launch launch_of(const void *function, uint64_t grid, uint64_t blo
 /* ---- without a limit ---- */
 
 /* Every LOOK_EVERY launches, or more often where those take long: are there other limits now? */
-static __attribute__((noinline)) void look(void) {
+HAMI_APART static void look(void) {
     struct timespec coarse;
     (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
     int64_t now = (int64_t)coarse.tv_sec * 1000000000 + coarse.tv_nsec, took = now - last_look;
@@ -296,11 +296,11 @@ static inline int32_t launch_gated(enum hami_hook hook, LAUNCH) {
     return end(&p, driver(LAUNCHED));
 }
 
-static __attribute__((noinline)) int32_t gated(LAUNCH) {
+HAMI_APART static int32_t gated(LAUNCH) {
     return launch_gated(HAMI_cuLaunchKernel, LAUNCHED);
 }
 
-static __attribute__((noinline)) int32_t gated_ptsz(LAUNCH) {
+HAMI_APART static int32_t gated_ptsz(LAUNCH) {
     return launch_gated(HAMI_cuLaunchKernel_ptsz, LAUNCHED);
 }
 
@@ -314,11 +314,11 @@ static inline int32_t launch_granted(bool threaded, LAUNCH) {
     return driver(LAUNCHED);
 }
 
-static __attribute__((noinline)) int32_t granted(LAUNCH) {
+HAMI_APART static int32_t granted(LAUNCH) {
     return launch_granted(false, LAUNCHED);
 }
 
-static __attribute__((noinline)) int32_t granted_ptsz(LAUNCH) {
+HAMI_APART static int32_t granted_ptsz(LAUNCH) {
     return launch_granted(true, LAUNCHED);
 }
 

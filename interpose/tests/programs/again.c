@@ -1,0 +1,59 @@
+/*
+ * again: two streams are used and destroyed; two new ones have their handles, the other way round in the library's
+ * tables, and are launched in once each as lines come on the input. Says when each step is done.
+ */
+#include "driver.h"
+
+#include <time.h>
+
+typedef int launch_kernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
+                          void **, void **);
+
+static launch_kernel *launch;
+static void *kernel;
+
+static void launch_in(CUstream stream) {
+    CHECK(launch(kernel, 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL));
+}
+
+static void step(const char *what) {
+    const struct timespec settled = {0, 50000000}; /* the helper has looked */
+    nanosleep(&settled, NULL);
+    puts(what);
+    fflush(stdout);
+    (void)getchar();
+}
+
+int main(void) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW), *module = NULL;
+    int (*load)(void **, const void *) = NULL, (*function)(void **, void *, const char *) = NULL;
+    int (*create)(CUstream *, unsigned) = NULL, (*destroy)(CUstream) = NULL;
+    *(void **)&load = dlsym(library, "cuModuleLoadData");
+    *(void **)&function = dlsym(library, "cuModuleGetFunction");
+    *(void **)&launch = dlsym(library, "cuLaunchKernel");
+    *(void **)&create = dlsym(library, "cuStreamCreate");
+    *(void **)&destroy = dlsym(library, "cuStreamDestroy_v2");
+    CUstream before[2], after[2];
+    start_driver();
+    use_device(0);
+    CHECK(load(&module, "image"));
+    CHECK(function(&kernel, module, "a_5us"));
+    for (int i = 0; i < 2; i++)
+        CHECK(create(&before[i], 1));
+    for (int i = 0; i < 200; i++) {
+        launch_in(before[i % 2]);
+        CHECK(cuStreamSynchronize(before[i % 2]));
+    }
+    step("used");
+    for (int i = 0; i < 2; i++)
+        CHECK(destroy(before[i]));
+    for (int i = 0; i < 2; i++)
+        CHECK(create(&after[i], 1));
+    if (after[0] != before[1] || after[1] != before[0])
+        fail("the driver gave other handles", 0);
+    step("destroyed");
+    for (int i = 0; i < 2; i++)
+        launch_in(after[i]);
+    step("launched");
+    return 0;
+}
