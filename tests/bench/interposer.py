@@ -47,8 +47,10 @@ def run(*, quick: bool) -> list[Figure]:
     for processes in (1, 8):
         found, bare = launches[f"limit_{processes}"], launches[f"bare_{processes}"]
         where = f"launch under a core limit, {processes} at once"
-        added = found["thread_added_ns"]
-        figures.append(Figure("interposer", f"{where}, added to its thread", added, "ns", LIMITED_BUDGET_NS))
-        figures.append(Figure("interposer", f"{where}, added to its process", found["process_added_ns"], "ns"))
+        for part in ("thread", "process"):
+            added = found[f"{part}_added_ns"]
+            figures.append(Figure("interposer", f"{where}, added to its {part}", added, "ns", LIMITED_BUDGET_NS))
         figures.append(Figure("interposer", f"{where}, ÷ bare driver", found["thread_ns"] / bare["thread_ns"], "ratio"))
+        figures.append(Figure("interposer", f"{where}, sleeps for a thousand", found["sleeps"], "sleeps"))
+        figures.append(Figure("interposer", f"{where}, CPU time of a sleep here", found["sleep_us"], "µs"))
     return figures

@@ -233,11 +233,17 @@ static void reserve(struct wait *w, const struct standing *s, int64_t ns, int64_
     atomic_store_explicit(&m->shared->longest, (uint64_t)longest, memory_order_relaxed);
 }
 
-/* As much as was waited for at once: each of several that take turns at it is woken as seldom as can be. */
+/*
+ * As much as was waited for at once: each of several that take turns at it is woken as seldom as can be. More than
+ * RESUME only where all the others then get theirs within LULL.
+ */
 static int64_t batch(const struct wait *w, const struct standing *s, int64_t ns) {
-    return !(w->saved || w->ticketed) || ns != BATCH || s->balance < BATCH ? ns
-           : s->balance < RESUME                                           ? s->balance
-                                                                           : RESUME;
+    if (!(w->saved || w->ticketed) || ns != BATCH || s->balance < BATCH) {
+        return ns;
+    }
+    int64_t most = LULL * balance_share(w->machine) / 100 / (s->waiting + 1);
+    most = most > BATCH_MOST ? BATCH_MOST : most < RESUME ? RESUME : most;
+    return s->balance < most ? s->balance : most;
 }
 
 /*

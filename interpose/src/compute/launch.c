@@ -203,6 +203,9 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
                          struct pass *p) {
     compute_lock();
     struct runner *runner = runner_of(m, context->handle, l->stream);
+    if (runner != NULL) {
+        runner_close_if_due(runner, false);
+    }
     struct cost *cost = cost_of(l->key);
     int64_t ns = (int64_t)cost->mean;
     bool unknown = ns <= 0, clean = !unknown && cost->samples >= 5 && ns <= BATCH * 5 / 2;
@@ -210,7 +213,6 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
     ns = unknown ? UNKNOWN : ns;
     int64_t longest = ns + 3 * (int64_t)cost->spread; /* what it will hardly exceed */
     if (runner != NULL) {
-        runner_close_if_due(runner, false);
         remember(l, context, runner, cost);
     }
     bool granted = runner != NULL && !unknown && runner_take(runner, ns, ns) > 0;

@@ -332,6 +332,8 @@ static bool unhurried(const struct machine *m, uint64_t now) {
            atomic_load_explicit(&runner_captures, memory_order_relaxed) == 0;
 }
 
+static void settle(void);
+
 /* Sets the mark of what was used since the last and gives the rest of the grant back. */
 static void close_runner(struct runner *r) {
     if (r->granted == 0) {
@@ -360,7 +362,11 @@ static void close_runner(struct runner *r) {
         mark.until = balance_until(r->machine, mark.recorded);
         if (driver.record(mark.event, stream) == CUDA_SUCCESS) {
             r->marks[(r->first + r->count++) % MARKS] = mark;
-            if (!unhurried(r->machine, mark.recorded)) { /* whoever is next should not wait for us to look */
+            if (mark.late) { /* there was nothing before it, so it is complete */
+                settle();
+            }
+            if (r->count > 0 &&
+                !unhurried(r->machine, mark.recorded)) { /* whoever is next should not wait for us to look */
                 helper_wake_by(expected_end(r, &r->marks[r->first]));
             }
             return;

@@ -247,7 +247,7 @@ static void launch(void) {
     deadline = now + LONGEST_WAIT;
     (void)gate_pass(&machine, &amount, false, BATCH);
     deadline = UINT64_MAX;
-    PROMISE(amount > 0 && amount <= RESUME);
+    PROMISE(amount > 0 && amount <= BATCH_MOST);
     PROMISE(atomic_load(&own.waiting) == 0 && atomic_load(&own.in_turn) == 0 && atomic_load(&own.fed) == 0);
     PROMISE(atomic_load(&device.serving) == atomic_load(&device.ticket));
     atomic_store(&own.out, 0);
