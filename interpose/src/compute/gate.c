@@ -235,13 +235,14 @@ static void reserve(struct wait *w, const struct standing *s, int64_t ns, int64_
 
 /*
  * As much as was waited for at once: each of several that take turns at it is woken as seldom as can be. More than
- * RESUME only where all the others then get theirs within LULL.
+ * RESUME only where all the others then get theirs within LULL, and no other container waits for the end of a turn.
  */
 static int64_t batch(const struct wait *w, const struct standing *s, int64_t ns) {
     if (!(w->saved || w->ticketed) || ns != BATCH || s->balance < BATCH) {
         return ns;
     }
-    int64_t most = LULL * balance_share(w->machine) / 100 / (s->waiting + 1);
+    const struct machine *m = w->machine;
+    int64_t most = turn_company(m, s->now) ? RESUME : LULL * balance_share(m) / 100 / (s->waiting + 1);
     most = most > BATCH_MOST ? BATCH_MOST : most < RESUME ? RESUME : most;
     return s->balance < most ? s->balance : most;
 }

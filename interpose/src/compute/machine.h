@@ -197,8 +197,9 @@ enum turn {
 };
 
 void turn_open(struct machine *m, const char *uuid);
-bool turn_used(const struct machine *m);                /* somebody has it, as far as we know */
-bool turn_alone(const struct machine *m, uint64_t now); /* nobody else was there a moment ago */
+bool turn_used(const struct machine *m);                  /* somebody has it, as far as we know */
+bool turn_alone(const struct machine *m, uint64_t now);   /* nobody else was there a moment ago */
+bool turn_company(const struct machine *m, uint64_t now); /* others take turns with us now, or may */
 /* Moves when the turn goes elsewhere, as soon as any process of the container knows. */
 const _Atomic uint64_t *turn_word(const struct machine *m);
 enum turn turn_take(struct machine *m, uint64_t now);

@@ -318,17 +318,12 @@ static uint64_t expected_end(const struct runner *r, const struct mark *mark) {
     return balance_end(r->machine, mark->opened, mark->until) + AFTER;
 }
 
-/* Other containers that take turns with us now, or may. */
-static bool in_company(const struct machine *m, uint64_t now) {
-    return turn_used(m) && !turn_alone(m, now);
-}
-
 /*
  * Whether nobody has to know when a mark is complete but the next launch, which looks itself. In another process's span
  * the device's rest after a mark that nobody has looked at would count as work.
  */
 static bool unhurried(const struct machine *m, uint64_t now) {
-    return atomic_load(&m->shared->expectant) == 0 && !in_company(m, now) && balance_single(m, now) &&
+    return atomic_load(&m->shared->expectant) == 0 && !turn_company(m, now) && balance_single(m, now) &&
            atomic_load_explicit(&runner_captures, memory_order_relaxed) == 0;
 }
 
@@ -677,7 +672,7 @@ static uint64_t next_look_at(const struct runner *r, uint64_t now) {
     if (r->count == 0) {
         return now + STALE;
     }
-    bool company = in_company(m, now), idly = unhurried(m, now);
+    bool company = turn_company(m, now), idly = unhurried(m, now);
     uint64_t most = now + (company || r->granted > 0 ? STALE : SILENT_AFTER / 2);
     uint64_t end = expected_end(r, &r->marks[r->first]);
     if (!company && atomic_load(&m->shared->expectant) == 0) {

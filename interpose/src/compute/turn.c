@@ -218,6 +218,10 @@ bool turn_alone(const struct machine *m, uint64_t now) {
     return now >= seen && now - seen < ALONE;
 }
 
+bool turn_company(const struct machine *m, uint64_t now) {
+    return turn_used(m) && !turn_alone(m, now);
+}
+
 /* ---- who has it ---- */
 
 /* With the page's lock. */

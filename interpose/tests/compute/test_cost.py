@@ -17,8 +17,8 @@ EIGHT = Calls(waits=8, wakes=3, files=11)
 DRY = Calls(waits=8, wakes=0.1, files=6)
 # The helper looks every 0.3 ms, and more often at the end of a turn: a device that rests costs more than a look.
 BESIDE = Calls(waits=5.5, wakes=1.5, files=10)
-# Two processes of each; what they are granted at once lasts for longer, since nobody else waits for it.
-PAIRS = Calls(waits=13, wakes=3, files=17)
+# Two processes: what each is granted at once lasts for longer, since nobody else waits for it.
+PAIR = Calls(waits=6.5, wakes=3.4, files=4)
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ PAIRS = Calls(waits=13, wakes=3, files=17)
         ([Tenant(40, "5us")], ALONE),
         ([Tenant(40, "1ms")], ALONE),
         ([Tenant(95, "100us")], ALONE),
+        ([Tenant(40, "100us", 2)], PAIR),
         ([Tenant(40, "100us", 8)], EIGHT),
         ([Tenant(40, "1ms", 8)], EIGHT),
         ([Tenant(90, "kernels=a_50us host=500000", 2)], DRY),
         ([Tenant(30, "100us"), Tenant(70, "100us")], BESIDE),
-        ([Tenant(60, "1ms", 2), Tenant(40, "100us", 2)], PAIRS),
     ],
     ids=lambda value: "+".join(f"{t.processes}x{t.shape}@{t.limit}" for t in value) if isinstance(value, list) else "",
 )

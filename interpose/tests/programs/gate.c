@@ -57,6 +57,12 @@ uint64_t turn_patience(struct machine *m) {
     return 0;
 }
 
+bool turn_company(const struct machine *m, uint64_t now) {
+    (void)m;
+    (void)now;
+    return false;
+}
+
 const _Atomic uint64_t *turn_word(const struct machine *m) {
     return &m->shared->turn;
 }
