@@ -20,8 +20,9 @@ struct pool {
     _Atomic(CUmemoryPool) handle;
     _Atomic bool used;
     atomic_flag busy;
-    bool destroyed;  /* by the program; gone when nothing is left in it */
-    CUdevice device; /* or IN_HOST; UNKNOWN of an imported one; ANYWHERE until a managed one is first used */
+    bool destroyed; /* by the program; gone when nothing is left in it */
+    /* Or IN_HOST; UNKNOWN of an imported one; ANYWHERE until a managed one is first used. Read without the lock too. */
+    _Atomic CUdevice device;
     unsigned allocations;
     struct hami_charge charge;
     uint64_t identity; /* by which its importers know it; 0: it was not exported */
@@ -207,7 +208,9 @@ static bool capturing(CUstream stream) {
 
 static CUresult allocate(const struct request *r, struct pool *pool, CUdevice device) {
     lock(pool);
-    pool->device = pool->device == ANYWHERE ? device : pool->device;
+    if (pool->device == ANYWHERE) {
+        pool->device = device;
+    }
     if (!reserve(pool, r->bytes)) {
         settle(pool);
         unlock(pool);
