@@ -14,15 +14,20 @@ LONGEST_JITTER = 1.2
 BURST_MS = 60
 
 
-def faults(result: Result, *, at_most: bool = False) -> list[str]:
-    """What is wrong with it; empty if it keeps the promise. `at_most`: only being above the limit is wrong."""
+def faults(result: Result, *, at_most: bool = False, of: float = 100) -> list[str]:
+    """What is wrong with it; empty if it keeps the promise.
+
+    `at_most`: only being above the limit is wrong. `of`: the device has no more than so many percent to give, and
+    somebody has a claim to each of them.
+    """
     limit = result.tenant.limit
+    due = limit * of / 100
     launch = LAUNCH_MS.get(result.tenant.shape, 0.3) * LONGEST_JITTER
     short = max(SHORT, result.tenant.processes * launch / 10)  # one launch each, in points of 1 s
     found = []
     for seconds, points in ((10, LONG), (1, short)):
         for share in result.windows(seconds):
-            if share > limit + points or (share < limit - points and not at_most):
+            if share > limit + points or (share < due - points and not at_most):
                 found.append(f"{share:.1f} % in a window of {seconds} s")
                 break
     beginning = result.share(0, 3)
