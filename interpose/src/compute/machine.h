@@ -13,14 +13,14 @@ typedef void *CUevent;
 
 /* All in ns. */
 enum {
-    MARK = 1000000,     /* estimated work between completion marks */
-    AHEAD = 4000000,    /* granted and unfinished work, or two launches: keeps the device fed while the helper wakes */
-    BATCH = 300000,     /* short launches are granted so much at once */
-    UNKNOWN = 1000000,  /* what a launch never seen before reserves */
-    BURST = 20000000,   /* allowance that an idle container keeps */
-    BACKLOG = 60000000, /* allowance that a waiting one keeps, or two launches */
+    MARK = 1000000,  /* estimated work between completion marks */
+    AHEAD = 4000000, /* granted and unfinished work, or two launches: keeps the device fed while the helper wakes */
+    BATCH = 300000,  /* short launches are granted so much at once */
+    BATCH_MOST = 2000000,   /* ... or, who waited, RESUME to this */
+    UNKNOWN = 1000000,      /* what a launch never seen before reserves */
+    BURST = 20000000,       /* allowance that an idle container keeps */
+    BACKLOG = 60000000,     /* allowance that a waiting one keeps, or two launches */
     SECOND_MORE = 80000000, /* but of others' launches so much: what any second may have above the limit */
-    BATCH_MOST = 2000000,   /* ... where it was waited for, RESUME or up to this */
     RESUME = 1000000, /* who has to wait for balance waits for so much: short work is not started from idle each time */
     IDLE = 50000000,  /* a container none of whose launches had to wait for so long has more than it needs */
     QUANTUM = 10000000,      /* length of a turn */
