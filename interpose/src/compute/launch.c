@@ -204,7 +204,7 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
     compute_lock();
     struct runner *runner = runner_of(m, context->handle, l->stream);
     if (runner != NULL) {
-        runner_close_if_due(runner, false);
+        runner_close_if_due(runner, false); /* may learn what launches cost */
     }
     struct cost *cost = cost_of(l->key);
     int64_t ns = (int64_t)cost->mean;

@@ -357,11 +357,11 @@ static void close_runner(struct runner *r) {
         mark.until = balance_until(r->machine, mark.recorded);
         if (driver.record(mark.event, stream) == CUDA_SUCCESS) {
             r->marks[(r->first + r->count++) % MARKS] = mark;
-            if (mark.late) { /* there was nothing before it, so it is complete */
+            if (mark.late) { /* there was nothing before it, so it should be complete */
                 settle();
             }
-            if (r->count > 0 &&
-                !unhurried(r->machine, mark.recorded)) { /* whoever is next should not wait for us to look */
+            /* Whoever is next should not wait for us to look. */
+            if (r->count > 0 && !unhurried(r->machine, mark.recorded)) {
                 helper_wake_by(expected_end(r, &r->marks[r->first]));
             }
             return;
