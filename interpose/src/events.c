@@ -66,5 +66,7 @@ void hami_event_awake(struct hami_region *region, unsigned slot) {
 }
 
 void hami_event_process_gone(struct hami_region *region, unsigned slot) {
+    uint64_t launches = atomic_exchange(&region->block.slots[slot].launches, 0);
+    (void)atomic_fetch_add(&region->block.launches, launches);
     hami_compute_forget(region, slot);
 }

@@ -126,7 +126,7 @@ enum hami_suspension { HAMI_SUSPENSION_HOME = 0, HAMI_SUSPENSION_MOVING = 1, HAM
 struct hami_slot {
     _Atomic uint64_t owner;    /* process start time << 22 | pid; 0 = free */
     _Atomic uint64_t sweeper;  /* owner word of the process that cleans up after a dead one */
-    _Atomic uint64_t launches; /* kernels and graphs started */
+    _Atomic uint64_t launches; /* kernels and graphs that were given to devices, to a few for each thread */
     _Atomic uint64_t image;    /* tells the owner's program from one that it became by exec; 0 = not known */
     _Atomic uint64_t locked;   /* 1: the owner holds a write lock on byte HAMI_LOCK_BASE + slot while it lives */
     _Atomic uint64_t settled;  /* owner word of a dead owner whose cells are off the counters and need not agree now */
@@ -183,7 +183,9 @@ struct hami_block {
     char build[HAMI_BUILD_BYTES]; /* build id of the library that last started here */
     _Atomic uint64_t swept;       /* CLOCK_MONOTONIC in ms when somebody last looked for dead processes */
     _Atomic uint32_t shares_used; /* entries from here on were never used */
-    uint8_t spare[3964];
+    uint32_t pad;
+    _Atomic uint64_t launches; /* by processes that have ended */
+    uint8_t spare[3952];
     struct hami_device devices[HAMI_COUNTERS];
     struct hami_slot slots[HAMI_PROCESSES];
     struct hami_share_entry shares[HAMI_SHARES];

@@ -45,7 +45,8 @@ struct hami_compute_device {
     _Atomic uint64_t turn_timeouts; /* launches that went without their turn */
     _Atomic uint64_t estimated;     /* device time charged by estimate instead of span */
     _Atomic uint64_t last_wait;     /* when a launch last had to wait */
-    uint64_t spare[7];
+    _Atomic uint64_t share;         /* percent in which `zero` counts a debt; 0: not yet known */
+    uint64_t spare[6];
     /* Of the turn page, for launches that take from a grant; on a cache line of its own. */
     _Atomic uint64_t turn;      /* its word as one of us last read or wrote it; another: grants of before are void */
     _Atomic uint64_t turns_off; /* until then the container does without turns; it waited for one in vain */
@@ -67,7 +68,8 @@ struct hami_compute_process {
     _Atomic uint32_t in_turn; /* those that wait for the turn */
     _Atomic uint32_t hidden;  /* of `out`, in 1/65536: what will not be charged, since it runs beside other work */
     uint32_t pad;
-    uint64_t spare[2];
+    _Atomic uint64_t had;     /* device time granted to it, less what it gave back */
+    _Atomic uint64_t granted; /* when it last got some */
 };
 
 struct hami_compute {

@@ -138,6 +138,28 @@ bool balance_single(const struct machine *m, uint64_t now) {
     return single;
 }
 
+struct others balance_others(const struct machine *m, uint64_t now) {
+    const struct hami_compute *compute = hami_compute_of(m->view->region);
+    struct others others = {0, INT64_MAX, 0};
+    unsigned count = processes(m);
+    for (unsigned i = 0; i < count; i++) {
+        const struct hami_compute_process *process = &compute->processes[i][m->index];
+        if (process == m->own) {
+            continue;
+        }
+        int64_t had = (int64_t)atomic_load_explicit(&process->had, memory_order_relaxed);
+        uint64_t granted = atomic_load_explicit(&process->granted, memory_order_relaxed);
+        bool waits = atomic_load_explicit(&process->waiting, memory_order_relaxed) != 0;
+        bool back = granted <= now && now - granted < BACK;
+        others.had += had;
+        if ((waits || back) && !is_away(m, process, now)) {
+            others.asking++;
+            others.least = had < others.least ? had : others.least;
+        }
+    }
+    return others;
+}
+
 uint64_t balance_span(struct machine *m, uint64_t turns, uint64_t opened, uint64_t end) {
     uint64_t frontier = atomic_load(&m->shared->frontier);
     do {
@@ -163,6 +185,7 @@ void hami_compute_forget(struct hami_region *region, unsigned slot) {
             (void)atomic_fetch_add(&compute->devices[device].zero, out * 100 / cores);
         }
         atomic_store(&process->hidden, 0);
+        atomic_store(&process->had, 0);
         atomic_store(&process->since, 0);
         atomic_store(&process->marks, 0);
         atomic_store(&process->waiting, 0);

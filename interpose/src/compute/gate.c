@@ -4,6 +4,8 @@
 #include "hami/guest.h"
 
 enum { SHORTEST = 50000, AFTER_TURN = 100000, LULL = 20000000, LENGTHY = 20000000, MANY = 4 };
+enum { LET_BY = 256 };                  /* times, in one wait */
+enum { NEXT_PATIENCE = 2000000 };       /* with one behind somebody who is silent */
 #define TURNS_MOST UINT64_C(3000000000) /* however many others there are */
 
 /* A wait of one launch. */
@@ -15,6 +17,8 @@ struct wait {
     uint32_t looked;                             /* likewise, before the last look at what is under way */
     uint64_t turn_word, turn_since, turns_began; /* whose turn it is, since when, and since when others have theirs */
     uint32_t ticket;
+    uint32_t let_by;     /* how often others were let by, */
+    int64_t theirs;      /* until they had so much */
     uint64_t kept_since; /* the turn should have been given on */
     bool waiting, ticketed, without_turn;
     bool saved; /* waited for balance, which is more than a batch then */
@@ -55,14 +59,18 @@ static bool serve(struct machine *m, uint32_t serving, uint32_t next) {
     return true;
 }
 
+static void leave_line(struct wait *w) {
+    struct machine *m = w->machine;
+    uint32_t serving = atomic_load(&m->shared->serving);
+    while (w->ticketed && (int32_t)(w->ticket + 1 - serving) > 0 && !serve(m, serving, w->ticket + 1)) {
+        serving = atomic_load(&m->shared->serving);
+    }
+    w->ticketed = false;
+}
+
 static void end_waiting(struct wait *w) {
     struct machine *m = w->machine;
-    if (w->ticketed) {
-        uint32_t serving = atomic_load(&m->shared->serving);
-        while ((int32_t)(w->ticket + 1 - serving) > 0 && !serve(m, serving, w->ticket + 1)) {
-            serving = atomic_load(&m->shared->serving);
-        }
-    }
+    leave_line(w);
     if (w->waiting) {
         uint64_t now = compute_now(), took = now - w->began, longest = atomic_load(&m->shared->longest_wait);
         (void)atomic_fetch_sub(&m->own->waiting, 1);
@@ -87,11 +95,53 @@ static void stand_in_line(struct wait *w) {
         served = served > now ? 0 : served;
         if (now - served >= PATIENCE && now - since >= PATIENCE) {
             (void)hami_region_sweep(m->view);
-            since = serve(m, serving, serving + 1) ? now : since;
+            /* Whoever died in line had others of its process beside it: those wait for nobody either. */
+            since = serve(m, serving, serving + 1) ? now - PATIENCE + NEXT_PATIENCE : since;
             continue;
         }
         compute_wait_number(&m->shared->serving, serving, w->ticket, PATIENCE / 4);
     }
+}
+
+/*
+ * Processes of a container have the same of its time, however long their launches are: who was granted a long one lets
+ * others by that had less, until they got as much as it did. True: it went to the end of the line.
+ */
+static bool let_by(struct wait *w, const struct standing *s) {
+    const struct machine *m = w->machine;
+    int64_t mine = atomic_load_explicit(&m->last_amount, memory_order_relaxed);
+    if (!w->ticketed || mine <= BATCH_MOST || w->let_by >= LET_BY) {
+        return false;
+    }
+    struct others others = balance_others(m, s->now);
+    int64_t own = (int64_t)atomic_load_explicit(&m->own->had, memory_order_relaxed);
+    if (w->let_by == 0) { /* other threads of ours will be granted more, which is not for this one to wait for */
+        w->theirs = atomic_load_explicit(&m->others_had, memory_order_relaxed) + mine * others.asking;
+    }
+    if (own <= others.least || others.had >= w->theirs) {
+        return false;
+    }
+    bool last = atomic_load(&m->shared->ticket) == w->ticket + 1;
+    w->let_by++;
+    leave_line(w);
+    if (last) { /* the others were granted some a moment ago, and will be back */
+        compute_sleep_until(s->now + BATCH);
+    }
+    return true;
+}
+
+/* Who was away for long has no claim to what it did not ask for. */
+static void note_grant(struct machine *m, const struct standing *s, int64_t ns) {
+    int64_t forgotten = 0;
+    if (ns > BATCH_MOST) {
+        struct others others = balance_others(m, s->now);
+        int64_t own = (int64_t)atomic_load_explicit(&m->own->had, memory_order_relaxed);
+        forgotten = others.asking > 0 && others.least > own ? others.least - own : 0;
+        atomic_store_explicit(&m->others_had, others.had, memory_order_relaxed);
+    }
+    (void)atomic_fetch_add_explicit(&m->own->had, (uint64_t)(ns + forgotten), memory_order_relaxed);
+    atomic_store_explicit(&m->own->granted, s->now, memory_order_relaxed);
+    atomic_store_explicit(&m->last_amount, ns, memory_order_relaxed);
 }
 
 /* What was waited for was not the turn: whose it was meanwhile does not matter. */
@@ -226,6 +276,7 @@ static bool have_turn(struct wait *w, struct standing *s) {
 static void reserve(struct wait *w, const struct standing *s, int64_t ns, int64_t launch) {
     struct machine *m = w->machine;
     (void)atomic_fetch_add(&m->own->out, ns);
+    note_grant(m, s, ns);
     atomic_store_explicit(&m->shared->last_grant, s->now, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&m->shared->grants, 1, memory_order_relaxed);
     int64_t longest = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
@@ -277,6 +328,8 @@ bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest
             (void)machines_refresh();
         } else if (patient && s.out > 0 && (unknown || far_ahead(m, &s, ns))) {
             patient = wait_for_completion(&w, &s);
+        } else if (let_by(&w, &s)) {
+            continue;
         } else if (have_turn(&w, &s)) {
             *amount = batch(&w, &s, ns);
             reserve(&w, &s, *amount, longest);

@@ -85,7 +85,7 @@ void helper_wake(void) {
 }
 
 void helper_wake_by(uint64_t due) {
-    if (started && next != UINT64_MAX && next > due + SOONER) {
+    if (started && next != UINT64_MAX && next > due && next - due > SOONER) {
         next = due;
         (void)atomic_fetch_add(&asked, 1);
         owed = true;

@@ -42,17 +42,20 @@ struct known_cost {
 struct known_stream {
     _Alignas(64) CUcontext context;
     CUstream stream;
-    struct runner *runner;
+    struct runner *runner; /* NULL: its device has no limit */
     const _Atomic uint64_t *turn_word;
+    const _Atomic uint32_t *closed_word;
     uint64_t turn;
-    uint32_t epoch; /* of runner_epoch; otherwise nothing is known */
-    uint64_t ahead; /* ns */
+    uint32_t epoch;  /* of runner_epoch; otherwise nothing is known */
+    uint32_t closed; /* of the runner: what was taken before its grant was closed is void */
+    uint64_t ahead;  /* ns */
 };
 
 static _Thread_local struct known_cost costs[COSTS_KNOWN];
 static _Thread_local struct known_stream streams[STREAMS_KNOWN];
 static _Thread_local uint32_t until_look;
 static _Thread_local uint32_t look_every;
+static _Thread_local uint32_t counted_at; /* `until_look` when launches were last added to the region's figure */
 static _Thread_local int64_t last_look;
 
 static uint64_t mix(uint64_t a, uint64_t b) {
@@ -72,6 +75,17 @@ static struct launch launch_of(const void *function, uint64_t grid, uint64_t blo
 
 /* ---- without a limit ---- */
 
+/* Adds this thread's launches since it last did to its process's. */
+static void count_launches(void) {
+    struct hami_region_view *view = atomic_load_explicit(&hami_guest_region_now, memory_order_acquire);
+    uint32_t launches = counted_at - until_look;
+    if (view != NULL && launches != 0) {
+        _Atomic uint64_t *figure = &view->region->block.slots[view->slot].launches;
+        (void)atomic_fetch_add_explicit(figure, launches, memory_order_relaxed);
+    }
+    counted_at = until_look;
+}
+
 /* Every LOOK_EVERY launches, or more often where those take long: are there other limits now? */
 HAMI_APART static void look(void) {
     struct timespec coarse;
@@ -83,7 +97,8 @@ HAMI_APART static void look(void) {
     } else if (look_every < LOOK_EVERY) {
         look_every *= 2;
     }
-    until_look = look_every;
+    count_launches();
+    counted_at = until_look = look_every;
     suspend_check();
     (void)machines_refresh();
 }
@@ -120,13 +135,27 @@ static inline struct known_stream *stream_place(CUstream stream) {
 /* Takes more of the grant ahead, for as many launches as are worth it. False: there is not even enough for one. */
 static bool take_ahead(struct known_stream *stream, uint32_t ns, uint64_t turn) {
     uint32_t launches = ns < MOST_AHEAD / TAKEN_AHEAD ? TAKEN_AHEAD : ns < MOST_AHEAD ? MOST_AHEAD / ns : 1;
+    uint32_t closed = atomic_load_explicit(runner_closed(stream->runner), memory_order_relaxed);
     int64_t taken = runner_take(stream->runner, ns, (int64_t)ns * launches);
-    if (stream->turn != turn) {
+    if (stream->turn != turn || stream->closed != closed) {
         stream->turn = turn;
+        stream->closed = closed;
         stream->ahead = 0;
     }
     stream->ahead += (uint64_t)taken;
     return taken > 0;
+}
+
+/* What this thread has ahead goes back to the grants it is from, if they are still open; lock held. */
+static void return_ahead(void) {
+    for (unsigned i = 0; i < STREAMS_KNOWN; i++) {
+        struct known_stream *stream = &streams[i];
+        if (stream->ahead != 0 && stream->epoch == atomic_load(&runner_epoch) &&
+            stream->turn == atomic_load(stream->turn_word) && stream->closed == atomic_load(stream->closed_word)) {
+            runner_refund(stream->runner, (int64_t)stream->ahead);
+            stream->ahead = 0;
+        }
+    }
 }
 
 /* Takes from what this thread has ahead. */
@@ -134,12 +163,16 @@ static inline __attribute__((always_inline)) bool spend(const struct launch *l) 
     struct known_cost *cost = cost_place(l->key);
     struct known_stream *stream = stream_place(l->stream);
     uint32_t ns = cost->ns;
-    if (cost->key != l->key || cost->until_sample == 0 || stream->stream != l->stream ||
-        stream->epoch != atomic_load_explicit(&runner_epoch, memory_order_relaxed)) {
+    if (stream->stream != l->stream || stream->epoch != atomic_load_explicit(&runner_epoch, memory_order_relaxed)) {
         return false;
     }
+    if (cost->key != l->key || cost->until_sample == 0 || __builtin_expect(stream->runner == NULL, 0)) {
+        return stream->runner == NULL;
+    }
     uint64_t turn = atomic_load_explicit(stream->turn_word, memory_order_relaxed);
-    if (__builtin_expect(stream->ahead < ns || stream->turn != turn, 0) && !take_ahead(stream, ns, turn)) {
+    uint32_t closed = atomic_load_explicit(stream->closed_word, memory_order_relaxed);
+    bool void_now = stream->turn != turn || stream->closed != closed;
+    if (__builtin_expect(stream->ahead < ns || void_now, 0) && !take_ahead(stream, ns, turn)) {
         return false;
     }
     stream->ahead -= ns;
@@ -162,6 +195,13 @@ static bool granted_before(const struct launch *l) {
     return spend(l);
 }
 
+/* Until limits change, launches on this stream need not ask. */
+static void remember_unlimited(const struct launch *l, const struct hami_context *context, uint32_t epoch) {
+    bool capturing = atomic_load(&runner_captures) > 0;
+    *stream_place(l->stream) =
+        (struct known_stream){.context = context->handle, .stream = l->stream, .epoch = capturing ? 0 : epoch};
+}
+
 static void remember(const struct launch *l, const struct hami_context *context, struct runner *runner,
                      struct cost *cost) {
     struct known_cost *known = cost_place(l->key);
@@ -172,6 +212,7 @@ static void remember(const struct launch *l, const struct hami_context *context,
                                        .stream = l->stream,
                                        .runner = runner,
                                        .turn_word = turn_word(runner_machine(runner)),
+                                       .closed_word = runner_closed(runner),
                                        .epoch = atomic_load(&runner_captures) > 0 ? 0 : epoch};
     }
     uint32_t ns = cost->mean > UINT32_MAX ? UINT32_MAX : (uint32_t)(cost->mean + 0.5);
@@ -239,17 +280,31 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
     compute_unlock();
 }
 
-/* Before the driver's call. */
-static void begin(const struct launch *l, struct pass *p) {
+/* Where there is a limit. */
+static void begin_limited(const struct launch *l, struct pass *p) {
     struct hami_context context;
-    p->runner = NULL;
-    if (unlimited() || granted_before(l) || !hami_context_current(&context)) {
+    if (granted_before(l) || !hami_context_current(&context)) {
         return;
     }
+    uint32_t epoch = atomic_load(&runner_epoch); /* before the limits: their change changes it */
     struct machine *m = machines_refresh() == COMPUTE_ON ? machine_of(context.device) : NULL;
+    if (m == NULL) {
+        if (machine_free(context.device)) {
+            remember_unlimited(l, &context, epoch);
+        }
+        return;
+    }
     bool captured = atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 && runners_capturing(l->stream);
-    if (m != NULL && !captured) { /* what is captured is charged when its graph is launched */
+    if (!captured) { /* what is captured is charged when its graph is launched */
         through_gate(l, &context, m, p);
+    }
+}
+
+/* Before the driver's call. */
+static void begin(const struct launch *l, struct pass *p) {
+    p->runner = NULL;
+    if (!unlimited()) {
+        begin_limited(l, p);
     }
 }
 
@@ -346,9 +401,7 @@ int32_t hami_launch_kernel_ex(enum hami_hook hook, const struct hami_launch_conf
         const uint32_t *g = config->grid, *b = config->block;
         struct launch l = launch_of(function, (uint64_t)g[0] * g[1] * g[2], (uint64_t)b[0] * b[1] * b[2],
                                     config->stream, hook == HAMI_cuLaunchKernelEx_ptsz);
-        if (!granted_before(&l)) {
-            begin(&l, &p);
-        }
+        begin_limited(&l, &p);
     }
     return end(&p, driver(config, function, params, extra));
 }
@@ -381,7 +434,7 @@ int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params 
         if (context_of(at->stream, &contexts[i]) == CUDA_SUCCESS && push(contexts[i]) == CUDA_SUCCESS) {
             struct launch l = launch_of(at->function, (uint64_t)at->grid[0] * at->grid[1] * at->grid[2],
                                         (uint64_t)at->block[0] * at->block[1] * at->block[2], at->stream, false);
-            begin(&l, &passes[i]);
+            begin_limited(&l, &passes[i]);
             (void)pop(&popped);
         }
     }
@@ -436,8 +489,10 @@ int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream) {
 /* ---- waiting for work: the marks are set before, so that they tell the time it ended ---- */
 
 static void close_marks(void) {
+    count_launches();
     if (atomic_load_explicit(&compute_state, memory_order_relaxed) == COMPUTE_ON) {
         compute_lock();
+        return_ahead();
         runners_close(NULL);
         helper_wake();
         compute_unlock();
@@ -500,9 +555,12 @@ static int32_t capture_began(int32_t status) {
     return status;
 }
 
+/* Other errors leave it under way, or there was none. */
 static int32_t capture_ended(int32_t status) {
+    bool ended = status == CUDA_SUCCESS || status == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+                 status == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     int captures = atomic_load(&runner_captures);
-    while (captures > 0 && !atomic_compare_exchange_weak(&runner_captures, &captures, captures - 1)) {
+    while (ended && captures > 0 && !atomic_compare_exchange_weak(&runner_captures, &captures, captures - 1)) {
     }
     return status;
 }
@@ -534,12 +592,10 @@ int32_t hami_capture_begin_cig(enum hami_hook hook, CUstream stream, void *param
 
 int32_t hami_capture_end(enum hami_hook hook, CUstream stream, void **graph) {
     CUresult (*driver)(CUstream, void **) = hami_driver_function(hook);
-    int32_t status = driver(stream, graph);
-    return status == CUDA_ERROR_ILLEGAL_STATE ? status : capture_ended(status);
+    return capture_ended(driver(stream, graph));
 }
 
 int32_t hami_capture_end_cig(enum hami_hook hook, CUstream stream) {
     CUresult (*driver)(CUstream) = hami_driver_function(hook);
-    int32_t status = driver(stream);
-    return status == CUDA_ERROR_ILLEGAL_STATE ? status : capture_ended(status);
+    return capture_ended(driver(stream));
 }

@@ -14,6 +14,7 @@
 _Atomic int compute_state = COMPUTE_FRESH;
 
 static struct machine machines[HAMI_DEVICES];
+static _Atomic(const struct hami_limits *) limits_seen;
 static _Atomic uint32_t lock_word; /* 0 free, 1 held, 2 held and waited for */
 
 /* ---- waiting ---- */
@@ -95,37 +96,65 @@ void compute_unlock(void) {
 /* ---- the devices ---- */
 
 /* Percent, or 0 where nothing limits: HAMi's policy and its monitor's switch have their say. */
-static uint32_t share_of(const struct hami_limits *limits, const struct hami_region *region, unsigned index) {
-    if (limits->mode != HAMI_MODE_ENFORCE || limits->denied != HAMI_REASON_NONE || index >= limits->device_count) {
+static uint32_t share_of(const struct hami_limits *limits, const struct hami_region_view *view, unsigned index) {
+    if (limits->mode != HAMI_MODE_ENFORCE || index >= limits->device_count) {
         return 0;
     }
     uint32_t cores = limits->devices[index].cores;
+    /* An agent that looks no more cannot say when others come: its word that there are none is void. */
     bool off = limits->core_policy == HAMI_CORE_DISABLE ||
-               (limits->core_policy == HAMI_CORE_DEFAULT && region->v1.utilization_switch == 0);
+               (limits->core_policy == HAMI_CORE_DEFAULT && view->region->v1.utilization_switch == 0 &&
+                !suspend_agent_gone(view));
     return off || cores >= 100 ? 0 : cores;
 }
 
-static bool any_limit(const struct hami_limits *limits, const struct hami_region *region) {
+static bool any_limit(const struct hami_limits *limits, const struct hami_region_view *view) {
     for (unsigned i = 0; i < limits->device_count; i++) {
-        if (share_of(limits, region, i) != 0) {
+        if (share_of(limits, view, i) != 0) {
             return true;
         }
     }
     return false;
 }
 
+/* What the container owes is device time: at another share it is paid in another time. The first who sees it says so.
+ */
+static void share_changes(struct machine *m, uint32_t share) {
+    uint64_t before = atomic_load(&m->shared->share);
+    if (share == 0 || before == share || !atomic_compare_exchange_strong(&m->shared->share, &before, share) ||
+        before == 0) {
+        return;
+    }
+    int64_t now = (int64_t)compute_now(), zero = atomic_load(&m->shared->zero);
+    while (zero > now && !atomic_compare_exchange_weak(
+                             &m->shared->zero, &zero, now + (int64_t)((double)(zero - now) * (double)before / share))) {
+    }
+}
+
+static void set_share(struct machine *m, uint32_t share) {
+    if (atomic_load_explicit(&m->share, memory_order_relaxed) != share) {
+        atomic_store_explicit(&m->share, share, memory_order_relaxed);
+        runners_changed();
+        share_changes(m, share);
+    }
+}
+
 int machines_refresh(void) {
     const struct hami_limits *limits = hami_guest_limits();
     struct hami_region_view *view = limits->mode == HAMI_MODE_OFF ? NULL : hami_guest_region(NULL);
     int state = COMPUTE_OFF;
+    if (atomic_load_explicit(&limits_seen, memory_order_relaxed) != limits) {
+        atomic_store_explicit(&limits_seen, limits, memory_order_relaxed);
+        runners_changed();
+    }
     if (view != NULL) {
         atomic_store_explicit(&suspend_word, &view->region->v1.recent_kernel, memory_order_release);
         for (unsigned i = 0; i < HAMI_DEVICES; i++) {
             if (atomic_load_explicit(&machines[i].ready, memory_order_acquire)) {
-                atomic_store_explicit(&machines[i].share, share_of(limits, view->region, i), memory_order_relaxed);
+                set_share(&machines[i], share_of(limits, view, i));
             }
         }
-        state = any_limit(limits, view->region) ? COMPUTE_ON : COMPUTE_OFF;
+        state = any_limit(limits, view) ? COMPUTE_ON : COMPUTE_OFF;
     }
     if (atomic_load_explicit(&compute_state, memory_order_relaxed) != state) {
         atomic_store_explicit(&compute_state, state, memory_order_release);
@@ -166,6 +195,12 @@ struct machine *machine_of(CUdevice device) {
         (void)machines_refresh();
     }
     return atomic_load_explicit(&m->share, memory_order_relaxed) != 0 ? m : NULL;
+}
+
+bool machine_free(CUdevice device) {
+    int index = hami_guest_cuda_device(hami_guest_known_limits(), device);
+    const struct machine *m = index < 0 ? NULL : machine_at((unsigned)index);
+    return m != NULL && atomic_load_explicit(&m->share, memory_order_relaxed) == 0;
 }
 
 struct machine *machine_at(unsigned index) {

@@ -23,6 +23,7 @@ enum {
     SECOND_MORE = 80000000, /* but of others' launches so much: what any second may have above the limit */
     RESUME = 1000000, /* who has to wait for balance waits for so much: short work is not started from idle each time */
     IDLE = 50000000,  /* a container none of whose launches had to wait for so long has more than it needs */
+    BACK = BATCH_MOST,       /* a process that was granted some and uses it should be back for more by then */
     QUANTUM = 10000000,      /* length of a turn */
     EARLY = 150000,          /* short work: the turn is handed on so long before its end at most */
     SHORT = 700000,          /* launches up to this are short in that sense */
@@ -69,9 +70,10 @@ struct machine {
     _Atomic uint64_t page_sought;   /* when it was last opened, or was not to be had */
     _Atomic uint64_t others_looked; /* when this was last found: */
     _Atomic uint64_t others_longest;
-    double idle_seen;        /* how often the stream had run dry before a sampled launch */
-    double spans, estimates; /* of recent marks, smoothed */
-    _Atomic double ratio;    /* of span to estimate: below 1 where streams run beside each other */
+    double idle_seen;                        /* how often the stream had run dry before a sampled launch */
+    double spans, estimates;                 /* of recent marks, smoothed */
+    _Atomic int64_t last_amount, others_had; /* our last grant, and what others had then */
+    _Atomic double ratio;                    /* of span to estimate: below 1 where streams run beside each other */
 };
 
 enum { COMPUTE_FRESH, COMPUTE_OFF, COMPUTE_ON };
@@ -82,6 +84,7 @@ int machines_refresh(void);
 
 /* The machine of a CUDA device, or NULL where it is not limited. */
 struct machine *machine_of(CUdevice device);
+bool machine_free(CUdevice device);         /* it is known, and not limited now */
 struct machine *machine_at(unsigned index); /* i-th in the limits; NULL if this process never used it */
 
 /* The process's one lock. Held for a few stores and driver calls that do not wait. */
@@ -116,7 +119,14 @@ int64_t balance_share(const struct machine *m); /* percent */
 int64_t balance_arrears(const struct machine *m, const struct standing *s);
 bool balance_silent(const struct hami_compute_process *process, uint64_t now); /* it has work and does not look at it */
 bool balance_single(const struct machine *m, uint64_t now); /* no other process of the container uses the device */
-bool balance_in_turn(const struct machine *m);              /* does any thread of the container wait for its turn? */
+/* The container's other processes: what they were granted so far; how many want more, and the least that one of those
+ * had, INT64_MAX if there are none. */
+struct others {
+    int64_t had, least;
+    unsigned asking;
+};
+struct others balance_others(const struct machine *m, uint64_t now);
+bool balance_in_turn(const struct machine *m); /* does any thread of the container wait for its turn? */
 /*
  * When the oldest work under way was launched, `opened` if that was earlier.
  *
@@ -151,6 +161,7 @@ struct runner;
 struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream); /* lock held; NULL: table full */
 bool runner_is(const struct runner *r, CUcontext context, CUstream stream);
 struct machine *runner_machine(const struct runner *r);
+const _Atomic uint32_t *runner_closed(const struct runner *r); /* moves when its grant is closed */
 
 /* Consumes up to `most` ns of what was granted to this stream; 0: there is less than `least`. Needs no lock. */
 int64_t runner_take(struct runner *r, int64_t least, int64_t most);
@@ -229,6 +240,7 @@ bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest
 
 /* Notes that this container is active, and waits while a container of higher priority keeps it suspended. */
 void suspend_check(void);
-extern _Atomic(_Atomic int32_t *) suspend_word; /* the region's recent_kernel; never NULL */
+bool suspend_agent_gone(const struct hami_region_view *view); /* there was an agent, and it looks no more */
+extern _Atomic(_Atomic int32_t *) suspend_word;               /* the region's recent_kernel; never NULL */
 
 #endif

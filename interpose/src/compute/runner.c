@@ -15,6 +15,7 @@
 
 enum { RUNNERS = 256, MARKS = 16, PAIRS = 32, CONTEXTS = 16, SPARE_EVENTS = 64, COMPLETED = 64 };
 enum { EVENT_DEFAULT = 0 };
+enum { UNUSED = 1000000000 }; /* ns; a stream without work for so long may have ended */
 
 /* When the first look comes after a mark should be complete, the next ones, and how old open work may get. */
 enum { AFTER = 20000, SOON = 50000, LATEST = 80000, STALE = 1500000 };
@@ -51,6 +52,7 @@ struct runner {
     _Atomic int thread;       /* of a per-thread default stream, else 0 */
     _Atomic int64_t left;     /* granted and not used */
     _Atomic uint64_t turn;    /* in which it was granted */
+    _Atomic uint32_t closed;  /* moves when what was granted is over: nobody may use it after the mark */
     int64_t granted;          /* since the last mark */
     int64_t seen;             /* `left` at the last look */
     uint64_t looked;          /* when it last changed */
@@ -127,7 +129,8 @@ static bool driver_ready(void) {
 bool runners_capturing(CUstream stream) {
     CUresult (*capturing)(CUstream, int *) = hami_cuda_function("cuStreamIsCapturing");
     int status = 0;
-    return capturing != NULL && capturing(stream, &status) == CUDA_SUCCESS && status != 0;
+    /* An error: the stream is one that may not be used now, because others are captured. */
+    return capturing != NULL && (capturing(stream, &status) != CUDA_SUCCESS || status != 0);
 }
 
 /* ---- events ---- */
@@ -190,8 +193,32 @@ struct machine *runner_machine(const struct runner *r) {
     return r->machine;
 }
 
+const _Atomic uint32_t *runner_closed(const struct runner *r) {
+    return &r->closed;
+}
+
 static bool reusable(const struct runner *r) {
     return r->machine == NULL || (atomic_load(&r->stream) == NULL && r->count == 0 && r->granted == 0);
+}
+
+/*
+ * The one to be made another stream's, or NULL. Nobody says when a thread ends and its stream with it: where there is
+ * no other the one that was used least lately is, if that was long ago. Its stream gets a new one should it come back.
+ */
+static struct runner *place_for_one(void) {
+    struct runner *found = NULL;
+    uint64_t least = compute_now() - UNUSED;
+    for (unsigned i = 0; i < RUNNERS; i++) {
+        struct runner *r = &runners[i];
+        if (reusable(r)) {
+            return r;
+        }
+        if (r->count == 0 && r->granted == 0 && r->looked < least) {
+            least = r->looked;
+            found = r;
+        }
+    }
+    return found;
 }
 
 void runners_changed(void) {
@@ -206,26 +233,25 @@ struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream) 
             return &runners[i];
         }
     }
-    for (unsigned i = 0; i < RUNNERS; i++) {
-        struct runner *r = &runners[i];
-        if (reusable(r)) {
-            r->machine = m;
-            r->context = context;
-            r->thread = stream == per_thread ? thread_number() : 0;
-            atomic_store(&r->left, 0);
-            atomic_store(&r->turn, 0);
-            r->granted = r->seen = 0;
-            r->looked = r->opened = 0;
-            r->clean = true;
-            r->known = false;
-            r->first = r->count = 0;
-            atomic_store_explicit(&r->stream, stream, memory_order_release);
-            runners_changed();
-            runner_count = i >= runner_count ? i + 1 : runner_count;
-            return r;
-        }
+    struct runner *r = place_for_one();
+    if (r != NULL) {
+        r->machine = m;
+        r->context = context;
+        r->thread = stream == per_thread ? thread_number() : 0;
+        atomic_store(&r->left, 0);
+        atomic_store(&r->turn, 0);
+        r->granted = r->seen = 0;
+        r->opened = 0;
+        r->looked = compute_now();
+        r->clean = true;
+        r->known = false;
+        r->first = r->count = 0;
+        atomic_store_explicit(&r->stream, stream, memory_order_release);
+        runners_changed();
+        unsigned place = (unsigned)(r - runners);
+        runner_count = place >= runner_count ? place + 1 : runner_count;
     }
-    return NULL;
+    return r;
 }
 
 /* ---- grants ---- */
@@ -284,8 +310,9 @@ void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, b
 }
 
 void runner_refund(struct runner *r, int64_t used) {
-    if (r->granted > 0) {
-        (void)atomic_fetch_add_explicit(&r->left, used < r->granted ? used : r->granted, memory_order_relaxed);
+    int64_t most = r->granted - atomic_load_explicit(&r->left, memory_order_relaxed);
+    if (most > 0) { /* not where it was closed meanwhile */
+        (void)atomic_fetch_add_explicit(&r->left, used < most ? used : most, memory_order_relaxed);
     }
 }
 
@@ -339,9 +366,11 @@ static void close_runner(struct runner *r) {
     if (!can && r->count >= MARKS) {
         return; /* stays open until a mark completes */
     }
+    (void)atomic_fetch_add_explicit(&r->closed, 1, memory_order_relaxed);
     int64_t left = atomic_exchange(&r->left, 0), estimate = r->granted - left;
     r->granted = 0;
     own_out(r->machine, -left);
+    (void)atomic_fetch_sub_explicit(&r->machine->own->had, (uint64_t)left, memory_order_relaxed);
     if (estimate <= 0) {
         completed_mark(r->machine);
         return;
@@ -378,21 +407,29 @@ void runner_close_if_due(struct runner *r, bool now) {
     }
 }
 
-void runners_close(struct machine *m) {
-    CUcontext current = NULL;
+/* Events are made in the current context. */
+static void close_in_context(struct runner *r, CUcontext current) {
+    if (r->context != current && driver_ready() && driver.set_context(r->context) == CUDA_SUCCESS) {
+        close_runner(r);
+        (void)driver.set_context(current);
+    } else {
+        close_runner(r);
+    }
+}
+
+static CUcontext current_context(void) {
     struct hami_context context;
-    current = hami_context_current(&context) ? context.handle : NULL;
+    return hami_context_current(&context) ? context.handle : NULL;
+}
+
+void runners_close(struct machine *m) {
+    CUcontext current = current_context();
     for (unsigned i = 0; i < runner_count; i++) {
         struct runner *r = &runners[i];
         if (r->machine == NULL || r->granted == 0 || (m != NULL && r->machine != m)) {
             continue;
         }
-        if (r->context != current && driver_ready() && driver.set_context(r->context) == CUDA_SUCCESS) {
-            close_runner(r);
-            (void)driver.set_context(current);
-        } else {
-            close_runner(r);
-        }
+        close_in_context(r, current);
     }
 }
 
@@ -442,6 +479,7 @@ void runner_compare_clocks(struct runner *r) {
     CUstream stream = atomic_load(&r->stream);
     uint64_t began = compute_now();
     if (events == NULL || !clock_is_due(events, &events->idle, began) || !recordable(r, stream) ||
+        atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 || /* of others: asking may spoil them */
         driver.stream_query(stream) != CUDA_SUCCESS) {
         return;
     }
@@ -764,6 +802,7 @@ uint64_t runners_settle(uint64_t now) {
 
 static void drop_runner(struct runner *r) {
     struct machine *m = r->machine;
+    (void)atomic_fetch_add_explicit(&r->closed, 1, memory_order_relaxed);
     int64_t left = atomic_exchange(&r->left, 0);
     if (r->granted > 0) {
         own_out(m, -left);
@@ -800,7 +839,7 @@ void runners_drop(CUcontext context, CUstream stream, bool all_streams) {
             drop_runner(r);
         } else if (!all_streams && stream != legacy && stream != per_thread && stream != NULL &&
                    atomic_load(&r->stream) == stream) {
-            close_runner(r); /* its events live on */
+            close_in_context(r, current_context()); /* its events live on */
             atomic_store(&r->stream, NULL);
             runners_changed();
         }

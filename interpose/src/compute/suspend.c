@@ -15,8 +15,9 @@ enum { ACTIVE = 2, STEP = 50000000 };
 
 static _Atomic int32_t always_active = ACTIVE;
 _Atomic(_Atomic int32_t *) suspend_word = &always_active;
+static _Atomic uint64_t suspended; /* since when; 0: not */
 
-static bool agent_gone(const struct hami_region_view *view) {
+bool suspend_agent_gone(const struct hami_region_view *view) {
     uint64_t beat = atomic_load(&hami_compute_of(view->region)->agent_beat);
     return beat != 0 && (uint64_t)time(NULL) > beat + AGENT_SILENT;
 }
@@ -28,18 +29,22 @@ void suspend_check(void) {
     }
     _Atomic int32_t *word = &view->region->v1.recent_kernel;
     _Atomic int32_t *status = &view->region->v1.processes[view->slot].status;
-    uint64_t began = 0;
+    bool waited = false;
     while (atomic_load(word) < 0) {
-        uint64_t now = compute_now();
-        began = began == 0 ? now : began;
-        if (now - began > NEVER_HEARD || agent_gone(view)) {
-            break; /* this launch goes; the word is the monitor's to change */
+        uint64_t now = compute_now(), never = 0;
+        (void)atomic_compare_exchange_strong(&suspended, &never, now);
+        if (now - atomic_load(&suspended) > NEVER_HEARD || suspend_agent_gone(view)) {
+            break; /* launches go; the word is the monitor's to change */
         }
+        waited = true;
         atomic_store_explicit(status, 2, memory_order_relaxed);
         compute_sleep_until(now + STEP);
     }
-    if (began != 0) {
+    if (waited) {
         atomic_store_explicit(status, 1, memory_order_relaxed);
+    }
+    if (atomic_load(word) >= 0) {
+        atomic_store_explicit(&suspended, 0, memory_order_relaxed);
     }
     int32_t seen = atomic_load(word);
     while (seen >= 0 && seen != ACTIVE && !atomic_compare_exchange_weak(word, &seen, ACTIVE)) {

@@ -50,7 +50,10 @@ LAUNCH_MS = {"5us": 0.005, "100us": 0.1, "1ms": 1, "10ms": 10, "50ms": 50, "grap
 
 @dataclass(frozen=True)
 class Tenant:
-    """One container: its limit in percent, what it does, in how many processes. No shape: words for work.c."""
+    """One container: its limit in percent, what it does, in how many processes.
+
+    What is no shape is words for work.c; " | " stands between those of one process and of the next.
+    """
 
     limit: int
     shape: str
@@ -63,7 +66,12 @@ class Tenant:
 
     @property
     def work(self) -> list[str]:
-        return f"{SHAPES.get(self.shape, self.shape)} {self.words}".split()
+        return self.work_of(0)
+
+    def work_of(self, process: int) -> list[str]:
+        shapes = self.shape.split(" | ")
+        shape = shapes[process % len(shapes)]
+        return f"{SHAPES.get(shape, shape)} {self.words}".split()
 
 
 class Calls(NamedTuple):
@@ -78,7 +86,7 @@ class Calls(NamedTuple):
 class Result:
     """What one tenant had of the device: percent by step of 50 ms; the longest call in ms; its region.
 
-    `calls`: for each ms of device time.
+    `calls`: for each ms of device time. `by_process`: the steps of each of its processes.
     """
 
     tenant: Tenant
@@ -87,6 +95,7 @@ class Result:
     region: region.Region
     statuses: list[int]
     calls: Calls
+    by_process: list[list[float]]
 
     def windows(self, seconds: float, first: float = WARM, last: float | None = None) -> list[float]:
         """Every window of that length, two steps apart."""
@@ -96,6 +105,10 @@ class Result:
 
     def share(self, first: float = WARM, last: float | None = None) -> float:
         steps = self.steps[round(first * STEPS_A_SECOND) : None if last is None else round(last * STEPS_A_SECOND)]
+        return sum(steps) / len(steps)
+
+    def share_of(self, process: int) -> float:
+        steps = self.by_process[process][round(WARM * STEPS_A_SECOND) :]
         return sum(steps) / len(steps)
 
     def error(self, seconds: float) -> float:
@@ -174,8 +187,10 @@ class Bench:
         ]
         running = []
         for tenant, root in zip(tenants, roots, strict=True):
-            for _ in range(tenant.processes):
-                running.append((root, self._start(base, root, tenant, places[tenant.part], len(running), seed, device)))
+            for number in range(tenant.processes):
+                words = tenant.work_of(number)
+                started = self._start(base, root, tenant, words, places[tenant.part], len(running), seed, device)
+                running.append((root, started))
         neighbours = [] if deed is None else [self._start_hostile(base, places[0], deed, len(running), device)]
         try:
             output = [(root, process, process.communicate(timeout=self.patience)[0]) for root, process in running]
@@ -236,7 +251,15 @@ class Bench:
         return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, text=True)
 
     def _start(
-        self, base: Path, root: Path, tenant: Tenant, place: Place, index: int, seed: int, device: Device
+        self,
+        base: Path,
+        root: Path,
+        tenant: Tenant,
+        work: list[str],
+        place: Place,
+        index: int,
+        seed: int,
+        device: Device,
     ) -> subprocess.Popen[str]:
         ours = {
             "LD_PRELOAD": f"{self.virtual}:{self.preload}" if tenant.controlled else str(self.virtual),
@@ -245,7 +268,7 @@ class Bench:
             "CUDA_VISIBLE_DEVICES": place.uuid,
         }
         env = sim.environment(base / "gpus") | self._virtual(base, index, device) | ours
-        words = [f"host={HOST_NS}", f"seed={seed * 100 + index}", f"seconds={self.seconds}", *tenant.work]
+        words = [f"host={HOST_NS}", f"seed={seed * 100 + index}", f"seconds={self.seconds}", *work]
         return subprocess.Popen(
             [str(self.work), *words],
             env=env | tenant.environment,
@@ -264,12 +287,13 @@ class Bench:
     ) -> Result:
         first = CLOCK_STARTS // sim.STEP_NS
         mine = [(process, out) for at, process, out in output if at == root]
-        steps = [
-            100 * sum(times.get(process.pid, {}).get(first + i, 0) for process, _ in mine) / sim.STEP_NS
-            for i in range(self.seconds * STEPS_A_SECOND)
+        by_process = [
+            [100 * times.get(process.pid, {}).get(first + i, 0) / sim.STEP_NS for i in range(self.seconds * STEPS_A_SECOND)]
+            for process, _ in mine
         ]
+        steps = [sum(step) for step in zip(*by_process, strict=True)]
         longest = max((json.loads(out)["longest"] for _, out in mine if out), default=0) / 1e6
         statuses = [process.returncode for process, _ in mine]
         device_ms = max(1, sum(steps) * sim.STEP_NS / 10**8)
         calls = Calls(*(sum(counts[process.pid][i] for process, _ in mine) / device_ms for i in range(3)))
-        return Result(tenant, steps, longest, region.read(root / "region/vgpu.cache"), statuses, calls)
+        return Result(tenant, steps, longest, region.read(root / "region/vgpu.cache"), statuses, calls, by_process)
