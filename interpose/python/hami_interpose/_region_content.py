@@ -55,6 +55,10 @@ class Content:
         owner = at.SLOT.unpack_from(self.block, at.SLOTS_AT + slot * at.SLOT_SIZE)[0]
         return owner & (1 << at.PID_BITS) - 1, owner >> at.PID_BITS
 
+    def launches(self, slot: int) -> int:
+        """What the process in a slot has launched so far."""
+        return int(at.SLOT.unpack_from(self.block, at.SLOTS_AT + slot * at.SLOT_SIZE)[2])
+
     def settled(self, slot: int) -> bool:
         """Whether what a dead process held is off the counters already, whatever its cells say."""
         owner, _, _, _, _, settled, _, _ = at.SLOT.unpack_from(self.block, at.SLOTS_AT + slot * at.SLOT_SIZE)

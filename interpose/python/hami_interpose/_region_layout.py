@@ -39,6 +39,7 @@ DEVICES_AT: Final = HEADER_SIZE
 SLOTS_AT: Final = DEVICES_AT + COUNTERS * DEVICE_SIZE
 SHARES_AT: Final = SLOTS_AT + PROCESSES * SLOT_SIZE
 SHARES_USED_AT: Final = 128
+LAUNCHES_AT: Final = 136  # by processes that have ended
 SHARE_STATE_SHIFT, SHARE_SLOT_SHIFT, SHARE_DEVICE_SHIFT = 62, 52, 48
 SHARE_OWNED, SHARE_ORPHANED = 2, 3
 HEADER: Final = struct.Struct("<QIIIIII")  # magic, version, sizes of block, header, device, slot, count of devices

@@ -69,6 +69,7 @@ def _lines(path: Path, found: Found, now: float) -> Iterator[str]:
     yield f"limits generation {region.generation}, library build {printable(region.build) or 'none yet'}"
     yield f"a process was last at work {since(region.heartbeat, now)}"
     yield f"an agent last looked {since(found.agent_heartbeat, now)}"
+    yield f"{region.launches:,} kernels and graphs launched"
     for index, device in enumerate(region.devices):
         yield from _device(index, device)
     seen = Names().find(region.processes)
@@ -77,7 +78,8 @@ def _lines(path: Path, found: Found, now: float) -> Iterator[str]:
         known = seen.get((process.pid, process.start_time))
         away = ", ".join(mib(size) for size in process.away_bytes)
         state = f", checkpointed: {away} MiB when it is restored" if process.suspended else ""
-        yield f"process {process.pid}: {used} MiB" + (f" ({known.name})" if known else "") + state
+        name = f" ({known.name})" if known else ""
+        yield f"process {process.pid}: {used} MiB{name}, {process.launches:,} launches{state}"
     if not region.processes:
         yield "no process"
     if region.reason:

@@ -166,6 +166,8 @@ class ProcessUse:
 
     Attributes:
         used_bytes: by device, in the container's order.
+        launches: kernels and graphs that it gave to devices; each thread adds its own every 64 and before it waits
+            for work, so that a few may be missing.
         suspended: it is checkpointed: what it holds is not on the devices and not counted.
         away_bytes: by device, what it takes there again when it is resumed.
     """
@@ -173,6 +175,7 @@ class ProcessUse:
     pid: int
     start_time: int
     used_bytes: tuple[int, ...]
+    launches: int = 0
     suspended: bool = False
     away_bytes: tuple[int, ...] = ()
 
@@ -189,6 +192,7 @@ class Region:
         reason_bytes: what had been asked for.
         reason_time: seconds since 1970.
         build: build of the library that last started here.
+        launches: as of a process; of all that ever were here.
     """
 
     devices: tuple[DeviceUse, ...]
@@ -200,6 +204,7 @@ class Region:
     reason_bytes: int
     reason_time: int
     build: str
+    launches: int
 
 
 def initial(limits: Limits) -> bytes:
@@ -313,6 +318,7 @@ def _process(content: Content, slot: int) -> ProcessUse:
         pid,
         start_time,
         used_bytes=tuple(sum(max(used, 0) for used, _ in parts) * PAGE for parts in found),
+        launches=content.launches(slot),
         suspended=content.suspended(slot),
         away_bytes=tuple(max(parts[0][1], 0) * PAGE for parts in found),
     )
@@ -337,6 +343,7 @@ def read(source: str | os.PathLike[str] | int) -> Region:
 
 def _region(content: Content) -> Region:
     generation, heartbeat, reason, device, size, when, build = at.STATUS.unpack_from(content.block, at.STATUS_AT)
+    ended = int.from_bytes(content.block[at.LAUNCHES_AT : at.LAUNCHES_AT + 8], "little")
     return Region(
         devices=tuple(_device(content, index) for index in range(content.devices)),
         processes=tuple(_process(content, slot) for slot in content.living),
@@ -347,4 +354,5 @@ def _region(content: Content) -> Region:
         reason_bytes=size,
         reason_time=when,
         build=_text(build),
+        launches=ended + sum(content.launches(slot) for slot in (*content.living, *content.gone)),
     )

@@ -1557,9 +1557,9 @@ SIM_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, int config, CUdevice
     return SIM_GATED(sim_cuKernelSetCacheConfig(kernel, config, dev));
 }
 
-SIM_EXPORT CUresult cuLaunch(void) {
+SIM_EXPORT CUresult cuLaunch(CUfunction f) {
     SIM_FAULTS(0x5d71d82c9427f186ull, 0x5d71d82c9427f186ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return SIM_GATED(sim_cuLaunch(f));
 }
 
 SIM_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream, void **kernelParams) {
@@ -1567,9 +1567,9 @@ SIM_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, u
     return SIM_GATED(sim_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams));
 }
 
-SIM_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(void) {
+SIM_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList, unsigned numDevices, unsigned flags) {
     SIM_FAULTS(0x73d7c43ed5ab07cbull, 0x73d7c43ed5ab07cbull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return SIM_GATED(sim_cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags));
 }
 
 SIM_EXPORT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream, void **kernelParams) {
@@ -1577,14 +1577,14 @@ SIM_EXPORT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gridDi
     return SIM_GATED(sim_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, SIM_PER_THREAD(hStream), kernelParams));
 }
 
-SIM_EXPORT CUresult cuLaunchGrid(void) {
+SIM_EXPORT CUresult cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
     SIM_FAULTS(0xd56edf8ef43f337eull, 0xd56edf8ef43f337eull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return SIM_GATED(sim_cuLaunchGrid(f, grid_width, grid_height));
 }
 
-SIM_EXPORT CUresult cuLaunchGridAsync(void) {
+SIM_EXPORT CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) {
     SIM_FAULTS(0x38d2fdf6a7502c42ull, 0x38d2fdf6a7502c42ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return SIM_GATED(sim_cuLaunchGridAsync(f, grid_width, grid_height, hStream));
 }
 
 SIM_EXPORT CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {

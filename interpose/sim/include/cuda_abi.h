@@ -203,6 +203,15 @@ typedef struct {
     void *attrs;
     unsigned numAttrs;
 } CUlaunchConfig;
+
+typedef struct {
+    CUfunction function;
+    unsigned gridDimX, gridDimY, gridDimZ;
+    unsigned blockDimX, blockDimY, blockDimZ;
+    unsigned sharedMemBytes;
+    CUstream hStream;
+    void **kernelParams;
+} CUDA_LAUNCH_PARAMS;
 typedef struct {
     CUfunction func;
     unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;

@@ -131,7 +131,8 @@ static bool let_by(struct wait *w, const struct standing *s) {
 }
 
 /* Who was away for long has no claim to what it did not ask for. */
-static void note_grant(struct machine *m, const struct standing *s, int64_t ns) {
+static void note_grant(struct machine *m, const struct standing *s, int64_t amount) {
+    int64_t ns = (int64_t)((double)amount * m->ratio); /* what is estimated too high since it runs beside other work */
     int64_t forgotten = 0;
     if (ns > BATCH_MOST) {
         struct others others = balance_others(m, s->now);

@@ -370,7 +370,8 @@ static void close_runner(struct runner *r) {
     int64_t left = atomic_exchange(&r->left, 0), estimate = r->granted - left;
     r->granted = 0;
     own_out(r->machine, -left);
-    (void)atomic_fetch_sub_explicit(&r->machine->own->had, (uint64_t)left, memory_order_relaxed);
+    uint64_t unused = (uint64_t)((double)left * r->machine->ratio);
+    (void)atomic_fetch_sub_explicit(&r->machine->own->had, unused, memory_order_relaxed);
     if (estimate <= 0) {
         completed_mark(r->machine);
         return;

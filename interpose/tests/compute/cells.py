@@ -63,6 +63,7 @@ class Tenant:
     policy: CorePolicy = CorePolicy.FORCE
     environment: dict[str, str] = field(default_factory=dict)
     part: int = 0  # of a divided card: its MIG device
+    second: int | None = None  # limit on a second device, which it has too
 
     @property
     def work(self) -> list[str]:
@@ -86,7 +87,8 @@ class Calls(NamedTuple):
 class Result:
     """What one tenant had of the device: percent by step of 50 ms; the longest call in ms; its region.
 
-    `calls`: for each ms of device time. `by_process`: the steps of each of its processes.
+    `calls`: for each ms of device time. `by_process`: the steps of each of its processes. `second`: what
+    it had of a second device.
     """
 
     tenant: Tenant
@@ -96,6 +98,7 @@ class Result:
     statuses: list[int]
     calls: Calls
     by_process: list[list[float]]
+    second: list[float]
 
     def windows(self, seconds: float, first: float = WARM, last: float | None = None) -> list[float]:
         """Every window of that length, two steps apart."""
@@ -175,21 +178,21 @@ class Bench:
         device = device or Device()
         self.count += 1
         base = self.folder / f"cell{self.count}"
-        sim.create(base / "gpus", "a100")
+        devices = 1 if all(tenant.second is None for tenant in tenants) else 2
+        sim.create(base / "gpus", f"a100x{devices}")
         with sim.State(base / "gpus") as state:
             state.set_slices(device.slices, switch=device.switch)
         places = self._places(base, device)
         total = sum(tenant.processes for tenant in tenants) + (deed is not None)
         header = struct.pack("<QQI", CLOCK_STARTS, 2**64 - 1, total)
         (base / "world").write_bytes(header + bytes(WORLD_BYTES - len(header)))
-        roots = [
-            self._container(base / f"container{i}", places[t.part], t, device.turns) for i, t in enumerate(tenants)
-        ]
+        roots = [self._container(base / f"container{i}", places, t, device.turns) for i, t in enumerate(tenants)]
         running = []
         for tenant, root in zip(tenants, roots, strict=True):
+            visible = [places[tenant.part], *places[1 : 1 if tenant.second is None else 2]]
             for number in range(tenant.processes):
                 words = tenant.work_of(number)
-                started = self._start(base, root, tenant, words, places[tenant.part], len(running), seed, device)
+                started = self._start(base, root, tenant, words, visible, len(running), seed, device)
                 running.append((root, started))
         neighbours = [] if deed is None else [self._start_hostile(base, places[0], deed, len(running), device)]
         try:
@@ -201,7 +204,7 @@ class Bench:
                 process.kill()
                 process.wait()
         with sim.State(base / "gpus") as state:
-            times = {found.pid: found.steps for place in places for found in state.device_time(place.index)}
+            times = [{found.pid: found.steps for found in state.device_time(place.index)} for place in places]
             idle = state.idle_time(places[0].index)
         world = (base / "world").read_bytes()
         counts = {
@@ -224,13 +227,16 @@ class Bench:
         return places
 
     @staticmethod
-    def _container(root: Path, place: Place, tenant: Tenant, turns: bool) -> Path:
+    def _container(root: Path, places: list[Place], tenant: Tenant, turns: bool) -> Path:
         for name in ("limits", "region", "turns"):
             (root / name).mkdir(parents=True)
-        limits = Limits((DeviceLimit(place.uuid, 0, 0, tenant.limit),), core_policy=tenant.policy)
+        given = [(places[tenant.part], tenant.limit)]
+        given += [] if tenant.second is None else [(places[1], tenant.second)]
+        devices = tuple(DeviceLimit(place.uuid, 0, 0, limit) for place, limit in given)
+        limits = Limits(devices, core_policy=tenant.policy)
         (root / "limits/limits").write_bytes(encode(limits))
         (root / "region/vgpu.cache").write_bytes(region.initial(limits))
-        if turns:
+        for place, _ in given if turns else ():
             os.link(place.page, root / "turns" / place.uuid)
         return root
 
@@ -256,7 +262,7 @@ class Bench:
         root: Path,
         tenant: Tenant,
         work: list[str],
-        place: Place,
+        visible: list[Place],
         index: int,
         seed: int,
         device: Device,
@@ -265,7 +271,7 @@ class Bench:
             "LD_PRELOAD": f"{self.virtual}:{self.preload}" if tenant.controlled else str(self.virtual),
             "HAMI_VGPU_ROOT": str(root),
             "HAMI_SIM_SEED": str(seed * 100 + index + 1),
-            "CUDA_VISIBLE_DEVICES": place.uuid,
+            "CUDA_VISIBLE_DEVICES": ",".join(place.uuid for place in visible),
         }
         env = sim.environment(base / "gpus") | self._virtual(base, index, device) | ours
         words = [f"host={HOST_NS}", f"seed={seed * 100 + index}", f"seconds={self.seconds}", *work]
@@ -277,23 +283,30 @@ class Bench:
             text=True,
         )
 
+    def _steps(self, times: dict[int, dict[int, int]], pids: list[int]) -> list[float]:
+        first = CLOCK_STARTS // sim.STEP_NS
+        found = [times.get(pid, {}) for pid in pids]
+        return [
+            100 * sum(steps.get(first + i, 0) for steps in found) / sim.STEP_NS
+            for i in range(self.seconds * STEPS_A_SECOND)
+        ]
+
     def _result(
         self,
         tenant: Tenant,
         root: Path,
         output: list[tuple[Path, subprocess.Popen[str], str]],
-        times: dict[int, dict[int, int]],
+        times: list[dict[int, dict[int, int]]],
         counts: dict[int, tuple[int, int, int]],
     ) -> Result:
-        first = CLOCK_STARTS // sim.STEP_NS
         mine = [(process, out) for at, process, out in output if at == root]
-        by_process = [
-            [100 * times.get(process.pid, {}).get(first + i, 0) / sim.STEP_NS for i in range(self.seconds * STEPS_A_SECOND)]
-            for process, _ in mine
-        ]
+        by_process = [self._steps(times[tenant.part], [process.pid]) for process, _ in mine]
         steps = [sum(step) for step in zip(*by_process, strict=True)]
+        second = [] if tenant.second is None else self._steps(times[1], [process.pid for process, _ in mine])
         longest = max((json.loads(out)["longest"] for _, out in mine if out), default=0) / 1e6
         statuses = [process.returncode for process, _ in mine]
         device_ms = max(1, sum(steps) * sim.STEP_NS / 10**8)
         calls = Calls(*(sum(counts[process.pid][i] for process, _ in mine) / device_ms for i in range(3)))
-        return Result(tenant, steps, longest, region.read(root / "region/vgpu.cache"), statuses, calls, by_process)
+        return Result(
+            tenant, steps, longest, region.read(root / "region/vgpu.cache"), statuses, calls, by_process, second
+        )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
+import subprocess
+import sys
 import time
 
 import pytest
@@ -40,6 +43,36 @@ def test_the_monitors_switch_lets_the_limit_rest_unless_forced(bench, monkeypatc
     monkeypatch.setattr(region, "initial", switched)
     [result] = bench.run(7, Tenant(30, "1ms", policy=policy))
     assert bool(faults(result)) != limited, str(result)
+
+
+def test_the_switch_of_an_agent_that_is_gone_lets_no_limit_rest(bench, monkeypatch):
+    """It cannot say any more that others have come."""
+    real = region.initial
+
+    def switched(limits):
+        content = bytearray(real(limits))
+        struct.pack_into("<i", content, UTILIZATION_SWITCH, 0)
+        struct.pack_into("<Q", content, region.AGENT_BEAT_OFFSET, int(time.time()) - 1000)
+        return bytes(content)
+
+    monkeypatch.setattr(region, "initial", switched)
+    [result] = bench.run(7, Tenant(30, "1ms", policy=CorePolicy.DEFAULT))
+    assert not faults(result), str(result)
+
+
+def test_a_monitor_that_gives_no_sign_keeps_launches_for_ten_minutes_and_no_longer(bench, monkeypatch):
+    real = region.initial
+
+    def suspended(limits):
+        content = bytearray(real(limits))
+        struct.pack_into("<i", content, RECENT_KERNEL, -1)
+        return bytes(content)
+
+    monkeypatch.setattr(region, "initial", suspended)
+    bench.seconds = 604
+    [result] = bench.run(7, Tenant(0, "1ms"))
+    assert result.share(0, 599) == 0
+    assert result.share(601) > 98, str(result)
 
 
 @pytest.mark.parametrize("cores", [0, 100])
@@ -139,6 +172,33 @@ def test_a_limit_set_later_holds_and_one_lifted_rests(make_container, programs):
     worker.wait_until(lambda: _share(worker, 2) < 25, "the share stays above 20 %")  # what was queued before runs out
     worker.limit(0)
     worker.wait_until(lambda: _steady(compute), "the limit is lifted and launches still ask")
+
+
+def test_a_debt_is_paid_at_the_new_limit(make_container, programs):
+    """Two seconds of work at 10 % take eighteen to be paid for; once the limit is 95 %, not three more."""
+    worker = Worker(make_container, programs, 10, "kernels=a_2000ms", "seconds=100", "sync=1")
+    process = worker.start()
+    worker.wait_until(lambda: worker.busy() > 1e9, "nothing runs")
+    worker.limit(95)
+    limited = time.monotonic()
+    worker.wait_until(lambda: worker.container.region().launches >= 2, "nothing more runs")
+    assert time.monotonic() - limited < 9
+    process.kill()
+
+
+def test_launches_are_counted(make_container, programs):
+    worker = Worker(make_container, programs, 0, "kernels=a_1ms", "seconds=1", "sync=10")
+    counted = [json.loads(worker.container.run(worker.program, *worker.words))["launches"] for _ in range(2)]
+    missing = sum(counted) - worker.container.region().launches
+    assert min(counted) > 20
+    assert 0 <= missing < 2 * 10, f"{counted}, {worker.container.region().launches}"
+    shown = subprocess.run(
+        [sys.executable, "-m", "hami_interpose", "dump", str(worker.container.region_path)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert f"{worker.container.region().launches:,} kernels and graphs launched" in shown
 
 
 def _share(worker, seconds):

@@ -98,6 +98,50 @@ def test_the_device_hardly_rests_between_turns(bench):
     assert idle < 1.6, describe(results, idle)
 
 
+@pytest.mark.parametrize(("kernels", "sync"), [("a_10us", 2), ("a_2us", 2), ("a_5us", 20)], ids=str)
+def test_short_launches_that_are_waited_for_often_stay_below_the_limit(bench, request, kernels, sync):
+    """Waiting for work ends what was granted: what was taken of it ahead is not there for the next launches."""
+    check(bench, seed_of(request), [Tenant(5, f"kernels={kernels} sync={sync}")], at_most=True)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *("how=kernel_ptsz", "how=ex_ptsz", "how=cooperative_ptsz", "graph=4 how=graph_ptsz"),
+        *("how=multi streams=1", "how=legacy", "how=grid", "how=grid_async"),
+    ],
+)
+def test_whatever_the_launch_function(bench, request, how):
+    bench.seconds = 9
+    [result] = bench.run(seed_of(request), Tenant(30, f"kernels=a_300us {how}"))
+    assert result.statuses == [0]
+    assert abs(result.share() - 30) < 2, str(result)
+    [bare] = bench.run(seed_of(request), Tenant(30, f"kernels=a_300us {how}", controlled=False))
+    assert bare.share() > 98, str(bare)
+
+
+def test_streams_of_threads_that_have_ended_are_not_followed_for_ever(bench, request):
+    """Thousands of threads, one after the other: more than streams can be followed."""
+    [result] = check(bench, seed_of(request), [Tenant(40, "kernels=a_100us how=kernel_ptsz lives=5")])
+    assert result.region.launches / 5 > 1000
+
+
+def test_each_device_has_its_own_limit(bench, request):
+    """Two threads of a process, each on its own device."""
+    tenant = Tenant(20, "kernels=a_300us streams=2 devices=2", second=70)
+    [result] = bench.run(seed_of(request), tenant)
+    assert not faults(result), str(result)
+    second = replace(result, tenant=replace(tenant, limit=70), steps=result.second)
+    assert not faults(second), str(second)
+
+
+def test_a_device_without_a_limit_beside_one_with_a_limit_costs_nothing(bench, request):
+    [result] = bench.run(seed_of(request), Tenant(20, "kernels=a_300us streams=2 devices=2", second=100))
+    assert not faults(result), str(result)
+    assert min(replace(result, steps=result.second).windows(1)) > 98
+    assert result.region.devices[1].compute.grants == 0
+
+
 @pytest.mark.parametrize(
     "device",
     [Device(slices=0.0005), Device(slices=0.008), Device(switch=0.0001), Device(wake_us=20), Device(wake_us=200)],

@@ -5,7 +5,10 @@
  *   random=1                    draw the next at random instead of in turn
  *   streams=N                   so many threads with a stream each; 0: the main thread on the default stream
  *   graph=N                     launch graphs of N kernels instead
- *   how=kernel|ex|cooperative   the launch function
+ *   how=kernel|ex|cooperative|multi|legacy|grid|grid_async   the launch function; with _ptsz behind the first three its
+ *                               per-thread form, also of a graph's
+ *   devices=N                   threads use the first N devices in turn
+ *   lives=N                     every N launches come from a new thread, one after the other
  *   host=NS sync=N gap=NS       computing before each launch; synchronise every N launches and then compute
  *   start=MS seconds=S          when to begin, and when to end
  *   warm=MS                     waits before this do not count
@@ -22,10 +25,18 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <time.h>
 
 extern void virtual_spend(uint64_t ns) __attribute__((weak));
 extern void virtual_freeze(uint64_t ns) __attribute__((weak));
+
+struct launch_params {
+    void *function;
+    unsigned grid[3], block[3], shared;
+    CUstream stream;
+    void **params;
+};
 
 struct launch_config {
     unsigned grid[3], block[3], shared;
@@ -37,9 +48,9 @@ struct launch_config {
 #define NOBODY (~0ul)
 
 static struct {
-    unsigned long random, streams, graph, host, sync, gap, start, seconds, warm, kill, freeze, freeze_for, victim, seed, blocks, tokens;
+    unsigned long random, streams, graph, host, sync, gap, start, seconds, warm, kill, freeze, freeze_for, victim, seed, blocks, tokens, devices, lives;
     const char *kernels, *how;
-} want = {.kernels = "k_100us", .how = "kernel", .seconds = 14, .warm = 3000, .victim = NOBODY, .blocks = 1056};
+} want = {.kernels = "k_100us", .how = "kernel", .seconds = 14, .warm = 3000, .victim = NOBODY, .blocks = 1056, .devices = 1};
 
 static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
                      void **);
@@ -47,6 +58,10 @@ static int (*launch_ex)(const struct launch_config *, void *, void **, void **);
 static int (*launch_cooperative)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
                                  void **);
 static int (*launch_graph)(void *, CUstream);
+static int (*launch_multi)(struct launch_params *, unsigned, unsigned);
+static int (*launch_legacy)(void *);
+static int (*launch_grid)(void *, int, int);
+static int (*launch_grid_async)(void *, int, int, CUstream);
 static int (*stream_create)(CUstream *, unsigned);
 static int (*begin_capture)(CUstream, int);
 static int (*end_capture)(CUstream, void **);
@@ -58,7 +73,7 @@ static struct {
 } kernels[64];
 static unsigned kernel_count;
 static uint64_t began;
-static CUcontext context;
+static CUcontext contexts[8];
 static _Atomic uint64_t launches, longest;
 
 static uint64_t now(void) {
@@ -85,11 +100,21 @@ static int give(unsigned which, CUstream stream) {
     unsigned blocks = (unsigned)want.blocks;
     if (want.graph != 0)
         return launch_graph(kernels[which].graph, stream);
-    if (strcmp(want.how, "ex") == 0) {
+    if (strcmp(want.how, "legacy") == 0)
+        return launch_legacy(function);
+    if (strcmp(want.how, "grid") == 0)
+        return launch_grid(function, (int)blocks, 1);
+    if (strcmp(want.how, "grid_async") == 0)
+        return launch_grid_async(function, (int)blocks, 1, stream);
+    if (strcmp(want.how, "multi") == 0) {
+        struct launch_params one = {function, {blocks, 1, 1}, {128, 1, 1}, 0, stream, NULL};
+        return launch_multi(&one, 1, 0);
+    }
+    if (strncmp(want.how, "ex", 2) == 0) {
         struct launch_config config = {{blocks, 1, 1}, {128, 1, 1}, 0, stream, NULL, 0};
         return launch_ex(&config, function, NULL, NULL);
     }
-    if (strcmp(want.how, "cooperative") == 0)
+    if (strncmp(want.how, "cooperative", 11) == 0)
         return launch_cooperative(function, blocks, 1, 1, 128, 1, 1, 0, stream, NULL);
     return launch(function, blocks, 1, 1, 128, 1, 1, 0, stream, NULL, NULL);
 }
@@ -105,14 +130,14 @@ static void spend_tokens(void) {
 static void *run(void *data) {
     CUstream stream = NULL;
     uint64_t number = (uintptr_t)data, random = (want.seed * 64 + number) * 2654435761u + 1;
-    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuCtxSetCurrent(contexts[number % want.devices]));
     if (want.streams != 0)
         CHECK(stream_create(&stream, 1));
     rest(want.start * 1000000 + number * 300000);
     uint64_t end = began + want.seconds * 1000000000u, at = began, done = 0, batches = 0, mine = 0;
     unsigned which = 0, left = kernels[0].times;
     unsigned long freeze = want.freeze;
-    while (at < end) {
+    while (at < end && (want.lives == 0 || done < want.lives)) {
         if (left == 0) {
             random = random * 6364136223846793005u + 1442695040888963407u;
             which = want.random ? (unsigned)(random >> 33) % kernel_count : (which + 1) % kernel_count;
@@ -194,6 +219,8 @@ static void option(const char *text) {
     NUMBER(seed)
     NUMBER(blocks)
     NUMBER(tokens)
+    NUMBER(devices)
+    NUMBER(lives)
     if (strncmp(text, "freeze=", 7) == 0)
         want.freeze_for = strtoul(strchr(value, ':') + 1, NULL, 10);
     if (strncmp(text, "kernels=", 8) == 0)
@@ -214,23 +241,34 @@ int main(int argc, char **argv) {
 #define FIND(variable, name) *(void **)&variable = library_function(library, name)
     FIND(load, "cuModuleLoadData");
     FIND(function, "cuModuleGetFunction");
-    FIND(launch, "cuLaunchKernel");
-    FIND(launch_ex, "cuLaunchKernelEx");
-    FIND(launch_cooperative, "cuLaunchCooperativeKernel");
-    FIND(launch_graph, "cuGraphLaunch");
+    bool threaded = strstr(want.how, "_ptsz") != NULL;
+    FIND(launch, threaded ? "cuLaunchKernel_ptsz" : "cuLaunchKernel");
+    FIND(launch_ex, threaded ? "cuLaunchKernelEx_ptsz" : "cuLaunchKernelEx");
+    FIND(launch_cooperative, threaded ? "cuLaunchCooperativeKernel_ptsz" : "cuLaunchCooperativeKernel");
+    FIND(launch_graph, threaded ? "cuGraphLaunch_ptsz" : "cuGraphLaunch");
+    FIND(launch_multi, "cuLaunchCooperativeKernelMultiDevice");
+    FIND(launch_legacy, "cuLaunch");
+    FIND(launch_grid, "cuLaunchGrid");
+    FIND(launch_grid_async, "cuLaunchGridAsync");
     FIND(stream_create, "cuStreamCreate");
     FIND(begin_capture, "cuStreamBeginCapture_v2");
     FIND(end_capture, "cuStreamEndCapture");
     FIND(instantiate, "cuGraphInstantiateWithFlags");
     start_driver();
-    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
-    CHECK(cuCtxSetCurrent(context));
+    for (int i = (int)want.devices - 1; i >= 0; i--) {
+        CHECK(cuDevicePrimaryCtxRetain(&contexts[i], i));
+        CHECK(cuCtxSetCurrent(contexts[i]));
+    }
     CHECK(load(&module, "image"));
     prepare(module, function);
     began = now();
     pthread_t threads[64];
     for (uintptr_t i = 1; i < want.streams && i < 64; i++)
         CHECK(pthread_create(&threads[i], NULL, run, (void *)i));
+    while (want.lives != 0 && now() < began + want.seconds * 1000000000u) {
+        CHECK(pthread_create(&threads[0], NULL, run, NULL));
+        pthread_join(threads[0], NULL);
+    }
     run(NULL);
     for (uintptr_t i = 1; i < want.streams && i < 64; i++)
         pthread_join(threads[i], NULL);

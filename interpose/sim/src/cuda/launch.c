@@ -95,6 +95,44 @@ CUresult sim_cuLaunchCooperativeKernel(CUfunction f, unsigned gridDimX, unsigned
     return launch(f, &shape, kernelParams, NULL);
 }
 
+/* One after the other; none is started where one of the handles is wrong. */
+CUresult sim_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList, unsigned numDevices,
+                                                  unsigned flags) {
+    CUresult error = launchParamsList == NULL || numDevices == 0 || flags > 3 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    for (unsigned i = 0; i < numDevices && error == CUDA_SUCCESS; i++) {
+        const CUDA_LAUNCH_PARAMS *at = &launchParamsList[i];
+        if (at->hStream == NULL || at->hStream == CU_STREAM_LEGACY || at->hStream == CU_STREAM_PER_THREAD) {
+            error = CUDA_ERROR_INVALID_VALUE;
+        } else if (sim_stream_or_error(at->hStream, &error) != NULL && !sim_is(at->function, SIM_TAG_FUNCTION)) {
+            error = CUDA_ERROR_INVALID_HANDLE;
+        }
+    }
+    for (unsigned i = 0; i < numDevices && error == CUDA_SUCCESS; i++) {
+        const CUDA_LAUNCH_PARAMS *at = &launchParamsList[i];
+        CUlaunchConfig shape = {at->gridDimX,  at->gridDimY,       at->gridDimZ, at->blockDimX, at->blockDimY,
+                                at->blockDimZ, at->sharedMemBytes, at->hStream,  NULL,          0};
+        error = launch(at->function, &shape, at->kernelParams, NULL);
+    }
+    return error;
+}
+
+/* The first launch functions: the block's shape was set before. */
+
+CUresult sim_cuLaunch(CUfunction f) {
+    CUlaunchConfig shape = {1, 1, 1, 1, 1, 1, 0, NULL, NULL, 0};
+    return launch(f, &shape, NULL, NULL);
+}
+
+CUresult sim_cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
+    CUlaunchConfig shape = {(unsigned)grid_width, (unsigned)grid_height, 1, 1, 1, 1, 0, NULL, NULL, 0};
+    return grid_width <= 0 || grid_height <= 0 ? CUDA_ERROR_INVALID_VALUE : launch(f, &shape, NULL, NULL);
+}
+
+CUresult sim_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) {
+    CUlaunchConfig shape = {(unsigned)grid_width, (unsigned)grid_height, 1, 1, 1, 1, 0, hStream, NULL, 0};
+    return grid_width <= 0 || grid_height <= 0 ? CUDA_ERROR_INVALID_VALUE : launch(f, &shape, NULL, NULL);
+}
+
 /* Occupancy, from threads and shared memory alone. */
 
 static CUresult blocks_per_sm(int *numBlocks, const struct sim_function *function, int blockSize, size_t shared) {
