@@ -8,7 +8,6 @@
 #include "hami/context_limits.h"
 #include "hami/graph.h"
 #include "hami/guest.h"
-#include "hami/hook.h"
 #include "hami/ipc.h"
 #include "hami/module.h"
 #include "hami/pool.h"
@@ -19,7 +18,6 @@
 void hami_event_forked(void) {
     hami_process_after_fork();
     hami_guest_after_fork();
-    hami_resolve_after_fork();
     hami_account_after_fork();
     hami_contexts_after_fork();
     hami_context_limits_after_fork();

@@ -98,12 +98,17 @@ static uint32_t find_linear(const struct symbols *s, const char *name) {
     return 0;
 }
 
-/* Whether the file name of `path` is `library` followed by a dot or dash. */
-static bool named(const char *path, const char *library) {
+static const char *file_of(const char *path) {
     const char *file = path;
     for (const char *at = path; *at != '\0'; at++) {
         file = *at == '/' ? at + 1 : file;
     }
+    return file;
+}
+
+/* Whether the file name of `path` is `library` followed by a dot or dash. */
+static bool named(const char *path, const char *library) {
+    const char *file = file_of(path);
     while (*library != '\0' && *file == *library) {
         file++;
         library++;
@@ -111,50 +116,34 @@ static bool named(const char *path, const char *library) {
     return *library == '\0' && (*file == '.' || *file == '-');
 }
 
-/* True if this is the library and it has the symbol. */
-static bool examine(struct search *search, const char *name, ElfW(Addr) base, const ElfW(Dyn) * dynamic) {
-    if (name == NULL || dynamic == NULL || !named(name, search->library)) {
-        return false;
-    }
+static void examine(struct search *search, ElfW(Addr) base, const ElfW(Dyn) * dynamic) {
     struct symbols s = symbols_of(base, dynamic);
-    if (s.table == NULL || s.names == NULL || (s.gnu_hash == NULL && s.hash == NULL)) {
-        return false;
+    if (s.table != NULL && s.names != NULL && (s.gnu_hash != NULL || s.hash != NULL)) {
+        uint32_t index = s.gnu_hash != NULL ? find_gnu(&s, search->symbol) : find_linear(&s, search->symbol);
+        search->found = index == 0 ? NULL : (void *)(base + s.table[index].st_value);
     }
-    uint32_t index = s.gnu_hash != NULL ? find_gnu(&s, search->symbol) : find_linear(&s, search->symbol);
-    search->found = index == 0 ? NULL : (void *)(base + s.table[index].st_value);
-    return index != 0;
 }
 
-#ifdef HAMI_WALK_LINK_MAP
-/* ThreadSanitizer puts itself before dl_iterate_phdr and asks for dlsym before it is up. */
-static int each_library(struct search *search) {
-    for (const struct link_map *map = _r_debug.r_map; map != NULL; map = map->l_next) {
-        if (examine(search, map->l_name, map->l_addr, map->l_ld)) {
-            return 1;
+/*
+ * Without dl_iterate_phdr: its lock stays locked for ever in the child of a fork that meets it, and a sanitizer may put
+ * itself before it. What is there from the start, as the C library is, never leaves the list and comes first.
+ */
+static bool each_library(struct search *search) {
+    const struct link_map *map = _r_debug.r_map;
+    bool last = false;
+    while (map != NULL && search->found == NULL && !last) {
+        if (map->l_name != NULL && map->l_ld != NULL && named(map->l_name, search->library)) {
+            examine(search, map->l_addr, map->l_ld);
+            last = same(file_of(map->l_name), "libc.so.6");
         }
+        map = map->l_next;
     }
-    return 0;
+    return search->found != NULL;
 }
-#else
-static int visit(struct dl_phdr_info *info, size_t size, void *data) {
-    const ElfW(Dyn) *dynamic = NULL;
-    (void)size;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
-            dynamic = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-        }
-    }
-    return examine(data, info->dlpi_name, info->dlpi_addr, dynamic);
-}
-
-static int each_library(struct search *search) {
-    return dl_iterate_phdr(visit, search);
-}
-#endif
 
 static void *find(const char *symbol) {
     struct search search = {"libc", symbol, NULL};
-    if (each_library(&search) == 0) {
+    if (!each_library(&search)) {
         search.library = "libdl";
         (void)each_library(&search);
     }

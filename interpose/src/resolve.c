@@ -1,26 +1,25 @@
 /*
  * From a hook to the driver's function and back. The addresses of a library's hooked functions are looked up together,
- * once, when the first of them is needed; by then the program has loaded the library.
+ * when the first of them is needed; by then the program has loaded the library. Threads that need them at once all look
+ * them up and write the same: one that waited for another could hold the loader's lock, which the other needs.
  */
 #include "hami/cuda_abi.h"
 #include "hami/hook.h"
 
 #include <dlfcn.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
 enum { CUDA, NVML, LIBRARIES };
-enum { UNKNOWN, LOOKING, KNOWN };
 
 static const char *const sonames[LIBRARIES] = {"libcuda.so.1", "libnvidia-ml.so.1"};
 
 static struct {
-    _Atomic int state;
-    void *handle;
+    _Atomic bool known;
+    _Atomic(void *) handle;
 } libraries[LIBRARIES];
 
-_Atomic(void *) hami_driver_functions[HAMI_HOOKS]; /* all of a library's are written before it is KNOWN */
+_Atomic(void *) hami_driver_functions[HAMI_HOOKS]; /* all of a library's are written before it is known */
 
 static int32_t missing_cuda(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -73,14 +72,14 @@ static void look_up(int library, void *handle) {
         atomic_store_explicit(&hami_driver_functions[i], found, memory_order_release);
     }
     (void)dlerror(); /* the names this driver lacks are nobody's error */
-    libraries[library].handle = handle;
+    atomic_store_explicit(&libraries[library].handle, handle, memory_order_release);
+    atomic_store_explicit(&libraries[library].known, true, memory_order_release);
 }
 
-/* True once the library's functions are known. Waits for another thread that is looking, never for itself. */
+/* True once the library's functions are known; false also to what runs while this thread loads it. */
 static bool ready(int library, bool load) {
     static _Thread_local bool looking;
-    _Atomic int *state = &libraries[library].state;
-    if (atomic_load_explicit(state, memory_order_acquire) == KNOWN) {
+    if (atomic_load_explicit(&libraries[library].known, memory_order_acquire)) {
         return true;
     }
     if (looking || hami_libc_dlsym() == NULL) {
@@ -89,18 +88,10 @@ static bool ready(int library, bool load) {
     looking = true;
     void *handle = open_library(library, load);
     looking = false;
-    if (handle == NULL) {
-        return false;
-    }
-    int unknown = UNKNOWN;
-    if (atomic_compare_exchange_strong(state, &unknown, LOOKING)) {
+    if (handle != NULL) {
         look_up(library, handle);
-        atomic_store_explicit(state, KNOWN, memory_order_release);
     }
-    while (atomic_load_explicit(state, memory_order_acquire) != KNOWN) {
-        (void)sched_yield();
-    }
-    return true;
+    return handle != NULL;
 }
 
 void *hami_driver_function_found(enum hami_hook hook) {
@@ -137,11 +128,4 @@ void *hami_wrapper_at(const void *address) {
         }
     }
     return NULL;
-}
-
-void hami_resolve_after_fork(void) {
-    for (int library = CUDA; library < LIBRARIES; library++) {
-        int looking = LOOKING;
-        (void)atomic_compare_exchange_strong(&libraries[library].state, &looking, UNKNOWN);
-    }
 }

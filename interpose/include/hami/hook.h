@@ -65,9 +65,6 @@ static inline void *hami_known_function(_Atomic(void *) *known, const char *name
 /* Wrapper of the hooked function at this address of the driver, or NULL. Loads nothing. */
 void *hami_wrapper_at(const void *address);
 
-/* In the child of a fork: another thread of the parent may have been looking functions up. */
-void hami_resolve_after_fork(void);
-
 /* The C library's dlsym and dlvsym. */
 typedef void *hami_dlsym_fn(void *handle, const char *name);
 typedef void *hami_dlvsym_fn(void *handle, const char *name, const char *version);
