@@ -1,6 +1,7 @@
 /* The state of this process: limits, region, and which device is which. */
 #include "hami/guest.h"
 
+#include "hami/cancel.h"
 #include "hami/events.h"
 #include "hami/hook.h"
 #include "hami/spin.h"
@@ -18,7 +19,7 @@ enum { GENERATIONS = 8, NVML_HANDLES = 32, LOOK_MS = 250 };
 
 static struct {
     _Atomic int state;
-    bool fork_handler;
+    _Atomic bool fork_handler;
     struct hami_limits_source source;
     struct hami_limits generations[GENERATIONS]; /* a reader may hold one while the next is read */
     unsigned current;                            /* only by who is reloading */
@@ -35,14 +36,18 @@ _Atomic(const struct hami_limits *) hami_guest_limits_now;
 _Atomic(struct hami_region_view *) hami_guest_region_now;
 _Atomic int8_t hami_guest_cuda_devices[HAMI_CUDA_DEVICES];
 
-/* Handles stay with their device for the life of a process; one seen before needs no asking. */
-static _Atomic(nvmlDevice) nvml_handles[NVML_HANDLES];
-static _Atomic int8_t nvml_indices[NVML_HANDLES]; /* as hami_guest_cuda_devices; -1 = divided */
+/*
+ * Handles stay with their device for the life of a process; one seen before needs no asking. Handle << 8 | index + 2,
+ * with 255 = divided, in one word, so that no handle is found with another's index; 0 = empty. Addresses have 56 bits.
+ */
+static _Atomic uint64_t nvml_devices[NVML_HANDLES];
 
-static void forget_handles(void) {
+static void forget_devices(void) {
+    for (unsigned i = 0; i < HAMI_CUDA_DEVICES; i++) {
+        atomic_store(&hami_guest_cuda_devices[i], 0);
+    }
     for (unsigned i = 0; i < NVML_HANDLES; i++) {
-        atomic_store(&nvml_indices[i], 0);
-        atomic_store(&nvml_handles[i], NULL);
+        atomic_store(&nvml_devices[i], 0);
     }
 }
 
@@ -86,9 +91,6 @@ static void publish(const struct hami_limits *limits) {
 
 static void start(void) {
     struct hami_limits *limits = &guest.generations[0];
-    if (!guest.fork_handler) {
-        guest.fork_handler = pthread_atfork(NULL, NULL, hami_event_forked) == 0;
-    }
     hami_limits_locate(&guest.source);
     note_file();
     hami_limits_load(&guest.source, limits);
@@ -101,11 +103,20 @@ static void start(void) {
     atomic_store_explicit(&hami_guest_limits_now, limits, memory_order_release);
 }
 
+/* Before anything is begun that a child must begin anew. Threads may do so at once: twice does no harm. */
+static void watch_forks(void) {
+    if (!atomic_load(&guest.fork_handler) && pthread_atfork(NULL, NULL, hami_event_forked) == 0) {
+        atomic_store(&guest.fork_handler, true);
+    }
+}
+
 static void ensure_started(void) {
     int fresh = FRESH;
     if (atomic_load_explicit(&guest.state, memory_order_acquire) == STARTED) {
         return;
     }
+    HAMI_UNCANCELLED;
+    watch_forks();
     if (atomic_compare_exchange_strong(&guest.state, &fresh, STARTING)) {
         start();
         atomic_store_explicit(&guest.state, STARTED, memory_order_release);
@@ -117,6 +128,7 @@ static void ensure_started(void) {
 
 bool hami_guest_reload(void) {
     struct stat found;
+    HAMI_UNCANCELLED;
     ensure_started();
     if (!guest.source.file || atomic_flag_test_and_set(&guest.reloading)) {
         return false;
@@ -128,13 +140,11 @@ bool hami_guest_reload(void) {
         unsigned next = (guest.current + 1) % GENERATIONS;
         note_file();
         hami_limits_load(&guest.source, &guest.generations[next]);
-        for (unsigned i = 0; i < HAMI_CUDA_DEVICES; i++) {
-            atomic_store(&hami_guest_cuda_devices[i], 0);
-        }
-        forget_handles();
+        forget_devices();
         publish(&guest.generations[next]);
         guest.current = next;
-        atomic_store_explicit(&hami_guest_limits_now, &guest.generations[next], memory_order_release);
+        atomic_store(&hami_guest_limits_now, &guest.generations[next]);
+        forget_devices(); /* what somebody has just learnt by the old limits */
     }
     atomic_flag_clear(&guest.reloading);
     return !same;
@@ -143,6 +153,7 @@ bool hami_guest_reload(void) {
 /* The time has come to look again: whoever is first does. */
 HAMI_COLD static const struct hami_limits *look(int64_t now, int64_t due) {
     if (atomic_compare_exchange_strong(&guest.next_look, &due, now + LOOK_MS)) {
+        HAMI_UNCANCELLED;
         (void)hami_guest_reload();
         if (guest.view.region != NULL && guest.view.has_slot) {
             hami_region_sweep_in_turn(&guest.view);
@@ -168,6 +179,7 @@ struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why) {
     ensure_started();
     enum hami_reason reason = guest.no_region;
     if (guest.view.region != NULL && !guest.view.has_slot) {
+        HAMI_UNCANCELLED;
         hami_spin_lock(&guest.claiming);
         if (!guest.view.has_slot && !hami_region_claim(&guest.view)) {
             reason = HAMI_REASON_NO_SLOT;
@@ -250,6 +262,11 @@ static int index_by_nvml(CUdevice device, const char *uuid) {
     return known && index < HAMI_DEVICES ? (int)index : -1;
 }
 
+/* Whether what these limits call a device may be kept. Asked after it is: limits that come now make all forgotten. */
+static bool still_in_force(const struct hami_limits *limits) {
+    return atomic_load(&hami_guest_limits_now) == limits;
+}
+
 int hami_guest_ask_cuda_device(const struct hami_limits *limits, CUdevice device) {
     char uuid[48];
     CUresult status = cuda_uuid(device, uuid);
@@ -259,22 +276,29 @@ int hami_guest_ask_cuda_device(const struct hami_limits *limits, CUdevice device
         return none ? -2 : -1;
     }
     int index = limits->from_environment ? index_by_nvml(device, uuid) : index_of_uuid(limits, uuid);
-    atomic_store_explicit(&hami_guest_cuda_devices[device], (int8_t)(index + 2), memory_order_release);
+    atomic_store(&hami_guest_cuda_devices[device], (int8_t)(index + 2));
+    if (!still_in_force(limits)) {
+        atomic_store(&hami_guest_cuda_devices[device], 0);
+    }
     return index;
 }
 
 static int ask_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status);
 
 int hami_guest_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status) {
-    unsigned place = (unsigned)((uintptr_t)device >> 4) % NVML_HANDLES;
-    int8_t known = atomic_load_explicit(&nvml_indices[place], memory_order_acquire);
-    if (known != 0 && atomic_load_explicit(&nvml_handles[place], memory_order_relaxed) == device) {
-        return known - 2;
+    uint64_t address = (uintptr_t)device;
+    _Atomic uint64_t *place = &nvml_devices[(unsigned)(address >> 4) % NVML_HANDLES];
+    uint64_t known = atomic_load_explicit(place, memory_order_acquire);
+    if (known != 0 && known >> 8 == address) {
+        return (int8_t)known - 2;
     }
     int index = ask_nvml_device(limits, device, status);
-    nvmlDevice empty = NULL;
-    if (*status == NVML_SUCCESS && atomic_compare_exchange_strong(&nvml_handles[place], &empty, device)) {
-        atomic_store_explicit(&nvml_indices[place], (int8_t)(index + 2), memory_order_release);
+    uint64_t found = address << 8 | (uint8_t)(index + 2);
+    if (known == 0 && *status == NVML_SUCCESS && found >> 8 == address) {
+        atomic_store(place, found);
+        if (!still_in_force(limits)) {
+            (void)atomic_compare_exchange_strong(place, &found, 0);
+        }
     }
     return index;
 }

@@ -1,6 +1,7 @@
 /* See identity.h. */
 #include "hami/identity.h"
 
+#include "hami/cancel.h"
 #include "hami/process.h"
 
 #include <errno.h>
@@ -64,6 +65,7 @@ uint64_t hami_identity_on(int fd) {
     char path[48], text[4096];
     int before = errno;
     uint64_t number = 0;
+    HAMI_UNCANCELLED;
     (void)snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
     int info = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t length = info < 0 ? -1 : read(info, text, sizeof text - 1);

@@ -1,6 +1,8 @@
 /* Process identity from /proc/PID/stat, whose second field may hold any character, blanks and ")" included. */
 #include "hami/process.h"
 
+#include "hami/cancel.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -55,6 +57,7 @@ static bool parse_stat(const char *text, struct stat_line *line) {
 static int read_stat(int32_t pid, struct stat_line *line) {
     char path[32];
     char text[1024];
+    HAMI_UNCANCELLED;
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {

@@ -1,0 +1,161 @@
+/*
+ * first HOW ROUNDS [PLUGIN]: in each of ROUNDS processes, two threads meet in the library's first moments: one makes its
+ * first call, and the other, a moment before or after that, does what HOW says. Whoever waits for ever is ended by a
+ * signal, which fails. "load": loads the plugin, which looks a function up; "fork": makes a child that uses CUDA; "start":
+ * the same, when the first call is one of NVML and functions have been looked up.
+ *
+ * first cancel: threads are cancelled in their first call, and in one that has new limits to read, which "changed" on
+ * the input says there are; prints the memory that another thread is shown then.
+ */
+#include "driver.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { PATIENCE_S = 20, HINDERS = 2 };
+
+static atomic_int go;
+static unsigned before_call, before_other; /* ns */
+static void *library;
+static nvmlDevice card;
+
+static void spin(unsigned ns) {
+    struct timespec from, now;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec < (long)ns);
+}
+
+static void *first_call(void *data) {
+    CUdeviceptr address = 0;
+    struct nvml_memory memory;
+    int (*allocate)(CUdeviceptr *, size_t) = NULL;
+    atomic_store(&go, 1);
+    spin(before_call);
+    if (card != NULL)
+        return nvmlDeviceGetMemoryInfo(card, &memory) == 0 ? data : &go;
+    *(void **)&allocate = dlsym(library, "cuMemAlloc_v2");
+    return allocate != NULL && allocate(&address, 1) == 3 ? data : &go; /* not initialised */
+}
+
+static void start_nvml(void) {
+    void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+#define FUNCTION(name, result, ...) name = (result (*)(__VA_ARGS__))library_function(nvml, #name);
+    NVML_FUNCTIONS
+#undef FUNCTION
+    CHECK(nvmlInit_v2());
+    CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
+}
+
+/* Keeps the loader's lock busy, so that the first look-up takes a while. */
+static void *hinder(void *data) {
+    while (atomic_load(&go) < 2)
+        if (dlsym(library, "cuInit") == NULL)
+            abort();
+    return data;
+}
+
+static int use(void) {
+    CUdeviceptr address = 0;
+    alarm(PATIENCE_S);
+    start_driver();
+    use_device(0);
+    CHECK(cuMemAlloc_v2(&address, MIB));
+    CHECK(cuMemFree_v2(address));
+    return 0;
+}
+
+static int one_round(const char *how, int moment, const char *plugin) {
+    pthread_t thread, hinderers[HINDERS];
+    void *failed = NULL;
+    int status = 0;
+    pid_t child = 0;
+    alarm(PATIENCE_S);
+    before_call = moment < 0 ? (unsigned)-moment : 0;
+    before_other = moment > 0 ? (unsigned)moment : 0;
+    unsigned hinders = strcmp(how, "start") == 0 ? 0 : HINDERS;
+    if (hinders == 0)
+        start_nvml();
+    for (unsigned i = 0; i < hinders; i++)
+        CHECK(pthread_create(&hinderers[i], NULL, hinder, NULL));
+    CHECK(pthread_create(&thread, NULL, first_call, NULL));
+    while (!atomic_load(&go))
+        ;
+    spin(before_other);
+    if (strcmp(how, "load") == 0) {
+        status = dlopen(plugin, RTLD_NOW) == NULL;
+    } else {
+        child = fork();
+        if (child == 0)
+            _exit(use());
+    }
+    CHECK(pthread_join(thread, &failed));
+    atomic_store(&go, 2);
+    for (unsigned i = 0; i < hinders; i++)
+        CHECK(pthread_join(hinderers[i], NULL));
+    return status != 0 || failed != NULL || (child > 0 && (waitpid(child, &status, 0) < 0 || status != 0));
+}
+
+static void *ask(void *data) {
+    struct nvml_memory *memory = data;
+    while (atomic_load(&go) == 0)
+        ;
+    CHECK(nvmlDeviceGetMemoryInfo(card, memory));
+    pthread_testcancel();
+    return NULL;
+}
+
+static void cancelled(void) {
+    struct nvml_memory memory = {0};
+    pthread_t thread;
+    void *result = NULL;
+    atomic_store(&go, 0);
+    CHECK(pthread_create(&thread, NULL, ask, &memory));
+    CHECK(pthread_cancel(thread));
+    atomic_store(&go, 1);
+    CHECK(pthread_join(thread, &result));
+    if (result != PTHREAD_CANCELED)
+        fail("not cancelled", 0);
+}
+
+static uint64_t total(void) {
+    struct nvml_memory memory = {0};
+    CHECK(nvmlDeviceGetMemoryInfo(card, &memory));
+    return (uint64_t)memory.total;
+}
+
+static int cancel(void) {
+    const struct timespec until_due = {0, 600000000};
+    alarm(PATIENCE_S);
+    start_driver();
+    CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
+    cancelled();
+    printf("%llu\n", (unsigned long long)total());
+    fflush(stdout);
+    for (char line[16]; fgets(line, sizeof line, stdin) != NULL;) {
+        nanosleep(&until_due, NULL);
+        cancelled();
+        printf("%llu\n", (unsigned long long)total());
+        fflush(stdout);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    const char *how = argc > 1 ? argv[1] : "cancel";
+    if (strcmp(how, "cancel") == 0)
+        return cancel();
+    library = dlopen("libcuda.so.1", RTLD_NOW);
+    for (unsigned i = 0; i < (unsigned)atoi(argv[2]); i++) {
+        int status = 0;
+        pid_t one = fork();
+        if (one == 0)
+            _exit(one_round(how, (int)(i * 7919 % 600 * 1000) - 300000, argc > 3 ? argv[3] : NULL));
+        if (waitpid(one, &status, 0) != one || status != 0)
+            fail(how, status);
+    }
+    return 0;
+}
