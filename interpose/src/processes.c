@@ -155,6 +155,11 @@ static nvmlReturn fit(uint32_t *count, uint32_t found, bool given) {
     return found <= room ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
+/* Whether the driver answers when asked for a list; with no room it can show nobody's. Its errors come before ours. */
+static bool answers(nvmlReturn status) {
+    return status == NVML_SUCCESS || status == NVML_ERROR_INSUFFICIENT_SIZE;
+}
+
 int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process_v1 *infos) {
     nvmlReturn (*driver)(nvmlDevice, uint32_t *, struct nvml_process_v1 *) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
@@ -163,8 +168,13 @@ int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t 
     if (count == NULL || index == NOT_OURS) {
         return driver(device, count, infos);
     }
+    uint32_t none = 0;
+    nvmlReturn status = driver(device, &none, NULL);
+    if (!answers(status)) {
+        return status;
+    }
     uint32_t found = is_compute(hook) ? users_of(view, index, device, users, HAMI_PROCESSES) : 0;
-    nvmlReturn status = fit(count, found, infos != NULL);
+    status = fit(count, found, infos != NULL);
     for (uint32_t i = 0; status == NVML_SUCCESS && i < found; i++) {
         infos[i] = (struct nvml_process_v1){users[i].pid, 0, users[i].used};
     }
@@ -179,8 +189,13 @@ int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *co
     if (count == NULL || index == NOT_OURS) {
         return driver(device, count, infos);
     }
+    uint32_t none = 0;
+    nvmlReturn status = driver(device, &none, NULL);
+    if (!answers(status)) {
+        return status;
+    }
     uint32_t found = is_compute(hook) ? users_of(view, index, device, users, HAMI_PROCESSES) : 0;
-    nvmlReturn status = fit(count, found, infos != NULL);
+    status = fit(count, found, infos != NULL);
     if (status == NVML_SUCCESS && found != 0) {
         memcpy(infos, users, found * sizeof *infos);
     }
@@ -196,8 +211,8 @@ static nvmlReturn ask_empty(enum hami_hook hook, nvmlDevice device, const void *
     _Alignas(8) uint8_t empty[VERSIONED_MAX] = {0};
     memcpy(empty, asked, head);
     nvmlReturn status = driver(device, empty);
-    bool answers = status == NVML_SUCCESS || status == NVML_ERROR_INSUFFICIENT_SIZE || status == NVML_ERROR_NOT_FOUND;
-    return !answers ? status : known ? NVML_SUCCESS : NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    bool good = answers(status) || status == NVML_ERROR_NOT_FOUND;
+    return !good ? status : known ? NVML_SUCCESS : NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 }
 
 int32_t hami_nvml_process_details(enum hami_hook hook, nvmlDevice device, struct nvml_process_details *details) {

@@ -40,31 +40,42 @@ FUNCTIONS = wrapped()
 CALLS = "".join(
     f"{name} {variant} {kinds}\n" for variant in ("null", "zero", "one") for name, kinds in FUNCTIONS.items()
 )
-HANDLES = "".join(f"{name} handle {kinds}\n" for name, kinds in FUNCTIONS.items() if name.startswith("nvmlDevice"))
+OF_DEVICES = [name for name in FUNCTIONS if name.startswith("nvmlDevice")]
+HANDLES = "".join(f"{name} {variant} {FUNCTIONS[name]}\n" for variant in ("handle", "valid") for name in OF_DEVICES)
+NVML_ERRORS = [1, 2, 3, 4, 10, 15, 17, 18, 999]  # no INSUFFICIENT_SIZE: that is an answer
+NVML_SUCCESS, GPU_IS_LOST = 0, 15
 
 
-def answers(program, env, state, calls, state_folder, faults=()):
-    """What a process answers; faults begin once it is ready."""
+def answers(program, env, state, calls, state_folder, faults=(), *, lost=False):
+    """What a process answers; faults begin, and cards that are to be lost are lost, once it is ready."""
     pipe = subprocess.PIPE
     process = subprocess.Popen([program, state], env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
     assert process.stdout.readline() == "ready\n", process.stderr.read()
     with sim.State(state_folder) as books:
         for fault in faults:
             books.inject(fault)
+        if lost:
+            books.lose(0)
     try:
         out, err = process.communicate(calls, timeout=120)
     finally:
         with sim.State(state_folder) as books:
             books.clear()
+            if lost:
+                books.restore(0)
     assert (process.returncode, err) == (0, ""), f"after {out.splitlines()[-1:]}: {process.returncode} {err[:3000]}"
     return out.splitlines()
 
 
-def compare(container, program, state, calls, faults=()):
-    bare = answers(program, container.environment_without_us(), state, calls, container.state, faults)
-    ours = answers(program, container.environment(), state, calls, container.state, faults)
+def compare(container, program, state, calls, faults=(), *, lost=False):
+    """Returns the statuses, which both have answered."""
+    bare, ours = (
+        answers(program, env, state, calls, container.state, faults, lost=lost)
+        for env in (container.environment_without_us(), container.environment())
+    )
     assert len(bare) == len(ours) == calls.count("\n")
     assert [pair for pair in zip(bare, ours, strict=True) if pair[0] != pair[1]] == []
+    return [int(line.split()[2]) for line in ours]
 
 
 def test_the_table_is_not_empty():
@@ -100,3 +111,20 @@ def test_every_error_of_the_driver_is_passed_on(make_container, programs, error,
         faults = [sim.Fault(name, error) for name in batch]
         compare(container, program, "context", calls, faults)
         assert container.region().devices[0].used_bytes == 0
+
+
+@pytest.mark.parametrize("error", NVML_ERRORS)
+def test_every_error_about_a_card_is_passed_on(make_container, programs, error):
+    """The card is there and the arguments make sense: nothing but the driver refuses."""
+    container, program = make_container(4000, 4000), programs("negative")
+    for start in range(0, len(OF_DEVICES), BATCH):
+        batch = OF_DEVICES[start : start + BATCH]
+        calls = "".join(f"{name} valid {FUNCTIONS[name]}\n" for name in batch)
+        faults = [sim.Fault(name, error) for name in batch]
+        assert set(compare(container, program, "context", calls, faults)) == {error}
+
+
+def test_a_card_that_is_known_and_gone_is_gone(make_container, programs):
+    container, program = make_container(4000, 4000), programs("negative")
+    assert NVML_SUCCESS not in compare(container, program, "ended", HANDLES)
+    assert GPU_IS_LOST in compare(container, program, "started", HANDLES, lost=True)

@@ -1,23 +1,37 @@
 /*
  * negative STATE: calls functions with arguments that make no sense and prints what they answer. STATE: "none" (CUDA
  * and NVML not started), "started" (no context), "context", "thread" (a context, but calls come from a thread without
- * one).
+ * one), "ended" (NVML started, asked and shut down).
  *
  * Each line of input is "FUNCTION VARIANT KINDS": kinds of the arguments in one word, p for a pointer, i for an
  * integer, b for 64 bytes by value. VARIANT: "null" (pointers NULL, integers 0), "zero" (pointers to zeroed memory),
- * "one" (the same, integers 1), "handle" (the first pointer is an NVML handle, the others NULL). A line of output:
- * function, status and, for each pointer, whether anything was written there.
+ * "one" (the same, integers 1), "handle" (the first pointer is an NVML handle, the others NULL), "valid" (the same, and
+ * the others to memory that begins with 64, as lists with so much room are asked for). A line of output: function,
+ * status and, for each pointer, whether anything was written there; after an error, what.
  */
 #include "driver.h"
 #include "hami/kinds.h"
 
 #include <pthread.h>
 
-enum { ARGUMENTS = 12, ROOM = 4096 };
+enum { ARGUMENTS = 12, ROOM = 4096, LISTED = 64 };
 
 static unsigned char room[ARGUMENTS][ROOM];
 static void *cuda, *nvml;
 static nvmlDevice card;
+
+static void show(const unsigned char *content, int status, int first) {
+    uint32_t sum = 2166136261u;
+    int changed = content[0] != first;
+    for (unsigned i = 0; i < ROOM; i++) {
+        changed |= i > 0 && content[i] != 0;
+        sum = (sum ^ content[i]) * 16777619u;
+    }
+    if (changed && status != 0)
+        printf("w%08x", sum);
+    else
+        printf("%c", changed ? 'w' : '.');
+}
 
 static void call(const char *name, const char *variant, const char *kinds) {
     uint64_t argument[ARGUMENTS] = {0};
@@ -32,10 +46,13 @@ static void call(const char *name, const char *variant, const char *kinds) {
         else if (kinds[i] == 'i')
             argument[i] = strcmp(variant, "one") == 0;
     }
-    if (strcmp(variant, "handle") == 0) {
+    int first = strcmp(variant, "valid") == 0 ? LISTED : 0;
+    for (unsigned i = 0; i < ARGUMENTS; i++)
+        room[i][0] = (unsigned char)first;
+    if (strcmp(variant, "handle") == 0)
         memset(argument, 0, sizeof argument);
+    if (strcmp(variant, "handle") == 0 || first != 0)
         argument[0] = (uint64_t)(uintptr_t)card;
-    }
     int status = 0;
     if (strcmp(kinds, "pbi") == 0) {
         struct hami_bytes64 bytes;
@@ -50,10 +67,10 @@ static void call(const char *name, const char *variant, const char *kinds) {
     }
     printf("%s %s %d ", name, variant, status);
     for (unsigned i = 0; kinds[i] != '\0' && i < ARGUMENTS; i++) {
-        unsigned written = 0;
-        for (unsigned j = 0; j < ROOM; j++)
-            written |= room[i][j];
-        printf("%c", kinds[i] != 'p' ? '-' : written ? 'w' : '.');
+        if (kinds[i] == 'p')
+            show(room[i], status, first);
+        else
+            printf("-");
     }
     printf("\n");
     fflush(stdout);
@@ -78,6 +95,13 @@ int main(int argc, char **argv) {
     if (strcmp(state, "none") != 0) {
         start_driver();
         CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
+    }
+    if (strcmp(state, "ended") == 0) {
+        struct nvml_memory memory;
+        int (*end)(void) = NULL;
+        *(void **)&end = dlsym(nvml, "nvmlShutdown");
+        CHECK(nvmlDeviceGetMemoryInfo(card, &memory)); /* whose card it is, is known */
+        CHECK(end());
     }
     if (strcmp(state, "context") == 0 || strcmp(state, "thread") == 0)
         use_device(0);
