@@ -530,7 +530,8 @@ static void create_file(const char *path, const struct hami_limits *limits) {
     if (fd < 0) {
         return;
     }
-    if (ftruncate(fd, (off_t)HAMI_REGION_SIZE) == 0) {
+    /* Whatever the umask: other users of the container work there too. */
+    if (fchmod(fd, 0666) == 0 && ftruncate(fd, (off_t)HAMI_REGION_SIZE) == 0) {
         struct hami_region *region = map(fd, MAP_SHARED);
         if (region != NULL) {
             hami_region_format(region, limits);
