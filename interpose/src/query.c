@@ -39,6 +39,11 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+/* The first versions of some functions have 32 bits; more is shown as the most that these hold. */
+static uint32_t in_32_bits(uint64_t bytes) {
+    return (uint32_t)smaller(bytes, UINT32_MAX);
+}
+
 /* Host memory that stands in for the device's. */
 struct host {
     uint64_t limit, used;
@@ -102,8 +107,8 @@ int32_t hami_mem_get_info_v1(enum hami_hook hook, uint32_t *free_bytes, uint32_t
             uint64_t seen_free = *free_bytes;
             uint64_t seen_total = *total;
             narrow(&slice, &seen_free, &seen_total);
-            *free_bytes = (uint32_t)seen_free;
-            *total = (uint32_t)seen_total;
+            *free_bytes = in_32_bits(seen_free);
+            *total = in_32_bits(seen_total);
         }
     }
     return status;
@@ -133,7 +138,7 @@ int32_t hami_total_mem_v1(enum hami_hook hook, uint32_t *bytes, int32_t device) 
     CUresult (*driver)(uint32_t *, CUdevice) = hami_driver_function(hook);
     CUresult status = driver(bytes, device);
     if (status == CUDA_SUCCESS) {
-        *bytes = (uint32_t)shown_size(device, *bytes);
+        *bytes = in_32_bits(shown_size(device, *bytes));
     }
     return status;
 }

@@ -11,6 +11,7 @@ from hami_interpose.limits import DeviceLimit, Limits
 pytestmark = pytest.mark.each_machine
 
 MIB = 1 << 20
+MOST_IN_32_BITS = (1 << 32) - 1
 KIB = 1 << 10
 OUT_OF_MEMORY = 2
 LIMIT, SHARE = 3000, 2000
@@ -136,6 +137,15 @@ def test_the_whole_is_shown_as_the_device(container, full):
     used = container.region().devices[0].used_bytes
     assert full("nvml", 0) == [0, LIMIT * MIB, used, LIMIT * MIB - used]
     assert full.line("processes", 0).split() == ["0", f"{full.process.pid}:{used}"]
+
+
+def test_the_first_versions_show_what_32_bits_hold(make_container, shells):
+    """Of a share that they hold and a whole that they do not, the number must not wrap; a smaller whole is exact."""
+    small, large = shells(make_container(4000, physical_mib=3000)), shells(make_container(6000, physical_mib=3000))
+    assert small("total_v1", 0) == small("total", 0) == [0, 4000 * MIB]
+    assert small("info_v1") == small("info")
+    assert large("total_v1", 0) == [0, MOST_IN_32_BITS]
+    assert large("info_v1") == [0, MOST_IN_32_BITS, MOST_IN_32_BITS]
 
 
 @pytest.mark.here_only("qemu-user has no room for so many addresses")

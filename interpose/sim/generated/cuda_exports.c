@@ -532,9 +532,9 @@ SIM_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
     return SIM_GATED(sim_cuDeviceSetMemPool(dev, pool));
 }
 
-SIM_EXPORT CUresult cuDeviceTotalMem(void) {
-    SIM_FAULTS(0x4d59ab4b03f23760ull, 0x4d59ab4b03f23760ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+SIM_EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice dev) {
+    SIM_FAULTS(0x4d59ab4b03f23760ull, 0x4d59ab4b03f23760ull, SIM_DEVICE(dev));
+    return SIM_GATED(sim_cuDeviceTotalMem(bytes, dev));
 }
 
 SIM_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
@@ -1977,9 +1977,9 @@ SIM_EXPORT CUresult cuMemGetHandleForAddressRange(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemGetInfo(void) {
+SIM_EXPORT CUresult cuMemGetInfo(unsigned *free, unsigned *total) {
     SIM_FAULTS(0xf0882fac22e4c8d2ull, 0xf0882fac22e4c8d2ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return SIM_GATED(sim_cuMemGetInfo(free, total));
 }
 
 SIM_EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {

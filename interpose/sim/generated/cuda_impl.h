@@ -72,6 +72,7 @@ CUresult sim_cuDevicePrimaryCtxReset_v2(CUdevice dev);
 CUresult sim_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
 CUresult sim_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned flags);
 CUresult sim_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool);
+CUresult sim_cuDeviceTotalMem(unsigned *bytes, CUdevice dev);
 CUresult sim_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev);
 CUresult sim_cuDriverGetVersion(int *driverVersion);
 CUresult sim_cuEventCreate(CUevent *phEvent, unsigned Flags);
@@ -176,6 +177,7 @@ CUresult sim_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdevice
 CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, int option);
 CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle);
 CUresult sim_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, int type);
+CUresult sim_cuMemGetInfo(unsigned *free, unsigned *total);
 CUresult sim_cuMemGetInfo_v2(size_t *free, size_t *total);
 CUresult sim_cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, int type);
 CUresult sim_cuMemHostAlloc(void **pp, size_t bytesize, unsigned Flags);

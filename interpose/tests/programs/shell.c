@@ -474,6 +474,14 @@ static void show(char **word) {
     } else if (strcmp(word[0], "info") == 0) {
         int status = cuMemGetInfo_v2(&a, &b);
         printf("%d %zu %zu\n", status, a, b);
+    } else if (strcmp(word[0], "info_v1") == 0) {
+        unsigned free_v1 = 0, total_v1 = 0;
+        int status = CALL(cuMemGetInfo, &free_v1, &total_v1);
+        printf("%d %u %u\n", status, free_v1, total_v1);
+    } else if (strcmp(word[0], "total_v1") == 0) {
+        unsigned total_v1 = 0;
+        int status = CALL(cuDeviceTotalMem, &total_v1, device);
+        printf("%d %u\n", status, total_v1);
     } else if (strcmp(word[0], "total") == 0) {
         int status = cuDeviceTotalMem_v2(&a, device);
         printf("%d %zu\n", status, a);

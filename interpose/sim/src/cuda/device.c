@@ -284,6 +284,16 @@ CUresult sim_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
     return error;
 }
 
+/* The first version has 32 bits, and shows more as the most that these hold. */
+CUresult sim_cuDeviceTotalMem(unsigned *bytes, CUdevice dev) {
+    size_t whole = 0;
+    CUresult error = sim_cuDeviceTotalMem_v2(bytes == NULL ? NULL : &whole, dev);
+    if (error == CUDA_SUCCESS) {
+        *bytes = whole < UINT32_MAX ? (unsigned)whole : UINT32_MAX;
+    }
+    return error;
+}
+
 CUresult sim_cuDeviceGetAttribute(int *pi, int attrib, CUdevice dev) {
     const struct sim_device *model = NULL;
     CUresult error = device_query(pi, dev, &model);

@@ -180,6 +180,16 @@ CUresult sim_cuMemGetInfo_v2(size_t *free, size_t *total) {
     return CUDA_SUCCESS;
 }
 
+CUresult sim_cuMemGetInfo(unsigned *free, unsigned *total) {
+    size_t whole_free = 0, whole = 0;
+    CUresult error = sim_cuMemGetInfo_v2(free == NULL ? NULL : &whole_free, total == NULL ? NULL : &whole);
+    if (error == CUDA_SUCCESS) {
+        *free = whole_free < UINT32_MAX ? (unsigned)whole_free : UINT32_MAX;
+        *total = whole < UINT32_MAX ? (unsigned)whole : UINT32_MAX;
+    }
+    return error;
+}
+
 CUresult sim_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
     CUresult error = CUDA_SUCCESS;
     struct sim_allocation found;
