@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,10 @@ def test_a_library_that_looks_up_while_it_is_loaded_does_not_stop_another_thread
     make_container(4000).run(programs("first"), "load", ROUNDS, plugin)
 
 
+@pytest.mark.skipif(
+    bool(os.environ.get("HAMI_INTERPOSE_SANITIZE")),
+    reason="AddressSanitizer's own locks stay locked in a child that meets another thread's",
+)
 @pytest.mark.parametrize("first", ["fork", "start"])
 def test_a_child_made_while_another_thread_makes_its_first_call_uses_cuda(make_container, programs, first):
     """The other is looking functions up, or at the limits and the region."""
