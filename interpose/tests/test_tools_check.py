@@ -85,7 +85,7 @@ def test_the_report_for_people_says_the_same(make_container):
     done = check(container.environment())
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
-    assert lines[-1].endswith(" ok, 0 wrong, 6 not applicable")
+    assert lines[-1].endswith(" ok, 0 wrong, 7 not applicable")
     assert any(line.split()[:2] == ["ok", "nvml.total"] for line in lines)
     assert "\x1b" not in done.stdout
     container.region_path.unlink()
@@ -303,6 +303,17 @@ def test_a_program_with_another_build_shows_in_the_region(make_container):
     assert found["nvml"][0][1].startswith(f"libvgpu.so takes its limits from {container.root} here")
 
 
+def test_asking_leaves_no_trace_that_is_then_judged(make_container):
+    """What asks NVML has this library loaded; the build of the program before it is what counts."""
+    container = make_container(4000)
+    status, found = states(container.environment())
+    assert (status, found["region.build"][0][0]) == (0, "not applicable")
+    put(container.region_path, BUILD_AT, b"0123456789abcdef\0")
+    status, found = states(container.environment())
+    assert (status, list(wrong(found))) == (1, ["region.build"])
+    assert found["nvml.total"][0][0] == "ok"
+
+
 # ---- the environment ----
 
 
@@ -503,7 +514,7 @@ def test_a_container_as_the_agent_makes_it_passes_every_check(make_container, tm
     status, found = in_box(container, "--", setuid(tmp_path))
     assert (status, wrong(found)) == (0, {})
     judged = {name for name, entries in found.items() for state, _ in entries if state == "ok"}
-    assert set(found) - judged == {"turns.page", "agent.heartbeat"}
+    assert set(found) - judged == {"turns.page", "agent.heartbeat", "region.build"}
     assert "/etc/ld.so.preload counts" in found["program"][0][1]
 
 

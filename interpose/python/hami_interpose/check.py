@@ -85,8 +85,9 @@ def _findings(where: Path, command: str | None) -> Iterator[Finding]:
     mounted = files.look(where)
     yield from mounted.findings
     yield environment.check(os.environ)
+    build = _build(where, preload)  # what asks NVML below leaves its own
     yield from _nvml(mounted)
-    yield _build(where, preload)
+    yield build
     if command is not None:
         yield program.check(command, preload.library, preloaded_by_file=preload.by_file)
 
@@ -110,7 +111,6 @@ def _nvml(mounted: Mounted) -> Iterator[Finding]:
 
 
 def _build(where: Path, preload: Preload) -> Finding:
-    """Last, since a program that asked NVML has left its library's build by now."""
     check = "region.build"
     expected = preload.build or next((one.build for one in preload.mapped), "")
     try:
