@@ -54,22 +54,62 @@ def test_generated_code_is_what_the_specification_says():
     assert (check.returncode, check.stderr) == (0, "")
 
 
-def test_cuget_proc_address_answers_with_the_drivers_own_variant(make_container, programs):
-    """All requests of libcudart: same status and same variant as the bare driver's, wrapped where it is to be."""
-    lines = (HERE / "data/cudart_requests.tsv").read_text().splitlines(keepends=True)
-    requests = "".join(line for line in lines if not line.startswith("#"))
-    program, container = programs("requests"), make_container(4000)
-    bare, ours = (
-        subprocess.run(
-            [program], env=env, input=requests, capture_output=True, text=True, check=True
-        ).stdout.splitlines()
-        for env in (container.environment_without_us(), container.environment())
-    )
-    wrapped = wrapped_symbols()
-    assert len(bare) == len(ours) == 505
-    expected = [f"{line}*" if line.split()[-1] in wrapped else line for line in bare]
-    assert ours == expected
-    assert sum(line.endswith("*") for line in ours) >= 20
+PUBLIC, PRIVATE = {}, {"HAMI_SIM_PRIVATE_ADDRESSES": "1"}
+GET = ["cuGetProcAddress", "cuGetProcAddress_v2", "cuGetProcAddress_v2_ptsz"]
+
+
+def requests_of_cudart() -> list[str]:
+    lines = (HERE / "data/cudart_requests.tsv").read_text().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def requests_of_all_variants() -> list[str]:
+    """Each wrapped name at the versions at which it changes and just before, in every stream mode."""
+    wrapped, versions = wrapped_symbols(), {}
+    rows = [line.split("\t") for line in (SPEC / "cuda_prototypes.tsv").read_text().splitlines()]
+    for name, base, since, *_ in (row for row in rows if not row[0].startswith("#")):
+        known = versions.setdefault(base, {"wrapped": False, "since": {13000}})
+        known["wrapped"] |= name in wrapped
+        known["since"] |= {int(since), int(since) - 10}
+    return [
+        f"{base}\t{version}\t{flags}"
+        for base, known in versions.items()
+        for version in sorted(known["since"])
+        for flags in (0, 1, 2)
+        if known["wrapped"] and version > 0
+    ]
+
+
+def ask(program, door, env, requests) -> list[str]:
+    text = "".join(f"{line}\n" for line in requests)
+    done = subprocess.run([program, door], env=env, input=text, capture_output=True, text=True, check=True)
+    assert len(done.stdout.splitlines()) == len(requests)
+    return done.stdout.splitlines()
+
+
+def chosen(line: str) -> str:
+    return line.split()[-1]
+
+
+@pytest.mark.parametrize("door", GET)
+@pytest.mark.parametrize("addresses", [PUBLIC, PRIVATE], ids=["public", "private"])
+def test_cuget_proc_address_answers_with_the_drivers_own_variant(make_container, programs, door, addresses):
+    """Same status and same variant as the bare driver's, wrapped where it is to be; also where the driver's addresses
+    are not those it exports, so that the variant is known by its version and stream mode alone.
+    """
+    requests = requests_of_cudart() + requests_of_all_variants()
+    program, container, wrapped = programs("requests"), make_container(4000), wrapped_symbols()
+    bare = ask(program, door, container.environment_without_us(), requests)
+    container.variables |= addresses
+    hidden = ask(program, door, container.environment_without_us(), requests)
+    assert [chosen(line) == "?" for line in hidden] == [addresses is PRIVATE and chosen(line) != "-" for line in bare]
+    ours = ask(program, door, container.environment(), requests)
+    expected = [f"{line}*" if chosen(line) in wrapped else other for line, other in zip(bare, hidden, strict=True)]
+    assert list(zip(requests, ours, strict=True)) == list(zip(requests, expected, strict=True))
+    assert len(requests_of_cudart()) == 505
+    assert {chosen(line)[:-1] for line in ours if line.endswith("*")} > {"cuMemAlloc", "cuMemAlloc_v2"}
+    threaded = {chosen(line) for line in ours if line.endswith(("_ptsz*", "_ptds*"))}
+    assert {"cuLaunchKernel_ptsz*", "cuMemAllocAsync_ptsz*"} <= threaded
 
 
 @pytest.mark.parametrize("optimised", ["-O0", "-O2"])

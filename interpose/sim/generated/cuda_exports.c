@@ -849,7 +849,7 @@ SIM_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cuda
 
 SIM_EXPORT CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, int *symbolStatus) {
     SIM_FAULTS(0xe5ca0a37c324ef52ull, 0x6ca4cf43eecf1e65ull, SIM_CALLER_DEVICE);
-    return sim_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
+    return sim_cuGetProcAddress_v2_ptsz(symbol, pfn, cudaVersion, flags, symbolStatus);
 }
 
 SIM_EXPORT CUresult cuGraphAddBatchMemOpNode(void) {

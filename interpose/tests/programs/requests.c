@@ -1,6 +1,7 @@
 /*
- * Asks cuGetProcAddress_v2 for each "symbol version flags" on its input and prints status, symbol status and, for
- * what was found, the name under which the library that holds it exports that address ("*" marks libvgpu.so).
+ * requests [DOOR]: asks DOOR, cuGetProcAddress_v2 or another form of it, for each "symbol version flags" on its input
+ * and prints status, symbol status (-1: this form has none) and, for what was found, the name under which the library
+ * that holds it exports that address ("*" marks libvgpu.so), "?" if none does.
  */
 #define _GNU_SOURCE
 #include "hami/cuda_abi.h"
@@ -10,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-int main(void) {
+int main(int argc, char **argv) {
     char line[256];
+    const char *door = argc > 1 ? argv[1] : "cuGetProcAddress_v2";
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    int (*get)(const char *, void **, int, uint64_t, int *) = library ? dlsym(library, "cuGetProcAddress_v2") : NULL;
+    int (*get)(const char *, void **, int, uint64_t, int *) = library ? dlsym(library, door) : NULL;
     int (*init)(unsigned) = library ? dlsym(library, "cuInit") : NULL;
     if (get == NULL || init == NULL || init(0) != 0)
         return 1;
@@ -26,10 +28,9 @@ int main(void) {
         if (sscanf(line, "%127[^\t]\t%d\t%lu", symbol, &version, &flags) != 3)
             return 2;
         status = get(strcmp(symbol, "\"\"") == 0 ? "" : symbol, &found, version, flags, &query);
-        if (found != NULL && (dladdr(found, &info) == 0 || info.dli_saddr != found))
-            return 3;
-        const char *ours = found != NULL && strstr(info.dli_fname, "libvgpu") != NULL ? "*" : "";
-        printf("%d %d %s%s\n", status, query, found != NULL ? info.dli_sname : "-", ours);
+        int exported = found != NULL && dladdr(found, &info) != 0 && info.dli_saddr == found;
+        const char *ours = exported && strstr(info.dli_fname, "libvgpu") != NULL ? "*" : "";
+        printf("%d %d %s%s\n", status, query, exported ? info.dli_sname : found != NULL ? "?" : "-", ours);
     }
     return 0;
 }

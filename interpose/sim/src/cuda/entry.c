@@ -1,5 +1,8 @@
 /* How programs find functions: cuGetProcAddress, and error names. */
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cuda_entries.h"
 #include "cuda_impl.h"
@@ -27,6 +30,47 @@ static const struct sim_entry *find_base(const char *base) {
     return low < sim_entry_count && strcmp(sim_entries[low].base, base) == 0 ? &sim_entries[low] : NULL;
 }
 
+/*
+ * HAMI_SIM_PRIVATE_ADDRESSES=1: cuGetProcAddress answers with other addresses than those exported, which nothing tells
+ * from one another. Behind each is a jump to the function.
+ */
+struct jump {
+#if defined(__x86_64__)
+    uint8_t code[8]; /* jmp *(after it) */
+#elif defined(__aarch64__)
+    uint32_t code[2]; /* ldr x16, (after them); br x16 */
+#endif
+    void *to;
+};
+
+static struct jump *private_jumps;
+
+static void make_private(void) {
+    const char *asked = getenv("HAMI_SIM_PRIVATE_ADDRESSES");
+    size_t size = sim_entry_count * sizeof(struct jump);
+    if (asked == NULL || strcmp(asked, "1") != 0) {
+        return;
+    }
+    struct jump *jumps = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (size_t i = 0; jumps != MAP_FAILED && i < sim_entry_count; i++) {
+#if defined(__x86_64__)
+        jumps[i] = (struct jump){{0xff, 0x25, 2, 0, 0, 0, 0x90, 0x90}, sim_entries[i].address};
+#elif defined(__aarch64__)
+        jumps[i] = (struct jump){{0x58000050, 0xd61f0200}, sim_entries[i].address};
+#endif
+    }
+    if (jumps != MAP_FAILED && mprotect(jumps, size, PROT_READ | PROT_EXEC) == 0) {
+        __builtin___clear_cache((char *)jumps, (char *)jumps + size);
+        private_jumps = jumps;
+    }
+}
+
+static void *address_of(const struct sim_entry *entry) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, make_private);
+    return private_jumps != NULL ? (void *)&private_jumps[entry - sim_entries] : entry->address;
+}
+
 /* Newest variant that is old enough; of two alike, the per-thread one if that was asked for. */
 static int lookup(const char *symbol, int version, cuuint64_t flags, void **pfn) {
     const struct sim_entry *at = find_base(symbol), *end = sim_entries + sim_entry_count, *best = NULL;
@@ -46,7 +90,7 @@ static int lookup(const char *symbol, int version, cuuint64_t flags, void **pfn)
     if (best == NULL) {
         return OLD_VERSION;
     }
-    *pfn = best->address;
+    *pfn = address_of(best);
     return FOUND;
 }
 
@@ -79,6 +123,12 @@ CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion
         *symbolStatus = status;
     }
     return error == CUDA_SUCCESS && status != FOUND && symbolStatus == NULL ? CUDA_ERROR_NOT_FOUND : error;
+}
+
+/* Programs built for the per-thread default stream link to this one. */
+CUresult sim_cuGetProcAddress_v2_ptsz(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
+                                      int *symbolStatus) {
+    return sim_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags == 0 ? PER_THREAD : flags, symbolStatus);
 }
 
 /* The tables behind this call are private to NVIDIA's own libraries; none is simulated. */
