@@ -141,12 +141,20 @@ bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *
     return true;
 }
 
+bool hami_charge_within(const struct hami_charge *charge) {
+    struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
+    uint64_t limit = view == NULL ? 0 : hami_charge_limit(hami_guest_limits(), charge->device);
+    return view == NULL || hami_region_used(view, (unsigned)charge->device) <= limit;
+}
+
 bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
     struct hami_region_view *view = hami_guest_region(NULL);
-    if (charge->device < 0 || bytes == 0) {
+    if (charge->device < 0) {
         return true;
     }
-    if (view == NULL || !take_pages(view, charge->device, pages_of(bytes), HAMI_COLUMN_DATA)) {
+    bool fits = view != NULL && (bytes == 0 ? hami_charge_within(charge)
+                                            : take_pages(view, charge->device, pages_of(bytes), HAMI_COLUMN_DATA));
+    if (!fits) {
         refused(charge->device, bytes);
         return false;
     }

@@ -34,6 +34,7 @@ struct hami_graph_memory {
 /* The driver's pool for graphs on one device. */
 struct pool {
     atomic_flag busy;
+    bool unusable; /* it has grown although it had enough to spare */
     struct hami_charge charge;
 };
 
@@ -189,22 +190,52 @@ void hami_graphs_settle(void) {
     }
 }
 
-/* Reserves what a locked pool may have to grow by. */
-static bool reserve(struct pool *pool, CUdevice device, uint64_t bytes) {
+/* What a locked pool lacks for nodes of `bytes`, and what it has grown by behind our back. */
+static uint64_t missing(const struct pool *pool, CUdevice device, uint64_t bytes) {
     uint64_t held = attribute(device, RESERVED_CURRENT);
     uint64_t used = attribute(device, USED_CURRENT);
     uint64_t charged = pool->charge.pages << HAMI_PAGE_SHIFT;
-    uint64_t spare = held > used ? held - used : 0;
+    uint64_t spare = held > used && !pool->unusable ? held - used : 0;
     uint64_t grow = bytes > spare ? bytes - spare : 0;
     uint64_t owed = held > charged ? held - charged : 0;
     uint64_t wanted = 0;
-    if (__builtin_add_overflow(grow, owed, &wanted)) {
-        wanted = UINT64_MAX;
-    }
+    return __builtin_add_overflow(grow, owed, &wanted) ? UINT64_MAX : wanted;
+}
+
+/* Has the driver give back what no graph uses now. */
+static void trim(struct pool *pool, CUdevice device) {
+    CUresult (*driver)(CUdevice) = hami_driver_function(HAMI_cuDeviceGraphMemTrim);
+    (void)driver(device);
+    settle(pool, device);
+}
+
+/*
+ * Reserves what a locked pool may have to grow by: the most that can be, if there is room for it, else what its spare
+ * memory does not cover. Where that has once turned out to be of no use, it must go first.
+ */
+static bool reserve(struct pool *pool, CUdevice device, uint64_t bytes) {
     if (pool->charge.pages == 0) {
+        uint64_t wanted = missing(pool, device, bytes);
         return wanted == 0 || hami_charge_take(device, wanted, HAMI_COLUMN_DATA, &pool->charge);
     }
-    return hami_charge_grow(&pool->charge, wanted);
+    if (hami_charge_try(&pool->charge, bytes)) {
+        return true;
+    }
+    if (pool->unusable) {
+        trim(pool, device);
+    }
+    uint64_t wanted = missing(pool, device, bytes);
+    return wanted == 0 || hami_charge_grow(&pool->charge, wanted);
+}
+
+/* After a run, which cannot be undone: what it took without being reserved may be made up for. */
+static void finish(struct pool *pool, CUdevice device) {
+    uint64_t allowed = pool->charge.pages;
+    settle(pool, device);
+    if (pool->charge.pages > allowed && !hami_charge_within(&pool->charge)) {
+        pool->unusable = true;
+        trim(pool, device);
+    }
 }
 
 /* Locks the pools of the devices and reserves. False: refuse; nothing is locked then. */
@@ -240,7 +271,7 @@ bool hami_graph_run_begin(void *exec, struct hami_graph_memory **memory) {
 void hami_graph_run_end(struct hami_graph_memory *memory) {
     for (CUdevice device = 0; memory != NULL && device < HAMI_DEVICES; device++) {
         if (memory->bytes[device] != 0) {
-            settle(&pools[device], device);
+            finish(&pools[device], device);
             unlock(&pools[device]);
         }
     }
@@ -286,6 +317,7 @@ void hami_graphs_after_fork(void) {
     hami_map_reset(&graphs);
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
         atomic_flag_clear(&pools[i].busy);
+        pools[i].unusable = false;
         pools[i].charge = (struct hami_charge){0, 0};
     }
 }

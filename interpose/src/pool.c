@@ -19,6 +19,7 @@ enum { POSIX_DESCRIPTOR = 1, FABRIC = 8, FABRIC_BYTES = 64 }; /* CUmemAllocation
 struct pool {
     _Atomic(CUmemoryPool) handle;
     _Atomic bool used;
+    _Atomic bool freed; /* something was, and the driver may still have it */
     atomic_flag busy;
     bool destroyed; /* by the program; gone when nothing is left in it */
     /* Or IN_HOST; UNKNOWN of an imported one; ANYWHERE until a managed one is first used. Read without the lock too. */
@@ -32,6 +33,8 @@ struct pool {
 static struct pool pools[POOLS];
 static _Atomic unsigned pool_count;
 static atomic_flag entering = ATOMIC_FLAG_INIT;
+
+_Atomic bool hami_pools_freed;
 
 /* ---- the table ---- */
 
@@ -63,6 +66,7 @@ static struct pool *enter(CUmemoryPool handle, CUdevice device) {
         }
         pools[i].device = device;
         pools[i].destroyed = false;
+        atomic_store(&pools[i].freed, false);
         pools[i].allocations = 0;
         pools[i].charge = (struct hami_charge){-1, 0};
         pools[i].identity = 0;
@@ -90,16 +94,21 @@ static uint64_t attribute(CUmemoryPool handle, int which) {
     return get != NULL && get(handle, which, &value) == CUDA_SUCCESS ? value : 0;
 }
 
-/* Brings the charge of a locked pool in step with what the driver has reserved for it. */
+/* Pages that the driver has reserved for a pool. */
+static uint64_t reserved(struct pool *pool) {
+    uint64_t bytes = attribute(atomic_load(&pool->handle), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    return (bytes + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT;
+}
+
+/* Brings the charge of a locked pool in step with that. */
 static void settle(struct pool *pool) {
     if (pool->charge.device < 0 || pool->destroyed) {
         return;
     }
-    uint64_t reserved = attribute(atomic_load(&pool->handle), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    uint64_t pages = (reserved + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT;
+    uint64_t pages = reserved(pool);
     if (pages < pool->charge.pages) {
         hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
-    } else if (pages > pool->charge.pages) { /* grown behind our back, by an import or in larger steps */
+    } else if (pages > pool->charge.pages) { /* grown behind our back, and nothing to be done about it */
         hami_charge_found(pool->device, HAMI_COLUMN_DATA, &pool->charge, pages - pool->charge.pages);
     }
     if (pool->share >= 0) {
@@ -133,8 +142,10 @@ void hami_pool_settle(unsigned index) {
     lock(pool);
     pool->allocations -= pool->allocations > 0;
     settle(pool);
+    atomic_store(&pool->freed, true);
     end_if_empty(pool);
     unlock(pool);
+    atomic_store(&hami_pools_freed, true);
 }
 
 void hami_pools_settle(void) {
@@ -148,7 +159,40 @@ void hami_pools_settle(void) {
     }
 }
 
+/* Whether the driver may give more of a locked pool back, once it has seen the end of what uses it. */
+static bool may_shrink(struct pool *pool) {
+    CUmemoryPool handle = atomic_load(&pool->handle);
+    uint64_t held = pool->charge.pages << HAMI_PAGE_SHIFT;
+    return pool->charge.device >= 0 && !pool->destroyed && held > attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) &&
+           held > attribute(handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+}
+
+/* Others may wait for other streams: a pool is looked at until all that was freed has gone. */
+void hami_pools_settle_freed(void) {
+    unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
+    bool again = false;
+    atomic_store(&hami_pools_freed, false);
+    for (unsigned i = 0; i < count; i++) {
+        struct pool *pool = &pools[i];
+        if (!atomic_load(&pool->freed)) {
+            continue;
+        }
+        bool more = true;
+        if (!atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
+            settle(pool);
+            more = may_shrink(pool);
+            atomic_store(&pool->freed, more);
+            unlock(pool);
+        }
+        again = again || more;
+    }
+    if (again) {
+        atomic_store(&hami_pools_freed, true);
+    }
+}
+
 void hami_pools_after_fork(void) {
+    atomic_store(&hami_pools_freed, false);
     memset(pools, 0, sizeof pools);
     for (unsigned i = 0; i < POOLS; i++) {
         atomic_flag_clear(&pools[i].busy);
@@ -159,26 +203,44 @@ void hami_pools_after_fork(void) {
 
 /* ---- allocation ---- */
 
-/*
- * Reserves what the locked pool may have to grow by: first the most that can be, which settling corrects; what it
- * really is only when that does not fit. False: refuse.
+/* What the locked pool lacks for an allocation, and what it has grown by behind our back: by an import, by the driver.
  */
-static bool reserve(struct pool *pool, uint64_t bytes) {
-    if (hami_charge_try(&pool->charge, hami_large(bytes))) {
-        return true;
-    }
+static uint64_t missing(struct pool *pool, uint64_t bytes) {
     CUmemoryPool handle = atomic_load(&pool->handle);
     uint64_t held = attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
     uint64_t used = attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
     uint64_t charged = pool->charge.pages << HAMI_PAGE_SHIFT;
     uint64_t spare = held > used ? held - used : 0;
     uint64_t grow = spare >= bytes ? 0 : hami_large(bytes);
-    uint64_t owed = held > charged ? held - charged : 0; /* grown behind our back: by an import, by the driver */
-    if (pool->charge.device < 0) {
-        return hami_charge_take(pool->device, grow + owed < grow ? UINT64_MAX : grow + owed, HAMI_COLUMN_DATA,
-                                &pool->charge);
+    uint64_t owed = held > charged ? held - charged : 0;
+    return grow + owed < grow ? UINT64_MAX : grow + owed;
+}
+
+/* Has the driver give back what the locked pool has to spare. */
+static void trim(struct pool *pool) {
+    CUresult (*driver)(CUmemoryPool, size_t) = hami_driver_function(HAMI_cuMemPoolTrimTo);
+    (void)driver(atomic_load(&pool->handle), 0);
+    settle(pool);
+}
+
+/*
+ * Reserves what the locked pool may have to grow by: first the most that can be, which settling corrects; what it
+ * really is only when that does not fit; and at last without what it has to spare, which may be too small. False:
+ * refuse.
+ */
+static bool reserve(struct pool *pool, uint64_t bytes) {
+    if (hami_charge_try(&pool->charge, hami_large(bytes))) {
+        return true;
     }
-    return hami_charge_grow(&pool->charge, grow + owed < grow ? UINT64_MAX : grow + owed);
+    uint64_t wanted = missing(pool, bytes);
+    if (pool->charge.device < 0) {
+        return hami_charge_take(pool->device, wanted, HAMI_COLUMN_DATA, &pool->charge);
+    }
+    if (wanted == 0 ? hami_charge_within(&pool->charge) : hami_charge_try(&pool->charge, wanted)) {
+        return true;
+    }
+    trim(pool);
+    return hami_charge_grow(&pool->charge, missing(pool, bytes));
 }
 
 struct request {
@@ -206,22 +268,62 @@ static bool capturing(CUstream stream) {
     return stream != NULL && is != NULL && is(stream, &status) == CUDA_SUCCESS && status != 0;
 }
 
+/* Takes back what the driver has given, in the order of its stream: it may count until somebody has waited for that. */
+static void undo(const struct request *r, struct pool *pool, CUdeviceptr before) {
+    bool threaded = r->hook == HAMI_cuMemAllocAsync_ptsz || r->hook == HAMI_cuMemAllocFromPoolAsync_ptsz;
+    CUresult (*driver)(CUdeviceptr, CUstream) =
+        hami_driver_function(threaded ? HAMI_cuMemFreeAsync_ptsz : HAMI_cuMemFreeAsync);
+    (void)driver(*r->address, r->stream);
+    *r->address = before;
+    trim(pool);
+    atomic_store(&pool->freed, true);
+    atomic_store(&hami_pools_freed, true);
+}
+
+/* Brings the charge in step with a pool that may have grown by more than was reserved. False: that is too much. */
+static bool fits(struct pool *pool, bool last) {
+    uint64_t pages = pool->charge.device < 0 ? 0 : reserved(pool);
+    if (pages > pool->charge.pages) {
+        uint64_t bytes = (pages - pool->charge.pages) << HAMI_PAGE_SHIFT;
+        return last ? hami_charge_grow(&pool->charge, bytes) : hami_charge_try(&pool->charge, bytes);
+    }
+    return true;
+}
+
+/*
+ * A pool may grow although it has enough to spare, or in larger steps than asked; only the driver knows by how much.
+ * What is too much is undone. Without what it had to spare there may be room.
+ */
+static CUresult take(const struct request *r, struct pool *pool) {
+    CUdeviceptr before = *r->address;
+    for (bool last = false;; last = true) {
+        CUresult status = call(r);
+        if (status != CUDA_SUCCESS) {
+            return status;
+        }
+        bool within = fits(pool, last);
+        if (within && hami_record_pool(*r->address, (unsigned)(pool - pools))) {
+            pool->allocations++;
+            return CUDA_SUCCESS;
+        }
+        undo(r, pool, before);
+        if (within || last || !hami_charge_grow(&pool->charge, hami_large(r->bytes))) {
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+}
+
 static CUresult allocate(const struct request *r, struct pool *pool, CUdevice device) {
+    CUresult status = CUDA_ERROR_OUT_OF_MEMORY;
     lock(pool);
     if (pool->device == ANYWHERE) {
         pool->device = device;
     }
-    if (!reserve(pool, r->bytes)) {
-        settle(pool);
-        unlock(pool);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    if (pool->share >= 0) { /* at once: this process may end when the driver has it */
-        hami_shared_resize(pool->share, pool->charge.pages);
-    }
-    CUresult status = call(r);
-    if (status == CUDA_SUCCESS && hami_record_pool(*r->address, (unsigned)(pool - pools))) {
-        pool->allocations++;
+    if (reserve(pool, r->bytes)) {
+        if (pool->share >= 0) { /* at once: this process may end when the driver has it */
+            hami_shared_resize(pool->share, pool->charge.pages);
+        }
+        status = take(r, pool);
     }
     settle(pool);
     unlock(pool);

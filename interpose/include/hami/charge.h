@@ -45,7 +45,10 @@ bool hami_charge_take_or_host(CUdevice device, uint64_t bytes, struct hami_charg
  */
 HAMI_COLD bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *charge);
 
-/* Adds to a charge that exists, under the same limit. */
+/* Whether no more than the limit is in use where a charge is. */
+HAMI_COLD bool hami_charge_within(const struct hami_charge *charge);
+
+/* Adds to a charge that exists, under the same limit; nothing only where that is not exceeded already. */
 HAMI_COLD bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes);
 
 /* Same without a second look before it gives up and without noting a refusal: the caller knows another way. */

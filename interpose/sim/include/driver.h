@@ -247,6 +247,7 @@ bool sim_registered(uint64_t address, uint64_t *base, uint64_t *size);
 struct sim_work;
 bool sim_pool_take(struct sim_pool *pool, uint64_t bytes);
 void sim_pool_return(struct sim_pool *pool, uint64_t bytes);
+void sim_pools_synchronised(void); /* somebody has waited: pools keep no more than their release thresholds */
 struct sim_heap *sim_pool_heap(struct sim_pool *pool);
 struct sim_pool *sim_graph_pool(CUdevice ordinal); /* what memory nodes of graphs take from; keeps until trimmed */
 CUresult sim_graph_allocate(CUdevice ordinal, uint64_t bytes, struct sim_context *context, struct sim_work *work);

@@ -8,6 +8,7 @@
 #include "hami/guest.h"
 #include "hami/hook.h"
 #include "hami/policy.h"
+#include "hami/pool.h"
 
 #include <time.h>
 
@@ -502,25 +503,25 @@ static void close_marks(void) {
 int32_t hami_stream_sync(enum hami_hook hook, CUstream stream) {
     CUresult (*driver)(CUstream) = hami_driver_function(hook);
     close_marks();
-    return driver(stream);
+    return hami_pools_waited(driver(stream));
 }
 
 int32_t hami_ctx_sync(enum hami_hook hook) {
     CUresult (*driver)(void) = hami_driver_function(hook);
     close_marks();
-    return driver();
+    return hami_pools_waited(driver());
 }
 
 int32_t hami_ctx_sync_v2(enum hami_hook hook, CUcontext context) {
     CUresult (*driver)(CUcontext) = hami_driver_function(hook);
     close_marks();
-    return driver(context);
+    return hami_pools_waited(driver(context));
 }
 
 int32_t hami_event_sync(enum hami_hook hook, void *event) {
     CUresult (*driver)(void *) = hami_driver_function(hook);
     close_marks();
-    return driver(event);
+    return hami_pools_waited(driver(event));
 }
 
 int32_t hami_stream_destroy(enum hami_hook hook, CUstream stream) {

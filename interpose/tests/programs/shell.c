@@ -313,6 +313,19 @@ static int give_back(char **word) {
         status = cuMemFreeAsync(thing, NULL);
     } else if (strcmp(word[0], "sync") == 0) {
         status = cuStreamSynchronize(NULL);
+    } else if (strcmp(word[0], "sync_context") == 0) {
+        status = CALL(cuCtxSynchronize);
+    } else if (strcmp(word[0], "sync_event") == 0) {
+        void *event = NULL;
+        CHECK(CALL(cuEventCreate, &event, 0u));
+        CHECK(CALL(cuEventRecord, event, NULL));
+        status = CALL(cuEventSynchronize, event);
+        CHECK(CALL(cuEventDestroy_v2, event));
+    } else if (strcmp(word[0], "set_pool") == 0) { /* set_pool POOL DEVICE */
+        status = CALL(cuDeviceSetMemPool, atoi(word[2]), (CUmemoryPool)(uintptr_t)thing);
+    } else if (strcmp(word[0], "threshold") == 0) { /* threshold POOL BYTES: kept when somebody waits */
+        uint64_t kept = strtoull(word[2], NULL, 0);
+        status = CALL(cuMemPoolSetAttribute, (CUmemoryPool)(uintptr_t)thing, 4, (void *)&kept);
     } else if (strcmp(word[0], "release") == 0) {
         status = cuMemRelease(thing);
     } else if (strcmp(word[0], "post") == 0) { /* post HANDLE PATH */
@@ -494,6 +507,10 @@ static void show(char **word) {
         show_processes(device);
     } else if (strcmp(word[0], "fork") == 0) {
         fork_child();
+    } else if (strcmp(word[0], "async_over") == 0) { /* async_over BYTES NUMBER: what is in place of the address then */
+        CUdeviceptr address = strtoull(word[2], NULL, 0);
+        int status = cuMemAllocAsync(&address, strtoull(word[1], NULL, 0), NULL);
+        printf("%d %llu\n", status, (unsigned long long)address);
     } else if (strcmp(word[0], "where") == 0) {
         printf("0 %llu\n", (unsigned long long)things[(size_t)device % THINGS]);
     } else if (strcmp(word[0], "place") == 0) {

@@ -8,6 +8,8 @@ import textwrap
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from hami_interpose import sim
 
@@ -61,7 +63,10 @@ def test_every_way_takes_what_the_readme_says(machine):
     case("pitch", lambda: ck(cuda.cuMemAllocPitch(4, 8192, 4)), lambda r: free(r[0]))
     case("managed", lambda: ck(cuda.cuMemAllocManaged(8 << 20, 1)), free)
     case("host", lambda: ck(cuda.cuMemAllocHost(8 << 20)), lambda p: ck(cuda.cuMemFreeHost(p)))
-    case("async", lambda: ck(cuda.cuMemAllocAsync(3 << 20, 0)), lambda p: ck(cuda.cuMemFreeAsync(p, 0)))
+    def free_async(p):
+        ck(cuda.cuMemFreeAsync(p, 0))
+        ck(cuda.cuStreamSynchronize(0))
+    case("async", lambda: ck(cuda.cuMemAllocAsync(3 << 20, 0)), free_async)
     prop = cuda.CUmemAllocationProp()
     prop.type = cuda.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
     prop.location.type = cuda.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
@@ -143,13 +148,48 @@ def test_pool_keeps_up_to_its_threshold(machine):
     full = taken()
     for b in blocks:
         ck(cuda.cuMemFreeAsync(b, 0))
+    freed = taken()
+    ck(cuda.cuStreamSynchronize(0))
     kept = taken()
     used = int(ck(cuda.cuMemPoolGetAttribute(pool, attr.CU_MEMPOOL_ATTR_USED_MEM_CURRENT)))
     high = int(ck(cuda.cuMemPoolGetAttribute(pool, attr.CU_MEMPOOL_ATTR_USED_MEM_HIGH))) >> 20
     ck(cuda.cuMemPoolTrimTo(pool, 0))
-    answer(full=full, kept=kept, used=used, high=high, trimmed=taken())
+    answer(full=full, freed=freed, kept=kept, used=used, high=high, trimmed=taken())
     """)
-    assert shown == {"full": 32, "kept": 16, "used": 0, "high": 32, "trimmed": 0}
+    assert shown == {"full": 32, "freed": 32, "kept": 16, "used": 0, "high": 32, "trimmed": 0}
+
+
+@pytest.mark.parametrize(
+    ("habit", "shown"),
+    [
+        ({}, [4, 4, 6, 4, 0]),
+        ({"HAMI_SIM_POOL_STEP_MIB": "32"}, [32, 32, 32, 32, 0]),
+        ({"HAMI_SIM_POOL_FRAGMENTED": "1"}, [4, 8, 10, 4, 0]),
+    ],
+)
+def test_pools_of_other_habits(machine, habit, shown):
+    """One allocation; another after it is freed; a third beside that; what is left at a wait; and of nothing."""
+    found = machine("t4").python(
+        """
+    context()
+    base = ck(cuda.cuMemGetInfo())[0]
+    taken = lambda: (base - ck(cuda.cuMemGetInfo())[0]) >> 20
+    ck(cuda.cuMemFreeAsync(ck(cuda.cuMemAllocAsync(4 << 20, 0)), 0))
+    out = [taken()]
+    first = ck(cuda.cuMemAllocAsync(4 << 20, 0))
+    out.append(taken())
+    second = ck(cuda.cuMemAllocAsync(2 << 20, 0))
+    out.append(taken())
+    ck(cuda.cuMemFreeAsync(second, 0))
+    ck(cuda.cuStreamSynchronize(0))
+    out.append(taken())
+    ck(cuda.cuMemFreeAsync(first, 0))
+    ck(cuda.cuCtxSynchronize())
+    answer(out=[*out, taken()])
+    """,
+        **habit,
+    )
+    assert found["out"] == shown
 
 
 def test_contexts_are_charged_once_and_give_back_what_they_hold(machine):

@@ -283,6 +283,7 @@ CUresult sim_cuCtxSynchronize(void) {
     struct sim_context *context = sim_current(&error);
     if (context != NULL) {
         sim_context_wait(context);
+        sim_pools_synchronised();
     }
     return error;
 }
@@ -295,6 +296,7 @@ CUresult sim_cuCtxSynchronize_v2(CUcontext ctx) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
     sim_context_wait(ctx);
+    sim_pools_synchronised();
     return CUDA_SUCCESS;
 }
 

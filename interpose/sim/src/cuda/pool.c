@@ -1,4 +1,8 @@
-/* Stream-ordered allocation. A pool keeps a reserve on the device; what it hands out comes from there. */
+/*
+ * Stream-ordered allocation. A pool keeps a reserve on the device; what it hands out comes from there. What was freed
+ * stays in the reserve until somebody waits for a stream, an event or a context.
+ */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cuda_impl.h"
@@ -7,6 +11,7 @@
 
 struct sim_pool {
     struct sim_object object;
+    struct sim_pool *next; /* of this process */
     unsigned device;
     CUdevice ordinal;
     CUmemLocation location;
@@ -19,6 +24,23 @@ struct sim_pool {
     int entry; /* in the books, once other processes may hold it as well; else -1 */
     struct sim_heap heap;
 };
+
+static struct sim_pool *all;
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* How pools differ between drivers, and what depends on the moment: see README.md. */
+static struct {
+    pthread_once_t once;
+    uint64_t step;   /* by which they grow */
+    bool fragmented; /* what is spare serves no new allocation */
+} habit = {.once = PTHREAD_ONCE_INIT};
+
+static void read_habit(void) {
+    const char *step = getenv("HAMI_SIM_POOL_STEP_MIB"), *fragmented = getenv("HAMI_SIM_POOL_FRAGMENTED");
+    uint64_t mib = step != NULL ? strtoull(step, NULL, 10) : 0;
+    habit.step = mib > 2 && mib < 4096 ? mib << 20 : SIM_GRANULE;
+    habit.fragmented = fragmented != NULL && *fragmented == '1';
+}
 
 static bool grow(const struct sim_pool *pool, uint64_t bytes) {
     return pool->in_host      ? true
@@ -38,11 +60,17 @@ static void shrink(const struct sim_pool *pool, uint64_t bytes) {
 }
 
 bool sim_pool_take(struct sim_pool *pool, uint64_t bytes) {
+    pthread_once(&habit.once, read_habit);
     pthread_mutex_lock(&pool->lock);
-    uint64_t unused = pool->reserved - pool->used;
-    bool fits = unused >= bytes || grow(pool, bytes - unused);
+    uint64_t spare = habit.fragmented ? 0 : pool->reserved - pool->used;
+    uint64_t more = spare >= bytes ? 0 : sim_round_up(bytes - spare, habit.step);
+    bool fits = more == 0 || grow(pool, more);
+    if (!fits) { /* less than a step is left */
+        more = bytes - spare;
+        fits = grow(pool, more);
+    }
     if (fits) {
-        pool->reserved += unused >= bytes ? 0 : bytes - unused;
+        pool->reserved += more;
         pool->used += bytes;
         pool->reserved_high = pool->reserved > pool->reserved_high ? pool->reserved : pool->reserved_high;
         pool->used_high = pool->used > pool->used_high ? pool->used : pool->used_high;
@@ -51,8 +79,14 @@ bool sim_pool_take(struct sim_pool *pool, uint64_t bytes) {
     return fits;
 }
 
+/* Whole steps are given back. */
 static void trim_locked(struct sim_pool *pool, uint64_t keep) {
     uint64_t target = pool->used > keep ? pool->used : keep;
+    pthread_once(&habit.once, read_habit);
+    if (pool->reserved > target) {
+        uint64_t left = pool->reserved - target;
+        target = pool->reserved - left / habit.step * habit.step;
+    }
     if (pool->reserved > target) {
         shrink(pool, pool->reserved - target);
         pool->reserved = target;
@@ -62,8 +96,17 @@ static void trim_locked(struct sim_pool *pool, uint64_t keep) {
 void sim_pool_return(struct sim_pool *pool, uint64_t bytes) {
     pthread_mutex_lock(&pool->lock);
     pool->used -= bytes;
-    trim_locked(pool, pool->threshold);
     pthread_mutex_unlock(&pool->lock);
+}
+
+void sim_pools_synchronised(void) {
+    pthread_mutex_lock(&all_lock);
+    for (struct sim_pool *pool = all; pool != NULL; pool = pool->next) {
+        pthread_mutex_lock(&pool->lock);
+        trim_locked(pool, pool->threshold);
+        pthread_mutex_unlock(&pool->lock);
+    }
+    pthread_mutex_unlock(&all_lock);
 }
 
 struct sim_heap *sim_pool_heap(struct sim_pool *pool) {
@@ -80,8 +123,23 @@ static struct sim_pool *pool_new(CUdevice ordinal) {
         pool->entry = -1;
         pthread_mutex_init(&pool->lock, NULL);
         sim_heap_init(&pool->heap, NULL, pool->device, pool);
+        pthread_mutex_lock(&all_lock);
+        pool->next = all;
+        all = pool;
+        pthread_mutex_unlock(&all_lock);
     }
     return pool;
+}
+
+static void pool_delete(struct sim_pool *pool) {
+    pthread_mutex_lock(&all_lock);
+    struct sim_pool **at = &all;
+    while (*at != NULL && *at != pool) {
+        at = &(*at)->next;
+    }
+    *at = *at != NULL ? pool->next : NULL;
+    pthread_mutex_unlock(&all_lock);
+    sim_object_delete(pool);
 }
 
 static struct sim_pool *default_pool(CUdevice ordinal) {
@@ -307,7 +365,7 @@ CUresult sim_cuMemPoolDestroy(CUmemoryPool pool) {
         trim_locked(pool, 0);
     }
     pthread_mutex_unlock(&pool->lock);
-    sim_object_delete(pool);
+    pool_delete(pool);
     return CUDA_SUCCESS;
 }
 
@@ -354,7 +412,7 @@ CUresult sim_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *ha
         return ordinal < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (!sim_share_hold((unsigned)entry, parcel.generation)) {
-        sim_object_delete(pool);
+        pool_delete(pool);
         return CUDA_ERROR_INVALID_VALUE;
     }
     pool->entry = entry;

@@ -83,6 +83,7 @@ CUresult sim_cuStreamSynchronize(CUstream hStream) {
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     sim_stream_wait(stream);
+    sim_pools_synchronised();
     return CUDA_SUCCESS;
 }
 
@@ -256,6 +257,7 @@ CUresult sim_cuEventSynchronize(CUevent hEvent) {
     CUresult error = event_check(hEvent);
     if (error == CUDA_SUCCESS) {
         sim_event_wait(hEvent);
+        sim_pools_synchronised();
     }
     return error;
 }

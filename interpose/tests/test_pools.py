@@ -1,0 +1,176 @@
+"""Stream-ordered pools: what they keep counts, what they give back does not, and no growth passes the limit."""
+
+from __future__ import annotations
+
+import pytest
+from hami_interpose import sim
+
+pytestmark = pytest.mark.each_machine
+
+MIB = 1 << 20
+OUT_OF_MEMORY = 2
+LIMIT = 1600
+SYNCS = ["sync", "sync_context", "sync_event"]
+STEPS = {"HAMI_SIM_POOL_STEP_MIB": "32"}  # as some drivers
+FRAGMENTED = {"HAMI_SIM_POOL_FRAGMENTED": "1"}
+
+
+@pytest.fixture
+def start(make_container, shells):
+    """A process of a container, on drivers of several habits."""
+
+    def run(**habit):
+        container = make_container(LIMIT)
+        container.variables |= habit
+        return container, shells(container)
+
+    return run
+
+
+def used(container) -> int:
+    """What is counted of the first card; the driver's own books must agree."""
+    counted = container.region().devices[0].used_bytes
+    with sim.State(container.state) as books:
+        assert books.devices[0].memory_used == counted
+    return counted
+
+
+def room(container) -> int:
+    return LIMIT * MIB - used(container)
+
+
+@pytest.mark.parametrize("sync", SYNCS)
+def test_what_a_pool_gives_back_when_somebody_waits_is_free_for_others(start, shells, sync):
+    """The one that had it does nothing any more; another process gets it."""
+    container, shell = start()
+    second = shells(container)
+    before = used(container)
+    size = room(container) // (4 * MIB) * 4 * MIB
+    status, thing = shell("async", size)
+    assert status == 0
+    assert shell.status("free_async", thing) == 0
+    assert used(container) == before + size
+    assert second.status("alloc", size) == OUT_OF_MEMORY
+    assert shell.status(sync) == 0
+    assert used(container) == before
+    assert second.status("alloc", size) == 0
+
+
+def test_a_pool_keeps_its_release_threshold_until_it_is_trimmed(start):
+    container, shell = start()
+    before = used(container)
+    pool = shell("pool_of", 0)[1]
+    assert shell.status("threshold", pool, 100 * MIB) == 0
+    things = [shell("async", size * MIB)[1] for size in (300, 50)]
+    assert used(container) == before + 350 * MIB
+    for thing in things:
+        assert shell.status("free_async", thing) == 0
+    assert shell.status("sync") == 0
+    assert used(container) == before + 100 * MIB
+    assert shell("async", 60 * MIB)[0] == 0  # of what it kept
+    assert used(container) == before + 100 * MIB
+    assert shell.status("trim_pool", pool) == 0
+    assert used(container) == before + 60 * MIB
+
+
+def test_a_threshold_set_lower_later_counts_from_the_next_wait_on(start):
+    container, shell = start()
+    before = used(container)
+    pool = shell("pool_of", 0)[1]
+    assert shell.status("threshold", pool, 2**64 - 1) == 0
+    assert shell.status("free_async", shell("async", 300 * MIB)[1]) == shell.status("sync") == 0
+    assert used(container) == before + 300 * MIB
+    assert shell.status("threshold", pool, 0) == 0
+    assert shell.status("free_async", shell("async", 10 * MIB)[1]) == shell.status("sync") == 0
+    assert used(container) == before
+
+
+def test_a_pool_set_for_its_device_is_the_one_that_counts(start):
+    container, shell = start()
+    before = used(container)
+    pool = shell("pool", 0)[1]
+    assert shell.status("set_pool", pool, 0) == 0
+    assert shell.status("threshold", pool, 2**64 - 1) == 0
+    thing = shell("async", 200 * MIB)[1]
+    assert shell.status("free_async", thing) == shell.status("sync") == 0
+    assert used(container) == before + 200 * MIB
+    assert shell.status("async", 150 * MIB) == 0
+    assert used(container) == before + 200 * MIB
+    assert shell.status("async", room(container) + 52 * MIB) == OUT_OF_MEMORY  # more than with what it has to spare
+    assert shell.status("destroy_pool", pool) == 0
+    assert shell.status("async", 100 * MIB) == 0  # from the device's own again
+
+
+def test_spare_memory_of_a_pool_serves_at_the_limit(start):
+    container, shell = start()
+    pool = shell("pool_of", 0)[1]
+    assert shell.status("threshold", pool, 2**64 - 1) == 0
+    thing = shell("async", 600 * MIB)[1]
+    assert shell.status("alloc", room(container) // (2 * MIB) * 2 * MIB) == 0
+    assert shell.status("free_async", thing) == shell.status("sync") == 0
+    full = used(container)
+    assert shell.status("alloc", 2 * MIB) == OUT_OF_MEMORY
+    for _ in range(6):
+        assert shell.status("async", 100 * MIB) == 0
+    assert used(container) == full
+    assert shell.status("async", 2 * MIB) == OUT_OF_MEMORY
+
+
+def test_what_a_pool_has_to_spare_gives_way_to_what_it_cannot_serve(start):
+    """Freed, not waited for, and too little; without it there is room."""
+    container, shell = start()
+    pool = shell("pool_of", 0)[1]
+    assert shell.status("threshold", pool, 2**64 - 1) == 0
+    large = room(container) // (4 * MIB) * 2 * MIB + 100 * MIB
+    assert shell.status("free_async", shell("async", large)[1]) == 0
+    assert shell.status("async", large + 2 * MIB) == 0
+    assert room(container) >= 0
+
+
+@pytest.mark.parametrize("habit", [{}, STEPS, FRAGMENTED, STEPS | FRAGMENTED], ids=["usual", "steps", "pieces", "both"])
+def test_no_growth_of_a_pool_passes_the_limit(start, habit):
+    """Whatever the driver takes for an allocation that fits by itself."""
+    container, shell = start(**habit)
+    held, refused = [], 0
+    for i in range(120):
+        size = (2, 10, 34, 62)[i % 4] * MIB
+        status, thing = shell("async", size)
+        assert status in {0, OUT_OF_MEMORY}
+        assert room(container) >= 0, f"allocation {i}"
+        refused += status == OUT_OF_MEMORY
+        if status == 0:
+            held.append(thing)
+        elif len(held) > 3:
+            for _ in range(3):
+                assert shell.status("free_async", held.pop(0)) == 0
+    assert refused > 3
+    assert container.region().devices[0].peak_bytes <= LIMIT * MIB
+    assert container.region().devices[0].denied == refused
+    for thing in held:
+        assert shell.status("free_async", thing) == 0
+    assert shell.status("sync") == 0
+    assert used(container) == container.region().devices[0].context_bytes
+
+
+def test_growth_that_is_taken_back_leaves_the_callers_address_alone(start):
+    container, shell = start(**STEPS)
+    assert shell.status("alloc", (room(container) // MIB - 20) // 2 * 2 * MIB) == 0
+    before = used(container)
+    assert shell("async_over", 2 * MIB, 1234) == [OUT_OF_MEMORY, 1234]  # the pool took 32 MiB for it
+    assert used(container) == before
+    assert container.region().devices[0].denied == 1
+    assert shell.status("alloc", 2 * MIB) == 0
+
+
+def test_graphs_whose_spare_memory_serves_nothing_pass_the_limit_once_at_most(start):
+    """A launch cannot be undone: what it took too much is given back after it, and known from then on."""
+    container, shell = start(**FRAGMENTED)
+    over = 0
+    for size in (200, 300, 400):
+        graph = shell("graph", size * MIB, 1, "node")[1]
+        before = container.region().devices[0].peak_bytes
+        for _ in range(10):
+            assert shell.status("launch", graph) == 0
+            assert room(container) >= 0
+        over += LIMIT * MIB < container.region().devices[0].peak_bytes > before
+    assert over == 1
