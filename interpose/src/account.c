@@ -38,6 +38,7 @@ static struct hami_map shares;  /* address of a shared allocation → share; mar
 static struct hami_map blocks;  /* address >> BLOCK_SHIFT → block */
 static _Atomic uint32_t blocks_made;
 static atomic_flag making_block = ATOMIC_FLAG_INIT;
+static atomic_flag sharing = ATOMIC_FLAG_INIT;
 static _Thread_local struct block *last_block[ORDERS]; /* where this thread's last allocation of a size went */
 static _Thread_local struct {
     uint64_t number;
@@ -201,7 +202,11 @@ HAMI_HOT static bool end_large(struct hami_allocation *a, uint64_t address, uint
         return false;
     }
     hami_charge_shrink(&a->charge, a->charge.pages - pages);
-    return hami_record_large(address, &a->charge, a->context);
+    if (!hami_record_large(address, &a->charge, a->context)) {
+        hami_allocation_cancel(a);
+        return false;
+    }
+    return true;
 }
 
 HAMI_HOT bool hami_allocation_end(struct hami_allocation *a, uint64_t address, uint64_t actual, bool always_large) {
@@ -292,11 +297,7 @@ HAMI_HOT bool hami_record_large(uint64_t address, const struct hami_charge *char
     return hami_map_put(&records, address, record_of(HAMI_KIND_LARGE, charge->device, context, charge->pages));
 }
 
-void hami_record_share(uint64_t address, uint64_t identity) {
-    uint64_t record = hami_map_get(&records, address);
-    if (record >> KIND_SHIFT != HAMI_KIND_LARGE) {
-        return;
-    }
+static void share_large(uint64_t address, uint64_t record, uint64_t identity) {
     struct hami_charge charge = {(int)(record >> DEVICE_SHIFT & 0xff) - 1, record & AMOUNT_MASK};
     uint64_t shared = (record & ~KIND_MASK) | (uint64_t)HAMI_KIND_SHARED << KIND_SHIFT;
     hami_share share = hami_shared_export(identity, &charge);
@@ -305,6 +306,16 @@ void hami_record_share(uint64_t address, uint64_t identity) {
     } else if (share >= 0) {
         hami_shared_close(share);
     }
+}
+
+/* One thread at a time: several may ask for the handle of one address. */
+void hami_record_share(uint64_t address, uint64_t identity) {
+    hami_spin_lock(&sharing);
+    uint64_t record = hami_map_get(&records, address);
+    if (record >> KIND_SHIFT == HAMI_KIND_LARGE) {
+        share_large(address, record, identity);
+    }
+    hami_spin_unlock(&sharing);
 }
 
 bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned context) {
@@ -350,6 +361,7 @@ void hami_account_after_fork(void) {
     hami_map_reset(&shares);
     hami_map_reset(&blocks);
     atomic_flag_clear(&making_block);
+    atomic_flag_clear(&sharing);
     memset(last_block, 0, sizeof last_block);
     memset(&last_met, 0, sizeof last_met);
 }

@@ -406,21 +406,26 @@ int32_t hami_ctx_create_vdpau(enum hami_hook hook, CUcontext *context, uint32_t 
     return created(&m, driver(context, flags, device, vdpau_device, get_proc_address), context);
 }
 
-static void created_one_ended(CUcontext context, unsigned id) {
+/* Under the device's lock: afterwards another thread may be given the same handle for a new one. */
+static CUresult end_created(CUresult (*driver)(CUcontext), CUcontext context, unsigned id) {
     struct device_state *state = lock_device(atomic_load(&table[id].device));
-    ended(context, state);
+    hami_event_context_ending(context);
+    CUresult status = driver(context);
+    if (status == CUDA_SUCCESS) {
+        ended(context, state);
+    }
     unlock_device(state);
+    return status;
 }
 
 int32_t hami_ctx_destroy(enum hami_hook hook, CUcontext context) {
     CUresult (*driver)(CUcontext) = hami_driver_function(hook);
     unsigned id = context == NULL ? HAMI_CONTEXT_UNKNOWN : id_of(context);
-    hami_event_context_ending(context);
-    CUresult status = driver(context);
-    if (status == CUDA_SUCCESS && id != HAMI_CONTEXT_UNKNOWN) {
-        created_one_ended(context, id);
+    if (id != HAMI_CONTEXT_UNKNOWN) {
+        return end_created(driver, context, id);
     }
-    return status;
+    hami_event_context_ending(context);
+    return driver(context);
 }
 
 int32_t hami_ctx_attach(enum hami_hook hook, CUcontext *context, uint32_t flags) {
@@ -436,15 +441,17 @@ int32_t hami_ctx_attach(enum hami_hook hook, CUcontext *context, uint32_t flags)
 int32_t hami_ctx_detach(enum hami_hook hook, CUcontext context) {
     CUresult (*driver)(CUcontext) = hami_driver_function(hook);
     unsigned id = context == NULL ? HAMI_CONTEXT_UNKNOWN : id_of(context);
-    if (id != HAMI_CONTEXT_UNKNOWN && atomic_load(&table[id].references) == 1) {
-        hami_event_context_ending(context);
+    unsigned references = atomic_load(&table[id].references);
+    while (id != HAMI_CONTEXT_UNKNOWN && references > 1) {
+        if (atomic_compare_exchange_weak(&table[id].references, &references, references - 1)) {
+            CUresult status = driver(context);
+            if (status != CUDA_SUCCESS) {
+                (void)atomic_fetch_add(&table[id].references, 1);
+            }
+            return status;
+        }
     }
-    CUresult status = driver(context);
-    if (status == CUDA_SUCCESS && id != HAMI_CONTEXT_UNKNOWN && atomic_load(&table[id].references) > 0 &&
-        atomic_fetch_sub(&table[id].references, 1) == 1) {
-        created_one_ended(context, id);
-    }
-    return status;
+    return id != HAMI_CONTEXT_UNKNOWN && references == 1 ? end_created(driver, context, id) : driver(context);
 }
 
 /* ---- green contexts ---- */
@@ -492,12 +499,18 @@ int32_t hami_green_create(enum hami_hook hook, void **green, void *resources, in
 /* Which device it was on is not asked: the primary contexts say which of them has ended. */
 int32_t hami_green_destroy(enum hami_hook hook, void *green) {
     CUresult (*driver)(void *) = hami_driver_function(hook);
+    bool locked[DEVICES] = {false};
+    for (CUdevice device = 0; device < DEVICES; device++) {
+        locked[device] = devices[device].primary != NULL;
+        if (locked[device]) {
+            (void)lock_device(device);
+        }
+    }
     CUresult status = driver(green);
-    for (CUdevice device = 0; status == CUDA_SUCCESS && device < DEVICES; device++) {
-        if (devices[device].primary != NULL) {
-            struct device_state *state = lock_device(device);
-            check_primary(state, device);
-            unlock_device(state);
+    for (CUdevice device = 0; device < DEVICES; device++) {
+        if (locked[device]) {
+            check_primary(&devices[device], device);
+            unlock_device(&devices[device]);
         }
     }
     return status;

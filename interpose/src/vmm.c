@@ -68,6 +68,18 @@ static struct physical *physical_of(CUmemHandle handle) {
     return handle == 0 ? NULL : (struct physical *)(uintptr_t)hami_map_get(&handles, handle);
 }
 
+/* False: this process's own memory is full. */
+static bool enter(CUmemHandle handle, struct physical *memory) {
+    return hami_map_put(&handles, handle, (uint64_t)(uintptr_t)memory);
+}
+
+/* What cannot be followed is not to be had. */
+HAMI_COLD static CUresult refuse(CUmemHandle handle) {
+    CUresult (*driver)(CUmemHandle) = hami_driver_function(HAMI_cuMemRelease);
+    (void)driver(handle);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static void drop_binding(struct binding **at);
 
 static void drop_if_unused(struct physical *memory) {
@@ -115,20 +127,33 @@ int32_t hami_mem_create(enum hami_hook hook, CUmemHandle *handle, uint64_t bytes
     }
     CUresult status = driver(handle, bytes, prop, flags);
     memory->handles = 1;
-    if (status != CUDA_SUCCESS || !hami_map_put(&handles, *handle, (uint64_t)(uintptr_t)memory)) {
+    if (status != CUDA_SUCCESS) {
+        hami_charge_give_back(&memory->charge, HAMI_COLUMN_DATA);
+        free(memory);
+        return status;
+    }
+    if (!enter(*handle, memory)) {
+        status = refuse(*handle);
         hami_charge_give_back(&memory->charge, HAMI_COLUMN_DATA);
         free(memory);
     }
     return status;
 }
 
+/* The last one leaves the map before the driver has it: afterwards another thread may be given the same one. */
 int32_t hami_mem_release(enum hami_hook hook, CUmemHandle handle) {
     CUresult (*driver)(CUmemHandle) = hami_driver_function(hook);
     lock();
     struct physical *memory = physical_of(handle);
-    CUresult status = driver(handle);
-    if (status == CUDA_SUCCESS && memory != NULL && --memory->handles == 0) {
+    bool last = memory != NULL && memory->handles == 1;
+    if (last) {
         (void)hami_map_take(&handles, handle);
+    }
+    CUresult status = driver(handle);
+    if (status != CUDA_SUCCESS && last) {
+        (void)enter(handle, memory);
+    } else if (status == CUDA_SUCCESS && memory != NULL) {
+        memory->handles--;
         drop_if_unused(memory);
     }
     unlock();
@@ -176,11 +201,11 @@ static int place_of(CUmemHandle handle) {
     return known && prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? hami_charge_counted(prop.location.id) : -1;
 }
 
-/* Its size is learnt from its mappings if nobody here knows it. */
-static void note_import(CUmemHandle handle, const void *shareable, int32_t type) {
+/* Its size is learnt from its mappings if nobody here knows it. False: this process's own memory is full. */
+static bool note_import(CUmemHandle handle, const void *shareable, int32_t type) {
     struct physical *memory = calloc(1, sizeof *memory);
     if (memory == NULL) {
-        return;
+        return false;
     }
     memory->identity = type == FABRIC             ? hami_identity_of_bytes(shareable, FABRIC_BYTES)
                        : type == POSIX_DESCRIPTOR ? hami_identity_on((int)(intptr_t)shareable)
@@ -192,10 +217,12 @@ static void note_import(CUmemHandle handle, const void *shareable, int32_t type)
         memory->share = hami_shared_adopt(memory->identity, memory->charge.device, 0);
     }
     memory->kind = memory->share < 0 ? NOTHING : IMPORTED;
-    if (!hami_map_put(&handles, handle, (uint64_t)(uintptr_t)memory)) {
+    if (!enter(handle, memory)) {
         memory->handles = 0;
         drop_if_unused(memory);
+        return false;
     }
+    return true;
 }
 
 int32_t hami_mem_import(enum hami_hook hook, CUmemHandle *handle, void *shareable, int32_t type) {
@@ -205,8 +232,8 @@ int32_t hami_mem_import(enum hami_hook hook, CUmemHandle *handle, void *shareabl
     struct physical *memory = status == CUDA_SUCCESS ? physical_of(*handle) : NULL;
     if (memory != NULL) {
         memory->handles++;
-    } else if (status == CUDA_SUCCESS) {
-        note_import(*handle, shareable, type);
+    } else if (status == CUDA_SUCCESS && !note_import(*handle, shareable, type)) {
+        status = refuse(*handle);
     }
     unlock();
     return status;
@@ -294,7 +321,7 @@ int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address)
     CUresult status = driver(handle, address);
     struct mapping *mapping = status == CUDA_SUCCESS ? mapping_at((CUdeviceptr)(uintptr_t)address) : NULL;
     if (mapping != NULL && (mapping->memory->handles++ == 0 || physical_of(*handle) == NULL)) {
-        (void)hami_map_put(&handles, *handle, (uint64_t)(uintptr_t)mapping->memory);
+        (void)enter(*handle, mapping->memory);
     }
     unlock();
     return status;
@@ -305,12 +332,16 @@ int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address)
 int32_t hami_multicast_create(enum hami_hook hook, CUmemHandle *handle, const void *prop) {
     CUresult (*driver)(CUmemHandle *, const void *) = hami_driver_function(hook);
     CUresult status = driver(handle, prop);
-    struct physical *object = status == CUDA_SUCCESS ? calloc(1, sizeof *object) : NULL;
+    if (status != CUDA_SUCCESS) {
+        return status;
+    }
+    struct physical *object = calloc(1, sizeof *object);
     if (object != NULL) {
         *object = (struct physical){.charge = {-1, 0}, .kind = NOTHING, .handles = 1};
-        if (!hami_map_put(&handles, *handle, (uint64_t)(uintptr_t)object)) {
-            free(object);
-        }
+    }
+    if (object == NULL || !enter(*handle, object)) {
+        free(object);
+        return refuse(*handle);
     }
     return status;
 }

@@ -194,6 +194,12 @@ class Container:
         return found
 
 
+@pytest.fixture(scope="session")
+def sanitized() -> bool:
+    """Whether the library is built with sanitizers."""
+    return SANITIZE
+
+
 @pytest.fixture
 def gpus(tmp_path: Path) -> Path:
     """The state of two simulated A100 80 GB."""

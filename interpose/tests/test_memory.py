@@ -364,6 +364,40 @@ def test_a_pool_counts_on_its_own_device_whatever_the_stream(make_container, she
     assert [device.used_bytes - device.context_bytes for device in container.region().devices] == [0, 0]
 
 
+@pytest.mark.here_only("qemu-user needs memory for each page that a program touches")
+@pytest.mark.parametrize(
+    ("command", "undo"),
+    [
+        (("alloc", 2 * MIB), "free"),
+        (("array", 100, 100, 0), "destroy_array"),
+        (("async", 2 * MIB), "free_async"),
+        (("create", 2 * MIB, 0), "release"),
+        (("multicast", 2 * MIB), "release"),
+    ],
+    ids=str,
+)
+def test_what_a_process_has_no_memory_to_remember_is_refused(make_container, shells, gpus, command, undo, sanitized):
+    """Never given and not counted, and never counted and not given."""
+    if sanitized:
+        pytest.skip("the sanitizers themselves need memory")
+    container = make_container(60000)
+    shell = shells(container)
+    before = container.region().devices[0].used_bytes
+    assert shell.status(*command) == 0  # what is made once is there
+    assert shell.status("starve") == 0
+    made = [0]
+    while (answer := shell(*command))[0] == 0:
+        made.append(answer[1])
+    assert answer[0] == OUT_OF_MEMORY
+    each = 0 if command[0] == "multicast" else 2 * MIB
+    assert 20 < len(made) < 20000
+    assert container.region().devices[0].used_bytes == before + len(made) * each
+    for thing in made:
+        assert shell.status(undo, thing) == 0
+    assert shell.status("sync") == 0
+    assert container.region().devices[0].used_bytes == taken_by_books(gpus) == before
+
+
 PINNED, MANAGED = 1, 2  # CUmemAllocationType
 NO_PLACE, IN_HOST, HOST_NUMA = 0, 2, 3  # CUmemLocationType
 

@@ -134,6 +134,15 @@ def test_what_another_thread_took_can_be_given_back(make_container, programs):
     assert process.communicate(timeout=170) == ("0\n", "")
 
 
+@pytest.mark.parametrize(("kind", "rounds"), [("memory", 60_000), ("contexts", 6_000)])
+def test_a_handle_that_another_thread_is_given_at_once_is_anothers(make_container, programs, kind, rounds):
+    """What a thread has just given back is not what another one has just got by the same name."""
+    container = make_container(20000)
+    process = container.start(programs("handles"), kind, rounds, 6)
+    out, err = process.communicate(timeout=170)
+    assert (process.returncode, out, err) == (0, "0\n", "")
+
+
 def test_a_thread_that_looks_for_the_dead_knows_its_own_process(make_container, programs):
     """To a program that qemu-user runs /proc/self/stat tells each thread another start; nobody may go by that."""
     container = make_container(600)

@@ -6,6 +6,8 @@
 #include "hami/kinds.h"
 
 #include <sys/socket.h>
+#include <malloc.h>
+#include <sys/resource.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -479,6 +481,20 @@ static void show_place(CUdeviceptr address) {
     printf("%d %d %d %d\n", status, preferred, accessors[0], accessors[1]);
 }
 
+/* From now on the kernel gives this process no more memory; what the C library has in stock is left. */
+static int starve(void) {
+    enum { PIECES = 64, PIECE = 1 << 20 };
+    struct rlimit none = {0, RLIM_INFINITY};
+    void *stock[PIECES];
+    (void)mallopt(M_MMAP_THRESHOLD, 2 * PIECE);
+    (void)mallopt(M_TRIM_THRESHOLD, 2 * PIECES * PIECE);
+    for (unsigned i = 0; i < PIECES; i++)
+        stock[i] = malloc(PIECE);
+    for (unsigned i = 0; i < PIECES; i++)
+        free(stock[i]);
+    return getrlimit(RLIMIT_AS, &none) != 0 ? -1 : (none.rlim_cur = 0, setrlimit(RLIMIT_AS, &none));
+}
+
 static void show(char **word) {
     int device = word[1] ? atoi(word[1]) : 0;
     size_t a = 0, b = 0;
@@ -505,6 +521,8 @@ static void show(char **word) {
         show_nvml(device);
     } else if (strcmp(word[0], "processes") == 0) {
         show_processes(device);
+    } else if (strcmp(word[0], "starve") == 0) {
+        printf("%d\n", starve());
     } else if (strcmp(word[0], "fork") == 0) {
         fork_child();
     } else if (strcmp(word[0], "async_over") == 0) { /* async_over BYTES NUMBER: what is in place of the address then */
