@@ -1,6 +1,8 @@
 /*
  * Contexts. The first context of a process on a device takes a reserve there that the driver does not tell in
- * advance: it is measured once per container and device, in the first process that makes one, and kept in the region.
+ * advance: it is measured in the first process of a container that makes one, and kept in the region. Where NVML does
+ * not show that process by its pid this is a guess, which may hold what others took at that time: every process guesses
+ * then, and the least is kept.
  */
 #include "hami/context.h"
 
@@ -19,6 +21,8 @@
 
 enum { CONTEXTS = 256, DEVICES = 64, PROCESSES_READ = 256 };
 #define RESERVE_MAX (UINT64_C(8) << 30)
+#define GUESS_MAX (UINT64_C(1) << 30)
+#define GUESS_BLIND (UINT64_C(512) << 20) /* where NVML tells nothing: what the largest cards take */
 
 struct entry {
     _Atomic(CUcontext) handle;
@@ -120,10 +124,10 @@ static void unlock_device(struct device_state *state) {
 }
 
 struct sample {
-    bool device_known;
+    bool device_known, listed;
     uint64_t device_used;
-    bool process_known;
-    uint64_t process_used;
+    unsigned count;
+    struct nvml_process processes[PROCESSES_READ];
 };
 
 /* A MIG device has its card's place on the bus; what the card's handle tells takes rights that a container lacks. */
@@ -159,51 +163,85 @@ static void sample_use(CUdevice device, struct sample *s) {
     nvmlDevice handle = nvml_handle(device);
     if (handle != NULL) {
         struct nvml_memory memory;
-        struct nvml_process processes[PROCESSES_READ];
-        unsigned count = PROCESSES_READ;
         nvmlReturn (*info)(nvmlDevice, struct nvml_memory *) = hami_driver_function(HAMI_nvmlDeviceGetMemoryInfo);
         nvmlReturn (*list)(nvmlDevice, unsigned *, struct nvml_process *) =
             hami_driver_function(HAMI_nvmlDeviceGetComputeRunningProcesses_v3);
         s->device_known = info(handle, &memory) == NVML_SUCCESS;
         s->device_used = s->device_known ? memory.used : 0;
-        if (list(handle, &count, processes) == NVML_SUCCESS) {
-            for (unsigned i = 0; i < count && i < PROCESSES_READ; i++) {
-                if (processes[i].pid == (uint32_t)getpid()) {
-                    s->process_known = true;
-                    s->process_used = processes[i].used;
-                }
-            }
-        }
+        s->count = PROCESSES_READ;
+        s->listed = list(handle, &s->count, s->processes) == NVML_SUCCESS && s->count <= PROCESSES_READ;
+        s->count = s->listed ? s->count : 0;
     }
     (void)end();
 }
 
-/*
- * The reserve, from NVML before and after: this process's own figure where NVML shows it by its pid. NVML may speak of
- * the host's pids: a number that was in its list before our first context is somebody else's.
- */
-static uint64_t measured(const struct sample *before, const struct sample *after) {
-    uint64_t bytes = 0;
-    if (after->process_known && !before->process_known) {
-        bytes = after->process_used;
-    } else if (before->device_known && after->device_known && after->device_used > before->device_used) {
-        bytes = after->device_used - before->device_used;
+static bool lists(const struct sample *s, uint32_t pid) {
+    for (unsigned i = 0; i < s->count; i++) {
+        if (s->processes[i].pid == pid) {
+            return true;
+        }
     }
-    return bytes > RESERVE_MAX ? RESERVE_MAX : bytes;
+    return false;
 }
 
-static _Atomic uint64_t *known_reserve(CUdevice device) {
+/*
+ * The reserve, from NVML before and after: this process's own figure where NVML shows it by its pid, which is sure.
+ * NVML may speak of the host's pids: a number that was in its list before our first context is somebody else's. Then
+ * one of the newcomers in the list is this process, and the device's use has grown by what it took; others may have
+ * begun at the same time, so the least of these figures is nearest. 0: NVML tells nothing.
+ */
+static uint64_t measured(const struct sample *before, const struct sample *after, bool *sure) {
+    const uint64_t not_available = UINT64_MAX;
+    uint64_t least = UINT64_MAX;
+    for (unsigned i = 0; i < after->count; i++) {
+        const struct nvml_process *at = &after->processes[i];
+        if (!before->listed || at->used == 0 || at->used == not_available || lists(before, at->pid)) {
+            continue;
+        }
+        if (at->pid == (uint32_t)getpid()) {
+            *sure = true;
+            return at->used < RESERVE_MAX ? at->used : RESERVE_MAX;
+        }
+        least = at->used < least ? at->used : least;
+    }
+    if (before->device_known && after->device_known && after->device_used > before->device_used) {
+        uint64_t grown = after->device_used - before->device_used;
+        least = grown < least ? grown : least;
+    }
+    *sure = false;
+    return least == UINT64_MAX ? 0 : least < GUESS_MAX ? least : GUESS_MAX;
+}
+
+/* What a context is taken to need from now on, in pages. */
+static uint64_t agree(struct hami_device *device, uint64_t bytes, bool sure) {
+    uint64_t pages = bytes >> HAMI_PAGE_SHIFT, known = atomic_load(&device->context_pages);
+    if (sure) {
+        atomic_store(&device->context_pages, pages);
+        atomic_store(&device->context_guessed, 0);
+        return pages;
+    }
+    while (known == 0 || (atomic_load(&device->context_guessed) != 0 && pages != 0 && pages < known)) {
+        uint64_t guess = pages != 0 ? pages : GUESS_BLIND >> HAMI_PAGE_SHIFT;
+        atomic_store(&device->context_guessed, 1);
+        if (atomic_compare_exchange_strong(&device->context_pages, &known, guess)) {
+            return guess;
+        }
+    }
+    return known;
+}
+
+static struct hami_device *counted(CUdevice device) {
     const struct hami_limits *limits = hami_guest_limits();
     struct hami_region_view *view = limits->mode == HAMI_MODE_OFF ? NULL : hami_guest_region(NULL);
     int index = view == NULL ? -1 : hami_guest_cuda_device(limits, device);
-    return index < 0 ? NULL : &view->region->block.devices[index].context_pages;
+    return index < 0 ? NULL : &view->region->block.devices[index];
 }
 
 /* A context about to be made. */
 struct making {
     struct device_state *state;
     CUdevice device;
-    _Atomic uint64_t *known;
+    struct hami_device *counted; /* NULL: nobody counts */
     bool primary;
     bool first; /* of this process on the device */
     bool measure;
@@ -218,17 +256,17 @@ static bool begin(struct making *m, CUdevice device) {
     }
     m->device = device;
     m->state = lock_device(device);
-    m->known = known_reserve(device);
+    m->counted = counted(device);
     m->first = m->state->contexts == 0;
     if (!m->first) {
         return true;
     }
-    uint64_t pages = m->known == NULL ? 0 : atomic_load(m->known);
+    uint64_t pages = m->counted == NULL ? 0 : atomic_load(&m->counted->context_pages);
     if (!hami_charge_take(device, pages << HAMI_PAGE_SHIFT, HAMI_COLUMN_CONTEXT, &m->state->reserve)) {
         unlock_device(m->state);
         return false;
     }
-    m->measure = m->known != NULL && pages == 0;
+    m->measure = m->counted != NULL && (pages == 0 || atomic_load(&m->counted->context_guessed) != 0);
     if (m->measure) {
         sample_use(device, &m->before);
     }
@@ -246,22 +284,36 @@ static void cancel(struct making *m) {
     unlock_device(m->state);
 }
 
-/* Charges what the first context was seen to take. False: it does not fit, and the caller must end the context. */
+/* Charges what the first context was seen to take. False: it does not fit. */
+static bool settle(struct making *m) {
+    struct sample after;
+    struct hami_charge *reserve = &m->state->reserve, more = {-1, 0};
+    bool sure = false;
+    sample_use(m->device, &after);
+    uint64_t bytes = measured(&m->before, &after, &sure);
+    uint64_t pages = agree(m->counted, bytes, sure);
+    if (pages < reserve->pages) {
+        struct hami_charge less = {reserve->device, reserve->pages - pages};
+        hami_charge_give_back(&less, HAMI_COLUMN_CONTEXT);
+        reserve->pages = pages;
+        return true;
+    }
+    if (!hami_charge_take(m->device, (pages - reserve->pages) << HAMI_PAGE_SHIFT, HAMI_COLUMN_CONTEXT, &more)) {
+        hami_charge_give_back(reserve, HAMI_COLUMN_CONTEXT);
+        *reserve = more;
+        return false;
+    }
+    *reserve = (struct hami_charge){more.device, pages};
+    return true;
+}
+
+/* False: it does not fit, and the caller must end the context. */
 static bool keep(struct making *m, CUcontext handle) {
-    bool fits = true;
     (void)atomic_fetch_add(&made, 1);
     if (m->state == NULL) {
         return true;
     }
-    if (m->measure) {
-        struct sample after;
-        struct hami_charge empty = m->state->reserve;
-        sample_use(m->device, &after);
-        uint64_t bytes = measured(&m->before, &after);
-        atomic_store(m->known, bytes >> HAMI_PAGE_SHIFT);
-        hami_charge_give_back(&empty, HAMI_COLUMN_CONTEXT);
-        fits = hami_charge_take(m->device, bytes, HAMI_COLUMN_CONTEXT, &m->state->reserve);
-    }
+    bool fits = !m->measure || settle(m);
     if (fits) {
         unsigned id = enter(handle, m->device);
         atomic_store(&table[id].references, m->primary ? 0 : 1);

@@ -150,7 +150,8 @@ struct hami_device {
     _Atomic uint64_t placed;       /* allocations ever put into host memory */
     _Atomic uint64_t placed_bytes; /* their sizes */
     _Atomic uint64_t orphaned; /* pages in use beyond the counter: processes hold them, whoever took them does not */
-    uint64_t spare[23];
+    _Atomic uint64_t context_guessed; /* 1: context_pages may be too much; whoever makes a context looks again */
+    uint64_t spare[22];
 };
 
 /*

@@ -1,5 +1,7 @@
 /* Contexts. While a process has at least one on a device, the model's context reserve is taken there. */
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cuda_impl.h"
 #include "driver.h"
@@ -65,6 +67,15 @@ static void reserve_drop(struct sim_gpu *gpu) {
     }
 }
 
+/* Real drivers take a tenth of a second to make a context, ours the HAMI_SIM_CONTEXT_MS that a test asks for. */
+static void take_time(void) {
+    const char *text = getenv("HAMI_SIM_CONTEXT_MS");
+    unsigned long ms = text != NULL ? strtoul(text, NULL, 10) : 0;
+    if (ms != 0) {
+        nanosleep(&(struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000}, NULL);
+    }
+}
+
 /* Call with the gpu's lock held. */
 static CUresult context_new(struct sim_gpu *gpu, CUdevice ordinal, unsigned flags, unsigned api,
                             struct sim_context **made) {
@@ -74,6 +85,7 @@ static CUresult context_new(struct sim_gpu *gpu, CUdevice ordinal, unsigned flag
     if (!sim_arena_ready() || !reserve_hold(gpu)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    take_time();
     struct sim_context *context = sim_object_new(SIM_TAG_CONTEXT, sizeof *context);
     struct sim_stream *stream = sim_object_new(SIM_TAG_STREAM, sizeof *stream);
     if (context == NULL || stream == NULL) {

@@ -139,12 +139,18 @@ static nvmlReturn_t list_users(nvmlDevice_t device, unsigned *infoCount, bool ro
     return count > 0 && !room_given ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
 }
 
+/* HAMI_SIM_NVML_USE=none: what a process uses is not available (NVML_VALUE_NOT_AVAILABLE), as on some platforms. */
+static unsigned long long shown(uint64_t bytes) {
+    const char *use = getenv("HAMI_SIM_NVML_USE");
+    return use != NULL && strcmp(use, "none") == 0 ? UINT64_MAX : bytes;
+}
+
 nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *infoCount,
                                                          nvmlProcessInfo_t *infos) {
     struct sim_nvml_user found[SIM_MAX_SLOTS];
     nvmlReturn_t error = list_users(device, infoCount, infos != NULL, found);
     for (unsigned i = 0; error == NVML_SUCCESS && i < *infoCount; i++) {
-        infos[i] = (nvmlProcessInfo_t){(unsigned)found[i].pid, found[i].bytes, found[i].gpu_instance,
+        infos[i] = (nvmlProcessInfo_t){(unsigned)found[i].pid, shown(found[i].bytes), found[i].gpu_instance,
                                        found[i].compute_instance};
     }
     return error;
@@ -160,7 +166,7 @@ nvmlReturn_t sim_nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsig
     struct sim_nvml_user found[SIM_MAX_SLOTS];
     nvmlReturn_t error = list_users(device, infoCount, infos != NULL, found);
     for (unsigned i = 0; error == NVML_SUCCESS && i < *infoCount; i++) {
-        infos[i] = (nvmlProcessInfo_v1_t){(unsigned)found[i].pid, found[i].bytes};
+        infos[i] = (nvmlProcessInfo_v1_t){(unsigned)found[i].pid, shown(found[i].bytes)};
     }
     return error;
 }

@@ -1,0 +1,89 @@
+"""What a context is charged with, whatever NVML tells, and whoever starts at the same time."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hami_interpose import region, sim
+
+pytestmark = pytest.mark.each_machine
+
+MIB = 1 << 20
+OUT_OF_MEMORY = 2
+REAL = 420 * MIB  # of the simulated A100
+BLIND = 512 * MIB
+HOSTS_PIDS = {"HAMI_SIM_NVML_PID_BASE": "10000000"}  # NVML knows no pid namespaces
+NO_USE = {"HAMI_SIM_NVML_USE": "none"}
+FIRST_DEVICE, PAGES, GUESSED = region.BLOCK_OFFSET + 4096, 24, 72
+
+
+def knows(container, mib: int, *, guessed: bool) -> None:
+    """What processes before found out."""
+    with container.region_path.open("r+b") as file:
+        for offset, value in ((PAGES, mib * MIB // 4096), (GUESSED, guessed)):
+            file.seek(FIRST_DEVICE + offset)
+            file.write(struct.pack("<Q", value))
+
+
+def charged(container) -> tuple[int, int]:
+    """For a context, and for all there are."""
+    device = container.region().devices[0]
+    return device.context_bytes, device.used_bytes
+
+
+@pytest.mark.parametrize("pids", [{}, HOSTS_PIDS, NO_USE, HOSTS_PIDS | NO_USE], ids=str)
+def test_a_context_is_charged_with_what_it_takes(make_container, shells, pids):
+    container = make_container(2000)
+    container.variables |= pids
+    shells(container)
+    assert charged(container) == (REAL, REAL)
+
+
+@pytest.mark.parametrize("pids", [{}, HOSTS_PIDS], ids=["own", "hosts"])
+def test_processes_that_start_at_once_are_not_charged_with_each_others(make_container, shells, pids):
+    """All of them look at a device on which the others' contexts appear."""
+    container = make_container(8 * 420 + 10)
+    container.variables |= pids | {"HAMI_SIM_CONTEXT_MS": "300"}
+    starting = [shells(container, device=None) for _ in range(8)]
+    for shell in starting:
+        shell.process.stdin.write("use 0\n")
+        shell.process.stdin.flush()
+    assert [shell.process.stdout.readline() for shell in starting] == ["0\n"] * 8
+    assert charged(container) == (REAL, 8 * REAL)
+
+
+@pytest.mark.parametrize(("before", "guessed", "after"), [(900, True, 420), (900, False, 900), (300, True, 300)])
+def test_a_guess_is_made_again_and_the_least_is_kept(make_container, shells, before, guessed, after):
+    container = make_container(2000)
+    container.variables |= HOSTS_PIDS
+    knows(container, before, guessed=guessed)
+    shells(container)
+    assert charged(container) == (after * MIB, after * MIB)
+
+
+def test_who_is_listed_by_its_pid_ends_the_guessing(make_container, shells):
+    container = make_container(2000)
+    knows(container, 300, guessed=True)
+    shells(container)
+    container.variables |= HOSTS_PIDS
+    shells(container)
+    assert charged(container) == (REAL, 2 * REAL)
+    assert struct.unpack_from("<Q", container.region_path.read_bytes(), FIRST_DEVICE + GUESSED) == (0,)
+
+
+@pytest.mark.parametrize("missing", ["nvmlInit_v2", "nvmlDeviceGetHandleByPciBusId_v2"])
+def test_a_context_is_charged_where_nvml_tells_nothing(make_container, shells, missing):
+    container = make_container(1200)
+    with sim.State(container.state) as state:
+        state.inject(sim.Fault(missing, 999))
+        first = shells(container)
+        assert charged(container) == (BLIND, BLIND)
+        assert shells(container)
+        assert charged(container) == (BLIND, 2 * BLIND)
+        assert shells(container, device=None).status("use", 0) == OUT_OF_MEMORY
+        state.clear()
+    first.process.kill()
+    first.process.wait()
+    shells(container)
+    assert charged(container) == (REAL, BLIND + REAL)
