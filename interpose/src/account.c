@@ -270,6 +270,9 @@ HAMI_APART static void release_other(uint64_t address, enum hami_kind kind, cons
     case HAMI_KIND_SHARED:
         hami_shared_let_go((hami_share)(hami_map_take(&shares, address) & ~SHARE_MARK), charge);
         break;
+    case HAMI_KIND_HELD:
+        hami_shared_close((hami_share)charge->pages);
+        break;
     case HAMI_KIND_POOL:
         hami_event_pool_memory_freed((unsigned)charge->pages);
         break;
@@ -322,6 +325,10 @@ bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned c
     uint64_t before = hami_map_take(&records, key);
     uint64_t pages = charge->pages + (before & AMOUNT_MASK);
     return hami_map_put(&records, key, record_of(HAMI_KIND_CODE, charge->device, context, pages));
+}
+
+bool hami_record_held(uint64_t address, int share, unsigned context) {
+    return hami_map_put(&records, address, record_of(HAMI_KIND_HELD, -1, context, (uint64_t)share));
 }
 
 bool hami_record_pool(uint64_t address, unsigned pool) {

@@ -79,3 +79,12 @@ uint64_t hami_identity_on(int fd) {
     errno = before;
     return number;
 }
+
+uint64_t hami_identity_of(int fd) {
+    uint64_t identity = hami_identity_on(fd);
+    if (identity == 0) {
+        hami_identity_put(fd, hami_identity_fresh());
+        identity = hami_identity_on(fd); /* the first in the list, if others have done so just now */
+    }
+    return identity;
+}

@@ -1,8 +1,11 @@
 /* Linear memory and arrays: reserve, call, keep or give back. */
 #include "hami/account.h"
+#include "hami/context.h"
 #include "hami/hook.h"
+#include "hami/identity.h"
 #include "hami/oversubscribe.h"
 #include "hami/policy.h"
+#include "hami/shared.h"
 #include "hami/vmm.h"
 
 enum { ROW_STEP = 512 };
@@ -260,18 +263,47 @@ int32_t hami_array3d_create_v1(enum hami_hook hook, CUarray *array, const struct
     return create_array(hook, array, wanted, &d);
 }
 
-/* Memory that another API took on the device: nobody has counted it yet. */
+/* What a process of the container has imported already. It outlives neither the import nor its context. */
+static CUresult hold_external(void **memory, const struct hami_external_memory *wanted, hami_share share,
+                              CUresult (*driver)(void **, const struct hami_external_memory *)) {
+    struct hami_context context;
+    unsigned id = hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN;
+    CUresult status = driver(memory, wanted);
+    if (status == CUDA_SUCCESS && !hami_record_held((uint64_t)(uintptr_t)*memory, share, id)) {
+        CUresult (*destroy)(void *) = hami_driver_function(HAMI_cuDestroyExternalMemory);
+        (void)destroy(*memory);
+        status = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (status != CUDA_SUCCESS) {
+        hami_shared_close(share);
+    }
+    return status;
+}
+
+/*
+ * Memory that another API took on the device: nobody has counted it yet, unless another process of the container has
+ * imported the same, which descriptors tell. The driver takes those over, so they are asked before.
+ */
 int32_t hami_external_import(enum hami_hook hook, void **memory, const struct hami_external_memory *wanted) {
+    enum { OPAQUE_FD = 1 }; /* CUexternalMemoryHandleType */
     CUresult (*driver)(void **, const struct hami_external_memory *) = hami_driver_function(hook);
     struct hami_allocation a;
     if (memory == NULL || wanted == NULL || wanted->bytes == 0) {
         return driver(memory, wanted);
     }
-    uint64_t bytes = wanted->bytes;
+    uint64_t bytes = wanted->bytes, identity = wanted->type == OPAQUE_FD ? hami_identity_of(wanted->fd) : 0;
+    hami_share share = hami_shared_hold(identity);
+    if (share >= 0) {
+        return hold_external(memory, wanted, share, driver);
+    }
     if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return array_created(&a, driver(memory, wanted), memory, bytes, HAMI_cuDestroyExternalMemory);
+    CUresult status = array_created(&a, driver(memory, wanted), memory, bytes, HAMI_cuDestroyExternalMemory);
+    if (status == CUDA_SUCCESS && identity != 0) {
+        hami_record_share((uint64_t)(uintptr_t)*memory, identity);
+    }
+    return status;
 }
 
 int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted,

@@ -179,6 +179,48 @@ def test_memory_of_another_device_counts_there(make_container, shells, tmp_path)
     assert pair.used(1) == second
 
 
+def counted(pair) -> int:
+    """External memory is in the other API's books, not in the driver's."""
+    return pair.container.region().devices[0].used_bytes - pair.reserve
+
+
+@pytest.mark.parametrize("ends", ["destroys it", "is killed"])
+def test_external_memory_that_two_processes_import_counts_once_until_both_have_let_go(pair, ends):
+    assert pair.taker("external_lent", SIZE, pair.box) == [0, 0]
+    assert counted(pair) == SIZE
+    assert pair.other("external_fetched", SIZE) == [0, 0]
+    assert counted(pair) == SIZE
+    if ends == "destroys it":
+        assert pair.taker.status("destroy_external", 0) == 0
+    else:
+        pair.taker.process.kill()
+        pair.taker.process.wait()
+        pair.reserve //= 2
+    assert counted(pair) == SIZE
+    assert pair.other.status("alloc", LIMIT * MIB - SIZE - pair.reserve + 2 * MIB) == OUT_OF_MEMORY
+    assert pair.other.status("destroy_external", 0) == 0
+    assert counted(pair) == 0
+
+
+def test_external_memory_that_the_second_lets_go_of_first_stays_with_the_other(pair):
+    assert pair.taker("external_lent", SIZE, pair.box) == [0, 0]
+    assert pair.other("external_fetched", SIZE) == [0, 0]
+    assert pair.other.status("destroy_external", 0) == 0
+    assert counted(pair) == SIZE
+    assert pair.taker("external_lent", SIZE, pair.box) == [0, 1]  # that is other memory
+    assert counted(pair) == 2 * SIZE
+    assert pair.taker.status("destroy_external", 0) == pair.taker.status("destroy_external", 1) == 0
+    assert counted(pair) == 0
+
+
+def test_external_memory_ends_with_the_context_that_imported_it(pair):
+    assert pair.other("context", 0) == [0, 0]
+    assert pair.taker("external_lent", SIZE, pair.box) == [0, 0]
+    assert pair.other("external_fetched", SIZE) == [0, 1]
+    assert pair.other.status("destroy_context", 0) == pair.taker.status("destroy_external", 0) == 0
+    assert counted(pair) == 0
+
+
 @pytest.mark.parametrize("ends", ["frees", "is killed"])
 def test_memory_shared_by_address_counts_until_it_is_closed_everywhere(pair, ends):
     status, thing = pair.taker("alloc", SIZE)

@@ -17,7 +17,8 @@ enum hami_kind {
     HAMI_KIND_SMALL = 2,
     HAMI_KIND_POOL = 3,
     HAMI_KIND_CODE = 4,
-    HAMI_KIND_SHARED = 5 /* a large one that other processes may hold */
+    HAMI_KIND_SHARED = 5, /* a large one that other processes may hold */
+    HAMI_KIND_HELD = 6    /* what another process of the container is charged for */
 };
 
 /* An allocation under way. */
@@ -70,6 +71,9 @@ bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned c
 
 /* Other processes may be given what starts at `address`, under that identity. Small allocations stay as they are. */
 void hami_record_share(uint64_t address, uint64_t identity);
+
+/* Records what this process holds of a share. False: it cannot be recorded. */
+bool hami_record_held(uint64_t address, int share, unsigned context);
 
 /* Records a pool's allocation; pool.c knows what `pool` is and hears of its release. */
 bool hami_record_pool(uint64_t address, unsigned pool);

@@ -18,6 +18,9 @@ void hami_identity_put(int fd, uint64_t identity);
 /* The number that a descriptor has been given. */
 uint64_t hami_identity_on(int fd);
 
+/* Same; one that has none yet gets one. */
+uint64_t hami_identity_of(int fd);
+
 uint64_t hami_identity_of_bytes(const void *bytes, size_t size);
 
 #endif

@@ -5,8 +5,9 @@
 #include "driver.h"
 #include "hami/kinds.h"
 
-#include <sys/socket.h>
+#include <fcntl.h>
 #include <malloc.h>
+#include <sys/socket.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -148,36 +149,53 @@ static struct msghdr *unfold(struct letter *letter) {
     return &letter->message;
 }
 
-/* Exports memory, or a pool, and puts the descriptor into a box; none is left here. */
-static int post(uint64_t thing, const char *path, int pool) {
+/* Puts a descriptor into a box. */
+static int send_descriptor(int fd, const char *path) {
     struct sockaddr_un address = address_of(path);
     struct letter letter = {0};
     struct msghdr *message = unfold(&letter);
     struct cmsghdr *head = CMSG_FIRSTHDR(message);
-    int fd = -1, sender = socket(AF_UNIX, SOCK_DGRAM, 0);
-    int status = pool ? CALL(cuMemPoolExportToShareableHandle, &fd, (CUmemoryPool)(uintptr_t)thing, 1, 0ull)
-                      : CALL(cuMemExportToShareableHandle, &fd, (CUmemHandle)thing, 1, 0ull);
+    int sender = socket(AF_UNIX, SOCK_DGRAM, 0);
     message->msg_name = &address;
     message->msg_namelen = sizeof address;
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
     head->cmsg_len = CMSG_LEN(sizeof fd);
     memcpy(CMSG_DATA(head), &fd, sizeof fd);
-    if (status == 0 && sendmsg(sender, message, 0) != 1)
-        status = -1; /* whose box it was is dead */
+    int status = sendmsg(sender, message, 0) == 1 ? 0 : -1; /* whose box it was is dead */
     close(sender);
+    return status;
+}
+
+/* Exports memory, or a pool, and puts the descriptor into a box; none is left here. */
+static int post(uint64_t thing, const char *path, int pool) {
+    int fd = -1;
+    int status = pool ? CALL(cuMemPoolExportToShareableHandle, &fd, (CUmemoryPool)(uintptr_t)thing, 1, 0ull)
+                      : CALL(cuMemExportToShareableHandle, &fd, (CUmemHandle)thing, 1, 0ull);
+    status = status != 0 ? status : send_descriptor(fd, path);
     close(fd);
     return status;
 }
 
-/* Imports what is next in the box. */
-static int fetch(uint64_t *out, int pool) {
+static int next_descriptor(void) {
     struct letter letter = {0};
     struct msghdr *message = unfold(&letter);
     int fd = -1;
     if (recvmsg(box, message, 0) != 1 || CMSG_FIRSTHDR(message) == NULL)
         fail("recvmsg", 0);
     memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(message)), sizeof fd);
+    return fd;
+}
+
+/* Imports what another API has taken; the driver has the descriptor then. */
+static int import_external(uint64_t *out, int fd, uint64_t bytes) {
+    struct hami_external_memory wanted = {.type = 1, .fd = fd, .bytes = bytes};
+    return CALL(cuImportExternalMemory, (void **)out, &wanted);
+}
+
+/* Imports what is next in the box. */
+static int fetch(uint64_t *out, int pool) {
+    int fd = next_descriptor();
     int status = pool ? CALL(cuMemPoolImportFromShareableHandle, (CUmemoryPool *)out, (void *)(intptr_t)fd, 1, 0ull)
                       : CALL(cuMemImportFromShareableHandle, (CUmemHandle *)out, (void *)(intptr_t)fd, 1);
     close(fd);
@@ -249,8 +267,13 @@ static int allocate(char **word) {
         struct hami_array3d_descriptor d = {a, b, 0, 0x20, 4, 0};
         answer(CALL(cuMipmappedArrayCreate, (CUarray *)out, &d, (unsigned)c));
     } else if (strcmp(word[0], "external") == 0) {
-        struct hami_external_memory d = {.type = 1, .fd = -1, .bytes = a};
-        answer(CALL(cuImportExternalMemory, (void **)out, &d));
+        answer(import_external(out, -1, a));
+    } else if (strcmp(word[0], "external_lent") == 0) { /* external_lent BYTES PATH: into that box as well */
+        int fd = open("/dev/zero", O_RDWR); /* as NVIDIA's are: all of them of one device file */
+        CHECK(send_descriptor(fd, word[2]));
+        answer(import_external(out, fd, a));
+    } else if (strcmp(word[0], "external_fetched") == 0) { /* external_fetched BYTES: from the box */
+        answer(import_external(out, next_descriptor(), a));
     } else if (strcmp(word[0], "green") == 0) {
         answer(CALL(cuGreenCtxCreate, (void **)out, things, (int)a, 1u));
     } else if (strcmp(word[0], "module") == 0) { /* module FILE */
