@@ -28,7 +28,8 @@ static struct {
     struct timespec modified;
     uint64_t inode;
     struct hami_region_view view;
-    enum hami_reason no_region;
+    _Atomic bool mapped;   /* `view` has a region */
+    _Atomic int no_region; /* enum hami_reason: why there is none */
     atomic_flag claiming;
 } guest = {.reloading = ATOMIC_FLAG_INIT, .claiming = ATOMIC_FLAG_INIT};
 
@@ -64,6 +65,7 @@ void hami_guest_after_fork(void) {
     atomic_flag_clear(&guest.claiming);
     atomic_store(&hami_guest_region_now, NULL);
     hami_region_after_fork(&guest.view);
+    guest.inode = 0; /* somebody may have been reading the file */
 }
 
 static void note_file(void) {
@@ -77,7 +79,7 @@ static void note_file(void) {
 /* Shows readers of the region which limits are in force. */
 static void publish(const struct hami_limits *limits) {
     struct hami_region *region = guest.view.region;
-    if (region == NULL || limits->denied != HAMI_REASON_NONE) {
+    if (!atomic_load(&guest.mapped) || limits->denied != HAMI_REASON_NONE) {
         return;
     }
     for (unsigned i = 0; i < limits->device_count; i++) {
@@ -89,16 +91,24 @@ static void publish(const struct hami_limits *limits) {
     atomic_store(&region->block.generation, limits->generation);
 }
 
+/* Until there is a region, or none is needed: the agent may replace a bad one, and a mode may come that counts. */
+static void attach(const struct hami_limits *limits) {
+    hami_spin_lock(&guest.claiming);
+    if (limits->mode != HAMI_MODE_OFF && !atomic_load(&guest.mapped)) {
+        enum hami_reason why = hami_region_attach(&guest.view, guest.source.region_path, !guest.source.file, limits);
+        atomic_store(&guest.no_region, (int)why);
+        atomic_store_explicit(&guest.mapped, why == HAMI_REASON_NONE, memory_order_release);
+    }
+    hami_spin_unlock(&guest.claiming);
+}
+
 static void start(void) {
     struct hami_limits *limits = &guest.generations[0];
     hami_limits_locate(&guest.source);
     note_file();
     hami_limits_load(&guest.source, limits);
-    guest.no_region = HAMI_REASON_NONE;
-    if (limits->mode != HAMI_MODE_OFF) {
-        guest.no_region = hami_region_attach(&guest.view, guest.source.region_path, !guest.source.file, limits);
-        publish(limits);
-    }
+    attach(limits);
+    publish(limits);
     atomic_store(&guest.next_look, now_ms() + LOOK_MS);
     atomic_store_explicit(&hami_guest_limits_now, limits, memory_order_release);
 }
@@ -126,6 +136,20 @@ static void ensure_started(void) {
     }
 }
 
+/* A file that cannot be read denies memory. It says nothing of compute: shares stay what they were. */
+static void keep_what_holds(struct hami_limits *limits, const struct hami_limits *before) {
+    enum hami_reason denied = limits->denied;
+    if (denied == HAMI_REASON_NONE) {
+        return;
+    }
+    *limits = *before;
+    limits->denied = denied;
+    limits->mode = HAMI_MODE_ENFORCE;
+    if (denied == HAMI_REASON_NO_LIMITS) {
+        guest.inode = 0; /* perhaps for want of a descriptor or of memory: the file need not change */
+    }
+}
+
 bool hami_guest_reload(void) {
     struct stat found;
     HAMI_UNCANCELLED;
@@ -140,7 +164,9 @@ bool hami_guest_reload(void) {
         unsigned next = (guest.current + 1) % GENERATIONS;
         note_file();
         hami_limits_load(&guest.source, &guest.generations[next]);
+        keep_what_holds(&guest.generations[next], &guest.generations[guest.current]);
         forget_devices();
+        attach(&guest.generations[next]);
         publish(&guest.generations[next]);
         guest.current = next;
         atomic_store(&hami_guest_limits_now, &guest.generations[next]);
@@ -155,7 +181,9 @@ HAMI_COLD static const struct hami_limits *look(int64_t now, int64_t due) {
     if (atomic_compare_exchange_strong(&guest.next_look, &due, now + LOOK_MS)) {
         HAMI_UNCANCELLED;
         (void)hami_guest_reload();
-        if (guest.view.region != NULL && guest.view.has_slot) {
+        if (!atomic_load(&guest.mapped)) {
+            attach(hami_guest_known_limits());
+        } else if (guest.view.has_slot) {
             hami_region_sweep_in_turn(&guest.view);
             hami_event_awake(guest.view.region, guest.view.slot);
         }
@@ -177,8 +205,9 @@ const struct hami_limits *hami_guest_started_limits(void) {
 
 struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why) {
     ensure_started();
-    enum hami_reason reason = guest.no_region;
-    if (guest.view.region != NULL && !guest.view.has_slot) {
+    bool mapped = atomic_load_explicit(&guest.mapped, memory_order_acquire);
+    enum hami_reason reason = mapped ? HAMI_REASON_NONE : (enum hami_reason)atomic_load(&guest.no_region);
+    if (mapped && !guest.view.has_slot) {
         HAMI_UNCANCELLED;
         hami_spin_lock(&guest.claiming);
         if (!guest.view.has_slot && !hami_region_claim(&guest.view)) {
@@ -187,7 +216,7 @@ struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why) {
         }
         hami_spin_unlock(&guest.claiming);
     }
-    if (guest.view.region == NULL && reason == HAMI_REASON_NONE) {
+    if (!mapped && reason == HAMI_REASON_NONE) {
         reason = HAMI_REASON_BAD_REGION;
     }
     if (why != NULL) {
@@ -202,7 +231,7 @@ struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why) {
 
 struct hami_region_view *hami_guest_mapped_region(void) {
     ensure_started();
-    return guest.view.region != NULL ? &guest.view : NULL;
+    return atomic_load_explicit(&guest.mapped, memory_order_acquire) ? &guest.view : NULL;
 }
 
 bool hami_guest_turn_path(const char *uuid, char path[4096]) {

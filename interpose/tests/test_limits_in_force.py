@@ -104,6 +104,50 @@ def test_a_repaired_limits_file_ends_the_denial(make_container, shells):
     assert shell.status("use", 0) == 0
 
 
+def within_a_second(shell, command, status):
+    """Asks again until the answer is `status`; the process looks at its file four times a second."""
+    for _ in range(40):
+        if shell.status(*command) == status:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_file_that_was_away_counts_again(make_container, shells):
+    """The same as before: nothing tells it from the one that was read last."""
+    container = make_container(1000)
+    path = container.root / "limits/limits"
+    shell = shells(container)
+    assert shell.status("alloc", 2 * MIB) == 0
+    path.rename(path.with_name("away"))
+    assert within_a_second(shell, ("alloc", 2 * MIB), OUT_OF_MEMORY)
+    path.with_name("away").rename(path)
+    assert within_a_second(shell, ("alloc", 2 * MIB), 0)
+
+
+def test_limits_hold_that_come_when_there_were_to_be_none(make_container, shells):
+    container = make_container(1000, mode=Mode.OFF)
+    shell = shells(container)
+    assert shell.status("alloc", 2000 * MIB) == 0
+    container.write_limits(Limits(container.limits.devices, generation=2))
+    assert within_a_second(shell, ("alloc", 2000 * MIB), OUT_OF_MEMORY)
+    assert shell.status("alloc", 100 * MIB) == 0
+    assert container.region().reason == "the request and what is in use exceed the limit"
+
+
+def test_a_region_that_replaces_a_damaged_one_is_used(make_container, shells):
+    container = make_container(1000)
+    good = container.region_path.read_bytes()
+    container.region_path.write_bytes(bytes(len(good)))
+    shell = shells(container, device=None)
+    assert shell.status("use", 0) == OUT_OF_MEMORY
+    container.region_path.with_name("new").write_bytes(good)
+    container.region_path.with_name("new").rename(container.region_path)
+    assert within_a_second(shell, ("use", 0), 0)
+    assert shell.status("alloc", 100 * MIB) == 0
+    assert container.region().devices[0].used_bytes > 100 * MIB
+
+
 def test_a_file_that_breaks_denies_every_kind_of_memory(make_container, shells):
     """Also growth of what is there already: a pool, a graph's memory."""
     container = make_container(3000)

@@ -174,6 +174,17 @@ def test_a_limit_set_later_holds_and_one_lifted_rests(make_container, programs):
     worker.wait_until(lambda: _steady(compute), "the limit is lifted and launches still ask")
 
 
+def test_a_file_that_breaks_changes_no_share(make_container, programs):
+    worker = Worker(make_container, programs, 20, "kernels=a_1ms", "seconds=100")
+    worker.start()
+    worker.wait_until(lambda: worker.busy() > 5e7, "nothing runs")
+    (worker.container.root / "limits/limits").write_bytes(b"broken")
+    time.sleep(0.6)
+    waited = worker.container.region().devices[0].compute.waited
+    assert _share(worker, 2) < 25
+    assert worker.container.region().devices[0].compute.waited > waited
+
+
 def test_a_debt_is_paid_at_the_new_limit(make_container, programs):
     """Two seconds of work at 10 % take eighteen to be paid for; once the limit is 95 %, not three more."""
     worker = Worker(make_container, programs, 10, "kernels=a_2000ms", "seconds=100", "sync=1")
