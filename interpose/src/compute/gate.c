@@ -99,13 +99,16 @@ static void stand_in_line(struct wait *w) {
             since = serve(m, serving, serving + 1) ? now - PATIENCE + NEXT_PATIENCE : since;
             continue;
         }
-        compute_wait_number(&m->shared->serving, serving, w->ticket, PATIENCE / 4);
+        uint64_t waited = now - since, left = waited < PATIENCE ? PATIENCE - waited : 0;
+        uint64_t step = left < NEXT_PATIENCE ? NEXT_PATIENCE : left < PATIENCE / 4 ? left : PATIENCE / 4;
+        compute_wait_number(&m->shared->serving, serving, w->ticket, step);
     }
 }
 
 /*
  * Processes of a container have the same of its time, however long their launches are: who was granted a long one lets
- * others by that had less, until they got as much as it did. True: it went to the end of the line.
+ * others by that had less, until they got nearly as much as it did: launches of like length, which vary, go in turn as
+ * they come. True: it went to the end of the line.
  */
 static bool let_by(struct wait *w, const struct standing *s) {
     const struct machine *m = w->machine;
@@ -116,7 +119,7 @@ static bool let_by(struct wait *w, const struct standing *s) {
     struct others others = balance_others(m, s->now);
     int64_t own = (int64_t)atomic_load_explicit(&m->own->had, memory_order_relaxed);
     if (w->let_by == 0) { /* other threads of ours will be granted more, which is not for this one to wait for */
-        w->theirs = atomic_load_explicit(&m->others_had, memory_order_relaxed) + mine * others.asking;
+        w->theirs = atomic_load_explicit(&m->others_had, memory_order_relaxed) + mine * others.asking * 3 / 4;
     }
     if (own <= others.least || others.had >= w->theirs) {
         return false;

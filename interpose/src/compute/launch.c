@@ -269,6 +269,7 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
         if (!granted) {
             runner_grant(runner, amount, ns, clean, !unknown);
         }
+        runner_passing(runner, 1);
         *p = (struct pass){.runner = runner, .cost = ns, .key = l->key, .unknown = unknown};
         if (waited) {
             runner_compare_clocks(runner);
@@ -321,6 +322,7 @@ static int32_t end(struct pass *p, int32_t status) {
     } else if (p->sample != NULL) {
         runner_sample_end(p->runner, p->key, p->sample);
     }
+    runner_passing(p->runner, -1);
     runner_close_if_due(p->runner, p->unknown);
     helper_wake();
     compute_unlock();
@@ -441,9 +443,12 @@ int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params 
     }
     CUresult status = driver(list, count, flags);
     for (uint32_t i = 0; i < followed; i++) {
-        if (passes[i].runner != NULL && push(contexts[i]) == CUDA_SUCCESS) {
+        if (passes[i].runner != NULL) {
+            bool pushed = push(contexts[i]) == CUDA_SUCCESS;
             (void)end(&passes[i], status);
-            (void)pop(&popped);
+            if (pushed) {
+                (void)pop(&popped);
+            }
         }
     }
     return status;

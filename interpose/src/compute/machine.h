@@ -168,6 +168,7 @@ int64_t runner_take(struct runner *r, int64_t least, int64_t most);
 
 /* The rest with the lock held. */
 void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, bool known);
+void runner_passing(struct runner *r, int change); /* it stays that stream's as long as launches pass */
 void runner_refund(struct runner *r, int64_t used);
 void runner_close_if_due(struct runner *r, bool now);
 void runner_compare_clocks(

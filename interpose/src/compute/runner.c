@@ -15,7 +15,6 @@
 
 enum { RUNNERS = 256, MARKS = 16, PAIRS = 32, CONTEXTS = 16, SPARE_EVENTS = 64, COMPLETED = 64 };
 enum { EVENT_DEFAULT = 0 };
-enum { UNUSED = 1000000000 }; /* ns; a stream without work for so long may have ended */
 
 /* When the first look comes after a mark should be complete, the next ones, and how old open work may get. */
 enum { AFTER = 20000, SOON = 50000, LATEST = 80000, STALE = 1500000 };
@@ -58,6 +57,7 @@ struct runner {
     uint64_t looked;          /* when it last changed */
     uint64_t opened;          /* when the first launch since the last mark was let through */
     bool clean, known;
+    unsigned passing;      /* launches that are between gate and driver */
     unsigned first, count; /* of marks */
     struct mark marks[MARKS];
 };
@@ -197,23 +197,28 @@ const _Atomic uint32_t *runner_closed(const struct runner *r) {
     return &r->closed;
 }
 
+/* Nothing is under way there, nor about to be. */
+static bool idle(const struct runner *r) {
+    return r->count == 0 && r->granted == 0 && r->passing == 0;
+}
+
 static bool reusable(const struct runner *r) {
-    return r->machine == NULL || (atomic_load(&r->stream) == NULL && r->count == 0 && r->granted == 0);
+    return r->machine == NULL || (atomic_load(&r->stream) == NULL && idle(r));
 }
 
 /*
  * The one to be made another stream's, or NULL. Nobody says when a thread ends and its stream with it: where there is
- * no other the one that was used least lately is, if that was long ago. Its stream gets a new one should it come back.
+ * no other the one that was used least lately is. Its stream gets a new one should it come back.
  */
 static struct runner *place_for_one(void) {
     struct runner *found = NULL;
-    uint64_t least = compute_now() - UNUSED;
+    uint64_t least = UINT64_MAX;
     for (unsigned i = 0; i < RUNNERS; i++) {
         struct runner *r = &runners[i];
         if (reusable(r)) {
             return r;
         }
-        if (r->count == 0 && r->granted == 0 && r->looked < least) {
+        if (idle(r) && r->looked < least) {
             least = r->looked;
             found = r;
         }
@@ -245,7 +250,7 @@ struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream) 
         r->looked = compute_now();
         r->clean = true;
         r->known = false;
-        r->first = r->count = 0;
+        r->first = r->count = r->passing = 0;
         atomic_store_explicit(&r->stream, stream, memory_order_release);
         runners_changed();
         unsigned place = (unsigned)(r - runners);
@@ -307,6 +312,10 @@ void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, b
     atomic_store_explicit(&r->turn, atomic_load_explicit(turn_word(r->machine), memory_order_relaxed),
                           memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&r->left, granted - used, memory_order_relaxed);
+}
+
+void runner_passing(struct runner *r, int change) {
+    r->passing += (unsigned)change;
 }
 
 void runner_refund(struct runner *r, int64_t used) {

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 LONG, SHORT = 2.0, 8.0  # points, over any 10 s and any 1 s
 LONGEST_JITTER = 1.2
 BURST_MS = 60
+TURN_MS, RESUME_MS = 10, 1
 
 
 def faults(result: Result, *, at_most: bool = False, of: float = 100) -> list[str]:
@@ -38,13 +39,17 @@ def faults(result: Result, *, at_most: bool = False, of: float = 100) -> list[st
 
 
 def longest_wait_ms(result: Result, others: list[Result]) -> float:
-    """How long a launch may have to wait: debts of its own container's runners, the others' turns, and 50 ms."""
+    """How long a launch may have to wait: debts of its own container's runners, the others' turns, and 50 ms.
+
+    A runner has up to two launches under way. Of the others each has a turn before ours comes again, at least; but
+    ours is 10 ms long, and in a container of 10 % that is all it may have of the 100 ms up to the next.
+    """
 
     def launch(one: Result) -> float:
         return max(LAUNCH_MS.get(one.tenant.shape, 0.3) * LONGEST_JITTER, 0.2)
 
     runners = result.tenant.processes * (4 if "streams=4" in " ".join(result.tenant.work) else 1)
-    resume = 1.0
-    own = (2 * runners * launch(result) + resume) * 100 / result.tenant.limit
-    turns = sum(max(10 + launch(other), 2 * launch(other)) for other in others) * 100 / result.tenant.limit
-    return own + turns + 50
+    rest = 100 / result.tenant.limit - 1
+    own = 2 * runners * launch(result) * rest + RESUME_MS * (rest + 1)
+    turns = sum(max(TURN_MS + launch(other), 2 * launch(other)) for other in others)
+    return own + (max(turns, TURN_MS * rest) if others else 0) + 50

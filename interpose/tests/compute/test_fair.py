@@ -23,16 +23,16 @@ def test_processes_that_do_the_same_have_the_same(bench):
     ids=str,
 )
 def test_long_launches_get_no_more_than_short_ones(bench, limit, shapes):
-    """Each has a third of the limit at least."""
+    """Each has a quarter of the limit at least; with a turn for each launch it would be a tenth."""
     [result] = bench.run(7, Tenant(limit, shapes, 2))
     print(shares(result))
-    assert min(shares(result)) > limit / 3, f"{shares(result)}; {result}"
+    assert min(shares(result)) > limit / 4, f"{shares(result)}; {result}"
 
 
 def test_nor_beside_others_that_take_turns(bench):
     results = bench.run(7, Tenant(40, "100us | 10ms", 2), Tenant(40, "1ms", 2))
     for result in results:
-        assert min(shares(result)) > 40 / 3, f"{shares(result)}; {result}"
+        assert min(shares(result)) > 40 / 4, f"{shares(result)}; {result}"
         assert not faults(result), str(result)
 
 
@@ -48,4 +48,4 @@ def test_who_was_away_has_no_claim_to_what_it_did_not_ask_for(bench):
     early = [sum(steps[:100]) / 100 for steps in result.by_process]
     late = [sum(steps[120:160]) / 40 for steps in result.by_process]
     assert early[0] > 35, early
-    assert min(late) > 40 / 3, late
+    assert min(late) > 40 / 4, late

@@ -25,6 +25,17 @@ def test_a_killed_tenant_costs_the_other_a_moment(bench, at_ms):
     at = at_ms / 1000
     assert busy_after(results[1], at) >= 40 - 100 * 0.1, f"{results[1]}: {busy_after(results[1], at):.1f} %"
     assert not faults(results[1]), str(results[1])
+    assert results[1].longest_wait <= 100, str(results[1])
+
+
+@pytest.mark.parametrize("at_ms", [4000, 4003, 4011, 5017])
+def test_threads_that_were_killed_in_line_hold_the_others_up_once(bench, at_ms):
+    """Eight of them; each alone would cost the others 100 ms."""
+    shape = f"kernels=a_1ms streams=8 kill={at_ms} | kernels=a_1ms"
+    [result] = bench.run(at_ms, Tenant(30, shape, 2))
+    assert sorted(result.statuses) == [KILLED, 0]
+    assert result.longest_wait <= 100 + 9 * 1.2 * 100 / 30 + 20, str(result)
+    assert 28 < result.share(5.5) < 32, str(result)
 
 
 def test_a_killed_process_leaves_its_share_to_the_others_of_its_container(bench):
@@ -37,6 +48,7 @@ def test_a_killed_process_leaves_its_share_to_the_others_of_its_container(bench)
 def test_a_tenant_that_stands_still_loses_its_turn(bench):
     results = bench.run(7, Tenant(50, "1ms", words="freeze=5000:2000"), Tenant(50, "1ms"))
     assert results[0].share(5.2, 6.9) < 2, str(results[0])
+    assert results[1].longest_wait <= 100, str(results[1])
     assert busy_after(results[1], 5.0, 1.5) >= 50 - 8, str(results[1])
     assert not faults(results[1]), str(results[1])
     assert results[0].share(8, 13) >= 46, str(results[0])

@@ -121,9 +121,15 @@ def test_whatever_the_launch_function(bench, request, how):
 
 
 def test_streams_of_threads_that_have_ended_are_not_followed_for_ever(bench, request):
-    """Thousands of threads, one after the other: more than streams can be followed."""
-    [result] = check(bench, seed_of(request), [Tenant(40, "kernels=a_100us how=kernel_ptsz lives=5")])
+    """Thousands of threads, one after the other: more than streams can be followed. A function that only the later
+    ones launch is measured all the same; unknown it would be taken for ten times as long.
+
+    What a thread leaves behind as it ends is charged by estimate, so they may have less than their share.
+    """
+    work = "kernels=a_100us,b_100us how=kernel_ptsz lives=5"
+    [result] = check(bench, seed_of(request), [Tenant(40, work)], at_most=True)
     assert result.region.launches / 5 > 1000
+    assert result.share(8) > 20, str(result)
 
 
 def test_each_device_has_its_own_limit(bench, request):

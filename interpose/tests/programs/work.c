@@ -8,7 +8,8 @@
  *   how=kernel|ex|cooperative|multi|legacy|grid|grid_async   the launch function; with _ptsz behind the first three its
  *                               per-thread form, also of a graph's
  *   devices=N                   threads use the first N devices in turn
- *   lives=N                     every N launches come from a new thread, one after the other
+ *   lives=N                     every N launches come from a new thread, one after the other; in the second half of the
+ *                               time they are of the second kernel
  *   host=NS sync=N gap=NS       computing before each launch; synchronise every N launches and then compute
  *   start=MS seconds=S          when to begin, and when to end
  *   warm=MS                     waits before this do not count
@@ -144,6 +145,8 @@ static void *run(void *data) {
             left = kernels[which].times;
         }
         left--;
+        if (want.lives != 0)
+            which = at - began > want.seconds * 500000000u ? kernel_count - 1 : 0;
         spend(want.host);
         if (want.tokens != 0)
             spend_tokens();
