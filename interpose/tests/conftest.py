@@ -27,6 +27,7 @@ SANITIZE = bool(os.environ.get("HAMI_INTERPOSE_SANITIZE"))  # run everything on 
 # qemu-user keeps a record of each page of a mapping: the simulated driver's terabytes would take all memory there is.
 GUEST_ADDRESS_GIB, GUEST_ADDRESS_KIB = 8, 64 << 20
 GUEST_LIBC = Path("/usr/aarch64-linux-gnu")  # where Debian's libc6-arm64-cross lies
+FOR_LINKER = ("-l", "-Wl,", "/")  # a library's path as well
 RUNTIMES = ("libasan.so", "libubsan.so") if SANITIZE else ()
 
 
@@ -80,6 +81,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if asked and not metafunc.definition.get_closest_marker("here_only") and "processor" in metafunc.fixturenames:
         guest = pytest.param("aarch64", marks=[pytest.mark.qemu, pytest.mark.timeout(600)])
         metafunc.parametrize("processor", ["here", guest], indirect=True)
+
+
+@pytest.fixture
+def versioned_doors() -> dict[str, set[str]]:
+    """What a library exports in place of dlsym and dlvsym: for programs linked before and since glibc 2.34."""
+    return {
+        machine: {f"{door}{at}" for door in ("dlsym", "dlvsym") for at in (f"@{first}", "@@GLIBC_2.34")}
+        for machine, first in {"x86_64": "GLIBC_2.2.5", "aarch64": "GLIBC_2.17"}.items()
+    }
 
 
 @pytest.fixture
@@ -263,7 +273,7 @@ def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
                 subprocess.run(["gcc", "-Werror", source, "-o", str(out), *options, *linked], check=True)
             else:  # clang warns of other things; zig makes its runtime anew for each way of linking, so there is one
                 zig = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-gnu.2.36", "-fno-sanitize=all"]
-                kind = [flag for flag in flags if flag in {"-shared", "-rdynamic"} or flag.startswith("-l")]
+                kind = [flag for flag in flags if flag in {"-shared", "-rdynamic"} or flag.startswith(FOR_LINKER)]
                 options = [option for option in options if option not in kind]
                 subprocess.run([*zig, "-c", source, "-o", f"{out}.o", *options], env=zig_environment, check=True)
                 link = [*zig, "-O3", "-s", f"{out}.o", "-o", str(out), *kind, *linked]

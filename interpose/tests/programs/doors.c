@@ -22,9 +22,24 @@ __attribute__((visibility("default"))) int nvmlDeviceGetMemoryInfo_of_ours(void)
     return 42;
 }
 
+/* The driver's functions have no versions here (versioned.c has some that do), so none is found by one. */
+static void versions(void *cuda) {
+    void *libc = dlopen("libc.so.6", RTLD_NOW);
+    expect(dlvsym(cuda, "cuMemAlloc_v2", "ANY") == NULL, "dlvsym of a version that is not there");
+    expect(dlerror() != NULL, "dlerror after a failure of dlvsym");
+    expect(dlerror() == NULL, "dlerror of dlvsym once read");
+    void *print = dlvsym(libc, "printf", "GLIBC_2.2.5");
+    print = print != NULL ? print : dlvsym(libc, "printf", "GLIBC_2.17");
+    (void)dlerror();
+    expect(print != NULL && print == dlsym(libc, "printf"), "dlvsym with the right version");
+    expect(dlvsym(libc, "printf", "GLIBC_9.9") == NULL && dlerror() != NULL, "dlvsym with a wrong version");
+}
+
 int main(int argc, char **argv) {
-    expect(argc == 2, "usage: doors OTHER_LIBRARY");
-    void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    expect(argc == 3, "usage: doors OTHER_LIBRARY ASTRAY");
+    /* Global, as is ASTRAY: where a search would go that has lost its caller. */
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    expect(dlopen(argv[2], RTLD_NOW | RTLD_GLOBAL) != NULL, "dlopen");
     void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
     void *other = dlopen(argv[1], RTLD_NOW);
     expect(cuda != NULL && nvml != NULL && other != NULL, "dlopen");
@@ -43,9 +58,7 @@ int main(int argc, char **argv) {
     expect(foreign != NULL && !wrapped((void *)foreign) && foreign() == 4711, "a foreign library's own cuMemAlloc_v2");
     int (*next)(void) = (int (*)(void))dlsym(other, "find_next");
     expect(next != NULL && next() == 0, "RTLD_NEXT from another library");
-    expect(dlvsym(RTLD_DEFAULT, "printf", "GLIBC_2.2.5") != NULL ||
-               dlvsym(RTLD_DEFAULT, "printf", "GLIBC_2.17") != NULL,
-           "dlvsym");
+    versions(cuda);
     expect(dlsym(RTLD_NEXT, "malloc") == dlsym(RTLD_NEXT, "malloc") && dlsym(RTLD_NEXT, "malloc") != NULL,
            "RTLD_NEXT twice");
     return 0;
