@@ -1,0 +1,82 @@
+"""No function of the driver goes by unnoticed: one that has no class fails the build and is named."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+INTERPOSE = Path(__file__).resolve().parent.parent
+UNKNOWN = "NotOfAnyClassYet"
+ROWS = {
+    "cuda": f"cu{UNKNOWN}\tcu{UNKNOWN}\t13060\t-\t13.6\ti32\tu32:flags:unsigned int\n",
+    "nvml": f"nvml{UNKNOWN}\tnvml{UNKNOWN}\t0\t-\t13.6\ti32\tptr:device:nvmlDevice_t\n",
+}
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """The generator with what it reads, to be changed; what it writes is not there, so nothing is compared."""
+    for name in ("gen", "spec"):
+        shutil.copytree(INTERPOSE / name, tmp_path / "interpose" / name)
+    return tmp_path / "interpose"
+
+
+def run(script: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def names(table: Path) -> set[str]:
+    return {line.split("\t")[0] for line in table.read_text().splitlines() if not line.startswith("#")}
+
+
+def test_the_generator_takes_what_is_classified(tree):
+    done = run(tree / "gen/emit.py", "--check")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("library", ROWS)
+def test_a_symbol_without_a_class_is_named(tree, library):
+    with (tree / f"spec/{library}_prototypes.tsv").open("a") as table:
+        table.write(ROWS[library])
+    done = run(tree / "gen/emit.py", "--check")
+    assert (done.returncode, done.stderr) == (1, f"{library}.toml: unclassified: {ROWS[library].split()[0]}\n")
+
+
+@pytest.fixture
+def headers(tmp_path):
+    """NVIDIA's headers as an installed wheel has them, the newest there is, in a folder of the test's own."""
+    if importlib.util.find_spec("pycparser") is None:
+        pytest.skip("pycparser is not installed: no headers can be read")
+    try:
+        files = importlib.metadata.files("nvidia-cuda-runtime") or []
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("nvidia-cuda-runtime is not installed: there are no headers to read")
+    [header] = [Path(str(file.locate())) for file in files if file.name == "cuda.h"]
+    return Path(shutil.copytree(header.parent, tmp_path / "include", ignore=shutil.ignore_patterns("cccl*")))
+
+
+def test_every_function_of_the_newest_headers_has_a_class_and_a_new_one_is_named(tree, headers):
+    known = names(tree / "spec/cuda_prototypes.tsv")
+    families = tomllib.loads((tree / "spec/cuda.toml").read_text())["family"]
+    text = (headers / "cuda.h").read_text()
+    declared = re.search(r"^CUresult CUDAAPI cuInit\(.*\n", text, re.MULTILINE)
+    assert declared is not None
+    new = f"CUresult CUDAAPI cu{UNKNOWN}(unsigned int Flags);\n"
+    (headers / "cuda.h").write_text(text.replace(declared[0], declared[0] + new))
+    done = run(tree / "gen/parse.py", "--cuda", f"13.9={headers}")
+    assert done.returncode == 0, done.stderr
+    found = names(tree / "spec/cuda_prototypes.tsv")
+    assert found - known == {f"cu{UNKNOWN}"}
+    assert len(found) > 600
+    assert found - {name for family in families for name in family["symbols"]} == {f"cu{UNKNOWN}"}
+    done = run(tree / "gen/emit.py", "--check")
+    assert (done.returncode, done.stderr) == (1, f"cuda.toml: unclassified: cu{UNKNOWN}\n")
