@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import platform
 import re
+import struct
 import subprocess
 import tomllib
 from pathlib import Path
@@ -54,6 +57,7 @@ def test_generated_code_is_what_the_specification_says():
     assert (check.returncode, check.stderr) == (0, "")
 
 
+IN_ACCESS, IN_OPEN = 0x1, 0x20  # of inotify(7)
 PUBLIC, PRIVATE = {}, {"HAMI_SIM_PRIVATE_ADDRESSES": "1"}
 GET = ["cuGetProcAddress", "cuGetProcAddress_v2", "cuGetProcAddress_v2_ptsz"]
 
@@ -80,9 +84,9 @@ def requests_of_all_variants() -> list[str]:
     ]
 
 
-def ask(program, door, env, requests) -> list[str]:
+def ask(program, door, env, requests, *how) -> list[str]:
     text = "".join(f"{line}\n" for line in requests)
-    done = subprocess.run([program, door], env=env, input=text, capture_output=True, text=True, check=True)
+    done = subprocess.run([program, door, *how], env=env, input=text, capture_output=True, text=True, check=True)
     assert len(done.stdout.splitlines()) == len(requests)
     return done.stdout.splitlines()
 
@@ -146,8 +150,38 @@ def test_a_process_without_cuda_is_left_alone(make_container, programs):
     assert container.region().processes == ()
 
 
-def test_nothing_is_opened_before_the_first_cuda_call(make_container):
-    """The limits folder may even be gone for programs that never ask."""
+class Watch:
+    """Tells what has been opened or read in folders, by whatever process, and closed again or not."""
+
+    def __init__(self, *folders: Path) -> None:
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.file = self.libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        for folder in folders:
+            assert self.libc.inotify_add_watch(self.file, os.fsencode(folder), IN_ACCESS | IN_OPEN) >= 0
+
+    def seen(self) -> set[str]:
+        found = set()
+        while True:
+            try:
+                events = os.read(self.file, 1 << 16)
+            except BlockingIOError:
+                return found
+            while events:
+                length = struct.unpack("iIII", events[:16])[3]
+                found.add(events[16 : 16 + length].rstrip(b"\0").decode())
+                events = events[16 + length :]
+
+
+def test_nothing_is_opened_before_the_first_cuda_call(make_container, programs):
+    """Nor in a program that has loaded the driver and looked its functions up."""
     container = make_container(4000)
-    (container.root / "limits/limits").unlink()
-    assert container.run("/bin/sh", "-c", "echo hello") == "hello\n"
+    watch = Watch(container.root, container.root / "limits", container.region_path.parent)
+    try:
+        assert container.run("/bin/sh", "-c", "echo hello") == "hello\n"
+        container.run(programs("plain"))
+        ask(programs("requests"), GET[1], container.environment(), requests_of_cudart(), "idle")
+        assert watch.seen() == set()
+        container.run(programs("fill"), 64)
+        assert {"limits", "vgpu.cache"} <= watch.seen()
+    finally:
+        os.close(watch.file)

@@ -1,7 +1,8 @@
 /*
- * requests [DOOR]: asks DOOR, cuGetProcAddress_v2 or another form of it, for each "symbol version flags" on its input
- * and prints status, symbol status (-1: this form has none) and, for what was found, the name under which the library
- * that holds it exports that address ("*" marks libvgpu.so), "?" if none does.
+ * requests [DOOR [idle]]: starts CUDA, unless it is to be idle, and asks DOOR, cuGetProcAddress_v2 or another form of
+ * it, for each "symbol version flags" on its input. Prints status, symbol status (-1: this form has none) and, for what
+ * was found, the name under which the library that holds it exports that address ("*" marks libvgpu.so), "?" if none
+ * does.
  */
 #define _GNU_SOURCE
 #include "hami/cuda_abi.h"
@@ -17,7 +18,7 @@ int main(int argc, char **argv) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     int (*get)(const char *, void **, int, uint64_t, int *) = library ? dlsym(library, door) : NULL;
     int (*init)(unsigned) = library ? dlsym(library, "cuInit") : NULL;
-    if (get == NULL || init == NULL || init(0) != 0)
+    if (get == NULL || init == NULL || (argc < 3 && init(0) != 0))
         return 1;
     while (fgets(line, sizeof line, stdin) != NULL) {
         char symbol[128] = "";
