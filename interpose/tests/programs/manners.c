@@ -15,6 +15,29 @@
 
 extern char **environ;
 
+static void *cuda_function(const char *name) {
+    void *found = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
+    if (found == NULL)
+        fail(name, 0);
+    return found;
+}
+
+static void launch(void) {
+    int (*load)(void **, const void *) = NULL, (*get)(void **, void *, const char *) = NULL, (*wait)(void) = NULL;
+    int (*start)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
+                 void **) = NULL;
+    void *module = NULL, *kernel = NULL;
+    *(void **)&load = cuda_function("cuModuleLoadData");
+    *(void **)&get = cuda_function("cuModuleGetFunction");
+    *(void **)&start = cuda_function("cuLaunchKernel");
+    *(void **)&wait = cuda_function("cuCtxSynchronize");
+    CHECK(load(&module, "image"));
+    CHECK(get(&kernel, module, "a_1ms"));
+    for (int i = 0; i < 50; i++)
+        CHECK(start(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+    CHECK(wait());
+}
+
 static void use(void) {
     CUdeviceptr address = 0;
     struct nvml_memory memory;
@@ -31,6 +54,7 @@ static void use(void) {
     (void)cuMemAlloc_v2(&address, (size_t)1 << 50);
     CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
     CHECK(nvmlDeviceGetMemoryInfo(card, &memory));
+    launch();
     pid_t child = fork();
     if (child == 0)
         _exit(0);
@@ -64,18 +88,32 @@ static void show_signals(void) {
     }
 }
 
+/* Threads beside this one, with the signals that the kernel gives to others. */
+static void show_threads(void) {
+    struct dirent *entry;
+    char name[300], text[4096];
+    DIR *folder = opendir("/proc/self/task");
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid())
+            continue;
+        snprintf(name, sizeof name, "/proc/self/task/%s/status", entry->d_name);
+        FILE *file = fopen(name, "r");
+        unsigned long long blocked = 0;
+        while (file != NULL && fgets(text, sizeof text, file) != NULL)
+            (void)sscanf(text, "SigBlk: %llx", &blocked);
+        if (file != NULL)
+            fclose(file);
+        printf("thread that blocks %llx\n", blocked);
+    }
+    closedir(folder);
+}
+
 static void show_rest(void) {
     struct itimerval timer;
     struct rlimit limit;
-    unsigned tasks = 0;
-    struct dirent *entry;
     char text[4096];
     mode_t mask = umask(0);
-    DIR *folder = opendir("/proc/self/task");
-    while (folder != NULL && (entry = readdir(folder)) != NULL)
-        tasks += entry->d_name[0] != '.';
-    closedir(folder);
-    printf("threads %u\numask %o\nlocale %s\nfolder %s\n", tasks, mask, setlocale(LC_ALL, NULL),
+    printf("umask %o\nlocale %s\nfolder %s\n", mask, setlocale(LC_ALL, NULL),
            getcwd(text, sizeof text));
     for (char **at = environ; *at != NULL; at++)
         if (strncmp(*at, "LD_PRELOAD=", 11) != 0 && strncmp(*at, "HAMI_VGPU_ROOT=", 15) != 0)
@@ -93,6 +131,7 @@ int main(void) {
     printf("dlerror %s\n", dlerror() == NULL ? "clean" : "set");
     show_files();
     show_signals();
+    show_threads();
     show_rest();
     return 0;
 }
