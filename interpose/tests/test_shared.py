@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
+import struct
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hami_interpose import sim
+from hami_interpose import region, sim
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -294,6 +295,26 @@ def test_memory_of_another_container_counts_in_the_importers_as_well(make_contai
     assert importer.free_bytes() == there - SIZE
     assert [importer.status(*end) for end in ends] == [0] * len(ends)
     assert importer.free_bytes() == there
+
+
+SHARES, SHARE_BYTES, OWNED = region.BLOCK_OFFSET + 4096 + 32 * 256 + 1024 * 5184, 144, 2
+
+
+def shares_owned(container) -> int:
+    """How many entries of the table of shares somebody is charged for."""
+    content = container.region_path.read_bytes()
+    (used,) = struct.unpack_from("<I", content, region.BLOCK_OFFSET + 128)
+    words = [struct.unpack_from("<Q", content, SHARES + i * SHARE_BYTES)[0] for i in range(used)]
+    assert used > 0
+    return sum(word >> 62 == OWNED for word in words)
+
+
+def test_threads_that_ask_for_the_handle_of_one_address_make_one_share(make_container, programs):
+    """A second one would be said to be in its owner's charge for as long as that lives, and so be counted nowhere."""
+    container = make_container(LIMIT)
+    process = container.start(programs("handles"), "ipc", 300, 3)
+    assert process.stdout.readline() == "0\n"
+    assert shares_owned(container) == 0
 
 
 @pytest.mark.parametrize("ends", ["unbinds", "releases the object", "unmaps the object"])

@@ -1,9 +1,11 @@
 /*
  * handles KIND ROUNDS THREADS: threads that take and give back what is known by handles, so that each handle is soon
- * given to another thread: "memory", physical and not mapped, and "contexts" with some memory in them. Prints how much
- * more memory the container has in the end, when all was given back, than at the start; 0 if nothing went wrong.
+ * given to another thread: "memory", physical and not mapped, and "contexts" with some memory in them; or "ipc": they
+ * ask for the handle of one address at the same moment, which is freed then. Prints how much more memory the container
+ * has in the end, when all was given back, than at the start, 0 if nothing went wrong, and lives as long as its input.
  */
 #include "driver.h"
+#include "hami/kinds.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -47,6 +49,25 @@ static void *worker(void *data) {
     return NULL;
 }
 
+static CUdeviceptr common;
+static pthread_barrier_t together;
+static int (*get_handle)(void *, CUdeviceptr);
+
+static void *asker(void *data) {
+    struct hami_bytes64 handle;
+    use_device(0);
+    for (unsigned long i = 0; i < rounds; i++) {
+        if (data != NULL) /* of one of them */
+            CHECK(cuMemAlloc_v2(&common, 2 * MIB));
+        pthread_barrier_wait(&together);
+        CHECK(get_handle(&handle, common));
+        pthread_barrier_wait(&together);
+        if (data != NULL)
+            CHECK(cuMemFree_v2(common));
+    }
+    return NULL;
+}
+
 static size_t free_bytes(void) {
     size_t bytes = 0, total = 0;
     CHECK(cuMemGetInfo_v2(&bytes, &total));
@@ -56,15 +77,20 @@ static size_t free_bytes(void) {
 int main(int argc, char **argv) {
     pthread_t threads[64];
     contexts = argc > 1 && strcmp(argv[1], "contexts") == 0;
+    int ipc = argc > 1 && strcmp(argv[1], "ipc") == 0;
     rounds = argc > 2 ? strtoul(argv[2], NULL, 10) : 100;
     unsigned long count = argc > 3 ? strtoul(argv[3], NULL, 10) : 2;
     start_driver();
     use_device(0);
     size_t before = free_bytes();
+    get_handle = (int (*)(void *, CUdeviceptr))dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuIpcGetMemHandle");
+    CHECK(pthread_barrier_init(&together, NULL, (unsigned)count));
     for (unsigned long i = 0; i < count && i < 64; i++)
-        CHECK(pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)(i + 1)));
+        CHECK(pthread_create(&threads[i], NULL, ipc ? asker : worker, (void *)(uintptr_t)(ipc ? i == 0 : i + 1)));
     for (unsigned long i = 0; i < count && i < 64; i++)
         pthread_join(threads[i], NULL);
     printf("%zd\n", (ssize_t)(free_bytes() - before));
+    fflush(stdout);
+    (void)getchar();
     return 0;
 }
