@@ -398,6 +398,31 @@ def test_what_a_process_has_no_memory_to_remember_is_refused(make_container, she
     assert container.region().devices[0].used_bytes == taken_by_books(gpus) == before
 
 
+MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP
+
+
+@pytest.mark.parametrize(("command", "undo"), [("host", "free_host"), ("register", "unregister")])
+@pytest.mark.parametrize("flags", [0, MAPPED])
+def test_memory_of_the_host_costs_the_device_nothing_at_the_limit_too(
+    make_container, shells, gpus, command, undo, flags
+):
+    container = make_container(1000)
+    shell = shells(container)
+    assert shell.status("alloc", shell.free_bytes() // (2 * MIB) * 2 * MIB) == 0
+    before, books = container.region().devices[0], taken_by_books(gpus)
+    things = []
+    for _ in range(4):  # more than the limit
+        status, thing = shell(command, 300 * MIB, flags)
+        assert status == 0
+        things.append(thing)
+    assert container.region().devices[0] == before
+    assert taken_by_books(gpus) == books
+    for thing in things:
+        assert shell.status(undo, thing) == 0
+    assert container.region().devices[0] == before
+    assert shell.status("alloc", 2 * MIB) == OUT_OF_MEMORY
+
+
 PINNED, MANAGED = 1, 2  # CUmemAllocationType
 NO_PLACE, IN_HOST, HOST_NUMA = 0, 2, 3  # CUmemLocationType
 

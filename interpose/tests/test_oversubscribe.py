@@ -93,6 +93,20 @@ def test_what_cannot_lie_in_the_host_is_refused(container, full, command):
     assert container.region().devices[0].denied == denied + 1
 
 
+def test_graphs_and_code_past_the_devices_share_are_refused(container, full):
+    """Neither can lie in the host, however much of it is left."""
+    denied = container.region().devices[0].denied
+    status, graph = full("graph", 100 * MIB, 1, "node")
+    assert status == 0
+    assert full.status("launch", graph) == full.status("upload", graph) == OUT_OF_MEMORY
+    assert full.status("image", 50 * MIB) == OUT_OF_MEMORY
+    assert host_bytes(container) == 0
+    assert device_bytes(container) <= SHARE * MIB
+    assert container.region().devices[0].denied == denied + 3
+    assert full.status("alloc", 100 * MIB) == 0  # that can
+    assert host_bytes(container) == 100 * MIB
+
+
 @pytest.mark.parametrize("command", ["alloc", "managed"])
 def test_the_last_size_that_fits_into_the_host_and_the_first_that_does_not(container, full, command):
     budget = (LIMIT - SHARE) * MIB

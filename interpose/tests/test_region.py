@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+import time
 from pathlib import Path
 
 import hami_interpose
@@ -128,6 +129,23 @@ def test_a_used_region_reads_back(make_container, shells):
     assert (found.reason, found.reason_device, found.reason_bytes) == (region.REASONS[1], 0, 5000 * MIB)
     assert found.heartbeat > 0
     assert found.build == hami_interpose.build_id()
+
+
+def test_the_heartbeat_goes_on_while_a_process_is_at_work(make_container, shells):
+    """Whoever takes a slot says so as well; what counts is what comes after that."""
+    container = make_container(4000)
+    shell = shells(container)
+    long_ago = 1_000_000_000
+    with container.region_path.open("r+b") as file:
+        file.seek(region.BLOCK_OFFSET + 40)
+        assert struct.unpack("<Q", file.read(8)) == (container.region().heartbeat,)
+        file.seek(region.BLOCK_OFFSET + 40)
+        file.write(struct.pack("<Q", long_ago))
+    before, deadline = int(time.time()), time.monotonic() + 20
+    while container.region().heartbeat == long_ago and time.monotonic() < deadline:
+        assert shell.status("free", shell("alloc", 2 * MIB)[1]) == 0
+        time.sleep(0.02)
+    assert before <= container.region().heartbeat <= time.time()
 
 
 def test_what_memory_consists_of(make_container, shells):

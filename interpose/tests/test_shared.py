@@ -223,6 +223,49 @@ def test_external_memory_ends_with_the_context_that_imported_it(pair):
 
 
 @pytest.mark.parametrize("ends", ["frees", "is killed"])
+def test_memory_of_another_device_shared_by_address_counts_there(make_container, shells, tmp_path, ends):
+    """Two processes on two devices: what the one took on the first the other opens from the second, and keeps."""
+    pair = Pair(make_container(LIMIT, LIMIT), shells, tmp_path / "box", devices=(0, 1))
+    second = pair.used(1)
+    status, thing = pair.taker("alloc", SIZE)
+    assert status == 0
+    handle = pair.taker.line("ipc_get", thing).split()[1]
+    assert pair.other("ipc_open", handle) == [0, 0]
+    assert (pair.shared(), pair.used(1)) == (SIZE, second)
+    assert pair.other.status("alloc", LIMIT * MIB - second) == 0  # its own device has as much as before
+    assert pair.other.status("free", 1) == 0
+    if ends == "frees":
+        assert pair.taker.status("free", thing) == 0
+    else:
+        pair.taker.process.kill()
+        pair.taker.process.wait()
+        pair.reserve = 0
+    assert (pair.shared(), pair.used(1)) == (SIZE, second)
+    assert pair.other.status("ipc_close", 0) == 0
+    assert (pair.shared(), pair.used(1)) == (0, second)
+
+
+def test_peers_charge_each_device_with_its_own(make_container, shells):
+    """A process with contexts on two devices that reach each other's memory, and its neighbour on the second."""
+    container = make_container(LIMIT, LIMIT)
+    both, neighbour = shells(container, device=None), shells(container, device=1)
+    assert both("context", 1) == [0, 0]
+    assert both("context", 0) == [0, 1]
+    before = [device.used_bytes for device in container.region().devices]
+    assert both.status("enable_peer", 0) == 0
+    assert [device.used_bytes for device in container.region().devices] == before
+    assert both.status("alloc", SIZE) == 0
+    assert both.status("use_context", 0) == both.status("enable_peer", 1) == 0
+    assert both.status("alloc", SIZE // 2) == 0
+    used = [device.used_bytes for device in container.region().devices]
+    assert used == [before[0] + SIZE, before[1] + SIZE // 2]
+    with sim.State(container.state) as books:
+        assert [device.memory_used for device in books.devices] == used
+    assert neighbour.status("alloc", LIMIT * MIB - used[1] + 2 * MIB) == OUT_OF_MEMORY
+    assert neighbour.status("alloc", (LIMIT * MIB - used[1]) // (2 * MIB) * 2 * MIB) == 0
+
+
+@pytest.mark.parametrize("ends", ["frees", "is killed"])
 def test_memory_shared_by_address_counts_until_it_is_closed_everywhere(pair, ends):
     status, thing = pair.taker("alloc", SIZE)
     assert status == 0

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -276,6 +277,11 @@ static int allocate(char **word) {
         answer(import_external(out, fd, a));
     } else if (strcmp(word[0], "external_fetched") == 0) { /* external_fetched BYTES: from the box */
         answer(import_external(out, next_descriptor(), a));
+    } else if (strcmp(word[0], "host") == 0) { /* host BYTES FLAGS */
+        answer(CALL(cuMemHostAlloc, (void **)out, (size_t)a, (unsigned)b));
+    } else if (strcmp(word[0], "register") == 0) { /* register BYTES FLAGS */
+        *out = (uintptr_t)mmap(NULL, a, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        answer(CALL(cuMemHostRegister_v2, (void *)(uintptr_t)*out, (size_t)a, (unsigned)b));
     } else if (strcmp(word[0], "green") == 0) {
         answer(CALL(cuGreenCtxCreate, (void **)out, things, (int)a, 1u));
     } else if (strcmp(word[0], "module") == 0) { /* module FILE */
@@ -340,6 +346,12 @@ static int give_back(char **word) {
         status = cuMemFreeAsync(thing, NULL);
     } else if (strcmp(word[0], "sync") == 0) {
         status = cuStreamSynchronize(NULL);
+    } else if (strcmp(word[0], "free_host") == 0) {
+        status = CALL(cuMemFreeHost, (void *)(uintptr_t)thing);
+    } else if (strcmp(word[0], "unregister") == 0) {
+        status = CALL(cuMemHostUnregister, (void *)(uintptr_t)thing);
+    } else if (strcmp(word[0], "enable_peer") == 0) { /* enable_peer CONTEXT */
+        status = CALL(cuCtxEnablePeerAccess, (CUcontext)(uintptr_t)thing, 0u);
     } else if (strcmp(word[0], "sync_context") == 0) {
         status = CALL(cuCtxSynchronize);
     } else if (strcmp(word[0], "sync_event") == 0) {
@@ -488,12 +500,17 @@ static void show_processes(int device) {
     printf("\n");
 }
 
-/* A child that leaves CUDA alone and ends; the parent goes on as before. */
+/* A child that tries to take memory and to give the parent's back, which CUDA does not let it do, and ends. */
 static void fork_child(void) {
     pid_t child = fork();
     int status = 0;
-    if (child == 0)
-        _exit(0);
+    if (child == 0) {
+        CUdeviceptr address = 0;
+        int failed = cuMemAlloc_v2(&address, 4 * MIB) != 0;
+        for (size_t i = 0; i < made; i++)
+            failed += cuMemFree_v2(things[i]) != 0;
+        _exit(failed == (int)made + 1 ? 0 : 1);
+    }
     (void)waitpid(child, &status, 0);
     printf("%d\n", status);
 }
