@@ -121,7 +121,8 @@ def interpose(session: nox.Session) -> None:
         session.run(*command, "interpose/tests", *session.posargs, env=sanitize)
         return
     # Cells run in virtual time, of which the machine notices little, and without sanitizers: beside the rest.
-    cells = [f"interpose/tests/compute/test_{name}.py" for name in ("share", "cost", "fair", "faults", "hostile", "controls")]
+    names = ("share", "cost", "fair", "faults", "hostile", "controls")
+    cells = [f"interpose/tests/compute/test_{name}.py" for name in names]
     beside = [str(Path(session.bin) / "pytest"), *command[1:], *cells]
     with tempfile.TemporaryFile("w+") as said, subprocess.Popen(beside, stdout=said, stderr=said) as running:
         try:
