@@ -314,22 +314,26 @@ int hami_guest_ask_cuda_device(const struct hami_limits *limits, CUdevice device
 
 static int ask_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status);
 
-int hami_guest_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status) {
-    uint64_t address = (uintptr_t)device;
-    _Atomic uint64_t *place = &nvml_devices[(unsigned)(address >> 4) % NVML_HANDLES];
-    uint64_t known = atomic_load_explicit(place, memory_order_acquire);
-    if (known != 0 && known >> 8 == address) {
-        return (int8_t)known - 2;
-    }
+/* Of a handle that is not at its place. */
+HAMI_COLD static int find_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status,
+                                      _Atomic uint64_t *place) {
     int index = ask_nvml_device(limits, device, status);
-    uint64_t found = address << 8 | (uint8_t)(index + 2);
-    if (known == 0 && *status == NVML_SUCCESS && found >> 8 == address) {
-        atomic_store(place, found);
-        if (!still_in_force(limits)) {
-            (void)atomic_compare_exchange_strong(place, &found, 0);
-        }
+    uint64_t empty = 0, found = (uint64_t)(uintptr_t)device << 8 | (uint8_t)(index + 2);
+    bool fits = found >> 8 == (uintptr_t)device;
+    if (*status == NVML_SUCCESS && fits && atomic_compare_exchange_strong(place, &empty, found) &&
+        !still_in_force(limits)) {
+        (void)atomic_compare_exchange_strong(place, &found, 0);
     }
     return index;
+}
+
+int hami_guest_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status) {
+    _Atomic uint64_t *place = &nvml_devices[(uintptr_t)device >> 4 & (NVML_HANDLES - 1)];
+    uint64_t known = atomic_load_explicit(place, memory_order_acquire);
+    if (HAMI_LIKELY(known != 0 && known >> 8 == (uintptr_t)device)) {
+        return (int8_t)known - 2;
+    }
+    return find_nvml_device(limits, device, status, place);
 }
 
 /* NVML counts MIG devices within their card, so their indices are no cards'. */
