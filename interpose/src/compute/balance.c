@@ -1,6 +1,7 @@
 /* The container's account on one device; compute_abi.h says how one word holds it. */
 #include "machine.h"
 
+#include "hami/fault.h"
 #include "hami/process.h"
 
 static unsigned processes(const struct machine *m) {
@@ -93,6 +94,7 @@ void balance_read(struct machine *m, struct standing *s) {
 
 void balance_charge(struct machine *m, uint64_t device_time) {
     (void)atomic_fetch_add(&m->shared->zero, (int64_t)device_time * 100 / balance_share(m));
+    hami_step();
     (void)atomic_fetch_add_explicit(&m->shared->charged, device_time, memory_order_relaxed);
 }
 
@@ -167,6 +169,7 @@ uint64_t balance_span(struct machine *m, uint64_t turns, uint64_t opened, uint64
             return 0;
         }
     } while (!atomic_compare_exchange_weak(&m->shared->frontier, &frontier, end));
+    hami_step();
     uint64_t start = balance_oldest(m, opened);
     start = frontier > start ? frontier : start;
     start = turns > start ? turns : start;

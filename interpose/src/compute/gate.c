@@ -1,6 +1,7 @@
 /* Where launches wait until they may start. */
 #include "machine.h"
 
+#include "hami/fault.h"
 #include "hami/guest.h"
 
 enum { SHORTEST = 50000, AFTER_TURN = 100000, LULL = 20000000, LENGTHY = 20000000, MANY = 4 };
@@ -39,10 +40,12 @@ static void begin_waiting(struct wait *w, uint64_t now) {
         w->waiting = true;
         w->began = now;
         (void)atomic_fetch_add(&m->own->waiting, 1);
+        hami_step();
     }
     if (!w->ticketed) {
         w->ticketed = true;
         w->ticket = atomic_fetch_add(&m->shared->ticket, 1);
+        hami_step();
     }
 }
 
@@ -51,6 +54,7 @@ static bool serve(struct machine *m, uint32_t serving, uint32_t next) {
     if (!atomic_compare_exchange_strong(&m->shared->serving, &serving, next)) {
         return false;
     }
+    hami_step();
     if (next - serving > 1) {
         compute_wake(&m->shared->serving);
     } else if (atomic_load(&m->shared->ticket) != next) {
@@ -90,6 +94,7 @@ static void stand_in_line(struct wait *w) {
         uint64_t now = compute_now(), served = atomic_load(&m->shared->served);
         if ((int32_t)(w->ticket - serving) <= 0) {
             atomic_store(&m->shared->served, now);
+            hami_step();
             return;
         }
         served = served > now ? 0 : served;
@@ -212,6 +217,7 @@ static bool wait_for_completion(struct wait *w, const struct standing *s) {
     }
     (void)atomic_fetch_add(&m->own->fed, 1);
     (void)atomic_fetch_add(&m->shared->expectant, 1);
+    hami_step();
     compute_lock();
     runners_close(m);
     runners_hurry(m);
@@ -280,6 +286,7 @@ static bool have_turn(struct wait *w, struct standing *s) {
 static void reserve(struct wait *w, const struct standing *s, int64_t ns, int64_t launch) {
     struct machine *m = w->machine;
     (void)atomic_fetch_add(&m->own->out, ns);
+    hami_step();
     note_grant(m, s, ns);
     atomic_store_explicit(&m->shared->last_grant, s->now, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&m->shared->grants, 1, memory_order_relaxed);

@@ -9,6 +9,8 @@
  */
 #include "machine.h"
 
+#include "hami/fault.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -102,6 +104,7 @@ bool page_write(struct page *p, size_t at, const void *from, size_t size) {
     int saved = errno, file = atomic_load(&p->file);
     bool done = same_file(p, file) && may_write(p) && pwrite(file, from, size, (off_t)at) == (ssize_t)size;
     errno = saved;
+    hami_step();
     return done;
 }
 
@@ -126,6 +129,7 @@ bool page_lock(struct page *p) {
         leave(p);
         return false;
     }
+    hami_step();
     return true;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "machine.h"
 
+#include "hami/fault.h"
 #include "hami/hook.h"
 
 #include <sched.h>
@@ -280,6 +281,7 @@ int64_t runner_take(struct runner *r, int64_t least, int64_t most) {
 
 static void own_out(struct machine *m, int64_t change) {
     (void)atomic_fetch_add_explicit(&m->own->out, change, memory_order_relaxed);
+    hami_step();
 }
 
 /* Publishes since when work of this process is under way, beside some that was launched at `oldest`. */
@@ -294,11 +296,13 @@ static void note_oldest(const struct machine *m, uint64_t oldest) {
         }
     }
     atomic_store_explicit(&m->own->since, oldest == UINT64_MAX ? 0 : oldest, memory_order_relaxed);
+    hami_step();
 }
 
 void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, bool known) {
     if (r->granted == 0) {
         (void)atomic_fetch_add_explicit(&r->machine->own->marks, 1, memory_order_relaxed);
+        hami_step();
         r->clean = r->known = true;
         r->opened = compute_now();
         r->granted = granted;
@@ -329,7 +333,9 @@ void runner_refund(struct runner *r, int64_t used) {
 
 static void completed_mark(struct machine *m) {
     (void)atomic_fetch_sub_explicit(&m->own->marks, 1, memory_order_relaxed);
+    hami_step();
     (void)atomic_fetch_add(&m->shared->done, 1);
+    hami_step();
     if (atomic_load(&m->shared->expectant) != 0) {
         compute_wake(&m->shared->done);
     }

@@ -64,6 +64,7 @@ class Tenant:
     environment: dict[str, str] = field(default_factory=dict)
     part: int = 0  # of a divided card: its MIG device
     second: int | None = None  # limit on a second device, which it has too
+    first: dict[str, str] = field(default_factory=dict)  # environment of its first process alone
 
     @property
     def work(self) -> list[str]:
@@ -191,8 +192,8 @@ class Bench:
         for tenant, root in zip(tenants, roots, strict=True):
             visible = [places[tenant.part], *places[1 : 1 if tenant.second is None else 2]]
             for number in range(tenant.processes):
-                words = tenant.work_of(number)
-                started = self._start(base, root, tenant, words, visible, len(running), seed, device)
+                words, extra = tenant.work_of(number), tenant.first if number == 0 else {}
+                started = self._start(base, root, tenant, words, visible, extra, len(running), seed, device)
                 running.append((root, started))
         neighbours = [] if deed is None else [self._start_hostile(base, places[0], deed, len(running), device)]
         try:
@@ -263,6 +264,7 @@ class Bench:
         tenant: Tenant,
         work: list[str],
         visible: list[Place],
+        extra: dict[str, str],
         index: int,
         seed: int,
         device: Device,
@@ -277,7 +279,7 @@ class Bench:
         words = [f"host={HOST_NS}", f"seed={seed * 100 + index}", f"seconds={self.seconds}", *work]
         return subprocess.Popen(
             [str(self.work), *words],
-            env=env | tenant.environment,
+            env=env | tenant.environment | extra,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,

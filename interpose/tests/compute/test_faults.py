@@ -71,3 +71,24 @@ def test_a_process_that_stands_still_does_not_keep_its_containers_turns(bench):
     for result in results:
         assert 40 - 4 <= result.share(5.5, 9) <= 40 + 4, str(result)
         assert not faults(result), str(result)
+
+
+@pytest.fixture
+def faulty(bench, build_preset):
+    """A bench whose processes may be told to die after the n-th store to what they share."""
+    bench.preload, bench.seconds = str(build_preset("faults")), 6
+    return bench
+
+
+@pytest.mark.parametrize("tenants", [1, 2])
+@pytest.mark.parametrize("first", [20, 60, 700])
+def test_killed_at_any_store_it_costs_the_others_a_moment(faulty, first, tenants):
+    """In its beginning and at work, beside another process of its container and beside another container's."""
+    beside = [Tenant(40, "kernels=a_3ms", words="warm=0")] * (tenants - 1)
+    for point in range(first, first + 40, 5 if tenants == 2 else 4):
+        victim = {"HAMI_FAULT_AT": str(point)}
+        results = faulty.run(point, Tenant(40, "100us", 2, "warm=0", first=victim), *beside)
+        assert sorted(results[0].statuses) == [KILLED, 0], f"point {point}"
+        for result in results:
+            assert result.longest_wait <= 100 + 60, f"killed at point {point}: {result}"
+            assert abs(result.share(4) - 40) < 4, f"killed at point {point}: {result}"
