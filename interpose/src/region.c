@@ -1,6 +1,7 @@
 /* The shared region: mapping, slots, and who charges through which cell; the charge itself is in cells.c. */
 #include "hami/region.h"
 
+#include "hami/cancel.h"
 #include "hami/cells.h"
 #include "hami/events.h"
 #include "hami/fault.h"
@@ -59,6 +60,7 @@ static bool barrier_for_all(void) {
 static void tell(struct seat *seat, _Atomic int *flag) {
     const struct timespec a_while = {0, 10000000};
     int untold = UNTOLD;
+    HAMI_UNCANCELLED;
     if (atomic_compare_exchange_strong(flag, &untold, TELLING)) {
         if (!barrier_for_all()) {
             (void)nanosleep(&a_while, NULL); /* no longer offered (seccomp): no store waits that long to be seen */

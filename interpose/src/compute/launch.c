@@ -4,6 +4,7 @@
  */
 #include "machine.h"
 
+#include "hami/cancel.h"
 #include "hami/graph.h"
 #include "hami/guest.h"
 #include "hami/hook.h"
@@ -100,6 +101,7 @@ HAMI_APART static void look(void) {
     }
     count_launches();
     counted_at = until_look = look_every;
+    HAMI_UNCANCELLED;
     suspend_check();
     (void)machines_refresh();
 }
@@ -288,6 +290,7 @@ static void begin_limited(const struct launch *l, struct pass *p) {
     if (granted_before(l) || !hami_context_current(&context)) {
         return;
     }
+    HAMI_UNCANCELLED;                            /* the others of the container count on who waits */
     uint32_t epoch = atomic_load(&runner_epoch); /* before the limits: their change changes it */
     struct machine *m = machines_refresh() == COMPUTE_ON ? machine_of(context.device) : NULL;
     if (m == NULL) {
