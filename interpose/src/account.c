@@ -39,6 +39,13 @@ static struct hami_map blocks;  /* address >> BLOCK_SHIFT → block */
 static _Atomic uint32_t blocks_made;
 static atomic_flag making_block = ATOMIC_FLAG_INIT;
 static atomic_flag sharing = ATOMIC_FLAG_INIT;
+/*
+ * Contexts that are being ended: what the driver has freed with one it may give to other threads before we have dropped
+ * it. Who is given such an address drops what is still known there.
+ */
+static _Atomic unsigned endings;
+static _Atomic uint64_t ending[4]; /* bit per context */
+static atomic_flag dropping = ATOMIC_FLAG_INIT;
 static _Thread_local struct block *last_block[ORDERS]; /* where this thread's last allocation of a size went */
 static _Thread_local struct {
     uint64_t number;
@@ -105,8 +112,40 @@ static bool room_for(int device, unsigned order) {
 
 enum entrance { TURNED_AWAY, STARTED, JOINED };
 
+static bool is_ending(uint64_t record_or_state) {
+    unsigned context = record_or_state >> CONTEXT_SHIFT & 0xff;
+    return (atomic_load(&ending[context / 64]) >> context % 64 & 1) != 0;
+}
+
+static void give_back_block(int device) {
+    struct hami_charge charge = {device, HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT};
+    hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
+}
+
+/* Forgets what an ending context has in a block: by whoever comes first, once. */
+HAMI_COLD static void drop_from_block(struct block *block) {
+    hami_spin_lock(&dropping);
+    uint64_t state = atomic_load(&block->state);
+    if (count_in(state) != 0 && is_ending(state)) {
+        for (unsigned i = 0; i < BLOCK_UNITS; i++) {
+            atomic_store_explicit(&block->orders[i], 0, memory_order_relaxed);
+        }
+        if (count_in(atomic_exchange(&block->state, 0)) != 0) {
+            give_back_block((int)(state >> DEVICE_SHIFT) - 1);
+        }
+    }
+    hami_spin_unlock(&dropping);
+}
+
+static bool somebody_ends(void) {
+    return !HAMI_LIKELY(atomic_load_explicit(&endings, memory_order_acquire) == 0);
+}
+
 /* Adds an allocation to its block; the first of a block only if it brings a charge of 2 MiB. */
 static enum entrance enter_block(struct block *block, const struct hami_allocation *a, unsigned order) {
+    if (somebody_ends()) {
+        drop_from_block(block);
+    }
     uint64_t state = atomic_load_explicit(&block->state, memory_order_relaxed);
     uint64_t next = 0;
     do {
@@ -257,11 +296,6 @@ void hami_record_restore(uint64_t address, uint64_t record) {
     }
 }
 
-static void give_back_block(int device) {
-    struct hami_charge charge = {device, HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT};
-    hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
-}
-
 HAMI_APART static void release_other(uint64_t address, enum hami_kind kind, const struct hami_charge *charge) {
     switch (kind) {
     case HAMI_KIND_CODE:
@@ -296,7 +330,18 @@ HAMI_HOT void hami_record_release(uint64_t address, uint64_t record) {
     hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
 }
 
+HAMI_COLD static void drop_stale(uint64_t address) {
+    uint64_t record = hami_map_get(&records, address);
+    bool tied = record != 0 && record >> KIND_SHIFT != HAMI_KIND_POOL && is_ending(record);
+    if (tied && hami_map_take_pair(&records, address, record)) {
+        hami_record_release(address, record);
+    }
+}
+
 HAMI_HOT bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsigned context) {
+    if (somebody_ends()) {
+        drop_stale(address);
+    }
     return hami_map_put(&records, address, record_of(HAMI_KIND_LARGE, charge->device, context, charge->pages));
 }
 
@@ -322,6 +367,9 @@ void hami_record_share(uint64_t address, uint64_t identity) {
 }
 
 bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned context) {
+    if (somebody_ends()) {
+        drop_stale(key);
+    }
     uint64_t before = hami_map_take(&records, key);
     uint64_t pages = charge->pages + (before & AMOUNT_MASK);
     return hami_map_put(&records, key, record_of(HAMI_KIND_CODE, charge->device, context, pages));
@@ -338,7 +386,7 @@ bool hami_record_pool(uint64_t address, unsigned pool) {
 static void drop_one(uint64_t address, uint64_t record, void *data) {
     unsigned context = *(const unsigned *)data;
     bool tied = record >> KIND_SHIFT != HAMI_KIND_POOL && (record >> CONTEXT_SHIFT & 0xff) == context;
-    if (tied && hami_map_take(&records, address) == record) {
+    if (tied && hami_map_take_pair(&records, address, record)) {
         hami_record_release(address, record);
     }
 }
@@ -350,17 +398,25 @@ static void drop_block(uint64_t number, uint64_t value, void *data) {
     if (count_in(state) == 0 || (state >> CONTEXT_SHIFT & 0xff) != *(const unsigned *)data) {
         return;
     }
-    for (unsigned i = 0; i < BLOCK_UNITS; i++) {
-        atomic_store_explicit(&block->orders[i], 0, memory_order_relaxed);
-    }
-    if (count_in(atomic_exchange(&block->state, 0)) != 0) {
-        give_back_block((int)(state >> DEVICE_SHIFT) - 1);
+    drop_from_block(block);
+}
+
+void hami_records_context_ending(unsigned context, bool now) {
+    uint64_t bit = UINT64_C(1) << context % 64;
+    if (now) {
+        (void)atomic_fetch_or(&ending[context / 64], bit);
+        (void)atomic_fetch_add(&endings, 1);
+    } else {
+        (void)atomic_fetch_sub(&endings, 1);
+        (void)atomic_fetch_and(&ending[context / 64], ~bit);
     }
 }
 
 void hami_records_drop_context(unsigned context) {
+    hami_records_context_ending(context, true); /* views end with what they are views of */
     hami_map_each(&records, drop_one, &context);
     hami_map_each(&blocks, drop_block, &context);
+    hami_records_context_ending(context, false);
 }
 
 void hami_account_after_fork(void) {
@@ -369,6 +425,9 @@ void hami_account_after_fork(void) {
     hami_map_reset(&blocks);
     atomic_flag_clear(&making_block);
     atomic_flag_clear(&sharing);
+    atomic_flag_clear(&dropping);
+    atomic_store(&endings, 0);
+    memset(ending, 0, sizeof ending);
     memset(last_block, 0, sizeof last_block);
     memset(&last_met, 0, sizeof last_met);
 }

@@ -71,6 +71,26 @@ HAMI_HOT bool hami_map_put(struct hami_map *map, uint64_t key, uint64_t value) {
     }
 }
 
+bool hami_map_take_pair(struct hami_map *map, uint64_t key, uint64_t value) {
+    uint64_t hash = mix(key);
+    for (unsigned segment = atomic_load(&map->count); segment-- > 0;) {
+        struct hami_map_bucket *bucket = &segment_at(map, segment, false)[hash & (bucket_count(segment) - 1)];
+        for (unsigned i = 0; i < 8; i++) {
+            uint64_t wanted = key;
+            if (atomic_load(&bucket->keys[i]) != key || atomic_load(&bucket->values[i]) != value ||
+                !atomic_compare_exchange_strong(&bucket->keys[i], &wanted, 0)) {
+                continue;
+            }
+            if (atomic_load(&bucket->values[i]) == value) {
+                atomic_store(&bucket->values[i], 0);
+                return true;
+            }
+            atomic_store(&bucket->keys[i], key); /* taken and put anew meanwhile */
+        }
+    }
+    return false;
+}
+
 /* Place of `key` in the map, or NULL; `index` is its number in the bucket. */
 HAMI_HOT static struct hami_map_bucket *find(struct hami_map *map, uint64_t key, unsigned *index) {
     uint64_t hash = mix(key);

@@ -80,6 +80,8 @@ bool hami_record_pool(uint64_t address, unsigned pool);
 
 /* Gives back everything that belongs to a context that is gone. */
 void hami_records_drop_context(unsigned context);
+/* Around the driver's call that ends a context and what is dropped then. */
+void hami_records_context_ending(unsigned context, bool now);
 
 /* In the child of a fork: the parent's allocations are not ours. */
 void hami_account_after_fork(void);

@@ -39,6 +39,9 @@ bool hami_map_set(struct hami_map *map, uint64_t key, uint64_t value);
 /* Removes `key` and returns its value, or 0 if there was none. */
 uint64_t hami_map_take(struct hami_map *map, uint64_t key);
 
+/* Removes this pair, of whoever it is, if it is still there. */
+bool hami_map_take_pair(struct hami_map *map, uint64_t key, uint64_t value);
+
 /* Calls `visit` for every entry; entries that come and go meanwhile may be missed. */
 void hami_map_each(struct hami_map *map, void (*visit)(uint64_t key, uint64_t value, void *data), void *data);
 
