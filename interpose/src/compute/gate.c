@@ -5,6 +5,11 @@
 #include "hami/guest.h"
 
 enum { SHORTEST = 50000, AFTER_TURN = 100000, LULL = 20000000, LENGTHY = 20000000, MANY = 4 };
+/*
+ * Launches beyond this are longer than what others are granted at once by so much that it matters, and so few that the
+ * device's rests between the others' grants do not.
+ */
+enum { LONG = QUANTUM / 2 };
 enum { LET_BY = 256 };                  /* times, in one wait */
 enum { NEXT_PATIENCE = 2000000 };       /* with one behind somebody who is silent */
 #define TURNS_MOST UINT64_C(3000000000) /* however many others there are */
@@ -118,7 +123,7 @@ static void stand_in_line(struct wait *w) {
 static bool let_by(struct wait *w, const struct standing *s) {
     const struct machine *m = w->machine;
     int64_t mine = atomic_load_explicit(&m->last_amount, memory_order_relaxed);
-    if (!w->ticketed || mine <= BATCH_MOST || w->let_by >= LET_BY) {
+    if (!w->ticketed || mine <= LONG || w->let_by >= LET_BY) {
         return false;
     }
     struct others others = balance_others(m, s->now);
@@ -130,6 +135,9 @@ static bool let_by(struct wait *w, const struct standing *s) {
         return false;
     }
     bool last = atomic_load(&m->shared->ticket) == w->ticket + 1;
+    if (last && s->expected < MARK) { /* the device would rest meanwhile */
+        return false;
+    }
     w->let_by++;
     leave_line(w);
     if (last) { /* the others were granted some a moment ago, and will be back */
@@ -142,7 +150,7 @@ static bool let_by(struct wait *w, const struct standing *s) {
 static void note_grant(struct machine *m, const struct standing *s, int64_t amount) {
     int64_t ns = (int64_t)((double)amount * m->ratio); /* what is estimated too high since it runs beside other work */
     int64_t forgotten = 0;
-    if (ns > BATCH_MOST) {
+    if (ns > LONG) {
         struct others others = balance_others(m, s->now);
         int64_t own = (int64_t)atomic_load_explicit(&m->own->had, memory_order_relaxed);
         forgotten = others.asking > 0 && others.least > own ? others.least - own : 0;

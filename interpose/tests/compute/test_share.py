@@ -89,6 +89,11 @@ def test_what_others_long_launches_took_is_not_all_made_up_for_within_a_second(b
     check(bench, 541282, tenants, Device(switch=0.00002))
 
 
+def test_launches_that_are_not_long_let_nobody_by(bench):
+    """Each time one process of two waits for the other to be granted some, the device rests."""
+    check(bench, 57639, [Tenant(95, "mix", 2)])
+
+
 def test_the_device_hardly_rests_between_turns(bench):
     """What is under way when a turn ends may take 20 us or 3 ms: who has the turn looks often then."""
     tenants = [Tenant(55, "mix"), Tenant(35, "mix", 2), Tenant(10, "100us", 4)]
