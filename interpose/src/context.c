@@ -6,7 +6,6 @@
  */
 #include "hami/context.h"
 
-#include "hami/account.h"
 #include "hami/charge.h"
 #include "hami/events.h"
 #include "hami/guest.h"
@@ -399,10 +398,10 @@ int32_t hami_primary_release(enum hami_hook hook, int32_t device) {
     struct device_state *state = lock_device(device);
     hami_event_context_ending(state->primary);
     unsigned id = state->primary == NULL ? HAMI_CONTEXT_UNKNOWN : id_of(state->primary);
-    hami_records_context_ending(id, true);
+    hami_event_context_freed(id, true);
     CUresult status = driver(device);
     check_primary(state, device);
-    hami_records_context_ending(id, false);
+    hami_event_context_freed(id, false);
     unlock_device(state);
     return status;
 }
@@ -466,12 +465,12 @@ int32_t hami_ctx_create_vdpau(enum hami_hook hook, CUcontext *context, uint32_t 
 static CUresult end_created(CUresult (*driver)(CUcontext), CUcontext context, unsigned id) {
     struct device_state *state = lock_device(atomic_load(&table[id].device));
     hami_event_context_ending(context);
-    hami_records_context_ending(id, true);
+    hami_event_context_freed(id, true);
     CUresult status = driver(context);
     if (status == CUDA_SUCCESS) {
         ended(context, state);
     }
-    hami_records_context_ending(id, false);
+    hami_event_context_freed(id, false);
     unlock_device(state);
     return status;
 }

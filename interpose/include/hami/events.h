@@ -9,11 +9,16 @@
 #include "hami/compiler.h"
 #include "hami/cuda_abi.h"
 
+#include <stdbool.h>
+
 /* For pthread_atfork(3), in the child: every part forgets what was the parent's. */
 void hami_event_forked(void);
 
 /* A context is about to end: nothing of ours may be in it then. */
 void hami_event_context_ending(CUcontext context);
+
+/* The driver's call that ends one, with what is forgotten then, begins or is over: others may be given its memory. */
+void hami_event_context_freed(unsigned id, bool now);
 
 /* A context has ended, and what lay in it; `id` as in context.h. */
 void hami_event_context_ended(unsigned id);
