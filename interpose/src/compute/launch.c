@@ -318,6 +318,7 @@ static int32_t end(struct pass *p, int32_t status) {
     if (__builtin_expect(p->runner == NULL, 1)) {
         return status;
     }
+    HAMI_UNCANCELLED;
     compute_lock();
     if (status != CUDA_SUCCESS) {
         runner_refund(p->runner, p->cost);
@@ -500,6 +501,7 @@ int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream) {
 static void close_marks(void) {
     count_launches();
     if (atomic_load_explicit(&compute_state, memory_order_relaxed) == COMPUTE_ON) {
+        HAMI_UNCANCELLED;
         compute_lock();
         return_ahead();
         runners_close(NULL);
@@ -540,16 +542,20 @@ int32_t hami_stream_destroy(enum hami_hook hook, CUstream stream) {
 
 void hami_compute_stream_ending(CUstream stream) {
     if (atomic_load_explicit(&compute_state, memory_order_relaxed) != COMPUTE_FRESH) {
+        HAMI_UNCANCELLED;
         compute_lock();
         runners_drop(NULL, stream, false);
+        runners_changed(); /* it may have been remembered as one without a limit, and the handle comes again */
         compute_unlock();
     }
 }
 
 void hami_compute_context_ending(CUcontext context) {
     if (context != NULL && atomic_load_explicit(&compute_state, memory_order_relaxed) != COMPUTE_FRESH) {
+        HAMI_UNCANCELLED;
         compute_lock();
         runners_drop(context, NULL, true);
+        runners_changed();
         compute_unlock();
     }
 }

@@ -5,6 +5,7 @@
  */
 #include "machine.h"
 
+#include "hami/cancel.h"
 #include "hami/guest.h"
 
 #include <time.h>
@@ -16,10 +17,22 @@ enum { ACTIVE = 2, STEP = 50000000 };
 static _Atomic int32_t always_active = ACTIVE;
 _Atomic(_Atomic int32_t *) suspend_word = &always_active;
 static _Atomic uint64_t suspended; /* since when; 0: not */
+static _Atomic uint64_t checked;   /* when somebody last saw that we are */
 
 bool suspend_agent_gone(const struct hami_region_view *view) {
     uint64_t beat = atomic_load(&hami_compute_of(view->region)->agent_beat);
     return beat != 0 && (uint64_t)time(NULL) > beat + AGENT_SILENT;
+}
+
+/* True: whoever suspended us gives no sign. One that shows life may keep us for as long as it likes. */
+static bool left_alone(const struct hami_region_view *view, uint64_t now) {
+    uint64_t never = 0, before = atomic_exchange(&checked, now);
+    if (now - before > NEVER_HEARD) { /* the word may have been another in between */
+        atomic_store(&suspended, now);
+    }
+    (void)atomic_compare_exchange_strong(&suspended, &never, now);
+    bool agent = atomic_load(&hami_compute_of(view->region)->agent_beat) != 0;
+    return agent ? suspend_agent_gone(view) : now - atomic_load(&suspended) > NEVER_HEARD;
 }
 
 void suspend_check(void) {
@@ -30,10 +43,10 @@ void suspend_check(void) {
     _Atomic int32_t *word = &view->region->v1.recent_kernel;
     _Atomic int32_t *status = &view->region->v1.processes[view->slot].status;
     bool waited = false;
+    HAMI_UNCANCELLED;
     while (atomic_load(word) < 0) {
-        uint64_t now = compute_now(), never = 0;
-        (void)atomic_compare_exchange_strong(&suspended, &never, now);
-        if (now - atomic_load(&suspended) > NEVER_HEARD || suspend_agent_gone(view)) {
+        uint64_t now = compute_now();
+        if (left_alone(view, now)) {
             break; /* launches go; the word is the monitor's to change */
         }
         waited = true;
