@@ -545,7 +545,6 @@ void hami_compute_stream_ending(CUstream stream) {
         HAMI_UNCANCELLED;
         compute_lock();
         runners_drop(NULL, stream, false);
-        runners_changed(); /* it may have been remembered as one without a limit, and the handle comes again */
         compute_unlock();
     }
 }
@@ -555,7 +554,6 @@ void hami_compute_context_ending(CUcontext context) {
         HAMI_UNCANCELLED;
         compute_lock();
         runners_drop(context, NULL, true);
-        runners_changed();
         compute_unlock();
     }
 }

@@ -829,7 +829,6 @@ static void drop_runner(struct runner *r) {
         charge_estimate(m, r->marks[r->first].estimate);
     }
     atomic_store(&r->stream, NULL);
-    runners_changed();
 }
 
 static void drop_events(CUcontext context) {
@@ -857,12 +856,12 @@ void runners_drop(CUcontext context, CUstream stream, bool all_streams) {
                    atomic_load(&r->stream) == stream) {
             close_in_context(r, current_context()); /* its events live on */
             atomic_store(&r->stream, NULL);
-            runners_changed();
         }
     }
     if (all_streams) {
         drop_events(context);
     }
+    runners_changed(); /* streams without a limit are remembered too, and their handles come again */
 }
 
 void runners_reset(void) {

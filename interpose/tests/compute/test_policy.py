@@ -8,12 +8,13 @@ import struct
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hami_interpose import region, sim, turn
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits
 
-from .cells import Tenant
+from .cells import CLOCK_STARTS, Tenant
 from .judge import faults
 
 UTILIZATION_SWITCH, RECENT_KERNEL, LAST_KERNEL_TIME = 2008900, 2008904, 2008912
@@ -60,19 +61,49 @@ def test_the_switch_of_an_agent_that_is_gone_lets_no_limit_rest(bench, monkeypat
     assert not faults(result), str(result)
 
 
-def test_a_monitor_that_gives_no_sign_keeps_launches_for_ten_minutes_and_no_longer(bench, monkeypatch):
+def suspend(monkeypatch, beat):
+    """From the start on containers are suspended, by an agent whose last sign of life, in s since 1970, is `beat`."""
     real = region.initial
 
     def suspended(limits):
         content = bytearray(real(limits))
         struct.pack_into("<i", content, RECENT_KERNEL, -1)
+        struct.pack_into("<Q", content, region.AGENT_BEAT_OFFSET, beat)
         return bytes(content)
 
     monkeypatch.setattr(region, "initial", suspended)
+
+
+def test_a_monitor_that_gives_no_sign_keeps_launches_for_ten_minutes_and_no_longer(bench, monkeypatch):
+    suspend(monkeypatch, 0)
     bench.seconds = 604
     [result] = bench.run(7, Tenant(0, "1ms"))
     assert result.share(0, 599) == 0
     assert result.share(601) > 98, str(result)
+
+
+def test_an_agent_that_shows_life_keeps_them_for_as_long_as_it_likes(bench, monkeypatch):
+    suspend(monkeypatch, int(time.time()))
+    bench.seconds = 604
+    world = bench.folder / "cell1/world"
+    with ThreadPoolExecutor(1) as runs:
+        running = runs.submit(bench.run, 7, Tenant(0, "1ms"))
+        while not running.done() and _clock(world) < bench.seconds:
+            time.sleep(0.02)
+        with (bench.folder / "cell1/container0/region/vgpu.cache").open(
+            "r+b"
+        ) as file:  # what it does now is not judged
+            file.seek(RECENT_KERNEL)
+            file.write(struct.pack("<i", 0))
+        [result] = running.result()
+    assert result.statuses == [0]
+    assert result.share(0) == 0, str(result)
+
+
+def _clock(world):
+    """Virtual seconds since a cell began."""
+    content = world.read_bytes() if world.exists() else b""
+    return (struct.unpack_from("<Q", content)[0] - CLOCK_STARTS) / 1e9 if content else 0
 
 
 @pytest.mark.parametrize("cores", [0, 100])

@@ -29,3 +29,19 @@ def test_a_stream_does_not_take_what_another_was_granted_because_it_has_the_hand
     assert grants_after("launched") - before == 2
     go_on()
     assert process.wait(timeout=60) == 0
+
+
+def test_a_stream_whose_handle_was_one_of_a_device_without_a_limit_is_limited(make_container, programs):
+    """A launching thread remembers, by the handle too, which streams need not ask."""
+    container = make_container(0, 0)
+    first, second = container.limits.devices
+    devices = (DeviceLimit(first.uuid, 0, 0, 50), DeviceLimit(second.uuid, 0, 0, 100))
+    container.write_limits(Limits(devices, 2, core_policy=CorePolicy.FORCE))
+    process = container.start(programs("again"), "moved")
+    assert process.stdout.readline() == "launched\n", process.stderr.read()
+    grants = [device.compute.grants for device in container.region().devices[:2]]
+    assert grants[0] > 0
+    assert grants[1] == 0
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.wait(timeout=60) == 0

@@ -1,6 +1,8 @@
 /*
  * again: two streams are used and destroyed; two new ones have their handles, the other way round in the library's
  * tables, and are launched in once each as lines come on the input. Says when each step is done.
+ *
+ * again moved: a stream of device 1 is used and destroyed; one of device 0 has its handle, and is launched in.
  */
 #include "driver.h"
 
@@ -24,7 +26,24 @@ static void step(const char *what) {
     (void)getchar();
 }
 
-int main(void) {
+static void in_one_that_was_of_another_device(int create(CUstream *, unsigned), int destroy(CUstream)) {
+    CUstream before, after;
+    use_device(1);
+    CHECK(create(&before, 1));
+    for (int i = 0; i < 3; i++)
+        launch_in(before);
+    CHECK(cuStreamSynchronize(before));
+    CHECK(destroy(before));
+    use_device(0);
+    CHECK(create(&after, 1));
+    if (after != before)
+        fail("the driver gave another handle", 0);
+    for (int i = 0; i < 3; i++)
+        launch_in(after);
+    step("launched");
+}
+
+int main(int argc, char **argv) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW), *module = NULL;
     int (*load)(void **, const void *) = NULL, (*function)(void **, void *, const char *) = NULL;
     int (*create)(CUstream *, unsigned) = NULL, (*destroy)(CUstream) = NULL;
@@ -38,6 +57,10 @@ int main(void) {
     use_device(0);
     CHECK(load(&module, "image"));
     CHECK(function(&kernel, module, "a_5us"));
+    if (argc > 1 && strcmp(argv[1], "moved") == 0) {
+        in_one_that_was_of_another_device(create, destroy);
+        return 0;
+    }
     for (int i = 0; i < 2; i++)
         CHECK(create(&before[i], 1));
     for (int i = 0; i < 200; i++) {
