@@ -26,7 +26,7 @@
  */
 struct hami_compute_device {
     _Atomic int64_t zero;
-    _Atomic uint64_t frontier;   /* device time is charged up to here */
+    _Atomic uint64_t frontier;   /* work is known to be complete up to here */
     _Atomic uint64_t last_grant; /* when work was last let through, as far as anybody has looked */
     _Atomic uint32_t done;       /* futex: moves when a mark completes */
     _Atomic uint32_t ticket;     /* next number for those who have to wait */
@@ -46,7 +46,9 @@ struct hami_compute_device {
     _Atomic uint64_t estimated;     /* device time charged by estimate instead of span */
     _Atomic uint64_t last_wait;     /* when a launch last had to wait */
     _Atomic uint64_t share;         /* percent in which `zero` counts a debt; 0: not yet known */
-    uint64_t spare[6];
+    /* Of what is charged, that by spans: how much, and up to when. */
+    _Atomic uint64_t spanned, spanned_to;
+    uint64_t spare[4];
     /* Of the turn page, for launches that take from a grant; on a cache line of its own. */
     _Atomic uint64_t turn;      /* its word as one of us last read or wrote it; another: grants of before are void */
     _Atomic uint64_t turns_off; /* until then the container does without turns; it waited for one in vain */
@@ -66,10 +68,11 @@ struct hami_compute_process {
     _Atomic uint64_t since;   /* when the oldest of it was launched; 0 = nothing is under way */
     _Atomic uint32_t fed;     /* of the waiting threads, those that wait for a completion: more work is coming */
     _Atomic uint32_t in_turn; /* those that wait for the turn */
-    _Atomic uint32_t hidden;  /* of `out`, in 1/65536: what will not be charged, since it runs beside other work */
-    uint32_t pad;
-    _Atomic uint64_t had;     /* device time granted to it, less what it gave back */
-    _Atomic uint64_t granted; /* when it last got some */
+    _Atomic uint32_t hidden;  /* of `out`, in 1/65536: what will not be charged, since it runs beside other work; and */
+#define HAMI_RESTS (UINT32_C(1) << 16) /* it leaves the device idle between its launches */
+    _Atomic uint32_t granted;          /* when it last got some, in 65536 ns; wraps */
+    _Atomic uint64_t had;              /* device time granted to it, less what it gave back */
+    _Atomic uint64_t busy;             /* since when the device has surely had work of it; 0 = that is not known */
 };
 
 struct hami_compute {

@@ -102,17 +102,36 @@ int64_t balance_arrears(const struct machine *m, const struct standing *s) {
     return s->balance * 100 / balance_share(m);
 }
 
-/* Nothing that is under way began before this. */
-uint64_t balance_oldest(const struct machine *m, uint64_t opened) {
+enum since { LAUNCHED, AT_WORK };
+
+static uint64_t since_of(const struct hami_compute_process *process, enum since which) {
+    bool rests = (atomic_load_explicit(&process->hidden, memory_order_relaxed) & HAMI_RESTS) != 0;
+    return atomic_load_explicit(which == AT_WORK && rests ? &process->busy : &process->since, memory_order_relaxed);
+}
+
+static uint64_t earliest(const struct machine *m, enum since which, uint64_t first, bool own) {
     struct hami_compute *compute = hami_compute_of(m->view->region);
     unsigned count = processes(m);
     uint64_t now = compute_now();
     for (unsigned i = 0; i < count; i++) {
         const struct hami_compute_process *process = &compute->processes[i][m->index];
-        uint64_t since = atomic_load_explicit(&process->since, memory_order_relaxed);
-        opened = since != 0 && since < opened && !is_away(m, process, now) ? since : opened;
+        uint64_t since = own || process != m->own ? since_of(process, which) : 0;
+        first = since != 0 && since < first && !is_away(m, process, now) ? since : first;
     }
-    return opened;
+    return first;
+}
+
+/* Nothing that is under way began before this. */
+uint64_t balance_oldest(const struct machine *m, uint64_t opened) {
+    return earliest(m, LAUNCHED, opened, true);
+}
+
+uint64_t balance_at_work(const struct machine *m, uint64_t opened) {
+    return earliest(m, AT_WORK, opened, true);
+}
+
+uint64_t balance_others_at_work(const struct machine *m) {
+    return earliest(m, AT_WORK, UINT64_MAX, false);
 }
 
 uint64_t balance_until(const struct machine *m, uint64_t now) {
@@ -150,9 +169,9 @@ struct others balance_others(const struct machine *m, uint64_t now) {
             continue;
         }
         int64_t had = (int64_t)atomic_load_explicit(&process->had, memory_order_relaxed);
-        uint64_t granted = atomic_load_explicit(&process->granted, memory_order_relaxed);
+        uint32_t granted = atomic_load_explicit(&process->granted, memory_order_relaxed);
         bool waits = atomic_load_explicit(&process->waiting, memory_order_relaxed) != 0;
-        bool back = granted <= now && now - granted < BACK;
+        bool back = (uint32_t)(now >> 16) - granted <= BACK >> 16;
         others.had += had;
         if ((waits || back) && !is_away(m, process, now)) {
             others.asking++;
@@ -162,18 +181,35 @@ struct others balance_others(const struct machine *m, uint64_t now) {
     return others;
 }
 
-uint64_t balance_span(struct machine *m, uint64_t turns, uint64_t opened, uint64_t end) {
-    uint64_t frontier = atomic_load(&m->shared->frontier);
-    do {
-        if (end <= frontier) {
-            return 0;
-        }
-    } while (!atomic_compare_exchange_weak(&m->shared->frontier, &frontier, end));
+/* Moves a word on to `end`; returns where it was, or `end`, if it was further. */
+static uint64_t move_on(_Atomic uint64_t *word, uint64_t end) {
+    uint64_t before = atomic_load(word);
+    while (before < end && !atomic_compare_exchange_weak(word, &before, end)) {
+    }
     hami_step();
-    uint64_t start = balance_oldest(m, opened);
-    start = frontier > start ? frontier : start;
-    start = turns > start ? turns : start;
-    return end > start ? end - start : 0;
+    return before < end ? before : end;
+}
+
+void balance_complete(struct machine *m, uint64_t end) {
+    (void)move_on(&m->shared->frontier, end);
+}
+
+struct spanned balance_spanned(const struct machine *m) {
+    uint64_t sum = atomic_load(&m->shared->spanned); /* first: the other then tells of as much at least */
+    return (struct spanned){sum, atomic_load(&m->shared->spanned_to)};
+}
+
+uint64_t balance_sliced(uint64_t rest, uint64_t span) {
+    return rest == 0 ? span : span > SLICE ? span - SLICE : 0;
+}
+
+uint64_t balance_span(struct machine *m, uint64_t start, uint64_t end) {
+    uint64_t to = move_on(&m->shared->spanned_to, end);
+    start = to > start ? to : start;
+    uint64_t span = end > start ? end - start : 0;
+    (void)atomic_fetch_add(&m->shared->spanned, balance_sliced(start - to, span));
+    hami_step();
+    return span;
 }
 
 /* What died unfinished is charged as it was estimated. */
@@ -190,6 +226,7 @@ void hami_compute_forget(struct hami_region *region, unsigned slot) {
         atomic_store(&process->hidden, 0);
         atomic_store(&process->had, 0);
         atomic_store(&process->since, 0);
+        atomic_store(&process->busy, 0);
         atomic_store(&process->marks, 0);
         atomic_store(&process->waiting, 0);
         atomic_store(&process->fed, 0);

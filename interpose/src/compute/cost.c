@@ -42,8 +42,8 @@ uint32_t cost_until_sample(const struct cost *c) {
 
 void cost_learn(uint64_t key, double ns, bool idle) {
     struct cost *c = cost_of(key);
-    if (idle && c->from_busy) {
-        return; /* counts the launch itself: dear for short kernels */
+    if (idle && c->from_busy && c->samples >= FIRST) {
+        return; /* counts the launch itself: dear for short kernels, but better than next to nothing */
     }
     if (!idle && !c->from_busy) {
         c->from_busy = true;

@@ -157,7 +157,7 @@ static void note_grant(struct machine *m, const struct standing *s, int64_t amou
         atomic_store_explicit(&m->others_had, others.had, memory_order_relaxed);
     }
     (void)atomic_fetch_add_explicit(&m->own->had, (uint64_t)(ns + forgotten), memory_order_relaxed);
-    atomic_store_explicit(&m->own->granted, s->now, memory_order_relaxed);
+    atomic_store_explicit(&m->own->granted, (uint32_t)(s->now >> 16), memory_order_relaxed);
     atomic_store_explicit(&m->last_amount, ns, memory_order_relaxed);
 }
 

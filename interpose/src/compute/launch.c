@@ -277,7 +277,7 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
             runner_compare_clocks(runner);
         }
         if (sampled) {
-            runner_sample_begin(runner, l->key, waited, &p->sample);
+            runner_sample_begin(runner, l->key, &p->sample);
         }
     }
     helper_wake();

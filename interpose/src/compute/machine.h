@@ -24,6 +24,7 @@ enum {
     RESUME = 1000000, /* who has to wait for balance waits for so much: short work is not started from idle each time */
     IDLE = 50000000,  /* a container none of whose launches had to wait for so long has more than it needs */
     BACK = BATCH_MOST,       /* a process that was granted some and uses it should be back for more by then */
+    SLICE = 1000000,         /* work that begins on an idle device has it for so long before others' gets a slice */
     QUANTUM = 10000000,      /* length of a turn */
     EARLY = 150000,          /* short work: the turn is handed on so long before its end at most */
     SHORT = 700000,          /* launches up to this are short in that sense */
@@ -70,10 +71,10 @@ struct machine {
     _Atomic uint64_t page_sought;   /* when it was last opened, or was not to be had */
     _Atomic uint64_t others_looked; /* when this was last found: */
     _Atomic uint64_t others_longest;
-    double idle_seen;                        /* how often the stream had run dry before a sampled launch */
-    double spans, estimates;                 /* of recent marks, smoothed */
+    double slow;                             /* part of the marks whose launches took longer to come than to run */
     _Atomic int64_t last_amount, others_had; /* our last grant, and what others had then */
-    _Atomic double ratio;                    /* of span to estimate: below 1 where streams run beside each other */
+    double spanned;       /* of what is estimated, charged by spans: below 1 where streams run beside each other */
+    _Atomic double ratio; /* likewise, of all that is charged */
 };
 
 enum { COMPUTE_FRESH, COMPUTE_OFF, COMPUTE_ON };
@@ -128,18 +129,27 @@ struct others {
 struct others balance_others(const struct machine *m, uint64_t now);
 bool balance_in_turn(const struct machine *m); /* does any thread of the container wait for its turn? */
 /*
- * When the oldest work under way was launched, `opened` if that was earlier.
+ * balance_oldest: when the oldest work under way was launched, `opened` if that was earlier. balance_at_work: likewise,
+ * of processes that do not let the device rest between their launches, and of the others since when it surely works.
  *
  * balance_until: what will have been charged when all that is under way is complete. balance_end: when so much will
  * have been, as far as can be told.
  *
- * balance_span moves the frontier to `end`; returns the time from where it was, or from the end of the last turn or the
- * launch of the oldest work under way if those are later.
+ * balance_span: how much of the time from `start` to `end` no span had yet; all up to there then belongs to one.
  */
 uint64_t balance_oldest(const struct machine *m, uint64_t opened);
+uint64_t balance_at_work(const struct machine *m, uint64_t opened);
+uint64_t balance_others_at_work(const struct machine *m); /* UINT64_MAX: none is */
 uint64_t balance_until(const struct machine *m, uint64_t now);
 uint64_t balance_end(const struct machine *m, uint64_t opened, uint64_t until);
-uint64_t balance_span(struct machine *m, uint64_t turns, uint64_t opened, uint64_t end);
+uint64_t balance_span(struct machine *m, uint64_t start, uint64_t end);
+/* Of a span after so much rest: the time in which other processes may have had theirs. */
+uint64_t balance_sliced(uint64_t rest, uint64_t span);
+struct spanned {
+    uint64_t sum, to; /* of that, and up to when spans are charged */
+};
+struct spanned balance_spanned(const struct machine *m);
+void balance_complete(struct machine *m, uint64_t end); /* work is, up to there */
 
 /* ---- cost.c: what launches take ---- */
 
@@ -173,7 +183,7 @@ void runner_refund(struct runner *r, int64_t used);
 void runner_close_if_due(struct runner *r, bool now);
 void runner_compare_clocks(
     struct runner *r); /* of device and host, if that is due; before the first launch after a wait */
-void runner_sample_begin(struct runner *r, uint64_t key, bool waited, CUevent *before);
+void runner_sample_begin(struct runner *r, uint64_t key, CUevent *before);
 void runner_sample_end(struct runner *r, uint64_t key, CUevent before);
 void runner_sample_drop(struct runner *r, CUevent before);
 void runners_close(struct machine *m);              /* NULL: all */

@@ -18,7 +18,7 @@ enum { RUNNERS = 256, MARKS = 16, PAIRS = 32, CONTEXTS = 16, SPARE_EVENTS = 64, 
 enum { EVENT_DEFAULT = 0 };
 
 /* When the first look comes after a mark should be complete, the next ones, and how old open work may get. */
-enum { AFTER = 20000, SOON = 50000, LATEST = 80000, STALE = 1500000 };
+enum { AFTER = 20000, SOON = 50000, LATEST = 80000, STALE = 1500000, LENGTHY_MARK = QUANTUM / 2 };
 
 /*
  * The two clocks are compared so often, tried so often at first and half as often after each failure, and known from an
@@ -35,13 +35,15 @@ static CUstream const per_thread = (CUstream)2;
 struct mark {
     CUevent event;
     int64_t estimate;
-    bool clean;        /* the estimate is a sum of known, short launches */
-    bool known;        /* ... of known launches */
-    bool late;         /* the stream had run dry before the mark could be recorded */
-    uint64_t until;    /* it should be complete once the container is charged for so much */
-    uint64_t opened;   /* when the first of it was launched, in host time */
-    uint64_t recorded; /* likewise */
-    uint64_t unready;  /* when it was last seen not to be complete */
+    bool clean;            /* the estimate is a sum of known, short launches */
+    bool known;            /* ... of known launches */
+    bool late;             /* the stream had run dry before the mark could be recorded */
+    bool busy;             /* it had not */
+    uint64_t until;        /* it should be complete once the container is charged for so much */
+    uint64_t opened;       /* when the first of it was launched, in host time */
+    struct spanned before; /* at that time */
+    uint64_t recorded;     /* likewise */
+    uint64_t unready;      /* when it was last seen not to be complete */
 };
 
 struct runner {
@@ -57,6 +59,8 @@ struct runner {
     int64_t seen;             /* `left` at the last look */
     uint64_t looked;          /* when it last changed */
     uint64_t opened;          /* when the first launch since the last mark was let through */
+    struct spanned before;    /* at that time */
+    uint64_t ended;           /* the work of the last mark that completed */
     bool clean, known;
     unsigned passing;      /* launches that are between gate and driver */
     unsigned first, count; /* of marks */
@@ -247,7 +251,7 @@ struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream) 
         atomic_store(&r->left, 0);
         atomic_store(&r->turn, 0);
         r->granted = r->seen = 0;
-        r->opened = 0;
+        r->opened = r->ended = 0;
         r->looked = compute_now();
         r->clean = true;
         r->known = false;
@@ -284,17 +288,41 @@ static void own_out(struct machine *m, int64_t change) {
     hami_step();
 }
 
-/* Publishes since when work of this process is under way, beside some that was launched at `oldest`. */
-static void note_oldest(const struct machine *m, uint64_t oldest) {
+/* Since when the device surely works on what a runner was given; UINT64_MAX: that may have run dry. */
+static uint64_t busy_since(const struct runner *r) {
+    for (unsigned i = 0; i < r->count; i++) {
+        const struct mark *mark = &r->marks[(r->first + i) % MARKS];
+        if (mark->busy) {
+            return mark->recorded;
+        }
+    }
+    return UINT64_MAX;
+}
+
+/* When the oldest work of some was launched, and since when the device has surely been busy with it. */
+struct under_way {
+    uint64_t oldest, busy;
+};
+static const struct under_way nothing = {UINT64_MAX, UINT64_MAX};
+
+static uint64_t earlier(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* Publishes since when work of this process is under way, beside `more` of it. */
+static void note_oldest(const struct machine *m, struct under_way more) {
+    uint64_t oldest = more.oldest, busy = more.busy;
     for (unsigned i = 0; i < runner_count; i++) {
         const struct runner *r = &runners[i];
         if (r->machine == m && r->granted > 0) {
-            oldest = r->opened < oldest ? r->opened : oldest;
+            oldest = earlier(oldest, r->opened);
         }
         if (r->machine == m && r->count > 0) {
-            oldest = r->marks[r->first].opened < oldest ? r->marks[r->first].opened : oldest;
+            oldest = earlier(oldest, r->marks[r->first].opened);
+            busy = earlier(busy, busy_since(r));
         }
     }
+    atomic_store_explicit(&m->own->busy, busy == UINT64_MAX ? 0 : busy, memory_order_relaxed);
     atomic_store_explicit(&m->own->since, oldest == UINT64_MAX ? 0 : oldest, memory_order_relaxed);
     hami_step();
 }
@@ -305,8 +333,9 @@ void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, b
         hami_step();
         r->clean = r->known = true;
         r->opened = compute_now();
+        r->before = balance_spanned(r->machine);
         r->granted = granted;
-        note_oldest(r->machine, UINT64_MAX);
+        note_oldest(r->machine, nothing);
     } else {
         r->granted += granted;
     }
@@ -395,13 +424,20 @@ static void close_runner(struct runner *r) {
                         .clean = r->clean,
                         .known = r->known,
                         .opened = r->opened,
+                        .before = r->before,
                         .event = can ? event_take(r->context) : NULL};
     if (mark.event != NULL) {
-        mark.late = atomic_load(&runner_captures) == 0 && driver.stream_query(stream) == CUDA_SUCCESS;
+        bool asked = atomic_load(&runner_captures) == 0;
+        CUresult dry = asked ? driver.stream_query(stream) : CUDA_ERROR_INVALID_VALUE;
+        mark.late = dry == CUDA_SUCCESS;
+        mark.busy = dry == CUDA_ERROR_NOT_READY;
         mark.recorded = compute_now();
         mark.until = balance_until(r->machine, mark.recorded);
         if (driver.record(mark.event, stream) == CUDA_SUCCESS) {
             r->marks[(r->first + r->count++) % MARKS] = mark;
+            if (mark.busy) {
+                note_oldest(r->machine, nothing);
+            }
             if (mark.late) { /* there was nothing before it, so it should be complete */
                 settle();
             }
@@ -518,7 +554,7 @@ void runner_compare_clocks(struct runner *r) {
 
 /* ---- samples ---- */
 
-void runner_sample_begin(struct runner *r, uint64_t key, bool waited, CUevent *before) {
+void runner_sample_begin(struct runner *r, uint64_t key, CUevent *before) {
     CUstream stream = atomic_load(&r->stream);
     (void)key;
     *before = NULL;
@@ -530,9 +566,6 @@ void runner_sample_begin(struct runner *r, uint64_t key, bool waited, CUevent *b
         return;
     }
     bool idle = driver.stream_query(stream) == CUDA_SUCCESS;
-    if (!waited) {
-        r->machine->idle_seen += ((idle ? 1.0 : 0.0) - r->machine->idle_seen) * 0.1;
-    }
     if (driver.record(event, stream) != CUDA_SUCCESS) {
         event_give_back(r->context, event);
         return;
@@ -630,27 +663,71 @@ static uint64_t time_of(struct runner *r, const struct mark *mark) {
     return (uint64_t)held;
 }
 
-static void settle_mark(struct machine *m, const struct mark *mark, uint64_t end) {
-    uint64_t span = balance_span(m, turn_frontier(m, end), mark->opened, end);
-    uint64_t estimate = (uint64_t)mark->estimate;
-    turn_move_frontier(m, end);
-    if (mark->known && !mark->late) {
-        double ratio = (double)span / (double)estimate;
-        double before = m->ratio; /* changes only here, with the lock */
-        m->ratio = before = before + ((ratio > 1 ? 1 : ratio) - before) * 0.05;
-        atomic_store_explicit(&m->own->hidden, (uint32_t)((1 - before) * UINT16_MAX), memory_order_relaxed);
+static uint64_t later(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* How much of the time from `from` to `end`, in which the mark's work ran, is charged by spans, or surely will be. */
+static double spanned_since(const struct machine *m, const struct mark *mark, uint64_t from, uint64_t end) {
+    struct spanned now = balance_spanned(m);
+    uint64_t first = later(mark->before.to, from), last = earlier(now.to, end),
+             busy = later(balance_others_at_work(m), now.to);
+    double past = 0, sum = (double)(now.sum - mark->before.sum);
+    if (last > first) { /* as if it were spread evenly */
+        double all = (double)(now.to - mark->before.to);
+        past = (double)(last - first) * (sum < all ? sum / all : 1);
     }
-    if (mark->clean) {
-        m->spans += ((double)span - m->spans) * 0.01;
-        m->estimates += ((double)estimate - m->estimates) * 0.01;
-        bool host_bound = m->idle_seen > 0.2 && m->spans > 1.06 * m->estimates;
-        if (host_bound || mark->late) {
-            span = host_bound || span > estimate ? estimate : span;
-            (void)atomic_fetch_add_explicit(&m->shared->estimated, span, memory_order_relaxed);
-        }
-    } else if (mark->late && mark->known && span > 2 * estimate + MARK) {
-        span = estimate; /* the process stood still before it could set the mark */
-        (void)atomic_fetch_add_explicit(&m->shared->estimated, span, memory_order_relaxed);
+    busy = later(busy, from);
+    return past + (busy < end ? (double)balance_sliced(busy - now.to, end - busy) : 0);
+}
+
+/*
+ * What is charged where work ended at some moment before the mark, or with rests in between: what it was estimated to
+ * take, less what of it ran in time that is charged by spans, which are others'. From when the mark was recorded on the
+ * device was at work, if it was not late: that is a span.
+ */
+static uint64_t charge_in_part(struct machine *m, const struct mark *mark, uint64_t from, uint64_t end) {
+    uint64_t until = mark->busy ? earlier(later(mark->recorded, from), end) : end;
+    double time = (double)(until - from), sure = (double)(end - until), estimate = (double)mark->estimate * m->spanned;
+    double others = time > 0 ? spanned_since(m, mark, from, until) / time : 1;
+    others = others < 1 ? others : 1;
+    uint64_t span = until < end ? balance_span(m, later(balance_at_work(m, until), turn_frontier(m, end)), end) : 0;
+    /* Of the estimate, what was over by then: all but what took the time after it, unless others had that too. */
+    double alone = estimate > sure ? estimate - sure : 0, beside = estimate * time / (time + sure);
+    double charge = (alone + (beside - alone) * others) * (1 - others);
+    charge = mark->late && charge > time * (1 - others) ? time * (1 - others) : charge;
+    (void)atomic_fetch_add_explicit(&m->shared->estimated, (uint64_t)charge, memory_order_relaxed);
+    return span + (uint64_t)charge;
+}
+
+/* Whether the device may have rested before the mark was set: what comes more slowly than it runs leaves it idle. */
+static bool rested(struct machine *m, const struct mark *mark, uint64_t span) {
+    uint64_t estimate = (uint64_t)mark->estimate;
+    if (!mark->clean) {
+        return mark->late && mark->known && span > estimate; /* the process stood still meanwhile */
+    }
+    bool slow = mark->recorded - mark->opened > estimate + estimate / 16;
+    m->slow += ((slow ? 1 : 0) - m->slow) * 0.1;
+    return slow || mark->late;
+}
+
+static void settle_mark(struct runner *r, const struct mark *mark, uint64_t end) {
+    struct machine *m = r->machine;
+    uint64_t estimate = (uint64_t)mark->estimate, from = later(mark->opened, r->ended);
+    uint64_t start = later(balance_at_work(m, from), turn_frontier(m, end));
+    uint64_t to = later(balance_spanned(m).to, start), span = end > to ? end - to : 0;
+    r->ended = end;
+    balance_complete(m, end);
+    turn_move_frontier(m, end);
+    bool in_part = rested(m, mark, span) && end > from;
+    span = in_part ? charge_in_part(m, mark, from, end) : balance_span(m, start, end);
+    if (mark->known && !mark->late) {
+        double ratio = span < estimate ? (double)span / (double)estimate : 1;
+        double before = m->ratio; /* changes only here, with the lock */
+        m->ratio = before + (ratio - before) * 0.05;
+        m->spanned += in_part ? 0 : (ratio - m->spanned) * 0.05;
+        uint32_t hidden = (uint32_t)((1 - m->ratio) * UINT16_MAX) | (m->slow > 0.5 ? HAMI_RESTS : 0);
+        atomic_store_explicit(&m->own->hidden, hidden, memory_order_relaxed);
     }
     if (balance_silent(m->own, compute_now())) { /* nobody counted on it, so others' spans may have left it out */
         uint64_t least = (uint64_t)((double)estimate * m->ratio);
@@ -717,6 +794,19 @@ static bool step_towards(const struct runner *r, uint64_t now, uint64_t *end) {
 }
 
 /*
+ * A long launch may end long before it should; until that is seen, other processes of the container take the device to
+ * be at work.
+ */
+static uint64_t long_look_at(const struct runner *r, uint64_t now) {
+    const struct mark *mark = &r->marks[r->first];
+    uint64_t estimate = (uint64_t)mark->estimate, soonest = mark->opened + estimate / 4 * 3;
+    if (estimate < LENGTHY_MARK || balance_single(r->machine, now)) {
+        return UINT64_MAX;
+    }
+    return later(soonest, now + estimate / 16);
+}
+
+/*
  * When to look at a runner's work again. Those with whom we take turns, and launches that wait for a completion, should
  * know soon; where there are none, a look before all that the container has under way should be complete tells nothing
  * that would change anything.
@@ -730,8 +820,8 @@ static uint64_t next_look_at(const struct runner *r, uint64_t now) {
     uint64_t most = now + (company || r->granted > 0 ? STALE : SILENT_AFTER / 2);
     uint64_t end = expected_end(r, &r->marks[r->first]);
     if (!company && atomic_load(&m->shared->expectant) == 0) {
-        uint64_t all = balance_end(m, now, balance_until(m, now)) + AFTER;
-        end = all > end ? all : end;
+        end = later(end, balance_end(m, now, balance_until(m, now)) + AFTER);
+        end = earlier(end, long_look_at(r, now));
     }
     uint64_t over = now > end ? (now - end) / 4 : 0;
     uint64_t soon = now + (over < SOON ? SOON : over > LATEST ? LATEST : over);
@@ -755,14 +845,16 @@ static uint64_t next_look(uint64_t now) {
     return due;
 }
 
-/* When the first of them was launched, of those on the first one's device. */
-static uint64_t oldest_of(const struct completed *found, unsigned count) {
-    uint64_t opened = found->mark.opened;
-    for (unsigned i = 1; i < count; i++) {
-        bool same = found[i].runner->machine == found->runner->machine;
-        opened = same && found[i].mark.opened < opened ? found[i].mark.opened : opened;
+/* Of those on the first one's device. */
+static struct under_way oldest_of(const struct completed *found, unsigned count) {
+    struct under_way first = nothing;
+    for (unsigned i = 0; i < count; i++) {
+        if (found[i].runner->machine == found->runner->machine) {
+            first.oldest = earlier(first.oldest, found[i].mark.opened);
+            first.busy = found[i].mark.busy ? earlier(first.busy, found[i].mark.recorded) : first.busy;
+        }
     }
-    return opened;
+    return first;
 }
 
 static void settle(void) {
@@ -774,10 +866,10 @@ static void settle(void) {
     for (unsigned i = 0; i < count; i++) {
         struct machine *m = found[i].runner->machine;
         note_oldest(m, oldest_of(found + i, count - i)); /* what is settled began before the device may have rested */
-        settle_mark(m, &found[i].mark, found[i].end);
+        settle_mark(found[i].runner, &found[i].mark, found[i].end);
     }
     for (unsigned i = 0; i < count; i++) {
-        note_oldest(found[i].runner->machine, UINT64_MAX);
+        note_oldest(found[i].runner->machine, nothing);
     }
     learn_pairs();
 }

@@ -103,6 +103,19 @@ def test_the_device_hardly_rests_between_turns(bench):
     assert idle < 1.6, describe(results, idle)
 
 
+LIGHT = "kernels=a_100us host=400000"
+
+
+@pytest.mark.parametrize("limit", [40, 80])
+@pytest.mark.parametrize("shapes", ["10ms | 10ms", "1ms", "100us", "5us"])
+def test_what_runs_beside_a_process_that_rests_between_its_launches_is_charged_once(bench, request, shapes, limit):
+    """Nobody knows when its kernels end, only how long they should take: neither what others ran meanwhile may be
+    lost behind that, nor may what ran within others' time be charged again."""
+    shapes = f"{shapes} | {LIGHT}"
+    [result] = bench.run(seed_of(request), Tenant(limit, shapes, shapes.count("|") + 1))
+    assert not faults(result), str(result)
+
+
 @pytest.mark.parametrize(("kernels", "sync"), [("a_10us", 2), ("a_2us", 2), ("a_5us", 20)], ids=str)
 def test_short_launches_that_are_waited_for_often_stay_below_the_limit(bench, request, kernels, sync):
     """Waiting for work ends what was granted: what was taken of it ahead is not there for the next launches."""
