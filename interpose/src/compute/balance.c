@@ -25,7 +25,7 @@ static bool is_away(const struct machine *m, const struct hami_compute_process *
 static void add_up(const struct machine *m, struct standing *s) {
     struct hami_compute *compute = hami_compute_of(m->view->region);
     unsigned count = processes(m);
-    s->out = s->expected = 0;
+    s->out = s->expected = s->steady = 0;
     s->marks = s->waiting = s->fed = 0;
     for (unsigned i = 0; i < count; i++) {
         const struct hami_compute_process *process = &compute->processes[i][m->index];
@@ -33,11 +33,14 @@ static void add_up(const struct machine *m, struct standing *s) {
             continue;
         }
         int64_t out = atomic_load_explicit(&process->out, memory_order_relaxed);
-        uint32_t hidden = atomic_load_explicit(&process->hidden, memory_order_relaxed) & UINT16_MAX;
+        uint32_t hidden = atomic_load_explicit(&process->hidden, memory_order_relaxed);
+        bool steady = process == m->own || (hidden & HAMI_RESTS) == 0;
         out = out > 0 ? out : 0;
+        int64_t expected = out - (int64_t)((uint64_t)out * (hidden & UINT16_MAX) >> 16);
         s->out += out;
-        s->expected += out - (int64_t)((uint64_t)out * hidden >> 16);
-        s->marks += atomic_load_explicit(&process->marks, memory_order_relaxed);
+        s->expected += expected;
+        s->steady += steady ? expected : 0;
+        s->marks += steady ? atomic_load_explicit(&process->marks, memory_order_relaxed) : 0;
         s->waiting += atomic_load_explicit(&process->waiting, memory_order_relaxed);
         s->fed += atomic_load_explicit(&process->fed, memory_order_relaxed);
     }
@@ -147,6 +150,10 @@ uint64_t balance_end(const struct machine *m, uint64_t opened, uint64_t until) {
     return (frontier > oldest ? frontier : oldest) + (until > charged ? until - charged : 0);
 }
 
+static bool is_gone(uint64_t now, uint64_t beat) {
+    return now > beat && now - beat > GONE_AFTER;
+}
+
 bool balance_single(const struct machine *m, uint64_t now) {
     const struct hami_compute *compute = hami_compute_of(m->view->region);
     unsigned count = processes(m);
@@ -154,14 +161,19 @@ bool balance_single(const struct machine *m, uint64_t now) {
     for (unsigned i = 0; i < count && single; i++) {
         const struct hami_compute_process *process = &compute->processes[i][m->index];
         uint64_t beat = atomic_load_explicit(&process->beat, memory_order_relaxed);
-        single = process == m->own || (now > beat && now - beat > GONE_AFTER);
+        single = process == m->own || is_gone(now, beat);
     }
     return single;
 }
 
+int64_t balance_own(const struct machine *m, int64_t amount) {
+    bool beside = atomic_load_explicit(&m->streams, memory_order_relaxed) > 1;
+    return beside ? (int64_t)((double)amount * m->ratio) : amount;
+}
+
 struct others balance_others(const struct machine *m, uint64_t now) {
     const struct hami_compute *compute = hami_compute_of(m->view->region);
-    struct others others = {0, INT64_MAX, 0};
+    struct others others = {0, INT64_MAX, INT64_MAX, 0};
     unsigned count = processes(m);
     for (unsigned i = 0; i < count; i++) {
         const struct hami_compute_process *process = &compute->processes[i][m->index];
@@ -170,12 +182,14 @@ struct others balance_others(const struct machine *m, uint64_t now) {
         }
         int64_t had = (int64_t)atomic_load_explicit(&process->had, memory_order_relaxed);
         uint32_t granted = atomic_load_explicit(&process->granted, memory_order_relaxed);
-        bool waits = atomic_load_explicit(&process->waiting, memory_order_relaxed) != 0;
+        uint64_t beat = atomic_load_explicit(&process->beat, memory_order_relaxed);
+        bool waits = atomic_load_explicit(&process->waiting, memory_order_relaxed) != 0 && !is_gone(now, beat);
         bool back = (uint32_t)(now >> 16) - granted <= BACK >> 16;
         others.had += had;
         if ((waits || back) && !is_away(m, process, now)) {
             others.asking++;
             others.least = had < others.least ? had : others.least;
+            others.least_waiting = waits && had < others.least_waiting ? had : others.least_waiting;
         }
     }
     return others;

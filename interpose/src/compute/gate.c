@@ -24,7 +24,10 @@ struct wait {
     uint64_t turn_word, turn_since, turns_began; /* whose turn it is, since when, and since when others have theirs */
     uint32_t ticket;
     uint32_t let_by;     /* how often others were let by, */
-    int64_t theirs;      /* until they had so much */
+    int64_t theirs;      /* until they had so much; */
+    int64_t others_had;  /* what they had at the last look, */
+    uint64_t let_since;  /* and since when nothing was completed */
+    uint32_t let_done;   /* of shared->done, at that time */
     uint64_t kept_since; /* the turn should have been given on */
     bool waiting, ticketed, without_turn;
     bool saved; /* waited for balance, which is more than a batch then */
@@ -128,14 +131,25 @@ static bool let_by(struct wait *w, const struct standing *s) {
     }
     struct others others = balance_others(m, s->now);
     int64_t own = (int64_t)atomic_load_explicit(&m->own->had, memory_order_relaxed);
+    uint32_t done = atomic_load(&m->shared->done);
     if (w->let_by == 0) { /* other threads of ours will be granted more, which is not for this one to wait for */
-        w->theirs = atomic_load_explicit(&m->others_had, memory_order_relaxed) + mine * others.asking * 3 / 4;
+        w->others_had = atomic_load_explicit(&m->others_had, memory_order_relaxed);
+        w->theirs = w->others_had + mine * others.asking * 3 / 4;
+        w->let_since = s->now;
+        w->let_done = done;
     }
-    if (own <= others.least || others.had >= w->theirs) {
-        return false;
+    if (others.had < w->others_had) { /* who ends takes with it what it had */
+        w->theirs -= w->others_had - others.had;
+    }
+    bool idly = w->let_by > 0 && others.had <= w->others_had; /* those let by did not take it either */
+    w->others_had = others.had;
+    if (w->let_done != done) {
+        w->let_done = done;
+        w->let_since = s->now;
     }
     bool last = atomic_load(&m->shared->ticket) == w->ticket + 1;
-    if (last && s->expected < MARK) { /* the device would rest meanwhile */
+    bool rests = (last || idly || own <= others.least_waiting) && s->steady < MARK; /* the device would, meanwhile */
+    if (own <= others.least || others.had >= w->theirs || rests || s->now - w->let_since >= PATIENCE) {
         return false;
     }
     w->let_by++;
@@ -148,7 +162,7 @@ static bool let_by(struct wait *w, const struct standing *s) {
 
 /* Who was away for long has no claim to what it did not ask for. */
 static void note_grant(struct machine *m, const struct standing *s, int64_t amount) {
-    int64_t ns = (int64_t)((double)amount * m->ratio); /* what is estimated too high since it runs beside other work */
+    int64_t ns = balance_own(m, amount);
     int64_t forgotten = 0;
     if (ns > LONG) {
         struct others others = balance_others(m, s->now);
@@ -323,7 +337,7 @@ static int64_t batch(const struct wait *w, const struct standing *s, int64_t ns)
  */
 static bool far_ahead(const struct machine *m, const struct standing *s, int64_t ns) {
     double launch = (double)ns * m->ratio;
-    return (double)s->expected + launch > AHEAD && s->marks > (launch > LENGTHY ? 0 : 1);
+    return (double)s->steady + launch > AHEAD && s->marks > (launch > LENGTHY ? 0 : 1);
 }
 
 bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest) {

@@ -72,6 +72,7 @@ struct machine {
     _Atomic uint64_t others_looked; /* when this was last found: */
     _Atomic uint64_t others_longest;
     double slow;                             /* part of the marks whose launches took longer to come than to run */
+    _Atomic uint32_t streams;                /* with work under way */
     _Atomic int64_t last_amount, others_had; /* our last grant, and what others had then */
     double spanned;       /* of what is estimated, charged by spans: below 1 where streams run beside each other */
     _Atomic double ratio; /* likewise, of all that is charged */
@@ -110,9 +111,11 @@ struct standing {
     uint64_t now;
     int64_t balance;  /* device time; nothing starts while it is not positive */
     int64_t out;      /* granted and not charged yet */
-    int64_t expected; /* of that, what will be charged */
+    int64_t expected; /* of that, what will be charged, */
+    int64_t steady;   /* and of that, but for other processes' that let the device rest between their launches: */
     uint64_t lost;    /* time that this look found to be more than the balance may keep */
-    unsigned marks, waiting, fed;
+    unsigned marks;   /* of the same */
+    unsigned waiting, fed;
 };
 void balance_read(struct machine *m, struct standing *s); /* and forfeits what is beyond the cap */
 void balance_charge(struct machine *m, uint64_t device_time);
@@ -121,12 +124,15 @@ int64_t balance_arrears(const struct machine *m, const struct standing *s);
 bool balance_silent(const struct hami_compute_process *process, uint64_t now); /* it has work and does not look at it */
 bool balance_single(const struct machine *m, uint64_t now); /* no other process of the container uses the device */
 /* The container's other processes: what they were granted so far; how many want more, and the least that one of those
- * had, INT64_MAX if there are none. */
+ * had, and one of those that wait for it now; INT64_MAX if there are none. */
 struct others {
-    int64_t had, least;
+    int64_t had, least, least_waiting;
     unsigned asking;
 };
 struct others balance_others(const struct machine *m, uint64_t now);
+/* Of an amount that is granted, what counts between processes: of streams that run beside each other only their part.
+ */
+int64_t balance_own(const struct machine *m, int64_t amount);
 bool balance_in_turn(const struct machine *m); /* does any thread of the container wait for its turn? */
 /*
  * balance_oldest: when the oldest work under way was launched, `opened` if that was earlier. balance_at_work: likewise,

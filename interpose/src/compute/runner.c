@@ -310,8 +310,9 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 }
 
 /* Publishes since when work of this process is under way, beside `more` of it. */
-static void note_oldest(const struct machine *m, struct under_way more) {
+static void note_oldest(struct machine *m, struct under_way more) {
     uint64_t oldest = more.oldest, busy = more.busy;
+    uint32_t streams = 0;
     for (unsigned i = 0; i < runner_count; i++) {
         const struct runner *r = &runners[i];
         if (r->machine == m && r->granted > 0) {
@@ -321,7 +322,9 @@ static void note_oldest(const struct machine *m, struct under_way more) {
             oldest = earlier(oldest, r->marks[r->first].opened);
             busy = earlier(busy, busy_since(r));
         }
+        streams += r->machine == m && (r->granted > 0 || r->count > 0);
     }
+    atomic_store_explicit(&m->streams, streams, memory_order_relaxed);
     atomic_store_explicit(&m->own->busy, busy == UINT64_MAX ? 0 : busy, memory_order_relaxed);
     atomic_store_explicit(&m->own->since, oldest == UINT64_MAX ? 0 : oldest, memory_order_relaxed);
     hami_step();
@@ -414,7 +417,7 @@ static void close_runner(struct runner *r) {
     int64_t left = atomic_exchange(&r->left, 0), estimate = r->granted - left;
     r->granted = 0;
     own_out(r->machine, -left);
-    uint64_t unused = (uint64_t)((double)left * r->machine->ratio);
+    uint64_t unused = (uint64_t)balance_own(r->machine, left);
     (void)atomic_fetch_sub_explicit(&r->machine->own->had, unused, memory_order_relaxed);
     if (estimate <= 0) {
         completed_mark(r->machine);
