@@ -104,8 +104,7 @@ static uint32_t to_driver(const struct family *family, uint32_t pid) {
 /* ---- lists with what each process uses: from our books ---- */
 
 /* The number that an NVML call gives a MIG device: of its GPU instance, or of its compute instance. */
-static uint32_t instance_of(const struct hami_part *device, const char *call) {
-    nvmlReturn (*get)(nvmlDevice, unsigned *) = hami_nvml_function(call);
+static uint32_t instance_of(const struct hami_part *device, nvmlReturn (*get)(nvmlDevice, unsigned *)) {
     unsigned id = 0;
     bool mig = hami_limits_mig(&hami_guest_known_limits()->devices[device->index]);
     return mig && get != NULL && get(device->handle, &id) == NVML_SUCCESS ? id : WHOLE_CARD;
@@ -114,8 +113,8 @@ static uint32_t instance_of(const struct hami_part *device, const char *call) {
 /* Adds the processes on a device, as many as there is room for, to `found` that there are already. */
 static uint32_t add_users(struct hami_region_view *view, const struct hami_part *device, struct nvml_process *users,
                           uint32_t room, uint32_t found) {
-    uint32_t gpu_instance = instance_of(device, "nvmlDeviceGetGpuInstanceId");
-    uint32_t compute_instance = instance_of(device, "nvmlDeviceGetComputeInstanceId");
+    uint32_t gpu_instance = instance_of(device, hami_nvml_function("nvmlDeviceGetGpuInstanceId"));
+    uint32_t compute_instance = instance_of(device, hami_nvml_function("nvmlDeviceGetComputeInstanceId"));
     for (unsigned slot = 0; slot < hami_region_slots(view->region); slot++) {
         int32_t pid = hami_region_slot_pid(view, slot);
         uint64_t pages = pid == 0 ? 0
