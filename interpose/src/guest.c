@@ -355,7 +355,11 @@ static int ask_nvml_device(const struct hami_limits *limits, nvmlDevice device, 
     *status = get_uuid == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : get_uuid(device, uuid, sizeof uuid);
     int index = *status == NVML_SUCCESS ? index_of_uuid(limits, uuid) : -1;
     struct hami_part parts[HAMI_DEVICES];
-    return *status == NVML_SUCCESS && index < 0 && hami_guest_parts(limits, device, parts) != 0 ? HAMI_DIVIDED : index;
+    if (*status == NVML_SUCCESS && index < 0 &&
+        (limits->denied != HAMI_REASON_NONE || hami_guest_parts(limits, device, parts) != 0)) {
+        index = HAMI_DIVIDED;
+    }
+    return index;
 }
 
 static bool same_card(nvmlDevice one, nvmlDevice other) {
