@@ -179,6 +179,20 @@ def test_a_region_that_replaces_a_damaged_one_is_used(make_container, shells):
     assert container.region().devices[0].used_bytes > 100 * MIB
 
 
+def test_a_region_that_comes_late_shows_the_limits_in_force(make_container, shells):
+    container = make_container(1000)
+    good = container.region_path.read_bytes()
+    container.region_path.write_bytes(bytes(len(good)))
+    relimit(container, 3000)
+    shell = shells(container, device=None)
+    assert shell.status("use", 0) == OUT_OF_MEMORY
+    container.region_path.with_name("new").write_bytes(good)
+    container.region_path.with_name("new").rename(container.region_path)
+    assert within_a_second(shell, ("use", 0), 0)
+    assert container.region().generation == 2
+    assert container.region().devices[0].limit_bytes == 3000 * MIB
+
+
 def test_a_file_that_breaks_denies_every_kind_of_memory(make_container, shells):
     """Also growth of what is there already: a pool, a graph's memory."""
     container = make_container(3000)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hami_interpose import region, sim, turn
-from hami_interpose.limits import CorePolicy, DeviceLimit, Limits
+from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, Mode
 
 from .cells import CLOCK_STARTS, Tenant
 from .judge import faults
@@ -135,10 +135,10 @@ class Worker:
         self.words = words
         self.program = programs("work")
 
-    def limit(self, cores):
+    def limit(self, cores, mode=Mode.ENFORCE):
         old = self.container.limits
         self.container.write_limits(
-            Limits((DeviceLimit(self.uuid, 0, 0, cores),), old.generation + 1, core_policy=CorePolicy.FORCE)
+            Limits((DeviceLimit(self.uuid, 0, 0, cores),), old.generation + 1, mode, core_policy=CorePolicy.FORCE)
         )
 
     def word(self, offset, fmt, value=None):
@@ -214,6 +214,22 @@ def test_a_file_that_breaks_changes_no_share(make_container, programs):
     waited = worker.container.region().devices[0].compute.waited
     assert _share(worker, 2) < 25
     assert worker.container.region().devices[0].compute.waited > waited
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.OFF])
+@pytest.mark.parametrize("content", [b"broken", None], ids=["broken", "away"])
+def test_a_file_that_breaks_starts_no_limit_where_none_was_in_force(make_container, programs, mode, content):
+    worker = Worker(make_container, programs, 20, "kernels=a_1ms", "seconds=100")
+    worker.limit(20, mode)
+    worker.start()
+    worker.wait_until(lambda: worker.busy() > 5e7, "nothing runs")
+    path = worker.container.root / "limits/limits"
+    path.unlink() if content is None else path.write_bytes(content)
+    time.sleep(0.6)
+    before = worker.busy()
+    worker.wait_until(lambda: worker.busy() > before + 5e7, "nothing runs any more")
+    compute = worker.container.region().devices[0].compute
+    assert (compute.waited, compute.grants) == (0, 0)
 
 
 def test_a_debt_is_paid_at_the_new_limit(make_container, programs):
