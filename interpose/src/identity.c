@@ -83,8 +83,12 @@ uint64_t hami_identity_on(int fd) {
 uint64_t hami_identity_of(int fd) {
     uint64_t identity = hami_identity_on(fd);
     if (identity == 0) {
+        /*
+         * The kernel lists locks by their offsets, not in the order in which they came: of two that put one at once,
+         * the first to look may find its own and the other a lower one. Then both pay for the memory.
+         */
         hami_identity_put(fd, hami_identity_fresh());
-        identity = hami_identity_on(fd); /* the first in the list, if others have done so just now */
+        identity = hami_identity_on(fd);
     }
     return identity;
 }
