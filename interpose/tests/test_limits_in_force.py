@@ -40,6 +40,15 @@ def test_nothing_of_the_card_is_shown_where_there_never_were_limits(make_contain
     assert shell("nvml", 0)[1] == 4000 * MIB
 
 
+def test_nobody_else_is_shown_where_there_is_no_region(make_container, shells):
+    neighbour, container = make_container(4000), make_container(4000)
+    assert shells(neighbour).status("alloc", 100 * MIB) == 0
+    container.region_path.write_bytes(b"damaged")
+    shell = shells(container, device=None)
+    assert shell("nvml", 0) == [0, 4000 * MIB, 4000 * MIB, 0]
+    assert shell.line("processes", 0).split() == ["0"]
+
+
 @pytest.mark.parametrize("mode", [Mode.ENFORCE, Mode.OBSERVE])
 def test_the_slice_is_shown_while_the_file_is_broken(make_container, shells, mode):
     container = make_container(4000, mode=mode)
