@@ -138,10 +138,14 @@ void *hami_driver_function_found(enum hami_hook hook) {
 }
 
 /* A library that could not be loaded comes, if at all, with a call of the program's. */
-void *hami_named_function_found(struct hami_named *named, enum hami_library library) {
+static void look_for(enum hami_library library) {
     if (!atomic_load(&libraries[library].missing)) {
         (void)ready(library, true);
     }
+}
+
+void *hami_named_function_found(struct hami_named *named, enum hami_library library) {
+    look_for(library);
     return atomic_load_explicit(&named->function, memory_order_acquire);
 }
 
@@ -150,7 +154,7 @@ void *hami_named_function_there(const struct hami_named *named) {
 }
 
 void hami_nvml_load(void) {
-    (void)ready(HAMI_NVML, true);
+    look_for(HAMI_NVML);
 }
 
 void *hami_wrapper_at(const void *address, enum hami_library library) {
