@@ -248,6 +248,11 @@ struct making {
     struct sample before;
 };
 
+/* Whether it is not known for sure what a context takes: `pages` is what it is taken to. */
+static bool unmeasured(const struct hami_device *device, uint64_t pages) {
+    return pages == 0 || atomic_load(&device->context_guessed) != 0;
+}
+
 /* Locks the device and reserves. False: refuse; the device is unlocked then. */
 static bool begin(struct making *m, CUdevice device) {
     memset(m, 0, sizeof *m);
@@ -255,8 +260,11 @@ static bool begin(struct making *m, CUdevice device) {
         return true;
     }
     m->device = device;
-    m->state = lock_device(device);
     m->counted = counted(device);
+    if (m->counted != NULL && unmeasured(m->counted, atomic_load(&m->counted->context_pages))) {
+        hami_nvml_load(); /* not under the lock: the loader may be busy with one who waits for that */
+    }
+    m->state = lock_device(device);
     m->first = m->state->contexts == 0;
     if (!m->first) {
         return true;
@@ -266,7 +274,7 @@ static bool begin(struct making *m, CUdevice device) {
         unlock_device(m->state);
         return false;
     }
-    m->measure = m->counted != NULL && (pages == 0 || atomic_load(&m->counted->context_guessed) != 0);
+    m->measure = m->counted != NULL && unmeasured(m->counted, pages);
     if (m->measure) {
         sample_use(device, &m->before);
     }

@@ -20,6 +20,10 @@ static bool ours(void *handle, const char *name) {
     return (cuda || nvml) && hami_hook_named(name) != HAMI_HOOKS;
 }
 
+static enum hami_library library_of(const char *name) {
+    return name[0] == 'c' ? HAMI_CUDA : HAMI_NVML;
+}
+
 /*
  * A wrapper is the answer when the C library would answer with the driver's function of that name. Searches that
  * depend on the caller (RTLD_NEXT) or start at the program (RTLD_DEFAULT, which finds our exports first) are left
@@ -31,7 +35,7 @@ void *hami_dlsym_answer(void *handle, const char *name) {
     }
     hami_dlsym_fn *libc_dlsym = hami_libc_dlsym();
     void *found = libc_dlsym == NULL ? NULL : libc_dlsym(handle, name);
-    void *wrapper = found == NULL ? NULL : hami_wrapper_at(found);
+    void *wrapper = found == NULL ? NULL : hami_wrapper_at(found, library_of(name));
     if (wrapper == NULL) {
         return NULL;
     }
@@ -45,5 +49,5 @@ void *hami_dlvsym_answer(void *handle, const char *name, const char *version) {
     }
     hami_dlvsym_fn *libc_dlvsym = hami_libc_dlvsym();
     void *found = libc_dlvsym == NULL ? NULL : libc_dlvsym(handle, name, version);
-    return found == NULL ? NULL : hami_wrapper_at(found);
+    return found == NULL ? NULL : hami_wrapper_at(found, library_of(name));
 }

@@ -33,7 +33,7 @@ static void replace(const char *symbol, void **function, int version, uint64_t f
     if (symbol == NULL || function == NULL || *function == NULL) {
         return;
     }
-    void *wrapper = hami_wrapper_at(*function);
+    void *wrapper = hami_wrapper_at(*function, HAMI_CUDA);
     if (wrapper == NULL) {
         Dl_info exported;
         wrapper = wrapper_by_version(symbol, version, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0);

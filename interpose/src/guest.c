@@ -21,9 +21,9 @@ static struct {
     _Atomic int state;
     _Atomic bool fork_handler;
     struct hami_limits_source source;
-    struct hami_limits generations[GENERATIONS]; /* a reader may hold one while the next is read */
-    unsigned current;                            /* only by who is reloading */
+    struct hami_limits generations[GENERATIONS]; /* a reader may hold one while the next comes into force */
     atomic_flag reloading;
+    struct hami_limits read; /* from the file, only by who is reloading */
     _Atomic int64_t next_look;
     struct timespec modified;
     uint64_t inode;
@@ -98,8 +98,14 @@ static void attach(const struct hami_limits *limits) {
         enum hami_reason why = hami_region_attach(&guest.view, guest.source.region_path, !guest.source.file, limits);
         atomic_store(&guest.no_region, (int)why);
         atomic_store_explicit(&guest.mapped, why == HAMI_REASON_NONE, memory_order_release);
+        publish(limits);
     }
     hami_spin_unlock(&guest.claiming);
+}
+
+/* Perhaps for want of a descriptor or of memory: the file need not change before it is read again. */
+static void note_unread(enum hami_reason denied) {
+    guest.inode = denied == HAMI_REASON_NO_LIMITS ? 0 : guest.inode;
 }
 
 static void start(void) {
@@ -107,8 +113,8 @@ static void start(void) {
     hami_limits_locate(&guest.source);
     note_file();
     hami_limits_load(&guest.source, limits);
+    note_unread(limits->denied);
     attach(limits);
-    publish(limits);
     atomic_store(&guest.next_look, now_ms() + LOOK_MS);
     atomic_store_explicit(&hami_guest_limits_now, limits, memory_order_release);
 }
@@ -136,44 +142,64 @@ static void ensure_started(void) {
     }
 }
 
-/* A file that cannot be read denies memory. It says nothing of compute: shares stay what they were. */
+/*
+ * A file that cannot be read denies memory. It says nothing of compute: shares stay what they were, and where none was
+ * in force none comes.
+ */
 static void keep_what_holds(struct hami_limits *limits, const struct hami_limits *before) {
     enum hami_reason denied = limits->denied;
     if (denied == HAMI_REASON_NONE) {
         return;
     }
-    *limits = *before;
+    memcpy(limits, before, sizeof *limits);
+    for (unsigned i = 0; before->mode != HAMI_MODE_ENFORCE && i < limits->device_count; i++) {
+        limits->devices[i].cores = 100;
+    }
     limits->denied = denied;
     limits->mode = HAMI_MODE_ENFORCE;
-    if (denied == HAMI_REASON_NO_LIMITS) {
-        guest.inode = 0; /* perhaps for want of a descriptor or of memory: the file need not change */
+}
+
+static bool file_changed(void) {
+    struct stat found;
+    bool there = stat(guest.source.limits_path, &found) == 0;
+    return !there || found.st_ino != guest.inode || found.st_mtim.tv_sec != guest.modified.tv_sec ||
+           found.st_mtim.tv_nsec != guest.modified.tv_nsec;
+}
+
+/* What was read comes into force. */
+static void replace(const struct hami_limits *before) {
+    struct hami_limits *next = &guest.generations[(before - guest.generations + 1) % GENERATIONS];
+    memcpy(next, &guest.read, sizeof *next);
+    forget_devices();
+    attach(next);
+    publish(next);
+    atomic_store(&hami_guest_limits_now, next);
+    forget_devices(); /* what somebody has just learnt by the old limits */
+}
+
+/* What says the same again takes no place: it may be read without end, each time that memory is denied. */
+static bool read_again(void) {
+    const struct hami_limits *before = atomic_load(&hami_guest_limits_now);
+    note_file();
+    hami_limits_load(&guest.source, &guest.read);
+    note_unread(guest.read.denied);
+    keep_what_holds(&guest.read, before);
+    bool others = memcmp(&guest.read, before, sizeof *before) != 0;
+    if (others) {
+        replace(before);
     }
+    return others;
 }
 
 bool hami_guest_reload(void) {
-    struct stat found;
     HAMI_UNCANCELLED;
     ensure_started();
     if (!guest.source.file || atomic_flag_test_and_set(&guest.reloading)) {
         return false;
     }
-    bool there = stat(guest.source.limits_path, &found) == 0;
-    bool same = there && found.st_ino == guest.inode && found.st_mtim.tv_sec == guest.modified.tv_sec &&
-                found.st_mtim.tv_nsec == guest.modified.tv_nsec;
-    if (!same) {
-        unsigned next = (guest.current + 1) % GENERATIONS;
-        note_file();
-        hami_limits_load(&guest.source, &guest.generations[next]);
-        keep_what_holds(&guest.generations[next], &guest.generations[guest.current]);
-        forget_devices();
-        attach(&guest.generations[next]);
-        publish(&guest.generations[next]);
-        guest.current = next;
-        atomic_store(&hami_guest_limits_now, &guest.generations[next]);
-        forget_devices(); /* what somebody has just learnt by the old limits */
-    }
+    bool others = file_changed() && read_again();
     atomic_flag_clear(&guest.reloading);
-    return !same;
+    return others;
 }
 
 /* The time has come to look again: whoever is first does. */
@@ -355,7 +381,11 @@ static int ask_nvml_device(const struct hami_limits *limits, nvmlDevice device, 
     *status = get_uuid == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : get_uuid(device, uuid, sizeof uuid);
     int index = *status == NVML_SUCCESS ? index_of_uuid(limits, uuid) : -1;
     struct hami_part parts[HAMI_DEVICES];
-    return *status == NVML_SUCCESS && index < 0 && hami_guest_parts(limits, device, parts) != 0 ? HAMI_DIVIDED : index;
+    if (*status == NVML_SUCCESS && index < 0 &&
+        (limits->denied != HAMI_REASON_NONE || hami_guest_parts(limits, device, parts) != 0)) {
+        index = HAMI_DIVIDED;
+    }
+    return index;
 }
 
 static bool same_card(nvmlDevice one, nvmlDevice other) {

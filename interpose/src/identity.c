@@ -61,30 +61,47 @@ static uint64_t number_in(const char *line) {
     return first == last && first >> 32 != 0 ? first : 0;
 }
 
+/* What a file of the kernel's says. Returns its length; 0 where there is none. */
+static size_t read_text(const char *path, char *text, size_t size) {
+    int before = errno;
+    HAMI_UNCANCELLED;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? 0 : read(file, text, size - 1);
+    if (file >= 0) {
+        (void)close(file);
+    }
+    errno = before;
+    length = length < 0 ? 0 : length;
+    text[length] = '\0';
+    return (size_t)length;
+}
+
+uint64_t hami_identity_of_boot(void) {
+    char text[64];
+    size_t length = read_text("/proc/sys/kernel/random/boot_id", text, sizeof text);
+    return length == 0 ? 0 : hami_identity_of_bytes(text, length);
+}
+
 uint64_t hami_identity_on(int fd) {
     char path[48], text[4096];
-    int before = errno;
     uint64_t number = 0;
-    HAMI_UNCANCELLED;
     (void)snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
-    int info = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = info < 0 ? -1 : read(info, text, sizeof text - 1);
-    if (info >= 0) {
-        (void)close(info);
-    }
-    text[length < 0 ? 0 : length] = '\0';
+    (void)read_text(path, text, sizeof text);
     for (const char *line = text; *line != '\0' && number == 0; line += strcspn(line, "\n"), line += *line == '\n') {
         number = strncmp(line, "lock:", 5) == 0 ? number_in(line) : 0;
     }
-    errno = before;
     return number;
 }
 
 uint64_t hami_identity_of(int fd) {
     uint64_t identity = hami_identity_on(fd);
     if (identity == 0) {
+        /*
+         * The kernel lists locks by their offsets, not in the order in which they came: of two that put one at once,
+         * the first to look may find its own and the other a lower one. Then both pay for the memory.
+         */
         hami_identity_put(fd, hami_identity_fresh());
-        identity = hami_identity_on(fd); /* the first in the list, if others have done so just now */
+        identity = hami_identity_on(fd);
     }
     return identity;
 }

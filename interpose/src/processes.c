@@ -18,18 +18,32 @@ enum { NOT_OURS = -1, LISTED = 1024, ROOM_MAX = 1 << 16, ROOM_TO_SPARE = 16, TRI
 
 /* ---- whose answer it is ---- */
 
-/* The region of the container if it is to see no others, or NULL. */
+/* The container's region; NULL where all may be seen, and where there is none: then nobody is the container's. */
 static struct hami_region_view *own_region(void) {
     return hami_guest_limits()->mode == HAMI_MODE_ENFORCE ? hami_guest_region(NULL) : NULL;
+}
+
+static bool sees_all(void) {
+    return hami_guest_known_limits()->mode != HAMI_MODE_ENFORCE;
+}
+
+static unsigned slots_of(const struct hami_region_view *view) {
+    return view == NULL ? 0 : hami_region_slots(view->region);
+}
+
+static void sweep(struct hami_region_view *view) {
+    if (view != NULL) {
+        (void)hami_region_sweep(view);
+    }
 }
 
 #define WHOLE_CARD UINT32_MAX
 
 /* Device in the limits, HAMI_DIVIDED for a card of them, or NOT_OURS where the driver's own answer stands. */
-static int own_device(const struct hami_region_view *view, nvmlDevice device) {
+static int own_device(nvmlDevice device) {
     nvmlReturn asked = NVML_SUCCESS;
     const struct hami_limits *limits = hami_guest_known_limits();
-    int index = view == NULL ? NOT_OURS : hami_guest_nvml_device(limits, device, &asked);
+    int index = sees_all() ? NOT_OURS : hami_guest_nvml_device(limits, device, &asked);
     bool named = index >= 0 && (uint32_t)index < limits->device_count;
     return named || index == HAMI_DIVIDED ? index : NOT_OURS;
 }
@@ -70,7 +84,7 @@ struct family {
 };
 
 static struct family family_on(struct hami_region_view *view, nvmlDevice device) {
-    (void)hami_region_sweep(view);
+    sweep(view);
     return (struct family){view, speaks_our_pids(device)};
 }
 
@@ -83,7 +97,7 @@ static uint32_t drivers_pid(const struct family *family, unsigned slot) {
 
 /* Pid in the container of the process that the driver calls `pid`, or 0 if it is none of ours. */
 static uint32_t from_driver(const struct family *family, uint32_t pid) {
-    for (unsigned slot = 0; pid != 0 && slot < hami_region_slots(family->view->region); slot++) {
+    for (unsigned slot = 0; pid != 0 && slot < slots_of(family->view); slot++) {
         if (drivers_pid(family, slot) == pid) {
             return (uint32_t)hami_region_slot_pid(family->view, slot);
         }
@@ -93,7 +107,7 @@ static uint32_t from_driver(const struct family *family, uint32_t pid) {
 
 /* The other way round. */
 static uint32_t to_driver(const struct family *family, uint32_t pid) {
-    for (unsigned slot = 0; pid != 0 && slot < hami_region_slots(family->view->region); slot++) {
+    for (unsigned slot = 0; pid != 0 && slot < slots_of(family->view); slot++) {
         if ((uint32_t)hami_region_slot_pid(family->view, slot) == pid) {
             return drivers_pid(family, slot);
         }
@@ -104,8 +118,7 @@ static uint32_t to_driver(const struct family *family, uint32_t pid) {
 /* ---- lists with what each process uses: from our books ---- */
 
 /* The number that an NVML call gives a MIG device: of its GPU instance, or of its compute instance. */
-static uint32_t instance_of(const struct hami_part *device, const char *call) {
-    nvmlReturn (*get)(nvmlDevice, unsigned *) = hami_nvml_function(call);
+static uint32_t instance_of(const struct hami_part *device, nvmlReturn (*get)(nvmlDevice, unsigned *)) {
     unsigned id = 0;
     bool mig = hami_limits_mig(&hami_guest_known_limits()->devices[device->index]);
     return mig && get != NULL && get(device->handle, &id) == NVML_SUCCESS ? id : WHOLE_CARD;
@@ -114,9 +127,9 @@ static uint32_t instance_of(const struct hami_part *device, const char *call) {
 /* Adds the processes on a device, as many as there is room for, to `found` that there are already. */
 static uint32_t add_users(struct hami_region_view *view, const struct hami_part *device, struct nvml_process *users,
                           uint32_t room, uint32_t found) {
-    uint32_t gpu_instance = instance_of(device, "nvmlDeviceGetGpuInstanceId");
-    uint32_t compute_instance = instance_of(device, "nvmlDeviceGetComputeInstanceId");
-    for (unsigned slot = 0; slot < hami_region_slots(view->region); slot++) {
+    uint32_t gpu_instance = instance_of(device, hami_nvml_function("nvmlDeviceGetGpuInstanceId"));
+    uint32_t compute_instance = instance_of(device, hami_nvml_function("nvmlDeviceGetComputeInstanceId"));
+    for (unsigned slot = 0; slot < slots_of(view); slot++) {
         int32_t pid = hami_region_slot_pid(view, slot);
         uint64_t pages = pid == 0 ? 0
                                   : hami_region_slot_used(view, slot, device->index) +
@@ -137,7 +150,7 @@ static uint32_t users_of(struct hami_region_view *view, int index, nvmlDevice ha
     struct hami_part parts[HAMI_DEVICES] = {{(unsigned)index, handle}};
     unsigned count = index == HAMI_DIVIDED ? hami_guest_parts(hami_guest_known_limits(), handle, parts) : 1;
     uint32_t found = 0;
-    (void)hami_region_sweep(view);
+    sweep(view);
     for (unsigned i = 0; i < count; i++) {
         found = add_users(view, &parts[i], users, room, found);
     }
@@ -164,7 +177,7 @@ int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t 
     nvmlReturn (*driver)(nvmlDevice, uint32_t *, struct nvml_process_v1 *) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
     struct nvml_process users[HAMI_PROCESSES];
-    int index = own_device(view, device);
+    int index = own_device(device);
     if (count == NULL || index == NOT_OURS) {
         return driver(device, count, infos);
     }
@@ -185,7 +198,7 @@ int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *co
     nvmlReturn (*driver)(nvmlDevice, uint32_t *, struct nvml_process *) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
     struct nvml_process users[HAMI_PROCESSES];
-    int index = own_device(view, device);
+    int index = own_device(device);
     if (count == NULL || index == NOT_OURS) {
         return driver(device, count, infos);
     }
@@ -219,7 +232,7 @@ int32_t hami_nvml_process_details(enum hami_hook hook, nvmlDevice device, struct
     nvmlReturn (*driver)(nvmlDevice, struct nvml_process_details *) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
     struct nvml_process users[HAMI_PROCESSES];
-    int index = own_device(view, device);
+    int index = own_device(device);
     if (details == NULL || index == NOT_OURS) {
         return driver(device, details);
     }
@@ -318,7 +331,7 @@ static nvmlReturn fill_samples(enum hami_hook hook, nvmlDevice device, void *lis
 int32_t hami_nvml_utilization(enum hami_hook hook, nvmlDevice device, struct nvml_utilization_sample *samples,
                               uint32_t *count, uint64_t since) {
     struct hami_region_view *view = own_region();
-    if (count == NULL || own_device(view, device) == NOT_OURS) {
+    if (count == NULL || own_device(device) == NOT_OURS) {
         return fill_samples(hook, device, samples, count, since);
     }
     const struct wanted w = {
@@ -339,7 +352,7 @@ static nvmlReturn fill_infos(enum hami_hook hook, nvmlDevice device, void *list,
 int32_t hami_nvml_utilization_infos(enum hami_hook hook, nvmlDevice device, struct nvml_utilization_infos *infos) {
     nvmlReturn (*driver)(nvmlDevice, struct nvml_utilization_infos *) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
-    if (infos == NULL || own_device(view, device) == NOT_OURS) {
+    if (infos == NULL || own_device(device) == NOT_OURS) {
         return driver(device, infos);
     }
     if (infos->version != NVML_STRUCT_VERSION(*infos, 1)) {
@@ -360,7 +373,7 @@ static nvmlReturn fill_pids(enum hami_hook hook, nvmlDevice device, void *list, 
 
 int32_t hami_nvml_accounting_pids(enum hami_hook hook, nvmlDevice device, uint32_t *count, uint32_t *pids) {
     struct hami_region_view *view = own_region();
-    if (count == NULL || own_device(view, device) == NOT_OURS) {
+    if (count == NULL || own_device(device) == NOT_OURS) {
         return fill_pids(hook, device, pids, count, 0);
     }
     const struct wanted w = {fill_pids, 0, sizeof *pids, 0, pids, count, NVML_SUCCESS};
@@ -376,7 +389,7 @@ int32_t hami_nvml_accounting(enum hami_hook hook, nvmlDevice device, uint32_t pi
     nvmlReturn (*driver)(nvmlDevice, uint32_t, struct nvml_accounting *) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
     struct nvml_accounting unseen;
-    if (stats == NULL || own_device(view, device) == NOT_OURS) {
+    if (stats == NULL || own_device(device) == NOT_OURS) {
         return driver(device, pid, stats);
     }
     struct family family = family_on(view, device);
@@ -387,7 +400,7 @@ int32_t hami_nvml_accounting(enum hami_hook hook, nvmlDevice device, uint32_t pi
 int32_t hami_nvml_accounting_v2(enum hami_hook hook, nvmlDevice device, struct nvml_accounting_v2 *stats) {
     nvmlReturn (*driver)(nvmlDevice, struct nvml_accounting_v2 *) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
-    if (stats == NULL || own_device(view, device) == NOT_OURS) {
+    if (stats == NULL || own_device(device) == NOT_OURS) {
         return driver(device, stats);
     }
     struct family family = family_on(view, device);
@@ -410,10 +423,10 @@ int32_t hami_nvml_process_name(enum hami_hook hook, uint32_t pid, char *name, ui
     nvmlReturn (*driver)(uint32_t, char *, uint32_t) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
     char unseen[64];
-    if (view == NULL || name == NULL || length == 0) {
+    if (sees_all() || name == NULL || length == 0) {
         return driver(pid, name, length);
     }
-    (void)hami_region_sweep(view);
+    sweep(view);
     struct family family = {view, true};
     return to_driver(&family, pid) != 0 ? driver(pid, name, length) : about_another(driver(pid, unseen, sizeof unseen));
 }

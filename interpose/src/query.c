@@ -19,11 +19,19 @@ struct slice {
 
 static const struct slice unknown_slice;
 
+/* Without limits that could be read nobody knows of a slice: there is nothing. Of a card's parts each has its own. */
+HAMI_COLD static struct slice not_listed(const struct hami_limits *limits, int device) {
+    bool denied = limits->mode == HAMI_MODE_ENFORCE && limits->denied != HAMI_REASON_NONE;
+    return denied && device != HAMI_DIVIDED ? (struct slice){.known = true} : unknown_slice;
+}
+
 static struct slice slice_of(const struct hami_limits *limits, int device) {
     struct slice slice = unknown_slice;
     bool listed = device >= 0 && (uint32_t)device < limits->device_count;
-    if (limits->mode != HAMI_MODE_ENFORCE || limits->denied != HAMI_REASON_NONE || !listed ||
-        limits->devices[device].memory_bytes == 0) {
+    if (!HAMI_LIKELY(listed)) {
+        return not_listed(limits, device);
+    }
+    if (limits->mode != HAMI_MODE_ENFORCE || limits->devices[device].memory_bytes == 0) {
         return slice;
     }
     struct hami_region_view *view = hami_guest_region(NULL);

@@ -1,7 +1,8 @@
 /*
- * From a hook to the driver's function and back. The addresses of a library's hooked functions are looked up together,
- * when the first of them is needed; by then the program has loaded the library. Threads that need them at once all look
- * them up and write the same: one that waited for another could hold the loader's lock, which the other needs.
+ * From a hook to the driver's function and back. The addresses of a library's functions, hooked and named ones, are
+ * looked up together, when the first of them is needed; by then the program has loaded the library. Threads that need
+ * them at once all look them up and write the same: one that waited for another could hold the loader's lock, which the
+ * other needs.
  */
 #include "hami/cuda_abi.h"
 #include "hami/hook.h"
@@ -10,16 +11,24 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { CUDA, NVML, LIBRARIES };
-
-static const char *const sonames[LIBRARIES] = {"libcuda.so.1", "libnvidia-ml.so.1"};
+static const char *const sonames[HAMI_LIBRARIES] = {"libcuda.so.1", "libnvidia-ml.so.1"};
+static const unsigned first_hooks[HAMI_LIBRARIES + 1] = {0, HAMI_CUDA_HOOKS, HAMI_HOOKS};
 
 static struct {
-    _Atomic bool known;
-    _Atomic(void *) handle;
-} libraries[LIBRARIES];
+    _Atomic bool looked_up; /* nobody need ask the loader any more */
+    _Atomic bool known;     /* and what it said is where it is looked for */
+    _Atomic bool missing;   /* it was to be loaded, and there is none */
+} libraries[HAMI_LIBRARIES];
 
-_Atomic(void *) hami_driver_functions[HAMI_HOOKS]; /* all of a library's are written before it is known */
+_Atomic(void *) hami_driver_functions[HAMI_HOOKS];
+static _Atomic(void *) found[HAMI_HOOKS]; /* what goes there once all is found, named functions included */
+
+/* The linker names the ends of a section after it. */
+#define ENDS_OF(section)                                                                                               \
+    extern struct hami_named __start_##section[] __attribute__((visibility("hidden")));                                \
+    extern struct hami_named __stop_##section[] __attribute__((visibility("hidden")));
+ENDS_OF(hami_cuda_names)
+ENDS_OF(hami_nvml_names)
 
 static int32_t missing_cuda(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -29,8 +38,8 @@ static int32_t missing_nvml(void) {
     return NVML_ERROR_FUNCTION_NOT_FOUND;
 }
 
-static int library_of(enum hami_hook hook) {
-    return hook < HAMI_CUDA_HOOKS ? CUDA : NVML;
+static void *missing(enum hami_library library) {
+    return library == HAMI_CUDA ? (void *)missing_cuda : (void *)missing_nvml;
 }
 
 enum hami_hook hami_hook_named(const char *name) {
@@ -56,75 +65,103 @@ enum hami_hook hami_hook_named(const char *name) {
 }
 
 /* Opens the library; with `load` unset only if the program has it already. */
-static void *open_library(int library, bool load) {
+static void *open_library(enum hami_library library, bool load) {
     void *handle = dlopen(sonames[library], RTLD_LAZY | RTLD_NOLOAD);
     return handle == NULL && load ? dlopen(sonames[library], RTLD_LAZY) : handle;
 }
 
-static void look_up(int library, void *handle) {
-    unsigned first = library == CUDA ? 0 : HAMI_CUDA_HOOKS;
-    unsigned end = library == CUDA ? HAMI_CUDA_HOOKS : HAMI_HOOKS;
-    for (unsigned i = first; i < end; i++) {
-        void *found = hami_libc_dlsym()(handle, hami_hooks[i].name);
-        if (found == NULL) {
-            found = library == CUDA ? (void *)missing_cuda : (void *)missing_nvml;
-        }
-        atomic_store_explicit(&hami_driver_functions[i], found, memory_order_release);
+static void look_up_named(enum hami_library library, void *handle) {
+    struct hami_named *end = library == HAMI_CUDA ? __stop_hami_cuda_names : __stop_hami_nvml_names;
+    struct hami_named *at = library == HAMI_CUDA ? __start_hami_cuda_names : __start_hami_nvml_names;
+    for (; at < end; at++) {
+        atomic_store_explicit(&at->function, hami_libc_dlsym()(handle, at->name), memory_order_release);
     }
-    (void)dlerror(); /* the names this driver lacks are nobody's error */
-    atomic_store_explicit(&libraries[library].handle, handle, memory_order_release);
+}
+
+static void look_up(enum hami_library library, void *handle) {
+    look_up_named(library, handle);
+    for (unsigned i = first_hooks[library]; i < first_hooks[library + 1]; i++) {
+        void *function = hami_libc_dlsym()(handle, hami_hooks[i].name);
+        atomic_store_explicit(&found[i], function != NULL ? function : missing(library), memory_order_release);
+    }
+    atomic_store_explicit(&libraries[library].looked_up, true, memory_order_release);
+}
+
+/*
+ * Not before all is found: whoever has one wrapped function may go on to where it waits for nobody's look-up. One who
+ * is ahead of the thread that found them puts them there itself.
+ */
+static void put_in_place(enum hami_library library) {
+    for (unsigned i = first_hooks[library]; i < first_hooks[library + 1]; i++) {
+        void *function = atomic_load_explicit(&found[i], memory_order_relaxed);
+        atomic_store_explicit(&hami_driver_functions[i], function, memory_order_release);
+    }
     atomic_store_explicit(&libraries[library].known, true, memory_order_release);
 }
 
+/* By the loader, unless this thread is just loading the library. What the loader does not find is nobody's error. */
+static void ask_loader(enum hami_library library, bool load) {
+    static _Thread_local bool asking;
+    if (asking || hami_libc_dlsym() == NULL) {
+        return;
+    }
+    asking = true;
+    void *handle = open_library(library, load);
+    asking = false;
+    if (handle != NULL) {
+        look_up(library, handle);
+    } else if (load) {
+        atomic_store(&libraries[library].missing, true);
+    }
+    (void)dlerror();
+}
+
 /* True once the library's functions are known; false also to what runs while this thread loads it. */
-static bool ready(int library, bool load) {
-    static _Thread_local bool looking;
+static bool ready(enum hami_library library, bool load) {
     if (atomic_load_explicit(&libraries[library].known, memory_order_acquire)) {
         return true;
     }
-    if (looking || hami_libc_dlsym() == NULL) {
+    if (!atomic_load_explicit(&libraries[library].looked_up, memory_order_acquire)) {
+        ask_loader(library, load);
+    }
+    if (!atomic_load_explicit(&libraries[library].looked_up, memory_order_acquire)) {
         return false;
     }
-    looking = true;
-    void *handle = open_library(library, load);
-    looking = false;
-    if (handle != NULL) {
-        look_up(library, handle);
-    }
-    return handle != NULL;
+    put_in_place(library);
+    return true;
 }
 
 void *hami_driver_function_found(enum hami_hook hook) {
-    int library = library_of(hook);
-    if (ready(library, true)) {
-        return atomic_load_explicit(&hami_driver_functions[hook], memory_order_acquire);
+    enum hami_library library = hook < HAMI_CUDA_HOOKS ? HAMI_CUDA : HAMI_NVML;
+    bool there = ready(library, true);
+    return there ? atomic_load_explicit(&hami_driver_functions[hook], memory_order_acquire) : missing(library);
+}
+
+/* A library that could not be loaded comes, if at all, with a call of the program's. */
+static void look_for(enum hami_library library) {
+    if (!atomic_load(&libraries[library].missing)) {
+        (void)ready(library, true);
     }
-    return library == CUDA ? (void *)missing_cuda : (void *)missing_nvml;
 }
 
-void *hami_cuda_function_named(const char *name) {
-    return ready(CUDA, true) ? hami_libc_dlsym()(libraries[CUDA].handle, name) : NULL;
+void *hami_named_function_found(struct hami_named *named, enum hami_library library) {
+    look_for(library);
+    return atomic_load_explicit(&named->function, memory_order_acquire);
 }
 
-void *hami_cuda_function_there(const char *name) {
-    return ready(CUDA, false) ? hami_libc_dlsym()(libraries[CUDA].handle, name) : NULL;
+void *hami_named_function_there(const struct hami_named *named) {
+    return atomic_load_explicit(&named->function, memory_order_acquire);
 }
 
-void *hami_nvml_function(const char *name) {
-    return ready(NVML, true) ? hami_libc_dlsym()(libraries[NVML].handle, name) : NULL;
+void hami_nvml_load(void) {
+    look_for(HAMI_NVML);
 }
 
-void *hami_wrapper_at(const void *address) {
-    for (int library = CUDA; library < LIBRARIES; library++) {
-        if (!ready(library, false)) {
-            continue;
-        }
-        unsigned first = library == CUDA ? 0 : HAMI_CUDA_HOOKS;
-        unsigned end = library == CUDA ? HAMI_CUDA_HOOKS : HAMI_HOOKS;
-        for (unsigned i = first; i < end; i++) {
-            if (atomic_load_explicit(&hami_driver_functions[i], memory_order_relaxed) == address) {
-                return hami_hooks[i].wrapper;
-            }
+void *hami_wrapper_at(const void *address, enum hami_library library) {
+    bool there = ready(library, false);
+    for (unsigned i = first_hooks[library]; there && i < first_hooks[library + 1]; i++) {
+        if (atomic_load_explicit(&hami_driver_functions[i], memory_order_relaxed) == address) {
+            return hami_hooks[i].wrapper;
         }
     }
     return NULL;

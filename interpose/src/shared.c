@@ -224,6 +224,10 @@ hami_share hami_shared_hold(uint64_t identity) {
     return view == NULL || share >= 0 ? share : hold_in_state(view, identity, HAMI_SHARE_ORPHANED);
 }
 
+uint64_t hami_shared_pages(hami_share share) {
+    return atomic_load(&hami_guest_region(NULL)->region->block.shares[share].word) & PAGES_MAX;
+}
+
 void hami_shared_close(hami_share share) {
     struct hami_region_view *view = hami_guest_region(NULL);
     release(view, share);

@@ -140,6 +140,29 @@ def test_dlvsym_of_a_driver_whose_functions_have_versions(make_container, progra
     ]
 
 
+@pytest.fixture
+def alone(libraries, tmp_path):
+    """A folder with the simulated libcuda.so.1, and no NVML."""
+    folder = tmp_path / "alone"
+    folder.mkdir()
+    (folder / "libcuda.so.1").symlink_to(libraries / "sim/libcuda.so.1")
+    return folder
+
+
+@pytest.mark.here_only("the folder is this machine's")
+def test_what_we_look_for_in_vain_is_no_error_of_the_programs(make_container, programs, alone):
+    """NVML where there is none; functions that an old driver lacks."""
+    container = make_container(4000)
+    container.variables["LD_LIBRARY_PATH"] = str(alone)
+    calls = ["dlsym", "cuGetProcAddress", "cuInit", "cuCtxCreate", "cuMemAlloc", "cuMemAlloc"]
+    assert container.run(programs("errors")).splitlines() == [f"{call}: none" for call in calls]
+    driver = programs("versioned", "-shared", "-fPIC", "-DLIBRARY", "-Wl,-soname,libcuda.so.1")
+    (alone / "libcuda.so.1").unlink()
+    (alone / "libcuda.so.1").symlink_to(driver)
+    calls = ["dlsym", "cuInit", "cuMemAlloc", "cuMemAlloc"]
+    assert container.run(programs("errors")).splitlines() == [f"{call}: none" for call in calls]
+
+
 def test_a_process_without_cuda_is_left_alone(make_container, programs):
     container = make_container(4000)
     program = programs("plain")

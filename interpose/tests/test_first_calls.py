@@ -25,6 +25,16 @@ def test_a_library_that_looks_up_while_it_is_loaded_does_not_stop_another_thread
     make_container(4000).run(programs("first"), "load", ROUNDS, plugin)
 
 
+def test_a_library_that_makes_a_context_while_it_is_loaded_waits_for_nobody_who_waits_for_the_loader(
+    make_container, programs
+):
+    """Others make contexts and allocate at once: what they hold meanwhile must not depend on the loader's lock."""
+    plugin = programs("plugin", "-shared", "-fPIC", "-DCONTEXT")
+    container = make_container(70000)
+    container.run(programs("first"), "construct", 40, plugin)
+    assert container.region().devices[0].used_bytes == 0
+
+
 @pytest.mark.skipif(
     bool(os.environ.get("HAMI_INTERPOSE_SANITIZE")),
     reason="AddressSanitizer's own locks stay locked in a child that meets another thread's",

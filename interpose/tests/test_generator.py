@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 INTERPOSE = Path(__file__).resolve().parent.parent
+CONSTRAINTS = INTERPOSE.parent / "constraints.txt"
 UNKNOWN = "NotOfAnyClassYet"
 ROWS = {
     "cuda": f"cu{UNKNOWN}\tcu{UNKNOWN}\t13060\t-\t13.6\ti32\tu32:flags:unsigned int\n",
@@ -51,15 +52,30 @@ def test_a_symbol_without_a_class_is_named(tree, library):
     assert (done.returncode, done.stderr) == (1, f"{library}.toml: unclassified: {ROWS[library].split()[0]}\n")
 
 
+def newest() -> str:
+    """The last version of CUDA whose headers are in the table."""
+    first = (INTERPOSE / "spec/cuda_prototypes.tsv").read_text().splitlines()[0]
+    return re.findall(r"\d+\.\d+", first)[-1]
+
+
+def test_the_headers_that_tests_install_are_those_in_the_table():
+    pinned = re.search(r"^nvidia-cuda-runtime==(\d+\.\d+)\.", CONSTRAINTS.read_text(), re.MULTILINE)
+    assert pinned is not None
+    assert pinned[1] == newest()
+
+
 @pytest.fixture
 def headers(tmp_path):
-    """NVIDIA's headers as an installed wheel has them, the newest there is, in a folder of the test's own."""
+    """NVIDIA's headers of the newest version in the table, from its wheel, in a folder of the test's own."""
     if importlib.util.find_spec("pycparser") is None:
         pytest.skip("pycparser is not installed: no headers can be read")
     try:
-        files = importlib.metadata.files("nvidia-cuda-runtime") or []
+        found = importlib.metadata.distribution("nvidia-cuda-runtime")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("nvidia-cuda-runtime is not installed: there are no headers to read")
+    if not found.version.startswith(f"{newest()}."):
+        pytest.skip(f"nvidia-cuda-runtime {found.version} is installed; the table has the headers of {newest()}")
+    files = found.files or []
     [header] = [Path(str(file.locate())) for file in files if file.name == "cuda.h"]
     return Path(shutil.copytree(header.parent, tmp_path / "include", ignore=shutil.ignore_patterns("cccl*")))
 

@@ -24,6 +24,46 @@ def test_a_folder_without_a_valid_file_denies_and_says_why(make_container, shell
     assert container.region().reason == region.REASONS[2 if content is None else 3]
 
 
+def test_nothing_of_the_card_is_shown_where_there_never_were_limits(make_container, shells):
+    """Neither its size nor who else is on it."""
+    neighbour, container = make_container(4000), make_container(4000)
+    assert shells(neighbour).status("alloc", 100 * MIB) == 0
+    (container.root / "limits/limits").write_bytes(b"broken")
+    shell = shells(container, device=None)
+    for _ in range(2):
+        assert shell("total", 0) == [0, 0]
+        assert shell("nvml", 0) == [0, 0, 0, 0]
+        assert shell.line("processes", 0).split() == ["0"]
+    container.write_limits(container.limits)
+    assert within_a_second(shell, ("use", 0), 0)
+    assert shell("total", 0) == [0, 4000 * MIB]
+    assert shell("nvml", 0)[1] == 4000 * MIB
+
+
+def test_nobody_else_is_shown_where_there_is_no_region(make_container, shells):
+    neighbour, container = make_container(4000), make_container(4000)
+    assert shells(neighbour).status("alloc", 100 * MIB) == 0
+    container.region_path.write_bytes(b"damaged")
+    shell = shells(container, device=None)
+    assert shell("nvml", 0) == [0, 4000 * MIB, 4000 * MIB, 0]
+    assert shell.line("processes", 0).split() == ["0"]
+
+
+@pytest.mark.parametrize("mode", [Mode.ENFORCE, Mode.OBSERVE])
+def test_the_slice_is_shown_while_the_file_is_broken(make_container, shells, mode):
+    container = make_container(4000, mode=mode)
+    shell = shells(container)
+    assert shell.status("alloc", 100 * MIB) == 0
+    (container.root / "limits/limits").write_bytes(b"broken")
+    assert within_a_second(shell, ("alloc", 2 * MIB), OUT_OF_MEMORY)
+    status, free, total = shell("info")
+    used = container.region().devices[0].used_bytes
+    assert (status, free, total) == (0, 4000 * MIB - used, 4000 * MIB)
+    assert shell("total", 0) == [0, 4000 * MIB]
+    assert shell("nvml", 0) == [0, 4000 * MIB, used, 4000 * MIB - used]
+    assert len(shell.line("processes", 0).split()) == 2
+
+
 def test_an_unreadable_file_denies(make_container, shells):
     container = make_container(4000)
     (container.root / "limits/limits").unlink()
@@ -146,6 +186,20 @@ def test_a_region_that_replaces_a_damaged_one_is_used(make_container, shells):
     assert within_a_second(shell, ("use", 0), 0)
     assert shell.status("alloc", 100 * MIB) == 0
     assert container.region().devices[0].used_bytes > 100 * MIB
+
+
+def test_a_region_that_comes_late_shows_the_limits_in_force(make_container, shells):
+    container = make_container(1000)
+    good = container.region_path.read_bytes()
+    container.region_path.write_bytes(bytes(len(good)))
+    relimit(container, 3000)
+    shell = shells(container, device=None)
+    assert shell.status("use", 0) == OUT_OF_MEMORY
+    container.region_path.with_name("new").write_bytes(good)
+    container.region_path.with_name("new").rename(container.region_path)
+    assert within_a_second(shell, ("use", 0), 0)
+    assert container.region().generation == 2
+    assert container.region().devices[0].limit_bytes == 3000 * MIB
 
 
 def test_a_file_that_breaks_denies_every_kind_of_memory(make_container, shells):

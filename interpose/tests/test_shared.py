@@ -214,6 +214,32 @@ def test_external_memory_that_the_second_lets_go_of_first_stays_with_the_other(p
     assert counted(pair) == 0
 
 
+@pytest.mark.parametrize("kind", [2, 8, 9])  # a Windows handle, an NvSciBuf object, a DMA buffer
+def test_external_memory_by_other_handles_counts_for_each_import(pair, kind):
+    """What they are of is known by nothing: too much, never too little."""
+    for shell in (pair.taker, pair.taker, pair.other):
+        assert shell.status("external_kind", SIZE // 2, kind) == 0
+    assert counted(pair) == 3 * SIZE // 2
+    assert pair.other.status("external_kind", LIMIT * MIB - counted(pair), kind) == OUT_OF_MEMORY
+    pair.taker.process.kill()
+    pair.taker.process.wait()
+    pair.reserve //= 2
+    assert counted(pair) == SIZE // 2
+    assert pair.other.status("destroy_external", 0) == 0
+    assert counted(pair) == 0
+
+
+def test_external_memory_that_the_first_called_smaller_counts_again(pair):
+    """Its size is known by the importers' word alone: nobody has more for another's lower one."""
+    assert pair.taker("external_lent", 2 * MIB, pair.box) == [0, 0]
+    assert pair.other("external_fetched", SIZE) == [0, 0]
+    assert counted(pair) == 2 * MIB + SIZE
+    assert pair.taker.status("destroy_external", 0) == 0
+    assert counted(pair) == SIZE
+    assert pair.other.status("destroy_external", 0) == 0
+    assert counted(pair) == 0
+
+
 def test_external_memory_ends_with_the_context_that_imported_it(pair):
     assert pair.other("context", 0) == [0, 0]
     assert pair.taker("external_lent", SIZE, pair.box) == [0, 0]

@@ -45,6 +45,22 @@ def test_threads_that_do_different_things_have_no_data_race(watched, programs):
     assert (worker.returncode, out, err) == (0, "done\n", ""), err[:4000]
 
 
+@pytest.mark.here_only("ThreadSanitizer is this machine's")
+def test_threads_whose_limits_file_is_away_read_no_limits_that_are_being_written(watched, programs):
+    """Each refusal looks for the file again; what others hold meanwhile stays as it is."""
+    path = watched.root / "limits/limits"
+    racer = watched.start(programs("race", "-fsanitize=thread"), 20000, 1, 8)
+    assert racer.stdout.readline() == "ready\n", racer.stderr.read()[:4000]
+    path.rename(path.with_name("away"))
+    time.sleep(0.4)  # as often as the file is looked at
+    racer.stdin.write("go\n")
+    racer.stdin.flush()
+    out, err = racer.communicate(timeout=170)
+    assert (racer.returncode, err) == (0, ""), err[:4000]
+    assert json.loads(out)["refused"] > 0
+    assert watched.region().devices[0].used_bytes == 0
+
+
 class Sharer:
     """A container with a share of the first device's time and its turn page."""
 

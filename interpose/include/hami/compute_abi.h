@@ -79,7 +79,8 @@ struct hami_compute {
     uint64_t magic;
     uint32_t version, size, header_size, device_size, process_size, pad;
     _Atomic uint64_t agent_beat; /* when the agent last looked, seconds since 1970; 0 = none does */
-    uint8_t spare[4056];
+    _Atomic uint64_t boot;       /* of the machine's start that all times are of, a number; 0 = not known */
+    uint8_t spare[4048];
     struct hami_compute_device devices[HAMI_DEVICES];
     struct hami_compute_process processes[HAMI_PROCESSES][HAMI_DEVICES];
 };

@@ -56,8 +56,8 @@ static inline int hami_guest_cuda_device(const struct hami_limits *limits, CUdev
 }
 
 /*
- * Same for an NVML handle; HAMI_DIVIDED for a card that the limits do not name, but MIG devices of it. `status` gets
- * the driver's answer if it refuses the handle.
+ * Same for an NVML handle; HAMI_DIVIDED for a card that the limits do not name, but MIG devices of it, or none while
+ * they deny all. `status` gets the driver's answer if it refuses the handle.
  */
 enum { HAMI_DIVIDED = -3 };
 int hami_guest_nvml_device(const struct hami_limits *limits, nvmlDevice device, nvmlReturn *status);

@@ -39,31 +39,52 @@ static inline void *hami_driver_function(enum hami_hook hook) {
     return HAMI_LIKELY(function != NULL) ? function : hami_driver_function_found(hook);
 }
 
-/* Same for a function that is not wrapped; NULL where the driver has none. */
-void *hami_cuda_function_named(const char *name);
-void *hami_nvml_function(const char *name);
+enum hami_library { HAMI_CUDA, HAMI_NVML, HAMI_LIBRARIES };
 
-/* The same in a program that has loaded the driver; elsewhere NULL, and nothing is loaded. */
-void *hami_cuda_function_there(const char *name);
+/*
+ * Functions that are not wrapped, by a literal name; NULL where the driver has none. Each place that wants one has a
+ * record in a section of the library's, and all of these are filled in before any wrapped function is known: no place
+ * asks the loader, whose lock a thread may hold that waits for one of ours. NVML is loaded for that, if it can be, by
+ * the first place that wants it: hami_nvml_load comes before a lock is taken under which it may be wanted.
+ */
+struct hami_named {
+    _Alignas(16) const char *name;
+    _Atomic(void *) function;
+};
 
-/* The same by a literal name, looked up once at each place. */
-static inline void *hami_known_function(_Atomic(void *) *known, const char *name) {
-    void *function = atomic_load_explicit(known, memory_order_acquire);
-    if (!HAMI_LIKELY(function != NULL)) {
-        function = hami_cuda_function_named(name);
-        atomic_store_explicit(known, function, memory_order_release);
-    }
-    return function;
+HAMI_COLD void *hami_named_function_found(struct hami_named *named, enum hami_library library);
+HAMI_COLD void *hami_named_function_there(const struct hami_named *named);
+HAMI_COLD void hami_nvml_load(void);
+
+static inline void *hami_named_function(struct hami_named *named, enum hami_library library) {
+    void *function = atomic_load_explicit(&named->function, memory_order_acquire);
+    return HAMI_LIKELY(function != NULL) ? function : hami_named_function_found(named, library);
 }
 
-#define hami_cuda_function(name)                                                                                       \
+#define HAMI_RECORD(kept_in, literal)                                                                                  \
+    static struct hami_named hami_named_here __attribute__((section(kept_in), used)) = {literal, NULL}
+
+#define hami_cuda_function(literal)                                                                                    \
     ({                                                                                                                 \
-        static _Atomic(void *) hami_known;                                                                             \
-        hami_known_function(&hami_known, name);                                                                        \
+        HAMI_RECORD("hami_cuda_names", literal);                                                                       \
+        hami_named_function(&hami_named_here, HAMI_CUDA);                                                              \
     })
 
-/* Wrapper of the hooked function at this address of the driver, or NULL. Loads nothing. */
-void *hami_wrapper_at(const void *address);
+#define hami_nvml_function(literal)                                                                                    \
+    ({                                                                                                                 \
+        HAMI_RECORD("hami_nvml_names", literal);                                                                       \
+        hami_named_function(&hami_named_here, HAMI_NVML);                                                              \
+    })
+
+/* The same in a program that has called the driver; elsewhere NULL, and nothing is loaded. */
+#define hami_cuda_function_there(literal)                                                                              \
+    ({                                                                                                                 \
+        HAMI_RECORD("hami_cuda_names", literal);                                                                       \
+        hami_named_function_there(&hami_named_here);                                                                   \
+    })
+
+/* Wrapper of the library's hooked function at this address, or NULL. Loads nothing. */
+void *hami_wrapper_at(const void *address, enum hami_library library);
 
 /* The C library's dlsym and dlvsym. */
 typedef void *hami_dlsym_fn(void *handle, const char *name);

@@ -23,4 +23,7 @@ uint64_t hami_identity_of(int fd);
 
 uint64_t hami_identity_of_bytes(const void *bytes, size_t size);
 
+/* Of this start of the machine. */
+uint64_t hami_identity_of_boot(void);
+
 #endif

@@ -26,6 +26,9 @@ HAMI_APART void hami_shared_let_go(hami_share share, const struct hami_charge *c
 /* Holds a share, once more if this process does already. -1: nobody here knows it. */
 hami_share hami_shared_hold(uint64_t identity);
 
+/* How much a share that this process holds is of. */
+uint64_t hami_shared_pages(hami_share share);
+
 /* Makes a share of memory that nobody in this container took. `device` as in a charge. */
 hami_share hami_shared_adopt(uint64_t identity, int device, uint64_t pages);
 

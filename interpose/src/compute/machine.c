@@ -170,6 +170,7 @@ static void set_up(struct machine *m, unsigned index, struct hami_region_view *v
     m->shared = &compute->devices[index];
     m->own = &compute->processes[view->slot][index];
     int64_t never = 0;
+    boot_check(m);
     (void)atomic_compare_exchange_strong(&m->shared->zero, &never, (int64_t)compute_now());
     turn_open(m, uuid);
     atomic_store_explicit(&m->ready, true, memory_order_release);

@@ -105,6 +105,10 @@ void compute_wake_here(const _Atomic uint32_t *word);
 void compute_wait_number(const _Atomic uint32_t *word, uint32_t value, uint32_t number, uint64_t ns);
 void compute_wake_number(const _Atomic uint32_t *word, uint32_t number);
 
+/* ---- boot.c ---- */
+
+void boot_check(const struct machine *m); /* before anything that the region says of times is believed */
+
 /* ---- balance.c: the container's account ---- */
 
 struct standing {

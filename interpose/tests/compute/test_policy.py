@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hami_interpose import region, sim, turn
-from hami_interpose.limits import CorePolicy, DeviceLimit, Limits
+from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, Mode
 
 from .cells import CLOCK_STARTS, Tenant
 from .judge import faults
@@ -135,10 +135,10 @@ class Worker:
         self.words = words
         self.program = programs("work")
 
-    def limit(self, cores):
+    def limit(self, cores, mode=Mode.ENFORCE):
         old = self.container.limits
         self.container.write_limits(
-            Limits((DeviceLimit(self.uuid, 0, 0, cores),), old.generation + 1, core_policy=CorePolicy.FORCE)
+            Limits((DeviceLimit(self.uuid, 0, 0, cores),), old.generation + 1, mode, core_policy=CorePolicy.FORCE)
         )
 
     def word(self, offset, fmt, value=None):
@@ -214,6 +214,54 @@ def test_a_file_that_breaks_changes_no_share(make_container, programs):
     waited = worker.container.region().devices[0].compute.waited
     assert _share(worker, 2) < 25
     assert worker.container.region().devices[0].compute.waited > waited
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.OFF])
+@pytest.mark.parametrize("content", [b"broken", None], ids=["broken", "away"])
+def test_a_file_that_breaks_starts_no_limit_where_none_was_in_force(make_container, programs, mode, content):
+    worker = Worker(make_container, programs, 20, "kernels=a_1ms", "seconds=100")
+    worker.limit(20, mode)
+    worker.start()
+    worker.wait_until(lambda: worker.busy() > 5e7, "nothing runs")
+    path = worker.container.root / "limits/limits"
+    path.unlink() if content is None else path.write_bytes(content)
+    time.sleep(0.6)
+    before = worker.busy()
+    worker.wait_until(lambda: worker.busy() > before + 5e7, "nothing runs any more")
+    compute = worker.container.region().devices[0].compute
+    assert (compute.waited, compute.grants) == (0, 0)
+
+
+KEPT_TIMES = [0, 8, 16, 56, 128, 200, 208, 224, 232, 248]  # in hami_compute_device: zero, frontier and others
+A_MONTH = 30 * 86400 * 10**9
+WITHOUT_BOOT_ID = "mount --bind /dev/null /proc/sys/kernel/random/boot_id && exec "
+
+
+@pytest.mark.parametrize("known", ["boot id", "no boot id"])
+def test_a_region_kept_over_a_reboot_holds_no_launches_and_lets_none_go(make_container, programs, known):
+    """Its times are of another clock: with those to come nothing would be launched, or nothing charged."""
+    worker = Worker(make_container, programs, 20, "kernels=a_1ms", "seconds=100")
+    command = [worker.program, *worker.words]
+    if known == "no boot id":
+        apart = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c"]
+        if subprocess.run([*apart, WITHOUT_BOOT_ID + "true"], capture_output=True, check=False).returncode:
+            pytest.skip("no mount namespace can be made here")
+        command = [*apart, WITHOUT_BOOT_ID + " ".join(map(str, command))]
+    process = worker.container.start(*command)
+    worker.wait_until(lambda: worker.busy() > 5e7, "nothing runs")
+    process.kill()
+    process.wait()
+    device = region.COMPUTE_OFFSET + 4096
+    for offset in KEPT_TIMES:
+        later = worker.word(device + offset, "<Q") + A_MONTH
+        worker.word(device + offset, "<Q", later)
+    if known == "boot id":
+        worker.word(region.COMPUTE_OFFSET + 40, "<Q", worker.word(region.COMPUTE_OFFSET + 40, "<Q") ^ 1)
+    charged, busy = worker.container.region().devices[0].compute.charged, worker.busy()
+    worker.container.start(*command)
+    worker.wait_until(lambda: worker.busy() > busy + 5e7, "nothing runs any more")
+    assert _share(worker, 3) < 25
+    assert worker.container.region().devices[0].compute.charged > charged
 
 
 def test_a_debt_is_paid_at_the_new_limit(make_container, programs):

@@ -20,6 +20,7 @@ static int guarded_munmap(void *at, size_t size);
 #include "hami/checkpoint.h"
 #include "hami/compute.h"
 #include "hami/guest.h"
+#include "hami/hook.h"
 #include "hami/shared.h"
 
 enum { GUARD = 1 << 16, PAGE = 4096, PAGES = HAMI_REGION_SIZE / PAGE };
@@ -55,8 +56,8 @@ static int32_t get_state(int32_t pid, int32_t *state) {
     return driver_state < 6 ? 0 : 1;
 }
 
-void *hami_cuda_function_there(const char *name) {
-    (void)name;
+void *hami_named_function_there(const struct hami_named *named) {
+    (void)named;
     return (void *)get_state;
 }
 

@@ -101,6 +101,18 @@ __attribute__((unused)) static void start_driver(void) {
     CHECK(nvmlInit_v2());
 }
 
+/* Makes a context, allocates there in both ways, and ends it. */
+__attribute__((unused)) static void use_own_context(void) {
+    CUcontext context = NULL;
+    CUdeviceptr address = 0, ordered = 0;
+    CHECK(cuCtxCreate_v2(&context, 0, 0));
+    CHECK(cuMemAlloc_v2(&address, MIB));
+    CHECK(cuMemAllocAsync(&ordered, MIB, NULL));
+    CHECK(cuMemFreeAsync(ordered, NULL));
+    CHECK(cuMemFree_v2(address));
+    CHECK(cuCtxDestroy_v2(context));
+}
+
 /* Makes the primary context of a device current. */
 __attribute__((unused)) static void use_device(int device) {
     CUcontext context = NULL;

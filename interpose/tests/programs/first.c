@@ -1,8 +1,11 @@
 /*
- * first HOW ROUNDS [PLUGIN]: in each of ROUNDS processes, two threads meet in the library's first moments: one makes its
- * first call, and the other, a moment before or after that, does what HOW says. Whoever waits for ever is ended by a
- * signal, which fails. "load": loads the plugin, which looks a function up; "fork": makes a child that uses CUDA; "start":
- * the same, when the first call is one of NVML and functions have been looked up.
+ * first HOW ROUNDS [PLUGIN]: in each of ROUNDS processes, two threads meet in the library's first moments: one makes
+ * its first call, and the other, a moment before or after that, does what HOW says. Whoever waits for ever is ended by
+ * a signal, which fails. "load": loads the plugin, which looks a function up; "fork": makes a child that uses CUDA;
+ * "start": the same, when the first call is one of NVML and functions have been looked up.
+ *
+ * first construct ROUNDS PLUGIN: in each of ROUNDS processes a thread loads and unloads the plugin, which makes a
+ * context and allocates in it as it is loaded, while other threads do the same as their first calls and go on.
  *
  * first cancel: threads are cancelled in their first call, and in one that has new limits to read, which "changed" on
  * the input says there are; prints the memory that another thread is shown then.
@@ -14,7 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { PATIENCE_S = 20, HINDERS = 2 };
+enum { PATIENCE_S = 20, HINDERS = 2, WORKERS = 3, LOADS = 5 };
 
 static atomic_int go;
 static unsigned before_call, before_other; /* ns */
@@ -99,6 +102,30 @@ static int one_round(const char *how, int moment, const char *plugin) {
     return status != 0 || failed != NULL || (child > 0 && (waitpid(child, &status, 0) < 0 || status != 0));
 }
 
+static void *work(void *data) {
+    do
+        use_own_context();
+    while (atomic_load(&go) < 2);
+    return data;
+}
+
+static int construct(const char *plugin) {
+    pthread_t threads[WORKERS];
+    alarm(PATIENCE_S);
+    start_driver();
+    for (unsigned i = 0; i < WORKERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, work, NULL));
+    for (unsigned i = 0; i < LOADS; i++) {
+        void *loaded = dlopen(plugin, RTLD_NOW);
+        if (loaded == NULL || dlclose(loaded) != 0)
+            return 1;
+    }
+    atomic_store(&go, 2);
+    for (unsigned i = 0; i < WORKERS; i++)
+        CHECK(pthread_join(threads[i], NULL));
+    return 0;
+}
+
 static void *ask(void *data) {
     struct nvml_memory *memory = data;
     while (atomic_load(&go) == 0)
@@ -152,6 +179,8 @@ int main(int argc, char **argv) {
     for (unsigned i = 0; i < (unsigned)atoi(argv[2]); i++) {
         int status = 0;
         pid_t one = fork();
+        if (one == 0 && strcmp(how, "construct") == 0)
+            _exit(construct(argv[3]));
         if (one == 0)
             _exit(one_round(how, (int)(i * 7919 % 600 * 1000) - 300000, argc > 3 ? argv[3] : NULL));
         if (waitpid(one, &status, 0) != one || status != 0)

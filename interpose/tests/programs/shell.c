@@ -271,8 +271,12 @@ static int allocate(char **word) {
         answer(CALL(cuMipmappedArrayCreate, (CUarray *)out, &d, (unsigned)c));
     } else if (strcmp(word[0], "external") == 0) {
         answer(import_external(out, -1, a));
+    } else if (strcmp(word[0], "external_kind") == 0) { /* external_kind BYTES TYPE: the same handle each time */
+        static int buffer;
+        struct hami_external_memory wanted = {.type = (int)b, .handle = {&buffer}, .bytes = a};
+        answer(CALL(cuImportExternalMemory, (void **)out, &wanted));
     } else if (strcmp(word[0], "external_lent") == 0) { /* external_lent BYTES PATH: into that box as well */
-        int fd = open("/dev/zero", O_RDWR); /* as NVIDIA's are: all of them of one device file */
+        int fd = open("/dev/zero", O_RDWR);             /* as NVIDIA's are: all of them of one device file */
         CHECK(send_descriptor(fd, word[2]));
         answer(import_external(out, fd, a));
     } else if (strcmp(word[0], "external_fetched") == 0) { /* external_fetched BYTES: from the box */
