@@ -28,6 +28,7 @@ struct entry {
     _Atomic(CUcontext) handle;
     _Atomic CUdevice device;
     _Atomic unsigned references; /* of contexts that this process created; 0: primary, or a view of it */
+    _Atomic unsigned whose;      /* id of the context that what is made here belongs to: of a view the primary one */
 };
 
 /* Of one CUDA device: how many contexts this process has there, and the reserve charged for them. */
@@ -58,18 +59,41 @@ static unsigned id_of(CUcontext handle) {
     return HAMI_CONTEXT_UNKNOWN;
 }
 
-/* Threads that meet a context at the same time enter it once, and whoever finds it finds its device. */
-static unsigned enter(CUcontext handle, CUdevice device) {
+/* Of a device's primary context, or HAMI_CONTEXT_UNKNOWN. */
+static unsigned primary_id(CUdevice device) {
+    CUcontext primary = atomic_load(&devices[device].primary);
+    return primary == NULL ? HAMI_CONTEXT_UNKNOWN : id_of(primary);
+}
+
+/* How we know of a context: as it was made, or because some thread has it. */
+enum origin { MADE, PRIMARY, MET };
+
+static void note(unsigned id, CUdevice device, enum origin origin) {
+    unsigned primary = origin == MET ? primary_id(device) : HAMI_CONTEXT_UNKNOWN;
+    atomic_store(&table[id].device, device);
+    atomic_store(&table[id].references, origin == MADE);
+    atomic_store(&table[id].whose, primary != HAMI_CONTEXT_UNKNOWN ? primary : id);
+}
+
+/*
+ * Threads that meet a context at the same time enter it once, and whoever finds it finds its device. Nobody has told us
+ * of one that is met but not known: a view of the primary context, in which its memory lies, as green contexts are.
+ */
+static unsigned enter(CUcontext handle, CUdevice device, enum origin origin) {
+    if (device < 0 || device >= DEVICES) {
+        return HAMI_CONTEXT_UNKNOWN;
+    }
     hami_spin_lock(&entering);
     unsigned id = id_of(handle);
+    bool known = id != HAMI_CONTEXT_UNKNOWN;
     for (unsigned i = 1; id == HAMI_CONTEXT_UNKNOWN && i < CONTEXTS; i++) {
-        if (atomic_load(&table[i].handle) == NULL) {
-            atomic_store(&table[i].device, device);
-            atomic_store(&table[i].handle, handle);
-            id = i;
-        }
+        id = atomic_load(&table[i].handle) == NULL ? i : id;
     }
-    atomic_store(&table[id].device, device);
+    if (id != HAMI_CONTEXT_UNKNOWN && !(known && origin == MET && atomic_load(&table[id].device) == device)) {
+        note(id, device, origin);
+        atomic_store(&table[id].handle, handle);
+        (void)atomic_fetch_add(&epoch, known); /* threads may remember another one by that handle */
+    }
     hami_spin_unlock(&entering);
     return id;
 }
@@ -87,7 +111,7 @@ bool hami_context_current(struct hami_context *context) {
         if (device_of == NULL || device_of(&device) != CUDA_SUCCESS) {
             return false;
         }
-        last = (struct hami_context){handle, device, enter(handle, device)};
+        last = (struct hami_context){handle, device, atomic_load(&table[enter(handle, device, MET)].whose)};
         last_epoch = now;
     }
     *context = last;
@@ -315,8 +339,7 @@ static bool keep(struct making *m, CUcontext handle) {
     }
     bool fits = !m->measure || settle(m);
     if (fits) {
-        unsigned id = enter(handle, m->device);
-        atomic_store(&table[id].references, m->primary ? 0 : 1);
+        (void)enter(handle, m->device, m->primary ? PRIMARY : MADE);
         m->state->contexts++;
         m->state->primary = m->primary ? handle : m->state->primary;
     }
