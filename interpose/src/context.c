@@ -22,6 +22,7 @@
 enum { CONTEXTS = 256, DEVICES = 64, PROCESSES_READ = 256 };
 #define RESERVE_MAX (UINT64_C(8) << 30)
 #define GUESS_MAX (UINT64_C(1) << 30)
+#define GUESS_MIN (UINT64_C(128) << 20)   /* no context takes much less: somebody has given memory back meanwhile */
 #define GUESS_BLIND (UINT64_C(512) << 20) /* where NVML tells nothing: what the largest cards take */
 
 struct entry {
@@ -148,8 +149,8 @@ static void unlock_device(struct device_state *state) {
 }
 
 struct sample {
-    bool device_known, listed;
-    uint64_t device_used;
+    bool told, listed;
+    int64_t uncharged; /* what the device has given and the container is not charged for, but contexts */
     unsigned count;
     struct nvml_process processes[PROCESSES_READ];
 };
@@ -176,6 +177,32 @@ static nvmlDevice nvml_handle(CUdevice device) {
     return found ? handle : NULL;
 }
 
+/* Bytes that the container is charged for on a device, but for contexts. It may wrap: anything may be in the file. */
+static uint64_t charged_beside_contexts(CUdevice device) {
+    struct hami_region_view *view = hami_guest_region(NULL);
+    int index = view == NULL ? -1 : hami_guest_cuda_device(hami_guest_known_limits(), device);
+    if (index < 0) {
+        return 0;
+    }
+    uint64_t bytes = hami_region_used(view, (unsigned)index) << HAMI_PAGE_SHIFT;
+    for (unsigned slot = hami_region_slots(view->region); slot-- > 0;) {
+        bytes -= atomic_load(&view->region->v1.processes[slot].used[index].context);
+    }
+    return bytes;
+}
+
+/* What is just being taken or given back makes the figure smaller, so the largest of several is nearest. */
+static void sample_growth(CUdevice device, nvmlDevice handle, struct sample *s) {
+    enum { LOOKS = 3 };
+    struct nvml_memory memory;
+    nvmlReturn (*info)(nvmlDevice, struct nvml_memory *) = hami_driver_function(HAMI_nvmlDeviceGetMemoryInfo);
+    for (unsigned i = 0; i < LOOKS && info(handle, &memory) == NVML_SUCCESS; i++) {
+        int64_t now = (int64_t)(memory.used - charged_beside_contexts(device));
+        s->uncharged = s->told && s->uncharged > now ? s->uncharged : now;
+        s->told = true;
+    }
+}
+
 /* What the device and this process use now, as NVML sees them. */
 static void sample_use(CUdevice device, struct sample *s) {
     memset(s, 0, sizeof *s);
@@ -186,12 +213,9 @@ static void sample_use(CUdevice device, struct sample *s) {
     }
     nvmlDevice handle = nvml_handle(device);
     if (handle != NULL) {
-        struct nvml_memory memory;
-        nvmlReturn (*info)(nvmlDevice, struct nvml_memory *) = hami_driver_function(HAMI_nvmlDeviceGetMemoryInfo);
         nvmlReturn (*list)(nvmlDevice, unsigned *, struct nvml_process *) =
             hami_driver_function(HAMI_nvmlDeviceGetComputeRunningProcesses_v3);
-        s->device_known = info(handle, &memory) == NVML_SUCCESS;
-        s->device_used = s->device_known ? memory.used : 0;
+        sample_growth(device, handle, s);
         s->count = PROCESSES_READ;
         s->listed = list(handle, &s->count, s->processes) == NVML_SUCCESS && s->count <= PROCESSES_READ;
         s->count = s->listed ? s->count : 0;
@@ -211,8 +235,9 @@ static bool lists(const struct sample *s, uint32_t pid) {
 /*
  * The reserve, from NVML before and after: this process's own figure where NVML shows it by its pid, which is sure.
  * NVML may speak of the host's pids: a number that was in its list before our first context is somebody else's. Then
- * one of the newcomers in the list is this process, and the device's use has grown by what it took; others may have
- * begun at the same time, so the least of these figures is nearest. 0: NVML tells nothing.
+ * one of the newcomers in the list is this process; others may have begun at the same time, so the least of their
+ * figures is nearest. Where there are none, it is what the device's use has grown by, less what the container took
+ * otherwise, which also holds what other containers took and gave back. 0: NVML tells nothing.
  */
 static uint64_t measured(const struct sample *before, const struct sample *after, bool *sure) {
     const uint64_t not_available = UINT64_MAX;
@@ -228,12 +253,11 @@ static uint64_t measured(const struct sample *before, const struct sample *after
         }
         least = at->used < least ? at->used : least;
     }
-    if (before->device_known && after->device_known && after->device_used > before->device_used) {
-        uint64_t grown = after->device_used - before->device_used;
-        least = grown < least ? grown : least;
-    }
     *sure = false;
-    return least == UINT64_MAX ? 0 : least < GUESS_MAX ? least : GUESS_MAX;
+    if (least == UINT64_MAX && before->told && after->told && after->uncharged > before->uncharged) {
+        least = (uint64_t)after->uncharged - (uint64_t)before->uncharged;
+    }
+    return least == UINT64_MAX ? 0 : least < GUESS_MIN ? GUESS_MIN : least < GUESS_MAX ? least : GUESS_MAX;
 }
 
 /* What a context is taken to need from now on, in pages. */
