@@ -120,7 +120,8 @@ static unsigned context_of(uint64_t record_or_state) {
 /* What is known at an address that was just given to `context` is another's, which ends. */
 static bool is_stale(uint64_t record_or_state, unsigned context) {
     unsigned whose = context_of(record_or_state);
-    return whose != context && (atomic_load(&ending[whose / 64]) >> whose % 64 & 1) != 0;
+    return context != HAMI_CONTEXT_UNKNOWN && whose != context &&
+           (atomic_load(&ending[whose / 64]) >> whose % 64 & 1) != 0;
 }
 
 static void give_back_block(int device) {

@@ -19,7 +19,7 @@ def in_use(container) -> list[int]:
         return [device.memory_used for device in state.devices]
 
 
-@pytest.mark.parametrize("what", ["large", "async", "pools", "kept", "view"])
+@pytest.mark.parametrize("what", ["large", "async", "pools", "green", "kept", "view", "handle"])
 def test_what_is_counted_is_what_is_in_use(make_container, programs, what):
     container = make_container(4000, 4000)
     container.variables |= SLOW_END

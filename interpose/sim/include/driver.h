@@ -97,6 +97,7 @@ struct sim_stream {
 struct sim_event_object {
     struct sim_object object;
     struct sim_context *context;
+    unsigned long long context_id;
     unsigned flags;
     unsigned cell;               /* in this process's queue on the device, + 1 */
     _Atomic uint64_t generation; /* of the last record; 0: never recorded */
