@@ -45,6 +45,16 @@ def test_threads_that_do_different_things_have_no_data_race(watched, programs):
     assert (worker.returncode, out, err) == (0, "done\n", ""), err[:4000]
 
 
+@pytest.mark.here_only("ThreadSanitizer is this machine's")
+@pytest.mark.parametrize("kind", ["contexts", "devices", "frees", "references"])
+def test_threads_whose_contexts_end_have_no_data_race(watched, make_container, programs, kind):
+    container = make_container(2200, 2200)
+    container.variables |= watched.variables
+    process = container.start(programs("handles", "-fsanitize=thread"), kind, 400, 4)
+    out, err = process.communicate(timeout=170)
+    assert (process.returncode, out, err) == (0, "0\n", ""), err[:4000]
+
+
 class Sharer:
     """A container with a share of the first device's time and its turn page."""
 
