@@ -1,12 +1,14 @@
 /*
- * ending WHAT: a thread ends a context, and while the driver has not come back from that, this one does WHAT. Says so
- * twice, when there should be something left and when there should not, and goes on with each line of its input.
+ * ending WHAT [HANDLE HANDLE]: a thread ends a context, and while the driver has not come back from that, this one does
+ * WHAT. Says so twice, when there should be something left and when there should not, and goes on with each line of its
+ * input.
  *
  *   large, async  takes memory where the context that ended had small allocations, and frees it
  *   pools         likewise from a pool, which is destroyed in the end
  *   green         likewise where it ended with the last green context
  *   kept, view    takes and frees small memory of a primary context that only lost a reference; by a green context
  *   handle        makes a context on the other device, whose handle is that of the one which ended
+ *   shared        opens another process's memory where the context that ended had some
  */
 #include "driver.h"
 #include "hami/kinds.h"
@@ -156,6 +158,36 @@ static void reuse_handle(void) {
     say("freed");
 }
 
+static struct hami_bytes64 bytes_of(const char *hex) {
+    struct hami_bytes64 handle;
+    for (unsigned i = 0; i < sizeof handle.bytes; i++) {
+        unsigned byte = 0;
+        if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
+            fail("handle", 0);
+        handle.bytes[i] = (char)byte;
+    }
+    return handle;
+}
+
+static void open_shared(char **handles) {
+    int (*get)(CUdeviceptr *, struct hami_bytes64, unsigned) = NULL;
+    int (*close_shared)(CUdeviceptr) = NULL;
+    CUcontext ours = NULL;
+    CUdeviceptr first = 0, second = 0;
+    *(void **)&get = function("cuIpcOpenMemHandle_v2");
+    *(void **)&close_shared = function("cuIpcCloseMemHandle");
+    CHECK(cuCtxCreate_v2(&ours, 0, 0));
+    CHECK(cuCtxCreate_v2(&theirs, 0, 0));
+    CHECK(get(&first, bytes_of(handles[0]), 1));
+    CHECK(cuCtxSetCurrent(ours));
+    pthread_t thread = begin();
+    CHECK(get(&second, bytes_of(handles[1]), 1));
+    end(thread);
+    say(first == second ? "same" : "other");
+    CHECK(close_shared(second));
+    say("freed");
+}
+
 int main(int argc, char **argv) {
     what = argc > 1 ? argv[1] : "large";
     start_driver();
@@ -169,6 +201,8 @@ int main(int argc, char **argv) {
         keep();
     else if (is("handle"))
         reuse_handle();
+    else if (is("shared") && argc > 3)
+        open_shared(argv + 2);
     else
         take_over();
     return 0;
