@@ -41,7 +41,8 @@ static atomic_flag making_block = ATOMIC_FLAG_INIT;
 static atomic_flag sharing = ATOMIC_FLAG_INIT;
 /*
  * Contexts that are being ended: what the driver has freed with one it may give to other threads before we have dropped
- * it. Who is given such an address drops what is still known there.
+ * it. Who is given such an address for another context drops what is still known there. In the same one all is as it
+ * was: the driver may refuse, or have taken no more than one of its references away.
  */
 static _Atomic unsigned endings;
 static _Atomic uint64_t ending[4]; /* bit per context */
@@ -112,9 +113,15 @@ static bool room_for(int device, unsigned order) {
 
 enum entrance { TURNED_AWAY, STARTED, JOINED };
 
-static bool is_ending(uint64_t record_or_state) {
-    unsigned context = record_or_state >> CONTEXT_SHIFT & 0xff;
-    return (atomic_load(&ending[context / 64]) >> context % 64 & 1) != 0;
+static unsigned context_of(uint64_t record_or_state) {
+    return record_or_state >> CONTEXT_SHIFT & 0xff;
+}
+
+/* What is known at an address that was just given to `context` is another's, which ends. */
+static bool is_stale(uint64_t record_or_state, unsigned context) {
+    unsigned whose = context_of(record_or_state);
+    return context != HAMI_CONTEXT_UNKNOWN && whose != context &&
+           (atomic_load(&ending[whose / 64]) >> whose % 64 & 1) != 0;
 }
 
 static void give_back_block(int device) {
@@ -122,11 +129,11 @@ static void give_back_block(int device) {
     hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
 }
 
-/* Forgets what an ending context has in a block: by whoever comes first, once. */
-HAMI_COLD static void drop_from_block(struct block *block) {
+/* Forgets what a context that is gone has in a block: by whoever comes first, once. */
+HAMI_COLD static void empty_block(struct block *block, unsigned context) {
     hami_spin_lock(&dropping);
     uint64_t state = atomic_load(&block->state);
-    if (count_in(state) != 0 && is_ending(state)) {
+    if (count_in(state) != 0 && context_of(state) == context) {
         for (unsigned i = 0; i < BLOCK_UNITS; i++) {
             atomic_store_explicit(&block->orders[i], 0, memory_order_relaxed);
         }
@@ -137,6 +144,13 @@ HAMI_COLD static void drop_from_block(struct block *block) {
     hami_spin_unlock(&dropping);
 }
 
+HAMI_COLD static void drop_stale_block(struct block *block, unsigned context) {
+    uint64_t state = atomic_load(&block->state);
+    if (count_in(state) != 0 && is_stale(state, context)) {
+        empty_block(block, context_of(state));
+    }
+}
+
 static bool somebody_ends(void) {
     return !HAMI_LIKELY(atomic_load_explicit(&endings, memory_order_acquire) == 0);
 }
@@ -144,7 +158,7 @@ static bool somebody_ends(void) {
 /* Adds an allocation to its block; the first of a block only if it brings a charge of 2 MiB. */
 static enum entrance enter_block(struct block *block, const struct hami_allocation *a, unsigned order) {
     if (somebody_ends()) {
-        drop_from_block(block);
+        drop_stale_block(block, a->context);
     }
     uint64_t state = atomic_load_explicit(&block->state, memory_order_relaxed);
     uint64_t next = 0;
@@ -330,17 +344,28 @@ HAMI_HOT void hami_record_release(uint64_t address, uint64_t record) {
     hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
 }
 
-HAMI_COLD static void drop_stale(uint64_t address) {
+/* Small allocations come first wherever an address is looked up, so a block may hide what comes to lie there. */
+HAMI_COLD static void drop_stale(uint64_t address, unsigned context) {
+    struct block *block = block_at(address);
+    if (block != NULL) {
+        drop_stale_block(block, context);
+    }
     uint64_t record = hami_map_get(&records, address);
-    bool tied = record != 0 && record >> KIND_SHIFT != HAMI_KIND_POOL && is_ending(record);
+    bool tied = record != 0 && record >> KIND_SHIFT != HAMI_KIND_POOL && is_stale(record, context);
     if (tied && hami_map_take_pair(&records, address, record)) {
         hami_record_release(address, record);
     }
 }
 
+/* Same for what is a pool's, whoever's context it was taken in. */
+HAMI_COLD static void drop_stale_here(uint64_t address) {
+    struct hami_context context;
+    drop_stale(address, hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN);
+}
+
 HAMI_HOT bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsigned context) {
     if (somebody_ends()) {
-        drop_stale(address);
+        drop_stale(address, context);
     }
     return hami_map_put(&records, address, record_of(HAMI_KIND_LARGE, charge->device, context, charge->pages));
 }
@@ -368,7 +393,7 @@ void hami_record_share(uint64_t address, uint64_t identity) {
 
 bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned context) {
     if (somebody_ends()) {
-        drop_stale(key);
+        drop_stale(key, context);
     }
     uint64_t before = hami_map_take(&records, key);
     uint64_t pages = charge->pages + (before & AMOUNT_MASK);
@@ -376,16 +401,22 @@ bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned c
 }
 
 bool hami_record_held(uint64_t address, int share, unsigned context) {
+    if (somebody_ends()) {
+        drop_stale(address, context);
+    }
     return hami_map_put(&records, address, record_of(HAMI_KIND_HELD, -1, context, (uint64_t)share));
 }
 
 bool hami_record_pool(uint64_t address, unsigned pool) {
+    if (somebody_ends()) {
+        drop_stale_here(address);
+    }
     return hami_map_put(&records, address, record_of(HAMI_KIND_POOL, -1, 0, pool));
 }
 
 static void drop_one(uint64_t address, uint64_t record, void *data) {
     unsigned context = *(const unsigned *)data;
-    bool tied = record >> KIND_SHIFT != HAMI_KIND_POOL && (record >> CONTEXT_SHIFT & 0xff) == context;
+    bool tied = record >> KIND_SHIFT != HAMI_KIND_POOL && context_of(record) == context;
     if (tied && hami_map_take_pair(&records, address, record)) {
         hami_record_release(address, record);
     }
@@ -395,14 +426,16 @@ static void drop_block(uint64_t number, uint64_t value, void *data) {
     struct block *block = (struct block *)(uintptr_t)value;
     uint64_t state = atomic_load(&block->state);
     (void)number;
-    if (count_in(state) == 0 || (state >> CONTEXT_SHIFT & 0xff) != *(const unsigned *)data) {
-        return;
+    if (count_in(state) != 0 && context_of(state) == *(const unsigned *)data) {
+        empty_block(block, context_of(state));
     }
-    drop_from_block(block);
 }
 
 void hami_records_context_ending(unsigned context, bool now) {
     uint64_t bit = UINT64_C(1) << context % 64;
+    if (context == HAMI_CONTEXT_UNKNOWN) {
+        return; /* who else's it may be is not known */
+    }
     if (now) {
         (void)atomic_fetch_or(&ending[context / 64], bit);
         (void)atomic_fetch_add(&endings, 1);
@@ -413,10 +446,8 @@ void hami_records_context_ending(unsigned context, bool now) {
 }
 
 void hami_records_drop_context(unsigned context) {
-    hami_records_context_ending(context, true); /* views end with what they are views of */
     hami_map_each(&records, drop_one, &context);
     hami_map_each(&blocks, drop_block, &context);
-    hami_records_context_ending(context, false);
 }
 
 void hami_account_after_fork(void) {

@@ -10,6 +10,7 @@
 #include "hami/events.h"
 #include "hami/guest.h"
 #include "hami/hook.h"
+#include "hami/map.h"
 #include "hami/policy.h"
 #include "hami/spin.h"
 
@@ -22,12 +23,15 @@
 enum { CONTEXTS = 256, DEVICES = 64, PROCESSES_READ = 256 };
 #define RESERVE_MAX (UINT64_C(8) << 30)
 #define GUESS_MAX (UINT64_C(1) << 30)
+#define GUESS_MIN (UINT64_C(128) << 20)   /* no context takes much less: somebody has given memory back meanwhile */
 #define GUESS_BLIND (UINT64_C(512) << 20) /* where NVML tells nothing: what the largest cards take */
 
 struct entry {
     _Atomic(CUcontext) handle;
     _Atomic CUdevice device;
     _Atomic unsigned references; /* of contexts that this process created; 0: primary, or a view of it */
+    _Atomic bool ending;         /* the driver is being asked to, with the device locked */
+    _Atomic unsigned whose;      /* id of the context that what is made here belongs to: of a view the primary one */
 };
 
 /* Of one CUDA device: how many contexts this process has there, and the reserve charged for them. */
@@ -39,6 +43,7 @@ struct device_state {
 };
 
 static struct entry table[CONTEXTS]; /* entry 0 stays empty: HAMI_CONTEXT_UNKNOWN */
+static struct hami_map greens;       /* green context → number of its device + 1 */
 static atomic_flag entering = ATOMIC_FLAG_INIT;
 static struct device_state devices[DEVICES];
 static _Atomic unsigned epoch = 1; /* moves when a context ends */
@@ -58,18 +63,58 @@ static unsigned id_of(CUcontext handle) {
     return HAMI_CONTEXT_UNKNOWN;
 }
 
-/* Threads that meet a context at the same time enter it once, and whoever finds it finds its device. */
-static unsigned enter(CUcontext handle, CUdevice device) {
-    hami_spin_lock(&entering);
-    unsigned id = id_of(handle);
-    for (unsigned i = 1; id == HAMI_CONTEXT_UNKNOWN && i < CONTEXTS; i++) {
-        if (atomic_load(&table[i].handle) == NULL) {
-            atomic_store(&table[i].device, device);
-            atomic_store(&table[i].handle, handle);
-            id = i;
-        }
-    }
+/* Of a device's primary context, or HAMI_CONTEXT_UNKNOWN. */
+static unsigned primary_id(CUdevice device) {
+    CUcontext primary = atomic_load(&devices[device].primary);
+    return primary == NULL ? HAMI_CONTEXT_UNKNOWN : id_of(primary);
+}
+
+/* How we know of a context: as it was made, or because some thread has it. */
+enum origin { MADE, PRIMARY, MET };
+
+static void note(unsigned id, CUdevice device, enum origin origin) {
+    unsigned primary = origin == MET ? primary_id(device) : HAMI_CONTEXT_UNKNOWN;
     atomic_store(&table[id].device, device);
+    atomic_store(&table[id].references, origin == MADE);
+    atomic_store(&table[id].whose, primary != HAMI_CONTEXT_UNKNOWN ? primary : id);
+}
+
+static CUcontext nobodys(unsigned id) {
+    return (CUcontext)(void *)&table[id];
+}
+
+/*
+ * What is known by a handle that a context of another device has is over. If whoever ended it has yet to come back from
+ * the driver, the place stays that one's, by a handle that nobody has.
+ */
+static unsigned still_known(unsigned id, CUdevice device) {
+    if (atomic_load(&table[id].device) == device || !atomic_load(&table[id].ending)) {
+        return id;
+    }
+    atomic_store(&table[id].handle, nobodys(id));
+    (void)atomic_fetch_add(&epoch, 1); /* threads may remember that one by the handle */
+    return HAMI_CONTEXT_UNKNOWN;
+}
+
+/*
+ * Threads that meet a context at the same time enter it once, and whoever finds it finds its device. Nobody has told us
+ * of one that is met but not known: a view of the primary context, in which its memory lies, as green contexts are.
+ */
+static unsigned enter(CUcontext handle, CUdevice device, enum origin origin) {
+    if (device < 0 || device >= DEVICES) {
+        return HAMI_CONTEXT_UNKNOWN;
+    }
+    hami_spin_lock(&entering);
+    unsigned id = still_known(id_of(handle), device);
+    bool known = id != HAMI_CONTEXT_UNKNOWN;
+    for (unsigned i = 1; id == HAMI_CONTEXT_UNKNOWN && i < CONTEXTS; i++) {
+        id = atomic_load(&table[i].handle) == NULL ? i : id;
+    }
+    if (id != HAMI_CONTEXT_UNKNOWN && !(known && origin == MET && atomic_load(&table[id].device) == device)) {
+        note(id, device, origin);
+        atomic_store(&table[id].handle, handle);
+        (void)atomic_fetch_add(&epoch, known); /* threads may remember another one by that handle */
+    }
     hami_spin_unlock(&entering);
     return id;
 }
@@ -87,7 +132,7 @@ bool hami_context_current(struct hami_context *context) {
         if (device_of == NULL || device_of(&device) != CUDA_SUCCESS) {
             return false;
         }
-        last = (struct hami_context){handle, device, enter(handle, device)};
+        last = (struct hami_context){handle, device, atomic_load(&table[enter(handle, device, MET)].whose)};
         last_epoch = now;
     }
     *context = last;
@@ -124,8 +169,8 @@ static void unlock_device(struct device_state *state) {
 }
 
 struct sample {
-    bool device_known, listed;
-    uint64_t device_used;
+    bool told, listed;
+    int64_t uncharged; /* what the device has given and the container is not charged for, but contexts */
     unsigned count;
     struct nvml_process processes[PROCESSES_READ];
 };
@@ -152,6 +197,32 @@ static nvmlDevice nvml_handle(CUdevice device) {
     return found ? handle : NULL;
 }
 
+/* Bytes that the container is charged for on a device, but for contexts. It may wrap: anything may be in the file. */
+static uint64_t charged_beside_contexts(CUdevice device) {
+    struct hami_region_view *view = hami_guest_region(NULL);
+    int index = view == NULL ? -1 : hami_guest_cuda_device(hami_guest_known_limits(), device);
+    if (index < 0) {
+        return 0;
+    }
+    uint64_t bytes = hami_region_used(view, (unsigned)index) << HAMI_PAGE_SHIFT;
+    for (unsigned slot = hami_region_slots(view->region); slot-- > 0;) {
+        bytes -= atomic_load(&view->region->v1.processes[slot].used[index].context);
+    }
+    return bytes;
+}
+
+/* What is just being taken or given back makes the figure smaller, so the largest of several is nearest. */
+static void sample_growth(CUdevice device, nvmlDevice handle, struct sample *s) {
+    enum { LOOKS = 3 };
+    struct nvml_memory memory;
+    nvmlReturn (*info)(nvmlDevice, struct nvml_memory *) = hami_driver_function(HAMI_nvmlDeviceGetMemoryInfo);
+    for (unsigned i = 0; i < LOOKS && info(handle, &memory) == NVML_SUCCESS; i++) {
+        int64_t now = (int64_t)(memory.used - charged_beside_contexts(device));
+        s->uncharged = s->told && s->uncharged > now ? s->uncharged : now;
+        s->told = true;
+    }
+}
+
 /* What the device and this process use now, as NVML sees them. */
 static void sample_use(CUdevice device, struct sample *s) {
     memset(s, 0, sizeof *s);
@@ -162,12 +233,9 @@ static void sample_use(CUdevice device, struct sample *s) {
     }
     nvmlDevice handle = nvml_handle(device);
     if (handle != NULL) {
-        struct nvml_memory memory;
-        nvmlReturn (*info)(nvmlDevice, struct nvml_memory *) = hami_driver_function(HAMI_nvmlDeviceGetMemoryInfo);
         nvmlReturn (*list)(nvmlDevice, unsigned *, struct nvml_process *) =
             hami_driver_function(HAMI_nvmlDeviceGetComputeRunningProcesses_v3);
-        s->device_known = info(handle, &memory) == NVML_SUCCESS;
-        s->device_used = s->device_known ? memory.used : 0;
+        sample_growth(device, handle, s);
         s->count = PROCESSES_READ;
         s->listed = list(handle, &s->count, s->processes) == NVML_SUCCESS && s->count <= PROCESSES_READ;
         s->count = s->listed ? s->count : 0;
@@ -187,8 +255,9 @@ static bool lists(const struct sample *s, uint32_t pid) {
 /*
  * The reserve, from NVML before and after: this process's own figure where NVML shows it by its pid, which is sure.
  * NVML may speak of the host's pids: a number that was in its list before our first context is somebody else's. Then
- * one of the newcomers in the list is this process, and the device's use has grown by what it took; others may have
- * begun at the same time, so the least of these figures is nearest. 0: NVML tells nothing.
+ * one of the newcomers in the list is this process; others may have begun at the same time, so the least of their
+ * figures is nearest. Where there are none, it is what the device's use has grown by, less what the container took
+ * otherwise, which also holds what other containers took and gave back. 0: NVML tells nothing.
  */
 static uint64_t measured(const struct sample *before, const struct sample *after, bool *sure) {
     const uint64_t not_available = UINT64_MAX;
@@ -204,12 +273,11 @@ static uint64_t measured(const struct sample *before, const struct sample *after
         }
         least = at->used < least ? at->used : least;
     }
-    if (before->device_known && after->device_known && after->device_used > before->device_used) {
-        uint64_t grown = after->device_used - before->device_used;
-        least = grown < least ? grown : least;
-    }
     *sure = false;
-    return least == UINT64_MAX ? 0 : least < GUESS_MAX ? least : GUESS_MAX;
+    if (least == UINT64_MAX && before->told && after->told && after->uncharged > before->uncharged) {
+        least = (uint64_t)after->uncharged - (uint64_t)before->uncharged;
+    }
+    return least == UINT64_MAX ? 0 : least < GUESS_MIN ? GUESS_MIN : least < GUESS_MAX ? least : GUESS_MAX;
 }
 
 /* What a context is taken to need from now on, in pages. */
@@ -323,8 +391,7 @@ static bool keep(struct making *m, CUcontext handle) {
     }
     bool fits = !m->measure || settle(m);
     if (fits) {
-        unsigned id = enter(handle, m->device);
-        atomic_store(&table[id].references, m->primary ? 0 : 1);
+        (void)enter(handle, m->device, m->primary ? PRIMARY : MADE);
         m->state->contexts++;
         m->state->primary = m->primary ? handle : m->state->primary;
     }
@@ -332,29 +399,128 @@ static bool keep(struct making *m, CUcontext handle) {
     return fits;
 }
 
-static void forget(unsigned id) {
-    if (id != HAMI_CONTEXT_UNKNOWN) {
-        hami_event_context_ended(id);
-        atomic_store(&table[id].references, 0);
-        atomic_store(&table[id].handle, NULL);
+/* ---- ends ---- */
+
+/*
+ * Before the driver is asked to end a context of a locked device. Its handle may be another's on another device before
+ * the driver has come back, but its id is its own until `over`. False: the handle is another's already.
+ */
+static bool begin_end(unsigned id, CUcontext handle, const struct device_state *state) {
+    hami_spin_lock(&entering);
+    bool same = atomic_load(&table[id].handle) == handle && &devices[atomic_load(&table[id].device)] == state;
+    if (same) {
+        atomic_store(&table[id].ending, true);
     }
+    hami_spin_unlock(&entering);
+    if (same) {
+        hami_event_context_ending(handle);
+        hami_event_context_freed(id, true);
+    }
+    return same;
 }
 
-/* A context has ended: what lay in it is free again, and the reserve after the last of the device. */
-static void ended(CUcontext handle, struct device_state *state) {
-    unsigned id = id_of(handle);
+/* What lay in it is free again. */
+static void forget(unsigned id) {
     (void)atomic_fetch_add(&epoch, 1);
-    forget(id);
-    for (unsigned i = 1; handle == state->primary && i < CONTEXTS; i++) {
-        /* Green contexts are views of the primary one. */
-        bool view = atomic_load(&table[i].references) == 0 && atomic_load(&table[i].handle) != NULL;
-        if (view && &devices[atomic_load(&table[i].device)] == state) {
-            forget(i);
-        }
+    hami_event_context_ended(id);
+    atomic_store(&table[id].references, 0);
+}
+
+/* Afterwards, whatever the driver has answered. */
+static void over(unsigned id, bool gone) {
+    hami_event_context_freed(id, false);
+    hami_spin_lock(&entering);
+    atomic_store(&table[id].ending, false);
+    if (gone || atomic_load(&table[id].handle) == nobodys(id)) {
+        atomic_store(&table[id].handle, NULL);
     }
+    hami_spin_unlock(&entering);
+}
+
+/* The reserve goes with the last context of the device. */
+static void one_less(struct device_state *state) {
     if (state->contexts > 0 && --state->contexts == 0) {
         hami_charge_give_back(&state->reserve, HAMI_COLUMN_CONTEXT);
         state->reserve = (struct hami_charge){-1, 0};
+    }
+}
+
+/* Locks the device of a context that is about to end, and finds its id; NULL if it is not known. */
+static struct device_state *lock_and_begin_end(CUcontext context, unsigned *id) {
+    while ((*id = context == NULL ? HAMI_CONTEXT_UNKNOWN : id_of(context)) != HAMI_CONTEXT_UNKNOWN) {
+        struct device_state *state = lock_device(atomic_load(&table[*id].device));
+        if (begin_end(*id, context, state)) {
+            return state;
+        }
+        unlock_device(state);
+    }
+    return NULL;
+}
+
+static CUresult end_created(CUresult (*driver)(CUcontext), CUcontext context) {
+    unsigned id = HAMI_CONTEXT_UNKNOWN;
+    struct device_state *state = lock_and_begin_end(context, &id);
+    if (state == NULL) {
+        hami_event_context_ending(context);
+        return driver(context);
+    }
+    bool made_here = atomic_load(&table[id].references) > 0;
+    CUresult status = driver(context);
+    if (status == CUDA_SUCCESS) {
+        forget(id);
+        if (made_here) {
+            one_less(state);
+        }
+    }
+    over(id, status == CUDA_SUCCESS);
+    unlock_device(state);
+    return status;
+}
+
+/* The primary context of a locked device and the views of it, which end with it. */
+static bool is_primary(unsigned id, const struct device_state *state) {
+    return state->primary != NULL && atomic_load(&table[id].handle) != NULL &&
+           atomic_load(&table[id].references) == 0 && &devices[atomic_load(&table[id].device)] == state;
+}
+
+/* The driver is about to take a reference of it away, which may be the last. */
+static void begin_end_of_primary(const struct device_state *state) {
+    CUcontext primary = atomic_load(&state->primary);
+    if (primary != NULL && id_of(primary) == HAMI_CONTEXT_UNKNOWN) {
+        hami_event_context_ending(primary);
+    }
+    for (unsigned i = 1; i < CONTEXTS; i++) {
+        if (is_primary(i, state) && !atomic_load(&table[i].ending)) {
+            (void)begin_end(i, atomic_load(&table[i].handle), state);
+        }
+    }
+}
+
+static bool primary_is_active(CUdevice device) {
+    unsigned flags = 0;
+    int active = 1;
+    CUresult (*get)(CUdevice, unsigned *, int *) = hami_cuda_function("cuDevicePrimaryCtxGetState");
+    return get == NULL || get(device, &flags, &active) != CUDA_SUCCESS || active != 0;
+}
+
+static void primary_over(struct device_state *state, CUdevice device) {
+    bool gone = state->primary != NULL && !primary_is_active(device);
+    if (gone) { /* views may have been met since */
+        begin_end_of_primary(state);
+    }
+    for (unsigned i = 1; i < CONTEXTS; i++) {
+        if (!is_primary(i, state) || !atomic_load(&table[i].ending)) {
+            continue;
+        }
+        if (gone) {
+            forget(i);
+        }
+        over(i, gone);
+    }
+    if (gone) {
+        state->primary = NULL;
+        (void)atomic_fetch_add(&epoch, 1);
+        one_less(state);
     }
 }
 
@@ -387,29 +553,15 @@ int32_t hami_primary_retain(enum hami_hook hook, CUcontext *context, int32_t dev
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* After a release or reset, the device being locked: has the primary context ended? */
-static void check_primary(struct device_state *state, CUdevice device) {
-    unsigned flags = 0;
-    int active = 1;
-    CUresult (*get)(CUdevice, unsigned *, int *) = hami_cuda_function("cuDevicePrimaryCtxGetState");
-    if (state->primary != NULL && get != NULL && get(device, &flags, &active) == CUDA_SUCCESS && active == 0) {
-        ended(state->primary, state);
-        state->primary = NULL;
-    }
-}
-
 int32_t hami_primary_release(enum hami_hook hook, int32_t device) {
     CUresult (*driver)(CUdevice) = hami_driver_function(hook);
     if (device < 0 || device >= DEVICES) {
         return driver(device);
     }
     struct device_state *state = lock_device(device);
-    hami_event_context_ending(state->primary);
-    unsigned id = state->primary == NULL ? HAMI_CONTEXT_UNKNOWN : id_of(state->primary);
-    hami_event_context_freed(id, true);
+    begin_end_of_primary(state);
     CUresult status = driver(device);
-    check_primary(state, device);
-    hami_event_context_freed(id, false);
+    primary_over(state, device);
     unlock_device(state);
     return status;
 }
@@ -469,28 +621,8 @@ int32_t hami_ctx_create_vdpau(enum hami_hook hook, CUcontext *context, uint32_t 
     return created(&m, driver(context, flags, device, vdpau_device, get_proc_address), context);
 }
 
-/* Under the device's lock: afterwards another thread may be given the same handle for a new one. */
-static CUresult end_created(CUresult (*driver)(CUcontext), CUcontext context, unsigned id) {
-    struct device_state *state = lock_device(atomic_load(&table[id].device));
-    hami_event_context_ending(context);
-    hami_event_context_freed(id, true);
-    CUresult status = driver(context);
-    if (status == CUDA_SUCCESS) {
-        ended(context, state);
-    }
-    hami_event_context_freed(id, false);
-    unlock_device(state);
-    return status;
-}
-
 int32_t hami_ctx_destroy(enum hami_hook hook, CUcontext context) {
-    CUresult (*driver)(CUcontext) = hami_driver_function(hook);
-    unsigned id = context == NULL ? HAMI_CONTEXT_UNKNOWN : id_of(context);
-    if (id != HAMI_CONTEXT_UNKNOWN) {
-        return end_created(driver, context, id);
-    }
-    hami_event_context_ending(context);
-    return driver(context);
+    return end_created(hami_driver_function(hook), context);
 }
 
 int32_t hami_ctx_attach(enum hami_hook hook, CUcontext *context, uint32_t flags) {
@@ -516,7 +648,7 @@ int32_t hami_ctx_detach(enum hami_hook hook, CUcontext context) {
             return status;
         }
     }
-    return id != HAMI_CONTEXT_UNKNOWN && references == 1 ? end_created(driver, context, id) : driver(context);
+    return id != HAMI_CONTEXT_UNKNOWN && references == 1 ? end_created(driver, context) : driver(context);
 }
 
 /* ---- green contexts ---- */
@@ -532,6 +664,29 @@ static CUcontext primary_of(CUdevice device) {
     return primary;
 }
 
+/* Which device a green context is on is not to be asked; 0: it is not known. */
+static void note_green(const void *green, uint64_t device_and_one) {
+    if (green != NULL && device_and_one != 0) {
+        (void)hami_map_put(&greens, (uint64_t)(uintptr_t)green, device_and_one);
+    }
+}
+
+static bool is_view(unsigned id) {
+    return atomic_load(&table[id].handle) != NULL && atomic_load(&table[id].whose) != id;
+}
+
+/* Id of the context that stands for a green one, if any thread has had it. */
+static unsigned view_by(void *green) {
+    CUcontext handle = NULL;
+    CUresult (*get)(CUcontext *, void *) = hami_cuda_function("cuCtxFromGreenCtx");
+    bool any = false;
+    for (unsigned i = 1; i < CONTEXTS && !any; i++) {
+        any = is_view(i);
+    }
+    bool told = any && get != NULL && get(&handle, green) == CUDA_SUCCESS && handle != NULL;
+    return told ? id_of(handle) : HAMI_CONTEXT_UNKNOWN;
+}
+
 /* A green context holds the primary one, with its reserve, and its memory lies there. */
 int32_t hami_green_create(enum hami_hook hook, void **green, void *resources, int32_t device, uint32_t flags) {
     CUresult (*driver)(void **, void *, CUdevice, uint32_t) = hami_driver_function(hook);
@@ -544,6 +699,9 @@ int32_t hami_green_create(enum hami_hook hook, void **green, void *resources, in
     }
     CUresult status = driver(green, resources, device, flags);
     (void)atomic_fetch_add(&made, 2); /* with a view, the primary one is not the only one */
+    if (status == CUDA_SUCCESS && m.state != NULL) {
+        note_green(*green, (uint64_t)device + 1);
+    }
     if (m.state != NULL && m.state->primary != NULL) {
         unlock_device(m.state);
         return status;
@@ -557,24 +715,33 @@ int32_t hami_green_create(enum hami_hook hook, void **green, void *resources, in
         return CUDA_SUCCESS;
     }
     CUresult (*destroy)(void *) = hami_driver_function(HAMI_cuGreenCtxDestroy);
+    (void)hami_map_take(&greens, (uint64_t)(uintptr_t)*green);
     (void)destroy(*green);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Which device it was on is not asked: the primary contexts say which of them has ended. */
+/* Where it is not known which device it was on, the primary contexts say which of them has ended. */
 int32_t hami_green_destroy(enum hami_hook hook, void *green) {
     CUresult (*driver)(void *) = hami_driver_function(hook);
+    uint64_t on = green == NULL ? 0 : hami_map_take(&greens, (uint64_t)(uintptr_t)green);
+    unsigned view = green == NULL ? HAMI_CONTEXT_UNKNOWN : view_by(green);
     bool locked[DEVICES] = {false};
     for (CUdevice device = 0; device < DEVICES; device++) {
-        locked[device] = devices[device].primary != NULL;
+        locked[device] = devices[device].primary != NULL && (on == 0 || on == (uint64_t)device + 1);
         if (locked[device]) {
-            (void)lock_device(device);
+            begin_end_of_primary(lock_device(device));
         }
     }
     CUresult status = driver(green);
+    if (status == CUDA_SUCCESS && is_view(view) && atomic_load(&table[view].ending)) {
+        (void)atomic_fetch_add(&epoch, 1);
+        over(view, true);
+    } else if (status != CUDA_SUCCESS) {
+        note_green(green, on);
+    }
     for (CUdevice device = 0; device < DEVICES; device++) {
         if (locked[device]) {
-            check_primary(&devices[device], device);
+            primary_over(&devices[device], device);
             unlock_device(&devices[device]);
         }
     }
@@ -584,6 +751,7 @@ int32_t hami_green_destroy(enum hami_hook hook, void *green) {
 void hami_contexts_after_fork(void) {
     memset(table, 0, sizeof table);
     atomic_flag_clear(&entering);
+    hami_map_reset(&greens);
     memset(&last, 0, sizeof last);
     atomic_store(&made, 0);
     for (unsigned i = 0; i < DEVICES; i++) {

@@ -75,29 +75,33 @@ static hami_share share_of(CUdeviceptr address, const struct hami_bytes64 *handl
     return share >= 0 ? share : hami_shared_adopt(identity, device, hami_large(bytes) >> HAMI_PAGE_SHIFT);
 }
 
-static void note(CUdeviceptr address, const struct hami_bytes64 *handle) {
-    struct hami_context context;
-    struct opened *opened = *find(address);
-    if (opened != NULL) {
-        opened->times++;
-        return;
-    }
-    hami_share share = share_of(address, handle);
-    opened = share < 0 ? NULL : malloc(sizeof *opened);
-    if (opened != NULL) {
-        unsigned id = hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN;
-        *opened = (struct opened){all, address, share, 1, id};
-        all = opened;
-    } else if (share >= 0) {
-        hami_shared_close(share);
-    }
-}
-
 static void drop(struct opened **at) {
     struct opened *gone = *at;
     *at = gone->next;
     hami_shared_close(gone->share);
     free(gone);
+}
+
+/* What another context had there is over: it ends, and the address is free. */
+static void note(CUdeviceptr address, const struct hami_bytes64 *handle) {
+    struct hami_context context;
+    unsigned id = hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN;
+    struct opened **at = find(address), *opened = *at;
+    if (opened != NULL && opened->context == id) {
+        opened->times++;
+        return;
+    }
+    if (opened != NULL) {
+        drop(at);
+    }
+    hami_share share = share_of(address, handle);
+    opened = share < 0 ? NULL : malloc(sizeof *opened);
+    if (opened != NULL) {
+        *opened = (struct opened){all, address, share, 1, id};
+        all = opened;
+    } else if (share >= 0) {
+        hami_shared_close(share);
+    }
 }
 
 int32_t hami_ipc_open(enum hami_hook hook, CUdeviceptr *address, struct hami_bytes64 handle, uint32_t flags) {

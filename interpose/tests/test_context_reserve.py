@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 
 import pytest
 from hami_interpose import region, sim
@@ -13,7 +14,9 @@ MIB = 1 << 20
 OUT_OF_MEMORY = 2
 REAL = 420 * MIB  # of the simulated A100
 BLIND = 512 * MIB
+FLOOR = 128 * MIB
 HOSTS_PIDS = {"HAMI_SIM_NVML_PID_BASE": "10000000"}  # NVML knows no pid namespaces
+SLOW = {"HAMI_SIM_CONTEXT_MS": "800"}
 NO_USE = {"HAMI_SIM_NVML_USE": "none"}
 FIRST_DEVICE, PAGES, GUESSED = region.BLOCK_OFFSET + 4096, 24, 72
 
@@ -51,6 +54,41 @@ def test_processes_that_start_at_once_are_not_charged_with_each_others(make_cont
         shell.process.stdin.flush()
     assert [shell.process.stdout.readline() for shell in starting] == ["0\n"] * 8
     assert charged(container) == (REAL, 8 * REAL)
+
+
+def start_beside(container, shells, *meanwhile) -> None:
+    """Starts a process, and while the driver makes its context another one does something."""
+    shell, command = meanwhile[0], meanwhile[1:]
+    starting = shells(container, device=None)
+    starting.process.stdin.write("use 0\n")
+    starting.process.stdin.flush()
+    time.sleep(0.25)
+    assert shell.status(*command) == 0
+    assert starting.process.stdout.readline() == "0\n"
+
+
+@pytest.mark.parametrize("command", [("free", 0), ("alloc", 500 * MIB)], ids=str)
+@pytest.mark.parametrize("pids", [HOSTS_PIDS, HOSTS_PIDS | NO_USE], ids=["figures", "growth"])
+def test_what_the_container_takes_and_gives_back_meanwhile_is_no_context(make_container, shells, pids, command):
+    container = make_container(4000)
+    container.variables |= pids | SLOW
+    beside = shells(container)
+    assert beside.status("alloc", 416 * MIB) == 0
+    knows(container, 900, guessed=True)
+    start_beside(container, shells, beside, *command)
+    assert charged(container)[0] == REAL
+
+
+@pytest.mark.parametrize(
+    ("pids", "least"), [(HOSTS_PIDS, REAL), (HOSTS_PIDS | NO_USE, FLOOR)], ids=["figures", "growth"]
+)
+def test_what_others_give_back_meanwhile_makes_no_context_free(make_container, shells, pids, least):
+    container, others = make_container(4000), make_container(4000)
+    container.variables |= pids | SLOW
+    beside = shells(others)
+    assert beside.status("alloc", 416 * MIB) == 0
+    start_beside(container, shells, beside, "free", 0)
+    assert charged(container) == (least, least)
 
 
 @pytest.mark.parametrize(("before", "guessed", "after"), [(900, True, 420), (900, False, 900), (300, True, 300)])

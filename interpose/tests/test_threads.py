@@ -61,6 +61,16 @@ def test_threads_whose_limits_file_is_away_read_no_limits_that_are_being_written
     assert watched.region().devices[0].used_bytes == 0
 
 
+@pytest.mark.here_only("ThreadSanitizer is this machine's")
+@pytest.mark.parametrize("kind", ["contexts", "devices", "frees", "references"])
+def test_threads_whose_contexts_end_have_no_data_race(watched, make_container, programs, kind):
+    container = make_container(2200, 2200)
+    container.variables |= watched.variables
+    process = container.start(programs("handles", "-fsanitize=thread"), kind, 400, 4)
+    out, err = process.communicate(timeout=170)
+    assert (process.returncode, out, err) == (0, "0\n", ""), err[:4000]
+
+
 class Sharer:
     """A container with a share of the first device's time and its turn page."""
 
@@ -150,10 +160,14 @@ def test_what_another_thread_took_can_be_given_back(make_container, programs):
     assert process.communicate(timeout=170) == ("0\n", "")
 
 
-@pytest.mark.parametrize(("kind", "rounds"), [("memory", 60_000), ("contexts", 6_000)])
+@pytest.mark.parametrize(
+    ("kind", "rounds"),
+    [("memory", 60_000), ("contexts", 6_000), ("devices", 20_000), ("frees", 200), ("references", 20_000)],
+)
 def test_a_handle_that_another_thread_is_given_at_once_is_anothers(make_container, programs, kind, rounds):
     """What a thread has just given back is not what another one has just got by the same name."""
-    container = make_container(20000)
+    container = make_container(20000, 20000)
+    container.variables |= {"HAMI_SIM_END_MS": "1"} if kind in {"frees", "references"} else {}
     process = container.start(programs("handles"), kind, rounds, 6)
     out, err = process.communicate(timeout=170)
     assert (process.returncode, out, err) == (0, "0\n", "")

@@ -12,7 +12,7 @@ enum { HAMI_CONTEXT_UNKNOWN = 0 }; /* id of contexts beyond those we can tell ap
 struct hami_context {
     CUcontext handle;
     CUdevice device;
-    unsigned id; /* 1..255 */
+    unsigned id; /* 1..255; of a green context the primary one's, which what is made in it belongs to */
 };
 
 /* The calling thread's current context. False when it has none. */

@@ -71,7 +71,8 @@ struct sim_context {
     CUdevice ordinal; /* as CUDA numbers it in this process */
     unsigned flags, api_version;
     bool primary;
-    _Atomic int retained; /* of others than primary: beyond the first */
+    struct sim_context *view_of; /* of a green context's: the primary one */
+    _Atomic int retained;        /* of others than primary: beyond the first */
     unsigned long long id;
     size_t limits[16];
     int cache_config, shared_config;
@@ -96,6 +97,7 @@ struct sim_stream {
 struct sim_event_object {
     struct sim_object object;
     struct sim_context *context;
+    unsigned long long context_id;
     unsigned flags;
     unsigned cell;               /* in this process's queue on the device, + 1 */
     _Atomic uint64_t generation; /* of the last record; 0: never recorded */
@@ -164,7 +166,8 @@ static inline void sim_gate_leave(struct sim_suspension *own) {
 /* Current context of the thread. sim_current sets *error and returns NULL when there is none. */
 struct sim_context *sim_current(CUresult *error);
 struct sim_context *sim_current_or_null(void);
-int sim_device_of_call(void); /* index in the books, -1 without a context */
+struct sim_context *sim_view_new(struct sim_context *primary); /* a green context's; NULL: no memory */
+int sim_device_of_call(void);                                  /* index in the books, -1 without a context */
 
 /* limits.c: a context's limits when it starts, and what they hold of the device when it ends. */
 void sim_limits_start(struct sim_context *context);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hami_interpose.limits import CorePolicy, DeviceLimit, Limits
 
 
@@ -42,6 +43,31 @@ def test_a_stream_whose_handle_was_one_of_a_device_without_a_limit_is_limited(ma
     grants = [device.compute.grants for device in container.region().devices[:2]]
     assert grants[0] > 0
     assert grants[1] == 0
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("way", ["green", "primary", "reset"])
+def test_work_in_a_context_that_has_the_handle_of_one_that_ended_with_a_green_one_is_measured(
+    make_container, programs, way
+):
+    """Events end with their context, so with those of the one before nothing can be measured."""
+    container = make_container(0)
+    [device] = container.limits.devices
+    container.write_limits(Limits((DeviceLimit(device.uuid, 0, 0, 50),), 2, core_policy=CorePolicy.FORCE))
+    process = container.start(programs("again"), way)
+
+    def compute_after(step):
+        assert process.stdout.readline() == f"{step}\n", process.stderr.read()
+        return container.region().devices[0].compute
+
+    before = compute_after("used")
+    process.stdin.write("\n")
+    process.stdin.flush()
+    after = compute_after("launched")
+    assert before.estimated < 0.2 * before.charged
+    assert after.estimated - before.estimated < 0.2 * (after.charged - before.charged)
     process.stdin.write("\n")
     process.stdin.flush()
     assert process.wait(timeout=60) == 0

@@ -3,6 +3,9 @@
  * tables, and are launched in once each as lines come on the input. Says when each step is done.
  *
  * again moved: a stream of device 1 is used and destroyed; one of device 0 has its handle, and is launched in.
+ *
+ * again green|primary|reset: a green context, or the primary one that only a green one holds, is launched in and ends,
+ * with the green one or by a reset; the next one has its handle.
  */
 #include "driver.h"
 
@@ -43,9 +46,46 @@ static void in_one_that_was_of_another_device(int create(CUstream *, unsigned), 
     step("launched");
 }
 
+static int (*load)(void **, const void *);
+static int (*function)(void **, void *, const char *);
+
+static void work_in(CUcontext context) {
+    void *module = NULL;
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(load(&module, "image"));
+    CHECK(function(&kernel, module, "a_2ms"));
+    for (int i = 0; i < 50; i++)
+        launch_in(NULL);
+    CHECK(cuStreamSynchronize(NULL));
+}
+
+static void in_one_that_ended_with_a_green_one(void *library, const char *way) {
+    int (*make)(void **, void *, int, unsigned) = NULL, (*from)(CUcontext *, void *) = NULL;
+    int (*destroy)(void *) = NULL, (*reset)(int) = NULL;
+    CUcontext context = NULL;
+    void *green = NULL;
+    *(void **)&make = dlsym(library, "cuGreenCtxCreate");
+    *(void **)&from = dlsym(library, "cuCtxFromGreenCtx");
+    *(void **)&destroy = dlsym(library, "cuGreenCtxDestroy");
+    *(void **)&reset = dlsym(library, "cuDevicePrimaryCtxReset_v2");
+    CHECK(make(&green, &green, 0, 1));
+    CHECK(from(&context, green));
+    if (strcmp(way, "primary") == 0) {
+        CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+        CHECK(cuDevicePrimaryCtxRelease_v2(0));
+    }
+    work_in(context);
+    step("used");
+    if (strcmp(way, "reset") == 0)
+        CHECK(reset(0));
+    (void)destroy(green);
+    CHECK(make(&green, &green, 0, 1));
+    work_in(context); /* of the next or its view, whichever has the handle */
+    step("launched");
+}
+
 int main(int argc, char **argv) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW), *module = NULL;
-    int (*load)(void **, const void *) = NULL, (*function)(void **, void *, const char *) = NULL;
     int (*create)(CUstream *, unsigned) = NULL, (*destroy)(CUstream) = NULL;
     *(void **)&load = dlsym(library, "cuModuleLoadData");
     *(void **)&function = dlsym(library, "cuModuleGetFunction");
@@ -54,6 +94,10 @@ int main(int argc, char **argv) {
     *(void **)&destroy = dlsym(library, "cuStreamDestroy_v2");
     CUstream before[2], after[2];
     start_driver();
+    if (argc > 1 && strcmp(argv[1], "moved") != 0) {
+        in_one_that_ended_with_a_green_one(library, argv[1]);
+        return 0;
+    }
     use_device(0);
     CHECK(load(&module, "image"));
     CHECK(function(&kernel, module, "a_5us"));

@@ -14,13 +14,18 @@ static _Thread_local struct {
 
 static _Atomic unsigned long long next_context_id = 1;
 
+/* What is made in a view is the primary context's. */
+static struct sim_context *behind(struct sim_context *context) {
+    return sim_is(context, SIM_TAG_CONTEXT) && context->view_of != NULL ? context->view_of : context;
+}
+
 struct sim_context *sim_current_or_null(void) {
-    struct sim_context *context = stack.depth > 0 ? stack.at[stack.depth - 1] : NULL;
+    struct sim_context *context = behind(stack.depth > 0 ? stack.at[stack.depth - 1] : NULL);
     return sim_is(context, SIM_TAG_CONTEXT) ? context : NULL;
 }
 
 struct sim_context *sim_current(CUresult *error) {
-    struct sim_context *context = stack.depth > 0 ? stack.at[stack.depth - 1] : NULL;
+    struct sim_context *context = behind(stack.depth > 0 ? stack.at[stack.depth - 1] : NULL);
     *error = sim_ready();
     if (*error != CUDA_SUCCESS) {
         return NULL;
@@ -67,9 +72,12 @@ static void reserve_drop(struct sim_gpu *gpu) {
     }
 }
 
-/* Real drivers take a tenth of a second to make a context, ours the HAMI_SIM_CONTEXT_MS that a test asks for. */
-static void take_time(void) {
-    const char *text = getenv("HAMI_SIM_CONTEXT_MS");
+/*
+ * Real drivers take a tenth of a second to make a context, and some time to end one when its memory is free already:
+ * ours HAMI_SIM_CONTEXT_MS and HAMI_SIM_END_MS, which a test asks for.
+ */
+static void take_time(const char *variable) {
+    const char *text = getenv(variable);
     unsigned long ms = text != NULL ? strtoul(text, NULL, 10) : 0;
     if (ms != 0) {
         nanosleep(&(struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000}, NULL);
@@ -85,7 +93,7 @@ static CUresult context_new(struct sim_gpu *gpu, CUdevice ordinal, unsigned flag
     if (!sim_arena_ready() || !reserve_hold(gpu)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    take_time();
+    take_time("HAMI_SIM_CONTEXT_MS");
     struct sim_context *context = sim_object_new(SIM_TAG_CONTEXT, sizeof *context);
     struct sim_stream *stream = sim_object_new(SIM_TAG_STREAM, sizeof *stream);
     if (context == NULL || stream == NULL) {
@@ -119,6 +127,20 @@ static CUresult push(struct sim_context *context) {
     }
     stack.at[stack.depth++] = context;
     return CUDA_SUCCESS;
+}
+
+struct sim_context *sim_view_new(struct sim_context *primary) {
+    struct sim_context *view = sim_object_new(SIM_TAG_CONTEXT, sizeof *view);
+    if (view != NULL) {
+        view->device = primary->device;
+        view->ordinal = primary->ordinal;
+        view->flags = primary->flags;
+        view->api_version = primary->api_version;
+        view->primary = true;
+        view->id = atomic_fetch_add(&next_context_id, 1);
+        view->view_of = primary;
+    }
+    return view;
 }
 
 static CUresult create(CUcontext *pctx, unsigned flags, CUdevice dev, unsigned api) {
@@ -173,6 +195,7 @@ CUresult sim_cuCtxDestroy_v2(CUcontext ctx) {
     pthread_mutex_lock(&gpu->lock);
     context_delete(gpu, ctx);
     pthread_mutex_unlock(&gpu->lock);
+    take_time("HAMI_SIM_END_MS");
     return CUDA_SUCCESS;
 }
 
@@ -306,6 +329,10 @@ CUresult sim_cuCtxSynchronize_v2(CUcontext ctx) {
     }
     if (!sim_is(ctx, SIM_TAG_CONTEXT)) {
         return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    ctx = behind(ctx);
+    if (!sim_is(ctx, SIM_TAG_CONTEXT)) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
     sim_context_wait(ctx);
     sim_pools_synchronised();
@@ -456,6 +483,7 @@ static CUresult primary_drop(CUdevice dev, bool all) {
         gpu->primary = NULL;
     }
     pthread_mutex_unlock(&gpu->lock);
+    take_time("HAMI_SIM_END_MS");
     return error;
 }
 

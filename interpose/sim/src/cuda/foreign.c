@@ -5,7 +5,7 @@
 struct sim_green {
     struct sim_object object;
     CUdevice ordinal;
-    struct sim_context *primary;
+    struct sim_context *view; /* a context by a handle of its own, in which everything is the primary one's */
 };
 
 /* A green context holds the primary one; which part of the device it is for makes no difference here. */
@@ -22,12 +22,16 @@ CUresult sim_cuGreenCtxCreate(CUgreenCtx *phCtx, void *desc, CUdevice dev, unsig
         return error;
     }
     struct sim_green *green = sim_object_new(SIM_TAG_GREEN, sizeof *green);
-    if (green == NULL) {
+    struct sim_context *view = green == NULL ? NULL : sim_view_new(primary);
+    if (view == NULL) {
+        if (green != NULL) {
+            sim_object_delete(green);
+        }
         (void)sim_cuDevicePrimaryCtxRelease_v2(dev);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     green->ordinal = dev;
-    green->primary = primary;
+    green->view = view;
     *phCtx = green;
     return CUDA_SUCCESS;
 }
@@ -40,6 +44,7 @@ CUresult sim_cuGreenCtxDestroy(CUgreenCtx hCtx) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
     CUdevice ordinal = hCtx->ordinal;
+    sim_object_delete(hCtx->view);
     sim_object_delete(hCtx);
     return sim_cuDevicePrimaryCtxRelease_v2(ordinal);
 }
@@ -51,7 +56,7 @@ CUresult sim_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx) {
     if (pContext == NULL || !sim_is(hCtx, SIM_TAG_GREEN)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    *pContext = hCtx->primary;
+    *pContext = hCtx->view;
     return CUDA_SUCCESS;
 }
 

@@ -201,6 +201,7 @@ CUresult sim_cuEventCreate(CUevent *phEvent, unsigned Flags) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     event->context = context;
+    event->context_id = context->id;
     event->flags = Flags;
     if (!sim_event_take(event)) {
         sim_object_delete(event);
@@ -210,13 +211,21 @@ CUresult sim_cuEventCreate(CUevent *phEvent, unsigned Flags) {
     return CUDA_SUCCESS;
 }
 
-static CUresult event_check(CUevent hEvent) {
+static CUresult event_handle_check(CUevent hEvent) {
     CUresult error = sim_ready();
     return error != CUDA_SUCCESS ? error : sim_is(hEvent, SIM_TAG_EVENT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/* Events end with their context, and another may have its place. */
+static CUresult event_check(CUevent hEvent) {
+    CUresult error = event_handle_check(hEvent);
+    bool there = error != CUDA_SUCCESS ||
+                 (sim_is(hEvent->context, SIM_TAG_CONTEXT) && hEvent->context->id == hEvent->context_id);
+    return there ? error : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 CUresult sim_cuEventDestroy_v2(CUevent hEvent) {
-    CUresult error = event_check(hEvent);
+    CUresult error = event_handle_check(hEvent);
     if (error == CUDA_SUCCESS) {
         sim_event_give_back(hEvent);
         sim_object_delete(hEvent);

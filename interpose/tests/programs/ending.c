@@ -1,0 +1,209 @@
+/*
+ * ending WHAT [HANDLE HANDLE]: a thread ends a context, and while the driver has not come back from that, this one does
+ * WHAT. Says so twice, when there should be something left and when there should not, and goes on with each line of its
+ * input.
+ *
+ *   large, async  takes memory where the context that ended had small allocations, and frees it
+ *   pools         likewise from a pool, which is destroyed in the end
+ *   green         likewise where it ended with the last green context
+ *   kept, view    takes and frees small memory of a primary context that only lost a reference; by a green context
+ *   handle        makes a context on the other device, whose handle is that of the one which ended
+ *   shared        opens another process's memory where the context that ended had some
+ */
+#include "driver.h"
+#include "hami/kinds.h"
+
+#include <pthread.h>
+
+enum { MOST = 256 };
+
+static int (*green_create)(void **, void *, int, unsigned);
+static int (*green_destroy)(void *);
+static int (*green_context)(CUcontext *, void *);
+static int (*pool_create)(CUmemoryPool *, const struct hami_pool_props *);
+static int (*pool_destroy)(CUmemoryPool);
+static int (*from_pool)(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
+
+static const char *what;
+static CUcontext theirs;
+static void *green;
+
+static int is(const char *name) {
+    return strcmp(what, name) == 0;
+}
+
+static void *function(const char *name) {
+    void *found = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
+    if (found == NULL)
+        fail(name, 0);
+    return found;
+}
+
+static CUcontext in_green(void) {
+    CUcontext context = NULL;
+    CHECK(green_create(&green, &green, 0, 1));
+    CHECK(green_context(&context, green));
+    CHECK(cuCtxSetCurrent(context));
+    return context;
+}
+
+static void *ender(void *data) {
+    (void)data;
+    if (is("kept") || is("view"))
+        CHECK(cuDevicePrimaryCtxRelease_v2(0));
+    else if (is("green"))
+        CHECK(green_destroy(green));
+    else
+        CHECK(cuCtxDestroy_v2(theirs));
+    return NULL;
+}
+
+/* Begins, and waits until the driver should have done it all but for coming back. */
+static pthread_t begin(void) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, ender, NULL));
+    usleep(150000);
+    return thread;
+}
+
+static void end(pthread_t thread) {
+    pthread_join(thread, NULL);
+}
+
+static void say(const char *line) {
+    printf("%s\n", line);
+    fflush(stdout);
+    (void)getchar();
+}
+
+/* A place of theirs comes to us, for something else. */
+static void take_over(void) {
+    struct hami_pool_props prop = {.type = 1, .location = {.type = 1}};
+    CUmemoryPool pool = NULL;
+    CUcontext ours = NULL;
+    CUdeviceptr place = 0, held[MOST];
+    unsigned count = 0;
+    CHECK(cuCtxCreate_v2(&ours, 0, 0));
+    if (is("pools"))
+        CHECK(pool_create(&pool, &prop));
+    if (is("green"))
+        (void)in_green();
+    else
+        CHECK(cuCtxCreate_v2(&theirs, 0, 0));
+    for (unsigned i = 0; i < 4; i++) /* the first is the block's */
+        CHECK(cuMemAlloc_v2(i == 0 ? &place : &held[0], 4096));
+    CHECK(cuCtxSetCurrent(ours));
+    pthread_t thread = begin();
+    while (count == 0 || (held[count - 1] != place && count < MOST)) {
+        if (is("async"))
+            CHECK(cuMemAllocAsync(&held[count++], 2 * MIB, NULL));
+        else if (is("pools"))
+            CHECK(from_pool(&held[count++], 2 * MIB, pool, NULL));
+        else
+            CHECK(cuMemAlloc_v2(&held[count++], 2 * MIB));
+    }
+    CHECK(is("async") ? cuMemFreeAsync(held[count - 1], NULL) : cuMemFree_v2(held[count - 1]));
+    CHECK(cuStreamSynchronize(NULL));
+    end(thread);
+    say(held[count - 1] == place ? "same" : "other");
+    for (unsigned i = 0; i + 1 < count; i++)
+        CHECK(is("async") ? cuMemFreeAsync(held[i], NULL) : cuMemFree_v2(held[i]));
+    CHECK(cuStreamSynchronize(NULL));
+    if (pool != NULL)
+        CHECK(pool_destroy(pool));
+    say("freed");
+}
+
+/* What another thread lets go of stays. */
+static void keep(void) {
+    CUdeviceptr first = 0, second = 0, third = 0;
+    use_device(0);
+    use_device(0);
+    CHECK(cuMemAlloc_v2(&first, 4096));
+    if (is("view"))
+        (void)in_green();
+    pthread_t thread = begin();
+    CHECK(cuMemAlloc_v2(&second, 4096));
+    CHECK(cuMemAlloc_v2(&third, 2 * MIB));
+    end(thread);
+    CHECK(cuMemFree_v2(second));
+    say((first ^ second) >> 21 == 0 ? "same" : "other");
+    if (is("view")) {
+        CHECK(cuMemAlloc_v2(&second, 4096));
+        CHECK(green_destroy(green));
+        use_device(0);
+        CHECK(cuDevicePrimaryCtxRelease_v2(0));
+        CHECK(cuMemFree_v2(second));
+    }
+    CHECK(cuMemFree_v2(first));
+    CHECK(cuMemFree_v2(third));
+    say("freed");
+}
+
+static void reuse_handle(void) {
+    CUcontext ours = NULL, before = NULL;
+    CUdeviceptr address = 0;
+    CHECK(cuCtxCreate_v2(&before, 0, 1));
+    CHECK(cuCtxCreate_v2(&theirs, 0, 0));
+    CHECK(cuMemAlloc_v2(&address, 8 * MIB)); /* this thread has had that handle on that device */
+    pthread_t thread = begin();
+    CHECK(cuCtxCreate_v2(&ours, 0, 1));
+    CHECK(cuMemAlloc_v2(&address, 2 * MIB));
+    CHECK(cuMemAlloc_v2(&address, 4096));
+    end(thread);
+    CHECK(cuMemAlloc_v2(&address, 2 * MIB));
+    say(ours == theirs ? "same" : "other");
+    CHECK(cuCtxDestroy_v2(ours));
+    CHECK(cuCtxDestroy_v2(before));
+    say("freed");
+}
+
+static struct hami_bytes64 bytes_of(const char *hex) {
+    struct hami_bytes64 handle;
+    for (unsigned i = 0; i < sizeof handle.bytes; i++) {
+        unsigned byte = 0;
+        if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
+            fail("handle", 0);
+        handle.bytes[i] = (char)byte;
+    }
+    return handle;
+}
+
+static void open_shared(char **handles) {
+    int (*get)(CUdeviceptr *, struct hami_bytes64, unsigned) = NULL;
+    int (*close_shared)(CUdeviceptr) = NULL;
+    CUcontext ours = NULL;
+    CUdeviceptr first = 0, second = 0;
+    *(void **)&get = function("cuIpcOpenMemHandle_v2");
+    *(void **)&close_shared = function("cuIpcCloseMemHandle");
+    CHECK(cuCtxCreate_v2(&ours, 0, 0));
+    CHECK(cuCtxCreate_v2(&theirs, 0, 0));
+    CHECK(get(&first, bytes_of(handles[0]), 1));
+    CHECK(cuCtxSetCurrent(ours));
+    pthread_t thread = begin();
+    CHECK(get(&second, bytes_of(handles[1]), 1));
+    end(thread);
+    say(first == second ? "same" : "other");
+    CHECK(close_shared(second));
+    say("freed");
+}
+
+int main(int argc, char **argv) {
+    what = argc > 1 ? argv[1] : "large";
+    start_driver();
+    green_create = (int (*)(void **, void *, int, unsigned))function("cuGreenCtxCreate");
+    green_destroy = (int (*)(void *))function("cuGreenCtxDestroy");
+    green_context = (int (*)(CUcontext *, void *))function("cuCtxFromGreenCtx");
+    pool_create = (int (*)(CUmemoryPool *, const struct hami_pool_props *))function("cuMemPoolCreate");
+    pool_destroy = (int (*)(CUmemoryPool))function("cuMemPoolDestroy");
+    from_pool = (int (*)(CUdeviceptr *, size_t, CUmemoryPool, CUstream))function("cuMemAllocFromPoolAsync");
+    if (is("kept") || is("view"))
+        keep();
+    else if (is("handle"))
+        reuse_handle();
+    else if (is("shared") && argc > 3)
+        open_shared(argv + 2);
+    else
+        take_over();
+    return 0;
+}

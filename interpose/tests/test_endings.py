@@ -1,0 +1,53 @@
+"""What is taken while another thread ends a context: the driver gives its memory and its handle to others at once."""
+
+from __future__ import annotations
+
+import pytest
+from hami_interpose import sim
+
+pytestmark = pytest.mark.each_machine
+
+MIB = 1 << 20
+SLOW_END = {"HAMI_SIM_END_MS": "500"}  # between the end and the driver's coming back from it
+
+
+def counted(container) -> list[int]:
+    return [device.used_bytes for device in container.region().devices]
+
+
+def in_use(container) -> list[int]:
+    with sim.State(container.state) as state:
+        return [device.memory_used for device in state.devices]
+
+
+@pytest.mark.parametrize("what", ["large", "async", "pools", "green", "kept", "view", "handle"])
+def test_what_is_counted_is_what_is_in_use(make_container, programs, what):
+    container = make_container(4000, 4000)
+    container.variables |= SLOW_END
+    process = container.start(programs("ending"), what)
+    for line in ("same\n", "freed\n"):
+        assert process.stdout.readline() == line, process.stderr.read()
+        assert counted(container) == in_use(container)
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert process.wait() == 0
+
+
+def test_memory_of_another_process_is_known_where_a_context_that_ends_had_some(make_container, programs, shells):
+    """It counts as long as it is open here, whoever took it."""
+    container = make_container(4000, 4000)
+    container.variables |= SLOW_END
+    taker = shells(container)
+    things = [taker("alloc", 4 * MIB)[1] for _ in range(2)]
+    handles = [taker.line("ipc_get", thing).split()[1] for thing in things]
+    process = container.start(programs("ending"), "shared", *handles)
+    assert process.stdout.readline() == "same\n", process.stderr.read()
+    taker.process.kill()
+    taker.process.wait()
+    for line in ("freed\n", ""):
+        assert shells(container, device=None).status("use", 0) == 0  # who starts looks for the dead
+        assert counted(container) == in_use(container)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == line, process.stderr.read()
+    assert process.wait() == 0
