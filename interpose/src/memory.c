@@ -281,8 +281,8 @@ static CUresult hold_external(void **memory, const struct hami_external_memory *
 }
 
 /*
- * Memory that another API took on the device: nobody has counted it yet, unless another process of the container has
- * imported the same, which descriptors tell. The driver takes those over, so they are asked before.
+ * Memory that another API took on the device: nobody counts it yet, unless a process of the container has imported the
+ * same, which descriptors tell. The driver takes those over, so they are asked before.
  */
 int32_t hami_external_import(enum hami_hook hook, void **memory, const struct hami_external_memory *wanted) {
     enum { OPAQUE_FD = 1 }; /* CUexternalMemoryHandleType */
@@ -292,7 +292,7 @@ int32_t hami_external_import(enum hami_hook hook, void **memory, const struct ha
         return driver(memory, wanted);
     }
     uint64_t bytes = wanted->bytes, identity = wanted->type == OPAQUE_FD ? hami_identity_of(wanted->fd) : 0;
-    hami_share share = hami_shared_hold(identity);
+    hami_share share = hami_shared_hold(identity, hami_large(bytes) >> HAMI_PAGE_SHIFT);
     if (share >= 0) {
         return hold_external(memory, wanted, share, driver);
     }

@@ -492,6 +492,22 @@ int32_t hami_pool_export(enum hami_hook hook, void *shareable, CUmemoryPool hand
     return status;
 }
 
+/* Where there is no room for it, or in the table, it is not to be had. */
+static CUresult note_import(CUmemoryPool handle, uint64_t identity) {
+    CUresult (*destroy)(CUmemoryPool) = hami_driver_function(HAMI_cuMemPoolDestroy);
+    hami_share share = -1;
+    struct pool *pool = hami_shared_take_up(identity, &share) ? enter(handle, UNKNOWN) : NULL;
+    if (pool != NULL) {
+        pool->share = share;
+        return CUDA_SUCCESS;
+    }
+    if (share >= 0) {
+        hami_shared_close(share);
+    }
+    (void)destroy(handle);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 /* Of a pool that no process of the container made nothing is known but what its pointers say. */
 int32_t hami_pool_import(enum hami_hook hook, CUmemoryPool *handle, void *shareable, int32_t type, uint64_t flags) {
     CUresult (*driver)(CUmemoryPool *, void *, int32_t, uint64_t) = hami_driver_function(hook);
@@ -499,10 +515,7 @@ int32_t hami_pool_import(enum hami_hook hook, CUmemoryPool *handle, void *sharea
     CUresult status = driver(handle, shareable, type, flags);
     if (status == CUDA_SUCCESS) {
         identity = type == FABRIC ? hami_identity_of_bytes(shareable, FABRIC_BYTES) : identity;
-        struct pool *pool = enter(*handle, UNKNOWN);
-        if (pool != NULL) {
-            pool->share = hami_shared_hold(identity);
-        }
+        status = note_import(*handle, identity);
     }
     return status;
 }

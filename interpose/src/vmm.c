@@ -201,7 +201,10 @@ static int place_of(CUmemHandle handle) {
     return known && prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? hami_charge_counted(prop.location.id) : -1;
 }
 
-/* Its size is learnt from its mappings if nobody here knows it. False: this process's own memory is full. */
+/*
+ * Its size is learnt from its mappings if nobody here knows it. False: it does not fit, or this process's own memory is
+ * full.
+ */
 static bool note_import(CUmemHandle handle, const void *shareable, int32_t type) {
     struct physical *memory = calloc(1, sizeof *memory);
     if (memory == NULL) {
@@ -212,12 +215,12 @@ static bool note_import(CUmemHandle handle, const void *shareable, int32_t type)
                                                   : 0;
     memory->handles = 1;
     memory->charge.device = place_of(handle);
-    memory->share = hami_shared_hold(memory->identity);
-    if (memory->share < 0) {
+    bool fits = hami_shared_take_up(memory->identity, &memory->share);
+    if (fits && memory->share < 0) {
         memory->share = hami_shared_adopt(memory->identity, memory->charge.device, 0);
     }
     memory->kind = memory->share < 0 ? NOTHING : IMPORTED;
-    if (!enter(handle, memory)) {
+    if (!fits || !enter(handle, memory)) {
         memory->handles = 0;
         drop_if_unused(memory);
         return false;

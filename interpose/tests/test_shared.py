@@ -118,6 +118,25 @@ def test_what_is_imported_after_its_taker_let_go_is_counted_then(pair):
     assert pair.shared() == 0
 
 
+@pytest.mark.parametrize("ends", ["releases", "is killed"])
+def test_what_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, shells, ends):
+    """What was given away while a descriptor of it was under way cannot be had a second time."""
+    third, handle = shells(pair.container), pair.make()
+    pair.reserve = pair.used() - SIZE
+    pair.give(handle)
+    if ends == "releases":
+        assert pair.taker.status("release", handle) == 0
+    else:
+        pair.taker.process.kill()
+        pair.taker.process.wait()
+        pair.reserve = pair.reserve * 2 // 3
+    room = (LIMIT * MIB - pair.reserve) // (2 * MIB) * 2 * MIB
+    assert third.status("alloc", room) == 0
+    assert pair.other.status("fetch") == OUT_OF_MEMORY
+    assert pair.shared() == room
+    assert pair.container.region().devices[0].orphaned_bytes == 0
+
+
 def test_a_container_cannot_grow_by_processes_that_take_share_and_end(pair, shells):
     for round_ in range(4):
         taker = shells(pair.container)
@@ -220,6 +239,42 @@ def test_external_memory_ends_with_the_context_that_imported_it(pair):
     assert pair.other("external_fetched", SIZE) == [0, 1]
     assert pair.other.status("destroy_context", 0) == pair.taker.status("destroy_external", 0) == 0
     assert counted(pair) == 0
+
+
+def fill(pair) -> int:
+    """Takes all that is left; returns the thing."""
+    status, thing = pair.taker("alloc", (LIMIT * MIB - pair.container.region().devices[0].used_bytes) // MIB * MIB)
+    assert status == 0
+    return thing
+
+
+@pytest.mark.parametrize("who", ["taker", "other"])
+def test_external_memory_that_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, who):
+    """A descriptor of it may still be there, and what it was counted for has been given to others."""
+    importer = getattr(pair, who)
+    again = "external_fetched" if who == "other" else "external_again"
+    assert pair.taker("external_lent", SIZE, pair.box) == [0, 0]
+    assert pair.taker.status("destroy_external", 0) == 0
+    assert counted(pair) == 0
+    thing = fill(pair)
+    full = counted(pair)
+    assert importer.status(again, SIZE) == OUT_OF_MEMORY
+    assert counted(pair) == full
+    assert pair.taker.status("free", thing) == 0
+    assert importer.status("external_again", SIZE) == 0
+    assert counted(pair) == SIZE
+    assert pair.taker.status("alloc", LIMIT * MIB - SIZE - pair.reserve + 2 * MIB) == OUT_OF_MEMORY
+    first = pair.taker("external_again", SIZE)
+    assert first[0] == 0
+    assert counted(pair) == SIZE, "once for the two imports"
+
+
+def test_external_memory_that_is_said_to_be_larger_counts_so(pair):
+    assert pair.taker("external_lent", 2 * MIB, pair.box) == [0, 0]
+    assert pair.other("external_fetched", SIZE) == [0, 0]
+    assert counted(pair) >= SIZE
+    fill(pair)
+    assert pair.taker.status("external_again", 2 * SIZE) == OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize("ends", ["frees", "is killed"])
@@ -466,6 +521,21 @@ def test_a_shared_pool_counts_as_it_grows_and_shrinks(pair):
     assert pair.other.status("free_async", pointer) == pair.other.status("sync") == 0
     assert pair.other.status("destroy_pool", imported) == 0
     assert pair.shared() == 0
+
+
+def test_a_shared_pool_that_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, shells):
+    third = shells(pair.container)
+    pair.reserve = pair.used()
+    _, pool = pair.taker("pool", 0)
+    assert pair.taker("from_pool", SIZE, pool)[0] == 0
+    assert pair.taker.status("post_pool", pool, pair.box) == 0
+    pair.taker.process.kill()
+    pair.taker.process.wait()
+    pair.reserve = pair.reserve * 2 // 3
+    room = (LIMIT * MIB - pair.reserve) // (2 * MIB) * 2 * MIB
+    assert third.status("alloc", room) == 0
+    assert pair.other.status("fetch_pool") == OUT_OF_MEMORY
+    assert pair.shared() == room
 
 
 def test_a_container_cannot_grow_by_pools_of_processes_that_end(pair, shells):

@@ -125,6 +125,7 @@ static int open_shared(const char *hex, CUdeviceptr *address) {
 
 /* A box that other processes put file descriptors into, under a path. */
 static int box = -1;
+static int kept_descriptor = -1;
 
 static struct sockaddr_un address_of(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -190,9 +191,10 @@ static int next_descriptor(void) {
     return fd;
 }
 
-/* Imports what another API has taken; the driver has the descriptor then. */
+/* Imports what another API has taken; the driver has the descriptor then, and a duplicate stays here. */
 static int import_external(uint64_t *out, int fd, uint64_t bytes) {
     struct hami_external_memory wanted = {.type = 1, .fd = fd, .bytes = bytes};
+    kept_descriptor = fd < 0 ? fd : dup(fd);
     return CALL(cuImportExternalMemory, (void **)out, &wanted);
 }
 
@@ -272,11 +274,13 @@ static int allocate(char **word) {
     } else if (strcmp(word[0], "external") == 0) {
         answer(import_external(out, -1, a));
     } else if (strcmp(word[0], "external_lent") == 0) { /* external_lent BYTES PATH: into that box as well */
-        int fd = open("/dev/zero", O_RDWR); /* as NVIDIA's are: all of them of one device file */
+        int fd = open("/dev/zero", O_RDWR);             /* as NVIDIA's are: all of them of one device file */
         CHECK(send_descriptor(fd, word[2]));
         answer(import_external(out, fd, a));
     } else if (strcmp(word[0], "external_fetched") == 0) { /* external_fetched BYTES: from the box */
         answer(import_external(out, next_descriptor(), a));
+    } else if (strcmp(word[0], "external_again") == 0) { /* external_again BYTES: by a duplicate of the last one */
+        answer(import_external(out, dup(kept_descriptor), a));
     } else if (strcmp(word[0], "host") == 0) { /* host BYTES FLAGS */
         answer(CALL(cuMemHostAlloc, (void **)out, (size_t)a, (unsigned)b));
     } else if (strcmp(word[0], "register") == 0) { /* register BYTES FLAGS */
