@@ -162,15 +162,19 @@ def test_growth_that_is_taken_back_leaves_the_callers_address_alone(start):
     assert shell.status("alloc", 2 * MIB) == 0
 
 
-def test_graphs_whose_spare_memory_serves_nothing_pass_the_limit_once_at_most(start):
-    """A launch cannot be undone: what it took too much is given back after it, and known from then on."""
+@pytest.mark.parametrize(("sizes", "passed"), [((200, 300, 400), 0), ((700, 300, 400), 1)], ids=["seen", "late"])
+def test_graphs_whose_spare_memory_serves_nothing_pass_the_limit_once_at_most(start, sizes, passed):
+    """
+    A launch cannot be undone: what it took too much is given back after it. That spare memory serves nothing is known
+    from then on; where there was room for it, before it could be too much.
+    """
     container, shell = start(**FRAGMENTED)
     over = 0
-    for size in (200, 300, 400):
+    for size in sizes:
         graph = shell("graph", size * MIB, 1, "node")[1]
         before = container.region().devices[0].peak_bytes
         for _ in range(10):
             assert shell.status("launch", graph) == 0
             assert room(container) >= 0
         over += LIMIT * MIB < container.region().devices[0].peak_bytes > before
-    assert over == 1
+    assert over == passed

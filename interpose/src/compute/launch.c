@@ -492,7 +492,7 @@ int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream) {
         return end(&p, CUDA_ERROR_OUT_OF_MEMORY);
     }
     CUresult status = end(&p, driver(graph, stream));
-    hami_graph_run_end(memory);
+    hami_graph_run_end(memory, status);
     return status;
 }
 
