@@ -100,6 +100,13 @@ static uint64_t reserved(struct pool *pool) {
     return (bytes + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT;
 }
 
+/* Says how large a locked pool is that others may have as well: as soon as it grows, for this process may end. */
+static void tell_size(const struct pool *pool, uint64_t pages) {
+    if (pool->share >= 0 && pool->charge.device >= 0) { /* an imported one is its owner's to say */
+        hami_shared_resize(pool->share, pages);
+    }
+}
+
 /* Brings the charge of a locked pool in step with that. */
 static void settle(struct pool *pool) {
     if (pool->charge.device < 0 || pool->destroyed) {
@@ -109,11 +116,10 @@ static void settle(struct pool *pool) {
     if (pages < pool->charge.pages) {
         hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
     } else if (pages > pool->charge.pages) { /* grown behind our back, and nothing to be done about it */
+        tell_size(pool, pages);
         hami_charge_found(pool->device, HAMI_COLUMN_DATA, &pool->charge, pages - pool->charge.pages);
     }
-    if (pool->share >= 0) {
-        hami_shared_resize(pool->share, pool->charge.pages);
-    }
+    tell_size(pool, pool->charge.pages);
 }
 
 /* An exported pool is its taker's until it lets go; then it stays whole for as long as an importer has it. */
@@ -285,6 +291,7 @@ static bool fits(struct pool *pool, bool last) {
     uint64_t pages = pool->charge.device < 0 ? 0 : reserved(pool);
     if (pages > pool->charge.pages) {
         uint64_t bytes = (pages - pool->charge.pages) << HAMI_PAGE_SHIFT;
+        tell_size(pool, pages);
         return last ? hami_charge_grow(&pool->charge, bytes) : hami_charge_try(&pool->charge, bytes);
     }
     return true;
@@ -310,6 +317,7 @@ static CUresult take(const struct request *r, struct pool *pool) {
         if (within || last || !hami_charge_grow(&pool->charge, hami_large(r->bytes))) {
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
+        tell_size(pool, pool->charge.pages);
     }
 }
 
@@ -320,9 +328,7 @@ static CUresult allocate(const struct request *r, struct pool *pool, CUdevice de
         pool->device = device;
     }
     if (reserve(pool, r->bytes)) {
-        if (pool->share >= 0) { /* at once: this process may end when the driver has it */
-            hami_shared_resize(pool->share, pool->charge.pages);
-        }
+        tell_size(pool, pool->charge.pages);
         status = take(r, pool);
     }
     settle(pool);
