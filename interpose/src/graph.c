@@ -164,15 +164,20 @@ static void unlock(struct pool *pool) {
     hami_spin_unlock(&pool->busy);
 }
 
-static uint64_t attribute(CUdevice device, int which) {
+static uint64_t attribute(CUdevice device, int which, uint64_t unless_told) {
     uint64_t value = 0;
     CUresult (*get)(CUdevice, int, void *) = hami_cuda_function("cuDeviceGetGraphMemAttribute");
-    return get != NULL && get(device, which, &value) == CUDA_SUCCESS ? value : 0;
+    return get != NULL && get(device, which, &value) == CUDA_SUCCESS ? value : unless_told;
+}
+
+/* What the driver has reserved in a locked pool; where it does not say, what it said last. */
+static uint64_t reserved(const struct pool *pool, CUdevice device) {
+    return attribute(device, RESERVED_CURRENT, pool->charge.pages << HAMI_PAGE_SHIFT);
 }
 
 /* Brings the charge of a locked pool in step with what is reserved; what is taken already counts whatever the limit. */
 static void settle(struct pool *pool, CUdevice device) {
-    uint64_t pages = (attribute(device, RESERVED_CURRENT) + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT;
+    uint64_t pages = (reserved(pool, device) + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT;
     if (pages < pool->charge.pages) {
         hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
     } else if (pages > pool->charge.pages) {
@@ -206,8 +211,8 @@ static bool has_its_own(const struct part *part, uint64_t held, uint64_t used) {
 
 /* What a locked pool lacks for a graph's nodes, and what it has grown by behind our back. */
 static uint64_t missing(struct pool *pool, CUdevice device, const struct part *part) {
-    uint64_t held = attribute(device, RESERVED_CURRENT);
-    uint64_t used = attribute(device, USED_CURRENT);
+    uint64_t held = reserved(pool, device);
+    uint64_t used = attribute(device, USED_CURRENT, held);
     uint64_t charged = pool->charge.pages << HAMI_PAGE_SHIFT;
     uint64_t spare = has_its_own(part, held, used) ? part->bytes : held > used ? held - used : 0;
     uint64_t owed = held > charged ? held - charged : 0;
@@ -259,7 +264,7 @@ static void finish(struct pool *pool, CUdevice device, struct part *part, bool r
     }
     if (ran) {
         part->held = held;
-        part->used = attribute(device, USED_CURRENT);
+        part->used = attribute(device, USED_CURRENT, 0);
     }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hami_interpose import sim
 
 pytestmark = pytest.mark.each_machine
 
@@ -126,6 +127,23 @@ def test_two_processes_that_launch_at_the_limit_get_what_fits(make_container, sh
     assert pair[0].status("launch", graphs[0]) == 0
     found = container.region().devices[0]
     assert (found.used_bytes, found.peak_bytes) == (LIMIT * MIB - left - room, LIMIT * MIB - left)
+
+
+def test_what_the_driver_does_not_tell_counts_as_it_was_reserved(make_container, shells):
+    container = make_container(LIMIT)
+    shell = shells(container)
+    graph = shell("graph", 500 * MIB, 1, "node")[1]
+    assert shell.status("launch", graph) == 0
+    before = container.region().devices[0].used_bytes
+    with sim.State(container.state) as books:
+        books.inject(sim.Fault("cuDeviceGetGraphMemAttribute", error=999))
+        assert shell.status("launch", graph) == 0
+        assert container.region().devices[0].used_bytes == before + 500 * MIB
+        books.clear()
+    assert shell.status("launch", graph) == 0
+    assert container.region().devices[0].used_bytes == before
+    assert shell.status("trim_graphs", 0) == 0
+    assert container.region().devices[0].used_bytes == before - 500 * MIB
 
 
 def test_what_graphs_hold_returns_with_the_process(make_container, shells):

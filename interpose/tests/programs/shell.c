@@ -320,6 +320,8 @@ static int allocate(char **word) {
         answer(open_shared(word[1], out));
     } else if (strcmp(word[0], "graph") == 0) {
         answer(make_graph(out, a, b, word[3]));
+    } else if (strcmp(word[0], "stream") == 0) {
+        answer(CALL(cuStreamCreate, (void **)out, 0u));
     } else if (strcmp(word[0], "context") == 0) {
         answer(cuCtxCreate_v2((CUcontext *)out, 0, (int)a));
     } else {
@@ -348,6 +350,10 @@ static int give_back(char **word) {
         status = cuMemFree_v2(thing);
     } else if (strcmp(word[0], "free_async") == 0) {
         status = cuMemFreeAsync(thing, NULL);
+    } else if (strcmp(word[0], "free_in") == 0) { /* free_in ADDRESS STREAM */
+        status = cuMemFreeAsync(thing, (CUstream)(uintptr_t)other);
+    } else if (strcmp(word[0], "sync_stream") == 0) {
+        status = cuStreamSynchronize((CUstream)(uintptr_t)thing);
     } else if (strcmp(word[0], "sync") == 0) {
         status = cuStreamSynchronize(NULL);
     } else if (strcmp(word[0], "free_host") == 0) {
