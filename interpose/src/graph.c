@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODE_GRAPH = 4, NODE_ALLOC = 10, DEEPEST = 16 };
+enum { NODE_GRAPH = 4, NODE_ALLOC = 10, NODE_FREE = 11, DEEPEST = 16 };
 enum { USED_CURRENT = 0, RESERVED_CURRENT = 2 };
 
 /* CUDA_MEM_ALLOC_NODE_PARAMS: properties of the pool, access, size, address. */
@@ -34,6 +34,7 @@ struct part {
 
 struct hami_graph_memory {
     struct part parts[HAMI_DEVICES];
+    CUdeviceptr left; /* the sum of what its nodes take less that of what they free; 0: it frees all that it takes */
 };
 
 /* The driver's pool for graphs on one device. */
@@ -72,6 +73,13 @@ static bool add_node(void *node, struct hami_graph_memory *memory, unsigned dept
             uint64_t *sum = &memory->parts[params.location.id].bytes;
             *sum = __builtin_add_overflow(*sum, hami_large(params.bytes), sum) ? UINT64_MAX : *sum;
         }
+        memory->left += params.address;
+    }
+    if (type == NODE_FREE) {
+        CUdeviceptr address = 0;
+        CUresult (*get_params)(void *, CUdeviceptr *) = hami_cuda_function("cuGraphMemFreeNodeGetParams");
+        bool told = get_params != NULL && get_params(node, &address) == CUDA_SUCCESS;
+        memory->left -= told ? address : 0;
     }
     return true;
 }
@@ -202,8 +210,8 @@ void hami_graphs_settle(void) {
 }
 
 /*
- * Whether what a graph had when it last ran is there for it. Spare memory may not say so: drivers keep memory mapped to
- * the graphs that had it, and call that used. Nobody has taken more since.
+ * Whether what a graph had when it last ran, and freed, is there for it: nobody has taken more since. Spare memory may
+ * not say so: drivers keep memory mapped to the graphs that had it, and call that used.
  */
 static bool has_its_own(const struct part *part, uint64_t held, uint64_t used) {
     return part->held != 0 && held >= part->held && used <= part->used;
@@ -262,7 +270,7 @@ static void finish(struct pool *pool, CUdevice device, struct part *part, bool r
     if (passed) {
         trim(pool, device);
     }
-    if (ran) {
+    if (ran) { /* and left nothing */
         part->held = held;
         part->used = attribute(device, USED_CURRENT, 0);
     }
@@ -308,7 +316,7 @@ bool hami_graph_run_begin(void *exec, struct hami_graph_memory **memory) {
 }
 
 void hami_graph_run_end(struct hami_graph_memory *memory, CUresult status) {
-    end_run(memory, status == CUDA_SUCCESS);
+    end_run(memory, status == CUDA_SUCCESS && memory != NULL && memory->left == 0);
 }
 
 /* Like an upload where CUDA_GRAPH_INSTANTIATE_PARAMS, which starts with flags, asks for one. */

@@ -129,6 +129,20 @@ def test_two_processes_that_launch_at_the_limit_get_what_fits(make_container, sh
     assert (found.used_bytes, found.peak_bytes) == (LIMIT * MIB - left - room, LIMIT * MIB - left)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_graph_that_keeps_its_memory_mapped_charges_nothing_again(make_container, shells, way):
+    container = make_container(LIMIT)
+    container.variables |= MAPPED
+    shell = shells(container)
+    graph = shell("graph", 500 * MIB, 2, way)[1]
+    assert shell.status("launch", graph) == 0
+    found = container.region().devices[0]
+    for _ in range(3):
+        assert shell.status("launch", graph) == 0
+    last = container.region().devices[0]
+    assert (last.used_bytes, last.peak_bytes) == (found.used_bytes, found.peak_bytes)
+
+
 def test_what_the_driver_does_not_tell_counts_as_it_was_reserved(make_container, shells):
     container = make_container(LIMIT)
     shell = shells(container)
