@@ -6,6 +6,7 @@
 #include "hami/compute.h"
 #include "hami/context.h"
 #include "hami/context_limits.h"
+#include "hami/fault.h"
 #include "hami/graph.h"
 #include "hami/guest.h"
 #include "hami/ipc.h"
@@ -67,8 +68,12 @@ void hami_event_awake(struct hami_region *region, unsigned slot) {
     hami_checkpoint_look(region, slot);
 }
 
+/* Added before they are cleared: a sweeper who dies between has them counted twice, not lost. */
 void hami_event_process_gone(struct hami_region *region, unsigned slot) {
-    uint64_t launches = atomic_exchange(&region->block.slots[slot].launches, 0);
+    uint64_t launches = atomic_load(&region->block.slots[slot].launches);
     (void)atomic_fetch_add(&region->block.launches, launches);
+    hami_step();
+    atomic_store(&region->block.slots[slot].launches, 0);
+    hami_step();
     hami_compute_forget(region, slot);
 }

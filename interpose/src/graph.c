@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODE_GRAPH = 4, NODE_ALLOC = 10, DEEPEST = 16 };
+enum { NODE_GRAPH = 4, NODE_ALLOC = 10, NODE_FREE = 11, DEEPEST = 16 };
 enum { USED_CURRENT = 0, RESERVED_CURRENT = 2 };
 
 /* CUDA_MEM_ALLOC_NODE_PARAMS: properties of the pool, access, size, address. */
@@ -26,15 +26,22 @@ struct node_params {
 };
 _Static_assert(sizeof(struct node_params) == 120, "CUDA_MEM_ALLOC_NODE_PARAMS");
 
-/* What the nodes of one executable graph may take together, by device. */
+/* What the nodes of one executable graph may take together on one device. */
+struct part {
+    uint64_t bytes;
+    uint64_t held, used; /* of the pool, after the graph last ran there; 0: it has not */
+};
+
 struct hami_graph_memory {
-    uint64_t bytes[HAMI_DEVICES];
+    struct part parts[HAMI_DEVICES];
+    CUdeviceptr left; /* the sum of what its nodes take less that of what they free; 0: it frees all that it takes */
 };
 
 /* The driver's pool for graphs on one device. */
 struct pool {
     atomic_flag busy;
-    bool unusable; /* it has grown although it had enough to spare */
+    bool unusable;       /* it has grown although it had enough to spare */
+    uint64_t held, lack; /* before the run under way, and what it was thought to have to grow by */
     struct hami_charge charge;
 };
 
@@ -63,9 +70,16 @@ static bool add_node(void *node, struct hami_graph_memory *memory, unsigned dept
         bool told = get_params != NULL && get_params(node, &params) == CUDA_SUCCESS;
         if (told && params.location.type == CU_MEM_LOCATION_TYPE_DEVICE && params.location.id >= 0 &&
             params.location.id < HAMI_DEVICES) {
-            uint64_t *sum = &memory->bytes[params.location.id];
+            uint64_t *sum = &memory->parts[params.location.id].bytes;
             *sum = __builtin_add_overflow(*sum, hami_large(params.bytes), sum) ? UINT64_MAX : *sum;
         }
+        memory->left += params.address;
+    }
+    if (type == NODE_FREE) {
+        CUdeviceptr address = 0;
+        CUresult (*get_params)(void *, CUdeviceptr *) = hami_cuda_function("cuGraphMemFreeNodeGetParams");
+        bool told = get_params != NULL && get_params(node, &address) == CUDA_SUCCESS;
+        memory->left -= told ? address : 0;
     }
     return true;
 }
@@ -90,7 +104,7 @@ static bool add_graph(void *graph, struct hami_graph_memory *memory, unsigned de
 
 static bool takes_memory(const struct hami_graph_memory *memory) {
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-        if (memory->bytes[i] != 0) {
+        if (memory->parts[i].bytes != 0) {
             return true;
         }
     }
@@ -158,15 +172,20 @@ static void unlock(struct pool *pool) {
     hami_spin_unlock(&pool->busy);
 }
 
-static uint64_t attribute(CUdevice device, int which) {
+static uint64_t attribute(CUdevice device, int which, uint64_t unless_told) {
     uint64_t value = 0;
     CUresult (*get)(CUdevice, int, void *) = hami_cuda_function("cuDeviceGetGraphMemAttribute");
-    return get != NULL && get(device, which, &value) == CUDA_SUCCESS ? value : 0;
+    return get != NULL && get(device, which, &value) == CUDA_SUCCESS ? value : unless_told;
+}
+
+/* What the driver has reserved in a locked pool; where it does not say, what it said last. */
+static uint64_t reserved(const struct pool *pool, CUdevice device) {
+    return attribute(device, RESERVED_CURRENT, pool->charge.pages << HAMI_PAGE_SHIFT);
 }
 
 /* Brings the charge of a locked pool in step with what is reserved; what is taken already counts whatever the limit. */
 static void settle(struct pool *pool, CUdevice device) {
-    uint64_t pages = (attribute(device, RESERVED_CURRENT) + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT;
+    uint64_t pages = (reserved(pool, device) + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT;
     if (pages < pool->charge.pages) {
         hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
     } else if (pages > pool->charge.pages) {
@@ -190,16 +209,26 @@ void hami_graphs_settle(void) {
     }
 }
 
-/* What a locked pool lacks for nodes of `bytes`, and what it has grown by behind our back. */
-static uint64_t missing(const struct pool *pool, CUdevice device, uint64_t bytes) {
-    uint64_t held = attribute(device, RESERVED_CURRENT);
-    uint64_t used = attribute(device, USED_CURRENT);
+/*
+ * Whether what a graph had when it last ran, and freed, is there for it: nobody has taken more since. Spare memory may
+ * not say so: drivers keep memory mapped to the graphs that had it, and call that used.
+ */
+static bool has_its_own(const struct part *part, uint64_t held, uint64_t used) {
+    return part->held != 0 && held >= part->held && used <= part->used;
+}
+
+/* What a locked pool lacks for a graph's nodes, and what it has grown by behind our back. */
+static uint64_t missing(struct pool *pool, CUdevice device, const struct part *part) {
+    uint64_t held = reserved(pool, device);
+    uint64_t used = attribute(device, USED_CURRENT, held);
     uint64_t charged = pool->charge.pages << HAMI_PAGE_SHIFT;
-    uint64_t spare = held > used && !pool->unusable ? held - used : 0;
-    uint64_t grow = bytes > spare ? bytes - spare : 0;
+    uint64_t spare = has_its_own(part, held, used) ? part->bytes : held > used ? held - used : 0;
     uint64_t owed = held > charged ? held - charged : 0;
     uint64_t wanted = 0;
-    return __builtin_add_overflow(grow, owed, &wanted) ? UINT64_MAX : wanted;
+    spare = pool->unusable ? 0 : spare;
+    pool->held = held;
+    pool->lack = part->bytes > spare ? part->bytes - spare : 0;
+    return __builtin_add_overflow(pool->lack, owed, &wanted) ? UINT64_MAX : wanted;
 }
 
 /* Has the driver give back what no graph uses now. */
@@ -210,46 +239,55 @@ static void trim(struct pool *pool, CUdevice device) {
 }
 
 /*
- * Reserves what a locked pool may have to grow by: the most that can be, if there is room for it, else what its spare
- * memory does not cover. Where that has once turned out to be of no use, it must go first.
+ * Reserves what a locked pool lacks. What it has to spare goes before anything is refused: it may be too little, or, as
+ * was once seen, of no use.
  */
-static bool reserve(struct pool *pool, CUdevice device, uint64_t bytes) {
+static bool reserve(struct pool *pool, CUdevice device, const struct part *part) {
+    uint64_t wanted = missing(pool, device, part);
     if (pool->charge.pages == 0) {
-        uint64_t wanted = missing(pool, device, bytes);
         return wanted == 0 || hami_charge_take(device, wanted, HAMI_COLUMN_DATA, &pool->charge);
     }
-    if (hami_charge_try(&pool->charge, bytes)) {
+    if (wanted == 0 || hami_charge_try(&pool->charge, wanted)) {
         return true;
     }
-    if (pool->unusable) {
-        trim(pool, device);
-    }
-    uint64_t wanted = missing(pool, device, bytes);
+    trim(pool, device);
+    wanted = missing(pool, device, part);
     return wanted == 0 || hami_charge_grow(&pool->charge, wanted);
 }
 
+/* Whether a pool that had something to spare has grown by `grown` as if it had not. */
+static bool in_vain(const struct pool *pool, const struct part *part, uint64_t grown) {
+    return pool->lack == 0 ? grown != 0 : pool->lack < part->bytes && grown >= part->bytes;
+}
+
 /* After a run, which cannot be undone: what it took without being reserved may be made up for. */
-static void finish(struct pool *pool, CUdevice device) {
+static void finish(struct pool *pool, CUdevice device, struct part *part, bool ran) {
     uint64_t allowed = pool->charge.pages;
     settle(pool, device);
-    if (pool->charge.pages > allowed && !hami_charge_within(&pool->charge)) {
-        pool->unusable = true;
+    uint64_t held = pool->charge.pages << HAMI_PAGE_SHIFT;
+    bool passed = pool->charge.pages > allowed && !hami_charge_within(&pool->charge);
+    pool->unusable = pool->unusable || passed || in_vain(pool, part, held > pool->held ? held - pool->held : 0);
+    if (passed) {
         trim(pool, device);
+    }
+    if (ran) { /* and left nothing */
+        part->held = held;
+        part->used = attribute(device, USED_CURRENT, 0);
     }
 }
 
 /* Locks the pools of the devices and reserves. False: refuse; nothing is locked then. */
 static bool reserve_all(const struct hami_graph_memory *memory) {
     for (CUdevice device = 0; device < HAMI_DEVICES; device++) {
-        if (memory->bytes[device] == 0) {
+        if (memory->parts[device].bytes == 0) {
             continue;
         }
         lock(&pools[device]);
-        if (reserve(&pools[device], device, memory->bytes[device])) {
+        if (reserve(&pools[device], device, &memory->parts[device])) {
             continue;
         }
         for (; device >= 0; device--) {
-            if (memory->bytes[device] != 0) {
+            if (memory->parts[device].bytes != 0) {
                 settle(&pools[device], device);
                 unlock(&pools[device]);
             }
@@ -263,18 +301,22 @@ static struct hami_graph_memory *memory_of(const void *exec) {
     return exec == NULL ? NULL : (void *)(uintptr_t)hami_map_get(&graphs, (uint64_t)(uintptr_t)exec);
 }
 
+static void end_run(struct hami_graph_memory *memory, bool ran) {
+    for (CUdevice device = 0; memory != NULL && device < HAMI_DEVICES; device++) {
+        if (memory->parts[device].bytes != 0) {
+            finish(&pools[device], device, &memory->parts[device], ran);
+            unlock(&pools[device]);
+        }
+    }
+}
+
 bool hami_graph_run_begin(void *exec, struct hami_graph_memory **memory) {
     *memory = memory_of(exec);
     return *memory == NULL || reserve_all(*memory);
 }
 
-void hami_graph_run_end(struct hami_graph_memory *memory) {
-    for (CUdevice device = 0; memory != NULL && device < HAMI_DEVICES; device++) {
-        if (memory->bytes[device] != 0) {
-            finish(&pools[device], device);
-            unlock(&pools[device]);
-        }
-    }
+void hami_graph_run_end(struct hami_graph_memory *memory, CUresult status) {
+    end_run(memory, status == CUDA_SUCCESS && memory != NULL && memory->left == 0);
 }
 
 /* Like an upload where CUDA_GRAPH_INSTANTIATE_PARAMS, which starts with flags, asks for one. */
@@ -288,7 +330,7 @@ int32_t hami_graph_instantiate_params(enum hami_hook hook, void **exec, void *gr
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult status = instantiated(driver(exec, graph, params), exec, graph);
-    hami_graph_run_end(&memory);
+    end_run(&memory, false);
     return status;
 }
 
@@ -299,7 +341,7 @@ int32_t hami_graph_upload(enum hami_hook hook, void *exec, CUstream stream) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult status = driver(exec, stream);
-    hami_graph_run_end(memory);
+    end_run(memory, false); /* not every driver takes memory then */
     return status;
 }
 

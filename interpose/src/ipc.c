@@ -62,17 +62,24 @@ static struct opened **find(CUdeviceptr address) {
     return at;
 }
 
-/* Small allocations lie in blocks that their owner has others of its own in: they are not counted here. */
-static hami_share share_of(CUdeviceptr address, const struct hami_bytes64 *handle) {
+/*
+ * Small allocations lie in blocks that their owner has others of its own in: they are not counted here. False: it does
+ * not fit.
+ */
+static bool share_of(CUdeviceptr address, const struct hami_bytes64 *handle, hami_share *share) {
     CUdeviceptr start = 0;
     size_t bytes = 0;
     uint64_t identity = hami_identity_of_bytes(handle, sizeof *handle);
+    *share = -1;
     if (!range_of(address, &start, &bytes) || bytes < HAMI_SMALL_BELOW) {
-        return -1;
+        return true;
     }
-    hami_share share = hami_shared_hold(identity);
-    int device = share >= 0 ? -1 : hami_charge_counted(device_of(address));
-    return share >= 0 ? share : hami_shared_adopt(identity, device, hami_large(bytes) >> HAMI_PAGE_SHIFT);
+    bool fits = hami_shared_take_up(identity, share);
+    if (fits && *share < 0) {
+        int device = hami_charge_counted(device_of(address));
+        *share = hami_shared_adopt(identity, device, hami_large(bytes) >> HAMI_PAGE_SHIFT);
+    }
+    return fits;
 }
 
 static void drop(struct opened **at) {
@@ -82,34 +89,42 @@ static void drop(struct opened **at) {
     free(gone);
 }
 
-/* What another context had there is over: it ends, and the address is free. */
-static void note(CUdeviceptr address, const struct hami_bytes64 *handle) {
+/* What another context had there is over: it ends, and the address is free. False: it does not fit, or this process's
+ * own memory is full. */
+static bool note(CUdeviceptr address, const struct hami_bytes64 *handle) {
     struct hami_context context;
     unsigned id = hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN;
     struct opened **at = find(address), *opened = *at;
+    hami_share share = -1;
     if (opened != NULL && opened->context == id) {
         opened->times++;
-        return;
+        return true;
     }
     if (opened != NULL) {
         drop(at);
     }
-    hami_share share = share_of(address, handle);
+    if (!share_of(address, handle, &share)) {
+        return false;
+    }
     opened = share < 0 ? NULL : malloc(sizeof *opened);
     if (opened != NULL) {
         *opened = (struct opened){all, address, share, 1, id};
         all = opened;
     } else if (share >= 0) {
         hami_shared_close(share);
+        return false;
     }
+    return true;
 }
 
 int32_t hami_ipc_open(enum hami_hook hook, CUdeviceptr *address, struct hami_bytes64 handle, uint32_t flags) {
     CUresult (*driver)(CUdeviceptr *, struct hami_bytes64, uint32_t) = hami_driver_function(hook);
     lock();
     CUresult status = driver(address, handle, flags);
-    if (status == CUDA_SUCCESS) {
-        note(*address, &handle);
+    if (status == CUDA_SUCCESS && !note(*address, &handle)) {
+        CUresult (*close)(CUdeviceptr) = hami_driver_function(HAMI_cuIpcCloseMemHandle);
+        (void)close(*address);
+        status = CUDA_ERROR_OUT_OF_MEMORY;
     }
     unlock();
     return status;

@@ -280,19 +280,9 @@ static CUresult hold_external(void **memory, const struct hami_external_memory *
     return status;
 }
 
-/* The share by which it is counted already, or -1. For one who says that it is larger, not the one who said less. */
-static hami_share held_as_large(uint64_t identity, uint64_t bytes) {
-    hami_share share = hami_shared_hold(identity);
-    if (share >= 0 && hami_shared_pages(share) < hami_large(bytes) >> HAMI_PAGE_SHIFT) {
-        hami_shared_close(share);
-        share = -1;
-    }
-    return share;
-}
-
 /*
- * Memory that another API took on the device: nobody has counted it yet, unless another process of the container has
- * imported the same, which descriptors tell. The driver takes those over, so they are asked before.
+ * Memory that another API took on the device: nobody counts it yet, unless a process of the container has imported the
+ * same, which descriptors tell. The driver takes those over, so they are asked before.
  */
 int32_t hami_external_import(enum hami_hook hook, void **memory, const struct hami_external_memory *wanted) {
     enum { OPAQUE_FD = 1 }; /* CUexternalMemoryHandleType */
@@ -302,7 +292,7 @@ int32_t hami_external_import(enum hami_hook hook, void **memory, const struct ha
         return driver(memory, wanted);
     }
     uint64_t bytes = wanted->bytes, identity = wanted->type == OPAQUE_FD ? hami_identity_of(wanted->fd) : 0;
-    hami_share share = held_as_large(identity, bytes);
+    hami_share share = hami_shared_hold(identity, hami_large(bytes) >> HAMI_PAGE_SHIFT);
     if (share >= 0) {
         return hold_external(memory, wanted, share, driver);
     }

@@ -21,7 +21,9 @@ struct pool {
     _Atomic bool used;
     _Atomic bool freed; /* something was, and the driver may still have it */
     atomic_flag busy;
-    bool destroyed; /* by the program; gone when nothing is left in it */
+    CUstream freed_in; /* when that has been waited for, it will keep the rest; SEVERAL; NULL: freed at once */
+    uint64_t freed_at; /* of hami_pools_frees */
+    bool destroyed;    /* by the program; gone when nothing is left in it */
     /* Or IN_HOST; UNKNOWN of an imported one; ANYWHERE until a managed one is first used. Read without the lock too. */
     _Atomic CUdevice device;
     unsigned allocations;
@@ -33,8 +35,11 @@ struct pool {
 static struct pool pools[POOLS];
 static _Atomic unsigned pool_count;
 static atomic_flag entering = ATOMIC_FLAG_INIT;
+static _Thread_local CUstream freeing; /* in which this thread is just freeing something */
+#define SEVERAL ((CUstream)(uintptr_t)-1)
 
 _Atomic bool hami_pools_freed;
+_Atomic uint64_t hami_pools_frees;
 
 /* ---- the table ---- */
 
@@ -88,32 +93,45 @@ static struct pool *known_or_entered(CUmemoryPool handle, CUdevice device) {
     return pool;
 }
 
+static bool ask(CUmemoryPool handle, int which, uint64_t *value) {
+    CUresult (*get)(CUmemoryPool, int, void *) = hami_cuda_function("cuMemPoolGetAttribute");
+    return get != NULL && get(handle, which, value) == CUDA_SUCCESS;
+}
+
 static uint64_t attribute(CUmemoryPool handle, int which) {
     uint64_t value = 0;
-    CUresult (*get)(CUmemoryPool, int, void *) = hami_cuda_function("cuMemPoolGetAttribute");
-    return get != NULL && get(handle, which, &value) == CUDA_SUCCESS ? value : 0;
+    return ask(handle, which, &value) ? value : 0;
 }
 
-/* Pages that the driver has reserved for a pool. */
-static uint64_t reserved(struct pool *pool) {
-    uint64_t bytes = attribute(atomic_load(&pool->handle), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    return (bytes + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT;
+/* Pages that the driver has reserved for a pool; where it does not say, what it said last. */
+static uint64_t reserved(struct pool *pool, bool *told) {
+    uint64_t bytes = 0;
+    *told = ask(atomic_load(&pool->handle), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes);
+    return *told ? (bytes + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT : pool->charge.pages;
 }
 
-/* Brings the charge of a locked pool in step with that. */
-static void settle(struct pool *pool) {
-    if (pool->charge.device < 0 || pool->destroyed) {
-        return;
+/* Says how large a locked pool is that others may have as well: as soon as it grows, for this process may end. */
+static void tell_size(const struct pool *pool, uint64_t pages) {
+    if (pool->share >= 0 && pool->charge.device >= 0) { /* an imported one is its owner's to say */
+        hami_shared_resize(pool->share, pages);
     }
-    uint64_t pages = reserved(pool);
+}
+
+/* Brings the charge of a locked pool in step with that. False: the driver does not say. */
+static bool settle(struct pool *pool) {
+    bool told = true;
+    if (pool->charge.device < 0 || pool->destroyed) {
+        return true;
+    }
+    uint64_t pages = reserved(pool, &told);
     if (pages < pool->charge.pages) {
         hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
     } else if (pages > pool->charge.pages) { /* grown behind our back, and nothing to be done about it */
+        tell_size(pool, pages);
         hami_charge_found(pool->device, HAMI_COLUMN_DATA, &pool->charge, pages - pool->charge.pages);
     }
-    if (pool->share >= 0) {
-        hami_shared_resize(pool->share, pool->charge.pages);
-    }
+    tell_size(pool, pool->charge.pages);
+    return told;
 }
 
 /* An exported pool is its taker's until it lets go; then it stays whole for as long as an importer has it. */
@@ -137,15 +155,30 @@ static void end_if_empty(struct pool *pool) {
     }
 }
 
+/* The default stream of each thread is another, by the same name. */
+static CUstream named(CUstream stream, bool threaded) {
+    const uintptr_t legacy = 1, per_thread = 2;
+    uintptr_t name = stream != NULL ? (uintptr_t)stream : threaded ? per_thread : legacy;
+    return name == per_thread ? SEVERAL : (CUstream)name;
+}
+
+/* Notes that something of a locked pool was freed in a stream; NULL: at once. */
+static void note_freed(struct pool *pool, CUstream stream) {
+    CUstream before = atomic_load(&pool->freed) ? pool->freed_in : NULL;
+    pool->freed_in = stream == NULL ? before : before == NULL || before == stream ? stream : SEVERAL;
+    pool->freed_at = atomic_fetch_add(&hami_pools_frees, 1) + 1;
+    atomic_store(&pool->freed, true);
+    atomic_store(&hami_pools_freed, true);
+}
+
 void hami_pool_settle(unsigned index) {
     struct pool *pool = &pools[index % POOLS];
     lock(pool);
     pool->allocations -= pool->allocations > 0;
-    settle(pool);
-    atomic_store(&pool->freed, true);
+    (void)settle(pool);
+    note_freed(pool, freeing);
     end_if_empty(pool);
     unlock(pool);
-    atomic_store(&hami_pools_freed, true);
 }
 
 void hami_pools_settle(void) {
@@ -153,7 +186,7 @@ void hami_pools_settle(void) {
     for (unsigned i = 0; i < count; i++) {
         /* A pool that another thread is busy with settles itself. */
         if (atomic_load(&pools[i].used) && !atomic_flag_test_and_set_explicit(&pools[i].busy, memory_order_acquire)) {
-            settle(&pools[i]);
+            (void)settle(&pools[i]);
             unlock(&pools[i]);
         }
     }
@@ -167,8 +200,15 @@ static bool may_shrink(struct pool *pool) {
            held > attribute(handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
 }
 
-/* Others may wait for other streams: a pool is looked at until all that was freed has gone. */
-void hami_pools_settle_freed(void) {
+/* Whether a wait that began after so many frees has seen the end of all those in a locked pool. */
+static bool is_over(const struct pool *pool, CUstream waited, uint64_t frees) {
+    bool all = waited == HAMI_ALL_STREAMS && hami_context_only_one();
+    bool it = pool->freed_in == NULL || (pool->freed_in == waited && waited != SEVERAL);
+    return pool->freed_at <= frees && (all || it);
+}
+
+/* Others may wait for other streams: a pool is looked at until all that was freed has gone, or will not go. */
+void hami_pools_settle_freed(CUstream waited, uint64_t frees) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
     bool again = false;
     atomic_store(&hami_pools_freed, false);
@@ -179,8 +219,8 @@ void hami_pools_settle_freed(void) {
         }
         bool more = true;
         if (!atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
-            settle(pool);
-            more = may_shrink(pool);
+            bool told = settle(pool);
+            more = !told || (!is_over(pool, waited, frees) && may_shrink(pool));
             atomic_store(&pool->freed, more);
             unlock(pool);
         }
@@ -220,7 +260,7 @@ static uint64_t missing(struct pool *pool, uint64_t bytes) {
 static void trim(struct pool *pool) {
     CUresult (*driver)(CUmemoryPool, size_t) = hami_driver_function(HAMI_cuMemPoolTrimTo);
     (void)driver(atomic_load(&pool->handle), 0);
-    settle(pool);
+    (void)settle(pool);
 }
 
 /*
@@ -276,15 +316,16 @@ static void undo(const struct request *r, struct pool *pool, CUdeviceptr before)
     (void)driver(*r->address, r->stream);
     *r->address = before;
     trim(pool);
-    atomic_store(&pool->freed, true);
-    atomic_store(&hami_pools_freed, true);
+    note_freed(pool, named(r->stream, threaded));
 }
 
 /* Brings the charge in step with a pool that may have grown by more than was reserved. False: that is too much. */
 static bool fits(struct pool *pool, bool last) {
-    uint64_t pages = pool->charge.device < 0 ? 0 : reserved(pool);
+    bool told = true;
+    uint64_t pages = pool->charge.device < 0 ? 0 : reserved(pool, &told);
     if (pages > pool->charge.pages) {
         uint64_t bytes = (pages - pool->charge.pages) << HAMI_PAGE_SHIFT;
+        tell_size(pool, pages);
         return last ? hami_charge_grow(&pool->charge, bytes) : hami_charge_try(&pool->charge, bytes);
     }
     return true;
@@ -310,6 +351,7 @@ static CUresult take(const struct request *r, struct pool *pool) {
         if (within || last || !hami_charge_grow(&pool->charge, hami_large(r->bytes))) {
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
+        tell_size(pool, pool->charge.pages);
     }
 }
 
@@ -320,12 +362,10 @@ static CUresult allocate(const struct request *r, struct pool *pool, CUdevice de
         pool->device = device;
     }
     if (reserve(pool, r->bytes)) {
-        if (pool->share >= 0) { /* at once: this process may end when the driver has it */
-            hami_shared_resize(pool->share, pool->charge.pages);
-        }
+        tell_size(pool, pool->charge.pages);
         status = take(r, pool);
     }
-    settle(pool);
+    (void)settle(pool);
     unlock(pool);
     return status;
 }
@@ -403,7 +443,9 @@ int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream s
     if (status != CUDA_SUCCESS) {
         hami_record_restore(address, record);
     } else if (record != 0) {
+        freeing = named(stream, hook == HAMI_cuMemFreeAsync_ptsz);
         hami_record_release(address, record);
+        freeing = NULL;
     }
     return status;
 }
@@ -440,7 +482,7 @@ int32_t hami_pool_trim(enum hami_hook hook, CUmemoryPool handle, uint64_t keep) 
     struct pool *pool = known(handle);
     if (pool != NULL) {
         lock(pool);
-        settle(pool);
+        (void)settle(pool);
         unlock(pool);
     }
     return status;
@@ -487,9 +529,25 @@ int32_t hami_pool_export(enum hami_hook hook, void *shareable, CUmemoryPool hand
         memcpy(&fd, shareable, sizeof fd);
         hami_identity_put(fd, pool->identity);
     }
-    settle(pool);
+    (void)settle(pool);
     unlock(pool);
     return status;
+}
+
+/* Where there is no room for it, or in the table, it is not to be had. */
+static CUresult note_import(CUmemoryPool handle, uint64_t identity) {
+    CUresult (*destroy)(CUmemoryPool) = hami_driver_function(HAMI_cuMemPoolDestroy);
+    hami_share share = -1;
+    struct pool *pool = hami_shared_take_up(identity, &share) ? enter(handle, UNKNOWN) : NULL;
+    if (pool != NULL) {
+        pool->share = share;
+        return CUDA_SUCCESS;
+    }
+    if (share >= 0) {
+        hami_shared_close(share);
+    }
+    (void)destroy(handle);
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Of a pool that no process of the container made nothing is known but what its pointers say. */
@@ -499,10 +557,7 @@ int32_t hami_pool_import(enum hami_hook hook, CUmemoryPool *handle, void *sharea
     CUresult status = driver(handle, shareable, type, flags);
     if (status == CUDA_SUCCESS) {
         identity = type == FABRIC ? hami_identity_of_bytes(shareable, FABRIC_BYTES) : identity;
-        struct pool *pool = enter(*handle, UNKNOWN);
-        if (pool != NULL) {
-            pool->share = hami_shared_hold(identity);
-        }
+        status = note_import(*handle, identity);
     }
     return status;
 }

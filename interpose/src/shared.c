@@ -137,13 +137,15 @@ static int claim(struct hami_region *region, unsigned slot) {
     return -1;
 }
 
-/* Once more, or once less, by this process. */
-static void hold(struct hami_region_view *view, hami_share share) {
+/* Once more, or once less, by this process. True: it had it already. */
+static bool hold(struct hami_region_view *view, hami_share share) {
     lock();
-    if (holds[share]++ == 0) {
+    bool had = holds[share]++ != 0;
+    if (!had) {
         set_holder(&view->region->block.shares[share], view->slot);
     }
     unlock();
+    return had;
 }
 
 static void release(struct hami_region_view *view, hami_share share) {
@@ -200,32 +202,93 @@ static bool is_known(const struct hami_share_entry *entry, uint64_t identity) {
     return (state == HAMI_SHARE_OWNED || state == HAMI_SHARE_ORPHANED) && atomic_load(&entry->identity) == identity;
 }
 
-static hami_share hold_in_state(struct hami_region_view *view, uint64_t identity, enum hami_share_state state) {
+struct holders {
+    uint64_t slots[WORDS];
+};
+
+static struct holders holders_of(const struct hami_share_entry *entry, unsigned but_for) {
+    struct holders found;
+    for (unsigned i = 0; i < WORDS; i++) {
+        uint64_t own = i == but_for / 64 ? UINT64_C(1) << (but_for % 64) : 0;
+        found.slots[i] = atomic_load(&entry->holders[i]) & ~own;
+    }
+    return found;
+}
+
+static bool anybody_in_both(const struct holders *before, const struct holders *after) {
+    uint64_t both = 0;
+    for (unsigned i = 0; i < WORDS; i++) {
+        both |= before->slots[i] & after->slots[i];
+    }
+    return both != 0;
+}
+
+/* Not what the last one is letting go of: others may have been given the room that it had. */
+static bool hold_with_others(struct hami_region_view *view, hami_share share, uint64_t identity) {
+    const struct hami_share_entry *entry = &view->region->block.shares[share];
+    struct holders before = holders_of(entry, view->slot);
+    bool had = hold(view, share);
+    struct holders after = holders_of(entry, view->slot);
+    if (is_known(entry, identity) && (had || anybody_in_both(&before, &after))) {
+        hami_shared_settle(view->region);
+        return true;
+    }
+    hami_shared_close(share);
+    return false;
+}
+
+static hami_share hold_in_state(struct hami_region_view *view, uint64_t identity, uint64_t pages,
+                                enum hami_share_state state) {
     unsigned count = shares_in_use(view->region);
     for (unsigned i = 0; i < count; i++) {
-        struct hami_share_entry *entry = &view->region->block.shares[i];
-        if (!is_known(entry, identity) || state_of(atomic_load(&entry->word)) != state) {
-            continue;
-        }
-        hold(view, (int)i);
-        if (is_known(entry, identity)) {
-            hami_shared_settle(view->region);
+        const struct hami_share_entry *entry = &view->region->block.shares[i];
+        uint64_t word = atomic_load(&entry->word);
+        bool meant = is_known(entry, identity) && state_of(word) == state && (word & PAGES_MAX) >= pages;
+        if (meant && is_held(entry) && hold_with_others(view, (int)i, identity)) {
             return (int)i;
         }
-        release(view, (int)i); /* somebody is making another share of it */
     }
     return -1;
 }
 
-/* An orphan that nobody holds may have been known by a handle that the driver has given out again since. */
-hami_share hami_shared_hold(uint64_t identity) {
+hami_share hami_shared_hold(uint64_t identity, uint64_t pages) {
     struct hami_region_view *view = identity == 0 ? NULL : hami_guest_region(NULL);
-    hami_share share = view == NULL ? -1 : hold_in_state(view, identity, HAMI_SHARE_OWNED);
-    return view == NULL || share >= 0 ? share : hold_in_state(view, identity, HAMI_SHARE_ORPHANED);
+    hami_share share = view == NULL ? -1 : hold_in_state(view, identity, pages, HAMI_SHARE_OWNED);
+    return view == NULL || share >= 0 ? share : hold_in_state(view, identity, pages, HAMI_SHARE_ORPHANED);
 }
 
-uint64_t hami_shared_pages(hami_share share) {
-    return atomic_load(&hami_guest_region(NULL)->region->block.shares[share].word) & PAGES_MAX;
+/* There is room before it counts: too much for a moment, never too little. */
+static bool hold_in_room(struct hami_region_view *view, hami_share share, uint64_t identity, bool *fits) {
+    const struct hami_share_entry *entry = &view->region->block.shares[share];
+    uint64_t word = atomic_load(&entry->word), bytes = (word & PAGES_MAX) << HAMI_PAGE_SHIFT;
+    struct hami_charge room = {(int)device_of(word), 0};
+    *fits = bytes == 0 || hami_charge_grow(&room, bytes);
+    if (!*fits) {
+        return false;
+    }
+    (void)hold(view, share);
+    bool stands = is_known(entry, identity); /* or somebody is making another share of it */
+    if (stands) {
+        hami_shared_settle(view->region);
+    } else {
+        hami_shared_close(share);
+    }
+    hami_charge_give_back(&room, HAMI_COLUMN_DATA);
+    return stands;
+}
+
+/* An orphan that nobody holds may have been known by a handle that the driver has given out again since. */
+bool hami_shared_take_up(uint64_t identity, hami_share *share) {
+    struct hami_region_view *view = identity == 0 ? NULL : hami_guest_region(NULL);
+    unsigned count = view == NULL ? 0 : shares_in_use(view->region);
+    bool fits = true;
+    *share = hami_shared_hold(identity, 0);
+    for (unsigned i = 0; *share < 0 && fits && i < count; i++) {
+        const struct hami_share_entry *entry = &view->region->block.shares[i];
+        bool orphan = is_known(entry, identity) && state_of(atomic_load(&entry->word)) == HAMI_SHARE_ORPHANED;
+        *share = orphan && hold_in_room(view, (int)i, identity, &fits) ? (int)i : -1;
+    }
+    return fits;
 }
 
 void hami_shared_close(hami_share share) {

@@ -201,7 +201,10 @@ static int place_of(CUmemHandle handle) {
     return known && prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? hami_charge_counted(prop.location.id) : -1;
 }
 
-/* Its size is learnt from its mappings if nobody here knows it. False: this process's own memory is full. */
+/*
+ * Its size is learnt from its mappings if nobody here knows it. False: it does not fit, or this process's own memory is
+ * full.
+ */
 static bool note_import(CUmemHandle handle, const void *shareable, int32_t type) {
     struct physical *memory = calloc(1, sizeof *memory);
     if (memory == NULL) {
@@ -212,12 +215,12 @@ static bool note_import(CUmemHandle handle, const void *shareable, int32_t type)
                                                   : 0;
     memory->handles = 1;
     memory->charge.device = place_of(handle);
-    memory->share = hami_shared_hold(memory->identity);
-    if (memory->share < 0) {
+    bool fits = hami_shared_take_up(memory->identity, &memory->share);
+    if (fits && memory->share < 0) {
         memory->share = hami_shared_adopt(memory->identity, memory->charge.device, 0);
     }
     memory->kind = memory->share < 0 ? NOTHING : IMPORTED;
-    if (!enter(handle, memory)) {
+    if (!fits || !enter(handle, memory)) {
         memory->handles = 0;
         drop_if_unused(memory);
         return false;
@@ -239,16 +242,17 @@ int32_t hami_mem_import(enum hami_hook hook, CUmemHandle *handle, void *shareabl
     return status;
 }
 
-static void note_mapping(CUdeviceptr address, uint64_t bytes, uint64_t offset, CUmemHandle handle) {
+/* False: this process's own memory is full. */
+static bool note_mapping(CUdeviceptr address, uint64_t bytes, uint64_t offset, CUmemHandle handle) {
     struct physical *memory = physical_of(handle);
     struct mapping *mapping = memory == NULL ? NULL : malloc(sizeof *mapping);
     if (mapping == NULL) {
-        return;
+        return memory == NULL;
     }
     *mapping = (struct mapping){mappings, NULL, memory, address, bytes};
     if (!hami_map_put(&starts, address, (uint64_t)(uintptr_t)mapping)) {
         free(mapping);
-        return;
+        return false;
     }
     if (mappings != NULL) {
         mappings->previous = mapping;
@@ -258,6 +262,7 @@ static void note_mapping(CUdeviceptr address, uint64_t bytes, uint64_t offset, C
     if (memory->kind == IMPORTED) {
         hami_shared_grow(memory->share, hami_large(offset + bytes) >> HAMI_PAGE_SHIFT);
     }
+    return true;
 }
 
 int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, uint64_t offset, CUmemHandle handle,
@@ -265,8 +270,10 @@ int32_t hami_mem_map(enum hami_hook hook, CUdeviceptr address, uint64_t bytes, u
     CUresult (*driver)(CUdeviceptr, size_t, size_t, CUmemHandle, uint64_t) = hami_driver_function(hook);
     lock();
     CUresult status = driver(address, bytes, offset, handle, flags);
-    if (status == CUDA_SUCCESS) {
-        note_mapping(address, bytes, offset, handle);
+    if (status == CUDA_SUCCESS && !note_mapping(address, bytes, offset, handle)) {
+        CUresult (*unmap)(CUdeviceptr, size_t) = hami_driver_function(HAMI_cuMemUnmap);
+        (void)unmap(address, bytes);
+        status = CUDA_ERROR_OUT_OF_MEMORY;
     }
     unlock();
     return status;

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hami_interpose import sim
 
 pytestmark = pytest.mark.each_machine
 
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
 LIMIT = 3000
+MAPPED = {"HAMI_SIM_GRAPH_MAPPED": "1"}  # as drivers whose documents are to be believed
 WAYS = ["node", "generic", "capture", "child"]
 
 
@@ -64,6 +66,98 @@ def test_graphs_share_what_is_reserved(shell):
         assert shell.status("launch", graph) == 0
     assert before - shell.free_bytes() == 50 * MIB
     assert shell.status("upload", graphs[0]) == 0
+
+
+def test_a_launch_charges_what_the_pool_lacks_and_no_more(make_container, shells):
+    """Nobody is refused for memory that a graph has already, not even while it is launched."""
+    container = make_container(LIMIT)
+    shell = shells(container)
+    graphs = [shell("graph", size * MIB, 1, "node")[1] for size in (500, 300, 700)]
+    reserve = LIMIT * MIB - shell.free_bytes()
+    for graph, held in zip(graphs, (500, 500, 700), strict=True):
+        for _ in range(3):
+            assert shell.status("launch", graph) == 0
+            assert shell.status("upload", graph) == 0
+            assert container.region().devices[0].used_bytes == reserve + held * MIB
+            assert container.region().devices[0].peak_bytes == reserve + held * MIB
+    assert container.region().devices[0].denied == 0
+
+
+@pytest.mark.parametrize("habit", [{}, MAPPED], ids=["spare", "mapped"])
+def test_a_graph_is_launched_again_where_nothing_else_fits(make_container, shells, habit):
+    """What it had is there for it, whether the driver calls that spare or in use."""
+    container = make_container(LIMIT)
+    container.variables |= habit
+    first, second = shells(container), shells(container)
+    room = first.free_bytes() // (2 * MIB) * 2 * MIB
+    graph, other = (first("graph", size, 1, "node")[1] for size in (room, room))
+    kept = first("graph", 2 * MIB, 1, "keep")[1]
+    for _ in range(5):
+        assert first.status("launch", graph) == 0
+    found = container.region().devices[0]
+    assert found.peak_bytes == found.used_bytes > (LIMIT - 2) * MIB
+    assert found.denied == 0
+    assert second.status("alloc", 2 * MIB) == OUT_OF_MEMORY
+    assert first.status("launch", other) == 0
+    assert first.status("launch", kept) == 0
+    assert first.status("launch", graph) == OUT_OF_MEMORY, "another has a part of it"
+    assert first.status("free_kept") == 0
+    assert first.status("launch", graph) == 0
+    assert container.region().devices[0].peak_bytes == found.peak_bytes
+
+
+def test_two_processes_that_launch_at_the_limit_get_what_fits(make_container, shells):
+    container = make_container(LIMIT)
+    pair = [shells(container), shells(container)]
+    room = pair[0].free_bytes() // (4 * MIB) * 2 * MIB
+    graphs = [shell("graph", room, 1, "node")[1] for shell in pair]
+    larger = [shell("graph", room + 4 * MIB, 1, "node")[1] for shell in pair]
+    left = pair[0].free_bytes() - 2 * room
+    for _ in range(20):
+        for shell, graph in zip(pair, graphs, strict=True):
+            assert shell.status("launch", graph) == 0
+    found = container.region().devices[0]
+    assert found.used_bytes == found.peak_bytes == LIMIT * MIB - left
+    assert found.denied == 0
+    assert pair[0].status("launch", larger[0]) == OUT_OF_MEMORY
+    assert pair[0].free_bytes() == left + room, "what it had to spare went first"
+    assert pair[1].status("launch", larger[1]) == 0
+    assert pair[0].status("launch", graphs[0]) == OUT_OF_MEMORY
+    assert pair[1].status("trim_graphs", 0) == 0
+    assert pair[0].status("launch", graphs[0]) == 0
+    found = container.region().devices[0]
+    assert (found.used_bytes, found.peak_bytes) == (LIMIT * MIB - left - room, LIMIT * MIB - left)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_graph_that_keeps_its_memory_mapped_charges_nothing_again(make_container, shells, way):
+    container = make_container(LIMIT)
+    container.variables |= MAPPED
+    shell = shells(container)
+    graph = shell("graph", 500 * MIB, 2, way)[1]
+    assert shell.status("launch", graph) == 0
+    found = container.region().devices[0]
+    for _ in range(3):
+        assert shell.status("launch", graph) == 0
+    last = container.region().devices[0]
+    assert (last.used_bytes, last.peak_bytes) == (found.used_bytes, found.peak_bytes)
+
+
+def test_what_the_driver_does_not_tell_counts_as_it_was_reserved(make_container, shells):
+    container = make_container(LIMIT)
+    shell = shells(container)
+    graph = shell("graph", 500 * MIB, 1, "node")[1]
+    assert shell.status("launch", graph) == 0
+    before = container.region().devices[0].used_bytes
+    with sim.State(container.state) as books:
+        books.inject(sim.Fault("cuDeviceGetGraphMemAttribute", error=999))
+        assert shell.status("launch", graph) == 0
+        assert container.region().devices[0].used_bytes == before + 500 * MIB
+        books.clear()
+    assert shell.status("launch", graph) == 0
+    assert container.region().devices[0].used_bytes == before
+    assert shell.status("trim_graphs", 0) == 0
+    assert container.region().devices[0].used_bytes == before - 500 * MIB
 
 
 def test_what_graphs_hold_returns_with_the_process(make_container, shells):

@@ -107,6 +107,29 @@ def test_its_cleaner_killed_at_every_store(faulty, shells, programs):
     assert cleaning > 20
 
 
+def test_no_launch_of_the_dead_is_lost_with_their_cleaner(faulty, shells, programs):
+    program = programs("shell")
+    survivor = shells(faulty)
+    launched, point, cleaning = 0, 1, True
+    while cleaning:
+        victim = shells(faulty)
+        graph = victim("graph", 2 * MIB, 1, "node")[1]
+        for _ in range(3):
+            assert victim.status("launch", graph) == 0
+        assert victim.status("sync") == 0
+        victim.process.kill()
+        victim.process.wait()
+        launched += 3
+        cleaning = die_at(faulty, program, point, "use 0\nprocesses 0")
+        assert survivor.line("processes", 0).startswith("0 ")
+        found = faulty.region()
+        assert [process.pid for process in found.processes] == [survivor.process.pid]
+        assert found.launches >= launched, f"cleaner killed at point {point}"
+        launched = found.launches  # those of a cleaner who was killed before it could say so may count twice
+        point += 1
+    assert point > 40
+
+
 def test_a_release_has_no_such_points(make_container, programs):
     container = make_container(LIMIT)
     container.variables["HAMI_FAULT_AT"] = "1"

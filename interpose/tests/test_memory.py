@@ -398,6 +398,21 @@ def test_what_a_process_has_no_memory_to_remember_is_refused(make_container, she
     assert container.region().devices[0].used_bytes == taken_by_books(gpus) == before
 
 
+@pytest.mark.here_only("qemu-user needs memory for each page that a program touches")
+def test_a_mapping_that_a_process_has_no_memory_to_remember_is_refused(make_container, shells, gpus, sanitized):
+    """It would hold memory that is not counted once its handle is released, as is usual."""
+    if sanitized:
+        pytest.skip("the sanitizers themselves need memory")
+    container = make_container(60000)
+    shell = shells(container)
+    assert shell("create", 2 * MIB, 0) == [0, 0]
+    assert shell("reserve", 2 * MIB) == [0, 1]
+    assert shell.status("starve") == 0
+    assert shell.status("map", 1, 0, 2 * MIB) == OUT_OF_MEMORY
+    assert shell.status("release", 0) == 0
+    assert container.region().devices[0].used_bytes == taken_by_books(gpus)
+
+
 MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP
 
 

@@ -118,6 +118,25 @@ def test_what_is_imported_after_its_taker_let_go_is_counted_then(pair):
     assert pair.shared() == 0
 
 
+@pytest.mark.parametrize("ends", ["releases", "is killed"])
+def test_what_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, shells, ends):
+    """What was given away while a descriptor of it was under way cannot be had a second time."""
+    third, handle = shells(pair.container), pair.make()
+    pair.reserve = pair.used() - SIZE
+    pair.give(handle)
+    if ends == "releases":
+        assert pair.taker.status("release", handle) == 0
+    else:
+        pair.taker.process.kill()
+        pair.taker.process.wait()
+        pair.reserve = pair.reserve * 2 // 3
+    room = (LIMIT * MIB - pair.reserve) // (2 * MIB) * 2 * MIB
+    assert third.status("alloc", room) == 0
+    assert pair.other.status("fetch") == OUT_OF_MEMORY
+    assert pair.shared() == room
+    assert pair.container.region().devices[0].orphaned_bytes == 0
+
+
 def test_a_container_cannot_grow_by_processes_that_take_share_and_end(pair, shells):
     for round_ in range(4):
         taker = shells(pair.container)
@@ -246,6 +265,42 @@ def test_external_memory_ends_with_the_context_that_imported_it(pair):
     assert pair.other("external_fetched", SIZE) == [0, 1]
     assert pair.other.status("destroy_context", 0) == pair.taker.status("destroy_external", 0) == 0
     assert counted(pair) == 0
+
+
+def fill(pair) -> int:
+    """Takes all that is left; returns the thing."""
+    status, thing = pair.taker("alloc", (LIMIT * MIB - pair.container.region().devices[0].used_bytes) // MIB * MIB)
+    assert status == 0
+    return thing
+
+
+@pytest.mark.parametrize("who", ["taker", "other"])
+def test_external_memory_that_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, who):
+    """A descriptor of it may still be there, and what it was counted for has been given to others."""
+    importer = getattr(pair, who)
+    again = "external_fetched" if who == "other" else "external_again"
+    assert pair.taker("external_lent", SIZE, pair.box) == [0, 0]
+    assert pair.taker.status("destroy_external", 0) == 0
+    assert counted(pair) == 0
+    thing = fill(pair)
+    full = counted(pair)
+    assert importer.status(again, SIZE) == OUT_OF_MEMORY
+    assert counted(pair) == full
+    assert pair.taker.status("free", thing) == 0
+    assert importer.status("external_again", SIZE) == 0
+    assert counted(pair) == SIZE
+    assert pair.taker.status("alloc", LIMIT * MIB - SIZE - pair.reserve + 2 * MIB) == OUT_OF_MEMORY
+    first = pair.taker("external_again", SIZE)
+    assert first[0] == 0
+    assert counted(pair) == SIZE, "once for the two imports"
+
+
+def test_external_memory_that_is_said_to_be_larger_counts_so(pair):
+    assert pair.taker("external_lent", 2 * MIB, pair.box) == [0, 0]
+    assert pair.other("external_fetched", SIZE) == [0, 0]
+    assert counted(pair) >= SIZE
+    fill(pair)
+    assert pair.taker.status("external_again", 2 * SIZE) == OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize("ends", ["frees", "is killed"])
@@ -494,6 +549,32 @@ def test_a_shared_pool_counts_as_it_grows_and_shrinks(pair):
     assert pair.shared() == 0
 
 
+def test_a_shared_pool_that_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, shells):
+    third = shells(pair.container)
+    pair.reserve = pair.used()
+    _, pool = pair.taker("pool", 0)
+    assert pair.taker("from_pool", SIZE, pool)[0] == 0
+    assert pair.taker.status("post_pool", pool, pair.box) == 0
+    pair.taker.process.kill()
+    pair.taker.process.wait()
+    pair.reserve = pair.reserve * 2 // 3
+    room = (LIMIT * MIB - pair.reserve) // (2 * MIB) * 2 * MIB
+    assert third.status("alloc", room) == 0
+    assert pair.other.status("fetch_pool") == OUT_OF_MEMORY
+    assert pair.shared() == room
+
+
+def test_an_importer_that_tries_to_take_from_a_shared_pool_leaves_its_size_alone(pair):
+    pool, _, imported = share_pool(pair)
+    assert pair.other.status("from_pool", 2 * MIB, imported) not in {0, OUT_OF_MEMORY}
+    assert pair.taker.status("trim_pool", pool) == 0
+    assert pair.other.status("from_pool", 2 * MIB, imported) not in {0, OUT_OF_MEMORY}
+    pair.taker.process.kill()
+    pair.taker.process.wait()
+    pair.reserve //= 2
+    assert pair.shared() == SIZE
+
+
 def test_a_container_cannot_grow_by_pools_of_processes_that_end(pair, shells):
     kept = 0
     while True:
@@ -675,16 +756,20 @@ def test_a_taker_killed_at_every_store_leaves_what_the_other_has(faulty, shells,
 
 
 @pytest.mark.here_only("the build with fault points is this machine's")
+@pytest.mark.parametrize("step", ["2", "512"])
 def test_the_maker_of_a_pool_killed_at_every_store_leaves_no_less_than_the_other_has(
-    faulty, shells, programs, tmp_path
+    faulty, shells, programs, tmp_path, step
 ):
     """What it was about to take may count as long as the pool is there; what it took always does."""
-    box, program = tmp_path / "box", programs("shell")
+    faulty.variables["HAMI_SIM_POOL_STEP_MIB"] = step
+    program = programs("shell")
     survivor = shells(faulty)
-    assert survivor.status("box", box) == 0
-    reserve = agreed(faulty)
-    scenario = ["use 0", "pool 0", f"post_pool 0 {box}", f"from_pool {SIZE} 0", f"from_pool {SIZE // 2} 0"]
+    reserve, found = agreed(faulty), set()
     for point in range(1, 200):
+        box = tmp_path / f"box{point}"
+        assert survivor.status("box", box) == 0
+        assert survivor.line("processes", 0).startswith("0 "), "the one before is swept"
+        scenario = ["use 0", "pool 0", f"post_pool 0 {box}", f"from_pool {SIZE} 0", f"from_pool {SIZE // 2} 0"]
         maker = killed_at(faulty, program, point, scenario)
         out, err = maker.communicate(timeout=60)
         assert maker.returncode in {0, -signal.SIGKILL}, err
@@ -693,12 +778,14 @@ def test_the_maker_of_a_pool_killed_at_every_store_leaves_no_less_than_the_other
             assert status == 0
             counted = faulty.region().devices[0].used_bytes
             with sim.State(faulty.state) as books:
-                assert books.devices[0].memory_used <= counted <= reserve + SIZE * 3 // 2, f"killed at point {point}"
+                found.add(books.devices[0].memory_used)
+                assert books.devices[0].memory_used <= counted <= reserve + SIZE * 2, f"killed at point {point}"
             assert survivor.status("destroy_pool", imported) == 0
         assert agreed(faulty) == reserve, f"killed at point {point}"
         if maker.returncode == 0:
             break
     assert point > 30
+    assert len(found) == 3
 
 
 @pytest.mark.here_only("the build with fault points is this machine's")

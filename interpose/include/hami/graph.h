@@ -11,11 +11,11 @@
 
 struct hami_graph_memory;
 
-/* Around cuGraphLaunch and cuGraphUpload: reserves what the graph may have to take. False: refuse, nothing to end. */
+/* Around cuGraphLaunch: reserves what the graph may have to take. False: refuse, nothing to end. */
 bool hami_graph_run_begin(void *exec, struct hami_graph_memory **memory);
 
 /* Brings the charge in step with what the driver has taken, whatever it answered. */
-void hami_graph_run_end(struct hami_graph_memory *memory);
+void hami_graph_run_end(struct hami_graph_memory *memory, CUresult status);
 
 /* Same for all devices, before anything is refused. */
 void hami_graphs_settle(void);

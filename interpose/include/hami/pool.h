@@ -19,12 +19,21 @@ void hami_pools_settle(void);
 
 /* Something was freed that pools may still have: the driver gives it back when somebody waits. */
 extern _Atomic bool hami_pools_freed;
-HAMI_APART void hami_pools_settle_freed(void);
+extern _Atomic uint64_t hami_pools_frees; /* so far */
+HAMI_APART void hami_pools_settle_freed(CUstream waited, uint64_t frees);
 
-/* After the driver has waited for a stream, an event or a context; returns the driver's answer. */
-static inline CUresult hami_pools_waited(CUresult status) {
+#define HAMI_NO_STREAM ((CUstream)0)                    /* an event */
+#define HAMI_ALL_STREAMS ((CUstream)((uintptr_t)0 - 2)) /* a context */
+
+/* Before the driver waits. */
+static inline uint64_t hami_pools_waiting(void) {
+    return atomic_load_explicit(&hami_pools_frees, memory_order_acquire);
+}
+
+/* Afterwards, with what it waited for; returns the driver's answer. */
+static inline CUresult hami_pools_waited(CUresult status, CUstream waited, uint64_t frees) {
     if (__builtin_expect(atomic_load_explicit(&hami_pools_freed, memory_order_relaxed), 0)) {
-        hami_pools_settle_freed();
+        hami_pools_settle_freed(status == CUDA_SUCCESS ? waited : HAMI_NO_STREAM, frees);
     }
     return status;
 }

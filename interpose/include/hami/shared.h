@@ -23,11 +23,17 @@ hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charg
 /* Gives the charge of an exported share back; the device's orphans have it as long as others hold the share. */
 HAMI_APART void hami_shared_let_go(hami_share share, const struct hami_charge *charge);
 
-/* Holds a share, once more if this process does already. -1: nobody here knows it. */
-hami_share hami_shared_hold(uint64_t identity);
+/*
+ * Holds a share of so many pages or more that somebody has, once more if this process does already. -1: nobody here has
+ * it: what it was counted for may have been given to others since.
+ */
+hami_share hami_shared_hold(uint64_t identity, uint64_t pages);
 
-/* How much a share that this process holds is of. */
-uint64_t hami_shared_pages(hami_share share);
+/*
+ * Same for what the driver has already given to this process. What nobody has had since its taker let go must fit under
+ * the limit again; false: refuse. `*share` -1: nobody here knows it.
+ */
+bool hami_shared_take_up(uint64_t identity, hami_share *share);
 
 /* Makes a share of memory that nobody in this container took. `device` as in a charge. */
 hami_share hami_shared_adopt(uint64_t identity, int device, uint64_t pages);

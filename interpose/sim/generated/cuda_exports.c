@@ -1227,9 +1227,9 @@ SIM_EXPORT CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALL
     return SIM_GATED(sim_cuGraphMemAllocNodeGetParams(hNode, params_out));
 }
 
-SIM_EXPORT CUresult cuGraphMemFreeNodeGetParams(void) {
+SIM_EXPORT CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out) {
     SIM_FAULTS(0x7e43ded0f4425310ull, 0x7e43ded0f4425310ull, SIM_CALLER_DEVICE);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return SIM_GATED(sim_cuGraphMemFreeNodeGetParams(hNode, dptr_out));
 }
 
 SIM_EXPORT CUresult cuGraphMemcpyNodeGetParams(void) {

@@ -122,6 +122,7 @@ CUresult sim_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_P
 CUresult sim_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams);
 CUresult sim_cuGraphLaunch(CUgraph hGraphExec, CUstream hStream);
 CUresult sim_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out);
+CUresult sim_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out);
 CUresult sim_cuGraphNodeGetType(CUgraphNode hNode, int *type);
 CUresult sim_cuGraphUpload(CUgraph hGraphExec, CUstream hStream);
 CUresult sim_cuGreenCtxCreate(CUgreenCtx *phCtx, void *desc, CUdevice dev, unsigned flags);

@@ -226,17 +226,19 @@ uint64_t balance_span(struct machine *m, uint64_t start, uint64_t end) {
     return span;
 }
 
-/* What died unfinished is charged as it was estimated. */
+/* What died unfinished is charged as it was estimated; twice rather than never if a sweeper dies between. */
 void hami_compute_forget(struct hami_region *region, unsigned slot) {
     struct hami_compute *compute = hami_compute_of(region);
     for (unsigned device = 0; device < HAMI_DEVICES; device++) {
         struct hami_compute_process *process = &compute->processes[slot][device];
-        int64_t out = atomic_exchange(&process->out, 0);
+        int64_t out = atomic_load(&process->out);
         uint32_t cores = atomic_load(&region->block.devices[device].cores);
         if (out > 0 && cores > 0 && cores < 100) {
             out = out > BACKLOG ? BACKLOG : out;
             (void)atomic_fetch_add(&compute->devices[device].zero, out * 100 / cores);
+            hami_step();
         }
+        atomic_store(&process->out, 0);
         atomic_store(&process->hidden, 0);
         atomic_store(&process->had, 0);
         atomic_store(&process->since, 0);

@@ -492,7 +492,7 @@ int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream) {
         return end(&p, CUDA_ERROR_OUT_OF_MEMORY);
     }
     CUresult status = end(&p, driver(graph, stream));
-    hami_graph_run_end(memory);
+    hami_graph_run_end(memory, status);
     return status;
 }
 
@@ -512,26 +512,31 @@ static void close_marks(void) {
 
 int32_t hami_stream_sync(enum hami_hook hook, CUstream stream) {
     CUresult (*driver)(CUstream) = hami_driver_function(hook);
+    bool unnamed = stream == NULL && hook == HAMI_cuStreamSynchronize;
+    uint64_t frees = hami_pools_waiting();
     close_marks();
-    return hami_pools_waited(driver(stream));
+    return hami_pools_waited(driver(stream), unnamed ? legacy : stream, frees);
 }
 
 int32_t hami_ctx_sync(enum hami_hook hook) {
     CUresult (*driver)(void) = hami_driver_function(hook);
+    uint64_t frees = hami_pools_waiting();
     close_marks();
-    return hami_pools_waited(driver());
+    return hami_pools_waited(driver(), HAMI_ALL_STREAMS, frees);
 }
 
 int32_t hami_ctx_sync_v2(enum hami_hook hook, CUcontext context) {
     CUresult (*driver)(CUcontext) = hami_driver_function(hook);
+    uint64_t frees = hami_pools_waiting();
     close_marks();
-    return hami_pools_waited(driver(context));
+    return hami_pools_waited(driver(context), HAMI_ALL_STREAMS, frees);
 }
 
 int32_t hami_event_sync(enum hami_hook hook, void *event) {
     CUresult (*driver)(void *) = hami_driver_function(hook);
+    uint64_t frees = hami_pools_waiting();
     close_marks();
-    return hami_pools_waited(driver(event));
+    return hami_pools_waited(driver(event), HAMI_NO_STREAM, frees);
 }
 
 int32_t hami_stream_destroy(enum hami_hook hook, CUstream stream) {

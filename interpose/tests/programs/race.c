@@ -1,42 +1,163 @@
 /*
- * race ROUNDS SEED THREADS: each thread allocates and frees blocks of 2 to 16 MiB at random, some small ones too,
- * as fast as it can, once a line on its input says so; then everything is freed. Prints how often it got memory and how
- * often it was refused.
+ * race ROUNDS SEED THREADS KINDS: each thread takes and gives back 2 to 16 MiB at random, of "memory" some small pieces
+ * too, as fast as it can, once a line on its input says so; then everything is given back. KINDS is a word of letters:
+ * (m)emory, (p)ools, (c)reated physical memory, (a)rrays, (g)raphs. Prints how often it got memory and how often it was
+ * refused.
  */
 #include "driver.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { HELD = 16 };
+enum { HELD = 16, SIZES = 8, GRANULE = 2 << 20 };
+
+/* CUDA_MEM_ALLOC_NODE_PARAMS */
+struct memory_node {
+    int type, handle_types, location_type, location_id;
+    char rest_of_pool[72];
+    const void *access;
+    size_t access_count, bytes;
+    CUdeviceptr address;
+};
+
+struct thing {
+    char kind; /* 0: none */
+    uint64_t handle;
+    CUdeviceptr address; /* where it is mapped, if it is */
+    size_t bytes;
+};
 
 static _Atomic unsigned long got, refused;
 static unsigned long rounds;
+static const char *kinds = "m";
+
+static int (*graph_create)(void **, unsigned);
+static int (*graph_add_memory)(void **, void *, const void *, size_t, struct memory_node *);
+static int (*graph_add_free)(void **, void *, const void *, size_t, CUdeviceptr);
+static int (*graph_instantiate)(void **, void *, uint64_t);
+static int (*graph_launch)(void *, CUstream);
+static int (*graph_trim)(int);
+
+static void *function(const char *name) {
+    void *found = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
+    if (found == NULL)
+        fail(name, 0);
+    return found;
+}
+
+static void find_functions(void) {
+    graph_create = (int (*)(void **, unsigned))function("cuGraphCreate");
+    graph_add_memory =
+        (int (*)(void **, void *, const void *, size_t, struct memory_node *))function("cuGraphAddMemAllocNode");
+    graph_add_free = (int (*)(void **, void *, const void *, size_t, CUdeviceptr))function("cuGraphAddMemFreeNode");
+    graph_instantiate = (int (*)(void **, void *, uint64_t))function("cuGraphInstantiateWithFlags");
+    graph_launch = (int (*)(void *, CUstream))function("cuGraphLaunch");
+    graph_trim = (int (*)(int))function("cuDeviceGraphMemTrim");
+}
+
+/* A graph that takes memory when it is launched, and frees it as well or leaves that to whoever launched it. */
+struct graph {
+    void *exec;
+    CUdeviceptr left; /* or 0 */
+};
+
+static struct graph make_graph(size_t bytes, int frees) {
+    struct memory_node node = {.type = 1, .location_type = 1, .bytes = bytes};
+    struct graph made = {0};
+    void *graph = NULL, *one = NULL;
+    CHECK(graph_create(&graph, 0));
+    CHECK(graph_add_memory(&one, graph, NULL, 0, &node));
+    if (frees)
+        CHECK(graph_add_free(&one, graph, NULL, 0, node.address));
+    else
+        made.left = node.address;
+    CHECK(graph_instantiate(&made.exec, graph, 0));
+    return made;
+}
+
+static int take(struct thing *thing, uint64_t random, const struct graph *graph) {
+    struct hami_allocation_prop prop = {.type = 1, .location = {.type = 1, .id = 0}};
+    struct hami_array3d_descriptor array = {.width = 512, .format = 0x20, .channels = 4};
+    unsigned size = random >> 45 & (SIZES - 1);
+    thing->bytes = (size + 1) * (size_t)GRANULE;
+    array.height = thing->bytes / (512 * 16);
+    switch (thing->kind) {
+    case 'm':
+        return cuMemAlloc_v2(&thing->handle, (random >> 40 & 3) == 0 ? 4096 : thing->bytes);
+    case 'p':
+        return cuMemAllocAsync(&thing->handle, thing->bytes, NULL);
+    case 'c':
+        return cuMemCreate(&thing->handle, thing->bytes, &prop, 0);
+    case 'a':
+        return cuArray3DCreate_v2((CUarray *)&thing->handle, &array);
+    default:
+        thing->handle = graph->left;
+        return graph_launch(graph->exec, NULL);
+    }
+}
+
+/* Half of what was created lives on in its mapping alone. */
+static void map(struct thing *thing, uint64_t random) {
+    if ((random >> 50 & 1) != 0)
+        return;
+    CHECK(cuMemAddressReserve(&thing->address, thing->bytes, 0, 0, 0));
+    CHECK(cuMemMap(thing->address, thing->bytes, 0, thing->handle, 0));
+    CHECK(cuMemRelease(thing->handle));
+}
+
+static void give_back(struct thing *thing, uint64_t random) {
+    if (thing->kind == 'm')
+        CHECK(cuMemFree_v2(thing->handle));
+    else if (thing->kind == 'p')
+        CHECK(cuMemFreeAsync(thing->handle, NULL));
+    else if (thing->kind == 'a')
+        CHECK(cuArrayDestroy((CUarray)(uintptr_t)thing->handle));
+    else if (thing->kind == 'g' && thing->handle != 0)
+        CHECK(cuMemFree_v2(thing->handle));
+    else if (thing->kind == 'c' && thing->address != 0)
+        CHECK(cuMemUnmap(thing->address, thing->bytes));
+    else if (thing->kind == 'c')
+        CHECK(cuMemRelease(thing->handle));
+    if (thing->kind == 'p' && (random & 1) != 0)
+        CHECK(cuStreamSynchronize(NULL));
+    if (thing->kind == 'g' && (random & 1) != 0)
+        CHECK(graph_trim(0));
+    *thing = (struct thing){0};
+}
 
 static void *worker(void *data) {
     uint64_t random = (uint64_t)(uintptr_t)data * 2654435761u + 1;
-    CUdeviceptr held[HELD] = {0};
+    struct thing held[HELD] = {{0}};
+    struct graph graphs[HELD] = {{0}};
     use_device(0);
+    for (unsigned i = 0; i < HELD && strchr(kinds, 'g') != NULL; i++)
+        graphs[i] = make_graph((i / 2 + 1) * (size_t)GRANULE, i % 2);
     for (unsigned long i = 0; i < rounds; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
-        CUdeviceptr *at = &held[random >> 33 & (HELD - 1)];
-        if (*at != 0) {
-            CHECK(cuMemFree_v2(*at));
-            *at = 0;
+        struct thing *at = &held[random >> 33 & (HELD - 1)];
+        if (at->kind != 0) {
+            give_back(at, random >> 55);
             continue;
         }
-        size_t bytes = (random >> 40 & 3) == 0 ? 4096 : ((random >> 45 & 7) + 1) * 2 * MIB;
-        int status = cuMemAlloc_v2(at, bytes);
+        at->kind = kinds[(random >> 58) % strlen(kinds)];
+        int status = take(at, random, &graphs[at - held]);
         if (status != 0 && status != 2)
-            fail("cuMemAlloc", status);
+            fail("taking", status);
         if (status != 0)
-            *at = 0;
+            at->kind = 0;
+        else if (at->kind == 'c')
+            map(at, random);
         (void)atomic_fetch_add(status == 0 ? &got : &refused, 1);
     }
     for (unsigned i = 0; i < HELD; i++)
-        if (held[i] != 0)
-            CHECK(cuMemFree_v2(held[i]));
+        if (held[i].kind != 0)
+            give_back(&held[i], 1);
     return NULL;
+}
+
+static void await_line(void) {
+    for (int c = getchar(); c != '\n' && c != EOF; c = getchar())
+        continue;
 }
 
 int main(int argc, char **argv) {
@@ -44,15 +165,23 @@ int main(int argc, char **argv) {
     rounds = strtoul(argv[1], NULL, 10);
     unsigned long seed = strtoul(argv[2], NULL, 10);
     unsigned long count = argc > 3 ? strtoul(argv[3], NULL, 10) : 1;
+    kinds = argc > 4 ? argv[4] : kinds;
     start_driver();
+    find_functions();
     use_device(0);
     printf("ready\n");
     fflush(stdout);
-    (void)getchar();
+    await_line();
     for (unsigned long i = 0; i < count && i < 64; i++)
         CHECK(pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)(seed * 64 + i + 1)));
     for (unsigned long i = 0; i < count && i < 64; i++)
         pthread_join(threads[i], NULL);
+    if (strpbrk(kinds, "pg") != NULL) {
+        CHECK(cuStreamSynchronize(NULL));
+        CHECK(graph_trim(0));
+    }
     printf("{\"got\": %lu, \"refused\": %lu}\n", got, refused);
+    fflush(stdout);
+    await_line(); /* until its end others see what it has */
     return 0;
 }

@@ -125,6 +125,7 @@ static int open_shared(const char *hex, CUdeviceptr *address) {
 
 /* A box that other processes put file descriptors into, under a path. */
 static int box = -1;
+static int kept_descriptor = -1;
 
 static struct sockaddr_un address_of(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -190,9 +191,10 @@ static int next_descriptor(void) {
     return fd;
 }
 
-/* Imports what another API has taken; the driver has the descriptor then. */
+/* Imports what another API has taken; the driver has the descriptor then, and a duplicate stays here. */
 static int import_external(uint64_t *out, int fd, uint64_t bytes) {
     struct hami_external_memory wanted = {.type = 1, .fd = fd, .bytes = bytes};
+    kept_descriptor = fd < 0 ? fd : dup(fd);
     return CALL(cuImportExternalMemory, (void **)out, &wanted);
 }
 
@@ -281,6 +283,8 @@ static int allocate(char **word) {
         answer(import_external(out, fd, a));
     } else if (strcmp(word[0], "external_fetched") == 0) { /* external_fetched BYTES: from the box */
         answer(import_external(out, next_descriptor(), a));
+    } else if (strcmp(word[0], "external_again") == 0) { /* external_again BYTES: by a duplicate of the last one */
+        answer(import_external(out, dup(kept_descriptor), a));
     } else if (strcmp(word[0], "host") == 0) { /* host BYTES FLAGS */
         answer(CALL(cuMemHostAlloc, (void **)out, (size_t)a, (unsigned)b));
     } else if (strcmp(word[0], "register") == 0) { /* register BYTES FLAGS */
@@ -320,6 +324,8 @@ static int allocate(char **word) {
         answer(open_shared(word[1], out));
     } else if (strcmp(word[0], "graph") == 0) {
         answer(make_graph(out, a, b, word[3]));
+    } else if (strcmp(word[0], "stream") == 0) {
+        answer(CALL(cuStreamCreate, (void **)out, 0u));
     } else if (strcmp(word[0], "context") == 0) {
         answer(cuCtxCreate_v2((CUcontext *)out, 0, (int)a));
     } else {
@@ -348,6 +354,10 @@ static int give_back(char **word) {
         status = cuMemFree_v2(thing);
     } else if (strcmp(word[0], "free_async") == 0) {
         status = cuMemFreeAsync(thing, NULL);
+    } else if (strcmp(word[0], "free_in") == 0) { /* free_in ADDRESS STREAM */
+        status = cuMemFreeAsync(thing, (CUstream)(uintptr_t)other);
+    } else if (strcmp(word[0], "sync_stream") == 0) {
+        status = cuStreamSynchronize((CUstream)(uintptr_t)thing);
     } else if (strcmp(word[0], "sync") == 0) {
         status = cuStreamSynchronize(NULL);
     } else if (strcmp(word[0], "free_host") == 0) {

@@ -272,6 +272,14 @@ CUresult sim_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE
     return CUDA_SUCCESS;
 }
 
+CUresult sim_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out) {
+    if (!sim_is(hNode, SIM_TAG_NODE) || hNode->work.type != SIM_WORK_FREE || dptr_out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *dptr_out = hNode->work.target;
+    return CUDA_SUCCESS;
+}
+
 CUresult sim_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
     if (!sim_is(hNode, SIM_TAG_NODE) || hNode->work.type != SIM_WORK_GRAPH || phGraph == NULL) {
         return CUDA_ERROR_INVALID_VALUE;

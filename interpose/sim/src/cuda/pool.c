@@ -33,13 +33,16 @@ static struct {
     pthread_once_t once;
     uint64_t step;   /* by which they grow */
     bool fragmented; /* what is spare serves no new allocation */
+    bool mapped;     /* graphs' memory is in use until it is trimmed */
 } habit = {.once = PTHREAD_ONCE_INIT};
 
 static void read_habit(void) {
     const char *step = getenv("HAMI_SIM_POOL_STEP_MIB"), *fragmented = getenv("HAMI_SIM_POOL_FRAGMENTED");
+    const char *mapped = getenv("HAMI_SIM_GRAPH_MAPPED");
     uint64_t mib = step != NULL ? strtoull(step, NULL, 10) : 0;
     habit.step = mib > 2 && mib < 4096 ? mib << 20 : SIM_GRANULE;
     habit.fragmented = fragmented != NULL && *fragmented == '1';
+    habit.mapped = mapped != NULL && *mapped == '1';
 }
 
 static bool grow(const struct sim_pool *pool, uint64_t bytes) {
@@ -557,5 +560,6 @@ CUresult sim_cuDeviceGetGraphMemAttribute(CUdevice device, int attr, void *value
     if (value == NULL || attr < 0 || attr > 3 || pool == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return sim_cuMemPoolGetAttribute(pool, pool_attribute[attr], value);
+    pthread_once(&habit.once, read_habit);
+    return sim_cuMemPoolGetAttribute(pool, pool_attribute[habit.mapped ? attr | 2 : attr], value);
 }
