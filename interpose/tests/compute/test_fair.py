@@ -19,7 +19,10 @@ def test_processes_that_do_the_same_have_the_same(bench):
 
 @pytest.mark.parametrize(
     ("limit", "shapes"),
-    [(40, "10ms | 100us"), (80, "100us | 10ms"), (90, "50ms | 5us"), (40, "1ms | 100us"), (60, "4full | 10ms")],
+    [
+        *((40, "10ms | 100us"), (80, "100us | 10ms"), (90, "10ms | 100us"), (90, "50ms | 5us")),
+        *((40, "1ms | 100us"), (60, "4full | 10ms")),
+    ],
     ids=str,
 )
 def test_long_launches_get_no_more_than_short_ones(bench, limit, shapes):
@@ -40,6 +43,20 @@ def test_one_that_seldom_launches_leaves_the_rest_to_the_other(bench):
     """It could have a fifth of the device; what it does not use is not lost."""
     [result] = bench.run(7, Tenant(40, "100us | kernels=a_100us host=400000", 2))
     assert not faults(result), str(result)
+
+
+@pytest.mark.parametrize("limit", [40, 80])
+def test_long_launches_do_not_wait_for_one_that_is_not_there(bench, limit):
+    """Two processes with long launches let a third by, which asks for little and comes with it slowly."""
+    [result] = bench.run(7, Tenant(limit, "50ms | 10ms | kernels=a_100us host=400000", 3))
+    assert not faults(result), str(result)
+    assert min(shares(result)) > 1, shares(result)
+
+
+def test_who_lets_others_by_does_not_wait_for_what_one_had_that_has_ended(bench):
+    [result] = bench.run(7, Tenant(40, "10ms | kernels=a_100us seconds=6 | 100us", 3))
+    assert not faults(result), str(result)
+    assert result.longest_wait < 150, str(result)
 
 
 def test_who_was_away_has_no_claim_to_what_it_did_not_ask_for(bench):

@@ -351,7 +351,7 @@ static void share(struct hami_region_view *view, struct input *in, unsigned devi
     uint64_t identity = value(in) % 4, pages = value(in);
     struct hami_charge taken = {(int)(device % HAMI_DEVICES), pages < HAMI_PAGES_MAX ? pages : HAMI_PAGES_MAX};
     bool exports = byte(in) % 2 == 1;
-    hami_share adopted = hami_shared_hold(identity);
+    hami_share adopted = hami_shared_hold(identity, taken.pages);
     adopted = adopted >= 0 ? adopted : hami_shared_adopt(identity, taken.device, pages);
     hami_share exported = exports ? hami_shared_export(value(in), &taken) : -1;
     told(view);

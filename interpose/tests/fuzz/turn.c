@@ -231,10 +231,15 @@ int64_t balance_arrears(const struct machine *m, const struct standing *s) {
     return s->balance * 100 / balance_share(m);
 }
 
+int64_t balance_own(const struct machine *m, int64_t amount) {
+    (void)m;
+    return amount;
+}
+
 struct others balance_others(const struct machine *m, uint64_t now) {
     (void)m;
     (void)now;
-    return (struct others){0, INT64_MAX, 0};
+    return (struct others){0, INT64_MAX, INT64_MAX, 0};
 }
 
 bool balance_in_turn(const struct machine *m) {

@@ -14,7 +14,7 @@ static unsigned asleep;
 
 void balance_read(struct machine *m, struct standing *s) {
     int64_t out = atomic_load(&m->own->out);
-    *s = (struct standing){.now = 1, .balance = 1, .out = out, .expected = out, .marks = out > 0};
+    *s = (struct standing){.now = 1, .balance = 1, .out = out, .expected = out, .steady = out, .marks = out > 0};
     if (out > 0) { /* as a helper settles the last mark, in this order */
         atomic_store(&m->own->out, 0);
         atomic_fetch_add(&m->shared->done, 1);
@@ -29,7 +29,12 @@ void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns) {
 struct others balance_others(const struct machine *m, uint64_t now) {
     (void)m;
     (void)now;
-    return (struct others){0, INT64_MAX, 0};
+    return (struct others){0, INT64_MAX, INT64_MAX, 0};
+}
+
+int64_t balance_own(const struct machine *m, int64_t amount) {
+    (void)m;
+    return amount;
 }
 
 int64_t balance_share(const struct machine *m) {
