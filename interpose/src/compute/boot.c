@@ -1,6 +1,7 @@
 /*
- * A region's file may be older than this start of the machine, with which CLOCK_MONOTONIC began anew: what the container
- * owed and when things were seen is of a time that was, and would hold launches, or let them go, until it came again.
+ * A region's file may be older than this start of the machine, with which CLOCK_MONOTONIC began anew: what the
+ * container owed and when things were seen is of a time that was, and would hold launches, or let them go, until it
+ * came again.
  */
 #include "machine.h"
 
