@@ -116,6 +116,14 @@ def test_what_runs_beside_a_process_that_rests_between_its_launches_is_charged_o
     assert not faults(result), str(result)
 
 
+@pytest.mark.parametrize("limit", [40, 60])
+def test_streams_beside_a_process_that_rests_between_its_launches_have_a_little_less(bench, request, limit):
+    """What its kernels take is learnt beside theirs, and so is too much."""
+    [result] = bench.run(seed_of(request), Tenant(limit, f"4full | {LIGHT}", 2))
+    assert not faults(result, at_most=True), str(result)
+    assert result.share() > limit - 5, str(result)
+
+
 @pytest.mark.parametrize(("kernels", "sync"), [("a_10us", 2), ("a_2us", 2), ("a_5us", 20)], ids=str)
 def test_short_launches_that_are_waited_for_often_stay_below_the_limit(bench, request, kernels, sync):
     """Waiting for work ends what was granted: what was taken of it ahead is not there for the next launches."""
