@@ -263,7 +263,7 @@ def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
     def build(processor: str, libraries: Path, name: str, *flags: str) -> Path:
         key = (processor, name, *flags)
         if key not in built:
-            out = folder / f"{name}{len(built)}"
+            out = folder / f"{name}{len(built)}{'.so' if '-shared' in flags else ''}"
             options = ["-std=gnu11", "-Wall", "-Wextra", "-g", "-O1", f"-I{HERE.parent / 'include'}", *flags]
             linked = ["-ldl", "-lpthread"]
             if "-DDIRECT" in flags:

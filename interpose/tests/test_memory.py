@@ -416,6 +416,7 @@ def test_a_mapping_that_a_process_has_no_memory_to_remember_is_refused(make_cont
 MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP
 
 
+@pytest.mark.here_only("qemu-user has no room for so many addresses of the host")
 @pytest.mark.parametrize(("command", "undo"), [("host", "free_host"), ("register", "unregister")])
 @pytest.mark.parametrize("flags", [0, MAPPED])
 def test_memory_of_the_host_costs_the_device_nothing_at_the_limit_too(
