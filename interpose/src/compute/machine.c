@@ -166,7 +166,7 @@ static void set_up(struct machine *m, unsigned index, struct hami_region_view *v
     struct hami_compute *compute = hami_compute_of(view->region);
     m->index = index;
     m->view = view;
-    m->ratio = m->spanned = 1;
+    m->ratio = m->span_ratio = 1;
     m->shared = &compute->devices[index];
     m->own = &compute->processes[view->slot][index];
     int64_t never = 0;

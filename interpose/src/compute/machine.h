@@ -74,7 +74,7 @@ struct machine {
     double slow;                             /* part of the marks whose launches took longer to come than to run */
     _Atomic uint32_t streams;                /* with work under way */
     _Atomic int64_t last_amount, others_had; /* our last grant, and what others had then */
-    double spanned;       /* of what is estimated, charged by spans: below 1 where streams run beside each other */
+    double span_ratio;    /* of what is estimated, charged by spans: below 1 where streams run beside each other */
     _Atomic double ratio; /* likewise, of all that is charged */
 };
 

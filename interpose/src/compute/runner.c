@@ -309,6 +309,10 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+static uint64_t later(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
 /* Publishes since when work of this process is under way, beside `more` of it. */
 static void note_oldest(struct machine *m, struct under_way more) {
     uint64_t oldest = more.oldest, busy = more.busy;
@@ -666,10 +670,6 @@ static uint64_t time_of(struct runner *r, const struct mark *mark) {
     return (uint64_t)held;
 }
 
-static uint64_t later(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
 /* How much of the time from `from` to `end`, in which the mark's work ran, is charged by spans, or surely will be. */
 static double spanned_since(const struct machine *m, const struct mark *mark, uint64_t from, uint64_t end) {
     struct spanned now = balance_spanned(m);
@@ -689,12 +689,14 @@ static double spanned_since(const struct machine *m, const struct mark *mark, ui
  * take, less what of it ran in time that is charged by spans, which are others'. From when the mark was recorded on the
  * device was at work, if it was not late: that is a span.
  */
-static uint64_t charge_in_part(struct machine *m, const struct mark *mark, uint64_t from, uint64_t end) {
+static uint64_t charge_in_part(struct machine *m, const struct mark *mark, uint64_t turns, uint64_t from,
+                               uint64_t end) {
     uint64_t until = mark->busy ? earlier(later(mark->recorded, from), end) : end;
-    double time = (double)(until - from), sure = (double)(end - until), estimate = (double)mark->estimate * m->spanned;
+    double time = (double)(until - from), sure = (double)(end - until),
+           estimate = (double)mark->estimate * m->span_ratio;
     double others = time > 0 ? spanned_since(m, mark, from, until) / time : 1;
     others = others < 1 ? others : 1;
-    uint64_t span = until < end ? balance_span(m, later(balance_at_work(m, until), turn_frontier(m, end)), end) : 0;
+    uint64_t span = until < end ? balance_span(m, later(balance_at_work(m, until), turns), end) : 0;
     /* Of the estimate, what was over by then: all but what took the time after it, unless others had that too. */
     double alone = estimate > sure ? estimate - sure : 0, beside = estimate * time / (time + sure);
     double charge = (alone + (beside - alone) * others) * (1 - others);
@@ -717,18 +719,19 @@ static bool rested(struct machine *m, const struct mark *mark, uint64_t span) {
 static void settle_mark(struct runner *r, const struct mark *mark, uint64_t end) {
     struct machine *m = r->machine;
     uint64_t estimate = (uint64_t)mark->estimate, from = later(mark->opened, r->ended);
-    uint64_t start = later(balance_at_work(m, from), turn_frontier(m, end));
+    uint64_t turns = turn_frontier(m, end); /* before it moves to this end */
+    uint64_t start = later(balance_at_work(m, from), turns);
     uint64_t to = later(balance_spanned(m).to, start), span = end > to ? end - to : 0;
     r->ended = end;
     balance_complete(m, end);
     turn_move_frontier(m, end);
     bool in_part = rested(m, mark, span) && end > from;
-    span = in_part ? charge_in_part(m, mark, from, end) : balance_span(m, start, end);
+    span = in_part ? charge_in_part(m, mark, turns, from, end) : balance_span(m, start, end);
     if (mark->known && !mark->late) {
         double ratio = span < estimate ? (double)span / (double)estimate : 1;
         double before = m->ratio; /* changes only here, with the lock */
         m->ratio = before + (ratio - before) * 0.05;
-        m->spanned += in_part ? 0 : (ratio - m->spanned) * 0.05;
+        m->span_ratio += in_part ? 0 : (ratio - m->span_ratio) * 0.05;
         uint32_t hidden = (uint32_t)((1 - m->ratio) * UINT16_MAX) | (m->slow > 0.5 ? HAMI_RESTS : 0);
         atomic_store_explicit(&m->own->hidden, hidden, memory_order_relaxed);
     }
