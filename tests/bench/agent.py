@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-from grpc import aio
 
+from hami_core.agent.kubelet import dial
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.proto import deviceplugin_pb2_grpc as services
 from hami_core.demo.parts import Part, free_port
@@ -122,7 +122,7 @@ async def _bound(
 
 async def _measure(kubelet: StubKubelet, part: Part, pods: list[str], idle_s: float) -> list[Figure]:
     times: dict[str, list[float]] = {"Allocate": [], "in a row": [], "first": [], "again": [], "wave": []}
-    async with aio.insecure_channel(kubelet.sockets[GPU]) as channel:
+    async with dial(kubelet.sockets[GPU]) as channel:
         plugin = services.DevicePluginStub(channel)
 
         async def allocate(uid: str, kind: str) -> Given:

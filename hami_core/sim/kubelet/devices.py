@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import grpc
 import grpc.aio
 
+from hami_core.agent.kubelet import dial
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.proto import deviceplugin_pb2_grpc as rpc
 from hami_core.sim.kubelet import checkpoint
@@ -143,7 +144,7 @@ class DeviceManager(rpc.RegistrationServicer):
         if not _EXTENDED.fullmatch(request.resource_name):
             text = f'the ResourceName "{request.resource_name}" is invalid'
             await context.abort(grpc.StatusCode.UNKNOWN, text)
-        channel = grpc.aio.insecure_channel(f"unix://{self._folder / request.endpoint}")
+        channel = dial(self._folder / request.endpoint)
         stub = rpc.DevicePluginStub(channel)
         try:
             options = await stub.GetDevicePluginOptions(api.Empty(), timeout=10, wait_for_ready=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from grpc import aio
 
 from hami_core.agent.identity import CHECKPOINT
+from hami_core.agent.kubelet import dial
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.proto import deviceplugin_pb2_grpc as services
 
@@ -41,7 +42,7 @@ class StubKubelet(services.RegistrationServicer):
 
     def __post_init__(self) -> None:
         self.slots: dict[str, dict[str, api.Device]] = {}
-        self.sockets: dict[str, str] = {}
+        self.sockets: dict[str, Path] = {}
         self.options: dict[str, api.DevicePluginOptions] = {}
         self.registrations = 0
         self.lists = 0
@@ -77,13 +78,13 @@ class StubKubelet(services.RegistrationServicer):
     async def Register(self, request: api.RegisterRequest, context: object) -> api.Empty:  # noqa: N802
         assert request.version == "v1beta1"
         self.registrations += 1
-        self.sockets[request.resource_name] = f"unix:{self.folder}/{request.endpoint}"
+        self.sockets[request.resource_name] = self.folder / request.endpoint
         self.options[request.resource_name] = request.options
         self._streams.append(asyncio.ensure_future(self._watch(request.resource_name)))
         return api.Empty()
 
     async def _watch(self, resource: str) -> None:
-        async with aio.insecure_channel(self.sockets[resource]) as channel:
+        async with dial(self.sockets[resource]) as channel:
             stub = services.DevicePluginStub(channel)
             try:
                 async for answer in stub.ListAndWatch(api.Empty()):
@@ -105,7 +106,7 @@ class StubKubelet(services.RegistrationServicer):
                     continue
 
     async def _call(self, resource: str, method: str, request, timeout: float = 30.0):
-        async with aio.insecure_channel(self.sockets[resource]) as channel:
+        async with dial(self.sockets[resource]) as channel:
             return await getattr(services.DevicePluginStub(channel), method)(request, timeout=timeout)
 
     async def admit(self, pod_uid: str, container: str, resource: str, count: int, *, reuse=(), pick=None) -> Given:
