@@ -46,9 +46,9 @@ struct hami_compute_device {
     _Atomic uint64_t estimated;     /* device time charged by estimate instead of span */
     _Atomic uint64_t last_wait;     /* when a launch last had to wait */
     _Atomic uint64_t share;         /* percent in which `zero` counts a debt; 0: not yet known */
-    /* Of what is charged, that by spans: how much, and up to when. */
-    _Atomic uint64_t spanned, spanned_to;
-    uint64_t spare[4];
+    /* Of what is charged, that by spans: how much, since when without a rest in between, and up to when. */
+    _Atomic uint64_t spanned, spanned_to, spanned_from;
+    uint64_t spare[3];
     /* Of the turn page, for launches that take from a grant; on a cache line of its own. */
     _Atomic uint64_t turn;      /* its word as one of us last read or wrote it; another: grants of before are void */
     _Atomic uint64_t turns_off; /* until then the container does without turns; it waited for one in vain */

@@ -209,8 +209,9 @@ void balance_complete(struct machine *m, uint64_t end) {
 }
 
 struct spanned balance_spanned(const struct machine *m) {
-    uint64_t sum = atomic_load(&m->shared->spanned); /* first: the other then tells of as much at least */
-    return (struct spanned){sum, atomic_load(&m->shared->spanned_to)};
+    uint64_t sum = atomic_load(&m->shared->spanned); /* first: the others then tell of as much at least */
+    uint64_t from = atomic_load(&m->shared->spanned_from);
+    return (struct spanned){sum, from, atomic_load(&m->shared->spanned_to)};
 }
 
 uint64_t balance_sliced(uint64_t rest, uint64_t span) {
@@ -221,6 +222,10 @@ uint64_t balance_span(struct machine *m, uint64_t start, uint64_t end) {
     uint64_t to = move_on(&m->shared->spanned_to, end);
     start = to > start ? to : start;
     uint64_t span = end > start ? end - start : 0;
+    if (span > 0 && start > to) {
+        atomic_store(&m->shared->spanned_from, start);
+        hami_step();
+    }
     (void)atomic_fetch_add(&m->shared->spanned, balance_sliced(start - to, span));
     hami_step();
     return span;

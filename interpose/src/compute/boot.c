@@ -17,9 +17,9 @@ static void forget(_Atomic uint64_t *time) {
 
 static void forget_times(struct hami_compute_device *device) {
     _Atomic uint64_t *const times[] = {
-        &device->frontier,     &device->spanned_to, &device->last_grant, &device->served,
-        &device->last_wait,    &device->turns_off,  &device->turn_got,   &device->turn_lost,
-        &device->turn_lost_at, &device->turn_free,  &device->turn_alone,
+        &device->frontier,  &device->spanned_to,   &device->spanned_from, &device->last_grant,
+        &device->served,    &device->last_wait,    &device->turns_off,    &device->turn_got,
+        &device->turn_lost, &device->turn_lost_at, &device->turn_free,    &device->turn_alone,
     };
     for (unsigned i = 0; i < sizeof times / sizeof *times; i++) {
         forget(times[i]);

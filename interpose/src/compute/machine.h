@@ -156,7 +156,7 @@ uint64_t balance_span(struct machine *m, uint64_t start, uint64_t end);
 /* Of a span after so much rest: the time in which other processes may have had theirs. */
 uint64_t balance_sliced(uint64_t rest, uint64_t span);
 struct spanned {
-    uint64_t sum, to; /* of that, and up to when spans are charged */
+    uint64_t sum, from, to; /* of that, since when spans follow each other without a rest, and up to when */
 };
 struct spanned balance_spanned(const struct machine *m);
 void balance_complete(struct machine *m, uint64_t end); /* work is, up to there */

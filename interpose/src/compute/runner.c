@@ -313,24 +313,29 @@ static uint64_t later(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Publishes since when work of this process is under way, beside `more` of it. */
-static void note_oldest(struct machine *m, struct under_way more) {
-    uint64_t oldest = more.oldest, busy = more.busy;
+/* What this process has under way, with `more` that was collected. */
+static struct under_way under_way(struct machine *m, struct under_way more) {
     uint32_t streams = 0;
     for (unsigned i = 0; i < runner_count; i++) {
         const struct runner *r = &runners[i];
         if (r->machine == m && r->granted > 0) {
-            oldest = earlier(oldest, r->opened);
+            more.oldest = earlier(more.oldest, r->opened);
         }
         if (r->machine == m && r->count > 0) {
-            oldest = earlier(oldest, r->marks[r->first].opened);
-            busy = earlier(busy, busy_since(r));
+            more.oldest = earlier(more.oldest, r->marks[r->first].opened);
+            more.busy = earlier(more.busy, busy_since(r));
         }
         streams += r->machine == m && (r->granted > 0 || r->count > 0);
     }
     atomic_store_explicit(&m->streams, streams, memory_order_relaxed);
-    atomic_store_explicit(&m->own->busy, busy == UINT64_MAX ? 0 : busy, memory_order_relaxed);
-    atomic_store_explicit(&m->own->since, oldest == UINT64_MAX ? 0 : oldest, memory_order_relaxed);
+    return more;
+}
+
+/* Publishes that. */
+static void note_oldest(struct machine *m, struct under_way more) {
+    struct under_way now = under_way(m, more);
+    atomic_store_explicit(&m->own->busy, now.busy == UINT64_MAX ? 0 : now.busy, memory_order_relaxed);
+    atomic_store_explicit(&m->own->since, now.oldest == UINT64_MAX ? 0 : now.oldest, memory_order_relaxed);
     hami_step();
 }
 
@@ -670,18 +675,33 @@ static uint64_t time_of(struct runner *r, const struct mark *mark) {
     return (uint64_t)held;
 }
 
-/* How much of the time from `from` to `end`, in which the mark's work ran, is charged by spans, or surely will be. */
-static double spanned_since(const struct machine *m, const struct mark *mark, uint64_t from, uint64_t end) {
+static double overlap(uint64_t from, uint64_t to, uint64_t other_from, uint64_t other_to) {
+    uint64_t first = later(from, other_from), last = earlier(to, other_to);
+    return last > first ? (double)(last - first) : 0;
+}
+
+/*
+ * How much of the time from `from` to `end`, in which the mark's work ran, is charged by spans, or surely will be,
+ * since other work has the device.
+ */
+static double spanned_since(const struct machine *m, const struct mark *mark, uint64_t others, uint64_t from,
+                            uint64_t end) {
     struct spanned now = balance_spanned(m);
-    uint64_t first = later(mark->before.to, from), last = earlier(now.to, end),
-             busy = later(balance_others_at_work(m), now.to);
-    double past = 0, sum = (double)(now.sum - mark->before.sum);
-    if (last > first) { /* as if it were spread evenly */
-        double all = (double)(now.to - mark->before.to);
-        past = (double)(last - first) * (sum < all ? sum / all : 1);
+    uint64_t before = mark->before.to, busy = later(others, now.to);
+    uint64_t begun = earlier(later(now.from, before), now.to), /* the spans up to now follow each other since then */
+        latest = balance_sliced(begun - before, now.to - begun), sum = now.sum - mark->before.sum;
+    double past = overlap(now.to - latest, now.to, from, end);
+    if (begun > before && sum > latest) { /* those before, as if they were spread evenly */
+        double dense = (double)(sum - latest) / (double)(begun - before);
+        past += overlap(before, begun, from, end) * (dense < 1 ? dense : 1);
     }
     busy = later(busy, from);
     return past + (busy < end ? (double)balance_sliced(busy - now.to, end - busy) : 0);
+}
+
+/* Whether this process is one that lets the device rest between its launches. */
+static bool rests(const struct machine *m) {
+    return (atomic_load_explicit(&m->own->hidden, memory_order_relaxed) & HAMI_RESTS) != 0;
 }
 
 /*
@@ -689,14 +709,15 @@ static double spanned_since(const struct machine *m, const struct mark *mark, ui
  * take, less what of it ran in time that is charged by spans, which are others'. From when the mark was recorded on the
  * device was at work, if it was not late: that is a span.
  */
-static uint64_t charge_in_part(struct machine *m, const struct mark *mark, uint64_t turns, uint64_t from,
-                               uint64_t end) {
+static uint64_t charge_in_part(struct machine *m, const struct mark *mark, struct under_way rest, uint64_t turns,
+                               uint64_t from, uint64_t end) {
+    uint64_t at_work = earlier(balance_others_at_work(m), rests(m) ? rest.busy : rest.oldest);
     uint64_t until = mark->busy ? earlier(later(mark->recorded, from), end) : end;
     double time = (double)(until - from), sure = (double)(end - until),
            estimate = (double)mark->estimate * m->span_ratio;
-    double others = time > 0 ? spanned_since(m, mark, from, until) / time : 1;
+    double others = time > 0 ? spanned_since(m, mark, at_work, from, until) / time : 1;
     others = others < 1 ? others : 1;
-    uint64_t span = until < end ? balance_span(m, later(balance_at_work(m, until), turns), end) : 0;
+    uint64_t span = until < end ? balance_span(m, later(earlier(at_work, until), turns), end) : 0;
     /* Of the estimate, what was over by then: all but what took the time after it, unless others had that too. */
     double alone = estimate > sure ? estimate - sure : 0, beside = estimate * time / (time + sure);
     double charge = (alone + (beside - alone) * others) * (1 - others);
@@ -716,7 +737,8 @@ static bool rested(struct machine *m, const struct mark *mark, uint64_t span) {
     return slow || mark->late;
 }
 
-static void settle_mark(struct runner *r, const struct mark *mark, uint64_t end) {
+/* `rest`: what else of this process is under way. */
+static void settle_mark(struct runner *r, const struct mark *mark, struct under_way rest, uint64_t end) {
     struct machine *m = r->machine;
     uint64_t estimate = (uint64_t)mark->estimate, from = later(mark->opened, r->ended);
     uint64_t turns = turn_frontier(m, end); /* before it moves to this end */
@@ -726,7 +748,7 @@ static void settle_mark(struct runner *r, const struct mark *mark, uint64_t end)
     balance_complete(m, end);
     turn_move_frontier(m, end);
     bool in_part = rested(m, mark, span) && end > from;
-    span = in_part ? charge_in_part(m, mark, turns, from, end) : balance_span(m, start, end);
+    span = in_part ? charge_in_part(m, mark, rest, turns, from, end) : balance_span(m, start, end);
     if (mark->known && !mark->late) {
         double ratio = span < estimate ? (double)span / (double)estimate : 1;
         double before = m->ratio; /* changes only here, with the lock */
@@ -851,11 +873,10 @@ static uint64_t next_look(uint64_t now) {
     return due;
 }
 
-/* Of those on the first one's device. */
-static struct under_way oldest_of(const struct completed *found, unsigned count) {
+static struct under_way oldest_of(const struct machine *m, const struct completed *found, unsigned count) {
     struct under_way first = nothing;
     for (unsigned i = 0; i < count; i++) {
-        if (found[i].runner->machine == found->runner->machine) {
+        if (found[i].runner->machine == m) {
             first.oldest = earlier(first.oldest, found[i].mark.opened);
             first.busy = found[i].mark.busy ? earlier(first.busy, found[i].mark.recorded) : first.busy;
         }
@@ -871,8 +892,10 @@ static void settle(void) {
     }
     for (unsigned i = 0; i < count; i++) {
         struct machine *m = found[i].runner->machine;
-        note_oldest(m, oldest_of(found + i, count - i)); /* what is settled began before the device may have rested */
-        settle_mark(found[i].runner, &found[i].mark, found[i].end);
+        struct under_way rest = under_way(m, oldest_of(m, found + i + 1, count - i - 1));
+        note_oldest(m,
+                    oldest_of(m, found + i, count - i)); /* what is settled began before the device may have rested */
+        settle_mark(found[i].runner, &found[i].mark, rest, found[i].end);
     }
     for (unsigned i = 0; i < count; i++) {
         note_oldest(found[i].runner->machine, nothing);
