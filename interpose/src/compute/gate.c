@@ -305,8 +305,7 @@ static bool have_turn(struct wait *w, struct standing *s) {
     return false;
 }
 
-static void reserve(struct wait *w, const struct standing *s, int64_t ns, int64_t launch) {
-    struct machine *m = w->machine;
+static void reserve(struct machine *m, const struct standing *s, int64_t ns, int64_t launch) {
     (void)atomic_fetch_add(&m->own->out, ns);
     hami_step();
     note_grant(m, s, ns);
@@ -350,7 +349,7 @@ bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest
         runners_look(m, compute_now());
         balance_read(m, &s);
         if (atomic_load_explicit(&m->share, memory_order_relaxed) == 0) {
-            reserve(&w, &s, ns, longest);
+            reserve(m, &s, ns, longest);
             break; /* the limit is gone */
         }
         if (queued(&w, &s)) {
@@ -365,10 +364,15 @@ bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest
             continue;
         } else if (have_turn(&w, &s)) {
             *amount = batch(&w, &s, ns);
-            reserve(&w, &s, *amount, longest);
+            reserve(m, &s, *amount, longest);
             break;
         }
     }
     end_waiting(&w);
     return w.waiting;
+}
+
+void gate_reserve(struct machine *m, int64_t amount, int64_t longest) {
+    struct standing s = {.now = compute_now()};
+    reserve(m, &s, amount, longest);
 }

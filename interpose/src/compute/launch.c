@@ -31,7 +31,7 @@ struct pass {
     int64_t cost;
     uint64_t key;
     CUevent sample;
-    bool unknown;
+    enum mark_due due;
 };
 
 struct known_cost {
@@ -245,10 +245,12 @@ static bool sample_due(const struct launch *l, struct cost *cost) {
 
 static void through_gate(const struct launch *l, const struct hami_context *context, struct machine *m,
                          struct pass *p) {
+    uint64_t now = compute_now();
+    bool apart = runners_apart(m, now);
     compute_lock();
     struct runner *runner = runner_of(m, context->handle, l->stream);
     if (runner != NULL) {
-        runner_close_if_due(runner, false); /* may learn what launches cost */
+        runner_close_if_due(runner, apart ? DUE_NOW : DUE_WHEN_FULL); /* may learn what launches cost */
     }
     struct cost *cost = cost_of(l->key);
     int64_t ns = (int64_t)cost->mean;
@@ -260,19 +262,35 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
         remember(l, context, runner, cost);
     }
     bool granted = runner != NULL && !unknown && runner_take(runner, ns, ns) > 0;
+    int64_t part = apart && runner != NULL && !unknown ? runner_worth_apart(runner, ns, now) : 0;
+    bool alone = part == ns, aside = part > 0 && !granted && runner_from_aside(runner, part, now);
     compute_unlock();
-    int64_t amount = ns > BATCH || unknown ? ns : BATCH;
-    bool waited = !granted && gate_pass(m, &amount, unknown, longest);
+    int64_t amount = aside ? part : ns > BATCH || unknown ? ns : BATCH;
+    bool waited = false;
+    if (aside) {
+        gate_reserve(m, amount, longest);
+    } else if (!granted) {
+        waited = gate_pass(m, &amount, unknown, longest);
+    }
     compute_lock();
     if (runner == NULL || runner_machine(runner) != m || !runner_is(runner, context->handle, l->stream)) {
         balance_charge(m, (uint64_t)ns); /* more streams than can be followed */
         (void)atomic_fetch_sub(&m->own->out, granted ? 0 : amount);
     } else {
+        if (part > 0 && amount > part && !granted) {
+            runner_set_aside(runner, amount - part);
+            amount = part;
+        }
         if (!granted) {
-            runner_grant(runner, amount, ns, clean, !unknown);
+            runner_grant(runner, amount, ns, (struct granted){.clean = clean, .known = !unknown, .waited = waited});
         }
         runner_passing(runner, 1);
-        *p = (struct pass){.runner = runner, .cost = ns, .key = l->key, .unknown = unknown};
+        *p = (struct pass){.runner = runner,
+                           .cost = ns,
+                           .key = l->key,
+                           .due = unknown ? DUE_NOW
+                                  : alone ? DUE_APART
+                                          : DUE_WHEN_FULL};
         if (waited) {
             runner_compare_clocks(runner);
         }
@@ -327,7 +345,7 @@ static int32_t end(struct pass *p, int32_t status) {
         runner_sample_end(p->runner, p->key, p->sample);
     }
     runner_passing(p->runner, -1);
-    runner_close_if_due(p->runner, p->unknown);
+    runner_close_if_due(p->runner, p->due);
     helper_wake();
     compute_unlock();
     return status;

@@ -24,6 +24,7 @@ enum {
     RESUME = 1000000, /* who has to wait for balance waits for so much: short work is not started from idle each time */
     IDLE = 50000000,  /* a container none of whose launches had to wait for so long has more than it needs */
     BACK = BATCH_MOST,       /* a process that was granted some and uses it should be back for more by then */
+    APART = 250000,          /* between marks of a process that lets the device rest beside others */
     SLICE = 1000000,         /* work that begins on an idle device has it for so long before others' gets a slice */
     QUANTUM = 10000000,      /* length of a turn */
     EARLY = 150000,          /* short work: the turn is handed on so long before its end at most */
@@ -187,10 +188,26 @@ const _Atomic uint32_t *runner_closed(const struct runner *r); /* moves when its
 int64_t runner_take(struct runner *r, int64_t least, int64_t most);
 
 /* The rest with the lock held. */
-void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, bool known);
+struct granted {
+    bool clean, known; /* a short launch of known cost; one of known cost */
+    bool waited;       /* at the gate */
+};
+void runner_grant(struct runner *r, int64_t granted, int64_t used, struct granted how);
 void runner_passing(struct runner *r, int change); /* it stays that stream's as long as launches pass */
 void runner_refund(struct runner *r, int64_t used);
-void runner_close_if_due(struct runner *r, bool now);
+/* When a mark is set: once MARK was used, at once, or at once behind a single launch. */
+enum mark_due { DUE_WHEN_FULL, DUE_NOW, DUE_APART };
+void runner_close_if_due(struct runner *r, enum mark_due due);
+
+/*
+ * Beside other processes one that lets the device rest has marks APART or behind each launch: then they tell when its
+ * work ran. So much is to be granted at once for that, to a launch of `ns`.
+ */
+bool runners_apart(const struct machine *m, uint64_t now);
+int64_t runner_worth_apart(const struct runner *r, int64_t ns, uint64_t now);
+/* The rest of a grant is free for others meanwhile, and to be had again as long as it is used without a pause. */
+void runner_set_aside(struct runner *r, int64_t amount);
+bool runner_from_aside(struct runner *r, int64_t amount, uint64_t now);
 void runner_compare_clocks(
     struct runner *r); /* of device and host, if that is due; before the first launch after a wait */
 void runner_sample_begin(struct runner *r, uint64_t key, CUevent *before);
@@ -256,6 +273,8 @@ void turn_move_frontier(struct machine *m, uint64_t end); /* the turn may have g
  * reserve more. True if it had to wait.
  */
 bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest);
+/* Reserves what has passed before. */
+void gate_reserve(struct machine *m, int64_t amount, int64_t longest);
 
 /* ---- suspend.c: HAMi's priorities ---- */
 

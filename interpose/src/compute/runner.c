@@ -37,6 +37,9 @@ struct mark {
     int64_t estimate;
     bool clean;            /* the estimate is a sum of known, short launches */
     bool known;            /* ... of known launches */
+    bool apart;            /* it is one launch */
+    bool slow;             /* that came later than what was launched before it should have taken */
+    bool waited;           /* ... or was held up at the gate */
     bool late;             /* the stream had run dry before the mark could be recorded */
     bool busy;             /* it had not */
     uint64_t until;        /* it should be complete once the container is charged for so much */
@@ -61,7 +64,9 @@ struct runner {
     uint64_t opened;          /* when the first launch since the last mark was let through */
     struct spanned before;    /* at that time */
     uint64_t ended;           /* the work of the last mark that completed */
-    bool clean, known;
+    bool clean, known, slow, waited;
+    int64_t used;          /* until the last mark, of what was granted */
+    int64_t aside;         /* of what was granted in turn `turn`, kept for the next marks */
     unsigned passing;      /* launches that are between gate and driver */
     unsigned first, count; /* of marks */
     struct mark marks[MARKS];
@@ -177,6 +182,11 @@ static void event_give_back(CUcontext context, CUevent event) {
     }
 }
 
+/* Whether this process is one that lets the device rest between its launches. */
+static bool rests(const struct machine *m) {
+    return (atomic_load_explicit(&m->own->hidden, memory_order_relaxed) & HAMI_RESTS) != 0;
+}
+
 /* ---- finding a runner ---- */
 
 static int thread_number(void) {
@@ -250,7 +260,7 @@ struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream) 
         r->thread = stream == per_thread ? thread_number() : 0;
         atomic_store(&r->left, 0);
         atomic_store(&r->turn, 0);
-        r->granted = r->seen = 0;
+        r->granted = r->seen = r->used = r->aside = 0;
         r->opened = r->ended = 0;
         r->looked = compute_now();
         r->clean = true;
@@ -339,20 +349,23 @@ static void note_oldest(struct machine *m, struct under_way more) {
     hami_step();
 }
 
-void runner_grant(struct runner *r, int64_t granted, int64_t used, bool clean, bool known) {
+void runner_grant(struct runner *r, int64_t granted, int64_t used, struct granted how) {
     if (r->granted == 0) {
         (void)atomic_fetch_add_explicit(&r->machine->own->marks, 1, memory_order_relaxed);
         hami_step();
         r->clean = r->known = true;
+        r->waited = how.waited;
+        uint64_t before = r->opened, used = (uint64_t)r->used;
         r->opened = compute_now();
+        r->slow = r->opened - before > used + used / 16;
         r->before = balance_spanned(r->machine);
         r->granted = granted;
         note_oldest(r->machine, nothing);
     } else {
         r->granted += granted;
     }
-    r->clean = r->clean && clean;
-    r->known = r->known && known;
+    r->clean = r->clean && how.clean;
+    r->known = r->known && how.known;
     r->looked = compute_now();
     atomic_store_explicit(&r->turn, atomic_load_explicit(turn_word(r->machine), memory_order_relaxed),
                           memory_order_relaxed);
@@ -413,7 +426,7 @@ static bool unhurried(const struct machine *m, uint64_t now) {
 static void settle(void);
 
 /* Sets the mark of what was used since the last and gives the rest of the grant back. */
-static void close_runner(struct runner *r) {
+static void close_runner(struct runner *r, bool apart) {
     if (r->granted == 0) {
         return;
     }
@@ -428,6 +441,7 @@ static void close_runner(struct runner *r) {
     own_out(r->machine, -left);
     uint64_t unused = (uint64_t)balance_own(r->machine, left);
     (void)atomic_fetch_sub_explicit(&r->machine->own->had, unused, memory_order_relaxed);
+    r->used = estimate;
     if (estimate <= 0) {
         completed_mark(r->machine);
         return;
@@ -435,6 +449,9 @@ static void close_runner(struct runner *r) {
     struct mark mark = {.estimate = estimate,
                         .clean = r->clean,
                         .known = r->known,
+                        .apart = apart,
+                        .slow = r->slow,
+                        .waited = r->waited,
                         .opened = r->opened,
                         .before = r->before,
                         .event = can ? event_take(r->context) : NULL};
@@ -464,20 +481,49 @@ static void close_runner(struct runner *r) {
     charge_estimate(r->machine, estimate);
 }
 
-void runner_close_if_due(struct runner *r, bool now) {
+void runner_close_if_due(struct runner *r, enum mark_due due) {
     int64_t left = atomic_load_explicit(&r->left, memory_order_relaxed);
-    if (r->granted > 0 && (now || r->granted - left >= MARK)) {
-        close_runner(r);
+    if (r->granted > 0 && (due != DUE_WHEN_FULL || r->granted - left >= MARK)) {
+        close_runner(r, due == DUE_APART);
     }
+}
+
+bool runners_apart(const struct machine *m, uint64_t now) {
+    return rests(m) && now - atomic_load_explicit(&m->shared->last_wait, memory_order_relaxed) < IDLE &&
+           !balance_single(m, now);
+}
+
+int64_t runner_worth_apart(const struct runner *r, int64_t ns, uint64_t now) {
+    double dense = now > r->opened ? (double)r->used / (double)(now - r->opened) : 1;
+    int64_t amount = (int64_t)(dense * APART);
+    return amount < ns ? ns : amount > BATCH ? BATCH : amount;
+}
+
+void runner_set_aside(struct runner *r, int64_t amount) {
+    struct machine *m = r->machine;
+    own_out(m, -amount);
+    (void)atomic_fetch_sub_explicit(&m->own->had, (uint64_t)balance_own(m, amount), memory_order_relaxed);
+    r->aside = amount;
+}
+
+bool runner_from_aside(struct runner *r, int64_t amount, uint64_t now) {
+    bool valid = now - r->looked < STALE && atomic_load_explicit(turn_word(r->machine), memory_order_relaxed) ==
+                                                atomic_load_explicit(&r->turn, memory_order_relaxed);
+    r->aside = valid ? r->aside : 0;
+    if (r->aside < amount) {
+        return false;
+    }
+    r->aside -= amount;
+    return true;
 }
 
 /* Events are made in the current context. */
 static void close_in_context(struct runner *r, CUcontext current) {
     if (r->context != current && driver_ready() && driver.set_context(r->context) == CUDA_SUCCESS) {
-        close_runner(r);
+        close_runner(r, false);
         (void)driver.set_context(current);
     } else {
-        close_runner(r);
+        close_runner(r, false);
     }
 }
 
@@ -699,11 +745,6 @@ static double spanned_since(const struct machine *m, const struct mark *mark, ui
     return past + (busy < end ? (double)balance_sliced(busy - now.to, end - busy) : 0);
 }
 
-/* Whether this process is one that lets the device rest between its launches. */
-static bool rests(const struct machine *m) {
-    return (atomic_load_explicit(&m->own->hidden, memory_order_relaxed) & HAMI_RESTS) != 0;
-}
-
 /*
  * What is charged where work ended at some moment before the mark, or with rests in between: what it was estimated to
  * take, less what of it ran in time that is charged by spans, which are others'. From when the mark was recorded on the
@@ -730,10 +771,15 @@ static uint64_t charge_in_part(struct machine *m, const struct mark *mark, struc
 static bool rested(struct machine *m, const struct mark *mark, uint64_t span) {
     uint64_t estimate = (uint64_t)mark->estimate;
     if (!mark->clean) {
+        m->slow -= mark->busy ? m->slow * 0.1 : 0;           /* rests between long launches are not looked for */
         return mark->late && mark->known && span > estimate; /* the process stood still meanwhile */
     }
     bool slow = mark->recorded - mark->opened > estimate + estimate / 16;
-    m->slow += ((slow ? 1 : 0) - m->slow) * 0.1;
+    if (!mark->apart) {
+        m->slow += ((slow ? 1 : 0) - m->slow) * 0.1;
+    } else if (!mark->waited) {
+        m->slow += ((mark->slow ? 1 : 0) - m->slow) * 0.1;
+    }
     return slow || mark->late;
 }
 
@@ -754,9 +800,9 @@ static void settle_mark(struct runner *r, const struct mark *mark, struct under_
         double before = m->ratio; /* changes only here, with the lock */
         m->ratio = before + (ratio - before) * 0.05;
         m->span_ratio += in_part ? 0 : (ratio - m->span_ratio) * 0.05;
-        uint32_t hidden = (uint32_t)((1 - m->ratio) * UINT16_MAX) | (m->slow > 0.5 ? HAMI_RESTS : 0);
-        atomic_store_explicit(&m->own->hidden, hidden, memory_order_relaxed);
     }
+    uint32_t hidden = (uint32_t)((1 - m->ratio) * UINT16_MAX) | (m->slow > 0.5 ? HAMI_RESTS : 0);
+    atomic_store_explicit(&m->own->hidden, hidden, memory_order_relaxed);
     if (balance_silent(m->own, compute_now())) { /* nobody counted on it, so others' spans may have left it out */
         uint64_t least = (uint64_t)((double)estimate * m->ratio);
         (void)atomic_fetch_add_explicit(&m->shared->estimated, least > span ? least - span : 0, memory_order_relaxed);
@@ -893,8 +939,8 @@ static void settle(void) {
     for (unsigned i = 0; i < count; i++) {
         struct machine *m = found[i].runner->machine;
         struct under_way rest = under_way(m, oldest_of(m, found + i + 1, count - i - 1));
-        note_oldest(m,
-                    oldest_of(m, found + i, count - i)); /* what is settled began before the device may have rested */
+        /* What is settled began before the device may have rested. */
+        note_oldest(m, oldest_of(m, found + i, count - i));
         settle_mark(found[i].runner, &found[i].mark, rest, found[i].end);
     }
     for (unsigned i = 0; i < count; i++) {
@@ -928,7 +974,7 @@ uint64_t runners_settle(uint64_t now) {
         struct runner *r = &runners[i];
         if (r->machine != NULL && r->granted > 0 && quiet(r, now)) {
             if (driver.set_context(r->context) == CUDA_SUCCESS) {
-                close_runner(r);
+                close_runner(r, false);
             }
         }
     }

@@ -19,6 +19,8 @@ DRY = Calls(waits=8, wakes=0.1, files=6)
 BESIDE = Calls(waits=5.5, wakes=1.5, files=10)
 # Two processes: what each is granted at once lasts for longer, since nobody else waits for it.
 PAIR = Calls(waits=6.5, wakes=3.4, files=4)
+# A launch every 0.4 ms has a mark of its own: beside others nothing else tells when it ran.
+LIGHT = Calls(waits=10.5, wakes=6, files=4)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,7 @@ PAIR = Calls(waits=6.5, wakes=3.4, files=4)
         ([Tenant(40, "100us", 8)], EIGHT),
         ([Tenant(40, "1ms", 8)], EIGHT),
         ([Tenant(90, "kernels=a_50us host=500000", 2)], DRY),
+        ([Tenant(40, "100us | kernels=a_100us host=400000", 2)], LIGHT),
         ([Tenant(30, "100us"), Tenant(70, "100us")], BESIDE),
     ],
     ids=lambda value: "+".join(f"{t.processes}x{t.shape}@{t.limit}" for t in value) if isinstance(value, list) else "",
