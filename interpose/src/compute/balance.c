@@ -68,7 +68,7 @@ int64_t balance_share(const struct machine *m) {
  * others' launches took is made up for at once, so that it may keep of it no more than a second may have too much.
  */
 static int64_t cap_of(struct machine *m, const struct standing *s) {
-    if (s->waiting == 0 && s->now - atomic_load_explicit(&m->shared->last_wait, memory_order_relaxed) > IDLE) {
+    if (s->waiting == 0 && s->now > atomic_load_explicit(&m->shared->last_wait, memory_order_relaxed) + IDLE) {
         return BURST;
     }
     int64_t own = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
@@ -209,9 +209,8 @@ void balance_complete(struct machine *m, uint64_t end) {
 }
 
 struct spanned balance_spanned(const struct machine *m) {
-    uint64_t sum = atomic_load(&m->shared->spanned); /* first: the others then tell of as much at least */
-    uint64_t from = atomic_load(&m->shared->spanned_from);
-    return (struct spanned){sum, from, atomic_load(&m->shared->spanned_to)};
+    uint64_t sum = atomic_load(&m->shared->spanned), to = atomic_load(&m->shared->spanned_to); /* as much at least */
+    return (struct spanned){sum, atomic_load(&m->shared->spanned_from), to};
 }
 
 uint64_t balance_sliced(uint64_t rest, uint64_t span) {
@@ -219,13 +218,13 @@ uint64_t balance_sliced(uint64_t rest, uint64_t span) {
 }
 
 uint64_t balance_span(struct machine *m, uint64_t start, uint64_t end) {
+    if (end > start && start > atomic_load(&m->shared->spanned_to)) {
+        atomic_store(&m->shared->spanned_from, start); /* before `spanned_to` passes over the rest */
+        hami_step();
+    }
     uint64_t to = move_on(&m->shared->spanned_to, end);
     start = to > start ? to : start;
     uint64_t span = end > start ? end - start : 0;
-    if (span > 0 && start > to) {
-        atomic_store(&m->shared->spanned_from, start);
-        hami_step();
-    }
     (void)atomic_fetch_add(&m->shared->spanned, balance_sliced(start - to, span));
     hami_step();
     return span;

@@ -85,8 +85,8 @@ static void end_waiting(struct wait *w) {
     leave_line(w);
     if (w->waiting) {
         uint64_t now = compute_now(), took = now - w->began, longest = atomic_load(&m->shared->longest_wait);
+        atomic_store(&m->shared->last_wait, now); /* first: between the two nobody may think that there is no demand */
         (void)atomic_fetch_sub(&m->own->waiting, 1);
-        atomic_store_explicit(&m->shared->last_wait, now, memory_order_relaxed);
         (void)atomic_fetch_add_explicit(&m->shared->waited, took, memory_order_relaxed);
         while (longest < took && !atomic_compare_exchange_weak(&m->shared->longest_wait, &longest, took)) {
         }

@@ -32,6 +32,8 @@ struct pass {
     uint64_t key;
     CUevent sample;
     enum mark_due due;
+    uint32_t closed; /* of the runner */
+    struct granted how;
 };
 
 struct known_cost {
@@ -263,26 +265,31 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
     }
     bool granted = runner != NULL && !unknown && runner_take(runner, ns, ns) > 0;
     int64_t part = apart && runner != NULL && !unknown ? runner_worth_apart(runner, ns, now) : 0;
-    bool alone = part == ns, aside = part > 0 && !granted && runner_from_aside(runner, part, now);
+    int64_t amount = part > 0 && !granted ? runner_from_aside(runner, ns, part, now) : 0;
     compute_unlock();
-    int64_t amount = aside ? part : ns > BATCH || unknown ? ns : BATCH;
-    bool waited = false;
+    bool aside = amount > 0, waited = false;
     if (aside) {
         gate_reserve(m, amount, longest);
     } else if (!granted) {
+        amount = ns > BATCH || unknown ? ns : BATCH;
         waited = gate_pass(m, &amount, unknown, longest);
     }
     compute_lock();
     if (runner == NULL || runner_machine(runner) != m || !runner_is(runner, context->handle, l->stream)) {
-        balance_charge(m, (uint64_t)ns); /* more streams than can be followed */
-        (void)atomic_fetch_sub(&m->own->out, granted ? 0 : amount);
+        if (!granted) {                      /* else it was charged as the stream ended */
+            balance_charge(m, (uint64_t)ns); /* more streams than can be followed */
+            (void)atomic_fetch_sub(&m->own->out, amount);
+        }
     } else {
-        if (part > 0 && amount > part && !granted) {
+        struct granted how = {
+            .clean = clean, .known = !unknown, .aside = aside, .arrived = now, .passed = compute_now()};
+        if (part > 0 && amount > part) {
             runner_set_aside(runner, amount - part);
             amount = part;
         }
+        bool alone = part > 0 && amount == ns;
         if (!granted) {
-            runner_grant(runner, amount, ns, (struct granted){.clean = clean, .known = !unknown, .waited = waited});
+            runner_grant(runner, amount, ns, how);
         }
         runner_passing(runner, 1);
         *p = (struct pass){.runner = runner,
@@ -290,7 +297,9 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
                            .key = l->key,
                            .due = unknown ? DUE_NOW
                                   : alone ? DUE_APART
-                                          : DUE_WHEN_FULL};
+                                          : DUE_WHEN_FULL,
+                           .closed = atomic_load(runner_closed(runner)),
+                           .how = how};
         if (waited) {
             runner_compare_clocks(runner);
         }
@@ -341,8 +350,11 @@ static int32_t end(struct pass *p, int32_t status) {
     if (status != CUDA_SUCCESS) {
         runner_refund(p->runner, p->cost);
         runner_sample_drop(p->runner, p->sample);
-    } else if (p->sample != NULL) {
-        runner_sample_end(p->runner, p->key, p->sample);
+    } else {
+        if (p->sample != NULL) {
+            runner_sample_end(p->runner, p->key, p->sample);
+        }
+        p->due = runner_regrant(p->runner, p->closed, p->cost, p->how) ? DUE_NOW : p->due;
     }
     runner_passing(p->runner, -1);
     runner_close_if_due(p->runner, p->due);

@@ -189,8 +189,9 @@ int64_t runner_take(struct runner *r, int64_t least, int64_t most);
 
 /* The rest with the lock held. */
 struct granted {
-    bool clean, known; /* a short launch of known cost; one of known cost */
-    bool waited;       /* at the gate */
+    bool clean, known;        /* a short launch of known cost; one of known cost */
+    bool aside;               /* it is of what was set aside, in an earlier turn perhaps */
+    uint64_t arrived, passed; /* when the launch came to the gate, and when it went through */
 };
 void runner_grant(struct runner *r, int64_t granted, int64_t used, struct granted how);
 void runner_passing(struct runner *r, int change); /* it stays that stream's as long as launches pass */
@@ -207,7 +208,12 @@ bool runners_apart(const struct machine *m, uint64_t now);
 int64_t runner_worth_apart(const struct runner *r, int64_t ns, uint64_t now);
 /* The rest of a grant is free for others meanwhile, and to be had again as long as it is used without a pause. */
 void runner_set_aside(struct runner *r, int64_t amount);
-bool runner_from_aside(struct runner *r, int64_t amount, uint64_t now);
+int64_t runner_from_aside(struct runner *r, int64_t ns, int64_t part, uint64_t now); /* 0: less than `ns` */
+/*
+ * A launch has reached the driver. True if what it was granted had been closed before, maybe before the launch was
+ * there: it has a grant of its own then, to be closed now, lest it ran without a mark.
+ */
+bool runner_regrant(struct runner *r, uint32_t closed, int64_t cost, struct granted how);
 void runner_compare_clocks(
     struct runner *r); /* of device and host, if that is due; before the first launch after a wait */
 void runner_sample_begin(struct runner *r, uint64_t key, CUevent *before);

@@ -38,8 +38,7 @@ struct mark {
     bool clean;            /* the estimate is a sum of known, short launches */
     bool known;            /* ... of known launches */
     bool apart;            /* it is one launch */
-    bool slow;             /* that came later than what was launched before it should have taken */
-    bool waited;           /* ... or was held up at the gate */
+    bool slow;             /* it came later than what was launched before it should have taken */
     bool late;             /* the stream had run dry before the mark could be recorded */
     bool busy;             /* it had not */
     uint64_t until;        /* it should be complete once the container is charged for so much */
@@ -64,7 +63,7 @@ struct runner {
     uint64_t opened;          /* when the first launch since the last mark was let through */
     struct spanned before;    /* at that time */
     uint64_t ended;           /* the work of the last mark that completed */
-    bool clean, known, slow, waited;
+    bool clean, known, slow;
     int64_t used;          /* until the last mark, of what was granted */
     int64_t aside;         /* of what was granted in turn `turn`, kept for the next marks */
     unsigned passing;      /* launches that are between gate and driver */
@@ -354,10 +353,8 @@ void runner_grant(struct runner *r, int64_t granted, int64_t used, struct grante
         (void)atomic_fetch_add_explicit(&r->machine->own->marks, 1, memory_order_relaxed);
         hami_step();
         r->clean = r->known = true;
-        r->waited = how.waited;
-        uint64_t before = r->opened, used = (uint64_t)r->used;
-        r->opened = compute_now();
-        r->slow = r->opened - before > used + used / 16;
+        r->slow = how.arrived > r->opened + (uint64_t)r->used / 16 * 17;
+        r->opened = how.passed;
         r->before = balance_spanned(r->machine);
         r->granted = granted;
         note_oldest(r->machine, nothing);
@@ -367,13 +364,24 @@ void runner_grant(struct runner *r, int64_t granted, int64_t used, struct grante
     r->clean = r->clean && how.clean;
     r->known = r->known && how.known;
     r->looked = compute_now();
-    atomic_store_explicit(&r->turn, atomic_load_explicit(turn_word(r->machine), memory_order_relaxed),
-                          memory_order_relaxed);
+    if (!how.aside) {
+        atomic_store_explicit(&r->turn, atomic_load_explicit(turn_word(r->machine), memory_order_relaxed),
+                              memory_order_relaxed);
+    }
     (void)atomic_fetch_add_explicit(&r->left, granted - used, memory_order_relaxed);
 }
 
 void runner_passing(struct runner *r, int change) {
     r->passing += (unsigned)change;
+}
+
+bool runner_regrant(struct runner *r, uint32_t closed, int64_t cost, struct granted how) {
+    if (atomic_load_explicit(&r->closed, memory_order_relaxed) == closed || atomic_load(&r->stream) == NULL) {
+        return false;
+    }
+    own_out(r->machine, cost);
+    runner_grant(r, cost, cost, how);
+    return true;
 }
 
 void runner_refund(struct runner *r, int64_t used) {
@@ -444,6 +452,7 @@ static void close_runner(struct runner *r, bool apart) {
     r->used = estimate;
     if (estimate <= 0) {
         completed_mark(r->machine);
+        note_oldest(r->machine, nothing);
         return;
     }
     struct mark mark = {.estimate = estimate,
@@ -451,7 +460,6 @@ static void close_runner(struct runner *r, bool apart) {
                         .known = r->known,
                         .apart = apart,
                         .slow = r->slow,
-                        .waited = r->waited,
                         .opened = r->opened,
                         .before = r->before,
                         .event = can ? event_take(r->context) : NULL};
@@ -479,6 +487,7 @@ static void close_runner(struct runner *r, bool apart) {
         event_give_back(r->context, mark.event);
     }
     charge_estimate(r->machine, estimate);
+    note_oldest(r->machine, nothing);
 }
 
 void runner_close_if_due(struct runner *r, enum mark_due due) {
@@ -489,32 +498,41 @@ void runner_close_if_due(struct runner *r, enum mark_due due) {
 }
 
 bool runners_apart(const struct machine *m, uint64_t now) {
-    return rests(m) && now - atomic_load_explicit(&m->shared->last_wait, memory_order_relaxed) < IDLE &&
+    return rests(m) && now < atomic_load_explicit(&m->shared->last_wait, memory_order_relaxed) + IDLE &&
            !balance_single(m, now);
 }
 
 int64_t runner_worth_apart(const struct runner *r, int64_t ns, uint64_t now) {
     double dense = now > r->opened ? (double)r->used / (double)(now - r->opened) : 1;
     int64_t amount = (int64_t)(dense * APART);
-    return amount < ns ? ns : amount > BATCH ? BATCH : amount;
+    amount = amount > BATCH ? BATCH : amount;
+    return amount < ns ? ns : amount;
 }
 
 void runner_set_aside(struct runner *r, int64_t amount) {
     struct machine *m = r->machine;
     own_out(m, -amount);
     (void)atomic_fetch_sub_explicit(&m->own->had, (uint64_t)balance_own(m, amount), memory_order_relaxed);
-    r->aside = amount;
+    int64_t others = 0;
+    uint64_t now = compute_now();
+    for (unsigned i = 0; i < runner_count; i++) {
+        const struct runner *other = &runners[i];
+        others += other != r && other->machine == m && now < other->looked + STALE ? other->aside : 0;
+    }
+    int64_t most = others < BATCH_MOST ? BATCH_MOST - others : 0;
+    r->aside = amount < most ? amount : most;
 }
 
-bool runner_from_aside(struct runner *r, int64_t amount, uint64_t now) {
-    bool valid = now - r->looked < STALE && atomic_load_explicit(turn_word(r->machine), memory_order_relaxed) ==
+int64_t runner_from_aside(struct runner *r, int64_t ns, int64_t part, uint64_t now) {
+    bool valid = now < r->looked + STALE && atomic_load_explicit(turn_word(r->machine), memory_order_relaxed) ==
                                                 atomic_load_explicit(&r->turn, memory_order_relaxed);
-    r->aside = valid ? r->aside : 0;
-    if (r->aside < amount) {
-        return false;
+    int64_t amount = r->aside < part ? r->aside : part;
+    if (!valid || amount < ns) {
+        r->aside = 0; /* the gate grants anew */
+        return 0;
     }
     r->aside -= amount;
-    return true;
+    return amount;
 }
 
 /* Events are made in the current context. */
@@ -775,11 +793,7 @@ static bool rested(struct machine *m, const struct mark *mark, uint64_t span) {
         return mark->late && mark->known && span > estimate; /* the process stood still meanwhile */
     }
     bool slow = mark->recorded - mark->opened > estimate + estimate / 16;
-    if (!mark->apart) {
-        m->slow += ((slow ? 1 : 0) - m->slow) * 0.1;
-    } else if (!mark->waited) {
-        m->slow += ((mark->slow ? 1 : 0) - m->slow) * 0.1;
-    }
+    m->slow += ((mark->apart ? mark->slow : slow) - m->slow) * 0.1;
     return slow || mark->late;
 }
 
@@ -813,7 +827,7 @@ static void settle_mark(struct runner *r, const struct mark *mark, struct under_
     completed_mark(m);
 }
 
-static unsigned collect(struct completed found[COMPLETED]) {
+static unsigned collect(struct completed found[COMPLETED], bool *failed) {
     unsigned count = 0;
     for (unsigned i = 0; i < runner_count; i++) {
         struct runner *r = &runners[i];
@@ -829,6 +843,7 @@ static unsigned collect(struct completed found[COMPLETED]) {
             r->count--;
             if (status != CUDA_SUCCESS) { /* the device or context is gone */
                 charge_estimate(r->machine, mark.estimate);
+                *failed = true;
                 continue;
             }
             found[count++] = (struct completed){r, mark, time_of(r, &mark)};
@@ -932,7 +947,8 @@ static struct under_way oldest_of(const struct machine *m, const struct complete
 
 static void settle(void) {
     struct completed found[COMPLETED];
-    unsigned count = collect(found);
+    bool failed = false;
+    unsigned count = collect(found, &failed);
     if (count > 1) {
         qsort(found, count, sizeof found[0], by_end);
     }
@@ -945,6 +961,11 @@ static void settle(void) {
     }
     for (unsigned i = 0; i < count; i++) {
         note_oldest(found[i].runner->machine, nothing);
+    }
+    for (unsigned i = 0; i < runner_count && failed; i++) {
+        if (runners[i].machine != NULL) {
+            note_oldest(runners[i].machine, nothing);
+        }
     }
     learn_pairs();
 }
@@ -995,7 +1016,9 @@ static void drop_runner(struct runner *r) {
     for (; r->count > 0; r->count--, r->first = (r->first + 1) % MARKS) {
         charge_estimate(m, r->marks[r->first].estimate);
     }
+    r->aside = 0;
     atomic_store(&r->stream, NULL);
+    note_oldest(m, nothing);
 }
 
 static void drop_events(CUcontext context) {

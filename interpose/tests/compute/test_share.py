@@ -131,6 +131,15 @@ def test_processes_that_launch_as_fast_as_the_device_runs(bench, request):
     check(bench, seed_of(request), [Tenant(30, "kernels=a_20us host=20000", 2)])
 
 
+@pytest.mark.parametrize("kernels", ["a_10ms", "a_10ms sync=1"])
+def test_a_launch_that_takes_long_to_reach_the_device_is_measured(bench, request, kernels):
+    """What it was granted is closed before it is there, and that mark tells nothing of it."""
+    tenant = Tenant(20, f"kernels={kernels}", environment={"HAMI_SIM_LAUNCH_US": "4000"})
+    [result] = bench.run(seed_of(request), tenant)
+    assert not faults(result, at_most=True), str(result)
+    assert result.share() > 10, str(result)
+
+
 @pytest.mark.parametrize(("kernels", "sync"), [("a_10us", 2), ("a_2us", 2), ("a_5us", 20)], ids=str)
 def test_short_launches_that_are_waited_for_often_stay_below_the_limit(bench, request, kernels, sync):
     """Waiting for work ends what was granted: what was taken of it ahead is not there for the next launches."""

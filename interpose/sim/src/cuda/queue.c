@@ -23,6 +23,8 @@ static struct device_queue {
     uint32_t free_events[SIM_EVENTS];
 } devices[SIM_MAX_DEVICES];
 
+static uint64_t launch_us; /* what a launch takes before it is queued, as where code is loaded first */
+
 /* ---- this process's queue ---- */
 
 static bool unused(const struct sim_queue *queue) {
@@ -64,6 +66,7 @@ static struct sim_queue *open_queue(unsigned device) {
         queue->start_time = self.start_time;
         queue->pid_namespace = self.pid_namespace;
         queue->slice_ns = number_from("HAMI_SIM_SLICE_NS");
+        launch_us = number_from("HAMI_SIM_LAUNCH_US");
         queue->next_timed = UINT64_MAX;
         queue->state = 1;
         sim_engine_unlock(&sim_engines->devices[device].lock);
@@ -179,6 +182,9 @@ void sim_submit(struct sim_stream *stream, enum sim_op_kind kind, uint64_t durat
     if (duration == 0 && lane_idle(queue, stream->lane)) { /* done at once; for measuring what calls cost */
         note_queued(device, queue, 0);
         return;
+    }
+    if (launch_us != 0 && kind == SIM_OP_KERNEL) {
+        nanosleep(&(struct timespec){0, (long)(launch_us % 1000000 * 1000)}, NULL);
     }
     struct sim_engine *engine = take(device);
     struct sim_op op = {.kind = kind, .left = duration, .weight = weight != 0 ? weight : SIM_WHOLE};
