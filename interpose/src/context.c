@@ -375,28 +375,29 @@ static bool settle(struct making *m) {
         return true;
     }
     if (!hami_charge_take(m->device, (pages - reserve->pages) << HAMI_PAGE_SHIFT, HAMI_COLUMN_CONTEXT, &more)) {
-        hami_charge_give_back(reserve, HAMI_COLUMN_CONTEXT);
-        *reserve = more;
         return false;
     }
-    *reserve = (struct hami_charge){more.device, pages};
+    if (more.device >= 0) { /* else there is no limit any more, and what was charged before stays so */
+        *reserve = (struct hami_charge){more.device, pages};
+    }
     return true;
 }
 
-/* False: it does not fit, and the caller must end the context. */
+/* False: it does not fit, or there is none. The caller must end the context and then cancel: it has its reserve until
+ * it is gone. */
 static bool keep(struct making *m, CUcontext handle) {
     (void)atomic_fetch_add(&made, 1);
     if (m->state == NULL) {
         return true;
     }
-    bool fits = !m->measure || settle(m);
-    if (fits) {
-        (void)enter(handle, m->device, m->primary ? PRIMARY : MADE);
-        m->state->contexts++;
-        m->state->primary = m->primary ? handle : m->state->primary;
+    if (handle == NULL || (m->measure && !settle(m))) {
+        return false;
     }
+    (void)enter(handle, m->device, m->primary ? PRIMARY : MADE);
+    m->state->contexts++;
+    m->state->primary = m->primary ? handle : m->state->primary;
     unlock_device(m->state);
-    return fits;
+    return true;
 }
 
 /* ---- ends ---- */
@@ -550,6 +551,7 @@ int32_t hami_primary_retain(enum hami_hook hook, CUcontext *context, int32_t dev
     }
     CUresult (*release)(CUdevice) = hami_driver_function(HAMI_cuDevicePrimaryCtxRelease_v2);
     (void)release(device);
+    cancel(&m);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -580,6 +582,7 @@ static int32_t created(struct making *m, CUresult status, const CUcontext *conte
     }
     CUresult (*destroy)(CUcontext) = hami_driver_function(HAMI_cuCtxDestroy_v2);
     (void)destroy(*context);
+    cancel(m);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -717,6 +720,7 @@ int32_t hami_green_create(enum hami_hook hook, void **green, void *resources, in
     CUresult (*destroy)(void *) = hami_driver_function(HAMI_cuGreenCtxDestroy);
     (void)hami_map_take(&greens, (uint64_t)(uintptr_t)*green);
     (void)destroy(*green);
+    cancel(&m);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

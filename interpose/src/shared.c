@@ -190,10 +190,13 @@ void hami_shared_resize(hami_share share, uint64_t pages) {
 void hami_shared_grow(hami_share share, uint64_t pages) {
     struct hami_region *region = hami_guest_region(NULL)->region;
     struct hami_share_entry *entry = &region->block.shares[share];
-    uint64_t word = atomic_load(&entry->word);
-    if (state_of(word) == HAMI_SHARE_ORPHANED && (word & PAGES_MAX) < pages) {
-        set_word(entry, (word & ~PAGES_MAX) | (pages < PAGES_MAX ? pages : PAGES_MAX));
-        hami_shared_settle(region);
+    uint64_t word = atomic_load(&entry->word), most = pages < PAGES_MAX ? pages : PAGES_MAX;
+    while (state_of(word) == HAMI_SHARE_ORPHANED && (word & PAGES_MAX) < most) {
+        if (atomic_compare_exchange_weak(&entry->word, &word, (word & ~PAGES_MAX) | most)) { /* two may see it grow */
+            hami_step();
+            hami_shared_settle(region);
+            return;
+        }
     }
 }
 

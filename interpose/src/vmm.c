@@ -327,8 +327,11 @@ int32_t hami_mem_retain(enum hami_hook hook, CUmemHandle *handle, void *address)
     lock();
     CUresult status = driver(handle, address);
     struct mapping *mapping = status == CUDA_SUCCESS ? mapping_at((CUdeviceptr)(uintptr_t)address) : NULL;
-    if (mapping != NULL && (mapping->memory->handles++ == 0 || physical_of(*handle) == NULL)) {
-        (void)enter(*handle, mapping->memory);
+    bool new = mapping != NULL && (mapping->memory->handles == 0 || physical_of(*handle) == NULL);
+    if (new && !enter(*handle, mapping->memory)) {
+        status = refuse(*handle); /* its release would not be known */
+    } else if (mapping != NULL) {
+        mapping->memory->handles++;
     }
     unlock();
     return status;
