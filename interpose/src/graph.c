@@ -14,6 +14,7 @@
 
 enum { NODE_GRAPH = 4, NODE_ALLOC = 10, NODE_FREE = 11, DEEPEST = 16 };
 enum { USED_CURRENT = 0, RESERVED_CURRENT = 2 };
+enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2 }; /* CUgraphInstantiate_flags */
 
 /* CUDA_MEM_ALLOC_NODE_PARAMS: properties of the pool, access, size, address. */
 struct node_params {
@@ -29,12 +30,28 @@ _Static_assert(sizeof(struct node_params) == 120, "CUDA_MEM_ALLOC_NODE_PARAMS");
 /* What the nodes of one executable graph may take together on one device. */
 struct part {
     uint64_t bytes;
-    uint64_t held, used; /* of the pool, after the graph last ran there; 0: it has not */
+    uint64_t left;              /* of these, what the graph itself does not free */
+    uint64_t held, used, taken; /* of the pool, after the graph last ran there; 0: it has not */
 };
 
 struct hami_graph_memory {
     struct part parts[HAMI_DEVICES];
     CUdeviceptr left; /* the sum of what its nodes take less that of what they free; 0: it frees all that it takes */
+    bool frees_first; /* at a launch the driver frees what is left of the one before */
+};
+
+/* What one node takes, or frees. */
+struct item {
+    CUdeviceptr address;
+    uint64_t bytes; /* 0: frees */
+    CUdevice device;
+};
+
+/* What is found in a graph. */
+struct search {
+    struct hami_graph_memory *memory;
+    struct item *items;
+    size_t count, room;
 };
 
 /* The driver's pool for graphs on one device. */
@@ -42,6 +59,8 @@ struct pool {
     atomic_flag busy;
     bool unusable;       /* it has grown although it had enough to spare */
     uint64_t held, lack; /* before the run under way, and what it was thought to have to grow by */
+    uint64_t freed;      /* what is sure to be freed when that run starts */
+    uint64_t taken;      /* what runs have left allocated, all together; what was freed is not taken off */
     struct hami_charge charge;
 };
 
@@ -50,9 +69,51 @@ static struct pool pools[HAMI_DEVICES];
 
 /* ---- what is in a graph ---- */
 
-static bool add_graph(void *graph, struct hami_graph_memory *memory, unsigned depth);
+static bool add_graph(void *graph, struct search *search, unsigned depth);
 
-static bool add_node(void *node, struct hami_graph_memory *memory, unsigned depth) {
+/* False: this process's own memory is full. */
+static bool add_item(struct search *search, struct item item) {
+    if (search->count == search->room) {
+        size_t room = search->room == 0 ? 16 : 2 * search->room;
+        struct item *items = realloc(search->items, room * sizeof *items);
+        if (items == NULL) {
+            return false;
+        }
+        search->items = items;
+        search->room = room;
+    }
+    search->items[search->count++] = item;
+    return true;
+}
+
+static bool add_alloc(void *node, struct search *search) {
+    struct node_params params;
+    CUresult (*get_params)(void *, struct node_params *) = hami_cuda_function("cuGraphMemAllocNodeGetParams");
+    memset(&params, 0, sizeof params);
+    if (get_params == NULL || get_params(node, &params) != CUDA_SUCCESS) {
+        return true;
+    }
+    search->memory->left += params.address;
+    if (params.location.type != CU_MEM_LOCATION_TYPE_DEVICE || params.location.id < 0 ||
+        params.location.id >= HAMI_DEVICES) {
+        return true;
+    }
+    uint64_t bytes = hami_large(params.bytes), *sum = &search->memory->parts[params.location.id].bytes;
+    *sum = __builtin_add_overflow(*sum, bytes, sum) ? UINT64_MAX : *sum;
+    return add_item(search, (struct item){params.address, bytes, params.location.id});
+}
+
+static bool add_free(void *node, struct search *search) {
+    CUdeviceptr address = 0;
+    CUresult (*get_params)(void *, CUdeviceptr *) = hami_cuda_function("cuGraphMemFreeNodeGetParams");
+    if (get_params == NULL || get_params(node, &address) != CUDA_SUCCESS) {
+        return true;
+    }
+    search->memory->left -= address;
+    return add_item(search, (struct item){address, 0, 0});
+}
+
+static bool add_node(void *node, struct search *search, unsigned depth) {
     CUresult (*get_type)(void *, int *) = hami_cuda_function("cuGraphNodeGetType");
     int type = -1;
     if (get_type == NULL || get_type(node, &type) != CUDA_SUCCESS) {
@@ -61,31 +122,13 @@ static bool add_node(void *node, struct hami_graph_memory *memory, unsigned dept
     if (type == NODE_GRAPH) {
         void *child = NULL;
         CUresult (*get_graph)(void *, void **) = hami_cuda_function("cuGraphChildGraphNodeGetGraph");
-        return get_graph == NULL || get_graph(node, &child) != CUDA_SUCCESS || add_graph(child, memory, depth + 1);
+        return get_graph == NULL || get_graph(node, &child) != CUDA_SUCCESS || add_graph(child, search, depth + 1);
     }
-    if (type == NODE_ALLOC) {
-        struct node_params params;
-        CUresult (*get_params)(void *, struct node_params *) = hami_cuda_function("cuGraphMemAllocNodeGetParams");
-        memset(&params, 0, sizeof params);
-        bool told = get_params != NULL && get_params(node, &params) == CUDA_SUCCESS;
-        if (told && params.location.type == CU_MEM_LOCATION_TYPE_DEVICE && params.location.id >= 0 &&
-            params.location.id < HAMI_DEVICES) {
-            uint64_t *sum = &memory->parts[params.location.id].bytes;
-            *sum = __builtin_add_overflow(*sum, hami_large(params.bytes), sum) ? UINT64_MAX : *sum;
-        }
-        memory->left += params.address;
-    }
-    if (type == NODE_FREE) {
-        CUdeviceptr address = 0;
-        CUresult (*get_params)(void *, CUdeviceptr *) = hami_cuda_function("cuGraphMemFreeNodeGetParams");
-        bool told = get_params != NULL && get_params(node, &address) == CUDA_SUCCESS;
-        memory->left -= told ? address : 0;
-    }
-    return true;
+    return type == NODE_ALLOC ? add_alloc(node, search) : type == NODE_FREE ? add_free(node, search) : true;
 }
 
-/* Adds up the allocation nodes of a graph and of those in it. False: this process's own memory is full. */
-static bool add_graph(void *graph, struct hami_graph_memory *memory, unsigned depth) {
+/* Finds the memory nodes of a graph and of those in it. False: this process's own memory is full. */
+static bool add_graph(void *graph, struct search *search, unsigned depth) {
     CUresult (*get_nodes)(void *, void **, size_t *) = hami_cuda_function("cuGraphGetNodes");
     size_t count = 0;
     if (get_nodes == NULL || depth > DEEPEST || get_nodes(graph, NULL, &count) != CUDA_SUCCESS || count == 0) {
@@ -95,10 +138,42 @@ static bool add_graph(void *graph, struct hami_graph_memory *memory, unsigned de
     bool fine = nodes != NULL;
     if (fine && get_nodes(graph, nodes, &count) == CUDA_SUCCESS) {
         for (size_t i = 0; fine && i < count; i++) {
-            fine = nodes[i] == NULL || add_node(nodes[i], memory, depth);
+            fine = nodes[i] == NULL || add_node(nodes[i], search, depth);
         }
     }
     free(nodes);
+    return fine;
+}
+
+static int by_address(const void *one, const void *other) {
+    const struct item *a = one, *b = other;
+    return a->address != b->address ? (a->address > b->address) - (a->address < b->address)
+                                    : (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+/* Adds up what is taken and not freed: nodes come in any order, so those of one address are brought together. */
+static void add_left(struct search *search) {
+    if (search->count != 0) {
+        qsort(search->items, search->count, sizeof *search->items, by_address);
+    }
+    for (size_t i = 0; i < search->count; i++) {
+        const struct item *at = &search->items[i];
+        bool freed = i > 0 && at[-1].address == at->address && at[-1].bytes == 0;
+        uint64_t *sum = &search->memory->parts[at->device].left;
+        *sum = __builtin_add_overflow(*sum, freed ? 0 : at->bytes, sum) ? UINT64_MAX : *sum;
+    }
+}
+
+/* Adds up what a graph's nodes may take. False: this process's own memory is full. */
+static bool look(void *graph, uint64_t flags, struct hami_graph_memory *memory) {
+    struct search search = {.memory = memory};
+    memset(memory, 0, sizeof *memory);
+    bool fine = add_graph(graph, &search, 0);
+    if (fine) {
+        add_left(&search);
+        memory->frees_first = (flags & AUTO_FREE_ON_LAUNCH) != 0 && memory->left != 0;
+    }
+    free(search.items);
     return fine;
 }
 
@@ -112,13 +187,12 @@ static bool takes_memory(const struct hami_graph_memory *memory) {
 }
 
 /* After the driver has made a graph executable: remembers what it may take. */
-static CUresult instantiated(CUresult status, void *const *exec, void *graph) {
+static CUresult instantiated(CUresult status, void *const *exec, void *graph, uint64_t flags) {
     struct hami_graph_memory found;
     if (status != CUDA_SUCCESS || exec == NULL || *exec == NULL) {
         return status;
     }
-    memset(&found, 0, sizeof found);
-    bool fine = add_graph(graph, &found, 0);
+    bool fine = look(graph, flags, &found);
     if (fine && takes_memory(&found)) {
         struct hami_graph_memory *kept = malloc(sizeof *kept);
         fine = kept != NULL;
@@ -141,12 +215,12 @@ static CUresult instantiated(CUresult status, void *const *exec, void *graph) {
 int32_t hami_graph_instantiate(enum hami_hook hook, void **exec, void *graph, void *error_node, char *log,
                                uint64_t bytes) {
     CUresult (*driver)(void **, void *, void *, char *, size_t) = hami_driver_function(hook);
-    return instantiated(driver(exec, graph, error_node, log, bytes), exec, graph);
+    return instantiated(driver(exec, graph, error_node, log, bytes), exec, graph, 0);
 }
 
 int32_t hami_graph_instantiate_flags(enum hami_hook hook, void **exec, void *graph, uint64_t flags) {
     CUresult (*driver)(void **, void *, uint64_t) = hami_driver_function(hook);
-    return instantiated(driver(exec, graph, flags), exec, graph);
+    return instantiated(driver(exec, graph, flags), exec, graph, flags);
 }
 
 int32_t hami_graph_exec_destroy(enum hami_hook hook, void *exec) {
@@ -217,12 +291,40 @@ static bool has_its_own(const struct part *part, uint64_t held, uint64_t used) {
     return part->held != 0 && held >= part->held && used <= part->used;
 }
 
+static uint64_t less(uint64_t from, uint64_t bytes) {
+    return from > bytes ? from - bytes : 0;
+}
+
+/*
+ * Of what a graph left allocated when it last ran, what still is for sure: the program may have freed it, and others
+ * have taken it. What is in use beyond what was then, and beyond all that has been taken since, is the graph's.
+ */
+static uint64_t still_left(const struct pool *pool, const struct part *part, uint64_t used) {
+    uint64_t since = pool->taken - part->taken;
+    return part->held == 0 ? 0 : less(used + part->left, part->used + since);
+}
+
+/*
+ * What there is for a graph whose memory the driver frees before it launches it again, and at least that: what is spare
+ * with what is freed; or what it had, with what the pool has grown by and without what others have taken since. Only
+ * the second holds where spare memory is called used.
+ */
+static uint64_t there_again(const struct pool *pool, const struct part *part, uint64_t held, uint64_t used) {
+    uint64_t since = pool->taken - part->taken, spare = less(held, used) + pool->freed;
+    uint64_t had = part->held == 0 ? 0 : less(part->bytes + held, part->held + since);
+    return had > spare ? had : spare;
+}
+
 /* What a locked pool lacks for a graph's nodes, and what it has grown by behind our back. */
-static uint64_t missing(struct pool *pool, CUdevice device, const struct part *part) {
+static uint64_t missing(struct pool *pool, CUdevice device, const struct part *part, bool frees_first) {
     uint64_t held = reserved(pool, device);
-    uint64_t used = attribute(device, USED_CURRENT, held);
+    uint64_t told = attribute(device, USED_CURRENT, UINT64_MAX), used = told == UINT64_MAX ? held : told;
     uint64_t charged = pool->charge.pages << HAMI_PAGE_SHIFT;
-    uint64_t spare = has_its_own(part, held, used) ? part->bytes : held > used ? held - used : 0;
+    uint64_t left = still_left(pool, part, told == UINT64_MAX ? 0 : told);
+    pool->freed = !frees_first ? 0 : left < part->left ? left : part->left;
+    uint64_t spare = frees_first                     ? there_again(pool, part, held, used)
+                     : has_its_own(part, held, used) ? part->bytes
+                                                     : less(held, used);
     uint64_t owed = held > charged ? held - charged : 0;
     uint64_t wanted = 0;
     spare = pool->unusable ? 0 : spare;
@@ -242,8 +344,8 @@ static void trim(struct pool *pool, CUdevice device) {
  * Reserves what a locked pool lacks. What it has to spare goes before anything is refused: it may be too little, or, as
  * was once seen, of no use.
  */
-static bool reserve(struct pool *pool, CUdevice device, const struct part *part) {
-    uint64_t wanted = missing(pool, device, part);
+static bool reserve(struct pool *pool, CUdevice device, const struct part *part, bool frees_first) {
+    uint64_t wanted = missing(pool, device, part, frees_first);
     if (pool->charge.pages == 0) {
         return wanted == 0 || hami_charge_take(device, wanted, HAMI_COLUMN_DATA, &pool->charge);
     }
@@ -251,7 +353,7 @@ static bool reserve(struct pool *pool, CUdevice device, const struct part *part)
         return true;
     }
     trim(pool, device);
-    wanted = missing(pool, device, part);
+    wanted = missing(pool, device, part, frees_first);
     return wanted == 0 || hami_charge_grow(&pool->charge, wanted);
 }
 
@@ -261,7 +363,7 @@ static bool in_vain(const struct pool *pool, const struct part *part, uint64_t g
 }
 
 /* After a run, which cannot be undone: what it took without being reserved may be made up for. */
-static void finish(struct pool *pool, CUdevice device, struct part *part, bool ran) {
+static void finish(struct pool *pool, CUdevice device, const struct part *part) {
     uint64_t allowed = pool->charge.pages;
     settle(pool, device);
     uint64_t held = pool->charge.pages << HAMI_PAGE_SHIFT;
@@ -270,9 +372,15 @@ static void finish(struct pool *pool, CUdevice device, struct part *part, bool r
     if (passed) {
         trim(pool, device);
     }
-    if (ran) { /* and left nothing */
-        part->held = held;
-        part->used = attribute(device, USED_CURRENT, 0);
+}
+
+/* Remembers what a graph has now that it ran, where that is there for it when it is launched again. */
+static void remember(struct pool *pool, CUdevice device, struct part *part, const struct hami_graph_memory *memory) {
+    pool->taken += less(part->left, pool->freed);
+    if (memory->left == 0 || memory->frees_first) {
+        part->held = pool->charge.pages << HAMI_PAGE_SHIFT;
+        part->used = attribute(device, USED_CURRENT, memory->frees_first ? part->held : 0);
+        part->taken = pool->taken;
     }
 }
 
@@ -283,7 +391,7 @@ static bool reserve_all(const struct hami_graph_memory *memory) {
             continue;
         }
         lock(&pools[device]);
-        if (reserve(&pools[device], device, &memory->parts[device])) {
+        if (reserve(&pools[device], device, &memory->parts[device], memory->frees_first)) {
             continue;
         }
         for (; device >= 0; device--) {
@@ -304,7 +412,10 @@ static struct hami_graph_memory *memory_of(const void *exec) {
 static void end_run(struct hami_graph_memory *memory, bool ran) {
     for (CUdevice device = 0; memory != NULL && device < HAMI_DEVICES; device++) {
         if (memory->parts[device].bytes != 0) {
-            finish(&pools[device], device, &memory->parts[device], ran);
+            finish(&pools[device], device, &memory->parts[device]);
+            if (ran) {
+                remember(&pools[device], device, &memory->parts[device], memory);
+            }
             unlock(&pools[device]);
         }
     }
@@ -316,20 +427,19 @@ bool hami_graph_run_begin(void *exec, struct hami_graph_memory **memory) {
 }
 
 void hami_graph_run_end(struct hami_graph_memory *memory, CUresult status) {
-    end_run(memory, status == CUDA_SUCCESS && memory != NULL && memory->left == 0);
+    end_run(memory, status == CUDA_SUCCESS);
 }
 
 /* Like an upload where CUDA_GRAPH_INSTANTIATE_PARAMS, which starts with flags, asks for one. */
 int32_t hami_graph_instantiate_params(enum hami_hook hook, void **exec, void *graph, void *params) {
-    enum { UPLOAD = 2 };
     CUresult (*driver)(void **, void *, void *) = hami_driver_function(hook);
+    uint64_t flags = params == NULL ? 0 : *(const uint64_t *)params;
     struct hami_graph_memory memory;
     memset(&memory, 0, sizeof memory);
-    if (params != NULL && (*(const uint64_t *)params & UPLOAD) != 0 &&
-        (!add_graph(graph, &memory, 0) || !reserve_all(&memory))) {
+    if ((flags & UPLOAD) != 0 && (!look(graph, flags, &memory) || !reserve_all(&memory))) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    CUresult status = instantiated(driver(exec, graph, params), exec, graph);
+    CUresult status = instantiated(driver(exec, graph, params), exec, graph, flags);
     end_run(&memory, false);
     return status;
 }

@@ -9,8 +9,11 @@ pytestmark = pytest.mark.each_machine
 
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
+INVALID_VALUE = 1
 LIMIT = 3000
 MAPPED = {"HAMI_SIM_GRAPH_MAPPED": "1"}  # as drivers whose documents are to be believed
+FREES_FIRST = ["cuGraphInstantiateWithFlags", "cuGraphInstantiateWithParams", "cuGraphInstantiateWithParams_ptsz"]
+HABITS = pytest.mark.parametrize("habit", [{}, MAPPED], ids=["spare", "mapped"])
 WAYS = ["node", "generic", "capture", "child"]
 
 
@@ -169,3 +172,70 @@ def test_what_graphs_hold_returns_with_the_process(make_container, shells):
     first.process.kill()
     first.process.wait()
     assert second.status("alloc", 1500 * MIB) == 0
+
+
+@HABITS
+@pytest.mark.parametrize("call", FREES_FIRST)
+def test_a_graph_whose_memory_is_freed_at_launch_is_launched_again_at_the_limit(make_container, shells, call, habit):
+    container = make_container(LIMIT)
+    container.variables |= habit
+    shell = shells(container)
+    before = shell.free_bytes()
+    graph = shell("graph", before // (4 * MIB) * 2 * MIB, 2, "keep", call)[1]
+    for _ in range(3):
+        assert shell.status("launch", graph) == 0
+        assert shell.free_bytes() == before % (4 * MIB)
+    found = container.region().devices[0]
+    assert (found.peak_bytes, found.denied) == (found.used_bytes, 0)
+    assert shell.status("destroy_graph", graph) == 0
+    assert shell.status("trim_graphs", 0) == 0
+    assert shell.free_bytes() == before % (4 * MIB), "destroying it frees nothing"
+
+
+@HABITS
+def test_what_a_graph_would_free_at_launch_counts_once(make_container, shells, habit):
+    """Whether it has it still, has lost it to another, or others run between."""
+    container = make_container(LIMIT)
+    container.variables |= habit
+    shell = shells(container)
+    before = shell.free_bytes()
+    half = before // (4 * MIB) * 2 * MIB
+    other = shell("graph", half, 1, "keep", FREES_FIRST[0])[1]
+    graph = shell("graph", half, 1, "keep", FREES_FIRST[0])[1]
+    for _ in range(3):
+        assert shell.status("launch", other) == 0
+        assert shell.status("launch", graph) == 0
+        assert shell.free_bytes() == before - 2 * half
+    for _ in range(3):
+        assert shell.status("free_kept") == 0
+        assert shell.free_bytes() == before - 2 * half
+        assert shell.status("launch", graph) == 0
+    found = container.region().devices[0]
+    assert (found.peak_bytes, found.used_bytes) == (LIMIT * MIB - before + 2 * half,) * 2
+    assert found.denied == 0
+
+
+@HABITS
+def test_what_another_graph_has_taken_is_not_there_again(make_container, shells, habit):
+    container = make_container(LIMIT)
+    container.variables |= habit
+    shell = shells(container)
+    before = shell.free_bytes()
+    room = before // (2 * MIB) * 2 * MIB
+    thief = shell("graph", room, 1, "keep")[1]
+    graph = shell("graph", room, 1, "keep", FREES_FIRST[0])[1]
+    assert shell.status("launch", graph) == 0
+    assert shell.status("free_kept") == 0
+    assert shell.status("launch", thief) == 0
+    assert shell.status("launch", thief) in (INVALID_VALUE, OUT_OF_MEMORY)
+    assert shell.status("launch", graph) == OUT_OF_MEMORY
+    found = container.region().devices[0]
+    assert found.peak_bytes == found.used_bytes == LIMIT * MIB - before + room
+
+
+def test_a_graph_whose_memory_is_left_is_not_launched_again(shell):
+    graph = shell("graph", 2 * MIB, 1, "keep")[1]
+    assert shell.status("launch", graph) == 0
+    assert shell.status("launch", graph) == INVALID_VALUE
+    assert shell.status("free_kept") == 0
+    assert shell.status("launch", graph) == 0

@@ -78,8 +78,27 @@ static int add_memory(void *graph, const char *way, uint64_t bytes, int device, 
     return status;
 }
 
-/* graph BYTES COUNT WAY: an executable graph that allocates COUNT times and frees all but with a WAY of "keep". */
-static int make_graph(uint64_t *out, uint64_t bytes, uint64_t count, const char *way) {
+/* CUDA_GRAPH_INSTANTIATE_PARAMS */
+struct instantiate_params {
+    uint64_t flags;
+    void *stream, *error_node;
+    int result;
+};
+
+/* Makes a graph executable; its memory is freed when it is launched again if CALL is given: the function to use. */
+static int instantiate(uint64_t *out, void *graph, const char *call) {
+    struct instantiate_params params = {.flags = 1};
+    if (call == NULL)
+        return CALL(cuGraphInstantiateWithFlags, (void **)out, graph, (uint64_t)0);
+    if (strcmp(call, "cuGraphInstantiateWithFlags") == 0)
+        return driver_function(call)((void **)out, graph, params.flags);
+    return driver_function(call)((void **)out, graph, &params);
+}
+
+/*
+ * graph BYTES COUNT WAY [CALL]: an executable graph that allocates COUNT times and frees all but with a WAY of "keep".
+ */
+static int make_graph(uint64_t *out, uint64_t bytes, uint64_t count, const char *way, const char *call) {
     void *graph = NULL, *stream = NULL, *made = NULL;
     CUdeviceptr address = 0;
     int status = 0;
@@ -103,7 +122,7 @@ static int make_graph(uint64_t *out, uint64_t bytes, uint64_t count, const char 
     }
     if (stream != NULL)
         CHECK(CALL(cuStreamEndCapture, stream, &graph));
-    return status != 0 ? status : CALL(cuGraphInstantiateWithFlags, (void **)out, graph, (uint64_t)0);
+    return status != 0 ? status : instantiate(out, graph, call);
 }
 
 static struct hami_bytes64 bytes_of(const char *hex) {
@@ -323,7 +342,7 @@ static int allocate(char **word) {
     } else if (strcmp(word[0], "ipc_open") == 0) {
         answer(open_shared(word[1], out));
     } else if (strcmp(word[0], "graph") == 0) {
-        answer(make_graph(out, a, b, word[3]));
+        answer(make_graph(out, a, b, word[3], word[4]));
     } else if (strcmp(word[0], "stream") == 0) {
         answer(CALL(cuStreamCreate, (void **)out, 0u));
     } else if (strcmp(word[0], "context") == 0) {

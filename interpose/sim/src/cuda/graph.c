@@ -20,7 +20,7 @@ struct sim_graph {
     struct sim_object object;
     struct sim_graph_node *first, **last;
     size_t count;
-    bool executable, capturing;
+    bool executable, capturing, frees_first;
     uint64_t capture_id;
     struct sim_context *context; /* of the nodes' memory */
 };
@@ -380,14 +380,15 @@ CUresult sim_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
 }
 
 CUresult sim_cuGraphInstantiateWithFlags(CUgraph *phGraphExec, CUgraph hGraph, unsigned long long flags) {
+    enum { AUTO_FREE_ON_LAUNCH = 1 };
     CUresult error = graph_check(hGraph, false);
-    (void)flags;
     if (error != CUDA_SUCCESS || phGraphExec == NULL) {
         return error != CUDA_SUCCESS ? error : CUDA_ERROR_INVALID_VALUE;
     }
     error = sim_cuGraphClone(phGraphExec, hGraph);
     if (error == CUDA_SUCCESS) {
         (*phGraphExec)->executable = true;
+        (*phGraphExec)->frees_first = (flags & AUTO_FREE_ON_LAUNCH) != 0;
     }
     return error;
 }
@@ -493,10 +494,28 @@ static CUresult run(struct sim_graph *graph, struct sim_stream *stream) {
     return error;
 }
 
+/* What earlier launches left allocated is freed where the graph was made so; otherwise it is not launched again. */
+static CUresult free_earlier(const struct sim_graph *graph, bool frees) {
+    CUresult error = CUDA_SUCCESS;
+    for (const struct sim_graph_node *node = graph->first; node != NULL && error == CUDA_SUCCESS; node = node->next) {
+        const struct sim_work *work = &node->work;
+        const struct sim_span *span = work->type == SIM_WORK_ALLOC ? sim_span_at(work->target) : NULL;
+        if (work->type == SIM_WORK_GRAPH) {
+            error = free_earlier(work->child, frees);
+        } else if (span != NULL && span->charged != 0) {
+            error = frees ? return_memory(work) : CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    return error;
+}
+
 CUresult sim_cuGraphLaunch(CUgraph hGraphExec, CUstream hStream) {
     CUresult error = graph_check(hGraphExec, true);
     struct sim_stream *stream = error == CUDA_SUCCESS ? sim_stream_or_error(hStream, &error) : NULL;
-    return stream == NULL ? error : run(hGraphExec, stream);
+    if (stream != NULL) {
+        error = free_earlier(hGraphExec, hGraphExec->frees_first);
+    }
+    return stream == NULL || error != CUDA_SUCCESS ? error : run(hGraphExec, stream);
 }
 
 /* Capture. */
