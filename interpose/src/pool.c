@@ -145,9 +145,15 @@ static void let_go(struct pool *pool) {
     }
 }
 
-/* The last allocation of a destroyed pool has gone: so has the pool. */
+/* Whether the driver may still have what was freed of a locked pool, because a stream has yet to come to that. */
+static bool is_pending(const struct pool *pool) {
+    return atomic_load(&pool->freed) && pool->freed_in != NULL;
+}
+
+/* The last allocation of a destroyed pool has gone, and no stream has yet to come to a free: so has the pool. */
 static void end_if_empty(struct pool *pool) {
-    if (pool->destroyed && pool->allocations == 0) {
+    if (pool->destroyed && pool->allocations == 0 && !is_pending(pool)) {
+        atomic_store(&pool->freed, false);
         let_go(pool);
         pool->charge = (struct hami_charge){-1, 0};
         pool->share = -1;
@@ -181,22 +187,63 @@ void hami_pool_settle(unsigned index) {
     unlock(pool);
 }
 
+/* Inside a capture nothing is taken now; the graph's memory node is. */
+static bool capturing(CUstream stream) {
+    int status = 0;
+    CUresult (*is)(CUstream, int *) = hami_cuda_function("cuStreamIsCapturing");
+    return stream != NULL && is != NULL && is(stream, &status) == CUDA_SUCCESS && status != 0;
+}
+
+/*
+ * Whether nothing is left to do in a stream. One that is captured must not be asked, nor one that may have ended with
+ * its context; and a capture that another thread has begun would end by the question.
+ */
+static bool is_idle(CUstream stream) {
+    struct hami_context current;
+    int status = 0, mode = 2 /* relaxed */;
+    CUresult (*captured)(CUstream, int *) = hami_cuda_function("cuStreamIsCapturing");
+    CUresult (*query)(CUstream) = hami_cuda_function("cuStreamQuery");
+    CUresult (*exchange)(int *) = hami_cuda_function("cuThreadExchangeStreamCaptureMode");
+    if (stream == SEVERAL || !hami_context_only_one() || !hami_context_current(&current) || captured == NULL ||
+        query == NULL || exchange == NULL || exchange(&mode) != CUDA_SUCCESS) {
+        return false;
+    }
+    bool idle = captured(stream, &status) == CUDA_SUCCESS && status == 0 && query(stream) == CUDA_SUCCESS;
+    (void)exchange(&mode);
+    return idle;
+}
+
+/* What a locked pool had that was destroyed; its stream may have come to the free without anybody waiting. */
+static void look_at_destroyed(struct pool *pool) {
+    if (pool->destroyed && pool->allocations == 0 && is_pending(pool) && is_idle(pool->freed_in)) {
+        atomic_store(&pool->freed, false);
+        end_if_empty(pool);
+    }
+}
+
 void hami_pools_settle(void) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
         /* A pool that another thread is busy with settles itself. */
         if (atomic_load(&pools[i].used) && !atomic_flag_test_and_set_explicit(&pools[i].busy, memory_order_acquire)) {
             (void)settle(&pools[i]);
+            look_at_destroyed(&pools[i]);
             unlock(&pools[i]);
         }
     }
 }
 
-/* Whether the driver may give more of a locked pool back, once it has seen the end of what uses it. */
+/*
+ * Whether the driver may give more of a locked pool back, once it has seen the end of what uses it. Of a destroyed one
+ * it tells nothing any more.
+ */
 static bool may_shrink(struct pool *pool) {
     CUmemoryPool handle = atomic_load(&pool->handle);
+    if (pool->destroyed) {
+        return true;
+    }
     uint64_t held = pool->charge.pages << HAMI_PAGE_SHIFT;
-    return pool->charge.device >= 0 && !pool->destroyed && held > attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) &&
+    return pool->charge.device >= 0 && held > attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) &&
            held > attribute(handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
 }
 
@@ -222,6 +269,7 @@ void hami_pools_settle_freed(CUstream waited, uint64_t frees) {
             bool told = settle(pool);
             more = !told || (!is_over(pool, waited, frees) && may_shrink(pool));
             atomic_store(&pool->freed, more);
+            end_if_empty(pool);
             unlock(pool);
         }
         again = again || more;
@@ -299,13 +347,6 @@ static CUresult call(const struct request *r) {
     }
     CUresult (*driver)(CUdeviceptr *, size_t, CUmemoryPool, CUstream) = hami_driver_function(r->hook);
     return driver(r->address, r->bytes, r->pool, r->stream);
-}
-
-/* Inside a capture nothing is taken now; the graph's memory node is. */
-static bool capturing(CUstream stream) {
-    int status = 0;
-    CUresult (*is)(CUstream, int *) = hami_cuda_function("cuStreamIsCapturing");
-    return stream != NULL && is != NULL && is(stream, &status) == CUDA_SUCCESS && status != 0;
 }
 
 /* Takes back what the driver has given, in the order of its stream: it may count until somebody has waited for that. */
@@ -488,6 +529,21 @@ int32_t hami_pool_trim(enum hami_hook hook, CUmemoryPool handle, uint64_t keep) 
     return status;
 }
 
+/*
+ * Before a locked pool is destroyed, as long as the driver tells what it has: when that is nothing, it has come to all
+ * that was freed.
+ */
+static void empty(struct pool *pool) {
+    uint64_t left = 0;
+    if (pool->allocations > 0 || !is_pending(pool) || pool->charge.device < 0) {
+        return;
+    }
+    trim(pool);
+    if (ask(atomic_load(&pool->handle), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &left) && left == 0) {
+        atomic_store(&pool->freed, false);
+    }
+}
+
 int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool handle) {
     CUresult (*driver)(CUmemoryPool) = hami_driver_function(hook);
     struct pool *pool = known(handle);
@@ -495,6 +551,7 @@ int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool handle) {
         return driver(handle);
     }
     lock(pool);
+    empty(pool);
     CUresult status = driver(handle);
     if (status == CUDA_SUCCESS) {
         atomic_store(&pool->handle, NULL); /* the driver may hand the same one out again */
