@@ -21,9 +21,10 @@ struct pool {
     _Atomic bool used;
     _Atomic bool freed; /* something was, and the driver may still have it */
     atomic_flag busy;
-    CUstream freed_in; /* when that has been waited for, it will keep the rest; SEVERAL; NULL: freed at once */
-    uint64_t freed_at; /* of hami_pools_frees */
-    bool destroyed;    /* by the program; gone when nothing is left in it */
+    CUstream freed_in;     /* when that has been waited for, it will keep the rest; SEVERAL; NULL: freed at once */
+    CUcontext freed_where; /* whose stream that is; NULL: not known, or several */
+    uint64_t freed_at;     /* of hami_pools_frees */
+    bool destroyed;        /* by the program; gone when nothing is left in it */
     /* Or IN_HOST; UNKNOWN of an imported one; ANYWHERE until a managed one is first used. Read without the lock too. */
     _Atomic CUdevice device;
     unsigned allocations;
@@ -168,9 +169,36 @@ static CUstream named(CUstream stream, bool threaded) {
     return name == per_thread ? SEVERAL : (CUstream)name;
 }
 
+static bool is_default(CUstream stream) {
+    return stream == SEVERAL || (uintptr_t)stream <= 2;
+}
+
+static CUcontext current_handle(void) {
+    struct hami_context current;
+    return hami_context_current(&current) ? current.handle : NULL;
+}
+
+/* NULL: not known. */
+static CUcontext context_of(CUstream stream) {
+    CUcontext context = NULL;
+    CUresult (*of)(CUstream, CUcontext *) = hami_cuda_function("cuStreamGetCtx");
+    if (is_default(stream) || hami_context_only_one()) {
+        return current_handle();
+    }
+    return of != NULL && of(stream, &context) == CUDA_SUCCESS ? context : NULL;
+}
+
+static void note_where(struct pool *pool, CUstream before, CUstream stream) {
+    if (stream != NULL) {
+        CUcontext context = context_of(stream);
+        pool->freed_where = before == NULL || pool->freed_where == context ? context : NULL;
+    }
+}
+
 /* Notes that something of a locked pool was freed in a stream; NULL: at once. */
 static void note_freed(struct pool *pool, CUstream stream) {
     CUstream before = atomic_load(&pool->freed) ? pool->freed_in : NULL;
+    note_where(pool, before, stream);
     pool->freed_in = stream == NULL ? before : before == NULL || before == stream ? stream : SEVERAL;
     pool->freed_at = atomic_fetch_add(&hami_pools_frees, 1) + 1;
     atomic_store(&pool->freed, true);
@@ -247,17 +275,22 @@ static bool may_shrink(struct pool *pool) {
            held > attribute(handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
 }
 
-/* Whether a wait that began after so many frees has seen the end of all those in a locked pool. */
-static bool is_over(const struct pool *pool, CUstream waited, uint64_t frees) {
-    bool all = waited == HAMI_ALL_STREAMS && hami_context_only_one();
-    bool it = pool->freed_in == NULL || (pool->freed_in == waited && waited != SEVERAL);
-    return pool->freed_at <= frees && (all || it);
+/*
+ * Whether a wait in a context that began after so many frees has seen the end of all those in a locked pool. Each
+ * context has its own default streams.
+ */
+static bool is_over(const struct pool *pool, CUstream waited, CUcontext context, uint64_t frees) {
+    bool here = hami_context_only_one() || (context != NULL && pool->freed_where == context);
+    bool same = pool->freed_in == waited && waited != SEVERAL && (here || !is_default(waited));
+    bool all = waited == HAMI_ALL_STREAMS && here;
+    return pool->freed_at <= frees && (pool->freed_in == NULL || same || all);
 }
 
 /* Others may wait for other streams: a pool is looked at until all that was freed has gone, or will not go. */
-void hami_pools_settle_freed(CUstream waited, uint64_t frees) {
+void hami_pools_settle_freed(CUstream waited, CUcontext context, uint64_t frees) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
     bool again = false;
+    context = context != NULL ? context : current_handle();
     atomic_store(&hami_pools_freed, false);
     for (unsigned i = 0; i < count; i++) {
         struct pool *pool = &pools[i];
@@ -267,7 +300,7 @@ void hami_pools_settle_freed(CUstream waited, uint64_t frees) {
         bool more = true;
         if (!atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
             bool told = settle(pool);
-            more = !told || (!is_over(pool, waited, frees) && may_shrink(pool));
+            more = !told || (!is_over(pool, waited, context, frees) && may_shrink(pool));
             atomic_store(&pool->freed, more);
             end_if_empty(pool);
             unlock(pool);
@@ -276,6 +309,18 @@ void hami_pools_settle_freed(CUstream waited, uint64_t frees) {
     }
     if (again) {
         atomic_store(&hami_pools_freed, true);
+    }
+}
+
+/* The driver may give the handle to another stream while what was freed in this one still waits. */
+void hami_pools_stream_ending(CUstream stream) {
+    unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        if (atomic_load(&pools[i].freed)) {
+            lock(&pools[i]);
+            pools[i].freed_in = pools[i].freed_in == stream && stream != NULL ? SEVERAL : pools[i].freed_in;
+            unlock(&pools[i]);
+        }
     }
 }
 

@@ -294,3 +294,34 @@ def test_a_refusal_asks_whether_what_a_destroyed_pool_had_is_free(start, free):
     assert shell.status("destroy_pool", pool) == 0
     assert shell.status(free, thing, stream) == 0
     assert shell.status("alloc", size) == 0
+
+
+def test_a_default_stream_is_another_in_each_context(start):
+    """A wait in one says nothing about what was freed in the other's; one for the context that it was freed in does."""
+    container, shell = start(**STEPS)
+    looks, primary = Looks(container, shell), shell("current")[1]
+    thing = shell("async", 40 * MIB)[1]
+    assert shell.status("async", 10 * MIB) == 0
+    assert shell.status("context", 0) == 0
+    other = shell("current")[1]
+    assert shell.status("use_context", primary) == 0
+    assert shell.status("free_async", thing) == 0
+    assert shell.status("use_context", other) == 0
+    for sync in ("sync", "sync_context"):
+        assert shell.status(sync) == 0
+        assert looks(sync)
+    assert shell.status("use_context", primary) == shell.status("sync_context") == 0
+    assert not looks("sync_context")
+
+
+def test_a_stream_that_has_the_handle_of_an_ended_one_is_another(start):
+    container, shell = start(**STEPS)
+    looks, stream = Looks(container, shell), shell("stream")[1]
+    thing = shell("async", 40 * MIB)[1]
+    assert shell.status("async", 10 * MIB) == 0
+    assert shell.status("free_in", thing, stream) == shell.status("end_stream", stream) == 0
+    again = shell("stream")[1]
+    assert shell.status("sync_stream", again) == 0
+    assert looks("sync_stream", again)
+    assert shell.status("sync_context") == 0
+    assert not looks("sync_context")

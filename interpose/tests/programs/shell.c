@@ -337,6 +337,8 @@ static int allocate(char **word) {
         answer(make_graph(out, a, b, word[3]));
     } else if (strcmp(word[0], "stream") == 0) {
         answer(CALL(cuStreamCreate, (void **)out, 0u));
+    } else if (strcmp(word[0], "current") == 0) {
+        answer(CALL(cuCtxGetCurrent, (CUcontext *)out));
     } else if (strcmp(word[0], "context") == 0) {
         answer(cuCtxCreate_v2((CUcontext *)out, 0, (int)a));
     } else {
