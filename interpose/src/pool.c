@@ -215,11 +215,12 @@ void hami_pool_settle(unsigned index) {
     unlock(pool);
 }
 
-/* Inside a capture nothing is taken now; the graph's memory node is. */
-static bool capturing(CUstream stream) {
+/* Inside a capture nothing is taken now; the graph's memory node is. Only the legacy default stream has none. */
+static bool capturing(CUstream stream, bool threaded) {
     int status = 0;
     CUresult (*is)(CUstream, int *) = hami_cuda_function("cuStreamIsCapturing");
-    return stream != NULL && is != NULL && is(stream, &status) == CUDA_SUCCESS && status != 0;
+    CUstream asked = stream == NULL && threaded ? (CUstream)(uintptr_t)2 : stream;
+    return asked != NULL && is != NULL && is(asked, &status) == CUDA_SUCCESS && status != 0;
 }
 
 /*
@@ -376,6 +377,12 @@ static bool reserve(struct pool *pool, uint64_t bytes) {
     return hami_charge_grow(&pool->charge, missing(pool, bytes));
 }
 
+/* Whether stream NULL is the calling thread's own. */
+static bool is_threaded(enum hami_hook hook) {
+    return hook == HAMI_cuMemAllocAsync_ptsz || hook == HAMI_cuMemAllocFromPoolAsync_ptsz ||
+           hook == HAMI_cuMemFreeAsync_ptsz;
+}
+
 struct request {
     enum hami_hook hook;
     CUdeviceptr *address;
@@ -396,7 +403,7 @@ static CUresult call(const struct request *r) {
 
 /* Takes back what the driver has given, in the order of its stream: it may count until somebody has waited for that. */
 static void undo(const struct request *r, struct pool *pool, CUdeviceptr before) {
-    bool threaded = r->hook == HAMI_cuMemAllocAsync_ptsz || r->hook == HAMI_cuMemAllocFromPoolAsync_ptsz;
+    bool threaded = is_threaded(r->hook);
     CUresult (*driver)(CUdeviceptr, CUstream) =
         hami_driver_function(threaded ? HAMI_cuMemFreeAsync_ptsz : HAMI_cuMemFreeAsync);
     (void)driver(*r->address, r->stream);
@@ -502,8 +509,8 @@ int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t
     CUresult (*current)(CUmemoryPool *, CUdevice) = hami_cuda_function("cuDeviceGetMemPool");
     CUmemoryPool handle = NULL;
     CUdevice device = 0;
-    if (address == NULL || bytes == 0 || capturing(stream) || !device_of(stream, &device) || current == NULL ||
-        current(&handle, device) != CUDA_SUCCESS) {
+    if (address == NULL || bytes == 0 || capturing(stream, is_threaded(hook)) || !device_of(stream, &device) ||
+        current == NULL || current(&handle, device) != CUDA_SUCCESS) {
         return call(&r);
     }
     return allocate_in(&r, handle, device);
@@ -513,7 +520,8 @@ int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint
                                  CUstream stream) {
     struct request r = {hook, address, bytes, handle, stream, true};
     CUdevice device = 0;
-    if (address == NULL || bytes == 0 || handle == NULL || capturing(stream) || !device_of(stream, &device)) {
+    if (address == NULL || bytes == 0 || handle == NULL || capturing(stream, is_threaded(hook)) ||
+        !device_of(stream, &device)) {
         return call(&r);
     }
     return allocate_in(&r, handle, device);
@@ -521,7 +529,7 @@ int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint
 
 int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream stream) {
     CUresult (*driver)(CUdeviceptr, CUstream) = hami_driver_function(hook);
-    if (capturing(stream)) {
+    if (capturing(stream, is_threaded(hook))) {
         return driver(address, stream);
     }
     uint64_t record = hami_record_take(address);
@@ -529,7 +537,7 @@ int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream s
     if (status != CUDA_SUCCESS) {
         hami_record_restore(address, record);
     } else if (record != 0) {
-        freeing = named(stream, hook == HAMI_cuMemFreeAsync_ptsz);
+        freeing = named(stream, is_threaded(hook));
         hami_record_release(address, record);
         freeing = NULL;
     }

@@ -325,3 +325,13 @@ def test_a_stream_that_has_the_handle_of_an_ended_one_is_another(start):
     assert looks("sync_stream", again)
     assert shell.status("sync_context") == 0
     assert not looks("sync_context")
+
+
+def test_what_is_captured_in_a_threads_own_default_stream_takes_nothing(start):
+    """It is the graph's, whose launch may be refused."""
+    container, shell = start()
+    before = used(container)
+    assert shell.status("capture_own", 2 * LIMIT * MIB) == 0
+    assert shell.status("capture_own", 100 * MIB) == 0
+    assert used(container) == before
+    assert container.region().devices[0].denied == 0

@@ -215,6 +215,18 @@ static void show_shared(CUdeviceptr address, int pool) {
     printf("\n");
 }
 
+/* What a capture of this thread's default stream answers to an allocation in it. */
+static int capture_own(uint64_t bytes) {
+    void *graph = NULL, *own = (void *)(uintptr_t)2;
+    CUdeviceptr address = 0;
+    CHECK(CALL(cuStreamBeginCapture_v2, own, 0));
+    int status = CALL(cuMemAllocAsync_ptsz, &address, (size_t)bytes, NULL);
+    if (status == 0)
+        status = CALL(cuMemFreeAsync_ptsz, address, NULL);
+    CHECK(CALL(cuStreamEndCapture, own, &graph));
+    return status;
+}
+
 /* A kernel of so many milliseconds. */
 static int run_kernel(uint64_t ms, void *stream) {
     struct fat_binary image = {0xba55ed50, 1, sizeof image, 0};
@@ -373,6 +385,8 @@ static int give_back(char **word) {
         status = run_kernel(strtoull(word[1], NULL, 0), NULL);
     } else if (strcmp(word[0], "run_in") == 0) {
         status = run_kernel(strtoull(word[1], NULL, 0), (void *)(uintptr_t)other);
+    } else if (strcmp(word[0], "capture_own") == 0) { /* capture_own BYTES */
+        status = capture_own(strtoull(word[1], NULL, 0));
     } else if (strcmp(word[0], "end_stream") == 0) {
         status = CALL(cuStreamDestroy_v2, (void *)(uintptr_t)thing);
     } else if (strcmp(word[0], "sync_stream") == 0) {
