@@ -62,6 +62,18 @@ static struct pool *known(CUmemoryPool handle) {
     return NULL;
 }
 
+/* The same, locked: another pool may have been given the handle while this one was waited for. */
+static struct pool *known_locked(CUmemoryPool handle) {
+    for (struct pool *pool = known(handle); pool != NULL; pool = known(handle)) {
+        lock(pool);
+        if (atomic_load(&pool->handle) == handle) {
+            return pool;
+        }
+        unlock(pool);
+    }
+    return NULL;
+}
+
 /* NULL when the table is full. */
 static struct pool *enter(CUmemoryPool handle, CUdevice device) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
@@ -448,9 +460,9 @@ static CUresult take(const struct request *r, struct pool *pool) {
     }
 }
 
+/* Of a locked pool. */
 static CUresult allocate(const struct request *r, struct pool *pool, CUdevice device) {
     CUresult status = CUDA_ERROR_OUT_OF_MEMORY;
-    lock(pool);
     if (pool->device == ANYWHERE) {
         pool->device = device;
     }
@@ -459,7 +471,6 @@ static CUresult allocate(const struct request *r, struct pool *pool, CUdevice de
         status = take(r, pool);
     }
     (void)settle(pool);
-    unlock(pool);
     return status;
 }
 
@@ -493,15 +504,24 @@ static CUdevice place_of(CUmemoryPool handle, CUdevice otherwise) {
     return otherwise;
 }
 
-static CUresult allocate_in(const struct request *r, CUmemoryPool handle, CUdevice device) {
+static struct pool *met(CUmemoryPool handle, CUdevice device) {
     struct pool *pool = known(handle);
-    if (pool == NULL) {
-        pool = known_or_entered(handle, place_of(handle, device));
+    return pool != NULL ? pool : known_or_entered(handle, place_of(handle, device));
+}
+
+/* Where another thread tries to destroy the pool meanwhile, it is looked for again. */
+static CUresult allocate_in(const struct request *r, CUmemoryPool handle, CUdevice device) {
+    struct pool *pool = met(handle, device);
+    while (pool != NULL && pool->device != IN_HOST) {
+        struct pool *locked = known_locked(handle);
+        if (locked != NULL) {
+            CUresult status = allocate(r, locked, device);
+            unlock(locked);
+            return status;
+        }
+        pool = met(handle, device);
     }
-    if (pool == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    return pool->device == IN_HOST ? call(r) : allocate(r, pool, device);
+    return pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : call(r);
 }
 
 int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUstream stream) {
@@ -573,9 +593,8 @@ int32_t hami_pool_get(enum hami_hook hook, CUmemoryPool *handle, const struct ha
 int32_t hami_pool_trim(enum hami_hook hook, CUmemoryPool handle, uint64_t keep) {
     CUresult (*driver)(CUmemoryPool, size_t) = hami_driver_function(hook);
     CUresult status = driver(handle, keep);
-    struct pool *pool = known(handle);
+    struct pool *pool = known_locked(handle);
     if (pool != NULL) {
-        lock(pool);
         (void)settle(pool);
         unlock(pool);
     }
@@ -597,17 +616,25 @@ static void empty(struct pool *pool) {
     }
 }
 
+/*
+ * The driver may hand the same handle out again before it returns. Whoever meets the pool meanwhile waits until it is
+ * known whether it goes.
+ */
 int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool handle) {
     CUresult (*driver)(CUmemoryPool) = hami_driver_function(hook);
-    struct pool *pool = known(handle);
+    struct pool *pool = known_locked(handle);
     if (pool == NULL) {
         return driver(handle);
     }
-    lock(pool);
     empty(pool);
+    hami_spin_lock(&entering);
+    atomic_store(&pool->handle, NULL);
     CUresult status = driver(handle);
+    if (status != CUDA_SUCCESS) {
+        atomic_store(&pool->handle, handle);
+    }
+    hami_spin_unlock(&entering);
     if (status == CUDA_SUCCESS) {
-        atomic_store(&pool->handle, NULL); /* the driver may hand the same one out again */
         pool->destroyed = true;
         end_if_empty(pool);
     }
@@ -620,11 +647,14 @@ int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool handle) {
 int32_t hami_pool_export(enum hami_hook hook, void *shareable, CUmemoryPool handle, int32_t type, uint64_t flags) {
     CUresult (*driver)(void *, CUmemoryPool, int32_t, uint64_t) = hami_driver_function(hook);
     CUresult status = driver(shareable, handle, type, flags);
-    struct pool *pool = status == CUDA_SUCCESS ? known(handle) : NULL;
-    if (pool == NULL || pool->device < 0) {
+    struct pool *pool = status == CUDA_SUCCESS ? known_locked(handle) : NULL;
+    if (pool == NULL) {
         return status;
     }
-    lock(pool);
+    if (pool->device < 0) {
+        unlock(pool);
+        return status;
+    }
     if (pool->charge.device < 0) { /* nothing is in it yet */
         (void)hami_charge_take(pool->device, 0, HAMI_COLUMN_DATA, &pool->charge);
     }
@@ -675,11 +705,10 @@ int32_t hami_pool_import(enum hami_hook hook, CUmemoryPool *handle, void *sharea
 /* The pool is there until the last of its pointers is freed. */
 int32_t hami_pool_import_pointer(enum hami_hook hook, CUdeviceptr *address, CUmemoryPool handle, const void *data) {
     CUresult (*driver)(CUdeviceptr *, CUmemoryPool, const void *) = hami_driver_function(hook);
-    struct pool *pool = known(handle);
+    struct pool *pool = known_locked(handle);
     if (pool == NULL) {
         return driver(address, handle, data);
     }
-    lock(pool);
     CUresult status = driver(address, handle, data);
     if (status == CUDA_SUCCESS && hami_record_pool(*address, (unsigned)(pool - pools))) {
         pool->allocations++;

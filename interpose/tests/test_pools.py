@@ -335,3 +335,14 @@ def test_what_is_captured_in_a_threads_own_default_stream_takes_nothing(start):
     assert shell.status("capture_own", 100 * MIB) == 0
     assert used(container) == before
     assert container.region().devices[0].denied == 0
+
+
+def test_a_pool_that_has_the_handle_of_one_just_destroyed_is_another(start):
+    """The driver may give the handle to another thread before the call that destroys the pool has returned."""
+    container, shell = start(HAMI_SIM_POOL_END_MS="400", **STEPS)
+    before = used(container)
+    status, thing = shell("swap_pool", shell("pool", 0)[1], 34 * MIB)
+    assert status == 0
+    assert used(container) == before + 64 * MIB
+    assert shell.status("free_async", thing) == shell.status("sync") == 0
+    assert used(container) == before

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -215,6 +216,26 @@ static void show_shared(CUdeviceptr address, int pool) {
     printf("\n");
 }
 
+static void *end_pool(void *pool) {
+    CHECK(CALL(cuMemPoolDestroy, (CUmemoryPool)pool));
+    return NULL;
+}
+
+/* Makes a pool while another thread is just destroying one, and takes memory from it. */
+static int swap_pools(CUmemoryPool old, uint64_t bytes, CUdeviceptr *address) {
+    struct hami_pool_props prop = {.type = 1, .handle_types = 1, .location = {.type = 1}};
+    CUmemoryPool pool = NULL;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, end_pool, (void *)old));
+    nanosleep(&(struct timespec){0, 100000000}, NULL);
+    int status = CALL(cuMemPoolCreate, &pool, &prop);
+    status = status != 0   ? status
+             : pool != old ? -1
+                           : CALL(cuMemAllocFromPoolAsync, address, (size_t)bytes, pool, NULL);
+    pthread_join(thread, NULL);
+    return status;
+}
+
 /* What a capture of this thread's default stream answers to an allocation in it. */
 static int capture_own(uint64_t bytes) {
     void *graph = NULL, *own = (void *)(uintptr_t)2;
@@ -267,6 +288,8 @@ static int allocate(char **word) {
         answer(CALL(cuMemGetDefaultMemPool, (CUmemoryPool *)out, &location, (int)a));
     } else if (strcmp(word[0], "from_pool") == 0) { /* from_pool BYTES POOL */
         answer(CALL(cuMemAllocFromPoolAsync, out, (size_t)a, (CUmemoryPool)(uintptr_t)things[b], NULL));
+    } else if (strcmp(word[0], "swap_pool") == 0) { /* swap_pool POOL BYTES */
+        answer(swap_pools((CUmemoryPool)(uintptr_t)things[a % THINGS], b, out));
     } else if (strcmp(word[0], "create") == 0) {
         struct hami_allocation_prop prop = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = (int)b}};
         answer(cuMemCreate(out, a, &prop, 0));

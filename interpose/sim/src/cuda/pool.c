@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cuda_impl.h"
 #include "driver.h"
@@ -38,6 +39,7 @@ static struct {
     uint64_t step;   /* by which they grow */
     bool fragmented; /* what is spare serves no new allocation */
     bool mapped;     /* graphs' memory is in use until it is trimmed */
+    unsigned end_ms; /* until the call that destroys one returns, when its handle may be another's */
 } habit = {.once = PTHREAD_ONCE_INIT};
 
 static void read_habit(void) {
@@ -46,6 +48,8 @@ static void read_habit(void) {
     uint64_t mib = step != NULL ? strtoull(step, NULL, 10) : 0;
     habit.step = mib > 2 && mib < 4096 ? mib << 20 : SIM_GRANULE;
     habit.fragmented = fragmented != NULL && *fragmented == '1';
+    const char *end = getenv("HAMI_SIM_POOL_END_MS");
+    habit.end_ms = end != NULL ? (unsigned)strtoul(end, NULL, 10) % 1000 : 0;
     habit.mapped = mapped != NULL && *mapped == '1';
 }
 
@@ -415,6 +419,10 @@ CUresult sim_cuMemPoolDestroy(CUmemoryPool pool) {
         gpu->current_pool = gpu->default_pool;
     }
     pool_delete(pool);
+    pthread_once(&habit.once, read_habit);
+    if (habit.end_ms != 0) {
+        nanosleep(&(struct timespec){0, habit.end_ms * 1000000L}, NULL);
+    }
     return CUDA_SUCCESS;
 }
 
