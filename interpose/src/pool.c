@@ -21,9 +21,10 @@ struct pool {
     _Atomic bool used;
     _Atomic bool freed; /* something was, and the driver may still have it */
     atomic_flag busy;
-    CUstream freed_in; /* when that has been waited for, it will keep the rest; SEVERAL; NULL: freed at once */
-    uint64_t freed_at; /* of hami_pools_frees */
-    bool destroyed;    /* by the program; gone when nothing is left in it */
+    CUstream freed_in;     /* when that has been waited for, it will keep the rest; SEVERAL; NULL: freed at once */
+    CUcontext freed_where; /* whose stream that is; NULL: not known, or several */
+    uint64_t freed_at;     /* of hami_pools_frees */
+    bool destroyed;        /* by the program; gone when nothing is left in it */
     /* Or IN_HOST; UNKNOWN of an imported one; ANYWHERE until a managed one is first used. Read without the lock too. */
     _Atomic CUdevice device;
     unsigned allocations;
@@ -57,6 +58,18 @@ static struct pool *known(CUmemoryPool handle) {
         if (atomic_load_explicit(&pools[i].handle, memory_order_acquire) == handle) {
             return &pools[i];
         }
+    }
+    return NULL;
+}
+
+/* The same, locked: another pool may have been given the handle while this one was waited for. */
+static struct pool *known_locked(CUmemoryPool handle) {
+    for (struct pool *pool = known(handle); pool != NULL; pool = known(handle)) {
+        lock(pool);
+        if (atomic_load(&pool->handle) == handle) {
+            return pool;
+        }
+        unlock(pool);
     }
     return NULL;
 }
@@ -145,9 +158,15 @@ static void let_go(struct pool *pool) {
     }
 }
 
-/* The last allocation of a destroyed pool has gone: so has the pool. */
+/* Whether the driver may still have what was freed of a locked pool, because a stream has yet to come to that. */
+static bool is_pending(const struct pool *pool) {
+    return atomic_load(&pool->freed) && pool->freed_in != NULL;
+}
+
+/* The last allocation of a destroyed pool has gone, and no stream has yet to come to a free: so has the pool. */
 static void end_if_empty(struct pool *pool) {
-    if (pool->destroyed && pool->allocations == 0) {
+    if (pool->destroyed && pool->allocations == 0 && !is_pending(pool)) {
+        atomic_store(&pool->freed, false);
         let_go(pool);
         pool->charge = (struct hami_charge){-1, 0};
         pool->share = -1;
@@ -162,9 +181,36 @@ static CUstream named(CUstream stream, bool threaded) {
     return name == per_thread ? SEVERAL : (CUstream)name;
 }
 
+static bool is_default(CUstream stream) {
+    return stream == SEVERAL || (uintptr_t)stream <= 2;
+}
+
+static CUcontext current_handle(void) {
+    struct hami_context current;
+    return hami_context_current(&current) ? current.handle : NULL;
+}
+
+/* NULL: not known. */
+static CUcontext context_of(CUstream stream) {
+    CUcontext context = NULL;
+    CUresult (*of)(CUstream, CUcontext *) = hami_cuda_function("cuStreamGetCtx");
+    if (is_default(stream) || hami_context_only_one()) {
+        return current_handle();
+    }
+    return of != NULL && of(stream, &context) == CUDA_SUCCESS ? context : NULL;
+}
+
+static void note_where(struct pool *pool, CUstream before, CUstream stream) {
+    if (stream != NULL) {
+        CUcontext context = context_of(stream);
+        pool->freed_where = before == NULL || pool->freed_where == context ? context : NULL;
+    }
+}
+
 /* Notes that something of a locked pool was freed in a stream; NULL: at once. */
 static void note_freed(struct pool *pool, CUstream stream) {
     CUstream before = atomic_load(&pool->freed) ? pool->freed_in : NULL;
+    note_where(pool, before, stream);
     pool->freed_in = stream == NULL ? before : before == NULL || before == stream ? stream : SEVERAL;
     pool->freed_at = atomic_fetch_add(&hami_pools_frees, 1) + 1;
     atomic_store(&pool->freed, true);
@@ -181,36 +227,83 @@ void hami_pool_settle(unsigned index) {
     unlock(pool);
 }
 
+/* Inside a capture nothing is taken now; the graph's memory node is. Only the legacy default stream has none. */
+static bool capturing(CUstream stream, bool threaded) {
+    int status = 0;
+    CUresult (*is)(CUstream, int *) = hami_cuda_function("cuStreamIsCapturing");
+    CUstream asked = stream == NULL && threaded ? (CUstream)(uintptr_t)2 : stream;
+    return asked != NULL && is != NULL && is(asked, &status) == CUDA_SUCCESS && status != 0;
+}
+
+/*
+ * Whether nothing is left to do in a stream. One that is captured must not be asked, nor one that may have ended with
+ * its context; and a capture that another thread has begun would end by the question.
+ */
+static bool is_idle(CUstream stream) {
+    struct hami_context current;
+    int status = 0, mode = 2 /* relaxed */;
+    CUresult (*captured)(CUstream, int *) = hami_cuda_function("cuStreamIsCapturing");
+    CUresult (*query)(CUstream) = hami_cuda_function("cuStreamQuery");
+    CUresult (*exchange)(int *) = hami_cuda_function("cuThreadExchangeStreamCaptureMode");
+    if (stream == SEVERAL || !hami_context_only_one() || !hami_context_current(&current) || captured == NULL ||
+        query == NULL || exchange == NULL || exchange(&mode) != CUDA_SUCCESS) {
+        return false;
+    }
+    bool idle = captured(stream, &status) == CUDA_SUCCESS && status == 0 && query(stream) == CUDA_SUCCESS;
+    (void)exchange(&mode);
+    return idle;
+}
+
+/* What a locked pool had that was destroyed; its stream may have come to the free without anybody waiting. */
+static void look_at_destroyed(struct pool *pool) {
+    if (pool->destroyed && pool->allocations == 0 && is_pending(pool) && is_idle(pool->freed_in)) {
+        atomic_store(&pool->freed, false);
+        end_if_empty(pool);
+    }
+}
+
 void hami_pools_settle(void) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
         /* A pool that another thread is busy with settles itself. */
         if (atomic_load(&pools[i].used) && !atomic_flag_test_and_set_explicit(&pools[i].busy, memory_order_acquire)) {
             (void)settle(&pools[i]);
+            look_at_destroyed(&pools[i]);
             unlock(&pools[i]);
         }
     }
 }
 
-/* Whether the driver may give more of a locked pool back, once it has seen the end of what uses it. */
+/*
+ * Whether the driver may give more of a locked pool back, once it has seen the end of what uses it. Of a destroyed one
+ * it tells nothing any more.
+ */
 static bool may_shrink(struct pool *pool) {
     CUmemoryPool handle = atomic_load(&pool->handle);
+    if (pool->destroyed) {
+        return true;
+    }
     uint64_t held = pool->charge.pages << HAMI_PAGE_SHIFT;
-    return pool->charge.device >= 0 && !pool->destroyed && held > attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) &&
+    return pool->charge.device >= 0 && held > attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) &&
            held > attribute(handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
 }
 
-/* Whether a wait that began after so many frees has seen the end of all those in a locked pool. */
-static bool is_over(const struct pool *pool, CUstream waited, uint64_t frees) {
-    bool all = waited == HAMI_ALL_STREAMS && hami_context_only_one();
-    bool it = pool->freed_in == NULL || (pool->freed_in == waited && waited != SEVERAL);
-    return pool->freed_at <= frees && (all || it);
+/*
+ * Whether a wait in a context that began after so many frees has seen the end of all those in a locked pool. Each
+ * context has its own default streams.
+ */
+static bool is_over(const struct pool *pool, CUstream waited, CUcontext context, uint64_t frees) {
+    bool here = hami_context_only_one() || (context != NULL && pool->freed_where == context);
+    bool same = pool->freed_in == waited && waited != SEVERAL && (here || !is_default(waited));
+    bool all = waited == HAMI_ALL_STREAMS && here;
+    return pool->freed_at <= frees && (pool->freed_in == NULL || same || all);
 }
 
 /* Others may wait for other streams: a pool is looked at until all that was freed has gone, or will not go. */
-void hami_pools_settle_freed(CUstream waited, uint64_t frees) {
+void hami_pools_settle_freed(CUstream waited, CUcontext context, uint64_t frees) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
     bool again = false;
+    context = context != NULL ? context : current_handle();
     atomic_store(&hami_pools_freed, false);
     for (unsigned i = 0; i < count; i++) {
         struct pool *pool = &pools[i];
@@ -220,14 +313,27 @@ void hami_pools_settle_freed(CUstream waited, uint64_t frees) {
         bool more = true;
         if (!atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
             bool told = settle(pool);
-            more = !told || (!is_over(pool, waited, frees) && may_shrink(pool));
+            more = !told || (!is_over(pool, waited, context, frees) && may_shrink(pool));
             atomic_store(&pool->freed, more);
+            end_if_empty(pool);
             unlock(pool);
         }
         again = again || more;
     }
     if (again) {
         atomic_store(&hami_pools_freed, true);
+    }
+}
+
+/* The driver may give the handle to another stream while what was freed in this one still waits. */
+void hami_pools_stream_ending(CUstream stream) {
+    unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        if (atomic_load(&pools[i].freed)) {
+            lock(&pools[i]);
+            pools[i].freed_in = pools[i].freed_in == stream && stream != NULL ? SEVERAL : pools[i].freed_in;
+            unlock(&pools[i]);
+        }
     }
 }
 
@@ -283,6 +389,12 @@ static bool reserve(struct pool *pool, uint64_t bytes) {
     return hami_charge_grow(&pool->charge, missing(pool, bytes));
 }
 
+/* Whether stream NULL is the calling thread's own. */
+static bool is_threaded(enum hami_hook hook) {
+    return hook == HAMI_cuMemAllocAsync_ptsz || hook == HAMI_cuMemAllocFromPoolAsync_ptsz ||
+           hook == HAMI_cuMemFreeAsync_ptsz;
+}
+
 struct request {
     enum hami_hook hook;
     CUdeviceptr *address;
@@ -301,16 +413,9 @@ static CUresult call(const struct request *r) {
     return driver(r->address, r->bytes, r->pool, r->stream);
 }
 
-/* Inside a capture nothing is taken now; the graph's memory node is. */
-static bool capturing(CUstream stream) {
-    int status = 0;
-    CUresult (*is)(CUstream, int *) = hami_cuda_function("cuStreamIsCapturing");
-    return stream != NULL && is != NULL && is(stream, &status) == CUDA_SUCCESS && status != 0;
-}
-
 /* Takes back what the driver has given, in the order of its stream: it may count until somebody has waited for that. */
 static void undo(const struct request *r, struct pool *pool, CUdeviceptr before) {
-    bool threaded = r->hook == HAMI_cuMemAllocAsync_ptsz || r->hook == HAMI_cuMemAllocFromPoolAsync_ptsz;
+    bool threaded = is_threaded(r->hook);
     CUresult (*driver)(CUdeviceptr, CUstream) =
         hami_driver_function(threaded ? HAMI_cuMemFreeAsync_ptsz : HAMI_cuMemFreeAsync);
     (void)driver(*r->address, r->stream);
@@ -355,9 +460,9 @@ static CUresult take(const struct request *r, struct pool *pool) {
     }
 }
 
+/* Of a locked pool. */
 static CUresult allocate(const struct request *r, struct pool *pool, CUdevice device) {
     CUresult status = CUDA_ERROR_OUT_OF_MEMORY;
-    lock(pool);
     if (pool->device == ANYWHERE) {
         pool->device = device;
     }
@@ -366,7 +471,6 @@ static CUresult allocate(const struct request *r, struct pool *pool, CUdevice de
         status = take(r, pool);
     }
     (void)settle(pool);
-    unlock(pool);
     return status;
 }
 
@@ -400,15 +504,24 @@ static CUdevice place_of(CUmemoryPool handle, CUdevice otherwise) {
     return otherwise;
 }
 
-static CUresult allocate_in(const struct request *r, CUmemoryPool handle, CUdevice device) {
+static struct pool *met(CUmemoryPool handle, CUdevice device) {
     struct pool *pool = known(handle);
-    if (pool == NULL) {
-        pool = known_or_entered(handle, place_of(handle, device));
+    return pool != NULL ? pool : known_or_entered(handle, place_of(handle, device));
+}
+
+/* Where another thread tries to destroy the pool meanwhile, it is looked for again. */
+static CUresult allocate_in(const struct request *r, CUmemoryPool handle, CUdevice device) {
+    struct pool *pool = met(handle, device);
+    while (pool != NULL && pool->device != IN_HOST) {
+        struct pool *locked = known_locked(handle);
+        if (locked != NULL) {
+            CUresult status = allocate(r, locked, device);
+            unlock(locked);
+            return status;
+        }
+        pool = met(handle, device);
     }
-    if (pool == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    return pool->device == IN_HOST ? call(r) : allocate(r, pool, device);
+    return pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : call(r);
 }
 
 int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, CUstream stream) {
@@ -416,8 +529,8 @@ int32_t hami_mem_alloc_async(enum hami_hook hook, CUdeviceptr *address, uint64_t
     CUresult (*current)(CUmemoryPool *, CUdevice) = hami_cuda_function("cuDeviceGetMemPool");
     CUmemoryPool handle = NULL;
     CUdevice device = 0;
-    if (address == NULL || bytes == 0 || capturing(stream) || !device_of(stream, &device) || current == NULL ||
-        current(&handle, device) != CUDA_SUCCESS) {
+    if (address == NULL || bytes == 0 || capturing(stream, is_threaded(hook)) || !device_of(stream, &device) ||
+        current == NULL || current(&handle, device) != CUDA_SUCCESS) {
         return call(&r);
     }
     return allocate_in(&r, handle, device);
@@ -427,7 +540,8 @@ int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint
                                  CUstream stream) {
     struct request r = {hook, address, bytes, handle, stream, true};
     CUdevice device = 0;
-    if (address == NULL || bytes == 0 || handle == NULL || capturing(stream) || !device_of(stream, &device)) {
+    if (address == NULL || bytes == 0 || handle == NULL || capturing(stream, is_threaded(hook)) ||
+        !device_of(stream, &device)) {
         return call(&r);
     }
     return allocate_in(&r, handle, device);
@@ -435,7 +549,7 @@ int32_t hami_mem_alloc_from_pool(enum hami_hook hook, CUdeviceptr *address, uint
 
 int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream stream) {
     CUresult (*driver)(CUdeviceptr, CUstream) = hami_driver_function(hook);
-    if (capturing(stream)) {
+    if (capturing(stream, is_threaded(hook))) {
         return driver(address, stream);
     }
     uint64_t record = hami_record_take(address);
@@ -443,7 +557,7 @@ int32_t hami_mem_free_async(enum hami_hook hook, CUdeviceptr address, CUstream s
     if (status != CUDA_SUCCESS) {
         hami_record_restore(address, record);
     } else if (record != 0) {
-        freeing = named(stream, hook == HAMI_cuMemFreeAsync_ptsz);
+        freeing = named(stream, is_threaded(hook));
         hami_record_release(address, record);
         freeing = NULL;
     }
@@ -479,25 +593,48 @@ int32_t hami_pool_get(enum hami_hook hook, CUmemoryPool *handle, const struct ha
 int32_t hami_pool_trim(enum hami_hook hook, CUmemoryPool handle, uint64_t keep) {
     CUresult (*driver)(CUmemoryPool, size_t) = hami_driver_function(hook);
     CUresult status = driver(handle, keep);
-    struct pool *pool = known(handle);
+    struct pool *pool = known_locked(handle);
     if (pool != NULL) {
-        lock(pool);
         (void)settle(pool);
         unlock(pool);
     }
     return status;
 }
 
+/*
+ * Before a locked pool is destroyed, as long as the driver tells what it has: when that is nothing, it has come to all
+ * that was freed.
+ */
+static void empty(struct pool *pool) {
+    uint64_t left = 0;
+    if (pool->allocations > 0 || !is_pending(pool) || pool->charge.device < 0) {
+        return;
+    }
+    trim(pool);
+    if (ask(atomic_load(&pool->handle), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &left) && left == 0) {
+        atomic_store(&pool->freed, false);
+    }
+}
+
+/*
+ * The driver may hand the same handle out again before it returns. Whoever meets the pool meanwhile waits until it is
+ * known whether it goes.
+ */
 int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool handle) {
     CUresult (*driver)(CUmemoryPool) = hami_driver_function(hook);
-    struct pool *pool = known(handle);
+    struct pool *pool = known_locked(handle);
     if (pool == NULL) {
         return driver(handle);
     }
-    lock(pool);
+    empty(pool);
+    hami_spin_lock(&entering);
+    atomic_store(&pool->handle, NULL);
     CUresult status = driver(handle);
+    if (status != CUDA_SUCCESS) {
+        atomic_store(&pool->handle, handle);
+    }
+    hami_spin_unlock(&entering);
     if (status == CUDA_SUCCESS) {
-        atomic_store(&pool->handle, NULL); /* the driver may hand the same one out again */
         pool->destroyed = true;
         end_if_empty(pool);
     }
@@ -510,11 +647,14 @@ int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool handle) {
 int32_t hami_pool_export(enum hami_hook hook, void *shareable, CUmemoryPool handle, int32_t type, uint64_t flags) {
     CUresult (*driver)(void *, CUmemoryPool, int32_t, uint64_t) = hami_driver_function(hook);
     CUresult status = driver(shareable, handle, type, flags);
-    struct pool *pool = status == CUDA_SUCCESS ? known(handle) : NULL;
-    if (pool == NULL || pool->device < 0) {
+    struct pool *pool = status == CUDA_SUCCESS ? known_locked(handle) : NULL;
+    if (pool == NULL) {
         return status;
     }
-    lock(pool);
+    if (pool->device < 0) {
+        unlock(pool);
+        return status;
+    }
     if (pool->charge.device < 0) { /* nothing is in it yet */
         (void)hami_charge_take(pool->device, 0, HAMI_COLUMN_DATA, &pool->charge);
     }
@@ -565,11 +705,10 @@ int32_t hami_pool_import(enum hami_hook hook, CUmemoryPool *handle, void *sharea
 /* The pool is there until the last of its pointers is freed. */
 int32_t hami_pool_import_pointer(enum hami_hook hook, CUdeviceptr *address, CUmemoryPool handle, const void *data) {
     CUresult (*driver)(CUdeviceptr *, CUmemoryPool, const void *) = hami_driver_function(hook);
-    struct pool *pool = known(handle);
+    struct pool *pool = known_locked(handle);
     if (pool == NULL) {
         return driver(address, handle, data);
     }
-    lock(pool);
     CUresult status = driver(address, handle, data);
     if (status == CUDA_SUCCESS && hami_record_pool(*address, (unsigned)(pool - pools))) {
         pool->allocations++;

@@ -235,3 +235,114 @@ def test_graphs_whose_spare_memory_serves_nothing_pass_the_limit_once_at_most(st
             assert room(container) >= 0
         over += LIMIT * MIB < container.region().devices[0].peak_bytes > before
     assert over == passed
+
+
+LONG_MS = 1500
+
+
+@pytest.mark.parametrize("first", ["free", "destroy"])
+@pytest.mark.parametrize("wait", ["sync", "sync_context"])
+def test_what_a_destroyed_pool_had_counts_until_the_stream_has_come_to_the_free(start, shells, first, wait):
+    """The driver keeps it for as long as a kernel may use it; the call that destroys the pool returns at once."""
+    container, shell = start()
+    second = shells(container)
+    before, size = used(container), room(container) // (4 * MIB) * 4 * MIB
+    pool = shell("pool", 0)[1]
+    thing = shell("from_pool", size, pool)[1]
+    assert shell.status("run", LONG_MS) == 0
+    calls = [("free_async", thing), ("destroy_pool", pool)]
+    for call in calls if first == "free" else calls[::-1]:
+        assert shell.status(*call) == 0
+    assert used(container) == before + size
+    assert second.status("alloc", size) == OUT_OF_MEMORY
+    assert shell.status(wait) == 0
+    assert used(container) == before
+    assert second.status("alloc", size) == 0
+
+
+def test_an_idle_pool_that_is_destroyed_is_free_at_once(start):
+    container, shell = start()
+    before = used(container)
+    pool = shell("pool", 0)[1]
+    assert shell.status("free_async", shell("from_pool", 400 * MIB, pool)[1]) == 0
+    assert shell.status("destroy_pool", pool) == 0
+    assert used(container) == before
+
+
+@pytest.mark.parametrize("free", ["free", "free_async"])
+def test_what_is_left_in_a_destroyed_pool_stays_until_it_is_freed(start, free):
+    container, shell = start()
+    before, size = used(container), 400 * MIB
+    pool = shell("pool", 0)[1]
+    things = [shell("from_pool", size, pool)[1] for _ in range(2)]
+    assert shell.status("destroy_pool", pool) == 0
+    for thing in things:
+        assert used(container) == before + 2 * size
+        assert shell.status(free, thing) == 0
+    if free == "free_async":
+        assert shell.status("sync") == 0
+    assert used(container) == before
+
+
+@pytest.mark.parametrize("free", ["free_async", "free_in"])
+def test_a_refusal_asks_whether_what_a_destroyed_pool_had_is_free(start, free):
+    """Nobody waits, and the stream has long come to the free."""
+    container, shell = start()
+    size = room(container) // (4 * MIB) * 4 * MIB
+    pool, stream = shell("pool", 0)[1], shell("stream")[1]
+    thing = shell("from_pool", size, pool)[1]
+    assert shell.status("destroy_pool", pool) == 0
+    assert shell.status(free, thing, stream) == 0
+    assert shell.status("alloc", size) == 0
+
+
+def test_a_default_stream_is_another_in_each_context(start):
+    """A wait in one says nothing about what was freed in the other's; one for the context that it was freed in does."""
+    container, shell = start(**STEPS)
+    looks, primary = Looks(container, shell), shell("current")[1]
+    thing = shell("async", 40 * MIB)[1]
+    assert shell.status("async", 10 * MIB) == 0
+    assert shell.status("context", 0) == 0
+    other = shell("current")[1]
+    assert shell.status("use_context", primary) == 0
+    assert shell.status("free_async", thing) == 0
+    assert shell.status("use_context", other) == 0
+    for sync in ("sync", "sync_context"):
+        assert shell.status(sync) == 0
+        assert looks(sync)
+    assert shell.status("use_context", primary) == shell.status("sync_context") == 0
+    assert not looks("sync_context")
+
+
+def test_a_stream_that_has_the_handle_of_an_ended_one_is_another(start):
+    container, shell = start(**STEPS)
+    looks, stream = Looks(container, shell), shell("stream")[1]
+    thing = shell("async", 40 * MIB)[1]
+    assert shell.status("async", 10 * MIB) == 0
+    assert shell.status("free_in", thing, stream) == shell.status("end_stream", stream) == 0
+    again = shell("stream")[1]
+    assert shell.status("sync_stream", again) == 0
+    assert looks("sync_stream", again)
+    assert shell.status("sync_context") == 0
+    assert not looks("sync_context")
+
+
+def test_what_is_captured_in_a_threads_own_default_stream_takes_nothing(start):
+    """It is the graph's, whose launch may be refused."""
+    container, shell = start()
+    before = used(container)
+    assert shell.status("capture_own", 2 * LIMIT * MIB) == 0
+    assert shell.status("capture_own", 100 * MIB) == 0
+    assert used(container) == before
+    assert container.region().devices[0].denied == 0
+
+
+def test_a_pool_that_has_the_handle_of_one_just_destroyed_is_another(start):
+    """The driver may give the handle to another thread before the call that destroys the pool has returned."""
+    container, shell = start(HAMI_SIM_POOL_END_MS="400", **STEPS)
+    before = used(container)
+    status, thing = shell("swap_pool", shell("pool", 0)[1], 34 * MIB)
+    assert status == 0
+    assert used(container) == before + 64 * MIB
+    assert shell.status("free_async", thing) == shell.status("sync") == 0
+    assert used(container) == before

@@ -20,7 +20,8 @@ void hami_pools_settle(void);
 /* Something was freed that pools may still have: the driver gives it back when somebody waits. */
 extern _Atomic bool hami_pools_freed;
 extern _Atomic uint64_t hami_pools_frees; /* so far */
-HAMI_APART void hami_pools_settle_freed(CUstream waited, uint64_t frees);
+/* With the context that the wait was in; NULL: the current one. */
+HAMI_APART void hami_pools_settle_freed(CUstream waited, CUcontext context, uint64_t frees);
 
 #define HAMI_NO_STREAM ((CUstream)0)                    /* an event */
 #define HAMI_ALL_STREAMS ((CUstream)((uintptr_t)0 - 2)) /* a context */
@@ -30,13 +31,20 @@ static inline uint64_t hami_pools_waiting(void) {
     return atomic_load_explicit(&hami_pools_frees, memory_order_acquire);
 }
 
-/* Afterwards, with what it waited for; returns the driver's answer. */
-static inline CUresult hami_pools_waited(CUresult status, CUstream waited, uint64_t frees) {
+static inline CUresult hami_pools_waited_in(CUresult status, CUstream waited, CUcontext context, uint64_t frees) {
     if (__builtin_expect(atomic_load_explicit(&hami_pools_freed, memory_order_relaxed), 0)) {
-        hami_pools_settle_freed(status == CUDA_SUCCESS ? waited : HAMI_NO_STREAM, frees);
+        hami_pools_settle_freed(status == CUDA_SUCCESS ? waited : HAMI_NO_STREAM, context, frees);
     }
     return status;
 }
+
+/* Afterwards, with what it waited for; returns the driver's answer. */
+static inline CUresult hami_pools_waited(CUresult status, CUstream waited, uint64_t frees) {
+    return hami_pools_waited_in(status, waited, NULL, frees);
+}
+
+/* Before the driver ends a stream. */
+void hami_pools_stream_ending(CUstream stream);
 
 void hami_pools_after_fork(void);
 

@@ -182,6 +182,8 @@ void sim_lane_give_back(unsigned device, unsigned lane);
 void sim_submit(struct sim_stream *stream, enum sim_op_kind kind, uint64_t duration, unsigned weight);
 bool sim_stream_idle(const struct sim_stream *stream);
 void sim_stream_wait(const struct sim_stream *stream);
+uint64_t sim_stream_filled(const struct sim_stream *stream);
+bool sim_lanes_reached(unsigned device, const uint64_t *filled); /* per lane, what sim_stream_filled said */
 void sim_context_wait(const struct sim_context *context);
 bool sim_event_take(struct sim_event_object *event);
 void sim_event_give_back(struct sim_event_object *event);
@@ -251,6 +253,7 @@ struct sim_work;
 bool sim_pool_take(struct sim_pool *pool, uint64_t bytes);
 void sim_pool_return(struct sim_pool *pool, uint64_t bytes);
 void sim_pools_synchronised(void); /* somebody has waited: pools keep no more than their release thresholds */
+void sim_pools_end_free(void);     /* those that were destroyed and have become free are over */
 struct sim_heap *sim_pool_heap(struct sim_pool *pool);
 struct sim_pool *sim_graph_pool(CUdevice ordinal); /* what memory nodes of graphs take from; keeps until trimmed */
 CUresult sim_graph_allocate(CUdevice ordinal, uint64_t bytes, struct sim_context *context, struct sim_work *work);

@@ -559,7 +559,7 @@ int32_t hami_ctx_sync_v2(enum hami_hook hook, CUcontext context) {
     CUresult (*driver)(CUcontext) = hami_driver_function(hook);
     uint64_t frees = hami_pools_waiting();
     close_marks();
-    return hami_pools_waited(driver(context), HAMI_ALL_STREAMS, frees);
+    return hami_pools_waited_in(driver(context), HAMI_ALL_STREAMS, context, frees);
 }
 
 int32_t hami_event_sync(enum hami_hook hook, void *event) {
@@ -572,6 +572,7 @@ int32_t hami_event_sync(enum hami_hook hook, void *event) {
 int32_t hami_stream_destroy(enum hami_hook hook, CUstream stream) {
     CUresult (*driver)(CUstream) = hami_driver_function(hook);
     hami_compute_stream_ending(stream);
+    hami_pools_stream_ending(stream);
     return driver(stream);
 }
 

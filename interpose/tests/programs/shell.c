@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -234,6 +235,49 @@ static void show_shared(CUdeviceptr address, int pool) {
     printf("\n");
 }
 
+static void *end_pool(void *pool) {
+    CHECK(CALL(cuMemPoolDestroy, (CUmemoryPool)pool));
+    return NULL;
+}
+
+/* Makes a pool while another thread is just destroying one, and takes memory from it. */
+static int swap_pools(CUmemoryPool old, uint64_t bytes, CUdeviceptr *address) {
+    struct hami_pool_props prop = {.type = 1, .handle_types = 1, .location = {.type = 1}};
+    CUmemoryPool pool = NULL;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, end_pool, (void *)old));
+    nanosleep(&(struct timespec){0, 100000000}, NULL);
+    int status = CALL(cuMemPoolCreate, &pool, &prop);
+    status = status != 0   ? status
+             : pool != old ? -1
+                           : CALL(cuMemAllocFromPoolAsync, address, (size_t)bytes, pool, NULL);
+    pthread_join(thread, NULL);
+    return status;
+}
+
+/* What a capture of this thread's default stream answers to an allocation in it. */
+static int capture_own(uint64_t bytes) {
+    void *graph = NULL, *own = (void *)(uintptr_t)2;
+    CUdeviceptr address = 0;
+    CHECK(CALL(cuStreamBeginCapture_v2, own, 0));
+    int status = CALL(cuMemAllocAsync_ptsz, &address, (size_t)bytes, NULL);
+    if (status == 0)
+        status = CALL(cuMemFreeAsync_ptsz, address, NULL);
+    CHECK(CALL(cuStreamEndCapture, own, &graph));
+    return status;
+}
+
+/* A kernel of so many milliseconds. */
+static int run_kernel(uint64_t ms, void *stream) {
+    struct fat_binary image = {0xba55ed50, 1, sizeof image, 0};
+    void *module = NULL, *function = NULL;
+    char name[32];
+    snprintf(name, sizeof name, "run_%ums", (unsigned)ms);
+    CHECK(CALL(cuModuleLoadData, &module, &image));
+    CHECK(CALL(cuModuleGetFunction, &function, module, name));
+    return CALL(cuLaunchKernel, function, 1u, 1u, 1u, 1u, 1u, 1u, 0u, stream, NULL, NULL);
+}
+
 static int allocate(char **word) {
     uint64_t *out = &things[made];
     uint64_t a = word[1] ? strtoull(word[1], NULL, 0) : 0;
@@ -263,6 +307,8 @@ static int allocate(char **word) {
         answer(CALL(cuMemGetDefaultMemPool, (CUmemoryPool *)out, &location, (int)a));
     } else if (strcmp(word[0], "from_pool") == 0) { /* from_pool BYTES POOL */
         answer(CALL(cuMemAllocFromPoolAsync, out, (size_t)a, (CUmemoryPool)(uintptr_t)things[b], NULL));
+    } else if (strcmp(word[0], "swap_pool") == 0) { /* swap_pool POOL BYTES */
+        answer(swap_pools((CUmemoryPool)(uintptr_t)things[a % THINGS], b, out));
     } else if (strcmp(word[0], "create") == 0) {
         struct hami_allocation_prop prop = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = (int)b}};
         answer(cuMemCreate(out, a, &prop, 0));
@@ -345,6 +391,8 @@ static int allocate(char **word) {
         answer(make_graph(out, a, b, word[3], word[4]));
     } else if (strcmp(word[0], "stream") == 0) {
         answer(CALL(cuStreamCreate, (void **)out, 0u));
+    } else if (strcmp(word[0], "current") == 0) {
+        answer(CALL(cuCtxGetCurrent, (CUcontext *)out));
     } else if (strcmp(word[0], "context") == 0) {
         answer(cuCtxCreate_v2((CUcontext *)out, 0, (int)a));
     } else {
@@ -375,6 +423,14 @@ static int give_back(char **word) {
         status = cuMemFreeAsync(thing, NULL);
     } else if (strcmp(word[0], "free_in") == 0) { /* free_in ADDRESS STREAM */
         status = cuMemFreeAsync(thing, (CUstream)(uintptr_t)other);
+    } else if (strcmp(word[0], "run") == 0) { /* run MS, run_in MS STREAM */
+        status = run_kernel(strtoull(word[1], NULL, 0), NULL);
+    } else if (strcmp(word[0], "run_in") == 0) {
+        status = run_kernel(strtoull(word[1], NULL, 0), (void *)(uintptr_t)other);
+    } else if (strcmp(word[0], "capture_own") == 0) { /* capture_own BYTES */
+        status = capture_own(strtoull(word[1], NULL, 0));
+    } else if (strcmp(word[0], "end_stream") == 0) {
+        status = CALL(cuStreamDestroy_v2, (void *)(uintptr_t)thing);
     } else if (strcmp(word[0], "sync_stream") == 0) {
         status = cuStreamSynchronize((CUstream)(uintptr_t)thing);
     } else if (strcmp(word[0], "sync") == 0) {

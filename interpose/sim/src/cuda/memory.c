@@ -120,7 +120,9 @@ CUresult sim_cuMemFree_v2(CUdeviceptr dptr) {
     if (sim_current(&error) == NULL) {
         return error;
     }
-    return dptr == 0 ? CUDA_SUCCESS : sim_release(dptr);
+    error = dptr == 0 ? CUDA_SUCCESS : sim_release(dptr);
+    sim_pools_end_free();
+    return error;
 }
 
 CUresult sim_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,

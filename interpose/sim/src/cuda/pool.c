@@ -1,9 +1,11 @@
 /*
  * Stream-ordered allocation. A pool keeps a reserve on the device; what it hands out comes from there. What was freed
- * stays in the reserve until somebody waits for a stream, an event or a context.
+ * stays in the reserve until somebody waits for a stream, an event or a context, and the streams have come to the
+ * frees.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cuda_impl.h"
 #include "driver.h"
@@ -21,12 +23,15 @@ struct sim_pool {
     bool shareable, imported;
     bool in_host; /* pinned there, or managed: takes no device memory */
     bool managed;
-    int entry; /* in the books, once other processes may hold it as well; else -1 */
+    bool destroyed;            /* by the program; ends once nothing of it is in use */
+    uint64_t freed[SIM_LANES]; /* how far each lane must come until what was freed in it is free */
+    int entry;                 /* in the books, once other processes may hold it as well; else -1 */
     struct sim_heap heap;
 };
 
 static struct sim_pool *all;
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic unsigned destroyed; /* of them */
 
 /* How pools differ between drivers, and what depends on the moment: see README.md. */
 static struct {
@@ -34,6 +39,7 @@ static struct {
     uint64_t step;   /* by which they grow */
     bool fragmented; /* what is spare serves no new allocation */
     bool mapped;     /* graphs' memory is in use until it is trimmed */
+    unsigned end_ms; /* until the call that destroys one returns, when its handle may be another's */
 } habit = {.once = PTHREAD_ONCE_INIT};
 
 static void read_habit(void) {
@@ -42,6 +48,8 @@ static void read_habit(void) {
     uint64_t mib = step != NULL ? strtoull(step, NULL, 10) : 0;
     habit.step = mib > 2 && mib < 4096 ? mib << 20 : SIM_GRANULE;
     habit.fragmented = fragmented != NULL && *fragmented == '1';
+    const char *end = getenv("HAMI_SIM_POOL_END_MS");
+    habit.end_ms = end != NULL ? (unsigned)strtoul(end, NULL, 10) % 1000 : 0;
     habit.mapped = mapped != NULL && *mapped == '1';
 }
 
@@ -82,8 +90,11 @@ bool sim_pool_take(struct sim_pool *pool, uint64_t bytes) {
     return fits;
 }
 
-/* Whole steps are given back. */
+/* Whole steps are given back, and nothing as long as some free lies before its stream. */
 static void trim_locked(struct sim_pool *pool, uint64_t keep) {
+    if (!sim_lanes_reached(pool->device, pool->freed)) {
+        return;
+    }
     uint64_t target = pool->used > keep ? pool->used : keep;
     pthread_once(&habit.once, read_habit);
     if (pool->reserved > target) {
@@ -100,16 +111,6 @@ void sim_pool_return(struct sim_pool *pool, uint64_t bytes) {
     pthread_mutex_lock(&pool->lock);
     pool->used -= bytes;
     pthread_mutex_unlock(&pool->lock);
-}
-
-void sim_pools_synchronised(void) {
-    pthread_mutex_lock(&all_lock);
-    for (struct sim_pool *pool = all; pool != NULL; pool = pool->next) {
-        pthread_mutex_lock(&pool->lock);
-        trim_locked(pool, pool->threshold);
-        pthread_mutex_unlock(&pool->lock);
-    }
-    pthread_mutex_unlock(&all_lock);
 }
 
 struct sim_heap *sim_pool_heap(struct sim_pool *pool) {
@@ -134,15 +135,69 @@ static struct sim_pool *pool_new(CUdevice ordinal) {
     return pool;
 }
 
-static void pool_delete(struct sim_pool *pool) {
-    pthread_mutex_lock(&all_lock);
-    struct sim_pool **at = &all;
-    while (*at != NULL && *at != pool) {
-        at = &(*at)->next;
+static bool forget_if_pooled(struct sim_span *span, void *pool) {
+    if (span->pool == pool) {
+        if (span->kind == SIM_KIND_BLOCK) {
+            sim_block_forget(span->block);
+        }
+        sim_span_delete(span);
     }
-    *at = *at != NULL ? pool->next : NULL;
+    return true;
+}
+
+/* A destroyed pool stays until all of it is free. With the list's lock; false: it is still there. */
+static bool end_if_free(struct sim_pool **at) {
+    struct sim_pool *pool = *at;
+    pthread_mutex_lock(&pool->lock);
+    bool over = pool->destroyed && pool->used == 0 && sim_lanes_reached(pool->device, pool->freed);
+    if (over && pool->entry >= 0) { /* what others have imported stays for as long as they do */
+        sim_share_drop((unsigned)pool->entry);
+    } else if (over) {
+        shrink(pool, pool->reserved);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (over) {
+        *at = pool->next;
+        sim_span_each(forget_if_pooled, pool);
+        sim_object_delete(pool);
+        atomic_fetch_sub(&destroyed, 1);
+    }
+    return over;
+}
+
+void sim_pools_end_free(void) {
+    if (atomic_load(&destroyed) == 0) {
+        return;
+    }
+    pthread_mutex_lock(&all_lock);
+    for (struct sim_pool **at = &all; *at != NULL;) {
+        if (!end_if_free(at)) {
+            at = &(*at)->next;
+        }
+    }
     pthread_mutex_unlock(&all_lock);
-    sim_object_delete(pool);
+}
+
+static void pool_delete(struct sim_pool *pool) {
+    atomic_store(&pool->object.tag, SIM_TAG_FREE); /* no handle any more */
+    pthread_mutex_lock(&pool->lock);
+    pool->destroyed = true;
+    pthread_mutex_unlock(&pool->lock);
+    atomic_fetch_add(&destroyed, 1);
+    sim_pools_end_free();
+}
+
+void sim_pools_synchronised(void) {
+    pthread_mutex_lock(&all_lock);
+    for (struct sim_pool *pool = all; pool != NULL; pool = pool->next) {
+        pthread_mutex_lock(&pool->lock);
+        if (!pool->destroyed) {
+            trim_locked(pool, pool->threshold);
+        }
+        pthread_mutex_unlock(&pool->lock);
+    }
+    pthread_mutex_unlock(&all_lock);
+    sim_pools_end_free();
 }
 
 static struct sim_pool *default_pool(CUdevice ordinal) {
@@ -206,6 +261,18 @@ CUresult sim_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemor
     return context == NULL ? error : allocate(dptr, bytesize, pool, hStream, context);
 }
 
+/* What is freed in a stream stays where it is until the stream has come so far. */
+static void note_freed(CUdeviceptr address, const struct sim_stream *stream) {
+    struct sim_span *span = sim_span_at(address);
+    struct sim_pool *pool = span != NULL ? span->pool : NULL;
+    if (pool != NULL && pool->device == stream->context->device) {
+        uint64_t filled = sim_stream_filled(stream);
+        pthread_mutex_lock(&pool->lock);
+        pool->freed[stream->lane] = filled;
+        pthread_mutex_unlock(&pool->lock);
+    }
+}
+
 CUresult sim_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
     CUresult error = CUDA_SUCCESS;
     struct sim_context *context = sim_current(&error);
@@ -220,7 +287,10 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
         struct sim_work work = {.type = SIM_WORK_FREE, .target = dptr};
         return sim_capture(stream, &work);
     }
-    return dptr == 0 ? CUDA_SUCCESS : sim_release(dptr);
+    note_freed(dptr, stream);
+    error = dptr == 0 ? CUDA_SUCCESS : sim_release(dptr);
+    sim_pools_end_free();
+    return error;
 }
 
 CUresult sim_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
@@ -337,18 +407,6 @@ CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps
     return *pool != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static bool forget_if_pooled(struct sim_span *span, void *pool) {
-    if (span->pool == pool) {
-        if (span->kind == SIM_KIND_BLOCK) {
-            sim_block_forget(span->block);
-        } else {
-            sim_pool_return(pool, span->charged);
-        }
-        sim_span_delete(span);
-    }
-    return true;
-}
-
 CUresult sim_cuMemPoolDestroy(CUmemoryPool pool) {
     if (sim_ready() != CUDA_SUCCESS) {
         return sim_ready();
@@ -360,15 +418,11 @@ CUresult sim_cuMemPoolDestroy(CUmemoryPool pool) {
     if (gpu->current_pool == pool) {
         gpu->current_pool = gpu->default_pool;
     }
-    sim_span_each(forget_if_pooled, pool);
-    pthread_mutex_lock(&pool->lock);
-    if (pool->entry >= 0) { /* what others have imported stays for as long as they do */
-        sim_share_drop((unsigned)pool->entry);
-    } else {
-        trim_locked(pool, 0);
-    }
-    pthread_mutex_unlock(&pool->lock);
     pool_delete(pool);
+    pthread_once(&habit.once, read_habit);
+    if (habit.end_ms != 0) {
+        nanosleep(&(struct timespec){0, habit.end_ms * 1000000L}, NULL);
+    }
     return CUDA_SUCCESS;
 }
 

@@ -215,6 +215,30 @@ bool sim_stream_idle(const struct sim_stream *stream) {
     return idle;
 }
 
+/* How far a stream has been filled; once its lane has come that far, what was put there before has ended. */
+uint64_t sim_stream_filled(const struct sim_stream *stream) {
+    unsigned device = stream->context->device;
+    const struct sim_queue *queue = queue_of(device);
+    struct sim_engine *engine = take(device);
+    uint64_t filled = queue->lanes[stream->lane].put_in;
+    drop(engine);
+    return filled;
+}
+
+bool sim_lanes_reached(unsigned device, const uint64_t *filled) {
+    const struct sim_queue *queue = atomic_load(&devices[device].queue);
+    bool reached = true;
+    if (queue == NULL) {
+        return true; /* nothing was ever queued */
+    }
+    struct sim_engine *engine = take(device);
+    for (unsigned lane = 0; lane < SIM_LANES; lane++) {
+        reached = reached && queue->lanes[lane].put_out >= filled[lane];
+    }
+    drop(engine);
+    return reached;
+}
+
 /* Waits for what the lane holds now. */
 static void wait_lane(unsigned device, unsigned lane) {
     struct sim_queue *queue = queue_of(device);
