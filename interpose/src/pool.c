@@ -24,6 +24,7 @@ struct pool {
     CUstream freed_in;     /* when that has been waited for, it will keep the rest; SEVERAL; NULL: freed at once */
     CUcontext freed_where; /* whose stream that is; NULL: not known, or several */
     uint64_t freed_at;     /* of hami_pools_frees */
+    bool pending;          /* no wait has seen the end of all that was freed in streams, whether that matters or not */
     bool destroyed;        /* by the program; gone when nothing is left in it */
     /* Or IN_HOST; UNKNOWN of an imported one; ANYWHERE until a managed one is first used. Read without the lock too. */
     _Atomic CUdevice device;
@@ -84,6 +85,7 @@ static struct pool *enter(CUmemoryPool handle, CUdevice device) {
         }
         pools[i].device = device;
         pools[i].destroyed = false;
+        pools[i].pending = false;
         atomic_store(&pools[i].freed, false);
         pools[i].allocations = 0;
         pools[i].charge = (struct hami_charge){-1, 0};
@@ -160,7 +162,7 @@ static void let_go(struct pool *pool) {
 
 /* Whether the driver may still have what was freed of a locked pool, because a stream has yet to come to that. */
 static bool is_pending(const struct pool *pool) {
-    return atomic_load(&pool->freed) && pool->freed_in != NULL;
+    return pool->pending;
 }
 
 /* The last allocation of a destroyed pool has gone, and no stream has yet to come to a free: so has the pool. */
@@ -209,9 +211,10 @@ static void note_where(struct pool *pool, CUstream before, CUstream stream) {
 
 /* Notes that something of a locked pool was freed in a stream; NULL: at once. */
 static void note_freed(struct pool *pool, CUstream stream) {
-    CUstream before = atomic_load(&pool->freed) ? pool->freed_in : NULL;
+    CUstream before = pool->pending ? pool->freed_in : NULL;
     note_where(pool, before, stream);
     pool->freed_in = stream == NULL ? before : before == NULL || before == stream ? stream : SEVERAL;
+    pool->pending = pool->pending || stream != NULL;
     pool->freed_at = atomic_fetch_add(&hami_pools_frees, 1) + 1;
     atomic_store(&pool->freed, true);
     atomic_store(&hami_pools_freed, true);
@@ -257,6 +260,7 @@ static bool is_idle(CUstream stream) {
 /* What a locked pool had that was destroyed; its stream may have come to the free without anybody waiting. */
 static void look_at_destroyed(struct pool *pool) {
     if (pool->destroyed && pool->allocations == 0 && is_pending(pool) && is_idle(pool->freed_in)) {
+        pool->pending = false;
         atomic_store(&pool->freed, false);
         end_if_empty(pool);
     }
@@ -313,7 +317,9 @@ void hami_pools_settle_freed(CUstream waited, CUcontext context, uint64_t frees)
         bool more = true;
         if (!atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
             bool told = settle(pool);
-            more = !told || (!is_over(pool, waited, context, frees) && may_shrink(pool));
+            bool over = is_over(pool, waited, context, frees);
+            pool->pending = pool->pending && !over;
+            more = !told || (!over && may_shrink(pool));
             atomic_store(&pool->freed, more);
             end_if_empty(pool);
             unlock(pool);
@@ -329,7 +335,7 @@ void hami_pools_settle_freed(CUstream waited, CUcontext context, uint64_t frees)
 void hami_pools_stream_ending(CUstream stream) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
-        if (atomic_load(&pools[i].freed)) {
+        if (atomic_load(&pools[i].used)) {
             lock(&pools[i]);
             pools[i].freed_in = pools[i].freed_in == stream && stream != NULL ? SEVERAL : pools[i].freed_in;
             unlock(&pools[i]);
@@ -612,7 +618,16 @@ static void empty(struct pool *pool) {
     }
     trim(pool);
     if (ask(atomic_load(&pool->handle), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &left) && left == 0) {
+        pool->pending = false;
         atomic_store(&pool->freed, false);
+    }
+}
+
+/* A pool that would have kept it all was perhaps not watched any more. */
+static void watch_if_pending(struct pool *pool) {
+    if (is_pending(pool)) {
+        atomic_store(&pool->freed, true);
+        atomic_store(&hami_pools_freed, true);
     }
 }
 
@@ -636,6 +651,7 @@ int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool handle) {
     hami_spin_unlock(&entering);
     if (status == CUDA_SUCCESS) {
         pool->destroyed = true;
+        watch_if_pending(pool);
         end_if_empty(pool);
     }
     unlock(pool);

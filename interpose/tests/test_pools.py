@@ -346,3 +346,17 @@ def test_a_pool_that_has_the_handle_of_one_just_destroyed_is_another(start):
     assert used(container) == before + 64 * MIB
     assert shell.status("free_async", thing) == shell.status("sync") == 0
     assert used(container) == before
+
+
+def test_a_pool_that_keeps_what_is_freed_counts_when_it_is_destroyed_before_its_stream_has_come_to_the_free(start):
+    """A wait for another stream ends the watch on it, since it would keep that anyway, but not what it has."""
+    container, shell = start()
+    before, other = used(container), shell("stream")[1]
+    pool = shell("pool", 0)[1]
+    assert shell.status("threshold", pool, 2**64 - 1) == 0
+    thing = shell("from_pool", 400 * MIB, pool)[1]
+    assert shell.status("run", LONG_MS) == shell.status("free_async", thing) == 0
+    assert shell.status("sync_stream", other) == shell.status("destroy_pool", pool) == 0
+    assert used(container) == before + 400 * MIB
+    assert shell.status("sync") == 0
+    assert used(container) == before
