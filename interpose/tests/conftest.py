@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -33,11 +36,18 @@ RUNTIMES = ("libasan.so", "libubsan.so") if SANITIZE else ()
 
 @cache
 def built(preset: str) -> Path:
-    """libvgpu.so as a preset of CMakePresets.json makes it."""
-    for command in (["cmake", "--preset", preset], ["cmake", "--build", "--preset", preset]):
-        done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
-    return HERE.parent / "build" / preset / "lib/libvgpu.so"
+    """libvgpu.so as a preset of CMakePresets.json makes it: a copy, since other tests beside these build it as well."""
+    folder = HERE.parent / "build"
+    folder.mkdir(exist_ok=True)
+    copy = Path(tempfile.mkdtemp(prefix="hami-built-"))
+    copy.chmod(0o755)  # some containers run as another user
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    with (folder / f"{preset}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for command in (["cmake", "--preset", preset], ["cmake", "--build", "--preset", preset]):
+            done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
+        return Path(shutil.copy(folder / preset / "lib/libvgpu.so", copy))
 
 
 @cache
