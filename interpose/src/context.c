@@ -6,6 +6,7 @@
  */
 #include "hami/context.h"
 
+#include "hami/cancel.h"
 #include "hami/charge.h"
 #include "hami/events.h"
 #include "hami/guest.h"
@@ -288,13 +289,11 @@ static uint64_t agree(struct hami_device *device, uint64_t bytes, bool sure) {
         atomic_store(&device->context_guessed, 0);
         return pages;
     }
-    while (known == 0 || (atomic_load(&device->context_guessed) != 0 && pages != 0 && pages < known)) {
+    if (known == 0 || (atomic_load(&device->context_guessed) != 0 && pages != 0 && pages < known)) {
         uint64_t guess = pages != 0 ? pages : GUESS_BLIND >> HAMI_PAGE_SHIFT;
         atomic_store(&device->context_guessed, 1);
-        if (atomic_compare_exchange_strong(&device->context_pages, &known, guess)) {
-            return guess;
-        }
-    }
+        known = atomic_compare_exchange_strong(&device->context_pages, &known, guess) ? guess : known;
+    } /* what somebody else has found meanwhile is as good, and may be sure */
     return known;
 }
 
@@ -460,6 +459,7 @@ static struct device_state *lock_and_begin_end(CUcontext context, unsigned *id) 
 
 static CUresult end_created(CUresult (*driver)(CUcontext), CUcontext context) {
     unsigned id = HAMI_CONTEXT_UNKNOWN;
+    HAMI_UNCANCELLED;
     struct device_state *state = lock_and_begin_end(context, &id);
     if (state == NULL) {
         hami_event_context_ending(context);
@@ -530,6 +530,7 @@ static void primary_over(struct device_state *state, CUdevice device) {
 int32_t hami_primary_retain(enum hami_hook hook, CUcontext *context, int32_t device) {
     CUresult (*driver)(CUcontext *, CUdevice) = hami_driver_function(hook);
     struct making m;
+    HAMI_UNCANCELLED; /* a device is locked meanwhile */
     if (context == NULL) {
         return driver(context, device);
     }
@@ -560,6 +561,7 @@ int32_t hami_primary_release(enum hami_hook hook, int32_t device) {
     if (device < 0 || device >= DEVICES) {
         return driver(device);
     }
+    HAMI_UNCANCELLED;
     struct device_state *state = lock_device(device);
     begin_end_of_primary(state);
     CUresult status = driver(device);
@@ -589,6 +591,7 @@ static int32_t created(struct making *m, CUresult status, const CUcontext *conte
 int32_t hami_ctx_create(enum hami_hook hook, CUcontext *context, uint32_t flags, int32_t device) {
     CUresult (*driver)(CUcontext *, uint32_t, CUdevice) = hami_driver_function(hook);
     struct making m;
+    HAMI_UNCANCELLED; /* a device is locked meanwhile */
     if (!begin(&m, device)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -599,6 +602,7 @@ int32_t hami_ctx_create_v3(enum hami_hook hook, CUcontext *context, void *affini
                            int32_t device) {
     CUresult (*driver)(CUcontext *, void *, int32_t, uint32_t, CUdevice) = hami_driver_function(hook);
     struct making m;
+    HAMI_UNCANCELLED; /* a device is locked meanwhile */
     if (!begin(&m, device)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -608,6 +612,7 @@ int32_t hami_ctx_create_v3(enum hami_hook hook, CUcontext *context, void *affini
 int32_t hami_ctx_create_v4(enum hami_hook hook, CUcontext *context, void *params, uint32_t flags, int32_t device) {
     CUresult (*driver)(CUcontext *, void *, uint32_t, CUdevice) = hami_driver_function(hook);
     struct making m;
+    HAMI_UNCANCELLED; /* a device is locked meanwhile */
     if (!begin(&m, device)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -618,6 +623,7 @@ int32_t hami_ctx_create_vdpau(enum hami_hook hook, CUcontext *context, uint32_t 
                               uint32_t vdpau_device, void *get_proc_address) {
     CUresult (*driver)(CUcontext *, uint32_t, CUdevice, uint32_t, void *) = hami_driver_function(hook);
     struct making m;
+    HAMI_UNCANCELLED; /* a device is locked meanwhile */
     if (!begin(&m, device)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -694,6 +700,7 @@ static unsigned view_by(void *green) {
 int32_t hami_green_create(enum hami_hook hook, void **green, void *resources, int32_t device, uint32_t flags) {
     CUresult (*driver)(void **, void *, CUdevice, uint32_t) = hami_driver_function(hook);
     struct making m;
+    HAMI_UNCANCELLED; /* a device is locked meanwhile */
     if (green == NULL) {
         return driver(green, resources, device, flags);
     }
@@ -730,6 +737,7 @@ int32_t hami_green_destroy(enum hami_hook hook, void *green) {
     uint64_t on = green == NULL ? 0 : hami_map_take(&greens, (uint64_t)(uintptr_t)green);
     unsigned view = green == NULL ? HAMI_CONTEXT_UNKNOWN : view_by(green);
     bool locked[DEVICES] = {false};
+    HAMI_UNCANCELLED;
     for (CUdevice device = 0; device < DEVICES; device++) {
         locked[device] = devices[device].primary != NULL && (on == 0 || on == (uint64_t)device + 1);
         if (locked[device]) {

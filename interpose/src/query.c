@@ -93,7 +93,7 @@ static struct slice current_slice(void) {
 int32_t hami_mem_get_info(enum hami_hook hook, size_t *free_bytes, size_t *total) {
     CUresult (*driver)(size_t *, size_t *) = hami_driver_function(hook);
     CUresult status = driver(free_bytes, total);
-    if (status == CUDA_SUCCESS) {
+    if (status == CUDA_SUCCESS && free_bytes != NULL && total != NULL) {
         struct slice slice = current_slice();
         if (slice.known) {
             uint64_t seen_free = *free_bytes;
@@ -109,7 +109,7 @@ int32_t hami_mem_get_info(enum hami_hook hook, size_t *free_bytes, size_t *total
 int32_t hami_mem_get_info_v1(enum hami_hook hook, uint32_t *free_bytes, uint32_t *total) {
     CUresult (*driver)(uint32_t *, uint32_t *) = hami_driver_function(hook);
     CUresult status = driver(free_bytes, total);
-    if (status == CUDA_SUCCESS) {
+    if (status == CUDA_SUCCESS && free_bytes != NULL && total != NULL) {
         struct slice slice = current_slice();
         if (slice.known) {
             uint64_t seen_free = *free_bytes;
@@ -136,7 +136,7 @@ static uint64_t shown_size(CUdevice device, uint64_t bytes) {
 int32_t hami_total_mem(enum hami_hook hook, size_t *bytes, int32_t device) {
     CUresult (*driver)(size_t *, CUdevice) = hami_driver_function(hook);
     CUresult status = driver(bytes, device);
-    if (status == CUDA_SUCCESS) {
+    if (status == CUDA_SUCCESS && bytes != NULL) {
         *bytes = shown_size(device, *bytes);
     }
     return status;
@@ -145,7 +145,7 @@ int32_t hami_total_mem(enum hami_hook hook, size_t *bytes, int32_t device) {
 int32_t hami_total_mem_v1(enum hami_hook hook, uint32_t *bytes, int32_t device) {
     CUresult (*driver)(uint32_t *, CUdevice) = hami_driver_function(hook);
     CUresult status = driver(bytes, device);
-    if (status == CUDA_SUCCESS) {
+    if (status == CUDA_SUCCESS && bytes != NULL) {
         *bytes = in_32_bits(shown_size(device, *bytes));
     }
     return status;
