@@ -190,7 +190,7 @@ int64_t runner_take(struct runner *r, int64_t least, int64_t most);
 /* The rest with the lock held. */
 struct granted {
     bool clean, known;        /* a short launch of known cost; one of known cost */
-    bool aside;               /* it is of what was set aside, in an earlier turn perhaps */
+    bool aside;               /* it is of what was set aside, and of that turn */
     uint64_t arrived, passed; /* when the launch came to the gate, and when it went through */
 };
 void runner_grant(struct runner *r, int64_t granted, int64_t used, struct granted how);
