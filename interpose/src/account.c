@@ -397,7 +397,11 @@ bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned c
     }
     uint64_t before = hami_map_take(&records, key);
     uint64_t pages = charge->pages + (before & AMOUNT_MASK);
-    return hami_map_put(&records, key, record_of(HAMI_KIND_CODE, charge->device, context, pages));
+    if (!hami_map_put(&records, key, record_of(HAMI_KIND_CODE, charge->device, context, pages))) {
+        hami_record_restore(key, before); /* into the place that it has just left */
+        return false;
+    }
+    return true;
 }
 
 bool hami_record_held(uint64_t address, int share, unsigned context) {

@@ -77,7 +77,7 @@ static bool share_of(CUdeviceptr address, const struct hami_bytes64 *handle, ham
     bool fits = hami_shared_take_up(identity, share);
     if (fits && *share < 0) {
         int device = hami_charge_counted(device_of(address));
-        *share = hami_shared_adopt(identity, device, hami_large(bytes) >> HAMI_PAGE_SHIFT);
+        fits = hami_shared_adopt(identity, device, hami_large(bytes) >> HAMI_PAGE_SHIFT, share);
     }
     return fits;
 }

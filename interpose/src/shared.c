@@ -8,8 +8,9 @@
 
 #include <string.h>
 
-enum { STATE_SHIFT = 62, SLOT_SHIFT = 52, DEVICE_SHIFT = 48, WORDS = HAMI_PROCESSES / 64 };
+enum { STATE_SHIFT = 61, SLOT_SHIFT = 51, DEVICE_SHIFT = 47, WORDS = HAMI_PROCESSES / 64 };
 #define PAGES_MAX HAMI_PAGES_MAX
+_Static_assert(PAGES_MAX >> DEVICE_SHIFT == 0, "pages of a share");
 
 static uint32_t holds[HAMI_SHARES]; /* by this process; under its lock */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -67,6 +68,15 @@ static void set_word(struct hami_share_entry *entry, uint64_t word) {
     hami_step();
 }
 
+static bool is_orphan(uint64_t word) {
+    return state_of(word) == HAMI_SHARE_ORPHANED || state_of(word) == HAMI_SHARE_LEAVING;
+}
+
+/* An orphan in another state, or of another size. */
+static uint64_t orphan(uint64_t word, enum hami_share_state state, unsigned slot) {
+    return word_of(state, slot, (int)device_of(word), word & PAGES_MAX);
+}
+
 /* ---- what is orphaned ---- */
 
 struct sums {
@@ -79,7 +89,7 @@ static struct sums orphaned_by(const struct hami_region *region) {
     for (unsigned i = 0; i < count; i++) {
         const struct hami_share_entry *entry = &region->block.shares[i];
         uint64_t word = atomic_load(&entry->word);
-        if (state_of(word) == HAMI_SHARE_ORPHANED && is_held(entry)) {
+        if (is_orphan(word)) {
             uint64_t *pages = &sums.pages[device_of(word)];
             *pages = *pages + (word & PAGES_MAX) < PAGES_MAX ? *pages + (word & PAGES_MAX) : PAGES_MAX;
         }
@@ -113,13 +123,37 @@ void hami_shared_settle(struct hami_region *region) {
 
 /* ---- the table ---- */
 
+/*
+ * An orphan that nobody holds any more becomes vacant: by two steps, with a look between them, since others may come to
+ * hold it at any moment (`join`). With the lock; `slot` is this process's, or one that it cleans up: nobody else leaves
+ * by that, so the word of the first step is not met again.
+ */
+static void leave(struct hami_share_entry *entry, unsigned slot) {
+    uint64_t word = atomic_load(&entry->word);
+    while (is_orphan(word) && !is_held(entry)) {
+        uint64_t leaving = orphan(word, HAMI_SHARE_LEAVING, slot);
+        hami_step();
+        if (!atomic_compare_exchange_strong(&entry->word, &word, leaving)) {
+            continue;
+        }
+        hami_step();
+        word = leaving;
+        if (atomic_compare_exchange_strong(&entry->word, &word,
+                                           orphan(word, is_held(entry) ? HAMI_SHARE_ORPHANED : HAMI_SHARE_VACANT, 0))) {
+            hami_step();
+            return;
+        }
+    }
+}
+
 /* An entry for this process: one that was never used, or one that nobody holds. */
 static int claim(struct hami_region *region, unsigned slot) {
     uint64_t claimed = word_of(HAMI_SHARE_CLAIMED, slot, 0, 0);
     for (unsigned i = 0; i < HAMI_SHARES; i++) {
         struct hami_share_entry *entry = &region->block.shares[i];
         uint64_t word = atomic_load(&entry->word);
-        bool idle = state_of(word) == HAMI_SHARE_FREE || (state_of(word) == HAMI_SHARE_ORPHANED && !is_held(entry));
+        bool unused = state_of(word) == HAMI_SHARE_FREE || state_of(word) == HAMI_SHARE_VACANT;
+        bool idle = unused && !is_held(entry);
         /* Their number is raised first: an entry beyond it would never be freed. */
         uint32_t used = atomic_load(&region->block.shares_used);
         while (idle && used < i + 1 && !atomic_compare_exchange_weak(&region->block.shares_used, &used, i + 1)) {
@@ -137,21 +171,21 @@ static int claim(struct hami_region *region, unsigned slot) {
     return -1;
 }
 
-/* Once more, or once less, by this process. True: it had it already. */
-static bool hold(struct hami_region_view *view, hami_share share) {
+/* Once more, or once less, by this process. */
+static void hold(struct hami_region_view *view, hami_share share) {
     lock();
-    bool had = holds[share]++ != 0;
-    if (!had) {
+    if (holds[share]++ == 0) {
         set_holder(&view->region->block.shares[share], view->slot);
     }
     unlock();
-    return had;
 }
 
 static void release(struct hami_region_view *view, hami_share share) {
+    struct hami_share_entry *entry = &view->region->block.shares[share];
     lock();
     if (--holds[share] == 0) {
-        clear_holder(&view->region->block.shares[share], view->slot);
+        clear_holder(entry, view->slot);
+        leave(entry, view->slot);
     }
     unlock();
 }
@@ -174,8 +208,18 @@ hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charg
     return make(identity, HAMI_SHARE_OWNED, charge->device, charge->pages);
 }
 
-hami_share hami_shared_adopt(uint64_t identity, int device, uint64_t pages) {
-    return make(identity, HAMI_SHARE_ORPHANED, device, pages);
+/* Room for what is about to count, before it does: too much for a moment, never too little. */
+static bool reserve(int device, uint64_t pages, struct hami_charge *room) {
+    *room = (struct hami_charge){device, 0};
+    return device < 0 || pages == 0 || hami_charge_grow(room, pages << HAMI_PAGE_SHIFT);
+}
+
+bool hami_shared_adopt(uint64_t identity, int device, uint64_t pages, hami_share *share) {
+    struct hami_charge room;
+    bool fits = reserve(device, pages < PAGES_MAX ? pages : PAGES_MAX, &room);
+    *share = fits ? make(identity, HAMI_SHARE_ORPHANED, device, pages) : -1;
+    hami_charge_give_back(&room, HAMI_COLUMN_DATA);
+    return fits;
 }
 
 /* What it is counts only when its owner has gone: until then nothing is to be settled. */
@@ -187,52 +231,62 @@ void hami_shared_resize(hami_share share, uint64_t pages) {
     }
 }
 
-void hami_shared_grow(hami_share share, uint64_t pages) {
+bool hami_shared_grow(hami_share share, uint64_t pages) {
     struct hami_region *region = hami_guest_region(NULL)->region;
     struct hami_share_entry *entry = &region->block.shares[share];
     uint64_t word = atomic_load(&entry->word), most = pages < PAGES_MAX ? pages : PAGES_MAX;
-    while (state_of(word) == HAMI_SHARE_ORPHANED && (word & PAGES_MAX) < most) {
-        if (atomic_compare_exchange_weak(&entry->word, &word, (word & ~PAGES_MAX) | most)) { /* two may see it grow */
-            hami_step();
-            hami_shared_settle(region);
-            return;
-        }
+    struct hami_charge room = {-1, 0};
+    bool fits = true, smaller = is_orphan(word) && (word & PAGES_MAX) < most;
+    if (smaller) {
+        fits = reserve((int)device_of(word), most - (word & PAGES_MAX), &room);
     }
+    while (fits && is_orphan(word) && (word & PAGES_MAX) < most && /* two may see it grow */
+           !atomic_compare_exchange_weak(&entry->word, &word,
+                                         (orphan(word, HAMI_SHARE_ORPHANED, 0) & ~PAGES_MAX) | most)) {
+    }
+    if (smaller) {
+        hami_step();
+        hami_shared_settle(region);
+        hami_charge_give_back(&room, HAMI_COLUMN_DATA);
+    }
+    return fits;
 }
 
 static bool is_known(const struct hami_share_entry *entry, uint64_t identity) {
     enum hami_share_state state = state_of(atomic_load(&entry->word));
-    return (state == HAMI_SHARE_OWNED || state == HAMI_SHARE_ORPHANED) && atomic_load(&entry->identity) == identity;
+    return state >= HAMI_SHARE_OWNED && state <= HAMI_SHARE_VACANT && atomic_load(&entry->identity) == identity;
 }
 
-struct holders {
-    uint64_t slots[WORDS];
-};
-
-static struct holders holders_of(const struct hami_share_entry *entry, unsigned but_for) {
-    struct holders found;
-    for (unsigned i = 0; i < WORDS; i++) {
-        uint64_t own = i == but_for / 64 ? UINT64_C(1) << (but_for % 64) : 0;
-        found.slots[i] = atomic_load(&entry->holders[i]) & ~own;
+/*
+ * Whether what this process has begun to hold counts from here on until it lets go. What is vacant does only where so
+ * many pages of room were reserved: others may have been given the room that it had.
+ */
+static bool counts(struct hami_share_entry *entry, uint64_t identity, uint64_t room) {
+    uint64_t word = atomic_load(&entry->word);
+    while (is_known(entry, identity)) {
+        enum hami_share_state state = state_of(word);
+        bool vacant = state == HAMI_SHARE_VACANT;
+        if (state == HAMI_SHARE_OWNED || state == HAMI_SHARE_ORPHANED) {
+            return true;
+        }
+        if (vacant && (word & PAGES_MAX) > room) {
+            return false;
+        }
+        bool done = (vacant || state == HAMI_SHARE_LEAVING) &&
+                    atomic_compare_exchange_strong(&entry->word, &word, orphan(word, HAMI_SHARE_ORPHANED, 0));
+        hami_step();
+        if (done) {
+            return true;
+        }
+        word = atomic_load(&entry->word);
     }
-    return found;
+    return false;
 }
 
-static bool anybody_in_both(const struct holders *before, const struct holders *after) {
-    uint64_t both = 0;
-    for (unsigned i = 0; i < WORDS; i++) {
-        both |= before->slots[i] & after->slots[i];
-    }
-    return both != 0;
-}
-
-/* Not what the last one is letting go of: others may have been given the room that it had. */
-static bool hold_with_others(struct hami_region_view *view, hami_share share, uint64_t identity) {
-    const struct hami_share_entry *entry = &view->region->block.shares[share];
-    struct holders before = holders_of(entry, view->slot);
-    bool had = hold(view, share);
-    struct holders after = holders_of(entry, view->slot);
-    if (is_known(entry, identity) && (had || anybody_in_both(&before, &after))) {
+static bool join(struct hami_region_view *view, hami_share share, uint64_t identity, uint64_t room) {
+    hami_step();
+    hold(view, share);
+    if (counts(&view->region->block.shares[share], identity, room)) {
         hami_shared_settle(view->region);
         return true;
     }
@@ -240,14 +294,13 @@ static bool hold_with_others(struct hami_region_view *view, hami_share share, ui
     return false;
 }
 
-static hami_share hold_in_state(struct hami_region_view *view, uint64_t identity, uint64_t pages,
-                                enum hami_share_state state) {
+static hami_share join_any(struct hami_region_view *view, uint64_t identity, uint64_t pages, bool owned) {
     unsigned count = shares_in_use(view->region);
     for (unsigned i = 0; i < count; i++) {
         const struct hami_share_entry *entry = &view->region->block.shares[i];
         uint64_t word = atomic_load(&entry->word);
-        bool meant = is_known(entry, identity) && state_of(word) == state && (word & PAGES_MAX) >= pages;
-        if (meant && is_held(entry) && hold_with_others(view, (int)i, identity)) {
+        bool meant = owned ? state_of(word) == HAMI_SHARE_OWNED : is_orphan(word);
+        if (meant && (word & PAGES_MAX) >= pages && is_known(entry, identity) && join(view, (int)i, identity, 0)) {
             return (int)i;
         }
     }
@@ -256,40 +309,29 @@ static hami_share hold_in_state(struct hami_region_view *view, uint64_t identity
 
 hami_share hami_shared_hold(uint64_t identity, uint64_t pages) {
     struct hami_region_view *view = identity == 0 ? NULL : hami_guest_region(NULL);
-    hami_share share = view == NULL ? -1 : hold_in_state(view, identity, pages, HAMI_SHARE_OWNED);
-    return view == NULL || share >= 0 ? share : hold_in_state(view, identity, pages, HAMI_SHARE_ORPHANED);
+    hami_share share = view == NULL ? -1 : join_any(view, identity, pages, true);
+    return view == NULL || share >= 0 ? share : join_any(view, identity, pages, false);
 }
 
-/* There is room before it counts: too much for a moment, never too little. */
-static bool hold_in_room(struct hami_region_view *view, hami_share share, uint64_t identity, bool *fits) {
-    const struct hami_share_entry *entry = &view->region->block.shares[share];
-    uint64_t word = atomic_load(&entry->word), bytes = (word & PAGES_MAX) << HAMI_PAGE_SHIFT;
-    struct hami_charge room = {(int)device_of(word), 0};
-    *fits = bytes == 0 || hami_charge_grow(&room, bytes);
-    if (!*fits) {
-        return false;
-    }
-    (void)hold(view, share);
-    bool stands = is_known(entry, identity); /* or somebody is making another share of it */
-    if (stands) {
-        hami_shared_settle(view->region);
-    } else {
-        hami_shared_close(share);
-    }
+static bool join_in_room(struct hami_region_view *view, hami_share share, uint64_t identity, bool *fits) {
+    uint64_t word = atomic_load(&view->region->block.shares[share].word), pages = word & PAGES_MAX;
+    struct hami_charge room;
+    hami_shared_settle(view->region); /* whoever has just left may not have come to it */
+    *fits = reserve((int)device_of(word), pages, &room);
+    bool joined = *fits && join(view, share, identity, pages);
     hami_charge_give_back(&room, HAMI_COLUMN_DATA);
-    return stands;
+    return joined;
 }
 
-/* An orphan that nobody holds may have been known by a handle that the driver has given out again since. */
+/* What is vacant may have been known by a handle that the driver has given out again since. */
 bool hami_shared_take_up(uint64_t identity, hami_share *share) {
     struct hami_region_view *view = identity == 0 ? NULL : hami_guest_region(NULL);
     unsigned count = view == NULL ? 0 : shares_in_use(view->region);
     bool fits = true;
     *share = hami_shared_hold(identity, 0);
     for (unsigned i = 0; *share < 0 && fits && i < count; i++) {
-        const struct hami_share_entry *entry = &view->region->block.shares[i];
-        bool orphan = is_known(entry, identity) && state_of(atomic_load(&entry->word)) == HAMI_SHARE_ORPHANED;
-        *share = orphan && hold_in_room(view, (int)i, identity, &fits) ? (int)i : -1;
+        bool known = is_known(&view->region->block.shares[i], identity);
+        *share = known && join_in_room(view, (int)i, identity, &fits) ? (int)i : -1;
     }
     return fits;
 }
@@ -305,9 +347,9 @@ void hami_shared_let_go(hami_share share, const struct hami_charge *charge) {
     struct hami_region_view *view = hami_guest_region(NULL);
     struct hami_share_entry *entry = &view->region->block.shares[share];
     set_word(entry, word_of(HAMI_SHARE_ORPHANED, 0, charge->device, charge->pages));
-    release(view, share);
     hami_shared_settle(view->region);
     hami_charge_give_back(charge, HAMI_COLUMN_DATA);
+    hami_shared_close(share);
 }
 
 uint64_t hami_shared_by(const struct hami_region *region, unsigned slot, unsigned device) {
@@ -333,7 +375,7 @@ void hami_shared_dead(struct hami_region *region, unsigned slot) {
         uint64_t word = atomic_load(&entry->word);
         bool owner = slot_of(word) == slot;
         if (state_of(word) == HAMI_SHARE_OWNED && owner) {
-            set_word(entry, word_of(HAMI_SHARE_ORPHANED, 0, (int)device_of(word), word & PAGES_MAX));
+            set_word(entry, orphan(word, HAMI_SHARE_ORPHANED, 0));
         }
         if ((atomic_load(&entry->holders[slot / 64]) >> (slot % 64) & 1) != 0) {
             clear_holder(entry, slot);
@@ -341,6 +383,9 @@ void hami_shared_dead(struct hami_region *region, unsigned slot) {
         if (state_of(word) == HAMI_SHARE_CLAIMED && owner) {
             set_word(entry, word_of(HAMI_SHARE_FREE, 0, 0, 0));
         }
+        lock();
+        leave(entry, slot); /* it may have died before it did */
+        unlock();
     }
     hami_shared_settle(region);
 }

@@ -217,7 +217,7 @@ static bool note_import(CUmemHandle handle, const void *shareable, int32_t type)
     memory->charge.device = place_of(handle);
     bool fits = hami_shared_take_up(memory->identity, &memory->share);
     if (fits && memory->share < 0) {
-        memory->share = hami_shared_adopt(memory->identity, memory->charge.device, 0);
+        (void)hami_shared_adopt(memory->identity, memory->charge.device, 0, &memory->share);
     }
     memory->kind = memory->share < 0 ? NOTHING : IMPORTED;
     if (!fits || !enter(handle, memory)) {
@@ -242,7 +242,12 @@ int32_t hami_mem_import(enum hami_hook hook, CUmemHandle *handle, void *shareabl
     return status;
 }
 
-/* False: this process's own memory is full. */
+/* More of imported memory has come to be known. False: it does not fit. */
+static bool sees(const struct physical *memory, uint64_t end) {
+    return memory->kind != IMPORTED || hami_shared_grow(memory->share, hami_large(end) >> HAMI_PAGE_SHIFT);
+}
+
+/* False: it does not fit, or this process's own memory is full. */
 static bool note_mapping(CUdeviceptr address, uint64_t bytes, uint64_t offset, CUmemHandle handle) {
     struct physical *memory = physical_of(handle);
     struct mapping *mapping = memory == NULL ? NULL : malloc(sizeof *mapping);
@@ -250,7 +255,7 @@ static bool note_mapping(CUdeviceptr address, uint64_t bytes, uint64_t offset, C
         return memory == NULL;
     }
     *mapping = (struct mapping){mappings, NULL, memory, address, bytes};
-    if (!hami_map_put(&starts, address, (uint64_t)(uintptr_t)mapping)) {
+    if (!sees(memory, offset + bytes) || !hami_map_put(&starts, address, (uint64_t)(uintptr_t)mapping)) {
         free(mapping);
         return false;
     }
@@ -259,9 +264,6 @@ static bool note_mapping(CUdeviceptr address, uint64_t bytes, uint64_t offset, C
     }
     mappings = mapping;
     memory->mappings++;
-    if (memory->kind == IMPORTED) {
-        hami_shared_grow(memory->share, hami_large(offset + bytes) >> HAMI_PAGE_SHIFT);
-    }
     return true;
 }
 
@@ -356,23 +358,39 @@ int32_t hami_multicast_create(enum hami_hook hook, CUmemHandle *handle, const vo
     return status;
 }
 
-static void note_binding(CUmemHandle handle, uint64_t offset, struct physical *memory) {
+/* One binding under way. */
+struct bind {
+    struct physical *object, *memory;
+    struct binding *binding;
+};
+
+/* Before the driver is asked, for what is bound cannot always be unbound. False: this process's own memory is full. */
+static bool bind_begin(struct bind *bind, CUmemHandle handle, struct physical *memory) {
     struct physical *object = physical_of(handle);
-    struct binding *binding = object == NULL || memory == NULL ? NULL : malloc(sizeof *binding);
-    if (binding != NULL) {
-        *binding = (struct binding){object->bindings, memory, offset};
-        object->bindings = binding;
-        memory->mappings++;
+    bool followed = object != NULL && memory != NULL;
+    *bind = (struct bind){object, memory, followed ? malloc(sizeof *bind->binding) : NULL};
+    return !followed || bind->binding != NULL;
+}
+
+static CUresult bind_end(struct bind *bind, CUresult status, uint64_t offset) {
+    if (status != CUDA_SUCCESS) {
+        free(bind->binding);
+    } else if (bind->binding != NULL) {
+        *bind->binding = (struct binding){bind->object->bindings, bind->memory, offset};
+        bind->object->bindings = bind->binding;
+        bind->memory->mappings++;
     }
+    return status;
 }
 
 int32_t hami_multicast_bind(enum hami_hook hook, CUmemHandle handle, uint64_t offset, CUmemHandle memory,
                             uint64_t memory_offset, uint64_t bytes, uint64_t flags) {
     CUresult (*driver)(CUmemHandle, size_t, CUmemHandle, size_t, size_t, uint64_t) = hami_driver_function(hook);
+    struct bind bind;
+    CUresult status = CUDA_ERROR_OUT_OF_MEMORY;
     lock();
-    CUresult status = driver(handle, offset, memory, memory_offset, bytes, flags);
-    if (status == CUDA_SUCCESS) {
-        note_binding(handle, offset, physical_of(memory));
+    if (bind_begin(&bind, handle, physical_of(memory))) {
+        status = bind_end(&bind, driver(handle, offset, memory, memory_offset, bytes, flags), offset);
     }
     unlock();
     return status;
@@ -382,10 +400,11 @@ int32_t hami_multicast_bind_v2(enum hami_hook hook, CUmemHandle handle, int32_t 
                                CUmemHandle memory, uint64_t memory_offset, uint64_t bytes, uint64_t flags) {
     CUresult (*driver)(CUmemHandle, int32_t, size_t, CUmemHandle, size_t, size_t, uint64_t) =
         hami_driver_function(hook);
+    struct bind bind;
+    CUresult status = CUDA_ERROR_OUT_OF_MEMORY;
     lock();
-    CUresult status = driver(handle, device, offset, memory, memory_offset, bytes, flags);
-    if (status == CUDA_SUCCESS) {
-        note_binding(handle, offset, physical_of(memory));
+    if (bind_begin(&bind, handle, physical_of(memory))) {
+        status = bind_end(&bind, driver(handle, device, offset, memory, memory_offset, bytes, flags), offset);
     }
     unlock();
     return status;
@@ -399,10 +418,11 @@ static struct physical *mapped_at(CUdeviceptr address) {
 int32_t hami_multicast_bind_address(enum hami_hook hook, CUmemHandle handle, uint64_t offset, CUdeviceptr address,
                                     uint64_t bytes, uint64_t flags) {
     CUresult (*driver)(CUmemHandle, size_t, CUdeviceptr, size_t, uint64_t) = hami_driver_function(hook);
+    struct bind bind;
+    CUresult status = CUDA_ERROR_OUT_OF_MEMORY;
     lock();
-    CUresult status = driver(handle, offset, address, bytes, flags);
-    if (status == CUDA_SUCCESS) {
-        note_binding(handle, offset, mapped_at(address));
+    if (bind_begin(&bind, handle, mapped_at(address))) {
+        status = bind_end(&bind, driver(handle, offset, address, bytes, flags), offset);
     }
     unlock();
     return status;
@@ -411,10 +431,11 @@ int32_t hami_multicast_bind_address(enum hami_hook hook, CUmemHandle handle, uin
 int32_t hami_multicast_bind_address_v2(enum hami_hook hook, CUmemHandle handle, int32_t device, uint64_t offset,
                                        CUdeviceptr address, uint64_t bytes, uint64_t flags) {
     CUresult (*driver)(CUmemHandle, int32_t, size_t, CUdeviceptr, size_t, uint64_t) = hami_driver_function(hook);
+    struct bind bind;
+    CUresult status = CUDA_ERROR_OUT_OF_MEMORY;
     lock();
-    CUresult status = driver(handle, device, offset, address, bytes, flags);
-    if (status == CUDA_SUCCESS) {
-        note_binding(handle, offset, mapped_at(address));
+    if (bind_begin(&bind, handle, mapped_at(address))) {
+        status = bind_end(&bind, driver(handle, device, offset, address, bytes, flags), offset);
     }
     unlock();
     return status;
@@ -472,12 +493,10 @@ static void drop_tile(struct tile **at) {
 }
 
 /* Notes what one operation has done. What was mapped as one counts until a call names all of it. */
-static void note_tile(const struct hami_array_map *change, unsigned context) {
-    bool maps = change->operation == CU_MEM_OPERATION_MAP;
-    struct physical *memory = maps ? physical_of(change->handle) : NULL;
-    struct tile *tile = memory == NULL ? NULL : malloc(sizeof *tile);
+static void note_tile(const struct hami_array_map *change, unsigned context, struct tile *tile) {
     if (tile != NULL) {
-        memory->mappings++;
+        *tile = (struct tile){NULL, physical_of(change->handle), change->part, context};
+        tile->memory->mappings++;
     }
     for (struct tile **at = &tiles; *at != NULL;) {
         if (covers(&change->part, &(*at)->part)) {
@@ -487,20 +506,60 @@ static void note_tile(const struct hami_array_map *change, unsigned context) {
         }
     }
     if (tile != NULL) {
-        *tile = (struct tile){tiles, memory, change->part, context};
+        tile->next = tiles;
         tiles = tile;
     }
 }
 
+/* What a call is about to map: before the driver does, for it cannot be undone. */
+struct tiling {
+    struct tile **made; /* by change; NULL: it maps nothing that is followed */
+    uint32_t count;
+};
+
+static void tiling_free(struct tiling *tiling) {
+    for (uint32_t i = 0; tiling->made != NULL && i < tiling->count; i++) {
+        free(tiling->made[i]);
+    }
+    free(tiling->made);
+}
+
+/* False: this process's own memory is full. */
+static bool tiling_begin(struct tiling *tiling, const struct hami_array_map *list, uint32_t count) {
+    *tiling = (struct tiling){NULL, list == NULL ? 0 : count};
+    for (uint32_t i = 0; i < tiling->count; i++) {
+        if (list[i].operation != CU_MEM_OPERATION_MAP || physical_of(list[i].handle) == NULL) {
+            continue;
+        }
+        tiling->made = tiling->made == NULL ? calloc(count, sizeof *tiling->made) : tiling->made;
+        if (tiling->made == NULL || (tiling->made[i] = malloc(sizeof **tiling->made)) == NULL) {
+            tiling_free(tiling);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void tiling_end(struct tiling *tiling, const struct hami_array_map *list) {
+    struct hami_context context;
+    unsigned id = hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN;
+    for (uint32_t i = 0; i < tiling->count; i++) {
+        note_tile(&list[i], id, tiling->made == NULL ? NULL : tiling->made[i]);
+    }
+    free(tiling->made);
+}
+
 int32_t hami_array_map(enum hami_hook hook, struct hami_array_map *list, uint32_t count, CUstream stream) {
     CUresult (*driver)(struct hami_array_map *, uint32_t, CUstream) = hami_driver_function(hook);
-    struct hami_context context;
+    struct tiling tiling;
+    CUresult status = CUDA_ERROR_OUT_OF_MEMORY;
     lock();
-    CUresult status = driver(list, count, stream);
-    if (status == CUDA_SUCCESS) {
-        unsigned id = hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN;
-        for (uint32_t i = 0; i < count; i++) {
-            note_tile(&list[i], id);
+    if (tiling_begin(&tiling, list, count)) {
+        status = driver(list, count, stream);
+        if (status == CUDA_SUCCESS) {
+            tiling_end(&tiling, list);
+        } else {
+            tiling_free(&tiling);
         }
     }
     unlock();

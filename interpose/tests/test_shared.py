@@ -421,6 +421,28 @@ def test_memory_of_another_container_counts_in_the_importers_as_well(make_contai
     assert importer.free_bytes() == there
 
 
+@pytest.mark.parametrize("way", ["descriptor", "address"])
+def test_memory_of_another_container_that_does_not_fit_is_not_to_be_had(make_container, shells, tmp_path, way):
+    taker, importer = (shells(make_container(LIMIT)) for _ in range(2))
+    assert importer("alloc", importer.free_bytes() - SIZE + 2 * MIB) == [0, 0]
+    there = importer.free_bytes()
+    assert there < SIZE
+    if way == "descriptor":
+        assert importer.status("box", tmp_path / "box") == 0
+        assert taker("create", SIZE, 0) == [0, 0]
+        assert taker.status("post", 0, tmp_path / "box") == 0
+        assert importer("fetch") == [0, 1]
+        assert importer("reserve", SIZE) == [0, 2]
+        enter = ("map", 2, 1, SIZE)
+    else:
+        assert taker("alloc", SIZE) == [0, 0]
+        enter = ("ipc_open", taker.line("ipc_get", 0).split()[1])
+    assert importer.status(*enter) == OUT_OF_MEMORY
+    assert importer.free_bytes() == there
+    assert importer.status("free", 0) == importer.status(*enter) == 0
+    assert importer.status("alloc", LIMIT * MIB - SIZE) == OUT_OF_MEMORY
+
+
 SHARES, SHARE_BYTES, OWNED = region.BLOCK_OFFSET + 4096 + 32 * 256 + 1024 * 5184, 144, 2
 
 
@@ -430,7 +452,7 @@ def shares_owned(container) -> int:
     (used,) = struct.unpack_from("<I", content, region.BLOCK_OFFSET + 128)
     words = [struct.unpack_from("<Q", content, SHARES + i * SHARE_BYTES)[0] for i in range(used)]
     assert used > 0
-    return sum(word >> 62 == OWNED for word in words)
+    return sum(word >> 61 == OWNED for word in words)
 
 
 def test_threads_that_ask_for_the_handle_of_one_address_make_one_share(make_container, programs):

@@ -54,7 +54,7 @@ enum {
 #define HAMI_V1_SIZE 2008952
 #define HAMI_BLOCK_OFFSET 2011136
 #define HAMI_BLOCK_MAGIC UINT64_C(0x55504756494d4148) /* "HAMIVGPU" */
-#define HAMI_BLOCK_VERSION 4
+#define HAMI_BLOCK_VERSION 5
 #define HAMI_LOCK_BASE (INT64_C(1) << 40) /* beyond the end; fcntl(2) locks need no bytes there */
 
 /* ---- HAMi-core v1.2 ---- */
@@ -155,14 +155,26 @@ struct hami_device {
 };
 
 /*
- * Device memory that several processes may hold. An owned one is in its owner's charge; an orphaned one, whose owner
- * has let go of it or ended, is in `orphaned` of its device while anybody holds it. One that nobody holds is still
- * known, since a descriptor of it may be under way, until its entry is used anew.
+ * Device memory that several processes may hold. An owned one is in its owner's charge. An orphaned one, whose owner
+ * has let go of it or ended, is in `orphaned` of its device; so is one that its last holder is leaving. A vacant one
+ * counts nowhere and is still known, since a descriptor of it may be under way, until its entry is used anew.
+ *
+ * Who wants to hold a share sets its bit first and then looks at the word: owned or orphaned, it is held; leaving, it
+ * is once the word was put back to orphaned; vacant, it is once there was room for it and the word was put to orphaned.
+ * Who leaves clears its bit; where no other is left it puts the word from orphaned to leaving, with its own slot, looks
+ * at the bits again, and puts it from that to vacant, or back.
  */
-enum hami_share_state { HAMI_SHARE_FREE = 0, HAMI_SHARE_CLAIMED = 1, HAMI_SHARE_OWNED = 2, HAMI_SHARE_ORPHANED = 3 };
+enum hami_share_state {
+    HAMI_SHARE_FREE = 0,
+    HAMI_SHARE_CLAIMED = 1,
+    HAMI_SHARE_OWNED = 2,
+    HAMI_SHARE_ORPHANED = 3,
+    HAMI_SHARE_LEAVING = 4,
+    HAMI_SHARE_VACANT = 5
+};
 
 struct hami_share_entry {
-    _Atomic uint64_t word;                         /* state << 62 | slot of the owner << 52 | device << 48 | pages */
+    _Atomic uint64_t word;                         /* state << 61 | slot << 51 | device << 47 | pages */
     _Atomic uint64_t identity;                     /* identity.h; 0: nobody else can know it */
     _Atomic uint64_t holders[HAMI_PROCESSES / 64]; /* bit per slot */
 };

@@ -1,4 +1,7 @@
-/* Points between stores to shared memory, for the tests that kill a process at each of them. Nothing in a release. */
+/*
+ * Points between stores to shared memory, for the tests that kill or stop a process at each of them. Nothing in a
+ * release.
+ */
 #ifndef HAMI_FAULT_H
 #define HAMI_FAULT_H
 
@@ -11,7 +14,10 @@
 /* Steps that are left, the same in all files; negative: nobody has asked yet. */
 __attribute__((weak)) _Atomic long hami_steps_left = -1;
 
-/* Kills the process the HAMI_FAULT_AT-th time that it comes by, wherever that is. */
+/*
+ * Kills the process the HAMI_FAULT_AT-th time that it comes by, wherever that is; while there is HAMI_FAULT_STOPS,
+ * stops it each time.
+ */
 static inline void hami_step(void) {
     long now = atomic_load(&hami_steps_left);
     if (now < 0) {
@@ -21,6 +27,9 @@ static inline void hami_step(void) {
     }
     if (now > 0 && atomic_fetch_sub(&hami_steps_left, 1) == 1) {
         (void)kill(getpid(), SIGKILL);
+    }
+    if (getenv("HAMI_FAULT_STOPS") != NULL) {
+        (void)kill(getpid(), SIGSTOP);
     }
 }
 #else

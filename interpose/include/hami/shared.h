@@ -35,14 +35,17 @@ hami_share hami_shared_hold(uint64_t identity, uint64_t pages);
  */
 bool hami_shared_take_up(uint64_t identity, hami_share *share);
 
-/* Makes a share of memory that nobody in this container took. `device` as in a charge. */
-hami_share hami_shared_adopt(uint64_t identity, int device, uint64_t pages);
+/*
+ * Makes a share of memory that nobody in this container took, or that nobody knows any more. `device` as in a charge.
+ * False: it does not fit under the limit; refuse. `*share` -1: not counted there, or the table is full.
+ */
+bool hami_shared_adopt(uint64_t identity, int device, uint64_t pages, hami_share *share);
 
 /* The charge of an exported share, which this process has, is now of so many pages. */
 void hami_shared_resize(hami_share share, uint64_t pages);
 
-/* More of an adopted share was seen. */
-void hami_shared_grow(hami_share share, uint64_t pages);
+/* More of an adopted share was seen. False: that does not fit under the limit; refuse. */
+bool hami_shared_grow(hami_share share, uint64_t pages);
 
 void hami_shared_close(hami_share share);
 

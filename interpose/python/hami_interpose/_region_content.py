@@ -94,7 +94,8 @@ class Content:
         for word, _, holders in at.SHARE.iter_unpack(self.shares):
             state = word >> at.SHARE_STATE_SHIFT
             owner = word >> at.SHARE_SLOT_SHIFT & at.PROCESSES - 1
-            orphaned = state == at.SHARE_ORPHANED or (state == at.SHARE_OWNED and owner in self.gone)
+            let_go = state in {at.SHARE_ORPHANED, at.SHARE_LEAVING}
+            orphaned = let_go or (state == at.SHARE_OWNED and owner in self.gone)
             if orphaned and word >> at.SHARE_DEVICE_SHIFT & at.DEVICES - 1 == device:
                 pages += word & at.PAGES_MAX if int.from_bytes(holders, "little") & living else 0
         return min(pages, at.PAGES_MAX)

@@ -161,7 +161,8 @@ static uint64_t slot_at(struct input *in) {
 
 static uint64_t cell_at(struct input *in) {
     uint64_t slot = slot_at(in);
-    return slot + offsetof(struct hami_slot, cells) + byte(in) % (HAMI_COUNTERS * HAMI_CELLS) * sizeof(struct hami_cell);
+    return slot + offsetof(struct hami_slot, cells) +
+           byte(in) % (HAMI_COUNTERS * HAMI_CELLS) * sizeof(struct hami_cell);
 }
 
 #define BLOCK(field) (HAMI_BLOCK_OFFSET + offsetof(struct hami_block, field))
@@ -336,11 +337,9 @@ static void told(const struct hami_region_view *view) {
     const struct hami_block *block = &view->region->block;
     uint64_t sums[HAMI_DEVICES] = {0};
     for (unsigned i = 0; i < HAMI_SHARES && i < block->shares_used; i++) {
-        uint64_t word = block->shares[i].word, any = 0;
-        for (unsigned part = 0; part < HAMI_PROCESSES / 64; part++) {
-            any |= block->shares[i].holders[part];
-        }
-        sums[word >> 48 & 15] += word >> 62 == HAMI_SHARE_ORPHANED && any != 0 ? word & HAMI_PAGES_MAX : 0;
+        uint64_t word = block->shares[i].word, state = word >> 61;
+        bool counts = state == HAMI_SHARE_ORPHANED || state == HAMI_SHARE_LEAVING;
+        sums[word >> 47 & 15] += counts ? word & HAMI_PAGES_MAX : 0;
     }
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
         PROMISE(block->devices[i].orphaned == (sums[i] < HAMI_PAGES_MAX ? sums[i] : HAMI_PAGES_MAX));
@@ -352,11 +351,16 @@ static void share(struct hami_region_view *view, struct input *in, unsigned devi
     struct hami_charge taken = {(int)(device % HAMI_DEVICES), pages < HAMI_PAGES_MAX ? pages : HAMI_PAGES_MAX};
     bool exports = byte(in) % 2 == 1;
     hami_share adopted = hami_shared_hold(identity, taken.pages);
-    adopted = adopted >= 0 ? adopted : hami_shared_adopt(identity, taken.device, pages);
+    if (adopted < 0) {
+        (void)hami_shared_adopt(identity, taken.device, pages, &adopted);
+    }
+    if (adopted < 0) {
+        hami_shared_settle(view->region); /* nothing was changed */
+    }
     hami_share exported = exports ? hami_shared_export(value(in), &taken) : -1;
     told(view);
     if (adopted >= 0) {
-        hami_shared_grow(adopted, value(in));
+        (void)hami_shared_grow(adopted, value(in));
         told(view);
     }
     if (exported >= 0) {
@@ -391,7 +395,7 @@ static void suspend(struct hami_region_view *view, struct input *in) {
         uint64_t more = (uint64_t)now - (uint64_t)away[device], less = 0 - more;
         PROMISE(more <= HAMI_PAGES_MAX || less <= HAMI_PAGES_MAX);
         bool lower = more > HAMI_PAGES_MAX;
-        PROMISE(counter(view, device) == (!lower                    ? counted[device] + more
+        PROMISE(counter(view, device) == (!lower                   ? counted[device] + more
                                           : less < counted[device] ? counted[device] - less
                                                                    : 0));
     }
