@@ -55,7 +55,8 @@ PROCESS_NUM, DEAD, PARENT, VALUES = 18, 15, 16, 17
 CHARGE, RELEASE, SHARING, SUSPENDING = 0, 1, 5, 6
 SHARE, SHARES_USED, SUSPENSION, KEEPER = 12, 13, 14, 15
 AWAY = 4  # the cell of what a suspended process has elsewhere
-ORPHAN = (3 << 62 | (1 << 35) - 1).to_bytes(8, "little")  # on the first device, of all pages that there can be
+# A share that is orphaned, being left, or vacant: on the first device, of all pages that there can be.
+ORPHANS = [(state << 61 | (1 << 35) - 1).to_bytes(8, "little") for state in (3, 4, 5)]
 
 
 def region_seeds() -> dict[str, bytes]:
@@ -82,9 +83,10 @@ def region_seeds() -> dict[str, bytes]:
             seeds[f"leaving{value}-{state}"] = seed(*alive, (TOTAL, 0, 0, 0, value), use=suspend)
             seeds[f"returning{value}-{state}"] = seed(*alive, (TOTAL, 0, AWAY, 0, value), use=suspend)
         seeds[f"keeper{value}"] = seed(*left, (KEEPER, 0, value), (STATE, 0, AWAY, 2))
-        seeds[f"orphan{value}"] = seed(
-            (SHARE, 0, 0, 255, *ORPHAN), (SHARE, 0, 2, 1), (SHARES_USED, value), use=(SHARING, 1, 3, 1, 2)
-        )
+        for number, orphan in enumerate(ORPHANS):
+            seeds[f"orphan{value}-{number}"] = seed(
+                (SHARE, 0, 0, 255, *orphan), (SHARE, 0, 2, 1), (SHARES_USED, value), use=(SHARING, 1, 3, 1, 2)
+            )
     return seeds
 
 

@@ -70,6 +70,16 @@ struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why) {
     return current;
 }
 
+/* As charge.c does under a limit that leaves room for whatever can be counted. */
+bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
+    uint64_t pages = bytes >> HAMI_PAGE_SHIFT;
+    if (!hami_region_charge(current, (unsigned)charge->device, pages, UINT64_MAX, HAMI_COLUMN_DATA)) {
+        return false;
+    }
+    charge->pages += pages;
+    return true;
+}
+
 void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column) {
     hami_region_release(current, (unsigned)charge->device, charge->pages, column);
 }
