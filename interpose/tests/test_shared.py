@@ -400,22 +400,25 @@ def test_an_exec_lets_go_of_what_was_imported(pair):
     assert pair.shared() == 0
 
 
+def bring(taker, importer, box, way) -> tuple[tuple, list[tuple]]:
+    """What the importer does to have what the taker took, of which it has nothing yet; and what ends that."""
+    if way == "address":
+        assert taker("alloc", SIZE) == [0, 0]
+        return ("ipc_open", taker.line("ipc_get", 0).split()[1]), [("ipc_close", 0)]
+    assert importer.status("box", box) == 0
+    assert taker("create", SIZE, 0) == [0, 0]
+    assert taker.status("post", 0, box) == 0
+    assert importer("fetch") == [0, 0]
+    assert importer("reserve", SIZE) == [0, 1]
+    return ("map", 1, 0, SIZE), [("unmap", 1, 0, SIZE), ("release", 0)]
+
+
 @pytest.mark.parametrize("way", ["descriptor", "address"])
 def test_memory_of_another_container_counts_in_the_importers_as_well(make_container, shells, tmp_path, way):
     taker, importer = (shells(make_container(LIMIT)) for _ in range(2))
     there = importer.free_bytes()
-    if way == "descriptor":
-        assert importer.status("box", tmp_path / "box") == 0
-        assert taker("create", SIZE, 0) == [0, 0]
-        assert taker.status("post", 0, tmp_path / "box") == 0
-        assert importer("fetch") == [0, 0]
-        assert importer("reserve", SIZE) == [0, 1]
-        assert importer.status("map", 1, 0, SIZE) == 0
-        ends = [("unmap", 1, 0, SIZE), ("release", 0)]
-    else:
-        assert taker("alloc", SIZE) == [0, 0]
-        assert importer("ipc_open", taker.line("ipc_get", 0).split()[1]) == [0, 0]
-        ends = [("ipc_close", 0)]
+    enter, ends = bring(taker, importer, tmp_path / "box", way)
+    assert importer.status(*enter) == 0
     assert importer.free_bytes() == there - SIZE
     assert [importer.status(*end) for end in ends] == [0] * len(ends)
     assert importer.free_bytes() == there
@@ -424,23 +427,14 @@ def test_memory_of_another_container_counts_in_the_importers_as_well(make_contai
 @pytest.mark.parametrize("way", ["descriptor", "address"])
 def test_memory_of_another_container_that_does_not_fit_is_not_to_be_had(make_container, shells, tmp_path, way):
     taker, importer = (shells(make_container(LIMIT)) for _ in range(2))
-    assert importer("alloc", importer.free_bytes() - SIZE + 2 * MIB) == [0, 0]
+    enter, _ = bring(taker, importer, tmp_path / "box", way)
+    status, thing = importer("alloc", importer.free_bytes() - SIZE + 2 * MIB)
     there = importer.free_bytes()
-    assert there < SIZE
-    if way == "descriptor":
-        assert importer.status("box", tmp_path / "box") == 0
-        assert taker("create", SIZE, 0) == [0, 0]
-        assert taker.status("post", 0, tmp_path / "box") == 0
-        assert importer("fetch") == [0, 1]
-        assert importer("reserve", SIZE) == [0, 2]
-        enter = ("map", 2, 1, SIZE)
-    else:
-        assert taker("alloc", SIZE) == [0, 0]
-        enter = ("ipc_open", taker.line("ipc_get", 0).split()[1])
+    assert (status, there < SIZE) == (0, True)
     assert importer.status(*enter) == OUT_OF_MEMORY
     assert importer.free_bytes() == there
-    assert importer.status("free", 0) == importer.status(*enter) == 0
-    assert importer.status("alloc", LIMIT * MIB - SIZE) == OUT_OF_MEMORY
+    assert importer.status("free", thing) == importer.status(*enter) == 0
+    assert importer.status("alloc", importer.free_bytes() + 2 * MIB) == OUT_OF_MEMORY
 
 
 SHARES, SHARE_BYTES, OWNED = region.BLOCK_OFFSET + 4096 + 32 * 256 + 1024 * 5184, 144, 2
