@@ -283,14 +283,6 @@ void hami_graphs_settle(void) {
     }
 }
 
-/*
- * Whether what a graph had when it last ran, and freed, is there for it: nobody has taken more since. Spare memory may
- * not say so: drivers keep memory mapped to the graphs that had it, and call that used.
- */
-static bool has_its_own(const struct part *part, uint64_t held, uint64_t used) {
-    return part->held != 0 && held >= part->held && used <= part->used;
-}
-
 static uint64_t less(uint64_t from, uint64_t bytes) {
     return from > bytes ? from - bytes : 0;
 }
@@ -305,11 +297,11 @@ static uint64_t still_left(const struct pool *pool, const struct part *part, uin
 }
 
 /*
- * What there is for a graph whose memory the driver frees before it launches it again, and at least that: what is spare
- * with what is freed; or what it had, with what the pool has grown by and without what others have taken since. Only
- * the second holds where spare memory is called used.
+ * What there is for a graph, and at least that: what is spare, with what the driver frees before it launches it; or
+ * what it had when it last ran, with what the pool has grown by and without what others have taken since. Only the
+ * second holds where drivers keep memory mapped to the graphs that had it, and call that used.
  */
-static uint64_t there_again(const struct pool *pool, const struct part *part, uint64_t held, uint64_t used) {
+static uint64_t there_for(const struct pool *pool, const struct part *part, uint64_t held, uint64_t used) {
     uint64_t since = pool->taken - part->taken, spare = less(held, used) + pool->freed;
     uint64_t had = part->held == 0 ? 0 : less(part->bytes + held, part->held + since);
     return had > spare ? had : spare;
@@ -322,12 +314,9 @@ static uint64_t missing(struct pool *pool, CUdevice device, const struct part *p
     uint64_t charged = pool->charge.pages << HAMI_PAGE_SHIFT;
     uint64_t left = still_left(pool, part, told == UINT64_MAX ? 0 : told);
     pool->freed = !frees_first ? 0 : left < part->left ? left : part->left;
-    uint64_t spare = frees_first                     ? there_again(pool, part, held, used)
-                     : has_its_own(part, held, used) ? part->bytes
-                                                     : less(held, used);
+    uint64_t spare = pool->unusable ? 0 : there_for(pool, part, held, used);
     uint64_t owed = held > charged ? held - charged : 0;
     uint64_t wanted = 0;
-    spare = pool->unusable ? 0 : spare;
     pool->held = held;
     pool->lack = part->bytes > spare ? part->bytes - spare : 0;
     return __builtin_add_overflow(pool->lack, owed, &wanted) ? UINT64_MAX : wanted;

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* What this process has opened, and how often: the driver gives the same address again. */
+/* What this process has opened in each context, and how often: the driver gives the same address again. */
 struct opened {
     struct opened *next;
     CUdeviceptr address;
@@ -54,10 +54,27 @@ int32_t hami_ipc_get(enum hami_hook hook, void *handle, CUdeviceptr address) {
     return status;
 }
 
-static struct opened **find(CUdeviceptr address) {
+static unsigned current_id(void) {
+    struct hami_context context;
+    return hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN;
+}
+
+static struct opened **find(CUdeviceptr address, unsigned context) {
     struct opened **at = &all;
-    while (*at != NULL && (*at)->address != address) {
+    while (*at != NULL && ((*at)->address != address || (*at)->context != context)) {
         at = &(*at)->next;
+    }
+    return at;
+}
+
+/* The current context's, or else another's. */
+static struct opened **find_any(CUdeviceptr address) {
+    struct opened **at = find(address, current_id());
+    if (*at == NULL) {
+        at = &all;
+        while (*at != NULL && (*at)->address != address) {
+            at = &(*at)->next;
+        }
     }
     return at;
 }
@@ -89,26 +106,24 @@ static void drop(struct opened **at) {
     free(gone);
 }
 
-/* What another context had there is over: it ends, and the address is free. False: it does not fit, or this process's
- * own memory is full. */
+/*
+ * Another context may have the same address: on another device, or it has ended and we are yet to be told. False: it
+ * does not fit, or this process's own memory is full.
+ */
 static bool note(CUdeviceptr address, const struct hami_bytes64 *handle) {
-    struct hami_context context;
-    unsigned id = hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN;
-    struct opened **at = find(address), *opened = *at;
+    unsigned context = current_id();
+    struct opened *opened = *find(address, context);
     hami_share share = -1;
-    if (opened != NULL && opened->context == id) {
+    if (opened != NULL) {
         opened->times++;
         return true;
-    }
-    if (opened != NULL) {
-        drop(at);
     }
     if (!share_of(address, handle, &share)) {
         return false;
     }
     opened = share < 0 ? NULL : malloc(sizeof *opened);
     if (opened != NULL) {
-        *opened = (struct opened){all, address, share, 1, id};
+        *opened = (struct opened){all, address, share, 1, context};
         all = opened;
     } else if (share >= 0) {
         hami_shared_close(share);
@@ -134,7 +149,7 @@ int32_t hami_ipc_close(enum hami_hook hook, CUdeviceptr address) {
     CUresult (*driver)(CUdeviceptr) = hami_driver_function(hook);
     lock();
     CUresult status = driver(address);
-    struct opened **at = find(address);
+    struct opened **at = find_any(address);
     if (status == CUDA_SUCCESS && *at != NULL && --(*at)->times == 0) {
         drop(at);
     }

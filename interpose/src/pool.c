@@ -5,6 +5,7 @@
 #include "hami/context.h"
 #include "hami/hook.h"
 #include "hami/identity.h"
+#include "hami/pending.h"
 #include "hami/policy.h"
 #include "hami/shared.h"
 #include "hami/spin.h"
@@ -21,24 +22,21 @@ struct pool {
     _Atomic bool used;
     _Atomic bool freed; /* something was, and the driver may still have it */
     atomic_flag busy;
-    CUstream freed_in;     /* when that has been waited for, it will keep the rest; SEVERAL; NULL: freed at once */
-    CUcontext freed_where; /* whose stream that is; NULL: not known, or several */
-    uint64_t freed_at;     /* of hami_pools_frees */
-    bool pending;          /* no wait has seen the end of all that was freed in streams, whether that matters or not */
-    bool destroyed;        /* by the program; gone when nothing is left in it */
+    uint64_t freed_at; /* the last time, of hami_pools_frees */
+    bool destroyed;    /* by the program; gone when nothing is left in it */
     /* Or IN_HOST; UNKNOWN of an imported one; ANYWHERE until a managed one is first used. Read without the lock too. */
     _Atomic CUdevice device;
     unsigned allocations;
     struct hami_charge charge;
-    uint64_t identity; /* by which its importers know it; 0: it was not exported */
-    hami_share share;  /* with other processes; of an imported pool too */
+    uint64_t identity;           /* by which its importers know it; 0: it was not exported */
+    hami_share share;            /* with other processes; of an imported pool too */
+    struct hami_pending pending; /* no wait has seen the end of what was freed in these, whether that matters or not */
 };
 
 static struct pool pools[POOLS];
 static _Atomic unsigned pool_count;
 static atomic_flag entering = ATOMIC_FLAG_INIT;
 static _Thread_local CUstream freeing; /* in which this thread is just freeing something */
-#define SEVERAL ((CUstream)(uintptr_t)-1)
 
 _Atomic bool hami_pools_freed;
 _Atomic uint64_t hami_pools_frees;
@@ -75,25 +73,27 @@ static struct pool *known_locked(CUmemoryPool handle) {
     return NULL;
 }
 
-/* NULL when the table is full. */
+/* NULL when the table is full. What is beyond the count was never used: a fork need not clear it. */
 static struct pool *enter(CUmemoryPool handle, CUdevice device) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
     for (unsigned i = 0; i < POOLS; i++) {
         bool unused = false;
+        while (count < i + 1 && !atomic_compare_exchange_weak(&pool_count, &count, i + 1)) {
+        }
         if (!atomic_compare_exchange_strong(&pools[i].used, &unused, true)) {
             continue;
         }
+        lock(&pools[i]); /* whoever met the one before may be busy with it still */
         pools[i].device = device;
         pools[i].destroyed = false;
-        pools[i].pending = false;
+        pools[i].pending.count = 0;
         atomic_store(&pools[i].freed, false);
         pools[i].allocations = 0;
         pools[i].charge = (struct hami_charge){-1, 0};
         pools[i].identity = 0;
         pools[i].share = -1;
         atomic_store_explicit(&pools[i].handle, handle, memory_order_release);
-        while (count < i + 1 && !atomic_compare_exchange_weak(&pool_count, &count, i + 1)) {
-        }
+        unlock(&pools[i]);
         return &pools[i];
     }
     return NULL;
@@ -162,7 +162,7 @@ static void let_go(struct pool *pool) {
 
 /* Whether the driver may still have what was freed of a locked pool, because a stream has yet to come to that. */
 static bool is_pending(const struct pool *pool) {
-    return pool->pending;
+    return pool->pending.count != 0;
 }
 
 /* The last allocation of a destroyed pool has gone, and no stream has yet to come to a free: so has the pool. */
@@ -172,6 +172,7 @@ static void end_if_empty(struct pool *pool) {
         let_go(pool);
         pool->charge = (struct hami_charge){-1, 0};
         pool->share = -1;
+        pool->destroyed = false;
         atomic_store(&pool->used, false);
     }
 }
@@ -180,11 +181,7 @@ static void end_if_empty(struct pool *pool) {
 static CUstream named(CUstream stream, bool threaded) {
     const uintptr_t legacy = 1, per_thread = 2;
     uintptr_t name = stream != NULL ? (uintptr_t)stream : threaded ? per_thread : legacy;
-    return name == per_thread ? SEVERAL : (CUstream)name;
-}
-
-static bool is_default(CUstream stream) {
-    return stream == SEVERAL || (uintptr_t)stream <= 2;
+    return name == per_thread ? HAMI_UNKNOWN_STREAM : (CUstream)name;
 }
 
 static CUcontext current_handle(void) {
@@ -196,26 +193,18 @@ static CUcontext current_handle(void) {
 static CUcontext context_of(CUstream stream) {
     CUcontext context = NULL;
     CUresult (*of)(CUstream, CUcontext *) = hami_cuda_function("cuStreamGetCtx");
-    if (is_default(stream) || hami_context_only_one()) {
+    if (hami_is_default_stream(stream) || hami_context_only_one()) {
         return current_handle();
     }
     return of != NULL && of(stream, &context) == CUDA_SUCCESS ? context : NULL;
 }
 
-static void note_where(struct pool *pool, CUstream before, CUstream stream) {
-    if (stream != NULL) {
-        CUcontext context = context_of(stream);
-        pool->freed_where = before == NULL || pool->freed_where == context ? context : NULL;
-    }
-}
-
 /* Notes that something of a locked pool was freed in a stream; NULL: at once. */
 static void note_freed(struct pool *pool, CUstream stream) {
-    CUstream before = pool->pending ? pool->freed_in : NULL;
-    note_where(pool, before, stream);
-    pool->freed_in = stream == NULL ? before : before == NULL || before == stream ? stream : SEVERAL;
-    pool->pending = pool->pending || stream != NULL;
     pool->freed_at = atomic_fetch_add(&hami_pools_frees, 1) + 1;
+    if (stream != NULL) {
+        hami_pending_add(&pool->pending, context_of(stream), stream, pool->freed_at);
+    }
     atomic_store(&pool->freed, true);
     atomic_store(&hami_pools_freed, true);
 }
@@ -248,8 +237,8 @@ static bool is_idle(CUstream stream) {
     CUresult (*captured)(CUstream, int *) = hami_cuda_function("cuStreamIsCapturing");
     CUresult (*query)(CUstream) = hami_cuda_function("cuStreamQuery");
     CUresult (*exchange)(int *) = hami_cuda_function("cuThreadExchangeStreamCaptureMode");
-    if (stream == SEVERAL || !hami_context_only_one() || !hami_context_current(&current) || captured == NULL ||
-        query == NULL || exchange == NULL || exchange(&mode) != CUDA_SUCCESS) {
+    if (stream == HAMI_UNKNOWN_STREAM || !hami_context_only_one() || !hami_context_current(&current) ||
+        captured == NULL || query == NULL || exchange == NULL || exchange(&mode) != CUDA_SUCCESS) {
         return false;
     }
     bool idle = captured(stream, &status) == CUDA_SUCCESS && status == 0 && query(stream) == CUDA_SUCCESS;
@@ -257,13 +246,19 @@ static bool is_idle(CUstream stream) {
     return idle;
 }
 
-/* What a locked pool had that was destroyed; its stream may have come to the free without anybody waiting. */
+/* What a locked pool had that was destroyed; its streams may have come to the frees without anybody waiting. */
 static void look_at_destroyed(struct pool *pool) {
-    if (pool->destroyed && pool->allocations == 0 && is_pending(pool) && is_idle(pool->freed_in)) {
-        pool->pending = false;
-        atomic_store(&pool->freed, false);
-        end_if_empty(pool);
+    if (!pool->destroyed || pool->allocations != 0) {
+        return;
     }
+    for (unsigned i = pool->pending.count; i-- > 0;) {
+        const struct hami_pending_free *freed = &pool->pending.frees[i];
+        if (is_idle(freed->stream)) {
+            struct hami_wait seen = {freed->context, freed->stream, freed->at, true};
+            hami_pending_waited(&pool->pending, &seen);
+        }
+    }
+    end_if_empty(pool);
 }
 
 void hami_pools_settle(void) {
@@ -292,22 +287,11 @@ static bool may_shrink(struct pool *pool) {
            held > attribute(handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
 }
 
-/*
- * Whether a wait in a context that began after so many frees has seen the end of all those in a locked pool. Each
- * context has its own default streams.
- */
-static bool is_over(const struct pool *pool, CUstream waited, CUcontext context, uint64_t frees) {
-    bool here = hami_context_only_one() || (context != NULL && pool->freed_where == context);
-    bool same = pool->freed_in == waited && waited != SEVERAL && (here || !is_default(waited));
-    bool all = waited == HAMI_ALL_STREAMS && here;
-    return pool->freed_at <= frees && (pool->freed_in == NULL || same || all);
-}
-
 /* Others may wait for other streams: a pool is looked at until all that was freed has gone, or will not go. */
 void hami_pools_settle_freed(CUstream waited, CUcontext context, uint64_t frees) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
     bool again = false;
-    context = context != NULL ? context : current_handle();
+    struct hami_wait wait = {context != NULL ? context : current_handle(), waited, frees, hami_context_only_one()};
     atomic_store(&hami_pools_freed, false);
     for (unsigned i = 0; i < count; i++) {
         struct pool *pool = &pools[i];
@@ -317,8 +301,8 @@ void hami_pools_settle_freed(CUstream waited, CUcontext context, uint64_t frees)
         bool more = true;
         if (!atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
             bool told = settle(pool);
-            bool over = is_over(pool, waited, context, frees);
-            pool->pending = pool->pending && !over;
+            hami_pending_waited(&pool->pending, &wait);
+            bool over = !is_pending(pool) && pool->freed_at <= frees;
             more = !told || (!over && may_shrink(pool));
             atomic_store(&pool->freed, more);
             end_if_empty(pool);
@@ -331,22 +315,36 @@ void hami_pools_settle_freed(CUstream waited, CUcontext context, uint64_t frees)
     }
 }
 
-/* The driver may give the handle to another stream while what was freed in this one still waits. */
-void hami_pools_stream_ending(CUstream stream) {
+/* Does it to what is pending of each pool. */
+static void each_pending(void (*note)(struct hami_pending *, void *), void *of) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; of != NULL && i < count; i++) {
         if (atomic_load(&pools[i].used)) {
             lock(&pools[i]);
-            pools[i].freed_in = pools[i].freed_in == stream && stream != NULL ? SEVERAL : pools[i].freed_in;
+            note(&pools[i].pending, of);
+            end_if_empty(&pools[i]);
             unlock(&pools[i]);
         }
     }
 }
 
+void hami_pools_stream_ending(CUstream stream) {
+    each_pending(hami_pending_stream_ending, stream);
+}
+
+void hami_pools_context_ending(CUcontext context) {
+    each_pending(hami_pending_context_ending, context);
+}
+
+void hami_pools_context_ended(CUcontext context) {
+    each_pending(hami_pending_context_ended, context);
+}
+
 void hami_pools_after_fork(void) {
     atomic_store(&hami_pools_freed, false);
-    memset(pools, 0, sizeof pools);
-    for (unsigned i = 0; i < POOLS; i++) {
+    unsigned count = atomic_load(&pool_count);
+    memset(pools, 0, count * sizeof pools[0]);
+    for (unsigned i = 0; i < count; i++) {
         atomic_flag_clear(&pools[i].busy);
     }
     atomic_store(&pool_count, 0);
@@ -618,7 +616,7 @@ static void empty(struct pool *pool) {
     }
     trim(pool);
     if (ask(atomic_load(&pool->handle), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &left) && left == 0) {
-        pool->pending = false;
+        pool->pending.count = 0;
         atomic_store(&pool->freed, false);
     }
 }

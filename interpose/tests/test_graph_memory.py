@@ -149,13 +149,15 @@ def test_a_graph_that_keeps_its_memory_mapped_charges_nothing_again(make_contain
 def test_what_the_driver_does_not_tell_counts_as_it_was_reserved(make_container, shells):
     container = make_container(LIMIT)
     shell = shells(container)
-    graph = shell("graph", 500 * MIB, 1, "node")[1]
+    graph, other = (shell("graph", size * MIB, 1, "node")[1] for size in (500, 300))
     assert shell.status("launch", graph) == 0
     before = container.region().devices[0].used_bytes
     with sim.State(container.state) as books:
         books.inject(sim.Fault("cuDeviceGetGraphMemAttribute", error=999))
         assert shell.status("launch", graph) == 0
-        assert container.region().devices[0].used_bytes == before + 500 * MIB
+        assert container.region().devices[0].used_bytes == before, "it had that before, and nobody has taken it"
+        assert shell.status("launch", other) == 0
+        assert container.region().devices[0].used_bytes == before + 300 * MIB
         books.clear()
     assert shell.status("launch", graph) == 0
     assert container.region().devices[0].used_bytes == before
@@ -231,6 +233,23 @@ def test_what_another_graph_has_taken_is_not_there_again(make_container, shells,
     assert shell.status("launch", graph) == OUT_OF_MEMORY
     found = container.region().devices[0]
     assert found.peak_bytes == found.used_bytes == LIMIT * MIB - before + room
+
+
+@HABITS
+def test_what_a_graph_freed_and_another_was_left_with_is_not_there_again(make_container, shells, habit):
+    container = make_container(LIMIT)
+    container.variables |= habit
+    shell = shells(container)
+    before = shell.free_bytes()
+    room = before // (2 * MIB) * 2 * MIB
+    graph, thief = shell("graph", room, 1, "node")[1], shell("graph", room, 1, "keep")[1]
+    for _ in range(2):
+        assert shell.status("launch", graph) == 0
+        assert shell.status("launch", thief) == 0
+        assert shell.status("launch", graph) == OUT_OF_MEMORY
+        assert shell.status("free_kept") == 0
+    found = container.region().devices[0]
+    assert found.peak_bytes == LIMIT * MIB - before + room
 
 
 def test_a_graph_whose_memory_is_left_is_not_launched_again(shell):

@@ -326,6 +326,26 @@ def test_memory_of_another_device_shared_by_address_counts_there(make_container,
     assert (pair.shared(), pair.used(1)) == (0, second)
 
 
+def test_memory_that_two_contexts_have_at_one_address_counts_until_both_have_closed_it(
+    make_container, shells, tmp_path
+):
+    """As drivers may give it to a process with contexts on two devices."""
+    container = make_container(LIMIT, LIMIT)
+    container.variables["HAMI_SIM_IPC_ONE_ADDRESS"] = "1"
+    pair = Pair(container, shells, tmp_path / "box", devices=(0, 1))
+    status, thing = pair.taker("alloc", SIZE)
+    assert status == 0
+    handle = pair.taker.line("ipc_get", thing).split()[1]
+    assert pair.other("ipc_open", handle) == [0, 0]
+    assert pair.other("context", 0)[0] == 0
+    reserves = pair.used(0) - SIZE
+    assert pair.other("ipc_open", handle)[0] == 0
+    assert pair.taker.status("free", thing) == 0
+    for left in (SIZE, 0):
+        assert pair.other.status("ipc_close", 0) == 0
+        assert pair.used(0) == reserves + left
+
+
 def test_peers_charge_each_device_with_its_own(make_container, shells):
     """A process with contexts on two devices that reach each other's memory, and its neighbour on the second."""
     container = make_container(LIMIT, LIMIT)

@@ -7,6 +7,7 @@
 
 #include "hami/compiler.h"
 #include "hami/cuda_abi.h"
+#include "hami/pending.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,9 +23,6 @@ extern _Atomic bool hami_pools_freed;
 extern _Atomic uint64_t hami_pools_frees; /* so far */
 /* With the context that the wait was in; NULL: the current one. */
 HAMI_APART void hami_pools_settle_freed(CUstream waited, CUcontext context, uint64_t frees);
-
-#define HAMI_NO_STREAM ((CUstream)0)                    /* an event */
-#define HAMI_ALL_STREAMS ((CUstream)((uintptr_t)0 - 2)) /* a context */
 
 /* Before the driver waits. */
 static inline uint64_t hami_pools_waiting(void) {
@@ -45,6 +43,10 @@ static inline CUresult hami_pools_waited(CUresult status, CUstream waited, uint6
 
 /* Before the driver ends a stream. */
 void hami_pools_stream_ending(CUstream stream);
+
+/* Around the driver's end of a context. */
+void hami_pools_context_ending(CUcontext context);
+void hami_pools_context_ended(CUcontext context);
 
 void hami_pools_after_fork(void);
 
