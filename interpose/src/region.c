@@ -181,9 +181,10 @@ HAMI_HOT void hami_region_release(struct hami_region_view *view, unsigned device
     struct hami_block *block = &view->region->block;
     struct place place = enter();
     unsigned index = (unsigned)(place.seat - seats);
+    /* First: atomic operations wait for all stores before them, and those to a cell that others look at take long. */
+    project(&view->shown->used[device % HAMI_DEVICES], 0 - (pages << HAMI_PAGE_SHIFT), column);
     hami_cells_give_back(block, &block->devices[device], &view->own->cells[device][index],
                          hami_cells_tag(view->slot, index), pages);
-    project(&view->shown->used[device % HAMI_DEVICES], 0 - (pages << HAMI_PAGE_SHIFT), column);
     leave(place);
 }
 
