@@ -1,17 +1,29 @@
 /* The charge protocol of abi.h; see cells.h. */
 #include "hami/cells.h"
 
+#include "hami/compiler.h"
 #include "hami/fault.h"
-#include "hami/hook.h"
 
+enum { FORGET_EVERY = 4096 }; /* changes of a cell; there are 65536 sequence numbers */
 enum { SEQUENCE_SHIFT = 16, CELL_MASK = (1 << (HAMI_TAG_SLOT_SHIFT - HAMI_TAG_CELL_SHIFT)) - 1 };
 #define TAG_MASK ((UINT64_C(1) << HAMI_TAG_BITS) - 1)
+#define NOTED (UINT32_C(1) << 31)
 
 static inline uint64_t number_of(uint64_t state) {
     return state >> SEQUENCE_SHIFT & 0xffff;
 }
 
-/* Step 2: records in the cell that changed the word last that it did, before the word forgets. */
+static inline bool same_cell(uint64_t tag, uint64_t other) {
+    return ((tag ^ other) & TAG_MASK) >> HAMI_TAG_CELL_SHIFT == 0;
+}
+
+/* The cells of one process lie apart there, and so do the first cells of the first twelve. */
+static inline _Atomic uint32_t *place_of(struct hami_device *counted, uint64_t tag) {
+    uint32_t slot = tag >> HAMI_TAG_SLOT_SHIFT & (HAMI_PROCESSES - 1), index = tag >> HAMI_TAG_CELL_SHIFT & CELL_MASK;
+    return &counted->seen[(slot + 3 * index) % HAMI_SEEN];
+}
+
+/* Records in a cell that its change was applied, if it has yet to do so itself. */
 HAMI_COLD static void acknowledge(struct hami_block *block, struct hami_device *counted, uint64_t tag) {
     unsigned slot = (unsigned)(tag >> HAMI_TAG_SLOT_SHIFT), index = tag >> HAMI_TAG_CELL_SHIFT & CELL_MASK;
     if (index >= HAMI_CELLS) {
@@ -27,6 +39,38 @@ HAMI_COLD static void acknowledge(struct hami_block *block, struct hami_device *
     hami_step();
 }
 
+/*
+ * Step 2, before the word forgets. False: it is another meanwhile. The word is read again after the note that is there,
+ * so that of one cell no later note gives way to an earlier one of somebody who has slept in between.
+ */
+static inline bool note(struct hami_block *block, struct hami_device *counted, uint64_t word) {
+    uint32_t mine = NOTED | (uint32_t)(word & TAG_MASK);
+    _Atomic uint32_t *place = place_of(counted, word);
+    uint32_t noted = atomic_load_explicit(place, memory_order_acquire);
+    if (noted == mine) {
+        return true;
+    }
+    if (noted != 0 && !same_cell(noted, mine)) {
+        acknowledge(block, counted, noted & TAG_MASK);
+    }
+    if (atomic_load_explicit(&counted->used, memory_order_acquire) != word) {
+        return false;
+    }
+    bool done = atomic_compare_exchange_strong(place, &noted, mine);
+    hami_step();
+    return done;
+}
+
+/* Sequence numbers come again: a note must not be there still when its number does. Nothing is under way here. */
+HAMI_COLD static void forget_notes(struct hami_device *counted, uint64_t tag) {
+    _Atomic uint32_t *place = place_of(counted, tag);
+    uint32_t noted = atomic_load(place);
+    if (noted != 0 && same_cell(noted, tag)) {
+        (void)atomic_compare_exchange_strong(place, &noted, 0);
+        hami_step();
+    }
+}
+
 static inline void commit(struct hami_cell *cell, uint64_t state, int64_t amount) {
     unsigned side = (state & HAMI_CELL_SIDE) != 0;
     int64_t total = atomic_load_explicit(&cell->total[side], memory_order_relaxed);
@@ -39,8 +83,11 @@ static inline void commit(struct hami_cell *cell, uint64_t state, int64_t amount
 }
 
 /* Step 1; returns the state that the cell has from now on. */
-static inline uint64_t prepare(struct hami_cell *cell, int64_t amount) {
+static inline uint64_t prepare(struct hami_device *counted, struct hami_cell *cell, uint64_t tag, int64_t amount) {
     uint64_t pending = atomic_load_explicit(&cell->state, memory_order_relaxed) | HAMI_CELL_PENDING;
+    if (__builtin_expect(number_of(pending) % FORGET_EVERY == 0, 0)) {
+        forget_notes(counted, tag);
+    }
     atomic_store_explicit(&cell->amount, amount, memory_order_relaxed);
     hami_step();
     atomic_store_explicit(&cell->state, pending, memory_order_release); /* seen by whoever sees our word */
@@ -50,8 +97,9 @@ static inline uint64_t prepare(struct hami_cell *cell, int64_t amount) {
 
 static inline bool exchange(struct hami_block *block, struct hami_device *counted, uint64_t *word, uint64_t pages,
                             uint64_t tag) {
-    if (((*word & TAG_MASK) ^ tag) >> HAMI_TAG_CELL_SHIFT != 0) { /* not this cell, which has committed since */
-        acknowledge(block, counted, *word & TAG_MASK);
+    if (!same_cell(*word, tag) && !note(block, counted, *word)) { /* this cell itself has committed since */
+        *word = atomic_load_explicit(&counted->used, memory_order_acquire);
+        return false;
     }
     return atomic_compare_exchange_weak_explicit(&counted->used, word, pages << HAMI_TAG_BITS | tag,
                                                  memory_order_acq_rel, memory_order_acquire);
@@ -64,7 +112,7 @@ static inline bool fits(uint64_t amount, uint64_t used, uint64_t orphaned, uint6
 
 HAMI_HOT bool hami_cells_add(struct hami_block *block, struct hami_device *counted, struct hami_cell *cell,
                              uint64_t tag, uint64_t pages, uint64_t limit) {
-    uint64_t pending = prepare(cell, (int64_t)pages), after = 0, orphaned = 0;
+    uint64_t pending = prepare(counted, cell, tag, (int64_t)pages), after = 0, orphaned = 0;
     uint64_t word = atomic_load_explicit(&counted->used, memory_order_acquire);
     tag |= number_of(pending);
     do { /* what became an orphan has left the word later */
@@ -85,7 +133,7 @@ HAMI_HOT bool hami_cells_add(struct hami_block *block, struct hami_device *count
 
 HAMI_HOT void hami_cells_give_back(struct hami_block *block, struct hami_device *counted, struct hami_cell *cell,
                                    uint64_t tag, uint64_t pages) {
-    uint64_t pending = prepare(cell, -(int64_t)pages), used = 0;
+    uint64_t pending = prepare(counted, cell, tag, -(int64_t)pages), used = 0;
     uint64_t word = atomic_load_explicit(&counted->used, memory_order_acquire);
     tag |= number_of(pending);
     do {
@@ -125,10 +173,12 @@ int64_t hami_cells_charged(const struct hami_block *block, unsigned slot, unsign
 
 void hami_cells_finish(struct hami_block *block, unsigned slot, unsigned device, unsigned index) {
     struct hami_cell *cell = &block->slots[slot].cells[device][index];
-    uint64_t word = atomic_load(&block->devices[device].used); /* before the state: see abi.h */
+    uint64_t tag = hami_cells_tag(slot, index);
+    uint64_t word = atomic_load(&block->devices[device].used); /* in this order: see abi.h */
+    uint32_t noted = atomic_load(place_of(&block->devices[device], tag));
     uint64_t state = atomic_load(&cell->state);
-    if ((state & HAMI_CELL_PHASE) == HAMI_CELL_PENDING &&
-        (word & TAG_MASK) != (hami_cells_tag(slot, index) | number_of(state))) {
+    tag |= number_of(state);
+    if ((state & HAMI_CELL_PHASE) == HAMI_CELL_PENDING && (word & TAG_MASK) != tag && noted != (NOTED | tag)) {
         atomic_store(&cell->state, state & ~(uint64_t)HAMI_CELL_PHASE);
         hami_step();
     } else if ((state & HAMI_CELL_PHASE) != HAMI_CELL_IDLE) {

@@ -470,6 +470,9 @@ void hami_region_format(struct hami_region *region, const struct hami_limits *li
     region->v1.recent_kernel = 2;
     region->v1.priority = (int32_t)limits->priority;
     region->v1.device_num = limits->device_count;
+    for (unsigned i = 0; i < HAMI_COUNTERS; i++) {
+        atomic_store(&block->devices[i].used, HAMI_NOBODY);
+    }
     for (unsigned i = 0; i < limits->device_count; i++) {
         const struct hami_device_limit *device = &limits->devices[i];
         memcpy(region->v1.uuids[i], device->uuid, HAMI_UUID_BYTES);

@@ -22,19 +22,21 @@ KEEPER = SLOTS + SLOT * SLOT_SIZE + 56
 IDLE, PENDING, APPLIED = 0, 1, 2
 OURS = SLOT << 19 | CELL << 16 | SEQUENCE
 OTHERS = 5 << 19 | 1 << 16 | 3
+SEEN, NOTED = COUNTER + 16 + 4 * (SLOT + 3 * CELL), 1 << 31
 
 
-def leave(container, *, phase=IDLE, amount=0, total=0, counter, tag=OTHERS, sweeper=0, totals=()):
+def leave(container, *, phase=IDLE, amount=0, total=0, counter, tag=OTHERS, noted=0, sweeper=0, locked=0, totals=()):
     """Writes what a dead process left: one cell of device 0, or all of them, and the device's counter (in pages)."""
     content = bytearray(container.region_path.read_bytes())
     struct.pack_into("<i", content, 2008896, 1)  # one slot was used
     struct.pack_into("<i", content, 1856, 4194303)
-    struct.pack_into("<QQ", content, SLOTS + SLOT * SLOT_SIZE, DEAD, sweeper)
+    struct.pack_into("<QQQQQ", content, SLOTS + SLOT * SLOT_SIZE, DEAD, sweeper, 0, 0, locked)
     cell = SLOTS + SLOT * SLOT_SIZE + 64 + CELL * 32
     struct.pack_into("<Qqqq", content, cell, SEQUENCE << 16 | phase, amount, total, 77777)
     for index, pages in enumerate(totals):
         struct.pack_into("<Qqqq", content, cell + (index - CELL) * 32, SEQUENCE << 16, 0, pages, 77777)
     struct.pack_into("<Q", content, COUNTER, counter << 29 | tag)
+    struct.pack_into("<I", content, SEEN, noted)
     container.region_path.write_bytes(content)
 
 
@@ -43,6 +45,22 @@ CASES = {
     "intent, counter not changed": {"phase": PENDING, "amount": 50, "total": 1000, "counter": 1000, "tag": OTHERS},
     "intent, counter changed": {"phase": PENDING, "amount": 50, "total": 1000, "counter": 1050, "tag": OURS},
     "intent, changed, acknowledged": {"phase": APPLIED, "amount": 50, "total": 1000, "counter": 1050, "tag": OTHERS},
+    "intent, changed, noted": {
+        "phase": PENDING,
+        "amount": 50,
+        "total": 1000,
+        "counter": 1050,
+        "tag": OTHERS,
+        "noted": NOTED | OURS,
+    },
+    "intent, an older change of its own noted": {
+        "phase": PENDING,
+        "amount": 50,
+        "total": 1000,
+        "counter": 1000,
+        "tag": OTHERS,
+        "noted": NOTED | OURS - 1,
+    },
     "intent, an older change of its own": {
         "phase": PENDING,
         "amount": 50,
@@ -76,7 +94,9 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_the_dead_left_is_taken_off_exactly(make_container, shells, name):
     container = make_container(4000)
-    leave(container, **CASES[name])
+    leave(container, locked=1, **CASES[name])
+    found = container.region()
+    assert (found.processes, found.devices[0].used_bytes) == ((), 0), "whoever only reads knows as well"
     shell = shells(container)
     found = container.region()
     assert [process.pid for process in found.processes] == [shell.process.pid]

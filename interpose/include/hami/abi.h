@@ -14,13 +14,18 @@
  * own cells:
  *
  *   1. cell.amount = n, cell.state = PENDING | sequence          the intent
- *   2. mark the cell that the word names as APPLIED, if it is PENDING with that sequence
+ *   2. note in `seen` which cell and sequence the word names, before it forgets
  *   3. compare-and-swap the word to (pages + n, this cell, sequence)
  *   4. cell.total[other] = total + n, cell.state = IDLE | other | sequence + 1      the commit, one store
  *
+ * `seen` lies beside the word, so that nobody has to go where others are at work; each cell has a place there, which it
+ * may share with a few. A note gives way to a later one of the same cell, since that has committed in between, and to
+ * another cell's once the cell that it names was marked APPLIED, if it is still PENDING with that sequence.
+ *
  * A process that dies anywhere in between leaves a cell that says what happened: IDLE, nothing pending; APPLIED, or
- * PENDING and the word names it with that sequence, step 3 happened; otherwise it did not. Whoever comes next
- * finishes or reverts, then takes the sum of the cells off the counter through the same four steps (cells.c).
+ * PENDING and the word or a note names it with that sequence, step 3 happened; otherwise it did not. Who wants to know
+ * looks at the word, then at the note, then at the cell: what is no longer in the one is in the next. Whoever comes
+ * next finishes or reverts, then takes the sum of the cells off the counter through the same four steps (cells.c).
  *
  * While a process is checkpointed (cuCheckpointProcess…), what it has charged is not on the device. It can change no
  * cell then, so its slot has one more, HAMI_CELL_AWAY, that another writes: the negative amount of what is away, so the
@@ -45,6 +50,7 @@ enum {
     HAMI_CELLS = 5,
     HAMI_CELL_AWAY = 4, /* the last, which its keeper writes; the others are the owner's */
     HAMI_SHARES = 4096,
+    HAMI_SEEN = 12, /* with the word and what else every change looks at in one cache line */
     HAMI_PAGE_SHIFT = 12,
     HAMI_UUID_BYTES = 96,
     HAMI_BUILD_BYTES = 48
@@ -54,7 +60,7 @@ enum {
 #define HAMI_V1_SIZE 2008952
 #define HAMI_BLOCK_OFFSET 2011136
 #define HAMI_BLOCK_MAGIC UINT64_C(0x55504756494d4148) /* "HAMIVGPU" */
-#define HAMI_BLOCK_VERSION 5
+#define HAMI_BLOCK_VERSION 6
 #define HAMI_LOCK_BASE (INT64_C(1) << 40) /* beyond the end; fcntl(2) locks need no bytes there */
 
 /* ---- HAMi-core v1.2 ---- */
@@ -140,18 +146,20 @@ struct hami_slot {
  * in for theirs where the administrator scales it; they have used, peak, limit_bytes and what was ever put there.
  */
 struct hami_device {
-    _Atomic uint64_t used;          /* the counter: pages << 29 | slot << 19 | cell << 16 | sequence */
+    _Atomic uint64_t used;     /* the counter: pages << 29 | slot << 19 | cell << 16 | sequence */
+    _Atomic uint64_t orphaned; /* pages in use beyond the counter: processes hold them, whoever took them does not */
+    _Atomic uint32_t
+        seen[HAMI_SEEN];            /* 0, or 1 << 31 | slot << 19 | cell << 16 | sequence; at (slot + 3 * cell) % 12 */
     _Atomic uint64_t peak;          /* most pages ever in use */
     _Atomic uint64_t denied;        /* refused allocations */
     _Atomic uint64_t context_pages; /* what one process's context takes, as measured; 0 = not yet */
     _Atomic uint64_t limit_bytes;   /* the limit in force, host memory included; for readers, decides nothing */
     _Atomic uint32_t cores;
     uint32_t pad;
-    _Atomic uint64_t placed;       /* allocations ever put into host memory */
-    _Atomic uint64_t placed_bytes; /* their sizes */
-    _Atomic uint64_t orphaned; /* pages in use beyond the counter: processes hold them, whoever took them does not */
+    _Atomic uint64_t placed;          /* allocations ever put into host memory */
+    _Atomic uint64_t placed_bytes;    /* their sizes */
     _Atomic uint64_t context_guessed; /* 1: context_pages may be too much; whoever makes a context looks again */
-    uint64_t spare[22];
+    uint64_t spare[16];
 };
 
 /*
@@ -229,6 +237,7 @@ _Static_assert(offsetof(struct hami_region, block) == HAMI_BLOCK_OFFSET, "block 
 _Static_assert(sizeof(struct hami_cell) == 32, "cell");
 _Static_assert(sizeof(struct hami_slot) == 64 + HAMI_COUNTERS * HAMI_CELLS * 32, "slot");
 _Static_assert(sizeof(struct hami_device) == 256, "device");
+_Static_assert(offsetof(struct hami_device, peak) == 64, "what every change looks at");
 _Static_assert(sizeof(struct hami_share_entry) == 144, "share");
 _Static_assert(offsetof(struct hami_block, devices) == 4096, "block header");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics between processes need no lock");

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 enum { HAMI_TAG_BITS = 29, HAMI_TAG_SLOT_SHIFT = 19, HAMI_TAG_CELL_SHIFT = 16 };
+#define HAMI_NOBODY (UINT64_C(7) << HAMI_TAG_CELL_SHIFT) /* what a counter names that was never changed */
 #define HAMI_PAGES_MAX ((UINT64_C(1) << (64 - HAMI_TAG_BITS)) - 1)
 
 /* Sums of what the file says: a program may have written any number there, and what is too large wraps. */

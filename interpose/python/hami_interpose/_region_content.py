@@ -72,6 +72,10 @@ class Content:
         """Of a device, or of host memory in its place: as `at.DEVICE` says."""
         return at.DEVICE.unpack_from(self.block, at.DEVICES_AT + counter * at.DEVICE_SIZE)
 
+    def seen(self, counter: int) -> tuple[int, ...]:
+        """What the counter named before it named what it does now: marked tags, or 0."""
+        return at.SEEN.unpack_from(self.block, at.DEVICES_AT + counter * at.DEVICE_SIZE + at.SEEN_AT)
+
     def figures(self, device: int) -> tuple[int, ...]:
         """The account of a device's time: as `ComputeUse` says."""
         return at.FIGURES.unpack_from(self.compute, at.HEADER_SIZE + device * at.COMPUTE_DEVICE_SIZE + at.FIGURES_AT)

@@ -28,7 +28,7 @@ V1_PROCESS_NUM_AT: Final = 2008896
 # our block; offsets in it
 BLOCK_OFFSET: Final = 2011136
 BLOCK_MAGIC: Final = 0x55504756494D4148  # "HAMIVGPU"
-BLOCK_VERSION: Final = 5
+BLOCK_VERSION: Final = 6
 HEADER_SIZE: Final = 4096
 DEVICE_SIZE: Final = 256
 SLOT_SIZE: Final = 64 + COUNTERS * CELLS * 32
@@ -46,8 +46,12 @@ HEADER: Final = struct.Struct("<QIIIIII")  # magic, version, sizes of block, hea
 STATUS_AT: Final = HEADER.size
 STATUS: Final = struct.Struct("<QQIIQQ48s")  # generation, heartbeat, reason, its device, bytes, time, build
 DEVICE: Final = struct.Struct(
-    "<QQQQQI4xQQQ"
-)  # counter, peak, denied, context pages, limit, cores, put into the host: how often, bytes; orphaned pages
+    "<QQ48xQQQQI4xQQ"
+)  # counter, orphaned pages, peak, denied, context pages, limit, cores, put into the host: how often, bytes
+LIMIT: Final = struct.Struct("<QI")
+LIMIT_AT: Final = 88  # in a device
+SEEN: Final = struct.Struct("<12I")  # what the counter named before, of each cell the last
+SEEN_AT: Final = 16  # in a device
 SLOT: Final = struct.Struct(
     f"<QQQQQQQQ{SLOT_SIZE - 64}x"
 )  # owner, sweeper, launches, image, locked, settled, suspension, keeper
@@ -56,6 +60,8 @@ CELL: Final = struct.Struct("<Qqqq")  # state, amount, totals
 CELLS_SIZE: Final = CELLS * CELL.size  # of one counter
 CELLS_AT: Final = 64  # in a slot
 COUNTER_TAG_BITS: Final = 29
+COUNTER_NOBODY: Final = 7 << 16  # names no cell
+SEEN_MARK: Final = 1 << 31
 PAGES_MAX: Final = (1 << 35) - 1
 CELL_PENDING, CELL_APPLIED, CELL_PHASE, CELL_SIDE = 1, 2, 3, 4
 TAG_SLOT_SHIFT, TAG_CELL_SHIFT, STATE_SEQUENCE_SHIFT = 19, 16, 16

@@ -225,10 +225,12 @@ def initial(limits: Limits) -> bytes:
         struct.pack_into("<Q", head, 1600 + i * 8, device.memory_bytes)
         struct.pack_into("<Q", head, 1728 + i * 8, device.cores or 100)
         place = at.DEVICES_AT + i * at.DEVICE_SIZE
-        at.DEVICE.pack_into(block, place, 0, 0, 0, 0, device.memory_bytes, device.cores, 0, 0, 0)
+        at.LIMIT.pack_into(block, place + at.LIMIT_AT, device.memory_bytes, device.cores)
         scaled = 0 < device.physical_bytes < device.memory_bytes
         host = device.memory_bytes - device.physical_bytes if scaled else 0
-        at.DEVICE.pack_into(block, place + DEVICES * at.DEVICE_SIZE, 0, 0, 0, 0, host, 0, 0, 0, 0)
+        at.LIMIT.pack_into(block, place + DEVICES * at.DEVICE_SIZE + at.LIMIT_AT, host, 0)
+    for counter in range(at.COUNTERS):
+        struct.pack_into("<Q", block, at.DEVICES_AT + counter * at.DEVICE_SIZE, at.COUNTER_NOBODY)
     struct.pack_into("<iiii", tail, 0, 0, 1, 2, limits.priority)
     sizes = (at.BLOCK_SIZE, at.HEADER_SIZE, at.DEVICE_SIZE, at.SLOT_SIZE, len(limits.devices))
     at.HEADER.pack_into(block, 0, BLOCK_MAGIC, BLOCK_VERSION, *sizes)
@@ -263,17 +265,17 @@ def _held(content: Content, slot: int, counter: int, word: int) -> int:
     """Pages of the counter that a dead process accounts for, with what it died over: see libvgpu.so's abi.h."""
     if content.settled(slot):
         return 0
-    sum_ = 0
+    sum_, seen = 0, content.seen(counter)
     for cell, (state, amount, total) in enumerate(content.cells(slot, counter)):
         tag = slot << at.TAG_SLOT_SHIFT | cell << at.TAG_CELL_SHIFT | state >> at.STATE_SEQUENCE_SHIFT & 0xFFFF
-        named = word & ((1 << at.COUNTER_TAG_BITS) - 1) == tag
+        named = word & ((1 << at.COUNTER_TAG_BITS) - 1) == tag or at.SEEN_MARK | tag in seen
         phase = state & at.CELL_PHASE
         sum_ += total + (amount if phase == at.CELL_APPLIED or (phase == at.CELL_PENDING and named) else 0)
     return max(sum_, 0)
 
 
 def _oversubscription(content: Content, index: int) -> OversubscriptionUse:
-    word, peak, _, _, limit, _, often, size, _ = content.device(DEVICES + index)
+    word, _, peak, _, _, limit, _, often, size = content.device(DEVICES + index)
     return OversubscriptionUse(limit, _used(content, DEVICES + index, word), peak * PAGE, often, size)
 
 
@@ -286,7 +288,7 @@ def _parts(content: Content, index: int, used: int) -> MemoryParts:
 
 
 def _device(content: Content, index: int) -> DeviceUse:
-    word, peak, denied, context, limit, cores, _, _, _ = content.device(index)
+    word, _, peak, denied, context, limit, cores, _, _ = content.device(index)
     host = _oversubscription(content, index)
     shared = content.orphaned(index) * PAGE
     used = _used(content, index, word) + host.used_bytes + shared
