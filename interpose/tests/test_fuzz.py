@@ -53,8 +53,10 @@ def limits_seeds() -> dict[str, bytes]:
 WORD, COUNTER, OWNER, SWEEPER, STATE, AMOUNT, TOTAL, OUT, CORES = 0, 2, 3, 4, 5, 6, 7, 8, 9
 PROCESS_NUM, DEAD, PARENT, VALUES = 18, 15, 16, 17
 CHARGE, RELEASE, SHARING, SUSPENDING = 0, 1, 5, 6
-SHARE, SHARES_USED, SUSPENSION, KEEPER = 12, 13, 14, 15
+SHARE, SHARES_USED, SUSPENSION, KEEPER, SEEN = 12, 13, 14, 15, 16
 AWAY = 4  # the cell of what a suspended process has elsewhere
+# What a counter says that slot 12 changed last, which is noted where slot 0 is.
+BY_ANOTHER = (255, *(5 << 29 | 12 << 19).to_bytes(8, "little"))
 # A share that is orphaned, being left, or vacant: on the first device, of all pages that there can be.
 ORPHANS = [(state << 61 | (1 << 35) - 1).to_bytes(8, "little") for state in (3, 4, 5)]
 
@@ -75,6 +77,8 @@ def region_seeds() -> dict[str, bytes]:
         seeds[f"out{value}"] = seed(*left, (OUT, 0, value), (CORES, 0, 1))
         seeds[f"own{value}"] = seed((TOTAL, 0, 0, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 3, 6, 0))
         seeds[f"counter{value}"] = seed((COUNTER, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 4, 6, 0, RELEASE, 3, 0))
+        noted = ((SEEN, 0, 0, value), (COUNTER, 0, *BY_ANOTHER))
+        seeds[f"seen{value}"] = seed(*noted, use=(CHARGE, 1, 6, 0, CHARGE, 3, 6, 0))
         seeds[f"sweeper{value}"] = seed(*left, (SWEEPER, 0, value))
         seeds[f"away{value}"] = seed(*left, (TOTAL, 0, 0, 0, 7), (TOTAL, 0, AWAY, 0, value), (SUSPENSION, 0, 2))
         alive = ((WORD, PROCESS_NUM, 2), (OWNER, 0, PARENT))

@@ -215,6 +215,7 @@ static void damage_once(struct input *in) {
         SHARES_USED,
         SUSPENSION,
         KEEPER,
+        SEEN,
         KINDS
     };
     uint64_t at = 0;
@@ -266,6 +267,11 @@ static void damage_once(struct input *in) {
         break;
     case KEEPER:
         at = slot_at(in) + offsetof(struct hami_slot, keeper);
+        break;
+    case SEEN:
+        at = BLOCK(devices) + byte(in) % HAMI_COUNTERS * sizeof(struct hami_device);
+        at += offsetof(struct hami_device, seen) + byte(in) % HAMI_SEEN * sizeof(uint32_t);
+        size = sizeof(uint32_t);
         break;
     case SHARES_USED:
         at = BLOCK(shares_used);
