@@ -39,6 +39,7 @@ def test_a_library_that_makes_a_context_while_it_is_loaded_waits_for_nobody_who_
     bool(os.environ.get("HAMI_INTERPOSE_SANITIZE")),
     reason="AddressSanitizer's own locks stay locked in a child that meets another thread's",
 )
+@pytest.mark.here_only("qemu-user's own lock of paths stays locked in a child that meets another thread's")
 @pytest.mark.parametrize("first", ["fork", "start"])
 def test_a_child_made_while_another_thread_makes_its_first_call_uses_cuda(make_container, programs, first):
     """The other is looking functions up, or at the limits and the region."""
