@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+/* HAMI_NO_STREAM: in any of the context. */
 static struct hami_pending_free *find(struct hami_pending *pending, CUcontext context, CUstream stream) {
     for (unsigned i = 0; i < pending->count; i++) {
         struct hami_pending_free *at = &pending->frees[i];
@@ -11,6 +12,11 @@ static struct hami_pending_free *find(struct hami_pending *pending, CUcontext co
         }
     }
     return NULL;
+}
+
+/* The last comes into its place: whoever goes through them begins at the end. */
+static void take_out(struct hami_pending *pending, unsigned place) {
+    pending->frees[place] = pending->frees[--pending->count];
 }
 
 /* A place in a full table, for one stream more. */
@@ -45,13 +51,11 @@ static bool is_over(const struct hami_pending_free *freed, const struct hami_wai
 }
 
 void hami_pending_waited(struct hami_pending *pending, const struct hami_wait *wait) {
-    unsigned left = 0;
-    for (unsigned i = 0; i < pending->count; i++) {
-        if (!is_over(&pending->frees[i], wait)) {
-            pending->frees[left++] = pending->frees[i];
+    for (unsigned i = pending->count; i-- > 0;) {
+        if (is_over(&pending->frees[i], wait)) {
+            take_out(pending, i);
         }
     }
-    pending->count = left;
 }
 
 void hami_pending_stream_ending(struct hami_pending *pending, CUstream stream) {
@@ -69,11 +73,9 @@ void hami_pending_context_ending(struct hami_pending *pending, CUcontext context
 }
 
 void hami_pending_context_ended(struct hami_pending *pending, CUcontext context) {
-    unsigned left = 0;
-    for (unsigned i = 0; i < pending->count; i++) {
-        if (!pending->frees[i].ending || pending->frees[i].context != context) {
-            pending->frees[left++] = pending->frees[i];
+    for (unsigned i = pending->count; i-- > 0;) {
+        if (pending->frees[i].ending && pending->frees[i].context == context) {
+            take_out(pending, i);
         }
     }
-    pending->count = left;
 }

@@ -251,11 +251,13 @@ static void look_at_destroyed(struct pool *pool) {
     if (!pool->destroyed || pool->allocations != 0) {
         return;
     }
-    for (unsigned i = pool->pending.count; i-- > 0;) {
+    for (unsigned i = 0; i < pool->pending.count;) {
         const struct hami_pending_free *freed = &pool->pending.frees[i];
+        struct hami_wait seen = {freed->context, freed->stream, freed->at, true};
         if (is_idle(freed->stream)) {
-            struct hami_wait seen = {freed->context, freed->stream, freed->at, true};
-            hami_pending_waited(&pool->pending, &seen);
+            hami_pending_waited(&pool->pending, &seen); /* takes it out, at least */
+        } else {
+            i++;
         }
     }
     end_if_empty(pool);
@@ -315,13 +317,13 @@ void hami_pools_settle_freed(CUstream waited, CUcontext context, uint64_t frees)
     }
 }
 
-/* Does it to what is pending of each pool. */
-static void each_pending(void (*note)(struct hami_pending *, void *), void *of) {
+/* Of a stream or a context. */
+static void tell_all_pending(void (*tell)(struct hami_pending *, void *), void *of) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
     for (unsigned i = 0; of != NULL && i < count; i++) {
         if (atomic_load(&pools[i].used)) {
             lock(&pools[i]);
-            note(&pools[i].pending, of);
+            tell(&pools[i].pending, of);
             end_if_empty(&pools[i]);
             unlock(&pools[i]);
         }
@@ -329,15 +331,15 @@ static void each_pending(void (*note)(struct hami_pending *, void *), void *of) 
 }
 
 void hami_pools_stream_ending(CUstream stream) {
-    each_pending(hami_pending_stream_ending, stream);
+    tell_all_pending(hami_pending_stream_ending, stream);
 }
 
 void hami_pools_context_ending(CUcontext context) {
-    each_pending(hami_pending_context_ending, context);
+    tell_all_pending(hami_pending_context_ending, context);
 }
 
 void hami_pools_context_ended(CUcontext context) {
-    each_pending(hami_pending_context_ended, context);
+    tell_all_pending(hami_pending_context_ended, context);
 }
 
 void hami_pools_after_fork(void) {

@@ -13,13 +13,20 @@ INVALID_VALUE = 1
 LIMIT = 3000
 MAPPED = {"HAMI_SIM_GRAPH_MAPPED": "1"}  # as drivers whose documents are to be believed
 FREES_FIRST = ["cuGraphInstantiateWithFlags", "cuGraphInstantiateWithParams", "cuGraphInstantiateWithParams_ptsz"]
-HABITS = pytest.mark.parametrize("habit", [{}, MAPPED], ids=["spare", "mapped"])
 WAYS = ["node", "generic", "capture", "child"]
 
 
 @pytest.fixture
 def shell(make_container, shells):
     return shells(make_container(LIMIT))
+
+
+@pytest.fixture(params=[{}, MAPPED], ids=["spare", "mapped"])
+def either(request, make_container, shells):
+    """A container and a process in it, whether the driver calls what graphs have had spare or in use."""
+    container = make_container(LIMIT)
+    container.variables |= request.param
+    return container, shells(container)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -86,12 +93,10 @@ def test_a_launch_charges_what_the_pool_lacks_and_no_more(make_container, shells
     assert container.region().devices[0].denied == 0
 
 
-@pytest.mark.parametrize("habit", [{}, MAPPED], ids=["spare", "mapped"])
-def test_a_graph_is_launched_again_where_nothing_else_fits(make_container, shells, habit):
-    """What it had is there for it, whether the driver calls that spare or in use."""
-    container = make_container(LIMIT)
-    container.variables |= habit
-    first, second = shells(container), shells(container)
+def test_a_graph_is_launched_again_where_nothing_else_fits(either, shells):
+    """What it had is there for it."""
+    container, first = either
+    second = shells(container)
     room = first.free_bytes() // (2 * MIB) * 2 * MIB
     graph, other = (first("graph", size, 1, "node")[1] for size in (room, room))
     kept = first("graph", 2 * MIB, 1, "keep")[1]
@@ -176,12 +181,9 @@ def test_what_graphs_hold_returns_with_the_process(make_container, shells):
     assert second.status("alloc", 1500 * MIB) == 0
 
 
-@HABITS
 @pytest.mark.parametrize("call", FREES_FIRST)
-def test_a_graph_whose_memory_is_freed_at_launch_is_launched_again_at_the_limit(make_container, shells, call, habit):
-    container = make_container(LIMIT)
-    container.variables |= habit
-    shell = shells(container)
+def test_a_graph_whose_memory_is_freed_at_launch_is_launched_again_at_the_limit(either, call):
+    container, shell = either
     before = shell.free_bytes()
     graph = shell("graph", before // (4 * MIB) * 2 * MIB, 2, "keep", call)[1]
     for _ in range(3):
@@ -194,12 +196,9 @@ def test_a_graph_whose_memory_is_freed_at_launch_is_launched_again_at_the_limit(
     assert shell.free_bytes() == before % (4 * MIB), "destroying it frees nothing"
 
 
-@HABITS
-def test_what_a_graph_would_free_at_launch_counts_once(make_container, shells, habit):
+def test_what_a_graph_would_free_at_launch_counts_once(either):
     """Whether it has it still, has lost it to another, or others run between."""
-    container = make_container(LIMIT)
-    container.variables |= habit
-    shell = shells(container)
+    container, shell = either
     before = shell.free_bytes()
     half = before // (4 * MIB) * 2 * MIB
     other = shell("graph", half, 1, "keep", FREES_FIRST[0])[1]
@@ -217,11 +216,8 @@ def test_what_a_graph_would_free_at_launch_counts_once(make_container, shells, h
     assert found.denied == 0
 
 
-@HABITS
-def test_what_another_graph_has_taken_is_not_there_again(make_container, shells, habit):
-    container = make_container(LIMIT)
-    container.variables |= habit
-    shell = shells(container)
+def test_what_another_graph_has_taken_is_not_there_again(either):
+    container, shell = either
     before = shell.free_bytes()
     room = before // (2 * MIB) * 2 * MIB
     thief = shell("graph", room, 1, "keep")[1]
@@ -235,11 +231,8 @@ def test_what_another_graph_has_taken_is_not_there_again(make_container, shells,
     assert found.peak_bytes == found.used_bytes == LIMIT * MIB - before + room
 
 
-@HABITS
-def test_what_a_graph_freed_and_another_was_left_with_is_not_there_again(make_container, shells, habit):
-    container = make_container(LIMIT)
-    container.variables |= habit
-    shell = shells(container)
+def test_what_a_graph_freed_and_another_was_left_with_is_not_there_again(either):
+    container, shell = either
     before = shell.free_bytes()
     room = before // (2 * MIB) * 2 * MIB
     graph, thief = shell("graph", room, 1, "node")[1], shell("graph", room, 1, "keep")[1]

@@ -236,7 +236,8 @@ def test_graphs_whose_spare_memory_serves_nothing_pass_the_limit_once_at_most(st
     assert over == passed
 
 
-LONG_MS = 1500
+LONG_MS, SHORT_MS = 1500, 100
+SIZE = 200 * MIB
 
 
 @pytest.mark.parametrize("first", ["free", "destroy"])
@@ -268,23 +269,16 @@ class Destroyed:
         self.things = [shell("from_pool", SIZE, self.pool)[1] for _ in range(2)]
         self.before = used(container) - 2 * SIZE
 
-    def free(self, number: int, stream: int | None = None) -> None:
+    def free(self, number: int, *stream: int) -> None:
         """In a stream of the current context, or its default one, that is at work."""
-        run = (
-            ("run", SHORT_MS + number * LONG_MS) if stream is None else ("run_in", SHORT_MS + number * LONG_MS, stream)
-        )
-        free = ("free_async",) if stream is None else ("free_in",)
-        assert self.shell.status(*run) == 0
-        assert self.shell.status(*free, self.things[number], *([] if stream is None else [stream])) == 0
+        run, free = ("run_in", "free_in") if stream else ("run", "free_async")
+        assert self.shell.status(run, SHORT_MS + number * LONG_MS, *stream) == 0
+        assert self.shell.status(free, self.things[number], *stream) == 0
 
     def counts(self) -> bool:
         found = used(self.container) - self.before
         assert found in (0, 2 * SIZE)
         return found != 0
-
-
-SHORT_MS = 100
-SIZE = 200 * MIB
 
 
 def test_a_destroyed_pool_is_over_when_each_of_its_streams_was_waited_for(start):

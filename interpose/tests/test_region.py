@@ -10,6 +10,7 @@ from pathlib import Path
 
 import hami_interpose
 import pytest
+from hami_interpose import _region_layout as at
 from hami_interpose import region
 from hami_interpose.limits import DeviceLimit, Limits
 
@@ -80,6 +81,61 @@ def test_v1_layout_is_the_vectors(tmp_path, run_c):
     parts = ("region", "procSlot", "deviceMemory", "deviceUtilization")
     assert sizes[:4] == [vectors[part]["size"] for part in parts]
     assert sizes[4] == region.REGION_SIZE
+
+
+BLOCK = r"""
+#include "hami/cells.h"
+#include <stdio.h>
+#define SHOW(name, field) \
+    printf("\"%s\": [%zu, %zu],\n", name, offsetof(struct hami_device, field), sizeof((struct hami_device){0}.field));
+int main(void) {
+    printf("{\n");
+    SHOW("orphaned", orphaned)
+    SHOW("seen", seen)
+    SHOW("limit", limit_bytes)
+    printf("\"version\": %d, \"size\": %zu, \"tag bits\": %d, \"nobody\": %llu}\n", HAMI_BLOCK_VERSION,
+           sizeof(struct hami_block), HAMI_TAG_BITS, (unsigned long long)HAMI_NOBODY);
+    return 0;
+}
+"""
+
+
+def test_the_block_is_the_same_in_c_and_python(run_c):
+    assert json.loads(run_c(BLOCK)) == {
+        "orphaned": [8, 8],
+        "seen": [at.SEEN_AT, at.SEEN.size],
+        "limit": [at.LIMIT_AT, 8],
+        "version": at.BLOCK_VERSION,
+        "size": at.BLOCK_SIZE,
+        "tag bits": at.COUNTER_TAG_BITS,
+        "nobody": at.COUNTER_NOBODY,
+    }
+
+
+def counters(content: bytes) -> list[int]:
+    start = at.BLOCK_OFFSET + at.DEVICES_AT
+    return [struct.unpack_from("<Q", content, start + i * at.DEVICE_SIZE)[0] for i in range(at.COUNTERS)]
+
+
+def test_the_counters_of_a_fresh_region_name_no_cell():
+    """Else the first change of the cell that they name, if it is interrupted, could be taken for applied."""
+    assert counters(FRESH) == [at.COUNTER_NOBODY] * at.COUNTERS
+    assert at.COUNTER_NOBODY >> at.TAG_CELL_SHIFT & 7 >= at.CELLS
+
+
+def test_the_counters_of_a_region_that_the_library_made_name_no_cell(make_container, shells, tmp_path):
+    container = make_container(1)
+    container.root = container.root / "nowhere"
+    cache = tmp_path / "cache"
+    container.variables |= {
+        "HAMI_VGPU_ROOT": "",
+        "CUDA_DEVICE_MEMORY_LIMIT": "3g",
+        "CUDA_DEVICE_MEMORY_SHARED_CACHE": str(cache),
+    }
+    assert shells(container)("total", 0) == [0, 3072 * MIB]
+    first, *others = counters(cache.read_bytes())
+    assert first != at.COUNTER_NOBODY
+    assert others == [at.COUNTER_NOBODY] * (at.COUNTERS - 1)
 
 
 def test_a_fresh_region_reads_back(tmp_path):

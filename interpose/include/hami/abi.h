@@ -148,8 +148,8 @@ struct hami_slot {
 struct hami_device {
     _Atomic uint64_t used;     /* the counter: pages << 29 | slot << 19 | cell << 16 | sequence */
     _Atomic uint64_t orphaned; /* pages in use beyond the counter: processes hold them, whoever took them does not */
-    _Atomic uint32_t
-        seen[HAMI_SEEN];            /* 0, or 1 << 31 | slot << 19 | cell << 16 | sequence; at (slot + 3 * cell) % 12 */
+    /* At (slot + 3 * cell) % HAMI_SEEN: 1 << 31 | slot << 19 | cell << 16 | sequence; 0: nothing noted. */
+    _Atomic uint32_t seen[HAMI_SEEN];
     _Atomic uint64_t peak;          /* most pages ever in use */
     _Atomic uint64_t denied;        /* refused allocations */
     _Atomic uint64_t context_pages; /* what one process's context takes, as measured; 0 = not yet */

@@ -72,9 +72,11 @@ class Content:
         """Of a device, or of host memory in its place: as `at.DEVICE` says."""
         return at.DEVICE.unpack_from(self.block, at.DEVICES_AT + counter * at.DEVICE_SIZE)
 
-    def seen(self, counter: int) -> tuple[int, ...]:
-        """What the counter named before it named what it does now: marked tags, or 0."""
-        return at.SEEN.unpack_from(self.block, at.DEVICES_AT + counter * at.DEVICE_SIZE + at.SEEN_AT)
+    def named(self, counter: int) -> set[int]:
+        """Tags of changes that a counter has seen and may not be recorded: its own, and those noted beside it."""
+        place = at.DEVICES_AT + counter * at.DEVICE_SIZE
+        noted = at.SEEN.unpack_from(self.block, place + at.SEEN_AT)
+        return {self.device(counter)[0] & at.TAG_MASK, *(tag ^ at.SEEN_MARK for tag in noted)}
 
     def figures(self, device: int) -> tuple[int, ...]:
         """The account of a device's time: as `ComputeUse` says."""

@@ -257,20 +257,20 @@ def _text(field: bytes) -> str:
 
 def _used(content: Content, counter: int, word: int) -> int:
     """Bytes of a counter, less what the dead held."""
-    held = sum(_held(content, slot, counter, word) for slot in content.gone)
+    named = content.named(counter) if content.gone else set()
+    held = sum(_held(content, slot, counter, named) for slot in content.gone)
     return max((word >> at.COUNTER_TAG_BITS) - held, 0) * PAGE
 
 
-def _held(content: Content, slot: int, counter: int, word: int) -> int:
+def _held(content: Content, slot: int, counter: int, named: set[int]) -> int:
     """Pages of the counter that a dead process accounts for, with what it died over: see libvgpu.so's abi.h."""
     if content.settled(slot):
         return 0
-    sum_, seen = 0, content.seen(counter)
+    sum_ = 0
     for cell, (state, amount, total) in enumerate(content.cells(slot, counter)):
         tag = slot << at.TAG_SLOT_SHIFT | cell << at.TAG_CELL_SHIFT | state >> at.STATE_SEQUENCE_SHIFT & 0xFFFF
-        named = word & ((1 << at.COUNTER_TAG_BITS) - 1) == tag or at.SEEN_MARK | tag in seen
         phase = state & at.CELL_PHASE
-        sum_ += total + (amount if phase == at.CELL_APPLIED or (phase == at.CELL_PENDING and named) else 0)
+        sum_ += total + (amount if phase == at.CELL_APPLIED or (phase == at.CELL_PENDING and tag in named) else 0)
     return max(sum_, 0)
 
 

@@ -120,7 +120,7 @@ static void die(unsigned slot) {
     }
 }
 
-/* Lets one go on: often the one that was last, and at times for so long that the others sleep through much. */
+/* Lets one go on, at times for so long that the others sleep through much. */
 static bool go_on(void) {
     unsigned ready[MEMBERS], count = 0;
     for (unsigned i = 0; i < MEMBERS; i++) {
