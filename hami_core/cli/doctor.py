@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from hami_core.doctor.finding import Report
-    from hami_core.model import Family
     from hami_core.plugins.loaded import Loaded
 
 COULD_NOT_LOOK = 2
@@ -87,17 +86,17 @@ async def _look(kubeconfig: Path | None, context: str | None, namespace: str, no
 
     api = await connect(kubeconfig, context=context, user_agent=f"hami-doctor/{__version__}")
     try:
-        facts = await gather(api, _families, namespace=namespace, node=node)
+        facts = await gather(api, _vendors, namespace=namespace, node=node)
     finally:
         await api.close()
     return examine(facts, about=f"Kubernetes {facts.version}")
 
 
-def _families(device_config: str) -> Iterable[Family]:
-    """What the vendors installed here serve, under the names the cluster's device-config gives their resources."""
+def _vendors(device_config: str) -> Loaded:
+    """The vendors installed here, set up by the cluster's device-config."""
     from hami_core.settings import load_device_config
 
-    return _loaded(load_device_config(device_config or None)).families.values()
+    return _loaded(load_device_config(device_config or None))
 
 
 def _loaded(config: Mapping[str, Any], *, side: Literal["scheduler", "node"] = "scheduler") -> Loaded:

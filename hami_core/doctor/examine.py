@@ -15,6 +15,7 @@ from hami_core.doctor.checks import (
     policy,
     scheduler,
     signing,
+    upgrade,
     webhook,
 )
 from hami_core.doctor.checks.context import Context
@@ -81,6 +82,7 @@ CHECKS: Final = (
     Check("pods.signatures", ("pods",), signing.signatures, "no allocation to look at"),
     Check("pods.refused", ("pods",), pods.refused, "none is held back by a node"),
     Check("pods.unlimited", ("pods", "events"), pods.unlimited, "no agent reports one"),
+    Check("upgrade.pods", ("pods", "nodes"), upgrade.refused, "every pod with devices could be created again"),
     Check("quota.names", ("quotas",), pods.quotas, "none names our resources"),
 )
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hami_core.doctor import objects as k8s
     from hami_core.kube.objects import ConfigMap, Event, Lease, Node, ResourceQuota
     from hami_core.model import Family
+    from hami_core.plugins.loaded import Loaded
     from hami_core.wire.signature import PublicKey
 
 T = TypeVar("T")
@@ -63,7 +64,7 @@ class Facts:
         version: ``gitVersion`` of the API server.
         namespace: The namespace the user named; empty: wherever it is found.
         node: The node the user named; empty: all.
-        families: What the vendors installed here serve.
+        vendors: The vendors installed here, set up as the cluster's scheduler is; None: not known.
         signing_keys: Public keys of the scheduler's signing Secret by ``namespace/name``.
     """
 
@@ -86,4 +87,9 @@ class Facts:
     config_maps: Lookup[ConfigMap] = field(default_factory=Lookup)
     tls_secrets: Lookup[k8s.TlsSecret] = field(default_factory=Lookup)
     signing_keys: Lookup[tuple[PublicKey, ...]] = field(default_factory=Lookup)
-    families: tuple[Family, ...] = ()
+    vendors: Loaded | None = None
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """What the vendors installed here serve."""
+        return () if self.vendors is None else tuple(self.vendors.families.values())

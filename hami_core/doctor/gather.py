@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hami_core.doctor.install import Install
     from hami_core.kube.objects import ConfigMap, Event, Lease, Secret
     from hami_core.kube.port import KubeApi, Resource
-    from hami_core.model import Family
+    from hami_core.plugins.loaded import Loaded
     from hami_core.wire.signature import PublicKey
 
 T = TypeVar("T")
@@ -89,14 +89,12 @@ def refusal(verb: str, what: str, error: ApiError) -> str:
     return f"could not {verb} {what}: {error.problem}"
 
 
-async def gather(
-    api: KubeApi, families: Callable[[str], Iterable[Family]], *, namespace: str = "", node: str = ""
-) -> Facts:
+async def gather(api: KubeApi, vendors: Callable[[str], Loaded], *, namespace: str = "", node: str = "") -> Facts:
     """Read everything the checks look at.
 
     Args:
         api: The cluster.
-        families: Answers what the installed vendors serve under a device-config (text; empty: the defaults).
+        vendors: Sets the installed vendors up under a device-config (text; empty: the defaults).
         namespace: Where our parts are; empty: they are searched for.
         node: Look at this node only; empty: at all.
 
@@ -141,7 +139,7 @@ async def gather(
         config_maps=config_maps,
         tls_secrets=await reader.named(k8s.TLS_SECRETS, _tls_secrets(install)),
         signing_keys=public_halves(await reader.named(SECRETS, _signing_secrets(install))),
-        families=tuple(families(_device_config(install, config_maps))),
+        vendors=vendors(_device_config(install, config_maps)),
     )
 
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
+from hami_core.kube import objects
 from hami_core.kube.objects import (
     ContainerStatus,
-    EnvVar,
     Event,
     KubeObject,
     Lease,
@@ -19,8 +19,6 @@ from hami_core.kube.objects import (
     Object,
     PodStatus,
     ResourceQuota,
-    ResourceRequirements,
-    SecurityContext,
 )
 from hami_core.kube.port import Resource
 
@@ -71,22 +69,12 @@ class Volume(Object, frozen=True, gc=False):
     host_path: HostPathSource | None = None
 
 
-class Container(Object, frozen=True, gc=False):
+class Container(objects.Container, frozen=True, gc=False):
     """A container with the words it is started with."""
 
-    name: str = ""
-    image: str = ""
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
-    env: tuple[EnvVar, ...] = ()
-    resources: ResourceRequirements = ResourceRequirements()
-    security_context: SecurityContext | None = None
     volume_mounts: tuple[VolumeMount, ...] = ()
-
-    @property
-    def is_privileged(self) -> bool:
-        """Whether it runs privileged."""
-        return self.security_context is not None and self.security_context.privileged is True
 
 
 class PodSpec(Object, frozen=True, gc=False):
@@ -107,9 +95,14 @@ class PodSpec(Object, frozen=True, gc=False):
         return self.containers_ or []
 
     @property
+    def init_containers(self) -> list[Container]:
+        """Init containers and sidecars, never None."""
+        return self.init_containers_ or []
+
+    @property
     def all_containers(self) -> list[Container]:
         """Init containers and app containers."""
-        return [*(self.init_containers_ or []), *self.containers]
+        return [*self.init_containers, *self.containers]
 
 
 class Pod(KubeObject, frozen=True, gc=False):

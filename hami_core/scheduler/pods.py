@@ -25,13 +25,14 @@ MAX_CONTAINERS = 1000
 def container_specs(pod: Pod) -> list[ContainerSpec]:
     """The pod's containers in HAMi's order: init containers, sidecars at their place among them, then app."""
     init = [
-        _spec(c, ContainerKind.SIDECAR if c.restart_policy == "Always" else ContainerKind.INIT)
+        container_spec(c, ContainerKind.SIDECAR if c.restart_policy == "Always" else ContainerKind.INIT)
         for c in pod.spec.init_containers
     ]
-    return init + [_spec(c, ContainerKind.APP) for c in pod.spec.containers]
+    return init + [container_spec(c, ContainerKind.APP) for c in pod.spec.containers]
 
 
-def _spec(container: Container, kind: ContainerKind) -> ContainerSpec:
+def container_spec(container: Container, kind: ContainerKind) -> ContainerSpec:
+    """A container as vendor hooks see it."""
     return ContainerSpec(
         container.name,
         kind,

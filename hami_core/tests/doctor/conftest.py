@@ -33,7 +33,7 @@ LISTED = {
     "leases": ("Lease", k8s.LEASES), "events": ("Event", k8s.EVENTS),
 }  # fmt: skip
 NAMED = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
-FAMILIES = tuple(load(only=["nvidia"]).families.values())
+VENDORS = load(only=["nvidia"])
 
 
 def named(cluster: dict[str, dict], kind: str, resource) -> Lookup:
@@ -49,7 +49,7 @@ def facts_of(cluster: dict[str, dict], **more) -> Facts:
     }
     secrets = named(cluster, "Secret", SECRETS)
     fixed = {
-        "now": sound.NOW, "version": "v1.36.3", "families": FAMILIES,
+        "now": sound.NOW, "version": "v1.36.3", "vendors": VENDORS,
         "config_maps": named(cluster, "ConfigMap", CONFIG_MAPS),
         "tls_secrets": named(cluster, "Secret", k8s.TLS_SECRETS), "signing_keys": gather.public_halves(secrets),
     }  # fmt: skip

@@ -115,6 +115,11 @@ def pending(cluster, reason="Unschedulable", message="0/2 nodes are available: 2
     add(cluster, pod)
 
 
+def ask(cluster, memory):
+    """The pod of a user asks for so much memory."""
+    cluster["Pod/train"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] = memory
+
+
 def waiting(cluster, message):
     state = {"waiting": {"reason": "CreateContainerConfigError", "message": message}}
     cluster["Pod/train"]["status"] = {"phase": "Pending", "containerStatuses": [{"name": "main", "state": state}]}

@@ -16,6 +16,7 @@ from hami_core.tests.doctor.spoil import (
     SCHEDULER,
     add,
     argument,
+    ask,
     configure,
     counting_kube_scheduler_elsewhere,
     dead,
@@ -408,6 +409,7 @@ BROKEN = [
         "runs without its limits",
         lambda c: add(c, event("DevicesUnlimited", "Pod", "train", "main runs without its limits")),
     ),
+    ("upgrade.pods", "warn", "main: nvidia.com/gpumem", lambda c: ask(c, "8Gi")),
     ("quota.names", "warn", "limits.nvidia.com/gpumem", lambda c: add(c, quota("requests.nvidia.com/gpumem"))),
 ]
 

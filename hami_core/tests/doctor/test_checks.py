@@ -10,6 +10,7 @@ import pytest
 from hami_core.doctor.examine import CHECKS
 from hami_core.doctor.facts import Lookup, Seen
 from hami_core.doctor.on_node.checks import CHECKS as ON_NODE
+from hami_core.plugins import load
 from hami_core.tests.doctor import sound
 from hami_core.tests.doctor.conftest import facts_of, look, said, words
 from hami_core.tests.doctor.spoil import add, foreign_plugin, info, other_webhook, pending, quota
@@ -107,7 +108,7 @@ def test_secrets_that_may_not_be_read_are_unknown(cluster):
 
 
 def test_without_a_vendor_installed_it_says_so(cluster):
-    report = look(cluster, families=())
+    report = look(cluster, vendors=None)
     assert "no vendor package" in words(said(report, "doctor.vendors", "unknown"))
 
 
@@ -123,3 +124,30 @@ def test_the_documentation_lists_every_check():
     page = (Path(__file__).parents[3] / "docs/reference/doctor.md").read_text()
     listed = set(re.findall(r"^\| `([a-z-]+\.[a-z-]+)` \|", page, re.MULTILINE))
     assert listed == {check.name for check in CHECKS} | {name for name, _ in ON_NODE} | {"doctor.vendors"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "annotations", "told"),
+    [
+        ({"nvidia.com/gpumem": "10Gi"}, {}, "in MiB that is 10240"),
+        ({"nvidia.com/gpumem-percentage": "101"}, {}, "between 0 and 100"),
+        ({"nvidia.com/gpumem": "2.5"}, {}, "not a whole number"),
+        ({"nvidia.com/gpumem": "3000"}, {"nvidia.com/vgpu-mode": "mig"}, "CardTypeMismatch"),
+    ],
+)
+def test_pods_this_version_would_refuse_are_listed(cluster, limits, annotations, told):
+    spec = cluster["Pod/train"]["spec"]
+    spec["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"} | limits
+    cluster["Pod/train"]["metadata"]["annotations"] |= annotations
+    found = said(look(cluster), "upgrade.pods", "warn")
+    assert "default/train" in words(found)
+    assert told in words(found)
+
+
+def test_pods_are_judged_by_the_clusters_device_config(cluster):
+    vendors = load({"nvidia": {"resourceMemoryName": "example.com/mem"}}, only=["nvidia"])
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "10Gi", "example.com/mem": "3Gi"}
+    cluster["Pod/train"]["spec"]["containers"][0]["resources"]["limits"] = limits
+    found = words(said(look(cluster, vendors=vendors), "upgrade.pods", "warn"))
+    assert "example.com/mem" in found
+    assert "nvidia.com/gpumem" not in found
