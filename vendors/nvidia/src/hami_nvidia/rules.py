@@ -53,6 +53,7 @@ def family(config: NvidiaConfig) -> Family:
         to_allocate_key=keys.NVIDIA_TO_ALLOCATE,
         register_key=keys.NVIDIA_REGISTER,
         handshake_key=keys.NVIDIA_HANDSHAKE,
+        foreign_lock=keys.NODE_LOCK,
         pod_keys=(NUMA_BIND, VGPU_MODE),
         uuid_selectors=(SelectorKeys("nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"),),
         type_selectors=(SelectorKeys("nvidia.com/use-gputype", "nvidia.com/nouse-gputype"),),
