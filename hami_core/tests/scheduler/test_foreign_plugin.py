@@ -107,7 +107,10 @@ async def test_each_container_gets_its_own_slice(server, client, kubelet, memory
     assert memory_of(kubelet) == wanted
 
 
-async def test_the_lock_and_phase_are_there_when_the_pod_is_bound(server, client):
+@pytest.mark.parametrize("signed", [True, False])
+async def test_the_lock_and_phase_are_there_when_the_pod_is_bound(server, start, signing_key, signed):
+    await server.put("nodes", node("n1"))
+    client = await start(loaded=load(Nvidia), signing_key=signing_key if signed else None)
     assert await client.bind(await server.put("pods", pod("a", 1000)), "n1") == ""
     bound = server.objects["pods"]["default/a"]["metadata"]
     assert lock(server).endswith(",default,a")
@@ -115,7 +118,7 @@ async def test_the_lock_and_phase_are_there_when_the_pod_is_bound(server, client
     assert bound["annotations"][keys.BIND_TIME].isdigit()
     assert bound["annotations"][keys.NODE] == bound["labels"][keys.NODE] == "n1"
     assert bound["annotations"][keys.NVIDIA_TO_ALLOCATE] == bound["annotations"][keys.NVIDIA_ALLOCATED]
-    assert keys.SIGNATURE in bound["annotations"]
+    assert (keys.SIGNATURE in bound["annotations"]) is signed
 
 
 async def test_a_lock_that_stays_is_an_error_to_retry(server, client, monkeypatch):
