@@ -48,9 +48,10 @@ class Handoff:
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     def is_awaited(self, pod: Pod) -> bool:
-        """Whether a scheduler waits for this pod, and no other node plugin has devices of it to give."""
-        waits = self._holds_lock(pod) or _is_allocating(pod)
-        return waits and pod.uid not in self._under_way and not self._others_give(pod)
+        """Whether a scheduler waits for this pod, and no other node plugin needs the lock to find it."""
+        if pod.uid in self._under_way:
+            return False
+        return not self._others_give(pod) if self._holds_lock(pod) else _is_allocating(pod)
 
     def finish(self, pod: Pod, *, well: bool) -> None:
         """Let the next pod be bound; tried until it is written. Must not block."""
