@@ -319,7 +319,8 @@ def patch_annotations(pod: PodFacts, allocation: Allocation) -> Mapping[str, str
 def lock_annotations(node: str, pod: PodFacts) -> Mapping[str, str] | None:
     """Name the node locks the vendor's own node plugin needs. Optional.
 
-    When: at Bind, only for vendors that third-party node plugins serve.
+    When: at Bind, only for vendors that third-party node plugins serve. A vendor that our agent serves names
+    the lock of HAMi's own plugin in ``Family.foreign_lock`` instead, taken on nodes that our agent does not serve.
 
     Args:
         node: Node name.

@@ -69,6 +69,8 @@ class Family:
         to_allocate_key: Pod annotation a node plugin consumes; empty where the family has none.
         register_key: Node annotation that lists devices; empty where they follow from capacity.
         handshake_key: Node annotation for HAMi's liveness handshake; empty where there is none.
+        foreign_lock: Node annotation that HAMi's own plugin for the family finds its pod by and takes away. It is
+            locked at Bind on nodes that our agent does not serve; empty where there is no such plugin.
         pod_keys: Pod annotations the family's hooks may read; nothing else of the pod is shown to them.
         uuid_selectors: Annotation pairs that choose devices by id; all pairs must pass.
         type_selectors: Annotation pairs that choose devices by model.
@@ -91,6 +93,7 @@ class Family:
     to_allocate_key: str = ""
     register_key: str = ""
     handshake_key: str = ""
+    foreign_lock: str = ""
     pod_keys: tuple[str, ...] = ()
     uuid_selectors: tuple[SelectorKeys, ...] = ()
     type_selectors: tuple[SelectorKeys, ...] = ()

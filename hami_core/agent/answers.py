@@ -14,12 +14,11 @@ import structlog
 
 from hami_core.agent.identity import Entry
 from hami_core.agent.kubelet import Refused
-from hami_core.agent.pods import containers_of
 from hami_core.agent.serial import CANDIDATE_WAIT_S, bound_at
 from hami_core.errors import HamiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from hami_core.agent.authority import Authority
     from hami_core.agent.identity import CheckpointReader
@@ -68,7 +67,6 @@ class SerialAnswers:
         self._record = record
         self._clock = clock
         self._meant: dict[str, tuple[str, str, str]] = {}
-        self._complete: set[str] = set()
 
     async def answer(self, name: str, resource: str, count: int) -> api.ContainerAllocateResponse:
         """The devices of the container that must be meant, and an empty limits folder; never fails."""
@@ -113,39 +111,3 @@ class SerialAnswers:
         except Refused:
             return None
         return None
-
-    def complete(self, entries: Sequence[Entry]) -> list[tuple[Pod, bool]]:
-        """Pods all of whose containers are in the checkpoint, each once: the next one may be bound.
-
-        Returns:
-            The pods, and whether what they hold can be known; one of which it can't will not start.
-        """
-        given: dict[str, set[tuple[str, str]]] = {}
-        for entry in entries:
-            given.setdefault(entry.pod_uid, set()).add((entry.container, entry.resource))
-        self._complete &= given.keys()
-        found: list[tuple[Pod, bool]] = []
-        for uid in given.keys() - self._complete:
-            pod = self._pods.get(uid)
-            if pod is None:
-                continue
-            wanted, is_known = self._wanted(pod)
-            if wanted <= given[uid]:
-                self._complete.add(uid)
-                found.append((pod, is_known))
-        return found
-
-    def _wanted(self, pod: Pod) -> tuple[set[tuple[str, str]], bool]:
-        """Containers of a pod that hold slices, with the resource; those that ask for them where that isn't known."""
-        try:
-            claim = self._authority.claim(pod)
-        except Refused:
-            named = [(name, resource) for name, _, spec in containers_of(pod) for resource in spec.resources.limits]
-            return {(name, resource) for name, resource in named if resource in self._vendors}, False
-        held = {
-            (container.name, resource)
-            for container in claim.containers
-            for resource, vendor in self._vendors.items()
-            if any(s.family in vendor.families_of(resource) for s in container.slices)
-        }
-        return held, True

@@ -81,8 +81,8 @@ class Authority:
     def _allocation(self, pod: Pod) -> Allocation:
         mine = containers_of(pod)
         containers, limits = [(name, kind) for name, kind, _ in mine], [spec.resources.limits for _, _, spec in mine]
-        # HAMi's lists are not always one entry for each container; what it wrote before the migration is read its way.
-        strict = not self.adopted(pod)
+        # HAMi's lists are not always one entry for each container; what it wrote is read its way.
+        strict = not self._is_hamis(pod)
         try:
             found = decode_allocation(
                 pod.metadata.annotations, self._families, containers, strict=strict, limits=limits
@@ -119,7 +119,11 @@ class Authority:
 
     def adopted(self, pod: Pod) -> bool:
         """Whether the pod was served by HAMi before the migration."""
-        return self.policy.mode is Mode.ADOPT and keys.SIGNATURE not in pod.metadata.annotations and self.exempt(pod)
+        return self.policy.mode is Mode.ADOPT and self._is_hamis(pod)
+
+    def _is_hamis(self, pod: Pod) -> bool:
+        """Whether another scheduler than ours placed the pod, and the administrator lets that count."""
+        return keys.SIGNATURE not in pod.metadata.annotations and self.exempt(pod)
 
 
 def _time(text: str) -> datetime | None:

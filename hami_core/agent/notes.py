@@ -12,11 +12,11 @@ from hami_core import clock as wall
 from hami_core.kube.events import reference
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import PODS, ApiError
-from hami_core.wire import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from hami_core.agent.handoff import Handoff
     from hami_core.agent.kubelet import Endpoint
     from hami_core.kube.events import EventRecorder
     from hami_core.kube.objects import Pod
@@ -37,6 +37,7 @@ class PodNotes:
         api: Where pods are.
         recorder: For events.
         endpoints: By resource, for nudges; filled as they come to be.
+        handoff: Tells schedulers that a pod has its devices.
         clock: Monotonic seconds.
     """
 
@@ -45,12 +46,14 @@ class PodNotes:
         api: KubeApi,
         recorder: EventRecorder,
         endpoints: Mapping[str, Endpoint],
+        handoff: Handoff,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.evicted = 0
         self._api = api
         self._recorder = recorder
         self._endpoints = endpoints
+        self._handoff = handoff
         self._clock = clock
         self._misfits: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -86,11 +89,13 @@ class PodNotes:
             self._misfits[pod.uid] = now
             self.evict(pod, "its allocation does not fit on this node")
 
+    def is_awaited(self, pod: Pod) -> bool:
+        """See `Handoff`."""
+        return self._handoff.is_awaited(pod)
+
     def settled(self, pod: Pod, *, well: bool) -> None:
-        """HAMi's bind phase becomes ``success`` or ``failed``: the scheduler may bind the next pod to this node."""
-        phase = keys.PHASE_SUCCESS if well else keys.PHASE_FAILED
-        if pod.metadata.annotations.get(keys.BIND_PHASE) == keys.PHASE_ALLOCATING:
-            self._spawn(self._annotate(pod, {keys.BIND_PHASE: phase}))
+        """See `Handoff.finish`."""
+        self._handoff.finish(pod, well=well)
 
     def evict(self, pod: Pod, why: str) -> None:
         """Delete this very pod, telling why."""

@@ -27,6 +27,7 @@ import structlog
 from hami_core._version import __version__
 from hami_core.agent.authority import Authority, Mode, Policy
 from hami_core.agent.cdi import SpecFolder
+from hami_core.agent.handoff import Handoff
 from hami_core.agent.health import HealthBook
 from hami_core.agent.identity import CheckpointReader
 from hami_core.agent.keyfiles import KeyFiles
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 
     from hami_core.agent.records import Record
     from hami_core.agent.vendor import NodeVendor
+    from hami_core.kube.objects import Node
     from hami_core.kube.port import KubeApi
     from hami_core.model import ContainerRef, Device
     from hami_core.plugins import Loaded
@@ -152,8 +154,10 @@ class Agent:
         self.vendors = tuple(Vendor(side) for side in sides)
         self.endpoints: dict[str, Endpoint] = {}
         self.recorder = EventRecorder(api, "hami-agent", instance=options.node)
-        self.notes = PodNotes(api, self.recorder, self.endpoints)
         self.node = NodeWriter(api, options.node)
+        families = {word: family for vendor in self.vendors for word, family in vendor.families.items()}
+        handoff = Handoff(api, lambda: self.node.node, families.values())
+        self.notes = PodNotes(api, self.recorder, self.endpoints, handoff)
         self.health = Health()
         self._informer = Informer(api, PODS, field_selector=f"spec.nodeName={options.node}")
         self._prover = Prover(options.proc_dir)
@@ -161,7 +165,6 @@ class Agent:
         serial = options.serial or (options.serial_when_needed and self._learnt.is_serial)
         self._pods = pods = PodIndex(self._informer, lambda: self.core.wake())  # noqa: PLW0108 - it is made below
         resources = frozenset(r for vendor in self.vendors for r in vendor.resources)
-        families = {word: family for vendor in self.vendors for word, family in vendor.families.items()}
         self._authority = Authority(options.node, families, options.signing_keys.keys, options.policy)
         self.core = Reconciler(
             vendors=self.vendors,
@@ -175,6 +178,7 @@ class Agent:
             prestart_wait_s=options.prestart_wait_s,
             serial=serial,
         )
+        self.node.informer.on_change(self._node_changed)
         self.link = KubeletLink(options.plugin_dir, ())
         self.node.want({keys.AGENT_MODE: keys.MODE_SERIAL if serial else keys.MODE_CDI}, {})
         self._standing = Standing(
@@ -287,6 +291,11 @@ class Agent:
     def _keys_changed(self) -> None:
         self._authority.keys = self.options.signing_keys.keys
         self.core.wake()  # who was refused for want of a key is looked at again
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        locks = [node.metadata.annotations.get(keys.NODE_LOCK) if node is not None else None for node in (old, new)]
+        if locks[0] != locks[1]:
+            self.core.wake()  # the lock may be that of a pod that has its devices
 
     # --- kubelet ---------------------------------------------------------------------------------------------------
 

@@ -82,8 +82,12 @@ class Host(Protocol):
         """Delete a pod, telling why; must not block."""
         ...
 
+    def is_awaited(self, pod: Pod) -> bool:
+        """Whether a scheduler waits for a pod before it binds the next one."""
+        ...
+
     def settled(self, pod: Pod, *, well: bool) -> None:
-        """In `serial` mode: every container of a pod was given its slots, well or not; must not block."""
+        """Every container of a pod was given its slots, well or not: nobody need wait for it; must not block."""
         ...
 
 
@@ -466,10 +470,38 @@ class Reconciler:
         self._refusals = current
         keys = {_key(entry) for entry in entries}
         self._told = {key: text for key, text in self._told.items() if key in keys}
-        for pod, well in self._serial.complete(entries) if self.serial else ():
-            self._host.settled(pod, well=well)
         for claim in sorted(self._claims(waiting), key=lambda c: c.order):
             self._admit(claim, waiting[claim.uid])
+        self._see_complete(entries)
+
+    def _see_complete(self, entries: Sequence[Entry]) -> None:
+        """Tell of pods whose containers the kubelet has all asked for, or never will: the next one may be bound."""
+        given: dict[str, set[tuple[str, str]]] = {}
+        for entry in entries:
+            given.setdefault(entry.pod_uid, set()).add((entry.container, entry.resource))
+        for pod in self._pods.all():
+            if not self._host.is_awaited(pod):
+                continue
+            wanted, is_known = self._wanted(pod)
+            if pod.is_terminal or (wanted and wanted <= given.get(pod.uid, set())):
+                found = (self._refusals.get((pod.uid, *place)) for place in wanted)
+                refused = any(refusal is not None and refusal.final for refusal in found)
+                self._host.settled(pod, well=is_known and not refused)
+
+    def _wanted(self, pod: Pod) -> tuple[set[tuple[str, str]], bool]:
+        """Containers of a pod that hold slices, with the resource; those that ask for them where that isn't known."""
+        try:
+            claim = self._authority.claim(pod)
+        except Refused:
+            named = [(name, resource) for name, _, spec in containers_of(pod) for resource in spec.resources.limits]
+            return {(name, resource) for name, resource in named if resource in self._of_resource}, False
+        held = {
+            (container.name, resource)
+            for container in claim.containers
+            for resource, vendor in self._of_resource.items()
+            if any(s.family in vendor.families_of(resource) for s in container.slices)
+        }
+        return held, True
 
     def _settle(self, entry: Entry, pod: Pod | None) -> None:
         if self._told.pop(_key(entry), None) is not None and pod is not None:

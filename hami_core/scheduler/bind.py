@@ -59,7 +59,7 @@ class Bind:
         cluster: What is known.
         gate: Who may bind.
         notes: Events.
-        locks: Node locks for vendors whose own node plugin needs them.
+        locks: Node locks for node plugins that are not ours.
         serial: Nodes that are bound to one pod at a time.
         keyring: The signing key.
         copies_labels: Whether the API server copies a Binding's labels (Kubernetes 1.35 and later).
@@ -165,10 +165,10 @@ class Bind:
             return
         allocation = self._book(wanted, node)
         try:
-            async with self._turn(node, pod, allocation) as serial, self._locks.taken(node, pod, wanted):
+            async with self._turn(node, pod, allocation) as serial, self._locks.taken(node, pod, wanted) as locked:
                 permit = await self._gate.permit()  # waiting for a turn or a lock may have taken long
                 self._check_open(node, allocation)
-                annotations = self._annotations(pod, allocation, permit.epoch, serial=serial)
+                annotations = self._annotations(pod, allocation, permit.epoch, waits=serial or locked)
                 check_annotations(pod.metadata.annotations, annotations)
                 await self._write(pod, node, annotations, permit)
         except UnsettledError:
@@ -200,10 +200,21 @@ class Bind:
         async with self._serial.turn(node, pod):
             yield True
 
-    def _annotations(self, pod: Pod, allocation: Allocation, epoch: int, *, serial: bool) -> dict[str, str]:
+    def _annotations(self, pod: Pod, allocation: Allocation, epoch: int, *, waits: bool) -> dict[str, str]:
+        """What the Binding carries.
+
+        Args:
+            pod: The pod.
+            allocation: What was booked for it.
+            epoch: The leader's.
+            waits: Whether the next Bind to this node waits until this pod has its devices: it is ``allocating``.
+
+        Raises:
+            HamiError: A vendor failed, or it can't be written.
+        """
         families = self._cluster.families
         served = [families[word] for word in allocation.families]
-        ready = all(_agent_serves(family.capabilities) for family in served) and not serial
+        ready = all(_agent_serves(family.capabilities) for family in served) and not waits
         phase = keys.PHASE_SUCCESS if ready else keys.PHASE_ALLOCATING
         now = int(self._wall_clock())
         annotations = allocation_annotations(allocation, families, now, phase)

@@ -84,7 +84,9 @@ def booking_of(pod: Pod, families: Mapping[str, Family]) -> Booking | None:
         return None
     meta = pod.metadata
     limits = [container.resources.limits for container in (*pod.spec.init_containers, *pod.spec.containers)]
-    allocation = decode_allocation(meta.annotations, families, container_kinds(pod), strict=False, limits=limits)
+    allocation = decode_allocation(
+        meta.annotations, families, container_kinds(pod), strict=False, limits=limits, counted=True
+    )
     if allocation is None:
         return None
     if allocation.node != pod.spec.node_name:

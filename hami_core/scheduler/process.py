@@ -109,7 +109,7 @@ class Scheduler:
             self.cluster, notes, self.waker, limit=options.filter_return, hold_s=(options.hold_s, options.long_hold_s)
         )
         self.prioritize = Prioritize(self.cluster, self.filter)
-        locks = NodeLocks(api, loaded, wait_s=options.lock_wait_s, expiry_s=options.lock_expiry_s)
+        locks = NodeLocks(api, self.cluster, wait_s=options.lock_wait_s, expiry_s=options.lock_expiry_s)
         self.bind = Bind(
             api,
             self.cluster,

@@ -44,10 +44,10 @@ def default_check_type(request: Request, kind: DeviceKind, family: Family) -> Re
 def mode_accepted(wanted: str | None, mode: str) -> bool:
     """Whether a mode annotation (``nvidia.com/vgpu-mode``) admits a device's mode.
 
-    HAMi's rule: the annotation contains the mode, so that ``hami-core,mig`` admits both and a device without a mode is
-    always admitted; an annotation that is absent or empty sets no rule.
+    HAMi's rule: the annotation contains the mode. So ``hami-core,mig`` admits both modes, an empty annotation admits
+    none, and a device without a mode is always admitted. A pod without the annotation is admitted everywhere.
     """
-    return not wanted or mode in wanted
+    return wanted is None or mode in wanted
 
 
 def _uuid_accepted(annotations: Mapping[str, str], pair: SelectorKeys, device_id: str) -> bool:

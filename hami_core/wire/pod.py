@@ -11,7 +11,7 @@ from hami_core.wire import jsontext, keys, mig
 from hami_core.wire.quantity import parse_int_go
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hami_core.model import Family
 
@@ -150,7 +150,8 @@ def decode_allocation(
     containers: Sequence[tuple[str, ContainerKind]],
     *,
     strict: bool = True,
-    limits: Sequence[Container[str]] = (),
+    limits: Sequence[Mapping[str, object]] = (),
+    counted: bool = False,
 ) -> Allocation | None:
     """Read a pod's allocation back.
 
@@ -160,8 +161,10 @@ def decode_allocation(
         containers: Name and kind of the pod's containers, init containers (sidecars at their place) first.
         strict: Each list must have exactly one entry per container and name its node; otherwise HAMi's reading:
             positions count from the first container, entries too many must be empty, missing ones are empty.
-        limits: Names of the resources that each container has limits of, in the same order. HAMi v2.10 leaves
-            containers without devices out of NVIDIA's list; unless strict, they put each entry at its container.
+        limits: Resource limits of each container, in the same order. HAMi v2.10 leaves containers without devices out
+            of NVIDIA's list; unless strict, they put each entry of a list that is too short at its container.
+        counted: For bookings: what a short list holds counts though nobody can say which container has it. The last
+            container then has it all, since what app containers hold is counted as long as the pod lives.
 
     Returns:
         The allocation, or None: the pod carries none for any of the families.
@@ -180,8 +183,7 @@ def decode_allocation(
         key = family.allocated_key
         decoded = decode_pod_devices(annotations[key], key=key, family=word, strict=strict)
         matched = _matched(decoded, len(containers), key, strict=strict)
-        places = () if strict else _places(matched, family.resources.count, limits)
-        for position, found in zip(places or range(len(matched)), matched, strict=True):
+        for position, found in zip(_places(matched, family, limits, counted=counted), matched, strict=True):
             slices[position].extend(found)
     reserved = mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, ""))
     mig.apply_reservations(slices, reserved, strict=strict)
@@ -202,11 +204,38 @@ def _matched(
     return written[:expected]
 
 
-def _places(entries: Sequence[tuple[Slice, ...]], resource: str, limits: Sequence[Container[str]]) -> list[int]:
-    """Which containers the entries of a list that is too short belong to; empty: each to the one at its position."""
-    asking = [position for position, names in enumerate(limits) if resource in names]
-    short = len(entries) < len(limits) and len(entries) == len(asking) and all(entries)
-    return asking if short else []
+def _places(
+    entries: Sequence[tuple[Slice, ...]], family: Family, limits: Sequence[Mapping[str, object]], *, counted: bool
+) -> Sequence[int]:
+    """Which container each entry of a list belongs to.
+
+    A list with an entry for each container goes by position. A shorter one goes by order, as HAMi's device plugin
+    hands devices out: the kubelet asks for each container that has a limit, init containers first, and gets the next
+    entry that is not empty.
+
+    Raises:
+        WireError: The entries of a short list are not those that the containers ask for.
+    """
+    if len(entries) >= len(limits):
+        return range(len(entries))
+    asked = [str(names.get(family.resources.count, 0)) for names in limits]
+    asking = [position for position, count in enumerate(asked) if count != "0"]
+    held = [position for position, found in enumerate(entries) if found]
+    if [str(len(entries[position])) for position in held] == [asked[position] for position in asking]:
+        places = dict(zip(held, asking, strict=True))
+        return [places.get(position, 0) for position in range(len(entries))]
+    if counted:
+        return [len(limits) - 1] * len(entries)
+    listed, wanted = (", ".join(counts) or "none" for counts in (_lengths(entries), [asked[p] for p in asking]))
+    problem = (
+        f"{len(entries)} entries for {len(limits)} containers, with {listed} devices each; the containers ask for"
+        f" {wanted} of {family.resources.count}: which container has which devices can't be told"
+    )
+    raise WireError(family.allocated_key, -1, problem)
+
+
+def _lengths(entries: Sequence[tuple[Slice, ...]]) -> list[str]:
+    return [str(len(found)) for found in entries]
 
 
 # --- what users write ------------------------------------------------------------------------------------------------

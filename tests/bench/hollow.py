@@ -55,7 +55,11 @@ def node(name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "gpu": "on"}, "annotations": annotations},
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, "gpu": "on", "hami.io/agent-nvidia": "ready"},
+            "annotations": annotations,
+        },
     }
 
 

@@ -106,6 +106,7 @@ async def _populate(session: aiohttp.ClientSession) -> None:
         node = {
             "metadata": {
                 "name": name,
+                "labels": {"hami.io/agent-nvidia": "ready"},
                 "annotations": {"hami.io/node-nvidia-register": node_wire.encode_devices_json(cards)},
             },
             "status": {"allocatable": {"nvidia.com/gpu": "80"}, "capacity": {"nvidia.com/gpu": "80"}},

@@ -35,7 +35,10 @@ def coverage(context: Context) -> Iterator[Finding]:
         yield warn("nodes", "", "none says that it has devices", fix)
     for node in nodes:
         agents = context.agents_on(node.metadata.name)
-        if not agents:
+        if node.metadata.name in context.nodes_of_hami:
+            fix = "let our agent serve it (docs: migrate-from-hami), for one that is to stay so there is nothing to do"
+            yield warn(_name(node), "agent", "HAMi's own device plugin serves it: one pod is bound at a time", fix)
+        elif not agents:
             yield _missing(context, node)
         for agent in agents:
             yield _ready(node, agent)
@@ -197,7 +200,9 @@ def left_behind(context: Context) -> Iterator[Finding]:
     alone = [
         pod.key
         for pod in context.device_pods
-        if pod.spec.node_name and is_allocated(pod) and not context.agents_on(pod.spec.node_name)
+        if pod.spec.node_name not in {"", *context.nodes_of_hami}
+        and is_allocated(pod)
+        and not context.agents_on(pod.spec.node_name)
     ]
     if alone and context.install.agents:
         fix = "run the agent there, or move these pods: nobody watches their limits or restarts them with their slice"

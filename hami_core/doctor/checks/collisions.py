@@ -125,11 +125,17 @@ def dcgm(context: Context) -> Iterator[Finding]:
 
 def hami(context: Context) -> Iterator[Finding]:
     """Is HAMi itself still installed?"""
-    workloads: dict[str, set[str]] = defaultdict(set)
+    workloads: dict[tuple[bool, str], set[str]] = defaultdict(set)
     for part in context.install.originals:
-        workloads[part.namespace].add(part.pod.owner)
-    for namespace, owners in sorted(workloads.items()):
+        apart = part.pod.spec.node_name in context.nodes_of_hami and part.pod.owner.startswith("DaemonSet/")
+        workloads[apart, part.namespace].add(part.pod.owner)
+    for (apart, namespace), owners in sorted(workloads.items()):
         listed = ", ".join(sorted(owners))
+        if apart:
+            fix = "its nodes get one pod at a time; finish the migration if that is not meant (docs: migrate-from-hami)"
+            seen = f"serves nodes without our agent ({some(sorted(context.nodes_of_hami))}): {listed}"
+            yield warn(f"namespace {namespace}", "HAMi", seen, fix)
+            continue
         fix = (
             "finish the migration (docs: migrate-from-hami): two schedulers book the same cards past each other, "
             "two agents write the same node annotations"

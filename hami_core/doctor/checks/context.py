@@ -92,6 +92,18 @@ class Context:
         """Our agents on a node."""
         return tuple(agent for agent in self.install.agents if agent.pod.spec.node_name == node)
 
+    @cached_property
+    def nodes_of_hami(self) -> frozenset[str]:
+        """Nodes that HAMi's own device plugin serves: a pod of its DaemonSet runs there, and our agent never did."""
+        theirs = {p.pod.spec.node_name for p in self.install.originals if p.pod.owner.startswith("DaemonSet/")}
+        ours = {part.pod.spec.node_name for part in self.install.agents}
+        labelled = {
+            node.metadata.name
+            for node in self.facts.nodes
+            if any(key.startswith(keys.AGENT_LABEL_PREFIX) for key in node.metadata.labels)
+        }
+        return frozenset(theirs - ours - labelled - {""})
+
     def uses_devices(self, pod: Pod) -> bool:
         """Whether any container asks for one of our resources."""
         return any(self.asked(container) for container in pod.spec.all_containers)

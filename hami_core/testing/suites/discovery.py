@@ -83,7 +83,13 @@ class DiscoverySuite(VendorCase):
         for family in loaded.families:
             for name in family.resources.names():
                 assert _RESOURCE.fullmatch(name), f"{family.word}: resource {name!r} should be domain/name"
-            keys = [family.allocated_key, family.to_allocate_key, family.register_key, family.handshake_key]
+            keys = [
+                family.allocated_key,
+                family.to_allocate_key,
+                family.register_key,
+                family.handshake_key,
+                family.foreign_lock,
+            ]
             for key in filter(None, [*keys, *family.pod_keys]):
                 assert _KEY.fullmatch(key), f"{family.word}: annotation key {key!r} is not legal"
 

@@ -18,6 +18,7 @@ import structlog
 from hami_core.agent import cdi
 from hami_core.agent.authority import Authority, Policy
 from hami_core.agent.cdi import SpecFolder
+from hami_core.agent.handoff import Handoff
 from hami_core.agent.identity import CheckpointReader
 from hami_core.agent.pods import PodIndex
 from hami_core.agent.proto import deviceplugin_pb2 as api
@@ -75,7 +76,7 @@ class World:
     async def live(self, boot: str, done) -> Reconciler:
         node = self.node
         informer = Informer(node.api, PODS)
-        notes = Notes()
+        notes = Notes(Handoff(node.api, lambda: None, [FAMILY]))
         notes.nudge = lambda resource: None
         core = Reconciler(
             vendors=[Vendor(node.vendor)],

@@ -96,6 +96,9 @@ class MemoryApi:
         wanted = patch.body.get("metadata", {}).get("uid")
         if wanted and wanted != body["metadata"].get("uid"):
             raise ApiError(f"patch {resource.plural} {name}", 409, "uid", reason="Conflict")
+        version = patch.body.get("metadata", {}).get("resourceVersion")
+        if version and version != body["metadata"]["resourceVersion"]:
+            raise ApiError(f"patch {resource.plural} {name}", 409, "resourceVersion", reason="Conflict")
         self.put(resource, _merged(body, patch.body))
         return msgspec.convert(self.objects[resource.plural, namespace, name], resource.type)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from hami_core.agent.authority import Authority, Policy
 from hami_core.agent.cdi import SpecFolder
+from hami_core.agent.handoff import Handoff
 from hami_core.agent.identity import CheckpointReader
 from hami_core.agent.kubelet import Endpoint, KubeletLink
 from hami_core.agent.pods import PodIndex
@@ -19,7 +20,7 @@ from hami_core.agent.records import RecordStore
 from hami_core.agent.vendor import Vendor
 from hami_core.agent.watch import watch_folder
 from hami_core.kube.informer import Informer
-from hami_core.kube.port import PODS
+from hami_core.kube.port import NODES, PODS
 from hami_core.model import (
     Advertisement,
     ContainerEdits,
@@ -40,7 +41,11 @@ from hami_core.wire.signature import generate_private_key, sign, statement_of
 
 GPU = "acme.io/card"
 FAMILY = Family(
-    "ACME", Resources(GPU, "acme.io/mem"), allocated_key="hami.io/acme-devices-allocated", pod_keys=("acme.io/tune",)
+    "ACME",
+    Resources(GPU, "acme.io/mem"),
+    allocated_key="hami.io/acme-devices-allocated",
+    to_allocate_key="hami.io/acme-devices-to-allocate",
+    pod_keys=("acme.io/tune",),
 )
 KEY = generate_private_key()
 
@@ -98,7 +103,8 @@ class Acme:
 class Notes:
     """What the agent says to the outside."""
 
-    def __init__(self) -> None:
+    def __init__(self, handoff: Handoff) -> None:
+        self.handoff = handoff
         self.refusals: list[tuple[str, str, str]] = []
         self.touched: list[str] = []
         self.unfit: set[str] = set()
@@ -120,7 +126,11 @@ class Notes:
     def evict(self, pod, why):
         self.evicted[pod.key] = why
 
+    def is_awaited(self, pod):
+        return self.handoff.is_awaited(pod)
+
     def settled(self, pod, *, well):
+        self.handoff.finish(pod, well=well)
         (self.complete if well else self.hopeless).append(pod.key)
 
     def nudge(self, resource):
@@ -142,7 +152,8 @@ class Agent:
     async def start(self) -> Agent:
         n = self.node
         self.vendor = Vendor(n.vendor)
-        self.notes = Notes()
+        nodes = Informer(n.api, NODES)
+        self.notes = Notes(Handoff(n.api, lambda: nodes.store.get("n1"), [FAMILY]))
         authority = Authority("n1", {"ACME": FAMILY}, (KEY.public_key(),), self.policy)
         informer = Informer(n.api, PODS)
         self.pods = PodIndex(informer, lambda: self.core.wake())  # noqa: PLW0108 - made below
@@ -167,7 +178,9 @@ class Agent:
         self.notes.endpoints[GPU] = self.endpoint
         self.link = KubeletLink(n.plugin_dir, [self.endpoint])
         await self.core.start()
-        self.tasks = [asyncio.ensure_future(t) for t in (informer.run(), self.core.run(), self._watch())]
+        nodes.on_change(lambda _old, _new: self.core.wake())
+        loops = (informer.run(), nodes.run(), self.core.run(), self._watch())
+        self.tasks = [asyncio.ensure_future(t) for t in loops]
         if not n.api.down:
             await asyncio.wait_for(informer.synced.wait(), 60)
         return self

@@ -10,9 +10,11 @@ import pytest
 from hami_core.kube.port import PODS
 from hami_core.model import ContainerKind
 from hami_core.tests.agent.node import GPU
+from hami_core.wire import keys
 
 APP, INIT = ContainerKind.APP, ContainerKind.INIT
 C0, C1 = "card-00000000", "card-00000001"
+ALLOCATING = {keys.BIND_PHASE: keys.PHASE_ALLOCATING}
 
 
 def mounted(given) -> dict[str, Path]:
@@ -26,7 +28,7 @@ def limits(given) -> Path:
 async def test_allocate_gives_the_devices_and_prestart_the_limits(node):
     agent = await node.up(serial=True)
     await node.registered()
-    uid = node.pod("a", [("prep", INIT, [(C1, 100)]), ("main", APP, [(C0, 200), (C1, 300)])])
+    uid = node.pod("a", [("prep", INIT, [(C1, 100)]), ("main", APP, [(C0, 200), (C1, 300)])], annotations=ALLOCATING)
     first = await node.kubelet.admit(uid, "prep", GPU, 1)
     assert agent.notes.complete == []
     second = await node.kubelet.admit(uid, "main", GPU, 2, reuse=first.slots)
@@ -60,7 +62,8 @@ async def test_an_answer_for_another_container_sends_its_pod_away(node):
 async def test_a_pod_nobody_vouches_for_is_given_nothing(node):
     agent = await node.up(serial=True)
     await node.registered()
-    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])], signed=False), "main", GPU, 1)
+    unsigned = node.pod("a", [("main", APP, [(C0, 1)])], signed=False, annotations=ALLOCATING)
+    given = await node.kubelet.admit(unsigned, "main", GPU, 1)
     assert not given.response.devices
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await node.kubelet.prestart(given)

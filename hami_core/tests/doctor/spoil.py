@@ -60,6 +60,15 @@ def hami_itself(cluster):
     )
 
 
+def hamis_plugin(cluster, node):
+    """HAMi's device plugin on a node, which is made where there is none."""
+    image, owner = "docker.io/projecthami/hami:v2.10.0", "DaemonSet/hami-device-plugin"
+    spec = {"containers": [{"name": "device-plugin", "image": image, "command": ["nvidia-device-plugin"]}]}
+    if f"Node/{node}" not in cluster:
+        add(cluster, sound.node(node))
+    add(cluster, sound.pod("old-plugin", {**spec, "nodeName": node}, namespace="kube-system", owner=owner))
+
+
 def other_webhook(cluster, name, policy="Never"):
     rules = sound.webhook()["rules"]
     add(cluster, sound.webhook_configuration(name, {"name": "sidecar.example.com", "rules": rules}))

@@ -26,6 +26,7 @@ from hami_core.tests.doctor.spoil import (
     foreign_keys,
     foreign_plugin,
     hami_itself,
+    hamis_plugin,
     hook,
     info,
     keyless,
@@ -330,6 +331,18 @@ BROKEN = [
     ("node.runtime", "unknown", "youki", lambda c: info(c, containerRuntimeVersion="youki://1.0")),
     ("node.cgroups", "warn", "version 1 on n1", lambda c: add(c, event("CgroupV1", "Node", "n1"))),
     ("collision.hami", "fail", "ReplicaSet/hami-1", hami_itself),
+    ("collision.hami", "fail", "DaemonSet/hami-device-plugin", lambda c: hamis_plugin(c, "n1")),
+    ("collision.hami", "warn", "serves nodes without our agent (n3)", lambda c: hamis_plugin(c, "n3")),
+    ("agents.coverage", "warn", "HAMi's own device plugin serves it", lambda c: hamis_plugin(c, "n3")),
+    (
+        "agents.coverage",
+        "fail",
+        "no agent runs there",
+        lambda c: (
+            hamis_plugin(c, "n3"),
+            c["Node/n3"]["metadata"]["labels"].update({"hami.io/agent-nvidia": "stopping"}),
+        ),
+    ),
     ("collision.device-plugin", "fail", "runs beside our agent on n1", foreign_plugin),
     ("collision.device-plugin", "warn", "runs on n9", lambda c: foreign_plugin(c, "n9")),
     (

@@ -37,8 +37,14 @@ REVIEW = '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request"
 def read_allocation(text: str) -> None:
     allocated, _, reserved = text.partition("|")
     annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: allocated, keys.MIG_ALLOCATIONS: reserved}
-    for strict in (True, False):
-        pod.decode_allocation(annotations, {"NVIDIA": FAMILY}, CONTAINERS, strict=strict)
+    asking = [{}, {FAMILY.resources.count: "1"}]
+    for limits in ([], asking, asking[::-1]):
+        counted = pod.decode_allocation(
+            annotations, {"NVIDIA": FAMILY}, CONTAINERS, strict=False, limits=limits, counted=True
+        )
+        read = pod.decode_allocation(annotations, {"NVIDIA": FAMILY}, CONTAINERS, strict=False, limits=limits)
+        assert read == counted, "what can be told is told alike"
+    pod.decode_allocation(annotations, {"NVIDIA": FAMILY}, CONTAINERS)
 
 
 def read_request(text: str) -> None:

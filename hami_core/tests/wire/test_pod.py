@@ -81,25 +81,55 @@ def test_a_list_of_another_length_than_the_pod_is_refused():
     assert [len(c.slices) for c in lenient.containers] == [1, 0]
 
 
+A, B, C = (f"GPU-{name},NVIDIA,1,1:" for name in "abc")
+THREE = [("prep", ContainerKind.INIT), ("a", ContainerKind.APP), ("b", ContainerKind.APP)]
+
+
+def read_for(text: str, asking: tuple[int, ...], **how: bool):
+    """The devices of each of three containers that ask for so many."""
+    limits = [{"nvidia.com/gpu": str(count), "cpu": "1"} if count else {"cpu": "1"} for count in asking]
+    annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: text}
+    read = pod.decode_allocation(annotations, FAMILIES, THREE, strict=False, limits=limits, **how)
+    assert read is not None
+    return ["".join(piece.device_id[-1] for piece in container.slices) for container in read.containers]
+
+
+@pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize(
     ("text", "asking", "found"),
     [
-        ("GPU-a,NVIDIA,1,1:;", (False, True, False), [0, 1, 0]),
-        ("GPU-a,NVIDIA,1,1:;GPU-b,NVIDIA,2,1:GPU-c,NVIDIA,2,1:;", (True, False, True), [1, 0, 2]),
-        (";GPU-a,NVIDIA,1,1:;;", (False, True, False), [0, 1, 0]),
-        ("GPU-a,NVIDIA,1,1:;", (False, True, True), [1, 0, 0]),
-        ("GPU-a,NVIDIA,1,1:;;", (False, True, False), [1, 0, 0]),
+        (f"{A};", (0, 1, 0), ["", "a", ""]),
+        (f"{A};", (0, 0, 1), ["", "", "a"]),
+        (f"{A};", (1, 0, 0), ["a", "", ""]),
+        (f"{A};{B}{C};", (1, 0, 2), ["a", "", "bc"]),
+        (f"{A}{B};{C};", (0, 2, 1), ["", "ab", "c"]),
+        (f";{A};;", (0, 1, 0), ["", "a", ""]),
+        (f"{A};;", (0, 1, 0), ["", "a", ""]),
+        (f";{A};", (0, 0, 1), ["", "", "a"]),
+        (f"{A};{B};{C};", (1, 1, 1), ["a", "b", "c"]),
     ],
-    ids=["one of three", "two of three", "padded", "one entry for two", "padded in part"],
+    ids=["2nd", "3rd", "init", "1st, 3rd", "2nd, 3rd", "padded", "padded behind", "padded before", "all"],
 )
-def test_a_list_that_hami_left_containers_out_of_is_put_right(text, asking, found):
+def test_a_short_list_of_hamis_goes_to_the_containers_that_ask(text, asking, found, counted):
     """HAMi v2.10 pads under the card's model name, so NVIDIA's own list has entries for containers with cards alone."""
-    containers = [("prep", ContainerKind.INIT), ("a", ContainerKind.APP), ("b", ContainerKind.APP)]
-    limits = [{"nvidia.com/gpu": "1"} if asks else {"cpu": "1"} for asks in asking]
-    annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: text}
-    read = pod.decode_allocation(annotations, FAMILIES, containers, strict=False, limits=limits)
-    assert read is not None
-    assert [len(c.slices) for c in read.containers] == found
+    assert read_for(text, asking, counted=counted) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "asking"),
+    [
+        (f"{A};", (0, 1, 1)),
+        (f"{A};{B};", (0, 1, 0)),
+        (f"{A}{B};", (0, 1, 0)),
+        (f"{A};{B}{C};", (0, 2, 1)),
+        (f"{A};", (0, 0, 0)),
+    ],
+    ids=["one for two", "two for one", "two cards for one", "sizes the other way round", "nobody asks"],
+)
+def test_a_short_list_that_fits_nobody_is_refused_and_counted(text, asking):
+    with pytest.raises(WireError, match="which container has which devices can't be told"):
+        read_for(text, asking)
+    assert read_for(text, asking, counted=True) == ["", "", "".join(c for c in "abc" if f"GPU-{c}" in text)]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from hami_core import (
     ContainerKind,
     ContainerSpec,
     Device,
+    DeviceKind,
     DeviceUsage,
     MigPlacement,
     MigProfile,
@@ -247,3 +248,28 @@ def test_the_scheduler_side_loads_no_driver_library() -> None:
 
     check = "import sys, hami_nvidia; sys.exit(any(m in sys.modules for m in ('pynvml', 'hami_interpose', 'grpc')))"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "mode", "said"),
+    [
+        (None, "hami-core", None),
+        (None, "mig", None),
+        ("hami-core", "hami-core", None),
+        ("hami-core,mig", "mig", None),
+        ("hami-core", "mig", "mode mig"),
+        ("", "", None),
+        ("", "hami-core", "mode hami-core, nvidia.com/vgpu-mode is empty: name the modes to accept, or leave it out"),
+        ("", "mig", "mode mig, nvidia.com/vgpu-mode is empty: name the modes to accept, or leave it out"),
+        (" ", "mps", "mode mps, nvidia.com/vgpu-mode is empty: name the modes to accept, or leave it out"),
+    ],
+)
+def test_a_mode_annotation_admits_the_modes_it_names(wanted, mode, said):
+    request = Request("NVIDIA", 1, annotations={} if wanted is None else {"nvidia.com/vgpu-mode": wanted})
+    reason = nvidia().check_type(request, DeviceKind("NVIDIA", "NVIDIA-T4", mode))
+    assert (reason and reason.detail) == said
+
+
+def test_nodes_of_hamis_plugin_are_locked_with_hamis_lock():
+    (family,) = nvidia().families(None)
+    assert family.foreign_lock == "hami.io/mutex.lock"

@@ -165,11 +165,6 @@ imagePullSecrets:
 {{- .Values.scheduler.metricsBindAddress | splitList ":" | last -}}
 {{- end -}}
 
-{{- /* Whether a vendor is served whose own node plugin waits for a lock on the node. */ -}}
-{{- define "hami.needsNodeLock" -}}
-{{- if ne (include "hami.vendors" .) "nvidia" -}}true{{- end -}}
-{{- end -}}
-
 {{- /* Labels of the nodes HAMi manages, as JSON. */ -}}
 {{- define "hami.managedNodes" -}}
 {{- .Values.global.managedNodeSelectorEnable | ternary .Values.global.managedNodeSelector (dict) | toJson -}}

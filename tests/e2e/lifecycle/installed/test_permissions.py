@@ -24,7 +24,7 @@ LOCK = "cambricon.com/dsmlu.lock"
 NEEDED_ELSEWHERE = {
     Permission(SCHEDULER, "", "pods", "get"): "reads a pod whose Binding was not answered in time",
     Permission(AGENT, "", "events", "patch"): "counts up an event that is said again",
-    Permission(AGENT, "", "pods", "patch"): "asks the kubelet again after a refusal; bind-phase in serial mode",
+    Permission(AGENT, "", "pods", "patch"): "asks the kubelet again after a refusal; ends the phase allocating",
     Permission(AGENT, "", "pods", "delete"): "sends a pod away whose devices can't be right, as in serial mode",
 }
 """Granted and not used in what this test does: each with who needs it. The last two are seen in `test_serial`."""

@@ -53,6 +53,7 @@ def family(config: NvidiaConfig) -> Family:
         to_allocate_key=keys.NVIDIA_TO_ALLOCATE,
         register_key=keys.NVIDIA_REGISTER,
         handshake_key=keys.NVIDIA_HANDSHAKE,
+        foreign_lock=keys.NODE_LOCK,
         pod_keys=(NUMA_BIND, VGPU_MODE),
         uuid_selectors=(SelectorKeys("nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"),),
         type_selectors=(SelectorKeys("nvidia.com/use-gputype", "nvidia.com/nouse-gputype"),),
@@ -98,6 +99,8 @@ def check_type(request: Request, kind: DeviceKind, served: Family) -> Reason | N
     refusal = vendorkit.default_check_type(request, kind, served)
     if refusal is not None:
         return refusal
-    if not vendorkit.mode_accepted(request.annotations.get(VGPU_MODE), kind.mode):
-        return Reason(CARD_TYPE_MISMATCH, detail=f"mode {kind.mode}")
-    return None
+    wanted = request.annotations.get(VGPU_MODE)
+    if vendorkit.mode_accepted(wanted, kind.mode):
+        return None
+    empty = "" if wanted and wanted.strip() else f", {VGPU_MODE} is empty: name the modes to accept, or leave it out"
+    return Reason(CARD_TYPE_MISMATCH, detail=f"mode {kind.mode}{empty}")

@@ -1,0 +1,120 @@
+"""What a scheduler waits for after a Bind: HAMi's node lock goes, and the pod's phase is no longer ``allocating``.
+
+HAMi's scheduler locks the node before it binds a pod, and binds no other one there until the node plugin takes the lock
+away (``pkg/util/nodelock``). Ours waits for the phase, on nodes in serial mode. Which pods are to be finished is read
+off the pods and the node, so an agent that was away finishes what was bound meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from hami_core.errors import WireError
+from hami_core.kube.informer import Backoff
+from hami_core.kube.patch import metadata_patch
+from hami_core.kube.port import NODES, PODS, ApiError
+from hami_core.vendorkit.locks import may_release, parse_lock
+from hami_core.wire import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hami_core.kube.objects import Node, Pod
+    from hami_core.kube.port import KubeApi
+    from hami_core.model import Family
+
+log = structlog.get_logger(__name__)
+
+_LISTS: Final = ("hami.io/", "-to-allocate")
+"""Form of the keys of HAMi's lists of devices that node plugins have yet to give."""
+
+
+class Handoff:
+    """Finishes pods as HAMi's device plugin does.
+
+    Args:
+        api: The Kubernetes API.
+        node: The node object as last seen.
+        families: What this agent serves.
+    """
+
+    def __init__(self, api: KubeApi, node: Callable[[], Node | None], families: Iterable[Family]) -> None:
+        self._api = api
+        self._node = node
+        self._own_lists = {family.to_allocate_key for family in families}
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+
+    def is_awaited(self, pod: Pod) -> bool:
+        """Whether a scheduler waits for this pod, and no other node plugin needs the lock to find it."""
+        if pod.uid in self._under_way:
+            return False
+        return not self._others_give(pod) if self._holds_lock(pod) else _is_allocating(pod)
+
+    def finish(self, pod: Pod, *, well: bool) -> None:
+        """Let the next pod be bound; tried until it is written. Must not block."""
+        if pod.uid not in self._under_way:
+            task = asyncio.ensure_future(self._finish(pod, well=well))
+            self._under_way[pod.uid] = task
+            task.add_done_callback(lambda _: self._under_way.pop(pod.uid, None))
+
+    async def _finish(self, pod: Pod, *, well: bool) -> None:
+        """The lock first: while the phase says ``allocating``, an agent that starts anew finishes the pod again."""
+        backoff = Backoff(0.5, 30)
+        while True:
+            try:
+                await self._release(pod)
+                await self._mark(pod, well=well)
+            except ApiError as error:
+                wait = max(backoff.next(), error.retry_after_s)
+                log.warning("a scheduler waits for a pod yet", pod=pod.key, error=str(error), retry_s=round(wait, 2))
+                await asyncio.sleep(wait)
+            else:
+                log.info("a pod's bind is finished", pod=pod.key, well=well)
+                return
+
+    async def _release(self, pod: Pod) -> None:
+        """Take the lock away if it is this pod's; one of the older form names nobody, and is that of the last Bind."""
+        node, meta = self._node(), pod.metadata
+        if node is None:
+            return
+        text = node.metadata.annotations.get(keys.NODE_LOCK)
+        if may_release(text, namespace=meta.namespace, pod=meta.name):
+            patch = metadata_patch(annotations={keys.NODE_LOCK: None}, resource_version=node.metadata.resource_version)
+            await self._api.patch(NODES, node.metadata.name, patch)
+
+    async def _mark(self, pod: Pod, *, well: bool) -> None:
+        if not _is_allocating(pod):
+            return
+        annotations: dict[str, str | None] = {keys.BIND_PHASE: keys.PHASE_SUCCESS if well else keys.PHASE_FAILED}
+        for key in self._own_lists & pod.metadata.annotations.keys() if well else ():
+            annotations[key] = ";" * pod.metadata.annotations[key].count(";")
+        patch = metadata_patch(annotations=annotations, uid=pod.uid)
+        try:
+            await self._api.patch(PODS, pod.metadata.name, patch, pod.metadata.namespace)
+        except ApiError as error:
+            if error.status not in {404, 409, 422}:  # the pod is gone, or another one has its name
+                raise
+
+    def _holds_lock(self, pod: Pod) -> bool:
+        node = self._node()
+        text = node.metadata.annotations.get(keys.NODE_LOCK) if node is not None else None
+        if text is None:
+            return False
+        try:
+            return parse_lock(text).held_by(pod.metadata.namespace, pod.metadata.name)
+        except WireError:
+            return False
+
+    def _others_give(self, pod: Pod) -> bool:
+        start, end = _LISTS
+        return any(
+            key.startswith(start) and key.endswith(end) and key not in self._own_lists and "," in text
+            for key, text in pod.metadata.annotations.items()
+        )
+
+
+def _is_allocating(pod: Pod) -> bool:
+    return not pod.is_terminal and pod.metadata.annotations.get(keys.BIND_PHASE) == keys.PHASE_ALLOCATING
