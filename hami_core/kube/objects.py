@@ -138,6 +138,7 @@ class PodSpec(Object, frozen=True, gc=False):
 
     containers_: list[Container] | None = msgspec.field(default=None, name="containers")
     init_containers_: list[Container] | None = msgspec.field(default=None, name="initContainers")
+    ephemeral_containers_: list[Container] | None = msgspec.field(default=None, name="ephemeralContainers")
     node_name: str = ""
     scheduler_name: str = ""
     runtime_class_name: str | None = None
@@ -158,6 +159,11 @@ class PodSpec(Object, frozen=True, gc=False):
     def init_containers(self) -> list[Container]:
         """Init containers and sidecars in their order, never None."""
         return self.init_containers_ or []
+
+    @property
+    def ephemeral_containers(self) -> list[Container]:
+        """Containers added to the running pod, as by ``kubectl debug``, never None."""
+        return self.ephemeral_containers_ or []
 
 
 class StateTerminated(Object, frozen=True, gc=False):
