@@ -290,7 +290,10 @@ class Stage:
         hook = {
             "name": "vgpu.hami.io",
             "clientConfig": {"url": f"{self.extender_url}/webhook", "caBundle": bundle},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+            "rules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource]}
+                for operation, resource in (("CREATE", "pods"), ("UPDATE", "pods/ephemeralcontainers"))
+            ],
             "objectSelector": {
                 "matchExpressions": [{"key": keys.WEBHOOK_LABEL, "operator": "NotIn", "values": ["ignore"]}]
             },
