@@ -69,6 +69,36 @@ async def test_a_pod_nobody_vouches_for_is_given_nothing(node):
     assert agent.notes.hopeless == ["default/a"], "the next pod need not wait for it"
 
 
+OWN = [
+    ([{"name": "ACME_VISIBLE", "value": "all"}], True),
+    ([{"name": "ACME_VISIBLE", "value": ""}], True),
+    ([{"name": "ACME_VISIBLE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}], True),
+    ([{"name": "ACME_VISIBLE", "value": "void"}, {"name": "ACME_VISIBLE", "value": "0"}], True),
+    ([{"name": "ACME_VISIBLE", "value": "void"}], False),
+    ([{"name": "OTHER", "value": "all"}], False),
+]
+
+
+@pytest.mark.parametrize(("kind", "serial"), [(APP, True), (INIT, True), (ContainerKind.SIDECAR, True), (APP, False)])
+async def test_a_pods_own_view_of_devices_is_refused_without_cdi(node, kind, serial, monkeypatch):
+    monkeypatch.setattr("hami_core.agent.answers.CANDIDATE_WAIT_S", 0.1)
+    agent = await node.up(serial=serial)
+    await node.registered()
+    for number, (env, refused) in enumerate(OWN):
+        parts = [("it", kind, [(C0, 100)]), *([] if kind is APP else [("main", APP, [])])]
+        uid = node.pod(f"p{number}", parts, written={"it": {"env": env}})
+        given = await node.kubelet.admit(uid, "it", GPU, 1)
+        if not (refused and serial):
+            await node.kubelet.prestart(given)
+            continue
+        assert not given.response.devices, "Allocate shows it nothing"
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await node.kubelet.prestart(given)
+        assert f"pod default/p{number}, container it: its variable ACME_VISIBLE would win" in caught.value.details()
+        assert not limits(given).exists()
+        assert agent.notes.refusals[-1][:2] == (f"default/p{number}", "it")
+
+
 async def test_restart_and_removal(node):
     await node.up(serial=True)
     await node.registered()
