@@ -18,7 +18,7 @@ import structlog
 from hami_core import clock as wall
 from hami_core.agent import cdi
 from hami_core.agent.answers import SerialAnswers
-from hami_core.agent.judge import Claim, is_whole, misfit
+from hami_core.agent.judge import Claim, covering, is_whole, misfit
 from hami_core.agent.kubelet import Refused, card_of
 from hami_core.agent.pods import containers_of
 from hami_core.agent.proto import deviceplugin_pb2 as api
@@ -548,6 +548,8 @@ class Reconciler:
             raise Refused(
                 f"its variable {names[0]} would win over the agent's, since the runtime has no CDI: take it out of env"
             )
+        if path := covering(spec):
+            raise Refused(f"it mounts a volume at {path}, over files that limit it: mount the volume elsewhere")
         slices = tuple(s for s in own.slices if s.family in words)
         if len(slices) != len(entry.slot_ids):
             raise Refused(

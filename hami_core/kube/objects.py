@@ -91,6 +91,12 @@ class EnvVar(Object, frozen=True, gc=False):
     value: str = ""
 
 
+class VolumeMount(Object, frozen=True, gc=False):
+    """Where a container sees a volume."""
+
+    mount_path: str = ""
+
+
 class Container(Object, frozen=True, gc=False):
     """A container or init container; ``restart_policy`` ``Always`` makes the latter a sidecar."""
 
@@ -100,6 +106,7 @@ class Container(Object, frozen=True, gc=False):
     restart_policy: str = ""
     security_context: SecurityContext | None = None
     env: list[EnvVar] = []
+    volume_mounts: list[VolumeMount] = []
 
     @property
     def is_privileged(self) -> bool:
