@@ -102,8 +102,8 @@ def parse_memory(
         field: The resource name.
         factor: MiB per unit of the resource.
         maximum_mib: Largest amount allowed, in MiB.
-        whole_millions: Whether ``M`` is part of a plain number too. No single card has a million MiB, but the cards
-            of a namespace together may.
+        whole_millions: Whether ``M`` is part of a plain number too: no single card has a million MiB, but the cards of
+            a namespace may have it together, and the API server writes 2000000 as 2M.
 
     Returns:
         MiB.
