@@ -131,15 +131,18 @@ def register(node: NodeFacts) -> Sequence[Device] | None:
 def mutate_admission(container: ContainerSpec, pod: PodFacts) -> Mutation | None:
     """Complete what the user wrote for one container. Optional.
 
-    When: at pod creation, for each init container, then each app container, in order.
+    When: at pod creation, for each init container, then each app container, in order; and for each ephemeral container
+    that is added to a running pod. An ephemeral one is shown as an app container without limits, and of the answer only
+    `env` counts.
 
     Args:
         container: Name, kind, limits, requests, names of its environment variables.
         pod: Namespace, name, declared annotations, runtime class.
 
     Returns:
-        What to change, or None: the container has nothing to do with this vendor. The default answers
-        ``Mutation(uses_devices=True)`` when `parse_request` finds a request.
+        What to change, or None: the container has nothing to do with this vendor. ``Mutation.env`` is imposed: it
+        replaces what the pod wrote under those names. The default answers ``Mutation(uses_devices=True)`` when
+        `parse_request` finds a request, or a count of 0 stands beside other amounts.
 
     May raise `RequestError`: the pod is denied with its text. When it fails otherwise: the pod is denied if the
     container names a resource of the vendor; else the vendor is passed over.

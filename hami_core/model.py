@@ -414,10 +414,14 @@ class Mutation:
     """What a vendor wants changed on one container (and its pod) at admission.
 
     Attributes:
-        uses_devices: The container asks for this vendor's devices.
+        uses_devices: The container asks for this vendor's devices, so the pod must go to our scheduler. True as well
+            for a count of 0 beside other amounts: no other scheduler passes over those.
         limits: Resource limits to set or replace.
         requests: Resource requests to set or replace.
-        env: Environment variables to append, in order; one already present by name is left alone.
+        env: Environment variables to impose. After admission the container has exactly one entry of each name, last in
+            the list and in this order; what the pod wrote under that name is gone.
+        env_removed: Names of environment variables the container must not set: its node plugin does, and what a pod
+            writes may outrank that.
         pod_annotations: Annotations to set on the pod.
         runtime_class: runtimeClassName for a pod that has none; empty: leave.
     """
@@ -426,6 +430,7 @@ class Mutation:
     limits: Mapping[str, str] = field(default_factory=_empty)
     requests: Mapping[str, str] = field(default_factory=_empty)
     env: tuple[tuple[str, str], ...] = ()
+    env_removed: frozenset[str] = frozenset()
     pod_annotations: Mapping[str, str] = field(default_factory=_empty)
     runtime_class: str = ""
 

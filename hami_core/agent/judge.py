@@ -7,15 +7,18 @@ the smaller UID.
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hami_core.model import ContainerKind
+from hami_core.wire import env
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from hami_core.kube.objects import Container
     from hami_core.model import ContainerSlices, Device, Slice
 
 
@@ -97,6 +100,19 @@ def _add(one: Mapping[str, Use], other: Mapping[str, Use]) -> dict[str, Use]:
 def _raise(highest: dict[str, Use], use: Mapping[str, Use]) -> None:
     for card, amount in use.items():
         highest[card] = highest.get(card, _NOTHING).most(amount)
+
+
+def covering(container: Container) -> str:
+    """A path at which a container mounts a volume of its pod over files that bind it; empty: there is none.
+
+    Where the runtime has no CDI, a pod's own mount lies on top of ours at the same path. A mount below ours lies on top
+    everywhere.
+    """
+    for mount in container.volume_mounts:
+        path = posixpath.normpath(f"/{mount.mount_path.lstrip('/')}")
+        if path == env.PRELOAD_PATH or f"{path}/".startswith(f"{env.VGPU_ROOT}/"):
+            return mount.mount_path
+    return ""
 
 
 def misfit(claim: Claim, holders: Sequence[Claim], devices: Mapping[str, Device]) -> str:

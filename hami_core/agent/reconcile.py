@@ -18,11 +18,12 @@ import structlog
 from hami_core import clock as wall
 from hami_core.agent import cdi
 from hami_core.agent.answers import SerialAnswers
-from hami_core.agent.judge import Claim, is_whole, misfit
+from hami_core.agent.judge import Claim, covering, is_whole, misfit
 from hami_core.agent.kubelet import Refused, card_of
 from hami_core.agent.pods import containers_of
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.records import Record
+from hami_core.agent.serial import outranking
 from hami_core.errors import HamiError, WireError
 
 if TYPE_CHECKING:
@@ -574,6 +575,13 @@ class Reconciler:
         kind, spec, own = found[0]
         if spec.is_privileged:
             raise Refused("it is privileged and would see every device: take securityContext.privileged away")
+        serial = self.serial if not entry.names and not entry.mounts else self._store.serial.name_of(entry) == name
+        if serial and (names := outranking(spec, vendor.default_env)):
+            raise Refused(
+                f"its variable {names[0]} would win over the agent's, since the runtime has no CDI: take it out of env"
+            )
+        if path := covering(spec):
+            raise Refused(f"it mounts a volume at {path}, over files that limit it: mount the volume elsewhere")
         slices = tuple(s for s in own.slices if s.family in words)
         if len(slices) != len(entry.slot_ids):
             raise Refused(
@@ -583,7 +591,6 @@ class Reconciler:
             s.device_id for s in slices
         ):
             self.counters.slot_card_mismatches += 1
-        serial = self.serial if not entry.names and not entry.mounts else self._store.serial.name_of(entry) == name
         declared = {key for word in words for key in vendor.families[word].pod_keys}
         return Record(
             name=name,

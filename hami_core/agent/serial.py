@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hami_core.agent.identity import Entry
-    from hami_core.kube.objects import Pod
+    from hami_core.kube.objects import Container, Pod
     from hami_core.model import ContainerEdits, Mount
 
 CANDIDATE_WAIT_S: Final = 2.0
@@ -134,6 +134,16 @@ def _mounts(edits: ContainerEdits | None) -> tuple[Mount, ...]:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "nothing"
+
+
+def outranking(container: Container, default_env: Mapping[str, str]) -> list[str]:
+    """Variables of a container that hide its devices, and that its pod sets to something else.
+
+    The kubelet puts what Allocate answers before what the pod writes, and the last entry of a name wins. The webhook
+    takes such variables away; this is for pods that came round it. What ``envFrom`` brings in is not in the pod.
+    """
+    wrong = {entry.name for entry in container.env if entry.value != default_env.get(entry.name, entry.value)}
+    return sorted(wrong & default_env.keys())
 
 
 def bound_at(pod: Pod) -> tuple[int, str]:

@@ -65,6 +65,7 @@ class Stage:
         real: Use the machine's own GPUs in place of simulated ones (one node).
         kubelet: Further options of each embedded kubelet, for tests.
         agent: Further flags of each agent, for tests.
+        scheduler: Further flags of the scheduler, for tests.
         vendors: Vendors the scheduler loads.
         extender_url: Where our scheduler answers kube-scheduler and the API server.
     """
@@ -74,6 +75,7 @@ class Stage:
     real: bool = False
     kubelet: Mapping[str, Any] = field(default_factory=dict)
     agent: Sequence[str] = ()
+    scheduler: Sequence[str] = ()
     vendors: Sequence[str] = ("nvidia",)
     extender_url: str = field(init=False, default="")
     cluster: Cluster = field(init=False, repr=False)
@@ -176,6 +178,7 @@ class Stage:
                 "--leader-elect-resource-namespace=kube-system",
                 f"--vendors={','.join(self.vendors)}",
                 "--log-format=json",
+                *self.scheduler,
             ),
             self._environment(),
             self.work / "scheduler.log",
@@ -290,7 +293,10 @@ class Stage:
         hook = {
             "name": "vgpu.hami.io",
             "clientConfig": {"url": f"{self.extender_url}/webhook", "caBundle": bundle},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+            "rules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource]}
+                for operation, resource in (("CREATE", "pods"), ("UPDATE", "pods/ephemeralcontainers"))
+            ],
             "objectSelector": {
                 "matchExpressions": [{"key": keys.WEBHOOK_LABEL, "operator": "NotIn", "values": ["ignore"]}]
             },

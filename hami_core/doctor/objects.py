@@ -221,9 +221,11 @@ class Rule(Object, frozen=True, gc=False):
     operations: tuple[str, ...] = ()
 
     def touches(self, resource: str, operation: str) -> bool:
-        """Whether it covers a core resource and an operation."""
+        """Whether it covers a core resource, or subresource (``pods/status``), and an operation."""
         groups = bool({"*", ""} & set(self.api_groups))
-        resources = bool({"*", "*/*", resource} & set(self.resources))
+        name, _, subresource = resource.partition("/")
+        wide = {f"{name}/*", f"*/{subresource}"} if subresource else {"*"}
+        resources = bool({"*/*", resource, *wide} & set(self.resources))
         return groups and resources and bool({"*", operation} & set(self.operations))
 
 

@@ -116,6 +116,11 @@ class Inventory:
         """Names of all registered nodes, sorted."""
         return sorted(self._nodes)
 
+    def largest_memory_mib(self, word: str) -> int:
+        """Memory of the largest device of a family on any registered node; 0: there is none."""
+        table = self._cluster.tables.get(word)
+        return 0 if table is None else int(table.total_memory.max(initial=0))
+
     # --- pods --------------------------------------------------------------------------------------------------
 
     def set_pod(self, booking: Booking, *, init_done: bool = False) -> bool:

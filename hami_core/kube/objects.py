@@ -91,6 +91,12 @@ class EnvVar(Object, frozen=True, gc=False):
     value: str = ""
 
 
+class VolumeMount(Object, frozen=True, gc=False):
+    """Where a container sees a volume."""
+
+    mount_path: str = ""
+
+
 class Container(Object, frozen=True, gc=False):
     """A container or init container; ``restart_policy`` ``Always`` makes the latter a sidecar."""
 
@@ -100,6 +106,7 @@ class Container(Object, frozen=True, gc=False):
     restart_policy: str = ""
     security_context: SecurityContext | None = None
     env: list[EnvVar] = []
+    volume_mounts: list[VolumeMount] = []
 
     @property
     def is_privileged(self) -> bool:
@@ -138,6 +145,7 @@ class PodSpec(Object, frozen=True, gc=False):
 
     containers_: list[Container] | None = msgspec.field(default=None, name="containers")
     init_containers_: list[Container] | None = msgspec.field(default=None, name="initContainers")
+    ephemeral_containers_: list[Container] | None = msgspec.field(default=None, name="ephemeralContainers")
     node_name: str = ""
     scheduler_name: str = ""
     runtime_class_name: str | None = None
@@ -158,6 +166,11 @@ class PodSpec(Object, frozen=True, gc=False):
     def init_containers(self) -> list[Container]:
         """Init containers and sidecars in their order, never None."""
         return self.init_containers_ or []
+
+    @property
+    def ephemeral_containers(self) -> list[Container]:
+        """Containers added to the running pod, as by ``kubectl debug``, never None."""
+        return self.ephemeral_containers_ or []
 
 
 class StateTerminated(Object, frozen=True, gc=False):

@@ -108,6 +108,8 @@ def mutation(answer: object) -> Mutation:
     for pair in got.env:
         if len(sequence(pair, str)) != 2:
             raise Unusable(f"env holds {pair!r}, expected (name, value)")
+    instance(got.env_removed, frozenset)
+    sequence(tuple(got.env_removed), str)
     instance(got.runtime_class, str)
     return got
 

@@ -6,12 +6,21 @@ from typing import TYPE_CHECKING
 
 from hami_core import vendorkit
 from hami_core.hookspecs import hookimpl
-from hami_core.model import Mutation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hami_core.model import ContainerSpec, Device, DeviceKind, Family, NodeFacts, PodFacts, Reason, Request
+    from hami_core.model import (
+        ContainerSpec,
+        Device,
+        DeviceKind,
+        Family,
+        Mutation,
+        NodeFacts,
+        PodFacts,
+        Reason,
+        Request,
+    )
     from hami_core.plugins.vendor import LoadedVendor
 
 
@@ -42,9 +51,8 @@ class Defaults:
 
     @hookimpl
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
-        """The container uses devices when it asks for some."""
-        asked = any(self.vendor.parse_request(container, pod, family) for family in self._families.values())
-        return Mutation(uses_devices=True) if asked else None
+        """The container uses devices when it asks for some, or writes a count of 0 beside other amounts."""
+        return self.vendor.default_mutation(container, pod)
 
     @hookimpl
     def check_type(self, request: Request, kind: DeviceKind) -> Reason | None:

@@ -244,6 +244,7 @@ def _merged(first: Mutation, second: Mutation) -> Mutation:
         limits={**first.limits, **second.limits},
         requests={**first.requests, **second.requests},
         env=first.env + tuple(pair for pair in second.env if pair[0] not in names),
+        env_removed=first.env_removed | second.env_removed,
         pod_annotations={**first.pod_annotations, **second.pod_annotations},
         runtime_class=first.runtime_class or second.runtime_class,
     )

@@ -32,6 +32,7 @@ from hami_core.model import (
 )
 from hami_core.plugins import answers
 from hami_core.plugins.answers import Unusable
+from hami_core.vendorkit import is_zero_beside_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -142,7 +143,14 @@ class LoadedVendor:
         """
         if self.calls["mutate_admission"].implemented:
             return self._optional("mutate_admission", (container, self.shown(pod)), answers.mutation)
-        uses = any(self.parse_request(container, pod, family) is not None for family in self.families)
+        return self.default_mutation(container, pod)
+
+    def default_mutation(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
+        """What is changed for a vendor without a hook: nothing, but the pod goes to our scheduler if it has to."""
+        uses = any(
+            self.parse_request(container, pod, family) is not None or is_zero_beside_amounts(container, family)
+            for family in self.families
+        )
         return Mutation(uses_devices=True) if uses else None
 
     def patch_annotations(self, pod: PodFacts, allocation: Allocation) -> dict[str, str]:

@@ -13,9 +13,8 @@ from hami_core.errors import HamiError, RequestError, VendorError, WireError
 from hami_core.http.serve import Request, Response, text
 from hami_core.kube.objects import Pod
 from hami_core.kube.patch import diff
-from hami_core.model import ContainerSpec, Mutation, PodFacts
-from hami_core.placement.policy import DEVICE_POLICIES, NODE_POLICIES
-from hami_core.scheduler import pods
+from hami_core.model import ContainerKind, ContainerSpec, PodFacts
+from hami_core.scheduler import advice, pods
 from hami_core.scheduler.filter import wait_synced
 from hami_core.wire import keys
 from hami_core.wire.extender import decode_admission_review, encode_admission_response
@@ -23,6 +22,7 @@ from hami_core.wire.extender import decode_admission_review, encode_admission_re
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from hami_core.model import Mutation
     from hami_core.scheduler.cluster import Cluster
     from hami_core.wire.extender import AdmissionRequest
 
@@ -33,9 +33,12 @@ OTHER_SCHEDULER: Final = "pod already has different scheduler assigned"
 NODE_ASSIGNED: Final = "pod has node assigned"
 SYNC_WAIT_S: Final = 5.0
 """How long a review waits for the first sync; the API server waits 10 s for us."""
+EPHEMERAL: Final = "ephemeralcontainers"
+"""The subresource of pods by which ephemeral containers are added."""
 OVER_QUOTA: Final = "exceeding resource quota"
 
 _pod = msgspec.json.Decoder(Pod)
+_before = msgspec.json.Decoder(Pod | None)
 _document = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -64,6 +67,7 @@ class Webhook:
         self._scheduler_name = scheduler_name
         self._overwrite_default = overwrite_default
         families = cluster.families.values()
+        self._resources = {name for family in families for name in family.resources.names()}
         self._system_keys = set(keys.SYSTEM_POD_KEYS)
         for family in families:
             self._system_keys |= {key for key in (family.allocated_key, family.to_allocate_key) if key}
@@ -97,10 +101,13 @@ class Webhook:
         try:
             pod = _pod.decode(review.object)
             document = _document.decode(review.object)
+            before = _before.decode(review.oldObject) or Pod()
         except (msgspec.MsgspecError, RecursionError) as error:
             return Verdict(False, f"the pod can't be decoded: {error}", 400)
         namespace = pod.metadata.namespace or review.namespace
         try:
+            if review.subResource == EPHEMERAL:
+                return self._decide_ephemeral(pod, document, before)
             return self._decide(pod, document, namespace)
         except RequestError as error:
             return Verdict(False, str(error), 400)
@@ -132,7 +139,38 @@ class Webhook:
         refusal = self._over_quota(after, namespace)
         if refusal:
             return Verdict(False, refusal, 403)
-        return Verdict(True, patch=tuple(diff(document, after)), warnings=tuple(_warnings(pod)) if asks else ())
+        warnings = (*self._advice(pod, after), *(advice.on_policies(pod.metadata.annotations) if asks else ()))
+        return Verdict(True, patch=tuple(diff(document, after)), warnings=warnings)
+
+    def _decide_ephemeral(self, pod: Pod, document: dict[str, Any], before: Pod) -> Verdict:
+        """Impose variables on the ephemeral containers that an UPDATE of ``pods/ephemeralcontainers`` adds.
+
+        Nothing else of a running pod may change, so nothing else is looked at. An ephemeral container can't ask for
+        devices: vendors are shown one that asks for nothing.
+        """
+        if not self._may_take(pod.spec.scheduler_name):
+            return Verdict(True, OTHER_SCHEDULER)
+        known = {container.name for container in before.spec.ephemeral_containers}
+        after = copy.deepcopy(document)
+        facts = pods.facts(pod)
+        for container in after["spec"].get("ephemeralContainers") or []:
+            name = container.get("name", "")
+            mutation = None if name in known else self._cluster.loaded.mutate(_asks_nothing(name), facts)
+            if mutation is not None:
+                impose(mutation, container)
+        return Verdict(True, patch=tuple(diff(document, after)))
+
+    def _advice(self, pod: Pod, after: dict[str, Any]) -> Iterator[str]:
+        """Warnings on amounts, from what the user wrote and what it came to."""
+        cluster, facts = self._cluster, pods.facts(pod)
+        came_to = msgspec.convert(after, Pod)
+        for written, spec in zip(pods.container_specs(pod), pods.container_specs(came_to), strict=True):
+            if written.limits.keys().isdisjoint(self._resources):
+                continue
+            requests = {request.family: request for request in cluster.loaded.parse(spec, facts)}
+            for word, family in cluster.families.items():
+                largest = cluster.inventory.largest_memory_mib(word)
+                yield from advice.on_amounts(written, family, requests.get(word), largest)
 
     def _may_take(self, scheduler_name: str) -> bool:
         overwritable = self._overwrite_default and scheduler_name == "default-scheduler"
@@ -150,7 +188,7 @@ class Webhook:
             if mutation is None:
                 continue
             asks |= mutation.uses_devices
-            apply(mutation, spec, document)
+            apply(mutation, document)
             annotations |= mutation.pod_annotations
             runtime_class = runtime_class or mutation.runtime_class
         if annotations != pod.metadata.annotations:
@@ -172,28 +210,40 @@ class Webhook:
         return f"{OVER_QUOTA}: {reason.needed} asked for, {reason.available} {reason.detail}"
 
 
-def _warnings(pod: Pod) -> Iterator[str]:
-    """What is passed over as HAMi does, though nobody means it: policies that are none."""
-    for key, words in ((keys.NODE_POLICY, NODE_POLICIES), (keys.DEVICE_POLICY, DEVICE_POLICIES)):
-        text = pod.metadata.annotations.get(key, "")
-        unknown = sorted({word.strip() for word in text.split(",")} - words - {""})
-        if unknown:
-            # Warnings travel in an HTTP header: ASCII, short, no double quotes.
-            shown = ascii(unknown[0][:64]).replace('"', "'")
-            yield f"pod: annotation {key}: {shown} is no policy and is passed over (write {', '.join(sorted(words))})"
-
-
-def apply(mutation: Mutation, spec: ContainerSpec, document: dict[str, Any]) -> None:
+def apply(mutation: Mutation, document: dict[str, Any]) -> None:
     """Write a vendor's wishes into a container of the pod document."""
     for field, amounts in (("limits", mutation.limits), ("requests", mutation.requests)):
         if amounts:
             resources = document.get("resources") or {}
             document["resources"] = resources
             resources[field] = {**(resources.get(field) or {}), **amounts}
-    present = set(spec.env_names)
-    added = [{"name": name, "value": value} for name, value in mutation.env if name not in present]
-    if added:
-        document["env"] = [*(document.get("env") or []), *added]
+    impose(mutation, document)
+
+
+def impose(mutation: Mutation, document: dict[str, Any]) -> None:
+    """Make a container's environment what the vendors want, whatever the pod wrote under those names.
+
+    The last of several entries of one name wins in Kubernetes, and any entry wins over ``envFrom``. A list that is
+    right already is left as it is.
+    """
+    written = document.get("env") or []
+    imposed = {name: {"name": name, "value": value} for name, value in mutation.env}
+    kept = [entry for entry in written if entry.get("name") not in mutation.env_removed - imposed.keys()]
+    for name, entry in imposed.items():
+        present = [found for found in kept if found.get("name") == name]
+        if len(present) != 1 or not _says(present[0], entry["value"]):
+            kept = [found for found in kept if found.get("name") != name] + [entry]
+    if kept != written:
+        document["env"] = kept
+
+
+def _asks_nothing(name: str) -> ContainerSpec:
+    return ContainerSpec(name, ContainerKind.APP)
+
+
+def _says(entry: Mapping[str, Any], value: str) -> bool:
+    """Whether an entry gives a variable exactly a value; the API server leaves an empty one out."""
+    return not entry.get("valueFrom") and (entry.get("value") or "") == value
 
 
 def _containers(document: dict[str, Any]) -> list[dict[str, Any]]:

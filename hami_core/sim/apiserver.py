@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+EPHEMERAL = strategy.EPHEMERAL
 _CREATED: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 _PATCHES = {
     "application/merge-patch+json": patch.merge,
@@ -149,12 +150,12 @@ class ApiServer:
             return await self._create(request, call)
         if call.verb == "deletecollection":
             return await self._delete_collection(request, call)
-        if call.verb in {"update", "patch"} and (not call.sub or (call.sub == "status" and call.resource.status)):
+        if call.verb in {"update", "patch"} and _is_changeable(call):
             return await self._change(request, call)
         obj = self._existing(call)
         if call.sub == "log" and call.verb == "get":
             return await self._log(request, obj)
-        if call.verb == "get" and (not call.sub or (call.sub == "status" and call.resource.status)):
+        if call.verb == "get" and _is_changeable(call):
             return self._answer(request, call.resource, obj)
         if call.verb == "delete" and not call.sub:
             options = await read_body(request, optional=True)
@@ -320,10 +321,7 @@ class ApiServer:
             details = {"name": name, "group": resource.group, "kind": resource.plural}
             raise ApiError(409, "AlreadyExists", f'{resource.qualified} "{name}" already exists', **details)
         obj = self._commit(request, resource, "ADDED", obj, None)
-        response = answer_json(obj, 201)
-        for warning in warnings:
-            response.headers.add("Warning", f'299 - "{warning}"')
-        return response
+        return _warning(answer_json(obj, 201), warnings)
 
     def _bind(self, request: web.Request, call: Call, binding: Object) -> web.Response:
         named = (binding.get("metadata") or {}).get("name", "")
@@ -351,13 +349,22 @@ class ApiServer:
             strategy.complete(call.resource, made)
             policies.validate(self._store, _asked(request, call, "CREATE", made, None))
             return answer_json(self._commit(request, call.resource, "ADDED", made, None), 201)
-        old = self._existing(call)
-        new = apply(old, body) if apply else body
-        if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
-            raise ApiError(422, "Invalid", "what the request leaves is no object with metadata")
-        fresh = strategy.prepare_update(call.resource, old, new, call.sub, patched=apply is not None)
+        warnings: list[str] = []
+        while True:
+            old = self._existing(call)
+            new = apply(old, body) if apply else body
+            if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
+                raise ApiError(422, "Invalid", "what the request leaves is no object with metadata")
+            fresh = strategy.prepare_update(call.resource, old, new, call.sub, patched=apply is not None)
+            if call.sub != EPHEMERAL:
+                break
+            asked = _asked(request, call, "UPDATE", fresh, old)
+            admitted, warnings = await admission.admit(self._session, self._store, asked, strategy.default_pod)
+            fresh = strategy.prepare_update(call.resource, old, admitted, call.sub, patched=apply is not None)
+            if self._existing(call) == old:
+                break  # else another write came while webhooks were asked: try again, as the server does
         policies.validate(self._store, _asked(request, call, "UPDATE", fresh, old))
-        return self._store_changed(request, call.resource, fresh, old)
+        return _warning(self._store_changed(request, call.resource, fresh, old), warnings)
 
     def _existing(self, call: Call) -> Object:
         obj = self._store.get(*call.key)
@@ -398,6 +405,19 @@ class ApiServer:
             self._delete(call.resource, obj, options, request)
         kind, version = f"{call.resource.kind}List", {"resourceVersion": str(self._store.version)}
         return answer_json({"kind": kind, "apiVersion": call.resource.api_version, "metadata": version, "items": found})
+
+
+def _is_changeable(call: Call) -> bool:
+    """Whether the path is that of an object, or of a subresource that is read and replaced as one."""
+    if call.sub == EPHEMERAL:
+        return call.resource is PODS
+    return not call.sub or (call.sub == "status" and call.resource.status)
+
+
+def _warning(response: web.Response, warnings: list[str]) -> web.Response:
+    for warning in warnings:
+        response.headers.add("Warning", f'299 - "{warning}"')
+    return response
 
 
 def _asked(request: web.Request, call: Call, operation: str, obj: Object, old: Object | None) -> admission.Attributes:

@@ -7,7 +7,12 @@ from typing import Any
 from hami_core.sim.resources import RESOURCES, Object
 
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-_POD_SUBRESOURCES = (("binding", "Binding"), ("eviction", "Eviction"), ("log", "Pod"))
+_POD_SUBRESOURCES = (
+    ("binding", "Binding", ["create"]),
+    ("ephemeralcontainers", "Pod", ["get", "patch", "update"]),
+    ("eviction", "Eviction", ["create"]),
+    ("log", "Pod", ["get"]),
+)
 VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "linux/amd64"}
 
 
@@ -30,8 +35,7 @@ def _resource_list(group: str, version: str) -> Object:
                 {"name": f"{resource.plural}/status", "singularName": "", **common, "verbs": ["get", "patch", "update"]}
             )
         if resource.plural == "pods":
-            for sub, kind in _POD_SUBRESOURCES:
-                verbs = ["get"] if sub == "log" else ["create"]
+            for sub, kind, verbs in _POD_SUBRESOURCES:
                 found.append(
                     {"name": f"pods/{sub}", "singularName": "", "namespaced": True, "kind": kind, "verbs": verbs}
                 )

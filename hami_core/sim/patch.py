@@ -18,6 +18,7 @@ _LIST_KEYS = {
     "conditions": "type",
     "containers": "name",
     "initContainers": "name",
+    "ephemeralContainers": "name",
     "env": "name",
     "volumes": "name",
     "addresses": "type",

@@ -27,6 +27,8 @@ from hami_core.sim.resources import (
 _SYSTEM_METADATA = (
     "uid", "creationTimestamp", "namespace", "name", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
 )  # fmt: skip
+EPHEMERAL = "ephemeralcontainers"
+"""The subresource of pods by which ephemeral containers are added to a running one."""
 _ALPHABET = "".join(c for c in string.ascii_lowercase + string.digits if c not in "aeiou013")
 
 
@@ -102,7 +104,7 @@ def default_pod(pod: Object) -> None:
         ApiError: 400 when containers or their resources are no lists and objects.
     """
     spec = pod.setdefault("spec", {})
-    lists = [spec.get(part) or [] for part in ("initContainers", "containers")]
+    lists = [spec.get(part) or [] for part in ("initContainers", "containers", "ephemeralContainers")]
     containers = [c for listed in lists if isinstance(listed, list) for c in listed]
     if not all(isinstance(listed, list) for listed in lists) or not all(isinstance(c, dict) for c in containers):
         raise bad_request('Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal into Go struct field')
@@ -162,6 +164,8 @@ def prepare_update(resource: Resource, old: Object, new: Object, subresource: st
     if meta.get("name", name) != name:
         raise bad_request(f"the name of the object ({meta.get('name')}) does not match the name on the URL ({name})")
     _check_preconditions(resource, meta, old_meta, patched=patched)
+    if subresource == EPHEMERAL:
+        return _with_ephemeral(old, (new.get("spec") or {}).get("ephemeralContainers") or [])
     result = {**new, "apiVersion": resource.api_version, "kind": resource.kind}
     result["metadata"] = {k: v for k, v in meta.items() if k not in _SYSTEM_METADATA and v not in (None, {}, [])}
     result["metadata"].update({k: old_meta[k] for k in _SYSTEM_METADATA if k in old_meta})
@@ -178,6 +182,15 @@ def prepare_update(resource: Resource, old: Object, new: Object, subresource: st
                 condition.setdefault(moment, None)
         if not subresource:
             _check_pod_spec(name, old["spec"], result.get("spec") or {})
+    return result
+
+
+def _with_ephemeral(old: Object, containers: Any) -> Object:  # noqa: ANN401 - JSON
+    """The pod with other ephemeral containers, which is all that this subresource changes."""
+    result = copy.deepcopy(old)
+    result["spec"]["ephemeralContainers"] = copy.deepcopy(containers)
+    default_pod(result)
+    validation.ephemeral(PODS, old, result)
     return result
 
 

@@ -104,6 +104,8 @@ def containers(resource: Resource, pod: Object) -> None:
     spec, causes = pod["spec"], list[Cause]()
     if not spec.get("containers"):
         causes.append(Cause("spec.containers", "Required value", "FieldValueRequired"))
+    if spec.get("ephemeralContainers"):
+        causes.append(Cause("spec.ephemeralContainers", "Forbidden: cannot be set on create", "FieldValueForbidden"))
     seen: set[str] = set()
     for part in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(part) or []):
@@ -114,6 +116,36 @@ def containers(resource: Resource, pod: Object) -> None:
                 causes.append(Cause(f"{where}.name", f'Duplicate value: "{container["name"]}"', "FieldValueDuplicate"))
             seen.add(container.get("name", ""))
             causes.extend(_resource_causes(resource, f"{where}.resources", container["resources"]))
+    if causes:
+        raise invalid(resource, pod["metadata"]["name"], *causes)
+
+
+def ephemeral(resource: Resource, old: Object, pod: Object) -> None:
+    """Checks the ephemeral containers of a running pod: they come, without resources, and stay as they are.
+
+    Raises:
+        ApiError: 422 with every cause.
+    """
+    spec, causes, where = pod["spec"], list[Cause](), "spec.ephemeralContainers"
+    found = spec["ephemeralContainers"]
+    others = {c.get("name") for part in ("initContainers", "containers") for c in spec.get(part) or []}
+    for index, container in enumerate(found):
+        name = container.get("name")
+        if not name:
+            causes.append(Cause(f"{where}[{index}].name", "Required value", "FieldValueRequired"))
+        elif name in others:
+            causes.append(Cause(f"{where}[{index}].name", f'Duplicate value: "{name}"', "FieldValueDuplicate"))
+        others.add(name)
+        if any((container.get("resources") or {}).values()):
+            text = "Forbidden: cannot be set for an Ephemeral Container"
+            causes.append(Cause(f"{where}[{index}].resources", text, "FieldValueForbidden"))
+    now = {container.get("name"): container for container in found}
+    for before in old["spec"].get("ephemeralContainers") or []:
+        name = before["name"]
+        if now.get(name) != before:
+            what = "changed" if name in now else "removed"
+            text = f'Forbidden: existing ephemeral containers "{name}" may not be {what}\n'
+            causes.append(Cause(where, text, "FieldValueForbidden"))
     if causes:
         raise invalid(resource, pod["metadata"]["name"], *causes)
 

@@ -307,7 +307,9 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     namespace: str = ""
     name: str = ""
     operation: str = ""
+    subResource: str = ""  # noqa: N815 - the wire's spelling
     object: Raw = Raw(b"null")
+    oldObject: Raw = Raw(b"null")  # noqa: N815
     dryRun: bool | None = None  # noqa: N815 - the wire's spelling
     userInfo: UserInfo = UserInfo()  # noqa: N815
 

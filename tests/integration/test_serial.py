@@ -36,6 +36,24 @@ def crowd(seed: int) -> list[dict]:
     return pods
 
 
+LIES = [
+    {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+    {"name": "CUDA_DEVICE_MEMORY_LIMIT_0", "value": "80000m"},
+    {"name": "CUDA_DEVICE_MEMORY_LIMIT", "value": "80000m"},
+    {"name": "CUDA_DISABLE_CONTROL", "value": "true"},
+    {"name": "GPU_CORE_UTILIZATION_POLICY", "value": "disable"},
+]
+"""What a pod may say of its devices; kubelet and runtime let it win over what Allocate answered."""
+
+
+def liar(name: str, memory: int) -> dict:
+    """A pod of an init container, a sidecar and an app container that all lie, and tell what they see."""
+    tell = ["sh", "-c", "echo visible=$NVIDIA_VISIBLE_DEVICES; exec cuda-probe look"]
+    init, side, main = (container(part, memory + n, command=tell) for n, part in enumerate(("init", "side", "main")))
+    side |= {"restartPolicy": "Always", "command": [*tell[:2], f"{tell[2]} 60"]}
+    return pod(name, [main | {"env": LIES}], [init | {"env": LIES}, side | {"env": LIES}])
+
+
 async def mode(stage: Stage) -> str:
     """The mode the node's agent has told the scheduler."""
     node = await stage.call("GET", "/api/v1/nodes/n1")
@@ -54,7 +72,16 @@ async def test_each_container_has_exactly_its_own_slice_without_cdi(short):
     node = GpuNode("n1", "a100x4", split=20)
     async with Stage(short / "always", [node], kubelet=NO_CDI, agent=["--serial=always"]) as stage:
         assert await mode(stage) == "serial"
-        await submit_and_check(stage, crowd(1))
+        await submit_and_check(stage, [*crowd(1), liar("liar", 3000)])
+        for part in ("init", "side", "main"):
+            assert "visible=void" in await stage.log("liar", part), "NVIDIA's runtime would add every card"
+        bypassing = liar("bypassing", 4000)
+        bypassing["metadata"]["labels"] = {"hami.io/webhook": "ignore"}
+        bypassing["spec"]["schedulerName"] = "hami-scheduler"
+        await stage.submit(bypassing)
+        async with asyncio.timeout(30):
+            while "NVIDIA_VISIBLE_DEVICES would win" not in str(await stage.call("GET", "/api/v1/events")):
+                await asyncio.sleep(0.2)
         assert not list(stage.cluster.node("n1").cdi_dir.iterdir()), "no specification is written"
         phases = {p["metadata"]["annotations"]["hami.io/bind-phase"] for p in (await stage.pods()).values()}
         assert phases == {"success"}

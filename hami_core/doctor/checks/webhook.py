@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 NAME: Final = "vgpu.hami.io"
 """HAMi's name of the webhook."""
 PATH: Final = "/webhook"
+EPHEMERAL: Final = "pods/ephemeralcontainers"
 
 
 def is_ours(hook: Webhook) -> bool:
@@ -47,7 +48,7 @@ def name_of(configuration: WebhookConfiguration) -> str:
 
 
 def present(context: Context) -> Iterator[Finding]:
-    """Is the webhook registered for the creation of pods?"""
+    """Is the webhook registered for the creation of pods and of ephemeral containers?"""
     found = hooks(context)
     if not found:
         fix = "apply the chart's MutatingWebhookConfiguration; without it requests are not checked before Filter"
@@ -67,6 +68,9 @@ def present(context: Context) -> Iterator[Finding]:
             yield ok(name_of(configuration), field, "asked when pods are created")
         else:
             yield fail(name_of(configuration), field, "does not cover CREATE of pods", "restore the chart's rules")
+        if not any(rule.touches(EPHEMERAL, "UPDATE") for rule in hook.rules):
+            fix = "restore the chart's rules: kubectl debug's containers come without variables that vendors impose"
+            yield warn(name_of(configuration), field, f"does not cover UPDATE of {EPHEMERAL}", fix)
 
 
 def failure_policy(context: Context) -> Iterator[Finding]:

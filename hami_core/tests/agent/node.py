@@ -253,6 +253,7 @@ class Node:
         spec: dict = {"nodeName": "n1", "schedulerName": "hami-scheduler", "containers": [], "initContainers": []}
         for n, k, held in containers:
             body: dict = {"name": n, "resources": {"limits": {GPU: str(len(held))} if held else {}}}
+            body |= how.get("written", {}).get(n, {})
             if k is ContainerKind.SIDECAR:
                 body["restartPolicy"] = "Always"
             spec["containers" if k is ContainerKind.APP else "initContainers"].append(body)

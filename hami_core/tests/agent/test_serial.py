@@ -1,4 +1,4 @@
-"""Serial mode: a runtime without CDI, pods bound one at a time."""
+"""Serial mode: a runtime without CDI, pods bound one at a time; and what holds in both modes."""
 
 from __future__ import annotations
 
@@ -70,6 +70,71 @@ async def test_a_pod_nobody_vouches_for_is_given_nothing(node):
     assert "is not signed" in caught.value.details()
     assert not limits(given).exists()
     assert agent.notes.hopeless == ["default/a"], "the next pod need not wait for it"
+
+
+OWN = [
+    ([{"name": "ACME_VISIBLE", "value": "all"}], True),
+    ([{"name": "ACME_VISIBLE", "value": ""}], True),
+    ([{"name": "ACME_VISIBLE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}], True),
+    ([{"name": "ACME_VISIBLE", "value": "void"}, {"name": "ACME_VISIBLE", "value": "0"}], True),
+    ([{"name": "ACME_VISIBLE", "value": "void"}], False),
+    ([{"name": "OTHER", "value": "all"}], False),
+]
+
+
+@pytest.mark.parametrize(("kind", "serial"), [(APP, True), (INIT, True), (ContainerKind.SIDECAR, True), (APP, False)])
+async def test_a_pods_own_view_of_devices_is_refused_without_cdi(node, kind, serial, monkeypatch):
+    monkeypatch.setattr("hami_core.agent.answers.CANDIDATE_WAIT_S", 0.1)
+    agent = await node.up(serial=serial)
+    await node.registered()
+    for number, (env, refused) in enumerate(OWN):
+        parts = [("it", kind, [(C0, 100)]), *([] if kind is APP else [("main", APP, [])])]
+        uid = node.pod(f"p{number}", parts, written={"it": {"env": env}})
+        given = await node.kubelet.admit(uid, "it", GPU, 1)
+        if not (refused and serial):
+            await node.kubelet.prestart(given)
+            continue
+        assert not given.response.devices, "Allocate shows it nothing"
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await node.kubelet.prestart(given)
+        assert f"pod default/p{number}, container it: its variable ACME_VISIBLE would win" in caught.value.details()
+        assert not limits(given).exists()
+        assert agent.notes.refusals[-1][:2] == (f"default/p{number}", "it")
+
+
+COVERING = ["/usr/local/vgpu/limits", "/usr/local/vgpu/limits/limits", "/usr/local/vgpu/", "/etc/ld.so.preload",
+            "usr/local/vgpu/libvgpu.so", "//etc/x/../ld.so.preload"]  # fmt: skip
+
+
+@pytest.mark.parametrize("serial", [True, False])
+async def test_a_volume_over_our_files_is_refused_in_both_modes(node, serial, monkeypatch):
+    monkeypatch.setattr("hami_core.agent.answers.CANDIDATE_WAIT_S", 0.1)
+    await node.up(serial=serial)
+    await node.registered()
+    for number, path in enumerate(["/usr/local/vgpus", "/etc", "/data", *COVERING]):
+        mounts = {"main": {"volumeMounts": [{"name": "v", "mountPath": path}]}}
+        uid = node.pod(f"p{number}", [("main", APP, [(C0, 10)])], written=mounts)
+        given = await node.kubelet.admit(uid, "main", GPU, 1)
+        if path not in COVERING:
+            await node.kubelet.prestart(given)
+            continue
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await node.kubelet.prestart(given)
+        assert f"container main: it mounts a volume at {path}, over files that limit it" in caught.value.details()
+
+
+@pytest.mark.parametrize("serial", [True, False])
+async def test_a_privileged_container_is_refused_in_both_modes(node, serial, monkeypatch):
+    monkeypatch.setattr("hami_core.agent.answers.CANDIDATE_WAIT_S", 0.1)
+    await node.up(serial=serial)
+    await node.registered()
+    written = {"main": {"securityContext": {"privileged": True}}}
+    uid = node.pod("p", [("main", APP, [(C0, 10)])], written=written)
+    given = await node.kubelet.admit(uid, "main", GPU, 1)
+    assert not given.response.devices
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await node.kubelet.prestart(given)
+    assert "it is privileged and would see every device" in caught.value.details()
 
 
 async def test_restart_and_removal(node):

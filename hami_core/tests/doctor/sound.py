@@ -166,7 +166,10 @@ def webhook(name: str = "vgpu.hami.io", **changes) -> dict:
         "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
         "reinvocationPolicy": "Never", "matchConditions": conditions,
         "clientConfig": {"service": service, "caBundle": b64(authority().cert_pem.bytes())},
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource]}
+            for operation, resource in (("CREATE", "pods"), ("UPDATE", "pods/ephemeralcontainers"))
+        ],
         **changes,
     }  # fmt: skip
 

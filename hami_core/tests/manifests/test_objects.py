@@ -195,11 +195,36 @@ def test_the_webhook_fails_closed_and_sees_only_its_own_pods():
     assert ignored in hook["namespaceSelector"]["matchExpressions"]
 
 
-@pytest.mark.parametrize("setting", ["scheduler.overwriteEnv=true", "devices.nvidia.gpuCorePolicy=force"])
-def test_what_concerns_other_pods_too_fails_open_for_them(setting):
-    first, second = made(setting)["MutatingWebhookConfiguration/hami-webhook"]["webhooks"]
+NPU = "vnpus: {configs: [{commonWord: A, resourceName: a/b, memoryAllocatable: 1, overwriteEnv: %s}]}"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"scheduler": {"overwriteEnv": True}},
+        {"devices": {"nvidia": {"gpuCorePolicy": "force"}}},
+        {"device-config": {"content": "nvidia: {overwriteEnv: true}"}},
+        {"device-config": {"content": "nvidia: {gpuCorePolicy: disable}"}},
+        {"device-config": {"content": NPU % "'yes'"}},
+    ],
+)
+def test_what_concerns_other_pods_too_fails_open_for_them(values):
+    first, second = made(values=values)["MutatingWebhookConfiguration/hami-webhook"]["webhooks"]
     assert (first["failurePolicy"], second["failurePolicy"]) == ("Fail", "Ignore")
     assert second["matchConditions"][0]["expression"] == f"!({first['matchConditions'][0]['expression']})"
+    rules = [(rule["operations"], rule["resources"]) for rule in first["rules"]]
+    assert rules == [(["CREATE"], ["pods"]), (["UPDATE"], ["pods/ephemeralcontainers"])]
+    assert second["rules"] == first["rules"]
+
+
+@pytest.mark.parametrize(
+    "content", ["nvidia: {overwriteEnv: false}", "nvidia: {gpuCorePolicy: default}", NPU % "false"]
+)
+def test_nothing_imposed_sends_no_pod_without_devices(content):
+    (hook,) = made(values={"device-config": {"content": content}})["MutatingWebhookConfiguration/hami-webhook"][
+        "webhooks"
+    ]
+    assert hook["name"] == "vgpu.hami.io"
 
 
 def test_selectors_add_up():

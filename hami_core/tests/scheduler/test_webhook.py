@@ -121,7 +121,7 @@ async def test_what_a_vendor_wants_is_in_the_patch(start):
     one, two = after["spec"]["containers"]
     assert one["resources"]["limits"] == {"acme.com/gpu": "1", "acme.com/mem": "1000", "acme.com/cores": "100"}
     assert one["resources"]["requests"] == {"acme.com/cores": "100"}
-    assert one["env"] == [{"name": "SET", "value": "ours"}, {"name": "PRIORITY", "value": "1"}]
+    assert one["env"] == [{"name": "PRIORITY", "value": "1"}, {"name": "SET", "value": "theirs"}]
     assert two["env"] == [{"name": "ACME_VISIBLE_DEVICES", "value": "none"}]
     assert after["metadata"]["annotations"] == {"acme.com/qos": "best-effort"}
     assert after["spec"]["runtimeClassName"] == "acme"

@@ -390,7 +390,10 @@ async def webhook(core):
         "metadata": {"name": "hook"},
         "webhooks": [{
             "name": "hook.example.test", "clientConfig": {"url": hook.url, "caBundle": bundle},
-            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+            "rules": [
+                {"operations": [operation], "apiGroups": [""], "apiVersions": ["v1"], "resources": [resource]}
+                for operation, resource in (("CREATE", "pods"), ("UPDATE", "pods/ephemeralcontainers"))
+            ],
             "objectSelector": {"matchLabels": {"hooked": "yes"}}, "failurePolicy": "Fail", "sideEffects": "None",
             "admissionReviewVersions": ["v1"], "timeoutSeconds": 2,
         }],
@@ -417,6 +420,63 @@ async def test_webhook_patches_new_pods_it_selects(webhook, core) -> None:
     assert review["request"]["resource"] == {"group": "", "version": "v1", "resource": "pods"}
     await on_thread(core.create_namespaced_pod, "default", pod("hooked-2"))
     assert len(webhook.reviews) == 1
+
+
+async def test_webhook_patches_the_ephemeral_containers_of_an_update(webhook, core) -> None:
+    webhook.answer = {"allowed": True}
+    await on_thread(core.create_namespaced_pod, "default", pod("debugged", labels={"hooked": "yes"}))
+    operations = [
+        {"op": "add", "path": "/spec/ephemeralContainers/0/env", "value": [{"name": "A", "value": "1"}]},
+        {"op": "add", "path": "/spec/schedulerName", "value": "dropped"},
+    ]
+    patch = base64.b64encode(orjson.dumps(operations)).decode()
+    webhook.answer = {"allowed": True, "patchType": "JSONPatch", "patch": patch, "warnings": ["a word"]}
+    body = {"spec": {"ephemeralContainers": [{"name": "shell", "image": "i"}]}}
+    made = await on_thread(core.patch_namespaced_pod_ephemeralcontainers, "debugged", "default", body)
+    (shell,) = made.spec.ephemeral_containers
+    assert [(entry.name, entry.value) for entry in shell.env] == [("A", "1")]
+    assert made.spec.scheduler_name == "none"
+    request = webhook.reviews[-1]["request"]
+    assert (request["operation"], request["subResource"], request["kind"]["kind"]) == (
+        "UPDATE",
+        "ephemeralcontainers",
+        "Pod",
+    )
+    assert "ephemeralContainers" not in request["oldObject"]["spec"]
+    assert request["object"]["spec"]["ephemeralContainers"][0]["name"] == "shell"
+
+
+async def test_ephemeral_containers_are_added_without_resources_and_stay(core) -> None:
+    await on_thread(core.create_namespaced_pod, "default", pod("watched"))
+
+    async def change(verb: str, *containers: dict):
+        call = getattr(core, f"{verb}_namespaced_pod_ephemeralcontainers")
+        spec = {"containers": [{"name": "c"}], "ephemeralContainers": list(containers)}
+        body = {"metadata": {"name": "watched"}, "spec": spec}
+        return await on_thread(call, "watched", "default", body)
+
+    await change("patch", {"name": "one", "image": "i"})
+    found = await change("patch", {"name": "two", "image": "i"})
+    assert [c.name for c in found.spec.ephemeral_containers] == ["two", "one"]
+    kept = [core.api_client.sanitize_for_serialization(c) for c in found.spec.ephemeral_containers]
+    found = await change("replace", *kept, {"name": "three", "image": "i"})
+    assert [c.name for c in found.spec.ephemeral_containers] == ["two", "one", "three"]
+    read = await on_thread(core.read_namespaced_pod_ephemeralcontainers, "watched", "default")
+    assert len(read.spec.ephemeral_containers) == 3
+    for containers, words in [
+        (kept[:1], 'existing ephemeral containers "one" may not be removed'),
+        ([kept[0] | {"image": "j"}, kept[1]], 'existing ephemeral containers "two" may not be changed'),
+        ([{"name": "four", "resources": {"limits": {"example.com/gpu": "1"}}}], "cannot be set for an Ephemeral"),
+        ([{"name": "c"}], 'Duplicate value: "c"'),
+    ]:
+        with pytest.raises(client.ApiException) as refused:
+            await change("replace", *containers)
+        assert refused.value.status == 422
+        assert words in orjson.loads(refused.value.body)["message"]
+    debugged = pod("debugged-from-birth")
+    debugged["spec"]["ephemeralContainers"] = [{"name": "e"}]
+    with pytest.raises(client.ApiException, match="cannot be set on create"):
+        await on_thread(core.create_namespaced_pod, "default", debugged)
 
 
 async def test_webhook_refuses(webhook, core) -> None:

@@ -11,24 +11,31 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)
 COUNT, MEMORY, PERCENT = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
 CORES, PRIORITY = "nvidia.com/gpucores", "nvidia.com/priority"
 
+# Written as the API server keeps them, which is what the webhook sees: 1.5 is 1500m there.
 AMOUNTS = [
     (COUNT, -1, "-1 is negative", "write a whole number from 0 up"),
-    (COUNT, "1.5", "'1.5' is not a whole number", "write 2"),
-    (COUNT, 0.5, "'0.5' is not a whole number", "write 1"),
+    (COUNT, "1500m", "'1500m' is not a whole number", "write 2"),
     (COUNT, "500m", "'500m' is not a whole number", "write 1"),
-    (COUNT, "1Gi", "'1Gi' has a unit", "write a plain whole number"),
+    (COUNT, "1Gi", "'1Gi' has a unit", "write a plain whole number: 1"),
+    (COUNT, "2G", "'2G' has a unit", "write a plain whole number: 2"),
     (COUNT, "99999999999", "99999999999 is above the largest amount 2147483647", "ask for less"),
-    (COUNT, "1e40", "1e40 is above the largest amount", "ask for less"),
-    (MEMORY, "-3000", "-3000 is negative", "write a whole number from 0 up"),
-    (MEMORY, "3000.5", "'3000.5' is not a whole number", "write 3001"),
+    (COUNT, "1e40", "is above the largest amount", "ask for less"),
+    (MEMORY, "-3001", "-3001 is negative", "write a whole number from 0 up"),
+    (MEMORY, "3000500m", "'3000500m' is not a whole number", "write 3001"),
+    (MEMORY, "1500m", "'1500m' is not a whole number", "write 2, or 1500 if m stands for MiB"),
     (MEMORY, "16Gi", "'16Gi' has a unit", "in MiB that is 16384"),
-    (MEMORY, "9223372036854775807", "is above the largest amount 2147483647", "ask for less"),
-    (MEMORY, "1E", "1E is above the largest amount", "ask for less"),
+    (MEMORY, "8G", "'8G' has a unit and asks for 8000000000 MiB", "write 7630"),
+    (MEMORY, "1M", "'1M' has a unit and asks for 1000000 MiB", "write 1, or 1000001 if MiB are meant"),
+    (MEMORY, "2000Ki", "'2000Ki' has a unit", "write 2"),
+    (MEMORY, 2_000_001, "2000001 is above the largest amount 1048576", "in MiB that is 2: write 2"),
+    (MEMORY, "9223372036854775807", "is above the largest amount 1048576", "write at most 1048576"),
+    (MEMORY, "1E", "'1E' has a unit", "write at most 1048576"),
     (PERCENT, 101, "101", "write the share of each card's memory in percent"),
     (PERCENT, -1, "-1", "write the share of each card's memory in percent"),
-    (PERCENT, "50.5", "'50.5' is not a whole number", "write 51"),
+    (PERCENT, "50500m", "'50500m' is not a whole number", "write 51"),
     (CORES, -10, "-10 is negative", "write a whole number from 0 up"),
-    (CORES, "33.3", "'33.3' is not a whole number", "write 34"),
+    (CORES, "30G", "'30G' has a unit", "write a plain whole number: 30"),
+    (CORES, "33300m", "'33300m' is not a whole number", "write 34"),
     (PRIORITY, -1, "-1 is negative", "write a whole number from 0 up"),
     (PRIORITY, 10, "10 is above the largest amount 9", "ask for less"),
 ]
@@ -56,19 +63,19 @@ async def test_amounts_that_make_no_sense_are_refused_with_container_resource_va
 
 
 async def test_zero_devices_is_a_pod_without_devices(well):
-    body = asking("zero", {COUNT: 0, MEMORY: 1000})
-    body["spec"]["schedulerName"] = "hami-scheduler"
-    await well.stage.submit(body)
-    assert not await all_end(well.stage, {"zero"}, 20)
-    now = (await well.stage.pods())["zero"]
-    assert not [key for key in now["metadata"].get("annotations", {}) if key.startswith("hami.io/")]
-    await well.delete("zero")
+    for init in (False, True):
+        await well.stage.submit(asking("zero", {COUNT: 0, MEMORY: 1000}, init=init))
+        assert not await all_end(well.stage, {"zero"}, 20)
+        now = (await well.stage.pods())["zero"]
+        assert now["spec"]["schedulerName"] == "hami-scheduler"
+        assert not [key for key in now["metadata"].get("annotations", {}) if key.startswith("hami.io/")]
+        await well.delete("zero")
 
 
 async def test_more_than_any_card_has_waits_with_the_amounts(well):
     for name, limits, reason, words in [
-        ("huge", {COUNT: 1, MEMORY: 2_000_000_000}, "FilteringFailed", "container culprit needs 2000000000 MiB"),
-        ("many", {COUNT: 2_000_000_000, MEMORY: 1}, "FilteringFailed", "1 MiB on each of 2000000000 cards"),
+        ("huge", {COUNT: 1, MEMORY: 1_000_001}, "FilteringFailed", "container culprit needs 1000001 MiB"),
+        ("many", {COUNT: 2_000_000_001, MEMORY: 1}, "FilteringFailed", "1 MiB on each of 2000000001 cards"),
     ]:
         await well.stage.submit(asking(name, limits))
         await well.told(name, reason, words)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hami_core import RequestError
-from hami_core.vendorkit import amount_of, quantity_of, smallest_template
+from hami_core.vendorkit import amount_of, memory_of, quantity_of, smallest_template
 
 if TYPE_CHECKING:
     from hami_ascend.config import Chip
@@ -69,9 +69,11 @@ def _completed(container: ContainerSpec, chip: Chip, count: int) -> int:
 
 def _memory(container: ContainerSpec, chip: Chip, *, soft: bool) -> int:
     """Memory as asked in soft split, else that of the smallest vNPU size that holds it, else the whole device."""
-    asked = amount_of(container, chip.resource_memory_name)
-    if asked is None:
+    factor = chip.memory_factor or 1
+    asked_mib = memory_of(container, chip.resource_memory_name, factor)
+    if asked_mib is None:
         return chip.memory_allocatable
+    asked = asked_mib // factor
     if soft:
         return asked
     size = smallest_template(chip.sizes, asked)

@@ -28,6 +28,7 @@ from hami_core.vendorkit import (
     read_json_register,
     template_named_for,
 )
+from hami_core.wire.env import ASCEND_VISIBLE_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 NODE_MODE: Final = "hami-vnpu-core"
 """Node annotation, ``true`` or ``false``: the node's agent shares NPUs in software."""
 PREDICATE_TIME: Final = "predicate-time"
-HIDE_ENV: Final = ("ASCEND_VISIBLE_DEVICES", "")
+HIDE_ENV: Final = (ASCEND_VISIBLE_DEVICES, "")
 
 _THEIRS = "the Ascend device plugin of HAMi does it on the node; ours is planned"
 CAPABILITIES: Final[Mapping[Capability, Grade]] = {
@@ -93,16 +94,20 @@ class Ascend:
 
     @hookimpl
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
-        """Resolve count and memory for each chip asked for; hide NPUs from containers that ask for none."""
+        """Resolve count and memory for each chip named; hide NPUs from containers that ask for none.
+
+        A container that gets NPUs does not say itself which ones Ascend's runtime is to add. A count of 0 asks for
+        none; the pod goes to our scheduler all the same.
+        """
         limits: dict[str, str] = {}
         requests: dict[str, str] = {}
         runtime_class = ""
-        used = False
+        named = used = False
         for chip in self._chips.values():
             asked = asked_of(container, chip, soft=_is_soft_pod(pod.annotations))
             if asked is None:
                 continue
-            used = True
+            named, used = True, used or asked.count > 0
             if asked.count_changed:
                 limits[chip.resource_name] = str(asked.count)
                 if chip.resource_name in container.requests:
@@ -110,10 +115,17 @@ class Ascend:
             if chip.resource_memory_name:
                 limits[chip.resource_memory_name] = requests[chip.resource_memory_name] = str(asked.memory)
             runtime_class = runtime_class or ("" if pod.runtime_class else chip.runtime_class_name)
-        if used:
-            return Mutation(True, limits, requests, runtime_class=runtime_class)
-        hide = any(chip.overwrite_env for chip in self._chips.values())
-        return Mutation(uses_devices=False, env=(HIDE_ENV,)) if hide else None
+        hide = not used and any(chip.overwrite_env for chip in self._chips.values())
+        if not (named or hide):
+            return None
+        return Mutation(
+            named,
+            limits,
+            requests,
+            env=(HIDE_ENV,) if hide else (),
+            env_removed=frozenset({ASCEND_VISIBLE_DEVICES}) if used else frozenset(),
+            runtime_class=runtime_class,
+        )
 
     @hookimpl
     def parse_request(self, container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:

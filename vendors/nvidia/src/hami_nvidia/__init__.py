@@ -59,7 +59,7 @@ class Nvidia:
     @hookimpl
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
         """Default count, exclusive cores, environment, runtime class."""
-        return request.mutate(container, pod, self._config)
+        return request.mutate(container, pod, self._family, self._config)
 
     @hookimpl
     def parse_request(self, container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:

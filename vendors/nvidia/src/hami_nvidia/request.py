@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hami_core import Mutation, RequestError, vendorkit
+from hami_core.wire.env import CUDA_TASK_PRIORITY, GPU_CORE_UTILIZATION_POLICY, NVIDIA_VISIBLE_DEVICES
 from hami_core.wire.quantity import parse_amount, parse_bool_go, parse_whole
 
 if TYPE_CHECKING:
@@ -35,13 +36,15 @@ def parse_request(container: ContainerSpec, pod: PodFacts, family: Family, confi
     return replace(request, numa_bind=parse_bool_go(pod.annotations.get(NUMA_BIND, "")) is True)
 
 
-def mutate(container: ContainerSpec, pod: PodFacts, config: NvidiaConfig) -> Mutation | None:
+def mutate(container: ContainerSpec, pod: PodFacts, family: Family, config: NvidiaConfig) -> Mutation | None:
     """Complete one container at admission: count, exclusive cores, environment, runtime class.
 
-    Differs from HAMi in one point: a count of 0 asks for nothing, and is treated so from here on.
+    Differs from HAMi in two points. A count of 0 asks for nothing, and is treated so from here on; the pod goes to our
+    scheduler all the same where it names other amounts. And a container that gets GPUs does not say itself which ones
+    NVIDIA's runtime is to add: where Allocate says it, the kubelet lets the pod's own variable win.
 
     Raises:
-        RequestError: The percentage or the priority cannot be granted as written.
+        RequestError: An amount cannot be granted as written.
     """
     _check_percentage(container, config)
     env = _environment(container, config)
@@ -52,10 +55,12 @@ def mutate(container: ContainerSpec, pod: PodFacts, config: NvidiaConfig) -> Mut
         uses = True
     runtime_class = config.runtime_class_name if uses and not pod.runtime_class else ""
     if not uses and config.overwrite_env:
-        env.append(("NVIDIA_VISIBLE_DEVICES", "none"))
-    if not (uses or env):
+        env.append((NVIDIA_VISIBLE_DEVICES, "none"))
+    routed = uses or vendorkit.is_zero_beside_amounts(container, family)
+    if not (routed or env):
         return None
-    return Mutation(uses, limits=limits, env=tuple(env), runtime_class=runtime_class)
+    removed = frozenset({NVIDIA_VISIBLE_DEVICES}) if uses else frozenset[str]()
+    return Mutation(routed, limits=limits, env=tuple(env), env_removed=removed, runtime_class=runtime_class)
 
 
 def _check_percentage(container: ContainerSpec, config: NvidiaConfig) -> None:
@@ -76,17 +81,17 @@ def _environment(container: ContainerSpec, config: NvidiaConfig) -> list[tuple[s
     if priority is not None:
         where = f"container {container.name}"
         value = parse_amount(priority, where=where, field=config.resource_priority_name, maximum=LOWEST_PRIORITY)
-        env.append(("CUDA_TASK_PRIORITY", str(value)))
+        env.append((CUDA_TASK_PRIORITY, str(value)))
     if config.gpu_core_policy not in {"", "default"}:
-        env.append(("GPU_CORE_UTILIZATION_POLICY", config.gpu_core_policy))
+        env.append((GPU_CORE_UTILIZATION_POLICY, config.gpu_core_policy))
     return env
 
 
 def _count_limit(container: ContainerSpec, config: NvidiaConfig, limits: dict[str, str]) -> bool:
     """Whether the container asks for GPUs by its limits; adds the default count where only an amount is given."""
-    written = container.limits.get(config.resource_count_name) if config.resource_count_name else None
-    if written is not None:
-        return not _is_zero(written)
+    name = config.resource_count_name
+    if name and name in container.limits:
+        return vendorkit.amount_of(container, name) != 0
     amounts = (config.resource_core_name, config.resource_memory_name, config.resource_memory_percentage_name)
     if config.default_gpu_num > 0 and any(name and name in container.limits for name in amounts):
         limits[config.resource_count_name] = str(config.default_gpu_num)
@@ -96,15 +101,11 @@ def _count_limit(container: ContainerSpec, config: NvidiaConfig, limits: dict[st
 
 def _exclusive(container: ContainerSpec, config: NvidiaConfig, limits: dict[str, str]) -> bool:
     """Whether the container gets its cards alone: a count, no cores, and neither memory nor part of a card."""
-    count = limits.get(config.resource_count_name) or vendorkit.quantity_of(container, config.resource_count_name)
+    count = config.resource_count_name in limits or vendorkit.amount_of(container, config.resource_count_name)
     cores = vendorkit.quantity_of(container, config.resource_core_name)
-    if count is None or _is_zero(count) or cores is not None or not config.resource_core_name:
+    if not count or cores is not None or not config.resource_core_name:
         return False
     percentage = vendorkit.quantity_of(container, config.resource_memory_percentage_name)
     if percentage is not None:
         return parse_whole(percentage, where=f"container {container.name}", field="percentage") == 100
     return vendorkit.quantity_of(container, config.resource_memory_name) is None
-
-
-def _is_zero(text: str) -> bool:
-    return text.strip("0") == "" and text != ""

@@ -1,0 +1,64 @@
+"""Warnings in the admission answer: what is taken as HAMi takes it, though nobody who writes it means that. Pure.
+
+A warning never refuses. It travels in an HTTP header and is cut there, so every text is ASCII, short and free of
+double quotes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hami_core.placement.fit import WHOLE_CARD
+from hami_core.placement.policy import DEVICE_POLICIES, NODE_POLICIES
+from hami_core.vendorkit import quantity_of
+from hami_core.wire import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hami_core.model import ContainerSpec, Family, Request
+
+SMALL_MIB: Final = 300
+"""Below this nothing useful runs: a context with its code takes some 100 to 500 MiB of a card."""
+
+
+def on_policies(annotations: Mapping[str, str]) -> Iterator[str]:
+    """Words of the policy annotations that are no policy and so passed over."""
+    for key, words in ((keys.NODE_POLICY, NODE_POLICIES), (keys.DEVICE_POLICY, DEVICE_POLICIES)):
+        unknown = sorted({word.strip() for word in annotations.get(key, "").split(",")} - words - {""})
+        if unknown:
+            shown = _ascii(unknown[0][:64])
+            yield f"pod: annotation {key}: {shown} is no policy and is passed over (write {', '.join(sorted(words))})"
+
+
+def on_amounts(container: ContainerSpec, family: Family, request: Request | None, largest_mib: int) -> Iterator[str]:
+    """What one container asks of one family, and can hardly mean.
+
+    Args:
+        container: As the user wrote it.
+        family: The family.
+        request: What it comes to; None: no device.
+        largest_mib: Memory of the largest card of the family that the scheduler has seen; 0: it has seen none.
+    """
+    names = family.resources
+    where = f"container {container.name}"
+    if request is None:
+        amounts = [n for n in names.names()[1:] if n and quantity_of(container, n) is not None]
+        if amounts:
+            count = "is 0" if quantity_of(container, names.count) is not None else "is missing"
+            yield f"{where}: {amounts[0]} gives no device: {names.count} {count}"
+        return
+    written = quantity_of(container, names.memory) is not None
+    memory = request.memory_mib if written else 0
+    if memory > largest_mib > 0:
+        yield f"{where}: {names.memory}: {memory} MiB, and the largest card seen has {largest_mib} MiB"
+    if 0 < memory < SMALL_MIB:
+        yield f"{where}: {names.memory}: {memory} MiB a card; a program's context alone may take more"
+    if memory and quantity_of(container, names.memory_percentage) is not None:
+        yield f"{where}: {names.memory_percentage} is passed over, {names.memory} is there too"
+    if request.cores > WHOLE_CARD and quantity_of(container, names.cores) is not None:
+        yield f"{where}: {names.cores}: {request.cores} is taken as {WHOLE_CARD}"
+
+
+def _ascii(text: str) -> str:
+    return ascii(text).replace('"', "'")
