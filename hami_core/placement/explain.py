@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -106,6 +107,12 @@ def _plural(number: int) -> str:
     return f"{number} card" if number == 1 else f"{number} cards"
 
 
+MAX_CAUSES: Final = 3
+"""Most causes of one reason that a sentence names."""
+
+_EXPLAINED: Final = frozenset({reasons.CARD_NOT_HEALTH, reasons.CARD_TYPE_MISMATCH})
+"""Reasons whose cause a sentence names: who has to act is told by the cause alone."""
+
 _PHRASES: Final = {
     reasons.CARD_NOT_HEALTH: "{n} not healthy",
     reasons.CARD_CORDONED: "{n} cordoned",
@@ -133,8 +140,20 @@ def _phrases(found: Sequence[Reason]) -> list[str]:
     for code in order:
         best = max((reason.available or 0 for reason in groups[code]), default=0)
         phrase = _PHRASES.get(code, "{n} refused as " + code)
-        words.append(phrase.format(n=len(groups[code]), best=best))
+        if code in _EXPLAINED:
+            words += _with_causes(phrase, groups[code])
+        else:
+            words.append(phrase.format(n=len(groups[code]), best=best))
     return words
+
+
+def _with_causes(phrase: str, group: Sequence[Reason]) -> list[str]:
+    """One phrase for each cause that the reasons name, the most frequent first; rare ones are counted together."""
+    causes = Counter(reason.detail.partition(": ")[2] for reason in group)  # detail: "node n, container c: cause"
+    named = [cause for cause, _ in causes.most_common() if cause][:MAX_CAUSES]
+    words = [f"{phrase.format(n=causes.pop(cause))}: {cause}" for cause in named]
+    rest = causes.total()
+    return [*words, phrase.format(n=rest)] if rest else words
 
 
 def _needs(ask: Ask) -> str:
@@ -171,7 +190,9 @@ def _card_reason(card: Card, ask: Ask, rejection: Rejection, where: str, room: i
     if isinstance(answer, Reason):
         detail = f"{where}: {answer.detail}" if answer.detail else where
         return Reason(answer.code, device.id, answer.needed, answer.available, detail)
-    need = ask.request.memory_on(device.memory_mib)
+    if answer == reasons.CARD_NOT_HEALTH and device.not_offered:
+        return Reason(answer, device.id, detail=f"{where}: {device.not_offered}")
+    need = ask.request.memory_on(device.usable_mib)
     amounts: dict[str, tuple[int | None, int | None]] = {
         reasons.CARD_INSUFFICIENT_MEMORY: (need, max(device.memory_mib - card.used_memory, 0)),
         reasons.CARD_INSUFFICIENT_CORE: (ask.cores, max(device.cores - card.used_cores, 0)),

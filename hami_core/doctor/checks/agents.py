@@ -172,7 +172,14 @@ def _register(node: Node, family: Family, text: str, *, has_agent: bool) -> Iter
     resource = family.resources.count
     registered = sum(device.slots for device in devices if device.healthy)
     offered = quantity(node.status.allocatable.get(resource))
-    sick = [device.id for device in devices if not device.healthy]
+    kept: dict[str, list[str]] = {}
+    for device in devices:
+        if device.not_offered:
+            kept.setdefault(device.not_offered, []).append(device.id)
+    for reason, ids in kept.items():
+        fix = "the reason names what to change; the agent offers them again within seconds, without a restart"
+        yield warn(_name(node), family.register_key, f"not offered: {some(ids)}: {reason}", fix)
+    sick = [device.id for device in devices if not device.healthy and not device.not_offered]
     if sick:
         yield warn(
             _name(node), family.register_key, f"unhealthy: {some(sick)}", "nvidia-smi or dmesg on the node says why"
@@ -181,7 +188,7 @@ def _register(node: Node, family: Family, text: str, *, has_agent: bool) -> Iter
         fix = "another device plugin offers this resource, or the kubelet lost ours: restart the agent there"
         seen = f"{registered} slots of {len(devices)} devices registered, the kubelet offers {offered} {resource}"
         yield fail(_name(node), f"status.allocatable[{resource}]", seen, fix)
-    elif not sick:
+    elif not sick and not kept:
         yield ok(_name(node), family.register_key, f"{len(devices)} {family.word} devices, {registered} slots")
 
 

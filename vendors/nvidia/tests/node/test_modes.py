@@ -1,0 +1,135 @@
+"""Cards are offered as their modes allow: MIG mode, compute mode, the node's operating mode, unreadable modes."""
+
+from __future__ import annotations
+
+import json
+
+import pynvml
+import pytest
+from hami_interpose import sim
+from hami_nvidia import modes
+
+from hami_core import Reason, Request
+from hami_core.wire.node import decode_devices_json
+
+REGISTER = "hami.io/node-nvidia-register"
+UNKNOWN_ERROR, NOT_SUPPORTED, NO_FUNCTION = 999, 3, 13
+ON, OFF = 1, 0
+TELLS_MIG, TELLS_COMPUTE = "nvmlDeviceGetMigMode", "nvmlDeviceGetComputeMode"
+
+
+@pytest.fixture
+def card(nvml, state):
+    """Changes the modes of card 0, as an operator does with nvidia-smi; they are put right afterwards."""
+    nvml.driver_version()  # opens NVML
+    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+
+    class Card:
+        mig = staticmethod(lambda mode: pynvml.nvmlDeviceSetMigMode(handle, mode))
+        compute = staticmethod(lambda mode: pynvml.nvmlDeviceSetComputeMode(handle, mode))
+
+        @staticmethod
+        def pending(mode):
+            state._books.devices[0].mig_pending = mode
+
+        @staticmethod
+        def answers(symbol, error):
+            state.inject(sim.Fault(symbol, error, device=0))
+
+        @staticmethod
+        def restore():
+            state.clear()
+            pynvml.nvmlDeviceSetMigMode(handle, OFF)
+            pynvml.nvmlDeviceSetComputeMode(handle, modes.DEFAULT)
+
+    yield Card
+    Card.restore()
+
+
+CASES = {
+    "MIG on": (lambda c: c.mig(ON), "in MIG mode, which this agent does not serve (administrator: nvidia-smi -mig 0)"),
+    "MIG pending on": (lambda c: c.pending(ON), "changes to MIG mode when it is reset"),
+    "MIG pending off": (lambda c: (c.mig(ON), c.pending(OFF)), "in MIG mode until it is reset"),
+    "prohibited": (lambda c: c.compute(modes.PROHIBITED), "compute mode PROHIBITED"),
+    "MIG unreadable": (lambda c: c.answers(TELLS_MIG, UNKNOWN_ERROR), "modes can't be read: nvmlDeviceGetMigMode"),
+    "compute unreadable": (
+        lambda c: c.answers(TELLS_COMPUTE, UNKNOWN_ERROR),
+        "modes can't be read: nvmlDeviceGetComputeMode",
+    ),
+    "default": (lambda c: c.compute(modes.DEFAULT), ""),
+    "MIG not supported": (lambda c: c.answers(TELLS_MIG, NOT_SUPPORTED), ""),
+    "MIG unknown to the driver": (lambda c: c.answers(TELLS_MIG, NO_FUNCTION), ""),
+    "compute not supported": (lambda c: c.answers(TELLS_COMPUTE, NOT_SUPPORTED), ""),
+    "exclusive": (lambda c: c.compute(modes.EXCLUSIVE_PROCESS), ""),
+    "exclusive thread": (lambda c: c.compute(modes.EXCLUSIVE_THREAD), ""),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_card_is_offered_only_as_its_modes_allow(node, card, case):
+    change, reason = CASES[case]
+    made = node(split_count=4)
+    before = made.discover()
+    assert not any(change.rediscover for change in made.health(before))
+    change(card)
+    exclusive = case.startswith("exclusive")
+    assert made.health(before)[0].rediscover == (bool(reason) or exclusive)
+    assert not made.health(before)[1].rediscover
+    devices = made.discover()
+    said = made.advertise(devices)
+    first, second = json.loads(said.annotations[REGISTER])
+    slots = {k: ok for k, (ok, _) in said.slots["nvidia.com/gpu"].items() if k.startswith(first["id"])}
+    assert reason in devices[0].not_offered
+    assert first.get("health", False) == (not reason)
+    assert set(slots.values()) == {not reason}
+    assert len(slots) == first["count"] == (1 if exclusive else 4)
+    assert bool(first.get("custominfo")) == (bool(reason) or exclusive)
+    assert (second["health"], second["count"], second.get("custominfo")) == (True, 4, None)
+    assert decode_devices_json(said.annotations[REGISTER], key="k", family="NVIDIA") == tuple(devices)
+
+    card.restore()
+    assert made.health(devices)[0].rediscover == (bool(reason) or exclusive)
+    assert made.discover() == before, "offered again without a restart"
+
+
+@pytest.mark.parametrize(("mode", "name"), [(1, "EXCLUSIVE_THREAD"), (3, "EXCLUSIVE_PROCESS")])
+@pytest.mark.parametrize(
+    ("how", "whole"),
+    [
+        ({"memory_percent": 100, "cores": 100}, True),
+        ({"memory_percent": 100}, True),
+        ({"memory_mib": 81920}, True),
+        ({"memory_mib": 81919}, False),
+        ({"memory_percent": 99, "cores": 100}, False),
+        ({"memory_percent": 100, "cores": 99}, False),
+        ({"memory_mib": 1}, False),
+    ],
+)
+def test_an_exclusive_card_takes_whole_requests_alone(node, card, mode, name, how, whole):
+    card.compute(mode)
+    made = node()
+    first, second = made.discover()
+    request = Request("NVIDIA", 1, **how)
+    answer = made.check_type(request, first.kind)
+    assert (answer is None) == whole
+    assert whole or (isinstance(answer, Reason) and f"compute mode {name}" in answer.detail)
+    assert made.check_type(request, second.kind) is None
+
+
+def test_an_unknown_compute_mode_is_not_offered():
+    assert "compute mode 7, which is unknown" in modes.not_offered(modes.Modes(compute=7), "hami-core")
+
+
+def test_operating_mode_mig_is_told_and_offers_nothing(node, capsys):
+    made = node(operating_mode="mig")
+    assert "MIG is not served by this agent" in capsys.readouterr().out
+    devices = made.discover()
+    assert {d.healthy for d in devices} == {False}
+    assert {d.not_offered for d in devices} == {modes.MIG_NOT_SERVED}
+    assert {d.mode for d in devices} == {"mig"}
+
+
+def test_operating_mode_mps_is_told_and_shares_as_hami_core(node, capsys):
+    made = node(operating_mode="mps")
+    assert "starts no MPS server" in capsys.readouterr().out
+    assert [(d.mode, d.healthy) for d in made.discover()] == [("mps", True)] * 2
