@@ -283,6 +283,14 @@ BROKEN = [
     ),
     (
         "agents.register",
+        "warn",
+        "not offered: GPU-0, GPU-1: card is in MIG mode",
+        lambda c: c["Node/n1"]["metadata"]["annotations"].update(
+            {keys.NVIDIA_REGISTER: sound.register(not_offered="card is in MIG mode")}
+        ),
+    ),
+    (
+        "agents.register",
         "fail",
         keys.NVIDIA_REGISTER,
         lambda c: c["Node/n1"]["metadata"]["annotations"].update({keys.NVIDIA_REGISTER: "[{"}),

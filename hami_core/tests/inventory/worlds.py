@@ -132,6 +132,8 @@ class World:
             cores=rng.choice([100, 100, 100, 200, 0] if rng.random() < 0.2 else [100]),
             type=rng.choice(MODELS) if family == "NVIDIA" else rng.choice(["OTHER-1", "OTHER-2"]),
             numa=rng.choice([0, 0, 1, 1, 2]),
+            reserved=rng.choice([450, 1]) if memory and rng.random() < 0.3 else 0,
+            whole_only=rng.random() < 0.05,
             mode="mig" if partitioned else rng.choice(["hami-core", "hami-core", "", "mps"]),
             healthy=rng.random() > 0.05,
             cordoned=rng.random() < 0.05,
@@ -239,5 +241,6 @@ def _device(card: OCard) -> Device:
     )
     return Device(
         card.id, card.index, card.slots, card.memory, card.cores, card.type, card.family, card.numa, card.mode,
-        card.healthy, card.cordoned, profiles, MappingProxyType(card.pairs),
+        card.healthy, card.cordoned, profiles, MappingProxyType(card.pairs), reserved_mib=card.reserved,
+        whole_only="compute mode EXCLUSIVE" if card.whole_only else "",
     )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pynvml
 import pytest
 from hami_interpose import sim
 from hami_nvidia import modes
@@ -14,23 +13,17 @@ from hami_core.wire.node import decode_devices_json
 
 REGISTER = "hami.io/node-nvidia-register"
 UNKNOWN_ERROR, NOT_SUPPORTED, NO_FUNCTION = 999, 3, 13
-ON, OFF = 1, 0
 TELLS_MIG, TELLS_COMPUTE = "nvmlDeviceGetMigMode", "nvmlDeviceGetComputeMode"
 
 
 @pytest.fixture
-def card(nvml, state):
-    """Changes the modes of card 0, as an operator does with nvidia-smi; they are put right afterwards."""
-    nvml.driver_version()  # opens NVML
-    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+def card(state):
+    """Card 0: its modes change as by nvidia-smi, its driver's answers by faults."""
 
     class Card:
-        mig = staticmethod(lambda mode: pynvml.nvmlDeviceSetMigMode(handle, mode))
-        compute = staticmethod(lambda mode: pynvml.nvmlDeviceSetComputeMode(handle, mode))
-
         @staticmethod
-        def pending(mode):
-            state._books.devices[0].mig_pending = mode
+        def set(**how):
+            state.set_modes(0, **how)
 
         @staticmethod
         def answers(symbol, error):
@@ -39,29 +32,31 @@ def card(nvml, state):
         @staticmethod
         def restore():
             state.clear()
-            pynvml.nvmlDeviceSetMigMode(handle, OFF)
-            pynvml.nvmlDeviceSetComputeMode(handle, modes.DEFAULT)
+            state.set_modes(0, compute="default", mig=False)
 
     yield Card
     Card.restore()
 
 
 CASES = {
-    "MIG on": (lambda c: c.mig(ON), "in MIG mode, which this agent does not serve (administrator: nvidia-smi -mig 0)"),
-    "MIG pending on": (lambda c: c.pending(ON), "changes to MIG mode when it is reset"),
-    "MIG pending off": (lambda c: (c.mig(ON), c.pending(OFF)), "in MIG mode until it is reset"),
-    "prohibited": (lambda c: c.compute(modes.PROHIBITED), "compute mode PROHIBITED"),
+    "MIG on": (
+        lambda c: c.set(mig=True),
+        "in MIG mode, which this agent does not serve (administrator: nvidia-smi -mig 0)",
+    ),
+    "MIG pending on": (lambda c: c.set(mig_after_reset=True), "changes to MIG mode when it is reset"),
+    "MIG pending off": (lambda c: c.set(mig=True, mig_after_reset=False), "in MIG mode until it is reset"),
+    "prohibited": (lambda c: c.set(compute="prohibited"), "compute mode PROHIBITED"),
     "MIG unreadable": (lambda c: c.answers(TELLS_MIG, UNKNOWN_ERROR), "modes can't be read: nvmlDeviceGetMigMode"),
     "compute unreadable": (
         lambda c: c.answers(TELLS_COMPUTE, UNKNOWN_ERROR),
         "modes can't be read: nvmlDeviceGetComputeMode",
     ),
-    "default": (lambda c: c.compute(modes.DEFAULT), ""),
+    "default": (lambda c: c.set(compute="default"), ""),
     "MIG not supported": (lambda c: c.answers(TELLS_MIG, NOT_SUPPORTED), ""),
     "MIG unknown to the driver": (lambda c: c.answers(TELLS_MIG, NO_FUNCTION), ""),
     "compute not supported": (lambda c: c.answers(TELLS_COMPUTE, NOT_SUPPORTED), ""),
-    "exclusive": (lambda c: c.compute(modes.EXCLUSIVE_PROCESS), ""),
-    "exclusive thread": (lambda c: c.compute(modes.EXCLUSIVE_THREAD), ""),
+    "exclusive": (lambda c: c.set(compute="exclusive_process"), ""),
+    "exclusive thread": (lambda c: c.set(compute="exclusive_thread"), ""),
 }
 
 
@@ -92,7 +87,7 @@ def test_a_card_is_offered_only_as_its_modes_allow(node, card, case):
     assert made.discover() == before, "offered again without a restart"
 
 
-@pytest.mark.parametrize(("mode", "name"), [(1, "EXCLUSIVE_THREAD"), (3, "EXCLUSIVE_PROCESS")])
+@pytest.mark.parametrize("mode", ["exclusive_thread", "exclusive_process"])
 @pytest.mark.parametrize(
     ("how", "whole"),
     [
@@ -105,14 +100,14 @@ def test_a_card_is_offered_only_as_its_modes_allow(node, card, case):
         ({"memory_mib": 1}, False),
     ],
 )
-def test_an_exclusive_card_takes_whole_requests_alone(node, card, mode, name, how, whole):
-    card.compute(mode)
+def test_an_exclusive_card_takes_whole_requests_alone(node, card, mode, how, whole):
+    card.set(compute=mode)
     made = node()
     first, second = made.discover()
     request = Request("NVIDIA", 1, **how)
     answer = made.check_type(request, first.kind)
     assert (answer is None) == whole
-    assert whole or (isinstance(answer, Reason) and f"compute mode {name}" in answer.detail)
+    assert whole or (isinstance(answer, Reason) and f"compute mode {mode.upper()}" in answer.detail)
     assert made.check_type(request, second.kind) is None
 
 
