@@ -110,8 +110,11 @@ def _plural(number: int) -> str:
 MAX_CAUSES: Final = 3
 """Most causes of one reason that a sentence names."""
 
-_EXPLAINED: Final = frozenset({reasons.CARD_NOT_HEALTH, reasons.CARD_TYPE_MISMATCH})
-"""Reasons whose cause a sentence names: who has to act is told by the cause alone."""
+_WITH_CAUSE: Final = {
+    reasons.CARD_NOT_HEALTH: "{n} not offered: {cause}",
+    reasons.CARD_TYPE_MISMATCH: "{n} of a model or mode the pod does not take: {cause}",
+}
+"""Where the cause alone tells who has to act: the pod's author or an administrator."""
 
 _PHRASES: Final = {
     reasons.CARD_NOT_HEALTH: "{n} not healthy",
@@ -139,21 +142,18 @@ def _phrases(found: Sequence[Reason]) -> list[str]:
     words = []
     for code in order:
         best = max((reason.available or 0 for reason in groups[code]), default=0)
-        phrase = _PHRASES.get(code, "{n} refused as " + code)
-        if code in _EXPLAINED:
-            words += _with_causes(phrase, groups[code])
-        else:
-            words.append(phrase.format(n=len(groups[code]), best=best))
+        caused = _caused(groups[code]) if code in _WITH_CAUSE else {}
+        words += [_WITH_CAUSE[code].format(n=number, cause=cause) for cause, number in caused.items()]
+        rest = len(groups[code]) - sum(caused.values())
+        if rest:
+            words.append(_PHRASES.get(code, "{n} refused as " + code).format(n=rest, best=best))
     return words
 
 
-def _with_causes(phrase: str, group: Sequence[Reason]) -> list[str]:
-    """One phrase for each cause that the reasons name, the most frequent first; rare ones are counted together."""
-    causes = Counter(reason.detail.partition(": ")[2] for reason in group)  # detail: "node n, container c: cause"
-    named = [cause for cause, _ in causes.most_common() if cause][:MAX_CAUSES]
-    words = [f"{phrase.format(n=causes.pop(cause))}: {cause}" for cause in named]
-    rest = causes.total()
-    return [*words, phrase.format(n=rest)] if rest else words
+def _caused(group: Sequence[Reason]) -> dict[str, int]:
+    """The causes that reasons name (``detail`` is ``node n, container c: cause``), the most frequent ones, counted."""
+    causes = Counter(cause for reason in group if (cause := reason.detail.partition(": ")[2]))
+    return dict(causes.most_common(MAX_CAUSES))
 
 
 def _needs(ask: Ask) -> str:

@@ -34,8 +34,7 @@ def card(state):
             state.clear()
             state.set_modes(0, compute="default", mig=False)
 
-    yield Card
-    Card.restore()
+    return Card
 
 
 CASES = {
