@@ -142,7 +142,7 @@ def _check_entry(entry: object, where: str) -> None:
         raise ProfileError(f"{where}.count: {count!r} is not a whole number from 1 to {MAX_DEVICES}")
     for key, value in entry.items():
         if key == "compute_mode":
-            if value not in COMPUTE_MODES:
+            if not isinstance(value, str) or value not in COMPUTE_MODES:
                 raise ProfileError(f"{where}.compute_mode: {value!r} is not one of {', '.join(COMPUTE_MODES)}")
         elif key == "mig_mode":
             if not isinstance(value, bool) or (value and not data["mig_profiles"]):
