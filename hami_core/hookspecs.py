@@ -348,7 +348,8 @@ def discover() -> Sequence[Device]:
 
     Returns:
         Devices with scaling applied (MiB, percent). One broken device is left out or unhealthy; it never hides the
-        others.
+        others. A device that must not be shared as it is says why: `Device.not_offered` (and is unhealthy) or
+        `Device.whole_only` (and has one slot).
 
     When it fails: the last known devices are kept and marked unhealthy, then asked again with back-off.
     """
@@ -399,7 +400,8 @@ def health(devices: Sequence[Device]) -> Sequence[HealthChange]:
         devices: The devices as last discovered.
 
     Returns:
-        One entry per device whose health is known; devices left out keep theirs.
+        One entry per device whose health is known; devices left out keep theirs. ``rediscover`` asks for `discover` at
+        once, since the device is no longer as it was described.
 
     When it fails: nothing changes; reported.
     """

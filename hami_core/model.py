@@ -132,11 +132,17 @@ class MigProfile:
 
 @dataclass(frozen=True, slots=True)
 class DeviceKind:
-    """What `check_type` is asked about: everything devices have in common that a request may select by."""
+    """What `check_type` is asked about: everything devices have in common that a request may select by.
+
+    ``whole_only`` and ``whole_mib`` are set for a device that serves one container as a whole only: why, and how much
+    memory makes it whole (`Device.whole_only`, `Device.usable_mib`).
+    """
 
     family: str
     type: str
     mode: str = ""
+    whole_only: str = ""
+    whole_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,7 @@ class Device:
         id: Unique on its node, normally the vendor's UUID.
         index: Ordinal on the node, ≥ 0.
         slots: How many containers may share it (HAMi's ``count``).
-        memory_mib: Memory offered, scaling included.
+        memory_mib: Memory the node registers, scaling included.
         cores: Percent offered, 100 = one device's compute.
         type: Model string, such as ``NVIDIA-A100-SXM4-40GB``.
         numa: NUMA node, 0 when unknown.
@@ -158,6 +164,9 @@ class Device:
         mig_profiles: Profiles on offer when the mode is ``mig``.
         pair_scores: Link score to other devices of the node by id (topology).
         custom: The vendor's own data as published.
+        reserved_mib: Part of ``memory_mib`` that the driver keeps for itself: no container can have it.
+        not_offered: Why the node keeps the device from pods, for people; empty: it is offered. Not empty: unhealthy.
+        whole_only: Why the device serves one container as a whole only, for people; empty: it may be shared.
     """
 
     id: str
@@ -174,11 +183,21 @@ class Device:
     mig_profiles: tuple[MigProfile, ...] = ()
     pair_scores: Mapping[str, int] = field(default_factory=_empty)
     custom: Mapping[str, Any] = field(default_factory=_empty)
+    reserved_mib: int = 0
+    not_offered: str = ""
+    whole_only: str = ""
 
     @property
     def kind(self) -> DeviceKind:
         """The device's kind."""
+        if self.whole_only:
+            return DeviceKind(self.family, self.type, self.mode, self.whole_only, self.usable_mib)
         return DeviceKind(self.family, self.type, self.mode)
+
+    @property
+    def usable_mib(self) -> int:
+        """Memory that containers can have: what percentages and whole devices mean."""
+        return self.memory_mib - self.reserved_mib
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +279,17 @@ class Request:
     numa_bind: bool = False
     custom: Mapping[str, Any] = field(default_factory=_empty)
 
-    def memory_on(self, device_memory_mib: int) -> int:
-        """MiB this request takes on a device of the given size (HAMi: absolute wins, percentage truncates)."""
+    def memory_on(self, usable_mib: int) -> int:
+        """MiB this request takes on a device (HAMi: an absolute amount wins, a percentage truncates).
+
+        Args:
+            usable_mib: What containers can have of the device's memory (`Device.usable_mib`).
+        """
         if self.memory_mib > 0:
             return self.memory_mib
         if self.memory_percent is None:
             return 0
-        return device_memory_mib * self.memory_percent // 100
+        return usable_mib * self.memory_percent // 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -514,11 +537,15 @@ class Advertisement:
 
 @dataclass(frozen=True, slots=True)
 class HealthChange:
-    """A device's health as its driver tells it now."""
+    """A device's health as its driver tells it now.
+
+    ``rediscover``: the device is no longer as `discover` described it (its mode changed): discover anew at once.
+    """
 
     device_id: str
     healthy: bool
     reason: str = ""
+    rediscover: bool = False
 
 
 @dataclass(frozen=True, slots=True)

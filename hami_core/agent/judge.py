@@ -132,6 +132,8 @@ def misfit(claim: Claim, holders: Sequence[Claim], devices: Mapping[str, Device]
 
 
 def _card_misfit(device: Device, mine: Use, beside: Mapping[str, Use]) -> str:
+    if device.not_offered:
+        return device.not_offered
     taken = sum(beside.values(), _NOTHING)
     free = device.memory_mib - taken.memory_mib
     if mine.memory_mib > free:
@@ -146,7 +148,10 @@ def _card_misfit(device: Device, mine: Use, beside: Mapping[str, Use]) -> str:
 
 
 def is_whole(slices: Sequence[Slice], claim: Claim, holders: Iterable[Claim], devices: Mapping[str, Device]) -> bool:
-    """Whether a container has whole devices: all memory, cores 0 or 100, nobody else on them now, or able to come."""
+    """Whether a container has whole devices: all memory that can be had, cores 0 or 100, nobody else there, ever.
+
+    Nobody else can come where the container has all cores, all memory that the node registers, or the only slot.
+    """
     others: Counter[str] = Counter()
     for holder in (*(h for h in holders if h.uid != claim.uid), claim):
         for container in holder.containers:
@@ -155,6 +160,8 @@ def is_whole(slices: Sequence[Slice], claim: Claim, holders: Iterable[Claim], de
         device = devices.get(piece.device_id)
         if device is None or others[piece.device_id] != 1:
             return False
-        if piece.memory_mib != device.memory_mib or piece.cores not in (0, 100) or device.cores != 100:
+        if piece.memory_mib < device.usable_mib or piece.cores not in (0, 100) or device.cores != 100:
+            return False
+        if piece.cores != 100 and piece.memory_mib < device.memory_mib and device.slots != 1:
             return False
     return bool(slices)

@@ -51,6 +51,7 @@ from hami_core.http.token import TokenFile
 from hami_core.kube.events import EventRecorder
 from hami_core.kube.informer import Backoff, Informer
 from hami_core.kube.lease import LeaseElector
+from hami_core.kube.objects import ObjectReference
 from hami_core.kube.port import PODS
 from hami_core.model import HealthChange, Sample
 from hami_core.observe.metrics import build_info
@@ -187,6 +188,7 @@ class Agent:
         self._api = api
         self._books = {vendor.name: HealthBook() for vendor in self.vendors}
         self._discovered: dict[str, tuple[Device, ...]] = {}
+        self._not_offered: dict[str, str] = {}
         self._registering: asyncio.Task[Any] | None = None
         self._serving = False
         self._build_health()
@@ -361,7 +363,24 @@ class Agent:
 
     async def _discover(self, vendor: Vendor) -> None:
         self._discovered[vendor.name] = await vendor.discover()
+        self._tell_not_offered(self._discovered[vendor.name])
         await self._advertise(vendor)
+
+    def _tell_not_offered(self, devices: Iterable[Device]) -> None:
+        """Log and record on the node, once for each change, which devices are kept from pods and why."""
+        # The kubelet's own events name the node as UID, and `kubectl describe node` looks for both.
+        node = ObjectReference(kind="Node", name=self.options.node, uid=self.options.node, api_version="v1")
+        for device in devices:
+            before, reason = self._not_offered.get(device.id, ""), device.not_offered
+            if reason == before:
+                continue
+            self._not_offered[device.id] = reason
+            if reason:
+                log.warning("a device is not offered", device=device.id, reason=reason)
+                self.recorder.record(node, "Warning", "DeviceNotOffered", f"{device.id}: {reason}")
+            else:
+                log.info("a device is offered again", device=device.id)
+                self.recorder.record(node, "Normal", "DeviceOffered", f"{device.id} is offered again")
 
     async def _advertise(self, vendor: Vendor) -> None:
         devices = self._books[vendor.name].apply(self._discovered[vendor.name])
@@ -384,8 +403,9 @@ class Agent:
             pause = SUSPECT_S if book.unsettled else self.options.health_s
             await asyncio.sleep(pause)
             due -= pause
-            changed = self._take(book, await self._health(vendor))
-            if changed or due <= 0:
+            readings = await self._health(vendor)
+            changed = self._take(book, readings)
+            if changed or due <= 0 or any(reading.rediscover for reading in readings):
                 due = REDISCOVER_S
                 try:
                     await self._discover(vendor)
@@ -470,6 +490,10 @@ class Agent:
             for device, state in states.items():
                 labels = {**node, "device_uuid": device, "state": state.value}
                 yield Sample("hami_device_state", labels, 1.0, "1 for the state each device is in")
+            for kept in devices:
+                if kept.not_offered:
+                    labels = {**node, "device_uuid": kept.id, "reason": kept.not_offered}
+                    yield Sample("hami_device_not_offered", labels, 1.0, "1 for each device that is kept from pods")
             for state, count in Counter(states.values()).items():
                 labels = {**node, "vendor": name, "state": state.value}
                 yield Sample("hami_devices", labels, float(count), "Devices by state")

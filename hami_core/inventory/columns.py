@@ -73,7 +73,7 @@ class Columns:
 
     _SHARED: ClassVar = (
         "count", "free_cores", "free_memory", "kind", "live", "numa", "slots", "static", "total_cores", "total_memory",
-        "used", "used_cores", "used_memory",
+        "usable_memory", "used", "used_cores", "used_memory",
     )  # fmt: skip
     __slots__ = ("table", "where", *_SHARED)
 
@@ -87,6 +87,7 @@ class Columns:
     static: np.ndarray
     total_cores: np.ndarray
     total_memory: np.ndarray
+    usable_memory: np.ndarray
     used: np.ndarray
     used_cores: np.ndarray
     used_memory: np.ndarray
@@ -109,7 +110,7 @@ class Columns:
         request = ask.request
         if request.memory_mib > 0 or request.memory_percent is None:
             return request.memory_mib
-        share: np.ndarray = self.total_memory.astype(np.int64) * request.memory_percent // 100
+        share: np.ndarray = self.usable_memory.astype(np.int64) * request.memory_percent // 100
         return share.astype(np.int32)
 
     def failed_checks(self, ask: Ask, need: np.ndarray | int) -> np.ndarray:

@@ -37,7 +37,8 @@ CUSTOM: Final = 1 << 12
 
 FLOAT32_TOP: Final = 0x7FFFFFFF
 _INT_COLUMNS: Final = (
-    "free_memory", "used_memory", "total_memory", "free_cores", "used_cores", "total_cores", "used", "slots", "numa",
+    "free_memory", "used_memory", "total_memory", "usable_memory", "free_cores", "used_cores", "total_cores",
+    "used", "slots", "numa",
 )  # fmt: skip
 _FLOAT_COLUMNS: Final = ("slots_f", "cores_f", "memory_f")
 
@@ -71,7 +72,7 @@ class Table:
         self.count = np.zeros(capacity, np.int32)
         self.odd = np.zeros(capacity, np.bool_)
         self.barred = np.zeros(capacity, np.bool_)
-        self.free_memory = self.used_memory = self.total_memory = np.zeros((0, capacity), np.int32)
+        self.free_memory = self.used_memory = self.total_memory = self.usable_memory = np.zeros((0, capacity), np.int32)
         self.free_cores = self.used_cores = self.total_cores = self.free_memory
         self.used = self.slots = self.numa = self.free_memory
         self.slots_f = self.cores_f = self.memory_f = np.zeros((0, capacity), np.float32)
@@ -127,6 +128,7 @@ class Table:
         whole = {
             "kind": [self._number(d.kind) for d in devices],
             "total_memory": [d.memory_mib for d in devices],
+            "usable_memory": [d.usable_mib for d in devices],
             "total_cores": [d.cores for d in devices],
             "slots": [d.slots for d in devices],
             "numa": [d.numa for d in devices],

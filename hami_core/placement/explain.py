@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -106,6 +107,15 @@ def _plural(number: int) -> str:
     return f"{number} card" if number == 1 else f"{number} cards"
 
 
+MAX_CAUSES: Final = 3
+"""Most causes of one reason that a sentence names."""
+
+_WITH_CAUSE: Final = {
+    reasons.CARD_NOT_HEALTH: "{n} not offered: {cause}",
+    reasons.CARD_TYPE_MISMATCH: "{n} of a model or mode the pod does not take: {cause}",
+}
+"""Where the cause alone tells who has to act: the pod's author or an administrator."""
+
 _PHRASES: Final = {
     reasons.CARD_NOT_HEALTH: "{n} not healthy",
     reasons.CARD_CORDONED: "{n} cordoned",
@@ -132,9 +142,18 @@ def _phrases(found: Sequence[Reason]) -> list[str]:
     words = []
     for code in order:
         best = max((reason.available or 0 for reason in groups[code]), default=0)
-        phrase = _PHRASES.get(code, "{n} refused as " + code)
-        words.append(phrase.format(n=len(groups[code]), best=best))
+        caused = _caused(groups[code]) if code in _WITH_CAUSE else {}
+        words += [_WITH_CAUSE[code].format(n=number, cause=cause) for cause, number in caused.items()]
+        rest = len(groups[code]) - sum(caused.values())
+        if rest:
+            words.append(_PHRASES.get(code, "{n} refused as " + code).format(n=rest, best=best))
     return words
+
+
+def _caused(group: Sequence[Reason]) -> dict[str, int]:
+    """The causes that reasons name (``detail`` is ``node n, container c: cause``), the most frequent ones, counted."""
+    causes = Counter(cause for reason in group if (cause := reason.detail.partition(": ")[2]))
+    return dict(causes.most_common(MAX_CAUSES))
 
 
 def _needs(ask: Ask) -> str:
@@ -171,7 +190,9 @@ def _card_reason(card: Card, ask: Ask, rejection: Rejection, where: str, room: i
     if isinstance(answer, Reason):
         detail = f"{where}: {answer.detail}" if answer.detail else where
         return Reason(answer.code, device.id, answer.needed, answer.available, detail)
-    need = ask.request.memory_on(device.memory_mib)
+    if answer == reasons.CARD_NOT_HEALTH and device.not_offered:
+        return Reason(answer, device.id, detail=f"{where}: {device.not_offered}")
+    need = ask.request.memory_on(device.usable_mib)
     amounts: dict[str, tuple[int | None, int | None]] = {
         reasons.CARD_INSUFFICIENT_MEMORY: (need, max(device.memory_mib - card.used_memory, 0)),
         reasons.CARD_INSUFFICIENT_CORE: (ask.cores, max(device.cores - card.used_cores, 0)),

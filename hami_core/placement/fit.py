@@ -132,7 +132,7 @@ class Ask:
         return device_score(
             (card.used_slots + 1, device.slots),
             (card.used_cores + request.cores, device.cores),
-            (card.used_memory + request.memory_on(device.memory_mib), device.memory_mib),
+            (card.used_memory + request.memory_on(device.usable_mib), device.memory_mib),
             self.weights,
         )
 
@@ -208,7 +208,7 @@ class Ask:
         return Slice(
             device.id,
             family.word,
-            self.request.memory_on(device.memory_mib),
+            self.request.memory_on(device.usable_mib),
             self.cores,
             device.type if family.device_type_on_wire else family.word,
             device.mode,

@@ -82,8 +82,10 @@ def devices(answer: object, words: Collection[str]) -> tuple[Device, ...]:
         if (device.family, device.id) in seen:
             raise Unusable(f"device {device.id!r} is listed twice")
         seen.add((device.family, device.id))
-        for name in ("index", "slots", "memory_mib", "cores", "numa"):
+        for name in ("index", "slots", "memory_mib", "cores", "numa", "reserved_mib"):
             _bounded(device, name)
+        if 0 < device.memory_mib <= device.reserved_mib:
+            raise Unusable(f"device {device.id!r}: reserved_mib is {device.reserved_mib} of {device.memory_mib} MiB")
     return found
 
 

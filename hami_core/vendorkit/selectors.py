@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hami_core.model import Reason
 from hami_core.wire import reasons
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hami_core.model import DeviceKind, Family, Request, SelectorKeys
+
+
+WHOLE_DEVICE: Final = 100
+"""Percent of one device's compute."""
 
 
 def default_check_uuid(request: Request, device_id: str, family: Family) -> Reason | None:
@@ -30,7 +34,8 @@ def default_check_type(request: Request, kind: DeviceKind, family: Family) -> Re
     """Hold a device's model against the family and every pair of its ``type_selectors``.
 
     The rule: comma list, each entry matches as a part of the model without regard to case; blank entries match
-    nothing; a blank value sets no rule; some "use" entry must match and no "nouse" entry may.
+    nothing; a blank value sets no rule; some "use" entry must match and no "nouse" entry may. A device that serves one
+    container as a whole only takes no request for a part of it.
 
     Returns:
         None to accept, else ``CardTypeMismatch``.
@@ -38,7 +43,18 @@ def default_check_type(request: Request, kind: DeviceKind, family: Family) -> Re
     accepted = kind.family == request.family and all(
         _type_accepted(request.annotations, pair, kind.type) for pair in family.type_selectors
     )
-    return None if accepted else Reason(reasons.CARD_TYPE_MISMATCH, detail=kind.type)
+    if not accepted:
+        return Reason(reasons.CARD_TYPE_MISMATCH, detail=kind.type)
+    if kind.whole_only and not _asks_whole(request, kind.whole_mib):
+        detail = f"{kind.whole_only}: given as a whole only, ask for all of its memory and for 0 or 100 % of its cores"
+        return Reason(reasons.CARD_TYPE_MISMATCH, detail=detail)
+    return None
+
+
+def _asks_whole(request: Request, whole_mib: int) -> bool:
+    """Whether a request takes all that can be had of a device with so much memory."""
+    whole = request.memory_mib >= whole_mib if request.memory_mib else request.memory_percent in {None, 100}
+    return whole and (request.cores == 0 or request.cores >= WHOLE_DEVICE)
 
 
 def mode_accepted(wanted: str | None, mode: str) -> bool:

@@ -68,6 +68,15 @@ class _Device(msgspec.Struct, omit_defaults=True, rename={"mig_profiles": "migPr
     custominfo: dict[str, Any] | None = None
 
 
+RESERVED_KEY: Final = "reservedmem"
+"""In ``custominfo``: MiB of the device's memory that its driver keeps for itself."""
+NOT_OFFERED_KEY: Final = "notoffered"
+"""In ``custominfo``: why the node keeps the device from pods."""
+WHOLE_ONLY_KEY: Final = "wholeonly"
+"""In ``custominfo``: why the device serves one container as a whole only."""
+MAX_REASON: Final = 512
+"""Most characters of such a reason."""
+
 _DEVICES = msgspec.json.Decoder(list[_Device] | None)
 
 
@@ -78,7 +87,7 @@ def decode_devices_json(text: str, *, key: str, family: str) -> tuple[Device, ..
         WireError: Malformed, a number out of bounds, an id twice, or too many devices.
     """
     entries = jsontext.decode(_DEVICES, text, key=key) or []
-    devices = tuple(_device(entry, family) for entry in entries)
+    devices = tuple(_device(entry, family, key, position) for position, entry in enumerate(entries))
     return _checked(devices, key)
 
 
@@ -87,7 +96,8 @@ def encode_devices_json(devices: Iterable[Device], *, custom: bool = False) -> s
 
     Args:
         devices: In registration order.
-        custom: Publish `Device.custom` as ``custominfo`` (Ascend does, NVIDIA does not).
+        custom: Publish `Device.custom` as ``custominfo`` (Ascend does, NVIDIA does not). What `Device` says of reserved
+            memory and of how a device is offered stands there in any case.
     """
     return jsontext.encode([_entry(device, custom=custom) for device in devices])
 
@@ -97,7 +107,15 @@ def encode_mig_profile(profile: MigProfile) -> str:
     return jsontext.encode(_profile_entry(profile))
 
 
-def _device(entry: _Device, family: str) -> Device:
+def _device(entry: _Device, family: str, key: str, position: int) -> Device:
+    custom = dict(entry.custominfo or {})
+    reserved, not_offered, whole_only = (custom.pop(k, None) for k in (RESERVED_KEY, NOT_OFFERED_KEY, WHOLE_ONLY_KEY))
+    if reserved is not None and (type(reserved) is not int or not 0 <= reserved < max(entry.devmem, 1)):
+        problem = f"custominfo.{RESERVED_KEY} is {reserved!r}, expected MiB below the device's {entry.devmem}"
+        raise WireError(key, position, problem)
+    for name, text in ((NOT_OFFERED_KEY, not_offered), (WHOLE_ONLY_KEY, whole_only)):
+        if text is not None and not (isinstance(text, str) and 0 < len(text) <= MAX_REASON):
+            raise WireError(key, position, f"custominfo.{name} must be a text of 1 to {MAX_REASON} characters")
     return Device(
         id=entry.id,
         index=entry.index,
@@ -108,9 +126,12 @@ def _device(entry: _Device, family: str) -> Device:
         family=family,
         numa=max(entry.numa, 0),
         mode=entry.mode,
-        healthy=entry.health,
+        healthy=entry.health and not not_offered,
         mig_profiles=tuple(_profile(p) for p in entry.mig_profiles or ()),
-        custom=entry.custominfo or EMPTY,
+        custom=custom or EMPTY,
+        reserved_mib=reserved or 0,
+        not_offered=not_offered or "",
+        whole_only=whole_only or "",
     )
 
 
@@ -120,6 +141,13 @@ def _profile(entry: _Profile) -> MigProfile:
 
 
 def _entry(device: Device, *, custom: bool) -> _Device:
+    info = dict(device.custom) if custom else {}
+    if device.reserved_mib:
+        info[RESERVED_KEY] = device.reserved_mib
+    if device.not_offered:
+        info[NOT_OFFERED_KEY] = device.not_offered[:MAX_REASON]
+    if device.whole_only:
+        info[WHOLE_ONLY_KEY] = device.whole_only[:MAX_REASON]
     return _Device(
         id=device.id,
         index=device.index,
@@ -131,7 +159,7 @@ def _entry(device: Device, *, custom: bool) -> _Device:
         mode=device.mode,
         mig_profiles=[_profile_entry(p) for p in device.mig_profiles] or None,
         health=device.healthy,
-        custominfo=dict(device.custom) or None if custom else None,
+        custominfo=info or None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hami_core.capability import Capability, Support
 from hami_core.doctor.checks.context import device_label, is_allocated, quantity, some
 from hami_core.doctor.clock import age_of
 from hami_core.doctor.finding import Finding, fail, ok, warn
@@ -13,7 +14,7 @@ from hami_core.wire import keys
 from hami_core.wire import node as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from hami_core.doctor.checks.context import Context
     from hami_core.doctor.install import Part
@@ -175,7 +176,16 @@ def _register(node: Node, family: Family, text: str, *, has_agent: bool) -> Iter
     resource = family.resources.count
     registered = sum(device.slots for device in devices if device.healthy)
     offered = quantity(node.status.allocatable.get(resource))
-    sick = [device.id for device in devices if not device.healthy]
+    if not has_agent:
+        yield from _partitioned(node, family, devices)
+    kept: dict[str, list[str]] = {}
+    for device in devices:
+        if device.not_offered:
+            kept.setdefault(device.not_offered, []).append(device.id)
+    for reason, ids in kept.items():
+        fix = "the reason names what to change; the agent offers them again within seconds, without a restart"
+        yield warn(_name(node), family.register_key, f"not offered: {some(ids)}: {reason}", fix)
+    sick = [device.id for device in devices if not device.healthy and not device.not_offered]
     if sick:
         yield warn(
             _name(node), family.register_key, f"unhealthy: {some(sick)}", "nvidia-smi or dmesg on the node says why"
@@ -184,8 +194,24 @@ def _register(node: Node, family: Family, text: str, *, has_agent: bool) -> Iter
         fix = "another device plugin offers this resource, or the kubelet lost ours: restart the agent there"
         seen = f"{registered} slots of {len(devices)} devices registered, the kubelet offers {offered} {resource}"
         yield fail(_name(node), f"status.allocatable[{resource}]", seen, fix)
-    elif not sick:
+    elif not sick and not kept:
         yield ok(_name(node), family.register_key, f"{len(devices)} {family.word} devices, {registered} slots")
+
+
+def _partitioned(node: Node, family: Family, devices: Iterable[Device]) -> Iterator[Finding]:
+    """Another device plugin serves partitions there that an agent of ours would not."""
+    grade = family.capabilities.get(Capability.HARDWARE_PARTITIONS)
+    if grade is None or grade.support is Support.FULL or not family.account_modes:
+        return
+    for mode in sorted(family.account_modes):
+        found = [device.id for device in devices if device.mode == mode]
+        if found:
+            fix = (
+                "before an agent of ours takes the node over, switch that mode off; or keep the node, by its labels, "
+                "with the device plugin that serves it"
+            )
+            seen = f"{some(found)} in mode {mode}, which our agent does not serve"
+            yield warn(_name(node), family.register_key, seen, fix)
 
 
 def decode(family: Family, text: str) -> tuple[Device, ...]:

@@ -90,7 +90,7 @@ class FitSuite(VendorCase):
         if rules.account is None:
             pytest.skip("the vendor has no account")
         device = data.draw(st.sampled_from(devices))
-        memory = min(request.memory_on(device.memory_mib), device.memory_mib)
+        memory = min(request.memory_on(device.usable_mib), device.memory_mib)
         plain = Slice(device.id, device.family, memory, min(request.cores, device.cores), device.family, device.mode)
         usage = DeviceUsage(device)
         booked = rules.account(replace(request, family=device.family), usage, plain, (usage,))

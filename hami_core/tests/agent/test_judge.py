@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,6 +89,30 @@ def test_whole_devices():
     assert not is_whole((), whole, [], CARDS)
     scaled = {"c0": replace(CARD, cores=200)}
     assert not is_whole(slices, whole, [], scaled)
+
+
+@pytest.mark.parametrize(
+    ("mib", "cores", "slots", "whole"),
+    [
+        (900, 100, 4, True),
+        (899, 100, 4, False),
+        (950, 100, 4, True),
+        (900, 0, 4, False),  # 100 MiB are left in the register: another pod may come
+        (1000, 0, 4, True),
+        (900, 0, 1, True),
+    ],
+)
+def test_whole_is_what_can_be_had_and_nobody_can_come(mib, cores, slots, whole):
+    cards = {"c0": replace(CARD, reserved_mib=100, slots=slots)}
+    asked = claim("a", held(APP, mib, cores))
+    assert is_whole(asked.containers[0].slices, asked, [], cards) == whole
+    if whole and slots > 1:
+        assert misfit(claim("b", held(APP, 1)), [asked], cards)
+
+
+def test_a_device_that_is_not_offered_takes_nobody():
+    cards = {"c0": replace(CARD, healthy=False, not_offered="card is in MIG mode")}
+    assert "does not fit on device c0: card is in MIG mode" in misfit(claim("a", held(APP, 1)), [], cards)
 
 
 def test_who_comes_first():

@@ -114,10 +114,12 @@ def agent_pod(node: str) -> dict:
     return pod(f"agent-{node}", spec, owner="DaemonSet/hami-device-plugin")
 
 
-def register(count: int = 2, slots: int = 10, *, health: bool = True) -> str:
+def register(
+    count: int = 2, slots: int = 10, *, health: bool = True, not_offered: str = "", mode: str = "hami-core"
+) -> str:
     listed = [
         {"id": f"GPU-{i}", "index": i, "count": slots, "devmem": 40960, "devcore": 100, "type": "NVIDIA A100",
-         "mode": "hami-core"} | ({"health": True} if health else {})
+         "mode": mode} | ({"custominfo": {"notoffered": not_offered}} if not_offered else {"health": health})
         for i in range(count)
     ]  # fmt: skip
     return json.dumps(listed)

@@ -291,6 +291,23 @@ BROKEN = [
     ),
     (
         "agents.register",
+        "warn",
+        "not offered: GPU-0, GPU-1: card is in MIG mode",
+        lambda c: c["Node/n1"]["metadata"]["annotations"].update(
+            {keys.NVIDIA_REGISTER: sound.register(not_offered="card is in MIG mode")}
+        ),
+    ),
+    (
+        "agents.register",
+        "warn",
+        "GPU-0, GPU-1 in mode mig, which our agent does not serve",
+        lambda c: (
+            c.pop("Pod/agent-n1"),
+            c["Node/n1"]["metadata"]["annotations"].update({keys.NVIDIA_REGISTER: sound.register(mode="mig")}),
+        ),
+    ),
+    (
+        "agents.register",
         "fail",
         keys.NVIDIA_REGISTER,
         lambda c: c["Node/n1"]["metadata"]["annotations"].update({keys.NVIDIA_REGISTER: "[{"}),

@@ -30,6 +30,8 @@ class OCard:
     cordoned: bool = False
     profiles: tuple = ()
     pairs: dict = field(default_factory=dict)
+    reserved: int = 0
+    whole_only: bool = False
     used: int = 0
     used_memory: int = 0
     used_cores: int = 0
@@ -65,7 +67,7 @@ class OPod:
 def needed(card: OCard, ask: OAsk) -> int:
     if ask.memory:
         return ask.memory
-    return card.memory * ask.percent // 100 if ask.percent is not None else 0
+    return (card.memory - card.reserved) * ask.percent // 100 if ask.percent is not None else 0
 
 
 def card_score(card: OCard, ask: OAsk, weights: tuple) -> np.float32:
@@ -108,6 +110,13 @@ def in_order(cards: list[OCard], ask: OAsk, pod: OPod) -> list[OCard]:
 
 
 def type_ok(card: OCard, ask: OAsk) -> bool:
+    if card.whole_only:
+        if ask.memory and ask.memory < card.memory - card.reserved:
+            return False
+        if not ask.memory and ask.percent not in (None, 100):
+            return False
+        if 0 < ask.cores < 100:
+            return False
     name = card.type.upper()
     if ask.use_type and not any(w and w.upper() in name for w in ask.use_type.split(",")):
         return False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hami_nvidia import Nvidia, NvidiaConfig
 
@@ -30,9 +31,6 @@ from hami_core.model import (
 from hami_core.vendorkit import default_check_type, default_check_uuid
 
 from .oracle import OAsk, OCard, OPod
-
-if TYPE_CHECKING:
-    import random
 
 OTHER = Family(
     "OTHER",
@@ -117,6 +115,7 @@ class World:
 
     def _card(self, node: str, family: str, index: int, mig: bool) -> OCard:
         rng = self.rng
+        own = random.Random(f"{node}/{family}/{index}")  # apart: the clusters of each seed stay as they are
         partitioned = mig and family == "NVIDIA" and rng.random() < 0.6
         memory = (
             40960
@@ -132,6 +131,8 @@ class World:
             cores=rng.choice([100, 100, 100, 200, 0] if rng.random() < 0.2 else [100]),
             type=rng.choice(MODELS) if family == "NVIDIA" else rng.choice(["OTHER-1", "OTHER-2"]),
             numa=rng.choice([0, 0, 1, 1, 2]),
+            reserved=own.choice([450, 1]) if memory and own.random() < 0.3 else 0,
+            whole_only=own.random() < 0.05,
             mode="mig" if partitioned else rng.choice(["hami-core", "hami-core", "", "mps"]),
             healthy=rng.random() > 0.05,
             cordoned=rng.random() < 0.05,
@@ -239,5 +240,6 @@ def _device(card: OCard) -> Device:
     )
     return Device(
         card.id, card.index, card.slots, card.memory, card.cores, card.type, card.family, card.numa, card.mode,
-        card.healthy, card.cordoned, profiles, MappingProxyType(card.pairs),
+        card.healthy, card.cordoned, profiles, MappingProxyType(card.pairs), reserved_mib=card.reserved,
+        whole_only="compute mode EXCLUSIVE" if card.whole_only else "",
     )  # fmt: skip

@@ -42,6 +42,47 @@ def test_json_comes_back_as_written(listed):
     assert "custominfo" not in "".join(key for entry in json.loads(bare) for key in entry)
 
 
+@pytest.mark.parametrize(
+    ("fields", "custominfo"),
+    [
+        ({"reserved_mib": 450}, {"reservedmem": 450}),
+        ({"not_offered": "card is in MIG mode", "healthy": False}, {"notoffered": "card is in MIG mode"}),
+        ({"whole_only": "compute mode EXCLUSIVE_PROCESS"}, {"wholeonly": "compute mode EXCLUSIVE_PROCESS"}),
+        ({}, None),
+    ],
+)
+@pytest.mark.parametrize("own", [{}, {"NetworkID": 1}])
+def test_how_a_device_is_offered_comes_back_as_written(fields, custominfo, own):
+    device = replace(Device("a", 0, 10, 15360, 100, "T4", "F", custom=own), **fields)
+    text = node.encode_devices_json([device], custom=True)
+    assert json.loads(text)[0].get("custominfo") == (own | (custominfo or {}) or None)
+    assert node.decode_devices_json(text, key="k", family="F") == (device,)
+    bare = json.loads(node.encode_devices_json([device]))[0]
+    assert bare.get("custominfo") == custominfo, "the vendor's own data is published on demand, this always"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("reservedmem", value) for value in (-1, 15360, 2**40, 1.5, "450", True, [], None)),
+        *((key, value) for key in ("notoffered", "wholeonly") for value in ("", 1, ["x"], "x" * 513, None)),
+    ],
+)
+def test_a_wrong_offer_is_refused_naming_its_key(key, value):
+    entries = [{"id": "a", "devmem": 15360}, {"id": "b", "devmem": 15360, "custominfo": {key: value}}]
+    if value is None:  # as a key that is absent
+        assert node.decode_devices_json(json.dumps(entries), key="k", family="F")[1].custom == {}
+        return
+    with pytest.raises(WireError, match=key) as caught:
+        node.decode_devices_json(json.dumps(entries), key="k", family="F")
+    assert caught.value.position == 1
+
+
+def test_a_device_that_is_not_offered_is_never_healthy():
+    text = '[{"id":"a","health":true,"custominfo":{"notoffered":"card is in MIG mode"}}]'
+    assert not node.decode_devices_json(text, key="k", family="F")[0].healthy
+
+
 @given(devices, st.data())
 def test_csv_comes_back_as_written(listed, data):
     listed = [

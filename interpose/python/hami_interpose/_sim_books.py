@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 from hami_interpose import _sim_layout as layout
-from hami_interpose._sim_profiles import CPUS_PER_NUMA_NODE
+from hami_interpose._sim_profiles import COMPUTE_MODES, CPUS_PER_NUMA_NODE
 
 MIB = 1 << 20
 
@@ -61,6 +61,8 @@ def _fill_device(device: layout.Device, card: dict[str, Any]) -> None:
     device.power_idle_mw = card["power_idle_w"] * 1000
     device.ecc = int(card["ecc"])
     device.mig_capable = int(bool(card["mig_profiles"]))
+    device.mig_mode = device.mig_pending = int(card.get("mig_mode", False))
+    device.compute_mode = COMPUTE_MODES[card.get("compute_mode", "default")]
     first = card["numa_node"] * CPUS_PER_NUMA_NODE
     for cpu in range(first, first + CPUS_PER_NUMA_NODE):
         device.cpu_mask[cpu // 64] |= 1 << (cpu % 64)

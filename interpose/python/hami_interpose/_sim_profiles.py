@@ -20,7 +20,8 @@ _NAME = re.compile(r"([a-z0-9][a-z0-9-]*?)(?:x([0-9]{1,3}))?")
 
 # Keys of a profile, and of one entry of its "devices".
 PROFILE_KEYS = {"name", "driver_version", "nvml_version", "cuda_version", "launch_us", "seed", "devices"}
-ENTRY_KEYS = {"model", "count", "memory_reserved_mib", "numa_nodes"}
+ENTRY_KEYS = {"model", "count", "memory_reserved_mib", "numa_nodes", "compute_mode", "mig_mode"}
+COMPUTE_MODES = {"default": 0, "exclusive_thread": 1, "prohibited": 2, "exclusive_process": 3}  # nvmlComputeMode_t
 FIXED_KEYS = {"buses", "compute_capability", "mig_profiles"}  # lists that belong to the model
 MAX_TEXT = {"name": 255, "driver_version": 31, "nvml_version": 31, "seed": 255, "product": 95}
 MAX_LAUNCH_US = 60_000_000
@@ -140,7 +141,13 @@ def _check_entry(entry: object, where: str) -> None:
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_DEVICES:
         raise ProfileError(f"{where}.count: {count!r} is not a whole number from 1 to {MAX_DEVICES}")
     for key, value in entry.items():
-        if key not in {"model", "count"}:
+        if key == "compute_mode":
+            if not isinstance(value, str) or value not in COMPUTE_MODES:
+                raise ProfileError(f"{where}.compute_mode: {value!r} is not one of {', '.join(COMPUTE_MODES)}")
+        elif key == "mig_mode":
+            if not isinstance(value, bool) or (value and not data["mig_profiles"]):
+                raise ProfileError(f"{where}.mig_mode: {value!r} is not false, or true for a model with MIG")
+        elif key not in {"model", "count"}:
             _check_value(value, data.get(key, 0), key, f"{where}.{key}")
 
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Self
 from hami_interpose import _sim_engine as engine
 from hami_interpose import _sim_layout as layout
 from hami_interpose._sim_books import fill
-from hami_interpose._sim_profiles import ProfileError, expand, load, models
+from hami_interpose._sim_profiles import COMPUTE_MODES, ProfileError, expand, load, models
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -399,6 +399,25 @@ class State:
             event.gpu_instance = event.compute_instance = 0xFFFFFFFF
             event.sequence = sequence
             card.event_count = sequence
+
+    def set_modes(
+        self, index: int, *, compute: str | None = None, mig: bool | None = None, mig_after_reset: bool | None = None
+    ) -> None:
+        """Changes a card's modes, whoever uses it; None leaves a mode as it is.
+
+        Args:
+            index: The card.
+            compute: ``default``, ``exclusive_thread``, ``prohibited`` or ``exclusive_process``.
+            mig: MIG mode now, and after a reset unless `mig_after_reset` says otherwise.
+            mig_after_reset: NVML's pending MIG mode.
+        """
+        card = self._card(index)
+        if compute is not None:
+            card.compute_mode = COMPUTE_MODES[compute]
+        if mig is not None:
+            card.mig_mode = card.mig_pending = int(mig)
+        if mig_after_reset is not None:
+            card.mig_pending = int(mig_after_reset)
 
     def set_launch_time(self, seconds: float) -> None:
         """How long a kernel takes whose name does not say; ±20 % jitter is added."""

@@ -38,6 +38,21 @@ def test_a_yaml_profile_overrides_and_mixes_models(tmp_path):
         assert [d.context_reserve >> 20 for d in state.devices] == [10, 10, 298]
 
 
+def test_a_profile_sets_the_modes_that_nvml_tells(tmp_path):
+    modes = "- {model: a100, mig_mode: true}\n- {model: t4, compute_mode: prohibited}\n- {model: t4}\n"
+    (tmp_path / "p.yaml").write_text(f"devices:\n{modes}")
+    sim.create(tmp_path / "s", tmp_path / "p.yaml")
+    with sim.State(tmp_path / "s") as state:
+        state.set_modes(2, compute="exclusive_process")
+    code = (
+        "import pynvml as n\nn.nvmlInit()\ncards = [n.nvmlDeviceGetHandleByIndex(i) for i in range(3)]\n"
+        "print(n.nvmlDeviceGetMigMode(cards[0]), [n.nvmlDeviceGetComputeMode(c) for c in cards])"
+    )
+    env = sim.environment(tmp_path / "s")
+    told = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True).stdout
+    assert told == "[1, 1] [0, 2, 3]\n"
+
+
 def test_uuids_differ_by_directory_and_agree_by_seed(tmp_path):
     sim.create(tmp_path / "a", "t4")
     sim.create(tmp_path / "b", "t4")
@@ -73,6 +88,16 @@ def test_uuids_differ_by_directory_and_agree_by_seed(tmp_path):
             '{"devices": [{"model": "t4", "pci_device_id": "zz"}]}',
             "pci_device_id: 'zz' is not a number like 0x20b210de",
         ),
+        (
+            '{"devices": [{"model": "t4", "compute_mode": "shared"}]}',
+            "compute_mode: 'shared' is not one of default, excl",
+        ),
+        ('{"devices": [{"model": "t4", "compute_mode": [0]}]}', "compute_mode: [0] is not one of default, exclusive"),
+        (
+            '{"devices": [{"model": "t4", "mig_mode": true}]}',
+            "mig_mode: True is not false, or true for a model with MIG",
+        ),
+        ('{"devices": [{"model": "a100", "mig_mode": 1}]}', "mig_mode: 1 is not false, or true for a model with MIG"),
         ('{"devices": [{"model": "t4", "ecc": 1}]}', "ecc: 1 is not true or false"),
         ('{"cuda_version": "new", "devices": [{"model": "t4"}]}', "cuda_version: 'new' is not <major>.<minor>"),
         ('{"launch_us": -1, "devices": [{"model": "t4"}]}', "launch_us: -1 is not a number"),

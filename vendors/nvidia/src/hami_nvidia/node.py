@@ -6,6 +6,7 @@ import hashlib
 import os
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from hami_nvidia.feedback import Tenant
 from hami_nvidia.health import HealthWatch, XidPolicy
 from hami_nvidia.host_pids import HostPids
 from hami_nvidia.links import pair_scores
+from hami_nvidia.modes import MIG_NOT_SERVED, NO_MPS, not_offered, whole_only
 from hami_nvidia.nvml import MIB, Card, Nvml, NvmlError
 from hami_nvidia.rules import WORD
 from hami_nvidia.settings import NodeOptions, NodeSettings, options
@@ -85,6 +87,10 @@ class NvidiaNode(Nvidia):
         """One family; the options of this node are settled here."""
         found = super().families(config)
         self.options = options(self.settings, self._config.model_dump(by_alias=True))
+        if self.options.mode == "mig":
+            log.warning("no card of this node is offered", operating_mode="mig", reason=MIG_NOT_SERVED)
+        elif self.options.mode == "mps":
+            log.warning(NO_MPS)
         return found
 
     # --- discovery -------------------------------------------------------------------------------------------------
@@ -112,12 +118,12 @@ class NvidiaNode(Nvidia):
                 self._cards[card.uuid] = card
         for uuid, card in self._cards.items():
             if uuid not in devices:
-                lost = self._device(card, healthy=False)
+                lost = self._device(card, answers=False)
                 if lost is not None:
                     devices[uuid] = lost
         return sorted(devices.values(), key=lambda d: (d.index, d.id))
 
-    def _device(self, card: Card, *, healthy: bool = True) -> Device | None:
+    def _device(self, card: Card, *, answers: bool = True) -> Device | None:
         total = card.memory_bytes // MIB if card.memory_bytes is not None else self.options.preconfigured_memory_mib
         if total <= 0:
             log.warning(
@@ -125,17 +131,29 @@ class NvidiaNode(Nvidia):
             )
             return None
         mig = self.options.mode == "mig"
+        scaling = 1.0 if mig else self.options.memory_scaling
+        reserved = -(-card.reserved_bytes // MIB)
+        withheld = not_offered(card.modes, self.options.mode)
+        if reserved >= total:
+            withheld, reserved = f"the driver keeps all {total} MiB of the card's memory for itself", 0
+        elif self.settings.subtract_reserved_memory:
+            total, reserved = total - reserved, 0
+        whole = whole_only(card.modes)
+        memory = int(total * scaling)
         return Device(
             id=card.uuid,
             index=card.index,
-            slots=self.options.split_count,
-            memory_mib=total if mig else int(total * self.options.memory_scaling),
+            slots=1 if whole else self.options.split_count,
+            memory_mib=memory,
             cores=100 if mig else int(100 * self.options.core_scaling),
             type=card.name if card.name.startswith("NVIDIA") else f"NVIDIA-{card.name}",
             family=WORD,
             numa=self._numa(card),
             mode=self.options.mode,
-            healthy=healthy,
+            healthy=answers and not withheld,
+            reserved_mib=memory - int((total - reserved) * scaling),
+            not_offered=withheld,
+            whole_only=whole,
         )
 
     def _numa(self, card: Card) -> int:
@@ -288,8 +306,13 @@ class NvidiaNode(Nvidia):
 
     @hookimpl
     def health(self, devices: Sequence[Device]) -> list[HealthChange]:
-        """Critical errors and cards that do not answer."""
-        return self._health.look([d.id for d in devices])
+        """Critical errors, cards that do not answer, and cards whose modes changed."""
+        found = self._health.look([d.id for d in devices])
+        return [replace(c, rediscover=True) if c.healthy and self._has_other_modes(c.device_id) else c for c in found]
+
+    def _has_other_modes(self, uuid: str) -> bool:
+        card = self._cards.get(uuid)
+        return card is not None and self.nvml.modes(uuid) != card.modes
 
     @hookimpl
     def metrics(self, records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> list[Sample]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hami_core import DeviceError
+from hami_nvidia.modes import ALL_ALLOWED, DEFAULT, Modes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +21,16 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 NVLINKS: Final = 18
 """Links a card may have, as far as pair scores count them."""
+ERROR_INVALID_ARGUMENT: Final = 2
 ERROR_NOT_SUPPORTED: Final = 3
 ERROR_TIMEOUT: Final = 10
+ERROR_FUNCTION_NOT_FOUND: Final = 13
 ERROR_GPU_IS_LOST: Final = 15
+ERROR_ARGUMENT_VERSION_MISMATCH: Final = 25
+_NO_SUCH_QUESTION: Final = frozenset(
+    {ERROR_INVALID_ARGUMENT, ERROR_NOT_SUPPORTED, ERROR_FUNCTION_NOT_FOUND, ERROR_ARGUMENT_VERSION_MISMATCH}
+)
+"""How a driver answers a question, or a version of one, that is newer than the driver."""
 _NONE: Final = 0xFFFFFFFF
 
 
@@ -54,7 +62,8 @@ class Card:
         minor: Number of ``/dev/nvidia<minor>``.
         memory_bytes: Total memory; None where it shares the host's (unified memory).
         bus_id: PCI bus id in NVML's long form.
-        mig: MIG mode is on.
+        modes: Its modes.
+        reserved_bytes: Part of the total that the driver keeps for itself; 0 where NVML does not say.
     """
 
     index: int
@@ -63,7 +72,8 @@ class Card:
     minor: int
     memory_bytes: int | None
     bus_id: str
-    mig: bool = False
+    modes: Modes = ALL_ALLOWED
+    reserved_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,23 +193,51 @@ class Nvml:
         with self._calling("nvmlDeviceGetPciInfo", uuid) as nvml:
             bus_id = _text(nvml.nvmlDeviceGetPciInfo(handle).busId)
         memory = self._unless_unsupported(lambda: self._memory(handle, uuid)[0])
-        mig = self._unless_unsupported(lambda: self._mig(handle, uuid))
-        return Card(index, uuid, name, minor, memory, bus_id, bool(mig))
+        reserved = 0 if memory is None else self._reserved(handle, uuid)
+        return Card(index, uuid, name, minor, memory, bus_id, self._modes(handle, uuid), reserved)
 
     def _memory(self, handle: Any, uuid: str) -> tuple[int, int]:  # noqa: ANN401 - NVML's opaque handle
         with self._calling("nvmlDeviceGetMemoryInfo", uuid) as nvml:
             info = nvml.nvmlDeviceGetMemoryInfo(handle)
             return int(info.total), int(info.used)
 
-    def _mig(self, handle: Any, uuid: str) -> bool:  # noqa: ANN401 - NVML's opaque handle
-        with self._calling("nvmlDeviceGetMigMode", uuid) as nvml:
-            return bool(nvml.nvmlDeviceGetMigMode(handle)[0])
+    def _reserved(self, handle: Any, uuid: str) -> int:  # noqa: ANN401 - NVML's opaque handle
+        try:
+            with self._calling("nvmlDeviceGetMemoryInfo_v2", uuid) as nvml:
+                return int(nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2).reserved)
+        except NvmlError as error:
+            if error.code in _NO_SUCH_QUESTION:
+                return 0
+            raise
+
+    def modes(self, uuid: str) -> Modes:
+        """A card's modes; what can't be read is told as their problem."""
+        try:
+            return self._modes(self._handle(uuid), uuid)
+        except NvmlError as error:
+            return Modes(problem=str(error))
+
+    def _modes(self, handle: Any, uuid: str) -> Modes:  # noqa: ANN401 - NVML's opaque handle
+        def mig() -> tuple[bool, bool]:
+            with self._calling("nvmlDeviceGetMigMode", uuid) as nvml:
+                current, pending = nvml.nvmlDeviceGetMigMode(handle)
+                return bool(current), bool(pending)
+
+        def compute() -> int:
+            with self._calling("nvmlDeviceGetComputeMode", uuid) as nvml:
+                return int(nvml.nvmlDeviceGetComputeMode(handle))
+
+        try:
+            current, pending = self._unless_unsupported(mig) or (False, False)
+            return Modes(current, pending, self._unless_unsupported(compute) or DEFAULT)
+        except NvmlError as error:
+            return Modes(problem=str(error))
 
     def _unless_unsupported(self, call: Any) -> Any:  # noqa: ANN401 - passes through what the call answers
         try:
             return call()
         except NvmlError as error:
-            if error.code == ERROR_NOT_SUPPORTED:
+            if error.code in {ERROR_NOT_SUPPORTED, ERROR_FUNCTION_NOT_FOUND}:
                 return None
             raise
 

@@ -80,6 +80,8 @@ class NodeSettings(BaseSettings):
     enable_health_checks: str = Field(
         default="", validation_alias=AliasChoices("HAMI_NVIDIA_ENABLE_HEALTH_CHECKS", "DP_ENABLE_HEALTHCHECKS")
     )
+    subtract_reserved_memory: bool = False
+    """Register a card's memory less what its driver keeps for itself; False: all of it, as HAMi does."""
     xid_recovery_s: float = Field(default=0.0, ge=0)
     """Seconds after which a card with a critical error counts as recovered if it answers; 0: not before a restart."""
     limits_mode: Literal["enforce", "observe", "off"] = Field(

@@ -28,6 +28,7 @@ def state(gpus):
         yield state
         for index in range(2):
             state.restore(index)
+            state.set_modes(index, compute="default", mig=False)
         state.clear()
 
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from hami_interpose import sim
+from hami_nvidia.modes import ALL_ALLOWED
 from hami_nvidia.nvml import Nvml, NvmlError
 
 
@@ -14,7 +15,7 @@ def test_cards(nvml):
     cards, errors = nvml.cards()
     assert not errors
     assert [c.index for c in cards] == [0, 1]
-    assert all(c.uuid.startswith("GPU-") and c.memory_bytes > 2**30 and not c.mig for c in cards)
+    assert all(c.uuid.startswith("GPU-") and c.memory_bytes > 2**30 and c.modes == ALL_ALLOWED for c in cards)
     assert [c.minor for c in cards] == [0, 1]
     assert nvml.usage(cards[0].uuid).memory_used_bytes == 0
     assert nvml.processes(cards[0].uuid) == {}

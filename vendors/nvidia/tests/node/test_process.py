@@ -273,6 +273,41 @@ async def test_a_lost_card_is_taken_off_and_the_other_stays(bed):
         await bed.until(back, "the card to be back")
 
 
+async def test_a_card_in_mig_mode_is_not_offered_until_it_is_off(bed):
+    devices, _ = await bed.devices()
+    with sim.State(bed.gpus) as state:
+        state.set_modes(0, mig=True)
+
+        async def kept() -> bool:
+            now, node = await bed.devices()
+            return [d.healthy for d in now] == [False, True] and node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+
+        await bed.until(kept, "the card to be kept from pods", 20)
+        reason = "card is in MIG mode, which this agent does not serve (administrator: nvidia-smi -mig 0)"
+        assert [d.not_offered for d in (await bed.devices())[0]] == [reason, ""]
+        wanted = f'hami_device_not_offered{{device_uuid="{devices[0].id}",node="n1",reason="{reason}"}} 1.0'
+        assert wanted in (await bed.get("/metrics"))[1]
+        # The scheduler may have bound a pod there before it heard.
+        await bed.run("late", [(devices[0].id, 100)], SHOW)
+
+        async def told() -> bool:
+            events = (await bed.api("GET", "/api/v1/events"))["items"]
+            found = {
+                (e["involvedObject"]["kind"], e["involvedObject"]["name"]) for e in events if reason in e["message"]
+            }
+            return {("Node", "n1"), ("Pod", "late")} <= found
+
+        await bed.until(told, "events on node and pod", 20)
+        state.set_modes(0, mig=False)
+
+        async def back() -> bool:
+            return (await bed.devices())[0] == devices
+
+        await bed.until(back, "the card to be offered again", 20)
+        assert "hami_device_not_offered{" not in (await bed.get("/metrics"))[1]
+        assert f"device {devices[0].id}" in await bed.done("late")
+
+
 async def test_a_second_agent_on_one_state_folder_says_so(bed):
     log = bed.root / "agent.log"
     first = bed.agent

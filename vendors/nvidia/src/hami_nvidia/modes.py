@@ -1,0 +1,73 @@
+"""Whether a card's modes let pods share it: MIG mode, compute mode, and the node's operating mode. Pure.
+
+`hami_nvidia.nvml` reads the modes; `hami_nvidia.node` registers what follows from them. A mode that can't be read
+keeps pods away, as one that forbids sharing does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+DEFAULT: Final = 0
+EXCLUSIVE_THREAD: Final = 1
+PROHIBITED: Final = 2
+EXCLUSIVE_PROCESS: Final = 3
+"""NVML's ``nvmlComputeMode_t``."""
+
+_EXCLUSIVE: Final = {EXCLUSIVE_THREAD: "EXCLUSIVE_THREAD", EXCLUSIVE_PROCESS: "EXCLUSIVE_PROCESS"}
+
+MIG_NOT_SERVED: Final = (
+    "MIG is not served by this agent, which makes no instances (administrator: set this node's operatingmode to "
+    "hami-core)"
+)
+NO_MPS: Final = "operating mode mps: cards are shared and limited as in hami-core; this agent starts no MPS server"
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """A card's modes as NVML tells them.
+
+    Attributes:
+        mig: MIG mode is on; False as well for a card that has none.
+        mig_after_reset: MIG mode will be on once the card is reset (NVML's pending mode).
+        compute: Compute mode; DEFAULT as well for a card that has none.
+        problem: Why a mode can't be read; empty: all are known.
+    """
+
+    mig: bool = False
+    mig_after_reset: bool = False
+    compute: int = DEFAULT
+    problem: str = ""
+
+
+ALL_ALLOWED: Final = Modes()
+"""A card without MIG and with the default compute mode."""
+
+
+def not_offered(modes: Modes, operating_mode: str) -> str:
+    """Why a card is kept from pods, with what an administrator can do about it; empty: its modes allow pods."""
+    if operating_mode == "mig":
+        return MIG_NOT_SERVED
+    if modes.problem:
+        return f"the card's modes can't be read: {modes.problem}"
+    if modes.mig and not modes.mig_after_reset:
+        return "card is in MIG mode until it is reset (administrator: nvidia-smi --gpu-reset)"
+    if modes.mig:
+        return "card is in MIG mode, which this agent does not serve (administrator: nvidia-smi -mig 0)"
+    if modes.mig_after_reset:
+        return (
+            "card changes to MIG mode when it is reset, which this agent does not serve (administrator: nvidia-smi "
+            "-mig 0)"
+        )
+    if modes.compute == PROHIBITED:
+        return "card is in compute mode PROHIBITED (administrator: nvidia-smi -c DEFAULT)"
+    if modes.compute != DEFAULT and modes.compute not in _EXCLUSIVE:
+        return f"card is in compute mode {modes.compute}, which is unknown (administrator: nvidia-smi -c DEFAULT)"
+    return ""
+
+
+def whole_only(modes: Modes) -> str:
+    """Why a card is given as a whole only; empty: it may be shared."""
+    name = _EXCLUSIVE.get(modes.compute)
+    return f"compute mode {name}" if name else ""
