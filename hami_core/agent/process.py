@@ -521,7 +521,7 @@ def _load(settings: AgentSettings) -> Loaded:
 
     path = settings.device_config_file
     config: DeviceConfig | dict[str, Any] = load_device_config(path) if path else {}
-    loaded = load(config, side="node", only=[settings.vendor] if settings.vendor else None)
+    loaded = load(config, side="node", only=[settings.vendor] if settings.vendor else None, named_by="--vendor")
     loaded.require()
     if settings.vendor:
         loaded.vendor(settings.vendor)

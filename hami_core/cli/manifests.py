@@ -46,6 +46,7 @@ def command(
 
       hami manifests --kube-version 1.36.3 -f values.yaml | kubectl apply --server-side -f -
     """
+    from hami_core.documents import load_mapping
     from hami_core.manifests import Chart, Release, folder, render
     from hami_core.manifests import values as values_of
 
@@ -54,7 +55,7 @@ def command(
         return
     given: dict[str, Any] = {}
     for file in files:
-        given = values_of.joined(given, values_of.read(_text(file), file))
+        given = values_of.joined(given, load_mapping(_text(file), file))
     for kind, group in (("json", jsons), ("any", settings), ("string", texts)):
         for setting in group:
             values_of.assign(given, setting, kind=kind)
@@ -64,9 +65,6 @@ def command(
 
 
 def _text(file: str) -> str:
-    from hami_core.errors import ConfigError
+    from hami_core.documents import MAX_BYTES, decoded, read_text
 
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(file, f"can't be read: {error}", "name a values file") from error
+    return decoded(sys.stdin.buffer.read(MAX_BYTES + 1), "stdin") if file == "-" else read_text(Path(file))

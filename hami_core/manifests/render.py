@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from hami_core.documents import load_all_yaml
 from hami_core.errors import ConfigError
 from hami_core.manifests import values as values_of
 from hami_core.manifests.template import Templates
-from hami_core.manifests.yamltext import load_all
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -134,6 +134,6 @@ def _data(chart: Chart, merged: Mapping[str, Any], release: Release) -> dict[str
 
 def _manifests(source: str, text: str) -> Iterator[Manifest]:
     for document in _DOCUMENT.split(text):
-        for content in load_all(document, source):
+        for content in load_all_yaml(document, source):
             if content is not None:
                 yield Manifest(source, document.strip("\n"), content)

@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from hami_core.errors import ConfigError
-from hami_core.manifests.yamltext import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,20 +16,6 @@ if TYPE_CHECKING:
 _KEY: Final = re.compile(r"(?P<name>(?:\\.|[^.\[\]=\\])+)|\[(?P<index>\d+)\]|\.")
 _INDEX_LIMIT: Final = 65_536
 _WORDS: Final = {"true": True, "false": False, "null": None}
-
-
-def read(text: str, where: str) -> dict[str, Any]:
-    """A values file.
-
-    Raises:
-        ConfigError: It is no YAML, or no mapping.
-    """
-    content = load(text, where)
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise ConfigError(where, f"holds a {type(content).__name__}, expected a mapping of names to values")
-    return content
 
 
 def joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

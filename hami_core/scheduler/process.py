@@ -325,7 +325,8 @@ def run(settings: SchedulerSettings) -> int:
 
 async def _run(settings: SchedulerSettings) -> int:
     options = from_settings(settings)
-    loaded = load(load_device_config(settings.device_config_file), side="scheduler", only=settings.vendors or None)
+    config = load_device_config(settings.device_config_file)
+    loaded = load(config, side="scheduler", only=settings.vendors or None, named_by="--vendors")
     loaded.require()
     if options.signing_key is None and options.signing_names is None:
         log.warning(

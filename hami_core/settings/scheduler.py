@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hami_core.settings.base import Settings, notes
-from hami_core.settings.values import DAY, Address, Labels, Names, Policy, Seconds
+from hami_core.settings.values import DAY, Address, DevicePolicy, Labels, Names, NodePolicy, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,12 +115,12 @@ class SchedulerSettings(Settings):
         description="Take over pods that name default-scheduler.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
-    node_scheduler_policy: Policy = Field(
+    node_scheduler_policy: NodePolicy = Field(
         "binpack",
         description="How nodes are preferred when a pod says nothing: binpack or spread.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
-    gpu_scheduler_policy: Policy = Field(
+    gpu_scheduler_policy: DevicePolicy = Field(
         "spread",
         description="How devices are preferred when a pod says nothing: binpack, spread, mutex, topology-aware, numa, "
         "or a comma chain.",
@@ -296,6 +296,13 @@ class SchedulerSettings(Settings):
         description="How long requests under way may take to end after SIGTERM.",
         json_schema_extra=notes(group=_RUNNING),
     )
+
+    @field_validator("scheduler_name")
+    @classmethod
+    def _is_named(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("is empty; write default-scheduler where the default scheduler calls this extender")
+        return value
 
     @field_validator("filter_return", mode="before")
     @classmethod
