@@ -282,7 +282,8 @@ class Agent:
         metrics = AgentMetrics(
             self.vendors, self._containers, self._samples, extra=[build_info(__version__)], token=self.options.token
         )
-        return [Listener(self.options.listen, [metrics.route(), *self.health.routes()], body_limit=1 << 16)]
+        routes = [metrics.route(), *self.health.routes()]
+        return [Listener(self.options.listen, routes, body_limit=1 << 16, setting="--metrics-bind-address")]
 
     def _keys_changed(self) -> None:
         self._authority.keys = self.options.signing_keys.keys

@@ -81,19 +81,20 @@ class Manifest:
     content: Mapping[str, Any]
 
 
-def render(chart: Chart, given: Mapping[str, Any], release: Release) -> list[Manifest]:
+def render(chart: Chart, given: Mapping[str, Any], release: Release, origins: values_of.Given = ()) -> list[Manifest]:
     """Make all objects, in the order they are to be applied.
 
     Args:
         chart: The chart.
         given: Values over the chart's defaults.
         release: What they are made for.
+        origins: The files that the values come from, for errors.
 
     Raises:
         ConfigError: A value is wrong, or a template can't be executed.
     """
     merged = values_of.laid_over(chart.values, given)
-    values_of.check(merged, chart.schema)
+    values_of.check(merged, chart.schema, origins)
     _check_version(chart, merged, release)
     templates = Templates(chart.templates)
     data = _data(chart, merged, release)
@@ -104,6 +105,14 @@ def render(chart: Chart, given: Mapping[str, Any], release: Release) -> list[Man
     rank = {kind: place for place, kind in enumerate(ORDER)}
     kinds = [(manifest.content["kind"], manifest) for manifest in found]
     return [manifest for kind, manifest in sorted(kinds, key=lambda each: (rank.get(each[0], len(rank)), each[0]))]
+
+
+def warnings(chart: Chart, given: Mapping[str, Any], release: Release) -> list[str]:
+    """What the values ask for and the chart does not do, one sentence each; helm shows the same in its notes."""
+    data = _data(chart, values_of.laid_over(chart.values, given), release)
+    asking = '{{ include "hami.warnings" . }}'
+    text = Templates({**chart.templates, "warnings": asking}).render("warnings", data)
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _check_version(chart: Chart, merged: Mapping[str, Any], release: Release) -> None:

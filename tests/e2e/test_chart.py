@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from hami_core.documents import load_all_yaml as load_all
 from hami_core.manifests import Chart, Release, render
 from hami_core.manifests.render import ORDER
-from hami_core.manifests.yamltext import load_all
 from tests.e2e.bed.bed import Bed
 from tests.e2e.bed.errors import ApiRefused, BedError
 from tests.e2e.bed.recipes import RECIPES
