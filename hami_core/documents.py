@@ -46,6 +46,12 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN + 2 else text[:_SHOWN] + "…"
 
 
+def one_line(text: object, limit: int = 300) -> str:
+    """Another program's message, for ours: on one line, printable, not long."""
+    line = "".join(character if character.isprintable() else " " for character in str(text)[: 2 * limit])
+    return " ".join(line.split())[:limit]
+
+
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """``did you mean binpack?`` for a word that resembles a known one, else nothing."""
     by_folded = {name.casefold(): name for name in known}
@@ -174,7 +180,7 @@ def load_all_yaml(text: str, where: str) -> Iterator[Any]:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         at = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        problem = " ".join(str(getattr(error, "problem", None) or error).split())[:200]
+        problem = one_line(getattr(error, "problem", None) or error)
         problem = problem if isinstance(error, _Refused) else f"is no YAML: {problem}"
         raise ConfigError(f"{where}{at}", problem) from error
 

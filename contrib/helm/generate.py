@@ -154,7 +154,20 @@ def schema(found: list[Key]) -> dict[str, Any]:
             here = here.setdefault("properties", {}).setdefault(part, {})
         here.update({"type": "object", "additionalProperties": False})
         here.setdefault("properties", {})[key.path[-1]] = {"description": key.text, **of_type(key.type)}
+    require(root, found)
     return root
+
+
+def require(root: dict[str, Any], found: list[Key]) -> None:
+    """Keys that the templates need: null takes a default away, which lists and mappings alone can do without."""
+    for key in found:
+        here = root
+        for part in key.path[:-1]:
+            if part not in here.setdefault("required", []):
+                here["required"].append(part)
+            here = here["properties"][part]
+        if isinstance(key.default, bool | int | float | str):
+            here.setdefault("required", []).append(key.path[-1])
 
 
 def table(found: list[Key]) -> str:

@@ -22,7 +22,7 @@ import aiohttp
 import msgspec
 import structlog
 
-from hami_core.documents import load_mapping, read_text
+from hami_core.documents import load_mapping, one_line, read_text
 from hami_core.errors import ConfigError
 from hami_core.kube.decode import decode, decoder, page, watch_event
 from hami_core.kube.objects import Binding, Status
@@ -306,7 +306,7 @@ async def connect(
         if refresher is not None:
             refresher.cancel()
         where = str(source) if source is not None else "service account"
-        said = " ".join(str(error).split())[:300] or type(error).__name__
+        said = one_line(error) or type(error).__name__
         fix = "set KUBECONFIG or --kubeconfig to a readable kubeconfig file"
         raise ConfigError(where, f"no usable Kubernetes configuration: {said}", fix) from error
     connector = aiohttp.TCPConnector(limit=connections, ssl=tls, socket_factory=_socket)

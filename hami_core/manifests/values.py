@@ -81,6 +81,8 @@ def check(values: Mapping[str, Any], schema: Mapping[str, Any], given: Given = (
 
     errors = sorted(Draft7Validator(schema).iter_errors(dict(values)), key=lambda error: list(map(str, error.path)))
     problems = [each for error in errors for each in _told(error, given)]
+    for where, content in given:
+        problems += [f"{where}: {each}" for each in _unknown_nulls(content, schema, ())]
     if problems:
         shown_problems = "; ".join(problems[:_SHOWN])
         more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
@@ -97,10 +99,29 @@ def _told(error: ValidationError, given: Given) -> Iterator[str]:
             problem = "there is no such value" + (f", {hint}" if hint else "")
             yield f"{_origin(given, [*path, key])}{_place([*path, key])}: {problem}"
         return
+    if error.validator == "required" and isinstance(error.instance, dict) and isinstance(error.validator_value, list):
+        for key in error.validator_value:
+            if key not in error.instance and repr(key) in error.message:
+                place = f"{_origin(given, [*path, key])}{_place([*path, key])}"
+                yield f"{place}: is null; leave the key out, or give a value"
+        return
     # Of several forms a value may have, the words are told, and null is the one that nobody meant.
     forms = [each for each in error.context or () if each.validator_value != "null"]
     forms = [each for each in forms if each.validator == "enum"] or forms or [error]
     yield f"{_origin(given, path)}{_place(path)}: {' or '.join(_problem(each) for each in forms)}"
+
+
+def _unknown_nulls(content: Mapping[str, Any], schema: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    """Keys that no value has, and that are null: laid over the defaults nothing is left of them."""
+    known = schema.get("properties")
+    if known is None:
+        return
+    for key, value in content.items():
+        if key in known and isinstance(value, dict):
+            yield from _unknown_nulls(value, known[key], (*path, key))
+        elif key not in known and value is None:
+            hint = did_you_mean(key, known)
+            yield f"{_place([*path, key])}: there is no such value" + (f", {hint}" if hint else "")
 
 
 def _place(path: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, SettingsConfigDict
 
-from hami_core.documents import did_you_mean, finding_in_words, load_mapping, read_text, shown
+from hami_core.documents import below, did_you_mean, finding_in_words, load_mapping, read_text, shown
 from hami_core.errors import ConfigError
 from hami_core.model import EMPTY
 
@@ -98,6 +98,7 @@ class Settings(BaseSettings):
         path = file if file is not None else variables.get(CONFIG) or None
         content = load_mapping(read_text(Path(path)), str(path)) if path else {}
         in_file: dict[str, Any] = {}
+        written: dict[str, str] = {}
         for key, value in content.items():
             name = key.replace("-", "_")
             if name not in cls.model_fields:
@@ -105,12 +106,12 @@ class Settings(BaseSettings):
                 raise ConfigError(f"{path}: {shown(name)[1:-1]}", "there is no such setting", fix)
             if name in in_file:
                 raise ConfigError(f"{path}: {name}", "stands twice, with - and with _", "leave one of them out")
-            in_file[name] = value
+            in_file[name], written[name] = value, key
         sources: dict[str, Any] = {"_sources": (dict(flags), dict(variables), in_file)}
         try:
             return cls(**sources)
         except ValidationError as error:
-            raise cls._explained(error, flags, variables, in_file, path) from error
+            raise cls._explained(error, flags, variables, written, path) from error
 
     @classmethod
     def from_arguments(cls, arguments: Sequence[str]) -> tuple[Self, tuple[str, ...]]:
@@ -152,7 +153,7 @@ class Settings(BaseSettings):
         error: ValidationError,
         flags: Mapping[str, Any],
         variables: Mapping[str, str],
-        in_file: Mapping[str, Any],
+        written: Mapping[str, str],
         path: Path | str | None,
     ) -> ConfigError:
         first = error.errors(include_url=False)[0]
@@ -161,15 +162,18 @@ class Settings(BaseSettings):
         problem += f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         field = cls.model_fields.get(name)
         if field is None:
-            return ConfigError(name or "settings", str(first["msg"]).removeprefix("Value error, "))
+            where = str(path) if path and written else name or "settings"
+            return ConfigError(where, str(first["msg"]).removeprefix("Value error, "))
         flag, variables_of = flag_names(name, field)[0], env_names(name, field)
         if first["type"] == "missing":
             return ConfigError(flag, "is required", f"give {flag} or set {variables_of[0]}")
         variable = next((item for item in variables_of if item in variables), "")
         if name not in flags and variable:
             where = f"environment variable {variable}"
-        elif name not in flags and name in in_file:
-            where = f"{path}: {name}"
+        elif name not in flags and name in written:
+            where = f"{path}: {written[name]}"
         else:
             where = flag
+        for part in first["loc"][1:]:
+            where = below(where, part)
         return ConfigError(where, problem, fix or field.description or "")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from hami_core.documents import none_of
+from hami_core.documents import none_of, shown
 from hami_core.model import DEVICE_POLICIES, NODE_POLICIES
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def parse_duration(text: Any) -> Any:  # noqa: ANN401 - pydantic hands in whatev
         return float(plain)
     parts = _PART.findall(plain)
     if not parts or "".join(number + unit for number, unit in parts) != plain:
-        raise ValueError(f"{text!r} is no duration; write seconds or a form such as 5m, 1h30m, 250ms")
+        raise ValueError(f"{shown(text)} is no duration; write seconds or a form such as 5m, 1h30m, 250ms")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
@@ -47,7 +47,7 @@ def check_address(text: str) -> str:
         return text
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
-        raise ValueError(f"{text!r} is no address; write host:port, :port or unix:/path")
+        raise ValueError(f"{shown(text)} is no address; write host:port, :port or unix:/path")
     return text
 
 
@@ -70,7 +70,7 @@ def split_selector(value: Any) -> Any:  # noqa: ANN401 - as above
     for part in split_list(value):
         key, equals, given = part.partition("=")
         if not equals or not key.strip():
-            raise ValueError(f"{part!r} is no label; write key=value,key2=value2")
+            raise ValueError(f"{shown(part)} is no label; write key=value,key2=value2")
         pairs[key.strip()] = given.strip()
     return pairs
 

@@ -32,7 +32,8 @@ from hami_core.http import tls
 from hami_core.http.token import TokenFile
 from hami_core.kube.official import connect
 from hami_core.manifests import Chart, Release, render, warnings
-from hami_core.plugins import assemble, discovery
+from hami_core.plugins import discovery
+from hami_core.plugins.load import assemble
 from hami_core.scheduler.options import from_settings
 from hami_core.settings import AgentSettings, SchedulerSettings, load_device_config
 from hami_core.wire.signature import generate_private_key, private_key_pem, public_key_pem
@@ -269,6 +270,8 @@ def damaged(file: File, chance: random.Random) -> Damage:
         del holder[last]
     if free or path[:2] == ("nodeconfig", 0):
         unknown = ""  # any key is taken there, or it is about another node
+    if path[0] == "hygon" or (file.read is read_for_agent and path[0] != "nvidia"):
+        unknown = ""  # the section of a vendor that is not served there
     in_json = file.name.endswith(".json") or chance.random() < 0.2
     text = json.dumps(content) if in_json else yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
     data = text.encode("utf-8", "surrogatepass")
@@ -323,18 +326,18 @@ def judge(read: Callable[[Path], list[str]], path: Path, damage: Damage, *, name
         told = read(path)
     except ConfigError as error:
         text = str(error)
-        assert path.name in text or "/templates/" in text, text
+        assert path.name in text or "/templates/" in text or "is required" in text, text
         assert len(text) < 2500, text
         assert text.isprintable(), repr(text)
         assert "pydantic" not in text, text
         if damage.at and "/templates/" not in text and names_keys:
-            assert damage.at in text or "is no YAML" in text or "number" in text, (damage.at, text)
+            assert damage.at in text or "is no YAML" in text or "number" in text or "--" in text, (damage.at, text)
     else:
         if damage.unknown and names_keys:
-            assert any(damage.unknown in each for each in told), (damage.unknown, told)
+            assert any(damage.unknown.lower() in each.lower() for each in told), (damage.unknown, told)
 
 
-COUNTS = [120, pytest.param(5_000, marks=pytest.mark.soak)]
+COUNTS = [150, pytest.param(5_000, marks=pytest.mark.soak)]
 
 
 def tried(count: int, case: Callable[[random.Random], None]) -> None:
@@ -458,8 +461,8 @@ def test_a_damaged_secret_is_taken_or_refused_by_name(name, content, read, count
 @pytest.mark.parametrize("read", [*(file.read for file in FILES), *(each[2] for each in SECRETS)])
 @pytest.mark.parametrize("what", ["folder", "absent", "unreadable"])
 def test_a_file_that_can_not_be_read_is_refused_by_name(read, what, monkeypatch):
-    if read is read_public_folder and what != "unreadable":
-        pytest.skip("a folder of keys may be empty, or hold folders")
+    if read in {read_public, read_public_folder} and what != "unreadable":
+        pytest.skip("keys may be in a folder, which may be empty")
     if read is read_node_config and what == "absent":
         pytest.skip("it need not exist")
     with folder() as here:
