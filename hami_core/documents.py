@@ -52,10 +52,10 @@ def one_line(text: object, limit: int = 300) -> str:
     return " ".join(line.split())[:limit]
 
 
-def did_you_mean(word: object, known: Iterable[str]) -> str:
+def did_you_mean(word: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """``did you mean binpack?`` for a word that resembles a known one, else nothing."""
     by_folded = {name.casefold(): name for name in known}
-    near = difflib.get_close_matches(str(word)[:100].casefold(), by_folded, n=1)
+    near = difflib.get_close_matches(str(word)[:100].casefold(), by_folded, n=1, cutoff=cutoff)
     return f"did you mean {by_folded[near[0]]}?" if near else ""
 
 

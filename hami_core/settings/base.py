@@ -19,7 +19,7 @@ from hami_core.errors import ConfigError
 from hami_core.model import EMPTY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pydantic.fields import FieldInfo
     from pydantic_settings import PydanticBaseSettingsSource
@@ -126,7 +126,22 @@ class Settings(BaseSettings):
         from hami_core.settings.flags import parse_arguments  # noqa: PLC0415 - it needs this module
 
         given = parse_arguments(cls, arguments)
-        return cls.load(given.values, file=given.config or None), given.warnings
+        settings = cls.load(given.values, file=given.config or None)
+        return settings, (*given.warnings, *cls._misspelt(os.environ))
+
+    @classmethod
+    def _misspelt(cls, variables: Iterable[str]) -> Iterator[str]:
+        """One warning for each variable that resembles one of ours.
+
+        Others that begin with HAMI_ are Kubernetes' (``HAMI_SCHEDULER_SERVICE_PORT``) or a vendor's.
+        """
+        known = cls.model_fields
+        ours = {variable for name, field in known.items() for variable in env_names(name, field)}
+        for variable in sorted(set(variables) - ours):
+            name = variable.removeprefix(PREFIX).lower()
+            hint = did_you_mean(name, known, cutoff=0.85) if variable.startswith(PREFIX) else ""
+            if hint and name not in known:
+                yield f"environment variable {variable} has no effect: there is no such setting ({hint})"
 
     @classmethod
     def settings_customise_sources(

@@ -107,7 +107,8 @@ class SchedulerSettings(Settings):
 
     scheduler_name: str = Field(
         "hami-scheduler",
-        description="The schedulerName the webhook writes into pods; also the name in events and of the Lease.",
+        description="The schedulerName the webhook writes into pods; also the name in events and of the Lease. Write "
+        "default-scheduler, not nothing, where the default scheduler calls this extender.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
     force_overwrite_default_scheduler: bool = Field(
@@ -278,7 +279,7 @@ class SchedulerSettings(Settings):
     )
     vendors: Names = Field(
         (),
-        description="Vendors to serve, by name; none: all that are installed.",
+        description="Vendors to serve, by name, each of which must be installed; none: all that are.",
         json_schema_extra=notes(group=_VENDORS),
     )
 

@@ -63,6 +63,24 @@ def test_flag_forms_of_hamis_programs(arguments, name, value):
     assert getattr(scheduler(*arguments), name) == value
 
 
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("HAMI_KUBE_BRST", True),
+        ("HAMI_GPU_SCHEDULER_POLCY", True),
+        ("HAMI_KUBE_BURST", False),
+        ("HAMI_SCHEDULER_SERVICE_PORT", False),
+        ("HAMI_SCHEDULER_PORT_443_TCP", False),
+        ("HAMI_NVIDIA_SPLIT_COUNT", False),
+        ("HAMI_PLUGINS", False),
+    ],
+)
+def test_a_misspelt_variable_is_told(monkeypatch, variable, told):
+    monkeypatch.setenv(variable, "7")
+    warnings = SchedulerSettings.from_arguments([])[1]
+    assert [text.split()[2] for text in warnings] == [variable] * told
+
+
 def test_flags_without_effect_are_accepted_and_named():
     arguments = ["--logtostderr", "--enable-ascend=true", "--dcu-name=hygon.com/dcunum", "--vmodule", "a=1"]
     settings, warnings = SchedulerSettings.from_arguments(arguments)
