@@ -379,13 +379,13 @@ def finding_in_words(finding: ErrorDetails) -> tuple[str, str]:
         words = [word for word in words if word]
         return f"{shown(value)} is none of {', '.join(words)}", did_you_mean(value, words) or "write one of them"
     if kind == "value_error":
-        said = str(context.get("error", "")) or str(finding["msg"])
+        said = one_line(context.get("error", "") or finding["msg"])
         return said if shown(value) in said else said + got, ""
     for ends, expected in _EXPECTED:
         if kind.startswith(ends):
             return f"expected {expected}{got}", ""
     bound = next((f"{words} {context[name]}" for name, words in _BOUNDS if name in context), "")
-    return (f"must be {bound}{got}", "") if bound else (f"{finding['msg']}{got}", "")
+    return (f"must be {bound}{got}", "") if bound else (f"{one_line(finding['msg'])}{got}", "")
 
 
 _EXPECTED: Final = (

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from hami_core.model import DEVICE_POLICIES, NODE_POLICIES
+from hami_core.model import DEVICE_POLICIES, INT32_MAX, NODE_POLICIES
 from hami_core.plugins import load
 from hami_core.wire import keys
 
@@ -42,7 +42,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "any": {},
     "string": {"type": "string"},
     "bool": {"type": "boolean"},
-    "int": {"type": "integer"},
+    "int": {"type": "integer", "maximum": INT32_MAX},
     "number": {"type": "number", "exclusiveMinimum": 0},
     "null": {"type": "null"},
     "object": {"type": "object"},
@@ -56,6 +56,10 @@ TYPES: dict[str, dict[str, Any]] = {
     "root": {"type": "string", "pattern": "^/[^:]*$"},
     "bool|string": {"enum": [True, False, "true", "false"]},
     "name": {"type": "string", "pattern": NAME},
+    "resource": {
+        "type": "string",
+        "pattern": r"^(([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+    },
     "list:name": {"type": "array", "items": {"type": "string", "pattern": NAME}},
     "duration": {"type": "string", "pattern": r"^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h)?)+$"},
     "count|all": {"type": ["string", "integer"], "minimum": 1, "pattern": "^([1-9][0-9]*|all)$"},
@@ -138,7 +142,7 @@ def of_type(kind: str) -> dict[str, Any]:
         # The words by themselves too: a message then tells them.
         return {"anyOf": [{"enum": words(kind)}, {"type": "string", "pattern": f"^ *({one}) *(, *({one}) *)*$"}]}
     if match := re.fullmatch(r"int>=(\d+)", kind):
-        return {"type": "integer", "minimum": int(match[1])}
+        return {"type": "integer", "minimum": int(match[1]), "maximum": INT32_MAX}
     if "|" in kind:
         return {"anyOf": [of_type(part) for part in kind.split("|")]}
     raise SystemExit(f"values.yaml: {kind!r} is no type")

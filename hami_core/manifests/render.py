@@ -99,9 +99,13 @@ def render(chart: Chart, given: Mapping[str, Any], release: Release, origins: va
     templates = Templates(chart.templates)
     data = _data(chart, merged, release)
     found: list[Manifest] = []
-    for name in chart.templates:
-        if name.endswith((".yaml", ".yml")):
-            found += _manifests(f"{chart.meta['name']}/{name}", templates.render(name, data))
+    try:
+        for name in chart.templates:
+            if name.endswith((".yaml", ".yml")):
+                found += _manifests(f"{chart.meta['name']}/{name}", templates.render(name, data))
+    except ConfigError as error:
+        files = ", ".join(dict.fromkeys(where for where, _ in origins))
+        raise type(error)(f"values {files}".rstrip(), f"make no objects: {error}") from error
     rank = {kind: place for place, kind in enumerate(ORDER)}
     kinds = [(manifest.content["kind"], manifest) for manifest in found]
     return [manifest for kind, manifest in sorted(kinds, key=lambda each: (rank.get(each[0], len(rank)), each[0]))]

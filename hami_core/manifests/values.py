@@ -141,7 +141,7 @@ def _problem(error: ValidationError) -> str:
         return f"expected {names}, got {shown(value)}"
     if error.validator == "pattern":
         return f"{shown(value)} has not the form {wanted}"
-    bounds = {"minimum": "at least", "exclusiveMinimum": "more than"}
+    bounds = {"minimum": "at least", "exclusiveMinimum": "more than", "maximum": "at most"}
     if error.validator in bounds:
         return f"must be {bounds[str(error.validator)]} {wanted}, got {shown(value)}"
     return error.message if len(error.message) < 200 else f"{shown(value)} does not fit"

@@ -174,7 +174,7 @@ def _unclaimed_sections(config: Mapping[str, Any], vendors: Sequence[LoadedVendo
     """Warn of sections that are neither HAMi's nor any loaded vendor's: most likely a typing error."""
     known = set(HAMI_SECTIONS).union(*(vendor.manager.sections for vendor in vendors))
     where = getattr(config, "path", "") or "device-config"
-    for name in sorted(set(config) - known):
+    for name in sorted({*config, *getattr(config, "empty", ())} - known):
         hint = did_you_mean(name, known)
         text = f"{where}: no loaded vendor reads the section {name}" + (f"; {hint}" if hint else "")
         reporter.found(Problem("warning", "", "", "", text))

@@ -5,7 +5,7 @@ The core knows no vendor: a section is validated by the model its vendor names (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,13 @@ class DeviceConfig(Mapping[str, Any]):
     Args:
         sections: The content.
         path: The file, for messages; empty when there is none.
+        empty: Names of sections that hold nothing: their vendors have their defaults.
     """
 
-    def __init__(self, sections: Mapping[str, Any] | None = None, path: str = "") -> None:
+    def __init__(self, sections: Mapping[str, Any] | None = None, path: str = "", empty: Collection[str] = ()) -> None:
         self._sections = dict(sections or {})
         self.path = path
+        self.empty = frozenset(empty)
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - raw YAML
         return self._sections[name]
@@ -59,4 +61,5 @@ def load_device_config(source: Path | str | None) -> DeviceConfig:
         if section is not None and not isinstance(section, dict | list):
             problem = f"holds a {kind_of(section)}, expected a mapping or a list"
             raise ConfigError(f"{path}: {name}", problem, "indent its keys")
-    return DeviceConfig({name: section for name, section in content.items() if section is not None}, path)
+    empty = {name for name, section in content.items() if section is None}
+    return DeviceConfig({name: section for name, section in content.items() if name not in empty}, path, empty)
