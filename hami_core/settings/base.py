@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
     from pydantic_settings import PydanticBaseSettingsSource
 
 PREFIX: Final = "HAMI_"
+_TOLD: Final = 5
 CONFIG: Final = "HAMI_CONFIG"
 """Environment variable that names the settings file."""
 
@@ -171,17 +173,34 @@ class Settings(BaseSettings):
         written: Mapping[str, str],
         path: Path | str | None,
     ) -> ConfigError:
-        first = error.errors(include_url=False)[0]
-        name = str(first["loc"][0]) if first["loc"] else ""
-        problem, fix = finding_in_words(first)
-        problem += f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        findings = error.errors(include_url=False)
+        told = [cls._told(finding, flags, variables, written, path) for finding in findings[:_TOLD]]
+        (where, problem, fix), *others = told
+        if not others:
+            return ConfigError(where, problem, fix)
+        problem = "; ".join([problem + (f" ({fix})" if fix else ""), *(str(ConfigError(*each)) for each in others)])
+        left = len(findings) - len(told)
+        return ConfigError(where, problem, f"and {left} more" if left else "")
+
+    @classmethod
+    def _told(
+        cls,
+        finding: ErrorDetails,
+        flags: Mapping[str, Any],
+        variables: Mapping[str, str],
+        written: Mapping[str, str],
+        path: Path | str | None,
+    ) -> tuple[str, str, str]:
+        """Place, problem and fix of one finding."""
+        name = str(finding["loc"][0]) if finding["loc"] else ""
+        problem, fix = finding_in_words(finding)
         field = cls.model_fields.get(name)
         if field is None:
             where = str(path) if path and written else name or "settings"
-            return ConfigError(where, str(first["msg"]).removeprefix("Value error, "))
+            return where, str(finding["msg"]).removeprefix("Value error, "), ""
         flag, variables_of = flag_names(name, field)[0], env_names(name, field)
-        if first["type"] == "missing":
-            return ConfigError(flag, "is required", f"give {flag} or set {variables_of[0]}")
+        if finding["type"] == "missing":
+            return flag, "is required", f"give {flag} or set {variables_of[0]}"
         variable = next((item for item in variables_of if item in variables), "")
         if name not in flags and variable:
             where = f"environment variable {variable}"
@@ -189,6 +208,6 @@ class Settings(BaseSettings):
             where = f"{path}: {written[name]}"
         else:
             where = flag
-        for part in first["loc"][1:]:
+        for part in finding["loc"][1:]:
             where = below(where, part)
-        return ConfigError(where, problem, fix or field.description or "")
+        return where, problem, fix or field.description or ""

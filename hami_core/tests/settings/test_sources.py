@@ -119,6 +119,10 @@ def test_flags_without_effect_are_accepted_and_named():
         (["--log-level=warn"], r"'warn' is none of debug, info, warning, error \(did you mean warning\?\)"),
         (["--log-format=jsno"], r"--log-format: 'jsno' is none of .*did you mean json\?"),
         (["--lease=follw"], r"--lease: 'follw' is none of .*did you mean follow\?"),
+        (
+            ["--gpu-scheduler-policy=binpak", "--node-scheduler-policy=spred"],
+            r"--node-scheduler-policy: 'spred' .*mean spread.*--gpu-scheduler-policy: 'binpak' .*mean binpack\?",
+        ),
         (["--scheduler-name="], "--scheduler-name: is empty; write default-scheduler"),
         (["--scheduler-name", " "], "--scheduler-name: is empty"),
         (["--leader-elect=maybe"], "--leader-elect: expected true or false, got 'maybe'"),
