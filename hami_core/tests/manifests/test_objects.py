@@ -230,6 +230,8 @@ def test_a_port_below_1024_comes_with_the_sysctl_it_needs():
     pod = made("scheduler.service.httpTargetPort=443")["Deployment/hami-scheduler"]["spec"]["template"]["spec"]
     assert pod["securityContext"]["sysctls"] == [{"name": name, "value": "443"}]
     assert pod["securityContext"]["runAsUser"] == 65532
+    emptied = made("scheduler.service.httpTargetPort=443", values={"scheduler": {"podSecurityContext": None}})
+    assert set(emptied["Deployment/hami-scheduler"]["spec"]["template"]["spec"]["securityContext"]) == {"sysctls"}
     assert "sysctls" not in made()["Deployment/hami-scheduler"]["spec"]["template"]["spec"]["securityContext"]
 
 
@@ -277,6 +279,14 @@ def test_policies_of_the_chart_are_those_of_the_scheduler(policy):
         ({"scheduler": 5}, "my.yaml: scheduler: expected object, got 5"),
         ({"schedulerName": ""}, "my.yaml: schedulerName: '' has not the form"),
         ({"scheduler": {"filterReturn": "many"}}, "scheduler.filterReturn: 'many' has not the form"),
+        ({"resourceName": "{{ fail }}"}, "my.yaml: resourceName: '{{ fail }}' has not the form"),
+        ({"scheduler": {"nodeName": "n1 # one"}}, "my.yaml: scheduler.nodeName: 'n1 # one' has not the form"),
+        ({"global": {"imageTag": "v1: latest"}}, "my.yaml: global.imageTag: 'v1: latest' has not the form"),
+        ({"devicePlugin": {"adoptBefore": "yesterday"}}, "devicePlugin.adoptBefore: 'yesterday' has not the form"),
+        ({"scheduler": {"replicas": 1e300}}, "scheduler.replicas: must be at most 2147483647"),
+        ({"scheduler": {"zzquux": None}}, "my.yaml: scheduler.zzquux: there is no such value"),
+        ({"scheduler": {"replicas": None}}, "my.yaml: scheduler.replicas: is null; leave the key out"),
+        ({"global": None}, "my.yaml: global: is null; leave the key out"),
         ({"scheduler": {"nodeLockExpire": "soon"}}, "scheduler.nodeLockExpire: 'soon' has not the form"),
     ],
 )

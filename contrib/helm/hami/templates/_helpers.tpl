@@ -124,12 +124,11 @@ imagePullSecrets:
 {{- if .Values.devices.cambricon.enabled -}}
 {{- $names = append $names "cambricon" -}}
 {{- end -}}
-{{- concat $names .Values.scheduler.vendorPackages | uniq | join "," -}}
+{{- concat $names (default (list) .Values.scheduler.vendorPackages) | uniq | join "," -}}
 {{- end -}}
 
 {{- /* What the values ask for and this release does not do: one line each. */ -}}
 {{- define "hami.warnings" -}}
-{{- $root := . -}}
 {{- $served := include "hami.vendors" . | splitList "," -}}
 {{- range $name, $vendor := .Values.devices -}}
 {{- if kindIs "map" $vendor -}}
