@@ -144,6 +144,17 @@ def require_installed(names: Sequence[str], group: str, setting: str) -> None:
         raise ConfigError(setting, problem, did_you_mean(name, here) or install)
 
 
+def misspelt_switch() -> list[str]:
+    """What is wrong with the debugging switch: names that nothing installed has."""
+    names = [name.strip().removeprefix("-") for name in os.environ.get(SWITCH, "").split(",") if name.strip(" -")]
+    if not names:
+        return []
+    here = {source.name for group in (VENDORS, NODE, PLUGINS) for source, _ in installed(group)}
+    hints = {name: did_you_mean(name, here) for name in names if name not in here}
+    told = {name: f"{SWITCH}: {shown(name)} names no installed plugin" for name in hints}
+    return [f"{told[name]}; {hint}" if hint else told[name] for name, hint in hints.items()]
+
+
 def discover(group: str, selection: Selection) -> list[Found]:
     """Import the selected plugins of a group.
 

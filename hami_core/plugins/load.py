@@ -61,7 +61,10 @@ def load(
         vendors = [found for found in vendors if found.source.name in names]
     # choosing vendors must not drop a policy: wrappers only tighten
     wrappers = discovery.discover(discovery.PLUGINS, Selection.from_environment(None, blocked))
-    return assemble(vendors, nodes, wrappers, config=config, side=side, observer=observer)
+    loaded = assemble(vendors, nodes, wrappers, config=config, side=side, observer=observer)
+    for text in discovery.misspelt_switch():
+        loaded.reporter.found(Problem("warning", "", "", "", text))
+    return loaded
 
 
 def assemble(

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from hami_core import ConfigError, VendorError, plugins
-from hami_core.plugins.discovery import Selection
+from hami_core.plugins.discovery import SWITCH, Selection
 
 ALL = ["one", "two", "three", "audit"]
 
@@ -243,6 +243,16 @@ def test_a_vendor_that_is_named_must_be_installed(site, names, side, message):
     site.add("two")
     with pytest.raises(ConfigError, match=message):
         plugins.load(only=names, side=side, named_by="--vendors")
+
+
+def test_a_name_of_the_switch_that_is_nobodys_is_told(site, monkeypatch):
+    site.add("two")
+    monkeypatch.setenv(SWITCH, "tow,-two")
+    loaded = plugins.load()
+    assert "HAMI_PLUGINS: 'tow' names no installed plugin; did you mean two?" in str(loaded.problems[-1])
+    monkeypatch.setenv(SWITCH, "")
+    with pytest.raises(ConfigError, match="HAMI_PLUGINS= leaves none"):
+        plugins.load().require()
 
 
 def test_a_named_vendor_that_is_broken_is_reported_and_skipped(site):

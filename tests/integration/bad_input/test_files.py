@@ -460,19 +460,16 @@ def test_a_damaged_secret_is_taken_or_refused_by_name(name, content, read, count
 
 @pytest.mark.parametrize("read", [*(file.read for file in FILES), *(each[2] for each in SECRETS)])
 @pytest.mark.parametrize("what", ["folder", "absent", "unreadable"])
-def test_a_file_that_can_not_be_read_is_refused_by_name(read, what, monkeypatch):
+def test_a_file_that_can_not_be_read_is_refused_by_name(read, what):
     if read in {read_public, read_public_folder} and what != "unreadable":
-        pytest.skip("keys may be in a folder, which may be empty")
+        return  # keys may be in a folder, which may be empty
     if read is read_node_config and what == "absent":
-        pytest.skip("it need not exist")
+        return  # it need not exist
     with folder() as here:
         path = here / "named.pem"
         if what == "folder":
             path.mkdir()
         elif what == "unreadable":
-            path.write_text("x")
-            path.chmod(0)
-            if os.access(path, os.R_OK):
-                pytest.skip("this user may read everything")
+            path.symlink_to(path.name)  # a loop, which root can't read either
         with pytest.raises(ConfigError, match=r"named\.pem"):
             read(path)
