@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from hami_core.model import DEVICE_POLICIES, INT32_MAX, NODE_POLICIES
 from hami_core.plugins import load
 from hami_core.wire import keys
 
@@ -27,6 +28,7 @@ PAGE = ROOT / "docs/reference/chart.md"
 BEGIN, END = "<!-- generated from values.yaml -->", "<!-- end of what is generated -->"
 VENDORS = {"nvidia", "ascend", "cambricon"}
 
+NAME = "^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$"
 SCALAR = {"type": ["string", "number", "boolean"]}
 STRINGS = {"type": "array", "items": {"type": "string"}}
 NAMED = {
@@ -40,7 +42,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "any": {},
     "string": {"type": "string"},
     "bool": {"type": "boolean"},
-    "int": {"type": "integer"},
+    "int": {"type": "integer", "maximum": INT32_MAX},
     "number": {"type": "number", "exclusiveMinimum": 0},
     "null": {"type": "null"},
     "object": {"type": "object"},
@@ -53,7 +55,21 @@ TYPES: dict[str, dict[str, Any]] = {
     "folder": {"type": "string", "pattern": "^/[^:]+$"},
     "root": {"type": "string", "pattern": "^/[^:]*$"},
     "bool|string": {"enum": [True, False, "true", "false"]},
+    "name": {"type": "string", "pattern": NAME},
+    "resource": {
+        "type": "string",
+        "pattern": r"^(([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+    },
+    "list:name": {"type": "array", "items": {"type": "string", "pattern": NAME}},
+    "word": {"type": "string", "pattern": "^([A-Za-z0-9]([-A-Za-z0-9._/:@]*[A-Za-z0-9])?)?$"},
+    "time": {"type": "string", "pattern": r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[-+][0-9]{2}:[0-9]{2}))?$"},
+    "interval": {"type": "string", "pattern": "^([0-9]+(ms|[smhdwy]))*$"},
+    "duration": {"type": "string", "pattern": r"^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h)?)+$"},
+    "count|all": {"type": ["string", "integer"], "minimum": 1, "pattern": "^([1-9][0-9]*|all)$"},
+    "level": {"enum": [0, 1, 2, 3, 4, "0", "1", "2", "3", "4"]},
 }
+WORDS = {"node-policy": NODE_POLICIES, "device-policy": DEVICE_POLICIES}
+"""Words that the scheduler's settings know too."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +90,7 @@ def described(lines: list[str], line: int) -> tuple[str, str]:
         found.insert(0, lines[line].strip().removeprefix("#").strip())
         if found[0].startswith("-- "):
             text = " ".join(found).removeprefix("-- ")
-            match = re.match(r"\((?P<type>[\w:|>=]+)\) (?P<text>.*)", text)
+            match = re.match(r"\((?P<type>[\w:|>=-]+)\) (?P<text>.*)", text)
             return (match["type"], match["text"]) if match else ("", text)
     return "", ""
 
@@ -112,14 +128,24 @@ def values() -> list[Key]:
     return found
 
 
+def words(kind: str) -> list[str]:
+    """The words of ``enum:a|b``, ``chain:a|b`` or, by the name of a set, ``words:node-policy``."""
+    text = kind.partition(":")[2]
+    return list(WORDS.get(text, text.split("|")))
+
+
 def of_type(kind: str) -> dict[str, Any]:
     """The schema of a type in words: ``int>=1``, ``enum:a|b``, ``list:string|null`` and so on."""
     if kind in TYPES:
         return dict(TYPES[kind])
-    if kind.startswith("enum:"):
-        return {"enum": kind.removeprefix("enum:").split("|")}
+    if kind.startswith(("enum:", "words:")):
+        return {"enum": words(kind)}
+    if kind.startswith("chain:"):
+        one = "|".join(words(kind))
+        # The words by themselves too: a message then tells them.
+        return {"anyOf": [{"enum": words(kind)}, {"type": "string", "pattern": f"^ *({one}) *(, *({one}) *)*$"}]}
     if match := re.fullmatch(r"int>=(\d+)", kind):
-        return {"type": "integer", "minimum": int(match[1])}
+        return {"type": "integer", "minimum": int(match[1]), "maximum": INT32_MAX}
     if "|" in kind:
         return {"anyOf": [of_type(part) for part in kind.split("|")]}
     raise SystemExit(f"values.yaml: {kind!r} is no type")
@@ -135,7 +161,20 @@ def schema(found: list[Key]) -> dict[str, Any]:
             here = here.setdefault("properties", {}).setdefault(part, {})
         here.update({"type": "object", "additionalProperties": False})
         here.setdefault("properties", {})[key.path[-1]] = {"description": key.text, **of_type(key.type)}
+    require(root, found)
     return root
+
+
+def require(root: dict[str, Any], found: list[Key]) -> None:
+    """Keys that the templates need: null takes a default away, which lists and mappings alone can do without."""
+    for key in found:
+        here = root
+        for part in key.path[:-1]:
+            if part not in here.setdefault("required", []):
+                here["required"].append(part)
+            here = here["properties"][part]
+        if isinstance(key.default, bool | int | float | str):
+            here.setdefault("required", []).append(key.path[-1])
 
 
 def table(found: list[Key]) -> str:
@@ -149,8 +188,9 @@ def table(found: list[Key]) -> str:
             out += ["", f"### {head}", "", "| key | type | default | meaning |", "|---|---|---|---|"]
         default = json.dumps(key.default, ensure_ascii=False)
         shown = "…" if len(default) > 120 else default
-        words = key.type.removeprefix("enum:").replace("|", " or ")
-        out.append(f"| `{'.'.join(key.path)}` | {words} | `{shown}` | {key.text} |")
+        is_set = key.type.startswith(("enum:", "words:", "chain:"))
+        shown_type = " or ".join(words(key.type) if is_set else key.type.split("|"))
+        out.append(f"| `{'.'.join(key.path)}` | {shown_type} | `{shown}` | {key.text} |")
     return "\n".join(out).strip()
 
 

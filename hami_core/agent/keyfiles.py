@@ -124,7 +124,8 @@ def _read(path: Path) -> dict[str, bytes]:
         folder = (path / _CURRENT).resolve() if (path / _CURRENT).is_symlink() else path
         return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.suffix in {".pem", ".pub"}}
     except OSError as error:
-        raise ConfigError("signing_keys", f"{path} can't be read: {error.strerror}") from error
+        problem = f"{error.filename or path} can't be read: {error.strerror}"
+        raise ConfigError("signing_keys", problem, "name a file this process can read") from error
 
 
 def _raw(keys: Iterable[PublicKey]) -> list[bytes]:

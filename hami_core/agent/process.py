@@ -288,7 +288,8 @@ class Agent:
         metrics = AgentMetrics(
             self.vendors, self._containers, self._samples, extra=[build_info(__version__)], token=self.options.token
         )
-        return [Listener(self.options.listen, [metrics.route(), *self.health.routes()], body_limit=1 << 16)]
+        routes = [metrics.route(), *self.health.routes()]
+        return [Listener(self.options.listen, routes, body_limit=1 << 16, setting="--metrics-bind-address")]
 
     def _keys_changed(self) -> None:
         self._authority.keys = self.options.signing_keys.keys
@@ -554,7 +555,7 @@ def _load(settings: AgentSettings) -> Loaded:
 
     path = settings.device_config_file
     config: DeviceConfig | dict[str, Any] = load_device_config(path) if path else {}
-    loaded = load(config, side="node", only=[settings.vendor] if settings.vendor else None)
+    loaded = load(config, side="node", only=[settings.vendor] if settings.vendor else None, named_by="--vendor")
     loaded.require()
     if settings.vendor:
         loaded.vendor(settings.vendor)

@@ -46,27 +46,33 @@ def command(
 
       hami manifests --kube-version 1.36.3 -f values.yaml | kubectl apply --server-side -f -
     """
-    from hami_core.manifests import Chart, Release, folder, render
+    from hami_core.documents import load_mapping
+    from hami_core.manifests import Chart, Release, folder, render, warnings
     from hami_core.manifests import values as values_of
 
     if show_values:
         print((folder() / "values.yaml").read_text(), end="")
         return
     given: dict[str, Any] = {}
+    origins: list[tuple[str, dict[str, Any]]] = []
     for file in files:
-        given = values_of.joined(given, values_of.read(_text(file), file))
+        where = "stdin" if file == "-" else file
+        origins.append((where, load_mapping(_text(file), where)))
+        given = values_of.joined(given, origins[-1][1])
     for kind, group in (("json", jsons), ("any", settings), ("string", texts)):
         for setting in group:
             values_of.assign(given, setting, kind=kind)
-    release = Release(name, namespace, kube_version, api_versions)
-    for manifest in render(Chart.read(), given, release):
+            origins.append((f"--set {setting}"[:80], {}))
+            values_of.assign(origins[-1][1], setting, kind=kind)
+    release, chart = Release(name, namespace, kube_version, api_versions), Chart.read()
+    manifests = render(chart, given, release, origins)
+    for warning in warnings(chart, given, release):
+        click.echo(f"hami: warning: {warning}", err=True)
+    for manifest in manifests:
         print(f"---\n# Source: {manifest.source}\n{manifest.text}")
 
 
 def _text(file: str) -> str:
-    from hami_core.errors import ConfigError
+    from hami_core.documents import MAX_BYTES, decoded, read_text
 
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(file, f"can't be read: {error}", "name a values file") from error
+    return decoded(sys.stdin.buffer.read(MAX_BYTES + 1), "stdin") if file == "-" else read_text(Path(file))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,8 @@ log = structlog.get_logger(__name__)
 BODY_LIMIT: Final = 64 * 2**20
 """Bytes a request may have: 50,000 node objects' worth of names, and some thousand whole nodes."""
 READ_TIMEOUT_S: Final = 60.0
+UNPRIVILEGED_PORT: Final = 1024
+"""Lowest port that Linux lets every process listen on, unless a sysctl says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,14 @@ class Listener:
         routes: What is served there.
         tls: Server context (`hami_core.http.tls`), or None for plain HTTP.
         body_limit: Longest request body; a longer one is answered with 413.
+        setting: The flag the address comes from, for errors.
     """
 
     address: str
     routes: Sequence[Route]
     tls: ssl.SSLContext | None = None
     body_limit: int = BODY_LIMIT
+    setting: str = ""
 
 
 class Server:
@@ -131,14 +136,28 @@ class Server:
         try:
             site = _site(runner, listener)
             await site.start()
-        except OSError as error:
-            raise ConfigError(
-                f"listen address {listener.address}", str(error), "choose a free address of this machine"
-            ) from error
+        except (OSError, UnicodeError) as error:
+            where = f"{listener.setting or 'listen address'} {listener.address}"
+            raise ConfigError(where, *_why_not(error, parse_address(listener.address))) from error
         if isinstance(site, web.UnixSite):
             return listener.address
         host, port = runner.addresses[0][:2]
         return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+
+
+def _why_not(error: OSError | UnicodeError, where: tuple[str | None, int] | Path) -> tuple[str, str]:
+    """Why an address can't be listened on, and what to do."""
+    number = error.errno if isinstance(error, OSError) else None
+    text = getattr(error, "strerror", None) or str(error)
+    if number not in {errno.EACCES, errno.EPERM}:
+        return text, "choose a free address of this machine"
+    if isinstance(where, Path):
+        return f"permission denied: {text}", f"let this process write into {where.parent}"
+    if where[1] >= UNPRIVILEGED_PORT:
+        return f"permission denied: {text}", "choose another port"
+    problem = f"permission denied: this process may not listen on ports below {UNPRIVILEGED_PORT}"
+    way_out = "give it the capability NET_BIND_SERVICE, or set the sysctl net.ipv4.ip_unprivileged_port_start"
+    return problem, f"choose a port from {UNPRIVILEGED_PORT}, {way_out}"
 
 
 def parse_address(address: str) -> tuple[str | None, int] | Path:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from watchfiles import awatch
@@ -115,15 +116,51 @@ async def reload_on_change(
 
 
 def _load(target: ssl.SSLContext, files: TlsFiles) -> None:
-    where = f"TLS certificate {files.certificate} with key {files.key}"
     try:
-        target.load_cert_chain(files.certificate, files.key)
-        if files.client_ca is not None:
-            where = f"TLS client CA {files.client_ca}"
-            target.load_verify_locations(files.client_ca)
-            target.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(where, str(error), "give PEM files that exist and belong together") from error
+        target.load_cert_chain(files.certificate, files.key, password=_no_password)
+    except (OSError, ValueError) as error:
+        where, problem = _faulty(files) or (f"--cert-file {files.certificate} with --key-file {files.key}", str(error))
+        raise ConfigError(where, problem, "give PEM files that exist and belong together") from error
+    if files.client_ca is None:
+        return
+    try:
+        target.load_verify_locations(files.client_ca)
+    except (OSError, ValueError) as error:
+        where = f"--extender-client-ca-file {files.client_ca}"
+        problem = _certificate_fault(files.client_ca) or str(error)
+        raise ConfigError(where, problem, "give a PEM file with the CA's certificates") from error
+    target.verify_mode = ssl.CERT_REQUIRED
+
+
+def _no_password() -> str:
+    """Instead of a question on the terminal, which would never be answered."""
+    raise ValueError("the key is encrypted")
+
+
+def _faulty(files: TlsFiles) -> tuple[str, str] | None:
+    """Which file of a pair that does not load is at fault, and why; None: neither by itself."""
+    if problem := _certificate_fault(files.certificate):
+        return f"--cert-file {files.certificate}", problem
+    try:
+        serialization.load_pem_private_key(files.key.read_bytes(), password=None)
+    except OSError as error:
+        return f"--key-file {files.key}", f"can't be read: {error.strerror}"
+    except TypeError:
+        return f"--key-file {files.key}", "is encrypted"
+    except (ValueError, UnsupportedAlgorithm):
+        return f"--key-file {files.key}", "holds no private key in PEM form"
+    return None
+
+
+def _certificate_fault(path: Path) -> str:
+    """Why a file holds no certificate; empty: it does."""
+    try:
+        x509.load_pem_x509_certificates(path.read_bytes())
+    except OSError as error:
+        return f"can't be read: {error.strerror}"
+    except ValueError:
+        return "holds no certificate in PEM form, or a damaged one"
+    return ""
 
 
 def self_sign(names: Sequence[str], *, days: int = 3650) -> tuple[bytes, bytes]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from hami_core.documents import read_text
 from hami_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,12 +53,17 @@ class TokenFile:
             seen = status.st_ino, status.st_mtime_ns, status.st_size
             if seen == self._seen:
                 return
-            text = self._path.read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise ConfigError(self._setting, f"{self._path} can't be read: {why}") from error
+        except OSError as error:
+            raise ConfigError(self._setting, f"{self._path} can't be read: {error.strerror}") from error
+        try:
+            text = read_text(self._path).strip()
+        except ConfigError as error:
+            raise ConfigError(self._setting, f"{self._path} {error.problem}", "write a token into it") from error
         if not text:
             raise ConfigError(self._setting, f"{self._path} is empty", "write a token into it")
+        if not all("!" <= character <= "~" for character in text):
+            problem = f"{self._path} holds more than one word of ASCII, which no HTTP header can carry"
+            raise ConfigError(self._setting, problem, "write the token alone into it")
         if self._seen is not None:
             log.info("token read again", setting=self._setting)
         self._seen, self._token = seen, text

@@ -22,6 +22,7 @@ import aiohttp
 import msgspec
 import structlog
 
+from hami_core.documents import load_mapping, one_line, read_text
 from hami_core.errors import ConfigError
 from hami_core.kube.decode import decode, decoder, page, watch_event
 from hami_core.kube.objects import Binding, Status
@@ -294,16 +295,20 @@ async def connect(
         if source is None:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
+            load_mapping(read_text(source), str(source))  # its own errors name neither file nor line
             loader = await config.load_kube_config(  # type: ignore[no-untyped-call]
                 config_file=str(source), context=context, client_configuration=configuration, persist_config=False
             )
             refreshing = config.refresh_token(loader, configuration)  # type: ignore[no-untyped-call]
             refresher = asyncio.create_task(refreshing, name="kube-token")
         tls = client.rest.RESTClientObject(configuration).ssl_context
-    except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # whatever the library meets in a file that is none
+        if refresher is not None:
+            refresher.cancel()
         where = str(source) if source is not None else "service account"
+        said = one_line(error) or type(error).__name__
         fix = "set KUBECONFIG or --kubeconfig to a readable kubeconfig file"
-        raise ConfigError(where, f"no usable Kubernetes configuration: {error}", fix) from error
+        raise ConfigError(where, f"no usable Kubernetes configuration: {said}", fix) from error
     connector = aiohttp.TCPConnector(limit=connections, ssl=tls, socket_factory=_socket)
     session = aiohttp.ClientSession(
         connector=connector,

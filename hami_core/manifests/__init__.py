@@ -7,7 +7,7 @@ schema and executes its templates. It knows nothing of what they say.
 from __future__ import annotations
 
 from hami_core.manifests.chart import Chart, folder
-from hami_core.manifests.render import Manifest, Release, render
+from hami_core.manifests.render import Manifest, Release, render, warnings
 from hami_core.manifests.template import TemplateError, Templates
 
-__all__ = ["Chart", "Manifest", "Release", "TemplateError", "Templates", "folder", "render"]
+__all__ = ["Chart", "Manifest", "Release", "TemplateError", "Templates", "folder", "render", "warnings"]

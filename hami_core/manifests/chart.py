@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hami_core.documents import load_yaml
 from hami_core.errors import ConfigError
-from hami_core.manifests.yamltext import load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,8 +58,8 @@ class Chart:
         special = {"Chart.yaml", "values.yaml", "values.schema.json"}
         templates = {name: text for name, text in texts.items() if name.startswith("templates/")}
         return cls(
-            meta=load(texts["Chart.yaml"], "Chart.yaml"),
-            values=load(texts["values.yaml"], "values.yaml"),
+            meta=load_yaml(texts["Chart.yaml"], "Chart.yaml"),
+            values=load_yaml(texts["values.yaml"], "values.yaml"),
             schema=json.loads(texts["values.schema.json"]),
             templates=templates,
             files={name: text for name, text in texts.items() if name not in {*special, *templates}},

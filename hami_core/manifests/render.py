@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from hami_core.documents import load_all_yaml
 from hami_core.errors import ConfigError
 from hami_core.manifests import values as values_of
 from hami_core.manifests.template import Templates
-from hami_core.manifests.yamltext import load_all
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -81,29 +81,42 @@ class Manifest:
     content: Mapping[str, Any]
 
 
-def render(chart: Chart, given: Mapping[str, Any], release: Release) -> list[Manifest]:
+def render(chart: Chart, given: Mapping[str, Any], release: Release, origins: values_of.Given = ()) -> list[Manifest]:
     """Make all objects, in the order they are to be applied.
 
     Args:
         chart: The chart.
         given: Values over the chart's defaults.
         release: What they are made for.
+        origins: The files that the values come from, for errors.
 
     Raises:
         ConfigError: A value is wrong, or a template can't be executed.
     """
     merged = values_of.laid_over(chart.values, given)
-    values_of.check(merged, chart.schema)
+    values_of.check(merged, chart.schema, origins)
     _check_version(chart, merged, release)
     templates = Templates(chart.templates)
     data = _data(chart, merged, release)
     found: list[Manifest] = []
-    for name in chart.templates:
-        if name.endswith((".yaml", ".yml")):
-            found += _manifests(f"{chart.meta['name']}/{name}", templates.render(name, data))
+    try:
+        for name in chart.templates:
+            if name.endswith((".yaml", ".yml")):
+                found += _manifests(f"{chart.meta['name']}/{name}", templates.render(name, data))
+    except ConfigError as error:
+        files = ", ".join(dict.fromkeys(where for where, _ in origins))
+        raise type(error)(f"values {files}".rstrip(), f"make no objects: {error}") from error
     rank = {kind: place for place, kind in enumerate(ORDER)}
     kinds = [(manifest.content["kind"], manifest) for manifest in found]
     return [manifest for kind, manifest in sorted(kinds, key=lambda each: (rank.get(each[0], len(rank)), each[0]))]
+
+
+def warnings(chart: Chart, given: Mapping[str, Any], release: Release) -> list[str]:
+    """What the values ask for and the chart does not do, one sentence each; helm shows the same in its notes."""
+    data = _data(chart, values_of.laid_over(chart.values, given), release)
+    asking = '{{ include "hami.warnings" . }}'
+    text = Templates({**chart.templates, "warnings": asking}).render("warnings", data)
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _check_version(chart: Chart, merged: Mapping[str, Any], release: Release) -> None:
@@ -134,6 +147,6 @@ def _data(chart: Chart, merged: Mapping[str, Any], release: Release) -> dict[str
 
 def _manifests(source: str, text: str) -> Iterator[Manifest]:
     for document in _DOCUMENT.split(text):
-        for content in load_all(document, source):
+        for content in load_all_yaml(document, source):
             if content is not None:
                 yield Manifest(source, document.strip("\n"), content)

@@ -6,31 +6,22 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from hami_core.documents import below, did_you_mean, none_of, shown
 from hami_core.errors import ConfigError
-from hami_core.manifests.yamltext import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from jsonschema.exceptions import ValidationError
 
+    Given = Sequence[tuple[str, Mapping[str, Any]]]
+    """Values files and settings by name, in the order in which they were given."""
+
 _KEY: Final = re.compile(r"(?P<name>(?:\\.|[^.\[\]=\\])+)|\[(?P<index>\d+)\]|\.")
 _INDEX_LIMIT: Final = 65_536
+_SHOWN: Final = 10
+_ABSENT: Final = object()
 _WORDS: Final = {"true": True, "false": False, "null": None}
-
-
-def read(text: str, where: str) -> dict[str, Any]:
-    """A values file.
-
-    Raises:
-        ConfigError: It is no YAML, or no mapping.
-    """
-    content = load(text, where)
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise ConfigError(where, f"holds a {type(content).__name__}, expected a mapping of names to values")
-    return content
 
 
 def joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,24 +66,99 @@ def assign(values: dict[str, Any], setting: str, *, kind: str = "any") -> None:
         _put(values, _path(key.strip(), part), _value(text, kind, part), part)
 
 
-def check(values: Mapping[str, Any], schema: Mapping[str, Any], where: str = "values") -> None:
+def check(values: Mapping[str, Any], schema: Mapping[str, Any], given: Given = ()) -> None:
     """Hold values against the schema.
 
+    Args:
+        values: The values, laid over the chart's defaults.
+        schema: The chart's schema.
+        given: Where they come from, so that an error can name the file.
+
     Raises:
-        ConfigError: With every place that is wrong.
+        ConfigError: With the places that are wrong.
     """
     from jsonschema import Draft7Validator  # noqa: PLC0415 - slow to import, and only this needs it
 
-    problems = sorted(_told(error) for error in Draft7Validator(schema).iter_errors(dict(values)))
+    errors = sorted(Draft7Validator(schema).iter_errors(dict(values)), key=lambda error: list(map(str, error.path)))
+    problems = [each for error in errors for each in _told(error, given)]
+    for where, content in given:
+        problems += [f"{where}: {each}" for each in _unknown_nulls(content, schema, ())]
     if problems:
-        raise ConfigError(where, "; ".join(problems), "see the chart's reference page for the keys there are")
+        shown_problems = "; ".join(problems[:_SHOWN])
+        more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        raise ConfigError("values", shown_problems + more, "see the chart's reference page for the keys there are")
 
 
-def _told(error: ValidationError) -> str:
-    place = ".".join(str(part) for part in error.absolute_path) or "at the top"
-    # Of several forms a value may have, null is the one that nobody meant.
-    meant = [each.message for each in error.context or () if each.validator_value != "null"]
-    return f"{place}: {' or '.join(meant) or error.message}"
+def _told(error: ValidationError, given: Given) -> Iterator[str]:
+    path = [str(part) for part in error.absolute_path]
+    schema: Any = error.schema
+    if error.validator == "additionalProperties" and isinstance(error.instance, dict):
+        known = schema.get("properties", {})
+        for key in sorted(map(str, error.instance.keys() - known.keys())):
+            hint = did_you_mean(key, known)
+            problem = "there is no such value" + (f", {hint}" if hint else "")
+            yield f"{_origin(given, [*path, key])}{_place([*path, key])}: {problem}"
+        return
+    if error.validator == "required" and isinstance(error.instance, dict) and isinstance(error.validator_value, list):
+        for key in error.validator_value:
+            if key not in error.instance and repr(key) in error.message:
+                place = f"{_origin(given, [*path, key])}{_place([*path, key])}"
+                yield f"{place}: is null; leave the key out, or give a value"
+        return
+    # Of several forms a value may have, the words are told, and null is the one that nobody meant.
+    forms = [each for each in error.context or () if each.validator_value != "null"]
+    forms = [each for each in forms if each.validator == "enum"] or forms or [error]
+    yield f"{_origin(given, path)}{_place(path)}: {' or '.join(_problem(each) for each in forms)}"
+
+
+def _unknown_nulls(content: Mapping[str, Any], schema: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    """Keys that no value has, and that are null: laid over the defaults nothing is left of them."""
+    known = schema.get("properties")
+    if known is None:
+        return
+    for key, value in content.items():
+        if key in known and isinstance(value, dict):
+            yield from _unknown_nulls(value, known[key], (*path, key))
+        elif key not in known and value is None:
+            hint = did_you_mean(key, known)
+            yield f"{_place([*path, key])}: there is no such value" + (f", {hint}" if hint else "")
+
+
+def _place(path: Sequence[str]) -> str:
+    place = ""
+    for part in path:
+        place = f"{place}[{part}]" if part.isdecimal() else below(place, part)
+    return place or "at the top"
+
+
+def _problem(error: ValidationError) -> str:
+    value: Any = error.instance
+    wanted: Any = error.validator_value
+    if error.validator == "enum":
+        return none_of(value, [str(word) for word in wanted])
+    if error.validator == "type":
+        names = " or ".join([wanted] if isinstance(wanted, str) else wanted)
+        return f"expected {names}, got {shown(value)}"
+    if error.validator == "pattern":
+        return f"{shown(value)} has not the form {wanted}"
+    bounds = {"minimum": "at least", "exclusiveMinimum": "more than", "maximum": "at most"}
+    if error.validator in bounds:
+        return f"must be {bounds[str(error.validator)]} {wanted}, got {shown(value)}"
+    return error.message if len(error.message) < 200 else f"{shown(value)} does not fit"
+
+
+def _origin(given: Given, path: Sequence[str]) -> str:
+    """The file or flag that a value comes from, the last of them that has it."""
+    for where, content in reversed(given):
+        here: Any = content
+        for part in path:
+            if isinstance(here, list):
+                here = dict(enumerate(here)).get(int(part) if part.isdecimal() else -1, _ABSENT)
+            else:
+                here = here.get(part, _ABSENT) if isinstance(here, dict) else _ABSENT
+        if here is not _ABSENT:
+            return f"{where}: "
+    return ""
 
 
 def _split(text: str, mark: str) -> Iterator[str]:

@@ -6,20 +6,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from hami_core import model
+from hami_core.model import BINPACK, MUTEX, NUMA, SPREAD, TOPOLOGY_AWARE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hami_core.placement.card import Card
 
-BINPACK: Final = "binpack"
-SPREAD: Final = "spread"
-MUTEX: Final = "mutex"
-NUMA: Final = "numa"
-TOPOLOGY_AWARE: Final = "topology-aware"
-
-NODE_POLICIES: Final = frozenset({BINPACK, SPREAD})
-DEVICE_POLICIES: Final = frozenset({BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY_AWARE})
-"""The words that mean something; any others are passed over, as in HAMi."""
+NODE_POLICIES: Final = frozenset(model.NODE_POLICIES)
+DEVICE_POLICIES: Final = frozenset(model.DEVICE_POLICIES)
+"""The words that mean something; any others in a pod's annotation are passed over, as in HAMi."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from hami_core.errors import ConfigError, VendorError
+from hami_core.documents import read_model
+from hami_core.errors import VendorError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from hami_core.plugins.discovery import Source
     from hami_core.plugins.problem import Reporter
@@ -61,51 +62,7 @@ def read_section(model: object, config: Mapping[str, Any], source: Source, repor
     name = section_name(model)
     where = str(getattr(config, "path", "") or "device-config")
     raw = config.get(name)
-    try:
-        section = model() if raw is None else model.model_validate(raw)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join([name, *map(str, first["loc"])])
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        got = "" if first["type"] == "missing" else f", got {first['input']!r}"
-        raise ConfigError(f"{where}: {key}", f"{first['msg']}{got}{more}", "correct or remove the key") from error
-    unknown = sorted(unknown_keys(section, raw, name))
+    section, unknown = read_model(model, {} if raw is None else raw, where, name)
     if unknown:
-        reporter.warn(source, f"{where}: unknown keys, ignored: {', '.join(unknown)}")
+        reporter.warn(source, f"{where}: unknown keys, ignored: {', '.join(sorted(map(str, unknown)))}")
     return section
-
-
-def unknown_keys(section: BaseModel, raw: object, path: str) -> Iterator[str]:
-    """Dotted names of the keys in the file that no field of the model stands for."""
-    if not isinstance(raw, dict):
-        root = getattr(section, "root", None)
-        yield from _below(root, raw, path)
-        return
-    fields = type(section).model_fields
-    known = {name: name for name in fields} | {
-        alias: name for name, field in fields.items() for alias in _aliases(field)
-    }
-    validators = type(section).__pydantic_decorators__.model_validators.values()
-    by_validator = any(validator.info.mode == "before" for validator in validators)  # may rename keys
-    for key, value in raw.items():
-        if key in known:
-            yield from _below(getattr(section, known[key]), value, f"{path}.{key}")
-        elif type(section).model_config.get("extra") != "allow" and not by_validator:
-            yield f"{path}.{key}"
-
-
-def _below(value: object, raw: object, path: str) -> Iterator[str]:
-    if isinstance(value, BaseModel):
-        yield from unknown_keys(value, raw, path)
-    elif isinstance(value, list | tuple) and isinstance(raw, list) and len(value) == len(raw):
-        for position, (item, raw_item) in enumerate(zip(value, raw, strict=True)):
-            yield from _below(item, raw_item, f"{path}[{position}]")
-
-
-def _aliases(field: Any) -> Iterator[str]:  # noqa: ANN401 - pydantic's FieldInfo
-    for alias in (field.alias, field.validation_alias):
-        if isinstance(alias, str):
-            yield alias
-        for choice in getattr(alias, "choices", ()):
-            if isinstance(choice, str):
-                yield choice

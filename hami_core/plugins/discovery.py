@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import importlib_metadata
 from stevedore.extension import Extension, ExtensionManager
 
-from hami_core.errors import VendorError
+from hami_core.documents import did_you_mean, shown
+from hami_core.errors import ConfigError, VendorError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,6 +120,39 @@ def installed(group: str) -> list[tuple[Source, EntryPoint]]:
         )
         unique.setdefault((source.name, source.target, source.distribution), (source, point))
     return sorted(unique.values(), key=lambda pair: (pair[0].name, pair[0].distribution))
+
+
+def require_installed(names: Sequence[str], group: str, setting: str) -> None:
+    """Check that vendors an administrator names are there, whether or not they can be imported.
+
+    Args:
+        names: What the setting says.
+        group: Entry-point group the vendors must be in.
+        setting: The flag, for messages.
+
+    Raises:
+        ConfigError: One is not installed; names it and those that are.
+    """
+    here = sorted({source.name for source, _ in installed(group)})
+    for name in names:
+        if name in here:
+            continue
+        part = "node side" if group == NODE else "package"
+        problem = f"{shown(name)} names no installed {part} of a vendor; installed: {', '.join(here) or 'none'}"
+        install = "install its package, such as: pip install 'hami-core[nvidia]'; in a cluster the image must hold it"
+        install += ", see scheduler.vendorPackages of the chart" if group == VENDORS else ""
+        raise ConfigError(setting, problem, did_you_mean(name, here) or install)
+
+
+def misspelt_switch() -> list[str]:
+    """What is wrong with the debugging switch: names that nothing installed has."""
+    names = [name.strip().removeprefix("-") for name in os.environ.get(SWITCH, "").split(",") if name.strip(" -")]
+    if not names:
+        return []
+    here = {source.name for group in (VENDORS, NODE, PLUGINS) for source, _ in installed(group)}
+    hints = {name: did_you_mean(name, here) for name in names if name not in here}
+    told = {name: f"{SWITCH}: {shown(name)} names no installed plugin" for name in hints}
+    return [f"{told[name]}; {hint}" if hint else told[name] for name, hint in hints.items()]
 
 
 def discover(group: str, selection: Selection) -> list[Found]:

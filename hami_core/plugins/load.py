@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Literal
 
+from hami_core.documents import did_you_mean
 from hami_core.errors import ConfigError, HamiError, VendorError
 from hami_core.hookspecs import API_VERSION
 from hami_core.model import EMPTY
@@ -30,6 +30,7 @@ def load(
     side: Side = "scheduler",
     only: Sequence[str] | None = None,
     blocked: Sequence[str] = (),
+    named_by: str = "",
     observer: Callable[[Problem], None] | None = None,
 ) -> Loaded:
     """Load the installed vendors and wrapper plugins.
@@ -40,11 +41,17 @@ def load(
         only: Vendors to load and no others, None: all. Wrapper plugins are loaded all the same.
         blocked: Names to leave out, of vendors and of wrapper plugins. The environment variable ``HAMI_PLUGINS``
             narrows both further.
+        named_by: The flag that ``only`` comes from: each name must then be installed. Empty: names may be absent.
         observer: Called with each problem when it first occurs, at loading and later.
 
     Returns:
         What could be loaded; `Loaded.problems` says what could not and why. Nothing is raised for a plugin's fault.
+
+    Raises:
+        ConfigError: ``named_by`` names a vendor that is not installed.
     """
+    if named_by:
+        discovery.require_installed(only or (), discovery.NODE if side == "node" else discovery.VENDORS, named_by)
     selection = Selection.from_environment(only, blocked)
     vendors = discovery.discover(discovery.VENDORS, selection)
     nodes: list[Found] = []
@@ -54,7 +61,10 @@ def load(
         vendors = [found for found in vendors if found.source.name in names]
     # choosing vendors must not drop a policy: wrappers only tighten
     wrappers = discovery.discover(discovery.PLUGINS, Selection.from_environment(None, blocked))
-    return assemble(vendors, nodes, wrappers, config=config, side=side, observer=observer)
+    loaded = assemble(vendors, nodes, wrappers, config=config, side=side, observer=observer)
+    for text in discovery.misspelt_switch():
+        loaded.reporter.found(Problem("warning", "", "", "", text))
+    return loaded
 
 
 def assemble(
@@ -167,10 +177,10 @@ def _unclaimed_sections(config: Mapping[str, Any], vendors: Sequence[LoadedVendo
     """Warn of sections that are neither HAMi's nor any loaded vendor's: most likely a typing error."""
     known = set(HAMI_SECTIONS).union(*(vendor.manager.sections for vendor in vendors))
     where = getattr(config, "path", "") or "device-config"
-    for name in sorted(set(config) - known):
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        reporter.found(Problem("warning", "", "", "", f"{where}: no loaded vendor reads the section {name}{hint}"))
+    for name in sorted({*config, *getattr(config, "empty", ())} - known):
+        hint = did_you_mean(name, known)
+        text = f"{where}: no loaded vendor reads the section {name}" + (f"; {hint}" if hint else "")
+        reporter.found(Problem("warning", "", "", "", text))
 
 
 def _as_problem(source: Source, error: HamiError) -> Problem:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hami_core.errors import ConfigError, HamiError, VendorError, WireError
 from hami_core.model import Mutation
+from hami_core.plugins.discovery import SWITCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -99,7 +101,8 @@ class Loaded:
             if isinstance(problem.error, ConfigError):
                 raise problem.error
         if not self.vendors:
-            why = "; ".join(str(problem) for problem in self.problems) or "none is installed"
+            switched = f"{SWITCH}={os.environ[SWITCH]} leaves none" if SWITCH in os.environ else "none is installed"
+            why = "; ".join(str(problem) for problem in self.problems) or switched
             raise ConfigError("vendors", f"no vendor is loaded: {why}", "for example: pip install hami-core[nvidia]")
 
     def rules(self) -> tuple[VendorRules, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pluggy
 
 from hami_core import hookspecs
+from hami_core.documents import did_you_mean
 from hami_core.errors import ConfigError, VendorError
 from hami_core.hookspecs import API_VERSION
 from hami_core.model import Family
@@ -132,8 +132,8 @@ def check_hooks(plugin: object, source: Source, *, wrapper: bool) -> set[str]:
 
 def _hook_problem(name: str, function: object, options: Mapping[str, Any], *, wrapper: bool) -> str:
     if name not in HOOKS:
-        near = difflib.get_close_matches(name, HOOKS, n=1)
-        return "there is no such hook" + (f"; did you mean {near[0]}?" if near else "")
+        hint = did_you_mean(name, HOOKS)
+        return "there is no such hook" + (f"; {hint}" if hint else "")
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return "hooks are plain functions, this one is async"
     if options.get("hookwrapper"):

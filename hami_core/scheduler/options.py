@@ -196,4 +196,5 @@ def _read(path: Path | None, setting: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(setting, str(error), "name a file this process can read") from error
+        problem = f"{path} can't be read: {error.strerror}"
+        raise ConfigError(setting, problem, "name a file this process can read") from error

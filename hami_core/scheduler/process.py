@@ -127,7 +127,7 @@ class Scheduler:
         self._admission = Route("POST", "/webhook", self.instruments.timed("webhook", self.webhook))
         self._api = api
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._tls: list[Coroutine[Any, Any, None]] = []
+        self._tls: list[tuple[ssl.SSLContext, tls.TlsFiles]] = []
         self._stopping = asyncio.Event()
         self._broken: BaseException | None = None
         self._server: Server | None = None
@@ -175,8 +175,8 @@ class Scheduler:
         self._spawn("first-sync", self._after_sync())
         self._spawn("waking", self.waker.run())
         self._spawn("server-version", self._learn_version())
-        for number, reloading in enumerate(self._tls):
-            self._spawn(f"tls-{number}", reloading)
+        for number, (context, files) in enumerate(self._tls):
+            self._spawn(f"tls-{number}", tls.reload_on_change(context, files))
         for keeper in self.credentials.keepers:
             self._spawn(keeper.name, keeper.run())
         log.info("listening", addresses=self.addresses, scheduler_name=self.options.scheduler_name)
@@ -222,19 +222,21 @@ class Scheduler:
         )
         apart = bool(options.webhook)
         routes = [*verbs, *probes, *([] if apart else [admission])]
-        listeners = [Listener(options.extender, routes, self._context(options.extender_tls), options.body_limit)]
+        context = self._context(options.extender_tls)
+        listeners = [Listener(options.extender, routes, context, options.body_limit, "--http-bind")]
         if apart and options.webhook_names is None:
             context = self._context(options.webhook_tls)
-            listeners.append(Listener(options.webhook, [admission, *probes], context, options.body_limit))
+            routes = [admission, *probes]
+            listeners.append(Listener(options.webhook, routes, context, options.body_limit, "--webhook-bind"))
         if options.metrics:
             debug = [Route("GET", "/debug/stacks", stacks)] if options.profiling else []
-            listeners.append(Listener(options.metrics, [metrics, *probes, *debug]))
+            listeners.append(Listener(options.metrics, [metrics, *probes, *debug], setting="--metrics-bind-address"))
         return listeners
 
     async def _serve_webhook(self, context: ssl.SSLContext) -> None:
         """Open the webhook's listener: its certificate is there."""
         routes = [self._admission, *self.health.routes()]
-        server = Server([Listener(self.options.webhook, routes, context, self.options.body_limit)])
+        server = Server([Listener(self.options.webhook, routes, context, self.options.body_limit, "--webhook-bind")])
         await server.start()
         self._webhook_server = server
         log.info("webhook listening", addresses=server.addresses)
@@ -243,7 +245,7 @@ class Scheduler:
         if files is None:
             return None
         context = tls.context(files)
-        self._tls.append(tls.reload_on_change(context, files))
+        self._tls.append((context, files))
         return context
 
     # --- tasks
@@ -325,7 +327,8 @@ def run(settings: SchedulerSettings) -> int:
 
 async def _run(settings: SchedulerSettings) -> int:
     options = from_settings(settings)
-    loaded = load(load_device_config(settings.device_config_file), side="scheduler", only=settings.vendors or None)
+    config = load_device_config(settings.device_config_file)
+    loaded = load(config, side="scheduler", only=settings.vendors or None, named_by="--vendors")
     loaded.require()
     if options.signing_key is None and options.signing_names is None:
         log.warning(

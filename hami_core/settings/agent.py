@@ -73,7 +73,7 @@ class AgentSettings(Settings):
 
     vendor: str = Field(
         "",
-        description="The vendor to serve; empty: the one whose node side is installed.",
+        description="The vendor to serve, whose node side must be installed; empty: the one that is.",
         json_schema_extra=notes(group=_NODE),
     )
     node_name: str = Field(

@@ -6,26 +6,27 @@ one, settings file (``--config`` or ``HAMI_CONFIG``), default.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-import yaml
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, SettingsConfigDict
 
+from hami_core.documents import below, did_you_mean, finding_in_words, load_mapping, read_text, shown
 from hami_core.errors import ConfigError
 from hami_core.model import EMPTY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
     from pydantic_settings import PydanticBaseSettingsSource
 
 PREFIX: Final = "HAMI_"
+_TOLD: Final = 5
 CONFIG: Final = "HAMI_CONFIG"
 """Environment variable that names the settings file."""
 
@@ -97,16 +98,22 @@ class Settings(BaseSettings):
         """
         variables = os.environ if environment is None else environment
         path = file if file is not None else variables.get(CONFIG) or None
-        content = read_yaml(Path(path)) if path else {}
-        in_file = {str(key).replace("-", "_"): value for key, value in content.items()}
-        for key in in_file:
-            if key not in cls.model_fields:
-                raise ConfigError(f"{path}: {key}", "there is no such setting", _nearest(key, cls.model_fields))
+        content = load_mapping(read_text(Path(path)), str(path)) if path else {}
+        in_file: dict[str, Any] = {}
+        written: dict[str, str] = {}
+        for key, value in content.items():
+            name = key.replace("-", "_")
+            if name not in cls.model_fields:
+                fix = did_you_mean(name, cls.model_fields) or "see --help for those there are"
+                raise ConfigError(f"{path}: {shown(name)[1:-1]}", "there is no such setting", fix)
+            if name in in_file:
+                raise ConfigError(f"{path}: {name}", "stands twice, with - and with _", "leave one of them out")
+            in_file[name], written[name] = value, key
         sources: dict[str, Any] = {"_sources": (dict(flags), dict(variables), in_file)}
         try:
             return cls(**sources)
         except ValidationError as error:
-            raise cls._explained(error, flags, variables, in_file, path) from error
+            raise cls._explained(error, flags, variables, written, path) from error
 
     @classmethod
     def from_arguments(cls, arguments: Sequence[str]) -> tuple[Self, tuple[str, ...]]:
@@ -121,7 +128,22 @@ class Settings(BaseSettings):
         from hami_core.settings.flags import parse_arguments  # noqa: PLC0415 - it needs this module
 
         given = parse_arguments(cls, arguments)
-        return cls.load(given.values, file=given.config or None), given.warnings
+        settings = cls.load(given.values, file=given.config or None)
+        return settings, (*given.warnings, *cls._misspelt(os.environ))
+
+    @classmethod
+    def _misspelt(cls, variables: Iterable[str]) -> Iterator[str]:
+        """One warning for each variable that resembles one of ours.
+
+        Others that begin with HAMI_ are Kubernetes' (``HAMI_SCHEDULER_SERVICE_PORT``) or a vendor's.
+        """
+        known = cls.model_fields
+        ours = {variable for name, field in known.items() for variable in env_names(name, field)}
+        for variable in sorted(set(variables) - ours):
+            name = variable.removeprefix(PREFIX).lower()
+            hint = did_you_mean(name, known, cutoff=0.85) if variable.startswith(PREFIX) else ""
+            if hint and name not in known:
+                yield f"environment variable {variable} has no effect: there is no such setting ({hint})"
 
     @classmethod
     def settings_customise_sources(
@@ -148,64 +170,44 @@ class Settings(BaseSettings):
         error: ValidationError,
         flags: Mapping[str, Any],
         variables: Mapping[str, str],
-        in_file: Mapping[str, Any],
+        written: Mapping[str, str],
         path: Path | str | None,
     ) -> ConfigError:
-        first = error.errors(include_url=False)[0]
-        name = str(first["loc"][0]) if first["loc"] else ""
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        problem = str(first["msg"]).removeprefix("Value error, ") + more
+        findings = error.errors(include_url=False)
+        told = [cls._told(finding, flags, variables, written, path) for finding in findings[:_TOLD]]
+        (where, problem, fix), *others = told
+        if not others:
+            return ConfigError(where, problem, fix)
+        problem = "; ".join([problem + (f" ({fix})" if fix else ""), *(str(ConfigError(*each)) for each in others)])
+        left = len(findings) - len(told)
+        return ConfigError(where, problem, f"and {left} more" if left else "")
+
+    @classmethod
+    def _told(
+        cls,
+        finding: ErrorDetails,
+        flags: Mapping[str, Any],
+        variables: Mapping[str, str],
+        written: Mapping[str, str],
+        path: Path | str | None,
+    ) -> tuple[str, str, str]:
+        """Place, problem and fix of one finding."""
+        name = str(finding["loc"][0]) if finding["loc"] else ""
+        problem, fix = finding_in_words(finding)
         field = cls.model_fields.get(name)
         if field is None:
-            return ConfigError(name or cls.__name__, problem)
-        variable = next((item for item in env_names(name, field) if item in variables), "")
-        if name in flags:
-            where = flag_names(name, field)[0]
-        elif variable:
+            where = str(path) if path and written else name or "settings"
+            return where, str(finding["msg"]).removeprefix("Value error, "), ""
+        flag, variables_of = flag_names(name, field)[0], env_names(name, field)
+        if finding["type"] == "missing":
+            return flag, "is required", f"give {flag} or set {variables_of[0]}"
+        variable = next((item for item in variables_of if item in variables), "")
+        if name not in flags and variable:
             where = f"environment variable {variable}"
-        elif name in in_file:
-            where = f"{path}: {name}"
+        elif name not in flags and name in written:
+            where = f"{path}: {written[name]}"
         else:
-            where = flag_names(name, field)[0]
-        if first["type"] == "missing":
-            return ConfigError(
-                where, "is required", f"give {flag_names(name, field)[0]} or set {env_names(name, field)[0]}"
-            )
-        return ConfigError(where, f"{problem}, got {first['input']!r}", field.description or "")
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML or JSON file that holds a mapping.
-
-    Raises:
-        ConfigError: It cannot be read, is no YAML or holds something else.
-    """
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), f"cannot be read: {error}") from error
-    return parse_yaml(text, str(path))
-
-
-def parse_yaml(text: str, where: str) -> dict[str, Any]:
-    """A YAML or JSON text that holds a mapping with string keys; an empty text holds none.
-
-    Raises:
-        ConfigError: It is no YAML or holds something else; with line and column.
-    """
-    try:
-        content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        at = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        raise ConfigError(f"{where}{at}", f"is no YAML: {getattr(error, 'problem', None) or error}") from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise ConfigError(where, f"holds a {type(content).__name__}, expected a mapping of names to values")
-    return content
-
-
-def _nearest(name: str, known: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(known))}"
+            where = flag
+        for part in finding["loc"][1:]:
+            where = below(where, part)
+        return where, problem, fix or field.description or ""

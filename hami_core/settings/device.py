@@ -5,12 +5,12 @@ The core knows no vendor: a section is validated by the model its vendor names (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hami_core.documents import kind_of, load_mapping, read_text
 from hami_core.errors import ConfigError
-from hami_core.settings.base import parse_yaml, read_yaml
 
 
 class DeviceConfig(Mapping[str, Any]):
@@ -19,11 +19,13 @@ class DeviceConfig(Mapping[str, Any]):
     Args:
         sections: The content.
         path: The file, for messages; empty when there is none.
+        empty: Names of sections that hold nothing: their vendors have their defaults.
     """
 
-    def __init__(self, sections: Mapping[str, Any] | None = None, path: str = "") -> None:
+    def __init__(self, sections: Mapping[str, Any] | None = None, path: str = "", empty: Collection[str] = ()) -> None:
         self._sections = dict(sections or {})
         self.path = path
+        self.empty = frozenset(empty)
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - raw YAML
         return self._sections[name]
@@ -52,11 +54,12 @@ def load_device_config(source: Path | str | None) -> DeviceConfig:
         return DeviceConfig()
     is_text = isinstance(source, str) and ("\n" in source or ": " in source)
     path = "device-config" if is_text else str(source)
-    content = parse_yaml(str(source), path) if is_text else read_yaml(Path(source))
+    content = load_mapping(str(source) if is_text else read_text(Path(source)), path)
     if not content:
         raise ConfigError(path, "all configurations are empty", "name at least one vendor's section, or no file at all")
     for name, section in content.items():
         if section is not None and not isinstance(section, dict | list):
-            kind = type(section).__name__
-            raise ConfigError(f"{path}: {name}", f"holds a {kind}, expected a mapping or a list", "indent its keys")
-    return DeviceConfig({name: section for name, section in content.items() if section is not None}, path)
+            problem = f"holds a {kind_of(section)}, expected a mapping or a list"
+            raise ConfigError(f"{path}: {name}", problem, "indent its keys")
+    empty = {name for name, section in content.items() if section is None}
+    return DeviceConfig({name: section for name, section in content.items() if name not in empty}, path, empty)

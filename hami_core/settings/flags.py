@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
 from dataclasses import dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
+from hami_core.documents import did_you_mean
 from hami_core.errors import ConfigError
 from hami_core.settings.base import env_names, flag_names, note
 
@@ -76,8 +76,8 @@ def parse_arguments(model: type[Settings], arguments: Sequence[str]) -> Given:
         flag = flag if flag in known else flag.replace("_", "-") if flag.replace("_", "-") in known else flag
         name = known.get(flag)
         if not name and flag not in ignored and flag not in {"--config", "--v"}:
-            near = difflib.get_close_matches(flag, [*known, *ignored, "--config"], n=1)
-            raise ConfigError(flag, "there is no such flag", f"did you mean {near[0]}?" if near else "see --help")
+            fix = did_you_mean(flag, [*known, *ignored, "--config"]) or "see --help"
+            raise ConfigError(flag, "there is no such flag", fix)
         switch = _is_switch(model.model_fields[name]) if name else flag[2:] in _BOOLS
         if switch and not equals:
             text = "true"

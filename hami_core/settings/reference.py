@@ -30,14 +30,22 @@ Where a setting is given in several places, the first of these counts:
 
 Durations are seconds or Go's form (`90`, `5m`, `1h30m`, `250ms`); addresses `host:port`, `:port` or `unix:/path`; lists
 are separated by commas. A value that is wrong ends the process at start with the place it was set in and what is
-expected; an unknown flag or key is an error too.
+expected: a number out of bounds, and a word that is none of those there are, with the one that was probably meant. An
+unknown flag or key is an error too; an environment variable that resembles one of ours is warned of.
 
 `HAMI_PLUGINS` chooses what plugins are loaded, for debugging: `nvidia,audit` these and no others, `-ascend` all but
 this one, set and empty none.
 
+A vendor that `--vendors` or `--vendor` names must be installed, or the process ends; one that is installed and broken
+is reported and left out.
+
+Every file is read the same way. YAML and JSON must be UTF-8 (a byte order mark is skipped) of at most 4 MiB, and say
+what they mean: a key that stands twice, aliases that multiply, tags such as `!!binary` and numbers that JSON does not
+have (`.nan`, `.inf`, more than 64 bits) are refused with line and column. A date is text.
+
 Settings of one vendor's devices are in the device-config (HAMi's `device-config.yaml`: one section a vendor, unknown
-sections and keys are warned of) and, for what is particular to a node, in the vendor's own variables; see the vendor's
-page.
+sections and keys are warned of, with the key that was probably meant) and, for what is particular to a node, in the
+vendor's own variables and its per-node file; see {doc}`agent` and the vendor's page.
 """
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hami_core.settings.base import Settings, notes
-from hami_core.settings.values import DAY, Address, Labels, Names, Policy, Seconds
+from hami_core.settings.values import DAY, Address, DevicePolicy, Labels, Names, NodePolicy, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +107,8 @@ class SchedulerSettings(Settings):
 
     scheduler_name: str = Field(
         "hami-scheduler",
-        description="The schedulerName the webhook writes into pods; also the name in events and of the Lease.",
+        description="The schedulerName the webhook writes into pods; also the name in events and of the Lease. Write "
+        "default-scheduler, not nothing, where the default scheduler calls this extender.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
     force_overwrite_default_scheduler: bool = Field(
@@ -115,12 +116,12 @@ class SchedulerSettings(Settings):
         description="Take over pods that name default-scheduler.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
-    node_scheduler_policy: Policy = Field(
+    node_scheduler_policy: NodePolicy = Field(
         "binpack",
         description="How nodes are preferred when a pod says nothing: binpack or spread.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
-    gpu_scheduler_policy: Policy = Field(
+    gpu_scheduler_policy: DevicePolicy = Field(
         "spread",
         description="How devices are preferred when a pod says nothing: binpack, spread, mutex, topology-aware, numa, "
         "or a comma chain.",
@@ -278,7 +279,7 @@ class SchedulerSettings(Settings):
     )
     vendors: Names = Field(
         (),
-        description="Vendors to serve, by name; none: all that are installed.",
+        description="Vendors to serve, by name, each of which must be installed; none: all that are.",
         json_schema_extra=notes(group=_VENDORS),
     )
 
@@ -296,6 +297,13 @@ class SchedulerSettings(Settings):
         description="How long requests under way may take to end after SIGTERM.",
         json_schema_extra=notes(group=_RUNNING),
     )
+
+    @field_validator("scheduler_name")
+    @classmethod
+    def _is_named(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("is empty; write default-scheduler where the default scheduler calls this extender")
+        return value
 
     @field_validator("filter_return", mode="before")
     @classmethod

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
+
+from hami_core.documents import none_of, shown
+from hami_core.model import DEVICE_POLICIES, NODE_POLICIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
@@ -26,7 +33,7 @@ def parse_duration(text: Any) -> Any:  # noqa: ANN401 - pydantic hands in whatev
         return float(plain)
     parts = _PART.findall(plain)
     if not parts or "".join(number + unit for number, unit in parts) != plain:
-        raise ValueError(f"{text!r} is no duration; write seconds or a form such as 5m, 1h30m, 250ms")
+        raise ValueError(f"{shown(text)} is no duration; write seconds or a form such as 5m, 1h30m, 250ms")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
@@ -40,7 +47,7 @@ def check_address(text: str) -> str:
         return text
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
-        raise ValueError(f"{text!r} is no address; write host:port, :port or unix:/path")
+        raise ValueError(f"{shown(text)} is no address; write host:port, :port or unix:/path")
     return text
 
 
@@ -63,19 +70,30 @@ def split_selector(value: Any) -> Any:  # noqa: ANN401 - as above
     for part in split_list(value):
         key, equals, given = part.partition("=")
         if not equals or not key.strip():
-            raise ValueError(f"{part!r} is no label; write key=value,key2=value2")
+            raise ValueError(f"{shown(part)} is no label; write key=value,key2=value2")
         pairs[key.strip()] = given.strip()
     return pairs
 
 
-def check_policy(text: str) -> str:
-    """Accept a word or a comma chain of words.
+def check_policy(text: str, words: Sequence[str]) -> str:
+    """Accept one of the words.
 
     Raises:
         ValueError: Anything else.
     """
-    if not re.fullmatch(r"[a-z][a-z-]*(,[a-z][a-z-]*)*", text):
-        raise ValueError(f"{text!r} is no policy; write one of binpack, spread, mutex, topology-aware, or a,b")
+    if text not in words:
+        raise ValueError(none_of(text, words))
+    return text
+
+
+def check_chain(text: str, words: Sequence[str]) -> str:
+    """Accept one of the words or a comma list of them.
+
+    Raises:
+        ValueError: Anything else.
+    """
+    for word in text.split(","):
+        check_policy(word.strip(), words)
     return text
 
 
@@ -87,5 +105,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(split_list)]
 """Words, as a list or separated by commas."""
 Labels = Annotated[dict[str, str], BeforeValidator(split_selector)]
 """Labels, as a mapping or ``key=value,key2=value2``."""
-Policy = Annotated[str, AfterValidator(check_policy)]
-"""A placement policy or a comma chain of them."""
+NodePolicy = Annotated[str, AfterValidator(partial(check_policy, words=NODE_POLICIES))]
+"""How nodes are preferred."""
+DevicePolicy = Annotated[str, AfterValidator(partial(check_chain, words=DEVICE_POLICIES))]
+"""How devices are preferred: a word, or a comma list of them."""

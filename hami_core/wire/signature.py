@@ -184,7 +184,10 @@ def load_public_keys(pem: bytes, *, where: str) -> tuple[PublicKey, ...]:
     Raises:
         ConfigError: None there, or one that is not Ed25519.
     """
+    blocks = max(pem.count(b"-----BEGIN"), pem.count(b"-----END"))
     if b"PRIVATE KEY-----" in pem:
+        if blocks > 1:
+            raise ConfigError(where, "holds a private key and more", "write public keys alone into it")
         return (load_private_key(pem, where=where).public_key(),)
     found: list[PublicKey] = []
     for block in _PUBLIC_PEM.findall(pem):
@@ -195,6 +198,9 @@ def load_public_keys(pem: bytes, *, where: str) -> tuple[PublicKey, ...]:
         if not isinstance(key, Ed25519PublicKey):
             raise ConfigError(where, f"a {type(key).__name__}, not an Ed25519 key")
         found.append(key)
+    if found and len(found) < blocks:
+        problem = f"holds {blocks} blocks, of which {len(found)} are whole public keys"
+        raise ConfigError(where, problem, "write '-----BEGIN PUBLIC KEY-----' blocks alone, each with its end")
     if not found:
         raise ConfigError(where, "holds no PEM public key", "write '-----BEGIN PUBLIC KEY-----' blocks")
     return tuple(found)

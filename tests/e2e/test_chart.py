@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from hami_core.documents import load_all_yaml as load_all
 from hami_core.manifests import Chart, Release, render
 from hami_core.manifests.render import ORDER
-from hami_core.manifests.yamltext import load_all
 from tests.e2e.bed.bed import Bed
 from tests.e2e.bed.errors import ApiRefused, BedError
 from tests.e2e.bed.recipes import RECIPES
@@ -64,6 +64,7 @@ MATRIX: dict[str, dict[str, Any]] = {
         "legacyMetrics": True,
         "scheduler": {
             "replicas": 3,
+            "vendorPackages": ["kunlun", "metax", "acme"],
             "overwriteEnv": True,
             "nodeName": "node1",
             "nodeLabelSelector": {"gpu": "on", "zone": "a"},
@@ -78,7 +79,12 @@ MATRIX: dict[str, dict[str, Any]] = {
                 "customURL": {"enabled": True, "host": "10.0.0.1"},
             },
             "certManager": {"enabled": True},
-            "service": {"type": "NodePort", "labels": {"l": "1"}, "annotations": {"a": "2"}},
+            "service": {
+                "type": "NodePort",
+                "httpTargetPort": 443,
+                "labels": {"l": "1"},
+                "annotations": {"a": "2"},
+            },
         },
         "devicePlugin": {
             "deviceMemoryScaling": 1.5,

@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from hami_core.manifests.yamltext import dump, load
+from hami_core.documents import load_yaml
+from hami_core.manifests.yamltext import dump
 
 Value = Any
 
@@ -130,7 +131,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "fail": _fail,
     "fromJson": _from_json,
     "fromJsonArray": _from_json,
-    "fromYaml": lambda text: load(text, "fromYaml"),
+    "fromYaml": lambda text: load_yaml(text, "fromYaml"),
     "get": lambda mapping, key: mapping.get(key, ""),
     "gt": lambda first, second: first > second,
     "has": lambda item, items: item in (items or []),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter
 
 from hami_core.errors import ConfigError
@@ -55,6 +57,22 @@ async def test_routes(method, path, body, status, answer):
         url = f"http://{server.addresses[0]}{path}"
         async with session.request(method, url, data=body) as response:
             assert (response.status, await response.text()) == (status, answer)
+
+
+@pytest.mark.parametrize(
+    ("port", "problem", "fix"),
+    [
+        (443, "may not listen on ports below 1024", "choose a port from 1024"),
+        (8443, "permission denied", "another port"),
+    ],
+)
+async def test_a_port_that_is_not_allowed_is_told_with_the_way_out(monkeypatch, port, problem, fix):
+    async def start(_: web.TCPSite) -> None:
+        raise PermissionError(errno.EACCES, f"error while attempting to bind on address ('0.0.0.0', {port})")
+
+    monkeypatch.setattr(web.TCPSite, "start", start)
+    with pytest.raises(ConfigError, match=f"--webhook-bind :{port}: .*{problem}.*{fix}"):
+        await Server([Listener(f":{port}", ROUTES, setting="--webhook-bind")]).start()
 
 
 async def test_a_body_over_the_limit_is_413_and_the_next_request_works():

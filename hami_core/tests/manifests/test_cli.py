@@ -39,7 +39,10 @@ def test_it_prints_the_objects_with_their_comments(tmp_path):
 def test_what_is_wrong_is_one_line():
     for words, told in (
         ((), "--kube-version"),
-        (("--kube-version", "1.36.3", "--set", "scheduler.replicas=no"), "scheduler.replicas: 'no' is not of type"),
+        (
+            ("--kube-version", "1.36.3", "--set", "scheduler.replicas=no"),
+            "scheduler.replicas: expected integer, got 'no'",
+        ),
         (("--kube-version", "1.36.3", "-f", "/nonexistent.yaml"), "/nonexistent.yaml: can't be read"),
         (("--kube-version", "1.36.3", "--set", "x"), "has no form key=value"),
     ):

@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from hami_core.errors import ConfigError
-from hami_core.manifests import Chart, Release, render
+from hami_core.manifests import Chart, Release, render, warnings
 from hami_core.manifests.values import assign
+from hami_core.model import DEVICE_POLICIES, NODE_POLICIES
 from hami_core.settings import AgentSettings, SchedulerSettings, load_device_config
 from hami_core.wire import keys
 
@@ -152,10 +153,10 @@ def test_kube_scheduler_is_set_as_the_extender_needs_it():
 def test_kube_scheduler_counts_none_of_our_resources():
     for settings in (
         (),
-        ("devices.mthreads.enabled=true", "devices.ascend.enabled=true", "devices.customresources={a/b}"),
+        ("scheduler.vendorPackages={mthreads}", "devices.ascend.enabled=true", "devices.customresources={a/b}"),
     ):
         assert all(resource["ignoredByScheduler"] is True for resource in managed(made(*settings)))
-    names = {resource["name"] for resource in managed(made("devices.mthreads.enabled=true"))}
+    names = {resource["name"] for resource in managed(made("scheduler.vendorPackages={mthreads}"))}
     assert {"cambricon.com/mlu.smlu.vmemory", "cambricon.com/mlu.smlu.vcore"} <= names
     assert {"mthreads.com/vgpu", "mthreads.com/sgpu-memory", "mthreads.com/sgpu-core"} <= names
 
@@ -163,7 +164,9 @@ def test_kube_scheduler_counts_none_of_our_resources():
 @pytest.mark.parametrize("vendor", ["cambricon", "hygon", "metax", "kunlun", "enflame", "ascend", "iluvatar", "amd"])
 def test_webhook_and_kube_scheduler_name_the_same_resources(vendor):
     base = ["devices.cambricon.enabled=false"]
-    plain, more = made(*base), made(*base, f"devices.{vendor}.enabled=true")
+    shipped = vendor in {"cambricon", "ascend"}
+    setting = f"devices.{vendor}.enabled=true" if shipped else f"scheduler.vendorPackages={{{vendor}}}"
+    plain, more = made(*base), made(*base, setting)
     added = {resource["name"] for resource in managed(more)} - {resource["name"] for resource in managed(plain)}
     assert added
     for objects, there in ((plain, False), (more, True)):
@@ -174,6 +177,123 @@ def test_webhook_and_kube_scheduler_name_the_same_resources(vendor):
     assert vendor in next(
         a for a in container(more, "Deployment", "vgpu-scheduler-extender")["args"] if "--vendors" in a
     )
+
+
+NOT_SHIPPED = [
+    "amd", "awsneuron", "biren", "enflame", "hygon", "iluvatar", "kunlun", "metax", "mthreads", "vastai"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("vendor", NOT_SHIPPED)
+def test_a_vendor_without_a_package_is_left_out_and_named(vendor):
+    given = {"devices": {vendor: {"enabled": True}}}
+    plain, more = made(), made(values=given)
+    assert managed(plain) == managed(more)
+    assert plain["Deployment/hami-scheduler"]["spec"] == more["Deployment/hami-scheduler"]["spec"]
+    [warning] = warnings(CHART, given, Release(kube_version="1.36.3"))
+    assert warning.startswith(f"devices.{vendor}.enabled: no package for {vendor}")
+    assert "scheduler.vendorPackages" in warning
+
+
+def test_every_vendor_of_the_values_is_shipped_or_named():
+    known = {name for name, value in CHART.values["devices"].items() if isinstance(value, dict)}
+    assert known == {*NOT_SHIPPED, "nvidia", "ascend", "cambricon"}
+
+
+def test_hamis_own_values_serve_shipped_vendors_and_warn_of_the_others():
+    given = yaml.safe_load(HAMIS.read_text())
+    objects = made(values=given)
+    [argument] = [
+        a for a in container(objects, "Deployment", "vgpu-scheduler-extender")["args"] if a.startswith("--vendors=")
+    ]
+    assert set(argument.removeprefix("--vendors=").split(",")) <= {"nvidia", "ascend", "cambricon"}
+    assert not any("kunlunxin" in resource["name"] for resource in managed(objects))
+    told = warnings(CHART, given, Release(kube_version="1.36.3"))
+    assert {text.split(".")[1] for text in told if text.startswith("devices.")} >= {"kunlun", "enflame", "biren"}
+    assert not warnings(CHART, {}, Release(kube_version="1.36.3"))
+
+
+def test_resources_of_others_need_a_vendor_that_serves_them():
+    given = {"devices": {"customresources": ["a/b"]}}
+    assert "a/b" not in {resource["name"] for resource in managed(made(values=given))}
+    assert warnings(CHART, given, Release(kube_version="1.36.3"))[0].startswith("devices.customresources:")
+
+
+def test_hamis_images_are_named_as_not_ours():
+    given = {"scheduler": {"extender": {"image": {"repository": "projecthami/hami"}}}}
+    [warning] = warnings(CHART, given, Release(kube_version="1.36.3"))
+    assert "scheduler.extender.image.repository: projecthami/hami is HAMi's image" in warning
+
+
+def test_a_port_below_1024_comes_with_the_sysctl_it_needs():
+    name = "net.ipv4.ip_unprivileged_port_start"
+    pod = made("scheduler.service.httpTargetPort=443")["Deployment/hami-scheduler"]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["sysctls"] == [{"name": name, "value": "443"}]
+    assert pod["securityContext"]["runAsUser"] == 65532
+    emptied = made("scheduler.service.httpTargetPort=443", values={"scheduler": {"podSecurityContext": None}})
+    assert set(emptied["Deployment/hami-scheduler"]["spec"]["template"]["spec"]["securityContext"]) == {"sysctls"}
+    assert "sysctls" not in made()["Deployment/hami-scheduler"]["spec"]["template"]["spec"]["securityContext"]
+
+
+@pytest.mark.parametrize(
+    ("key", "word", "words"),
+    [
+        ("scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy", "binpak", DEVICE_POLICIES),
+        ("scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy", "mutex,binpak", DEVICE_POLICIES),
+        ("scheduler.defaultSchedulerPolicy.nodeSchedulerPolicy", "spred", NODE_POLICIES),
+        ("scheduler.extender.image.pullPolicy", "Alwas", ("Always", "IfNotPresent", "Never")),
+        ("scheduler.admissionWebhook.failurePolicy", "Fial", ("Fail", "Ignore")),
+        ("scheduler.service.type", "NodPort", ("ClusterIP", "NodePort", "LoadBalancer")),
+        ("devicePlugin.service.type", "nodeport", ("ClusterIP", "NodePort", "LoadBalancer")),
+        ("devicePlugin.mode", "requird", ("required", "adopt", "trust")),
+        ("devicePlugin.enforcement", "observ", ("enforce", "observe", "off")),
+        ("devicePlugin.serial", "alway", ("auto", "always", "never")),
+        ("devicePlugin.migStrategy", "singel", ("none", "single", "mixed")),
+        ("devicePlugin.deviceListStrategy", "envar", ("envvar", "volume-mounts", "cdi-annotations", "cdi-cri")),
+        ("devices.nvidia.gpuCorePolicy", "forse", ("default", "force", "disable")),
+        ("devices.nvidia.libCudaLogLevel", "debug", ("0", "1", "2", "3", "4")),
+        ("devices.ascend.imagePullPolicy", "IfNotpresent", ("Always", "IfNotPresent", "Never")),
+    ],
+)
+def test_a_word_that_names_nothing_is_refused_with_those_there_are(key, word, words):
+    given = {}
+    assign(given, f"{key}={word}".replace(",", "\\,"))
+    with pytest.raises(ConfigError) as refused:
+        render(CHART, given, Release(kube_version="1.36.3"), [("my.yaml", given)])
+    assert f"my.yaml: {key}: '{word}' is none of {', '.join(words)}" in str(refused.value)
+
+
+@pytest.mark.parametrize("policy", [*DEVICE_POLICIES, "mutex,binpack", "numa, topology-aware"])
+def test_policies_of_the_chart_are_those_of_the_scheduler(policy):
+    objects = made(values={"scheduler": {"defaultSchedulerPolicy": {"gpuSchedulerPolicy": policy}}})
+    arguments = container(objects, "Deployment", "vgpu-scheduler-extender")["args"][1:]
+    assert SchedulerSettings.from_arguments(arguments)[0].gpu_scheduler_policy == policy
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"scheduler": {"replcas": 1}}, "my.yaml: scheduler.replcas: there is no such value, did you mean replicas?"),
+        ({"schduler": {}}, "my.yaml: schduler: there is no such value, did you mean scheduler?"),
+        ({"scheduler": {"replicas": 0}}, "my.yaml: scheduler.replicas: must be at least 1, got 0"),
+        ({"scheduler": 5}, "my.yaml: scheduler: expected object, got 5"),
+        ({"schedulerName": ""}, "my.yaml: schedulerName: '' has not the form"),
+        ({"scheduler": {"filterReturn": "many"}}, "scheduler.filterReturn: 'many' has not the form"),
+        ({"resourceName": "{{ fail }}"}, "my.yaml: resourceName: '{{ fail }}' has not the form"),
+        ({"scheduler": {"nodeName": "n1 # one"}}, "my.yaml: scheduler.nodeName: 'n1 # one' has not the form"),
+        ({"global": {"imageTag": "v1: latest"}}, "my.yaml: global.imageTag: 'v1: latest' has not the form"),
+        ({"devicePlugin": {"adoptBefore": "yesterday"}}, "devicePlugin.adoptBefore: 'yesterday' has not the form"),
+        ({"scheduler": {"replicas": 1e300}}, "scheduler.replicas: must be at most 2147483647"),
+        ({"scheduler": {"zzquux": None}}, "my.yaml: scheduler.zzquux: there is no such value"),
+        ({"scheduler": {"replicas": None}}, "my.yaml: scheduler.replicas: is null; leave the key out"),
+        ({"global": None}, "my.yaml: global: is null; leave the key out"),
+        ({"scheduler": {"nodeLockExpire": "soon"}}, "scheduler.nodeLockExpire: 'soon' has not the form"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_file(given, message):
+    with pytest.raises(ConfigError) as refused:
+        render(CHART, given, Release(kube_version="1.36.3"), [("base.yaml", {}), ("my.yaml", given)])
+    assert message in str(refused.value)
 
 
 def test_names_given_are_names_used():

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hami_core.documents import load_yaml as load
 from hami_core.manifests import TemplateError, Templates
-from hami_core.manifests.yamltext import dump, load
+from hami_core.manifests.yamltext import dump
 
 DATA = {
     "Values": {"name": "a", "n": 3, "half": 0.5, "on": True, "none": None, "list": ["x", "y"], "map": {"k": 1, "b": 2}},

@@ -59,9 +59,3 @@ def test_null_takes_a_default_away():
 def test_null_in_one_file_lasts_through_the_next():
     joined = values.joined({"a": {"b": None}}, {"a": {"c": 1}})
     assert values.laid_over({"a": {"b": 7}}, joined) == {"a": {"c": 1}}
-
-
-@pytest.mark.parametrize("text", ["- a", "a: 1\na: 2", "a: [", "a: 1\n---\nb: 2"])
-def test_a_file_that_is_no_mapping_is_refused_by_name(text):
-    with pytest.raises(ConfigError, match=r"my\.yaml"):
-        values.read(text, "my.yaml")

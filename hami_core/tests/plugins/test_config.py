@@ -44,7 +44,7 @@ def test_wrong_value_names_file_key_and_value(site):
     site.add("one", BODY)
     loaded = plugins.load({"one": {"deviceSplitCount": 0}}, only=["one"])
     assert loaded.vendors == ()
-    with pytest.raises(ConfigError, match=r"device-config: one\.deviceSplitCount: .*greater than or equal to 1, got 0"):
+    with pytest.raises(ConfigError, match=r"device-config: one\.deviceSplitCount: must be at least 1, got 0"):
         loaded.require()
 
 
@@ -53,7 +53,7 @@ def test_unknown_keys_are_listed_in_one_warning(site):
     loaded = plugins.load({"one": {"colour": 1, "parts": [{"size": 2}, {"sise": 3}]}}, only=["one"])
     [problem] = loaded.problems
     assert problem.severity == "warning"
-    assert "one.colour, one.parts[1].sise" in problem.text
+    assert "one.colour, one.parts[1].sise (did you mean size?)" in problem.text
 
 
 def test_unclaimed_section_is_a_warning_unless_it_is_hamis(site):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from hami_core import ConfigError, VendorError, plugins
-from hami_core.plugins.discovery import Selection
+from hami_core.plugins.discovery import SWITCH, Selection
 
 ALL = ["one", "two", "three", "audit"]
 
@@ -221,6 +221,47 @@ def test_selection_by_switch(switch, taken, left):
 def test_require_names_what_is_missing(site):
     with pytest.raises(ConfigError, match="no vendor is loaded: none is installed"):
         plugins.load(only=["two"]).require()
+
+
+BROKEN = "raise RuntimeError('broken')\nclass Vendor: ..."
+
+
+@pytest.mark.parametrize(
+    ("names", "side", "message"),
+    [
+        (
+            ["two", "kunlun"],
+            "scheduler",
+            "--vendors: 'kunlun' names no installed package of a vendor; installed: .*two",
+        ),
+        (["tow"], "scheduler", r"--vendors: 'tow' .*\(did you mean two\?\)"),
+        (["kunlun"], "scheduler", r"pip install 'hami-core\[nvidia\]'.*scheduler.vendorPackages"),
+        (["two"], "node", "--vendors: 'two' names no installed node side of a vendor"),
+    ],
+)
+def test_a_vendor_that_is_named_must_be_installed(site, names, side, message):
+    site.add("two")
+    with pytest.raises(ConfigError, match=message):
+        plugins.load(only=names, side=side, named_by="--vendors")
+
+
+def test_a_name_of_the_switch_that_is_nobodys_is_told(site, monkeypatch):
+    site.add("two")
+    monkeypatch.setenv(SWITCH, "tow,-two")
+    loaded = plugins.load()
+    assert "HAMI_PLUGINS: 'tow' names no installed plugin; did you mean two?" in str(loaded.problems[-1])
+    monkeypatch.setenv(SWITCH, "")
+    with pytest.raises(ConfigError, match="HAMI_PLUGINS= leaves none"):
+        plugins.load().require()
+
+
+def test_a_named_vendor_that_is_broken_is_reported_and_skipped(site):
+    site.add("one", BROKEN)
+    site.add("two")
+    loaded = plugins.load(only=["one", "two"], named_by="--vendors")
+    assert [vendor.name for vendor in loaded.vendors] == ["two"]
+    assert "broken" in errors(loaded)[0]
+    loaded.require()
 
 
 def test_scheduler_never_imports_the_node_side(site):

@@ -101,6 +101,14 @@ async def ready(session: aiohttp.ClientSession, address: str) -> None:
         await asyncio.sleep(0.02)
 
 
+KUBECONFIG = """
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: http://127.0.0.1:1}}]
+users: [{name: u, user: {}}]
+"""
+
+
 def config(url: str) -> dict[str, object]:
     names = ["acme.com/gpu", "acme.com/mem", "acme.com/cores"]
     return {
@@ -229,12 +237,31 @@ async def test_webhook_over_tls_on_its_own_listener(tmp_path):
         assert await hami.end() == 0
 
 
+async def test_a_start_that_fails_says_why_and_nothing_else(tmp_path, free_port):
+    files = ensure_self_signed(tmp_path / "tls", ["127.0.0.1"])
+    pair = (f"--cert-file={files.certificate}", f"--key-file={files.key}")
+    address = f"127.0.0.1:{free_port}"
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    async with hami_scheduler(
+        tmp_path, f"--kubeconfig={kubeconfig}", f"--http_bind={address}", f"--webhook-bind={address}", *pair
+    ) as hami:
+        _, errors = await asyncio.wait_for(hami.process.communicate(), 90)
+    assert hami.process.returncode not in {0, None}
+    assert f"--webhook-bind {address}: " in errors.decode()
+    assert "never awaited" not in errors.decode()
+    assert "Traceback" not in errors.decode()
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
         (["--kubeconfig=/nonexistent"], "set KUBECONFIG or --kubeconfig"),
         (["--signing-key=/nonexistent"], "signing_key"),
-        (["--vendors=nosuch"], "vendor"),
+        (["--vendors=nosuch"], "--vendors: 'nosuch' names no installed package of a vendor; installed: acme"),
+        (["--vendors=acme,acmee"], "(did you mean acme?)"),
+        (["--scheduler-name="], "--scheduler-name: is empty"),
+        (["--gpu-scheduler-policy=binpak", "--node-scheduler-policy=spred"], "did you mean spread?"),
         (["--http_bind=nowhere"], "host:port"),
         (["--filter-return=0"], "filter-return"),
     ],

@@ -53,6 +53,7 @@ def test_hamis_own_variables_come_after_ours(monkeypatch):
         (["--node-label-selector=gpu=on,zone=a"], "node_label_selector", {"gpu": "on", "zone": "a"}),
         (["--vendors=nvidia, ascend"], "vendors", ("nvidia", "ascend")),
         (["--gpu-scheduler-policy=mutex,binpack"], "gpu_scheduler_policy", "mutex,binpack"),
+        (["--gpu-scheduler-policy=numa, topology-aware"], "gpu_scheduler_policy", "numa, topology-aware"),
         (["-v=5"], "log_level", "debug"),
         (["-v", "4"], "log_level", "info"),
         (["-v=9", "--log-level=error"], "log_level", "error"),
@@ -60,6 +61,24 @@ def test_hamis_own_variables_come_after_ours(monkeypatch):
 )
 def test_flag_forms_of_hamis_programs(arguments, name, value):
     assert getattr(scheduler(*arguments), name) == value
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("HAMI_KUBE_BRST", True),
+        ("HAMI_GPU_SCHEDULER_POLCY", True),
+        ("HAMI_KUBE_BURST", False),
+        ("HAMI_SCHEDULER_SERVICE_PORT", False),
+        ("HAMI_SCHEDULER_PORT_443_TCP", False),
+        ("HAMI_NVIDIA_SPLIT_COUNT", False),
+        ("HAMI_PLUGINS", False),
+    ],
+)
+def test_a_misspelt_variable_is_told(monkeypatch, variable, told):
+    monkeypatch.setenv(variable, "7")
+    warnings = SchedulerSettings.from_arguments([])[1]
+    assert [text.split()[2] for text in warnings] == [variable] * told
 
 
 def test_flags_without_effect_are_accepted_and_named():
@@ -75,7 +94,7 @@ def test_flags_without_effect_are_accepted_and_named():
         (["--http_bnd=x"], r"--http_bnd: there is no such flag \(did you mean --http_bind\?\)"),
         (["serve"], "'serve' belongs to no flag"),
         (["--kube-qps"], "--kube-qps: needs a value"),
-        (["--kube-qps=fast"], "--kube-qps: .*valid number.*'fast'"),
+        (["--kube-qps=fast"], "--kube-qps: expected a number, got 'fast'"),
         (["--kube-qps=nan"], "--kube-qps"),
         (["--node-lock-timeout=5 minutes"], "no duration; write seconds or a form such as 5m"),
         (["--hold-time=-1"], "--hold-time"),
@@ -86,12 +105,31 @@ def test_flags_without_effect_are_accepted_and_named():
         (["--filter-return=some"], "expected a number from 1, or all"),
         (["--filter-return=true"], "expected a number from 1, or all"),
         (["--node-label-selector=gpu"], "no label"),
-        (["--gpu-scheduler-policy=Bin Pack"], "no policy"),
-        (["--leader-elect=maybe"], "--leader-elect: .*boolean"),
+        (["--gpu-scheduler-policy=binpak"], r"--gpu-scheduler-policy: 'binpak' is none of .*did you mean binpack\?"),
+        (["--gpu-scheduler-policy=Bin Pack"], "is none of binpack, spread, mutex, topology-aware, numa"),
+        (["--gpu-scheduler-policy=mutex,spred"], r"'spred' is none of .*did you mean spread\?"),
+        (["--gpu-scheduler-policy="], "'' is none of"),
+        (["--gpu-scheduler-policy=mutex,"], "'' is none of"),
+        (
+            ["--node-scheduler-policy=spred"],
+            "'spred' is none of binpack, spread; did you mean spread",
+        ),
+        (["--node-scheduler-policy=mutex"], "'mutex' is none of binpack, spread"),
+        (["--node-scheduler-policy=binpack,spread"], "'binpack,spread' is none of binpack, spread"),
+        (["--log-level=warn"], r"'warn' is none of debug, info, warning, error \(did you mean warning\?\)"),
+        (["--log-format=jsno"], r"--log-format: 'jsno' is none of .*did you mean json\?"),
+        (["--lease=follw"], r"--lease: 'follw' is none of .*did you mean follow\?"),
+        (
+            ["--gpu-scheduler-policy=binpak", "--node-scheduler-policy=spred"],
+            r"--node-scheduler-policy: 'spred' .*mean spread.*--gpu-scheduler-policy: 'binpak' .*mean binpack\?",
+        ),
+        (["--scheduler-name="], "--scheduler-name: is empty; write default-scheduler"),
+        (["--scheduler-name", " "], "--scheduler-name: is empty"),
+        (["--leader-elect=maybe"], "--leader-elect: expected true or false, got 'maybe'"),
         (["--cert-file=a.pem"], "--cert-file and --key-file belong together"),
         (["--webhook-bind=:443"], "give --cert-file and --key-file"),
         (["-v=high"], "-v: 'high' is no whole number"),
-        (["--config=/nonexistent/x.yaml"], "/nonexistent/x.yaml: cannot be read"),
+        (["--config=/nonexistent/x.yaml"], "/nonexistent/x.yaml: can't be read: No such file"),
     ],
 )
 def test_wrong_command_line_names_flag_and_fix(arguments, message):
@@ -110,7 +148,10 @@ def test_error_names_the_environment_variable():
         ("kube_burst: many", "hami.yaml: kube_burst: .*'many'"),
         ("kube-brst: 3", r"hami.yaml: kube_brst: there is no such setting \(did you mean kube_burst\?\)"),
         ("[1, 2]", "holds a list, expected a mapping"),
-        ("1: 2", "expected a mapping of names"),
+        ("1: 2", "hami.yaml: 1: there is no such setting"),
+        ("kube_burst: 3\nkube-burst: 4", "hami.yaml: kube_burst: stands twice"),
+        ("kube_burst: 3\nkube_burst: 4", "line 2, column 1: key 'kube_burst' stands twice"),
+        ("log_level: loud", r"hami.yaml: log_level: 'loud' is none of debug"),
         ("a: [\n", r"line 2, column 1: is no YAML"),
         ("x: !!python/object/apply:os.getcwd []", "is no YAML"),
     ],
@@ -125,7 +166,7 @@ def test_error_names_the_file_and_key(tmp_path, text, message):
 def test_file_that_is_no_text(tmp_path):
     file = tmp_path / "hami.yaml"
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="byte 0 is no UTF-8"):
         SchedulerSettings.load(environment={}, file=file)
 
 
@@ -136,7 +177,9 @@ def test_file_that_is_no_text(tmp_path):
         ({"node_name": "n"}, "verifies signatures; give --signing-keys"),
         ({"node_name": "n", "mode": "adopt", "signing_keys": "k"}, "needs --adopt-before"),
         ({"node_name": "n", "mode": "trust"}, "write --mode=trust:<scheduler>"),
-        ({"node_name": "n", "mode": "sometimes"}, "--mode"),
+        ({"node_name": "n", "mode": "adpt"}, r"--mode: 'adpt' is none of .*did you mean adopt"),
+        ({**TRUST, "enforcement": "observ"}, r"--enforcement: .*did you mean observe"),
+        ({**TRUST, "serial": "alwais"}, r"--serial: .*did you mean always"),
         ({**TRUST, "prestart_timeout": "40"}, "--prestart-timeout"),
     ],
 )

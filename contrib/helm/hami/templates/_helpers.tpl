@@ -115,50 +115,73 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 
-{{- /* Vendors the scheduler serves, comma-separated. */ -}}
+{{- /* Vendors the scheduler serves, comma-separated: only those whose packages its image holds. */ -}}
 {{- define "hami.vendors" -}}
 {{- $names := list "nvidia" -}}
+{{- if .Values.devices.ascend.enabled -}}
+{{- $names = append $names "ascend" -}}
+{{- end -}}
+{{- if .Values.devices.cambricon.enabled -}}
+{{- $names = append $names "cambricon" -}}
+{{- end -}}
+{{- concat $names (default (list) .Values.scheduler.vendorPackages) | uniq | join "," -}}
+{{- end -}}
+
+{{- /* What the values ask for and this release does not do: one line each. */ -}}
+{{- define "hami.warnings" -}}
+{{- $served := include "hami.vendors" . | splitList "," -}}
 {{- range $name, $vendor := .Values.devices -}}
-{{- if and (kindIs "map" $vendor) (ne $name "nvidia") (get $vendor "enabled") -}}
-{{- $names = append $names $name -}}
+{{- if kindIs "map" $vendor -}}
+{{- if and (get $vendor "enabled") (not (has $name $served)) }}
+devices.{{ $name }}.enabled: no package for {{ $name }} is in our image, so its resources are not managed (where yours holds one, add {{ $name }} to scheduler.vendorPackages)
 {{- end -}}
 {{- end -}}
-{{- join "," $names -}}
+{{- end -}}
+{{- if and .Values.devices.customresources (not .Values.scheduler.vendorPackages) }}
+devices.customresources: no further vendor is served, so they are not managed (add its name to scheduler.vendorPackages)
+{{- end -}}
+{{- range $key, $image := dict "scheduler.extender.image" .Values.scheduler.extender.image "devicePlugin.image" .Values.devicePlugin.image -}}
+{{- if contains "projecthami/" $image.repository }}
+{{ $key }}.repository: {{ $image.repository }} is HAMi's image, whose programs are not those of this chart (leave it out)
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* All resource names we manage, as a JSON list, which is CEL's too. */ -}}
 {{- define "hami.resources" -}}
 {{- $v := .Values -}}
+{{- $served := include "hami.vendors" . | splitList "," -}}
 {{- $names := list $v.resourceName $v.resourceMem $v.resourceMemPercentage $v.resourceCores $v.resourcePriority -}}
-{{- if $v.devices.cambricon.enabled -}}
+{{- if has "cambricon" $served -}}
 {{- $names = concat $names (list $v.mluResourceName $v.mluResourceMem $v.mluResourceCores) -}}
 {{- end -}}
-{{- if $v.devices.hygon.enabled -}}
+{{- if has "hygon" $served -}}
 {{- $names = concat $names (list $v.dcuResourceName $v.dcuResourceMem $v.dcuResourceCores) -}}
 {{- end -}}
-{{- if $v.devices.metax.enabled -}}
+{{- if has "metax" $served -}}
 {{- $names = concat $names (list $v.metaxResourceName $v.metaxResourceCore $v.metaxResourceMem) -}}
 {{- end -}}
-{{- if $v.devices.enflame.enabled -}}
+{{- if has "enflame" $served -}}
 {{- $names = concat $names (list $v.enflameResourceNameDRSGCU $v.enflameResourceNameGCUMemory $v.enflameResourceNameGCUCore) -}}
 {{- end -}}
-{{- if $v.devices.kunlun.enabled -}}
+{{- if has "kunlun" $served -}}
 {{- $names = concat $names (list $v.kunlunResourceName $v.kunlunResourceVCountName $v.kunlunResourceVMemoryName) -}}
 {{- end -}}
-{{- if $v.devices.vastai.enabled -}}
+{{- if has "vastai" $served -}}
 {{- $names = append $names $v.vastaiResourceName -}}
 {{- end -}}
-{{- if $v.devices.biren.enabled -}}
+{{- if has "biren" $served -}}
 {{- $names = append $names $v.birenResourceName -}}
 {{- end -}}
-{{- range $_, $vendor := $v.devices -}}
-{{- if kindIs "map" $vendor -}}
-{{- if get $vendor "enabled" -}}
+{{- range $name, $vendor := $v.devices -}}
+{{- if and (kindIs "map" $vendor) (has $name $served) -}}
 {{- $names = concat $names (default (list) (get $vendor "customresources")) -}}
 {{- end -}}
 {{- end -}}
+{{- if $v.scheduler.vendorPackages -}}
+{{- $names = concat $names (default (list) $v.devices.customresources) -}}
 {{- end -}}
-{{- concat $names (default (list) $v.devices.customresources) | compact | uniq | toJson -}}
+{{- $names | compact | uniq | toJson -}}
 {{- end -}}
 
 {{- define "hami.metricsPort" -}}

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from hami_core.documents import shown
+
 INT32_MAX = 2**31 - 1
 
 Amount = Annotated[int, Field(ge=0, le=INT32_MAX)]
@@ -18,7 +20,7 @@ _PROFILE = re.compile(r"[1-9][0-9]?g\.\S+", re.ASCII)
 
 def _mig_profile(name: str) -> str:
     if _PROFILE.fullmatch(name) is None:
-        message = f'invalid MIG profile "{name}", expected the form 1g.5gb'
+        message = f"{shown(name)} is no MIG profile, expected the form 1g.5gb"
         raise ValueError(message)
     return name
 
@@ -39,11 +41,11 @@ class MigAllowance(_Section):
 class NvidiaConfig(_Section):
     """Resource names and defaults of NVIDIA GPUs.
 
-    Keys are written as in HAMi (``resourceCountName``, ``defaultGPUNum``, …). An empty resource name switches that
-    resource off. Amounts are MiB and percent.
+    Keys are written as in HAMi (``resourceCountName``, ``defaultGPUNum``, …). An empty resource name, but for
+    the count's, switches that resource off. Amounts are MiB and percent.
     """
 
-    resource_count_name: ResourceName = "nvidia.com/gpu"
+    resource_count_name: Annotated[ResourceName, Field(min_length=1)] = "nvidia.com/gpu"
     resource_memory_name: ResourceName = "nvidia.com/gpumem"
     resource_memory_percentage_name: ResourceName = "nvidia.com/gpumem-percentage"
     resource_core_name: ResourceName = "nvidia.com/gpucores"

@@ -55,7 +55,7 @@ class NvidiaNode(Nvidia):
         now: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
-        self.settings = settings or NodeSettings()
+        self.settings = settings or NodeSettings.from_environment()
         root = self.settings.driver_root
         self._root = driver_files.DriverRoot(root, self.settings.agent_driver_root or root)
         self.nvml = Nvml(self._nvml_library)

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
+import structlog
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from hami_core import ConfigError
+from hami_core.documents import did_you_mean, explained, finding_in_words, none_of
+from hami_nvidia import node_config
+from hami_nvidia.node_config import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Mode = Literal["hami-core", "mig", "mps"]
+log = structlog.get_logger(__name__)
+
 CorePolicy = Literal["default", "force", "disable"]
-_FILE_LIMIT: Final = 4 << 20
+HEALTH_WORDS: Final = ("all", "xids")
+PREFIX: Final = "HAMI_NVIDIA_"
+
+
+def _check_health_words(text: str) -> str:
+    for word in text.lower().split(","):
+        name = word.strip()
+        if name and name not in HEALTH_WORDS and not (name.isascii() and name.isdigit()):
+            raise ValueError(f"{none_of(name, HEALTH_WORDS)}, nor the number of an XID")
+    return text
+
+
+HealthWords = Annotated[str, AfterValidator(_check_health_words)]
+"""XIDs by number, or ``all`` or ``xids`` for every one, separated by commas."""
 
 
 class NodeSettings(BaseSettings):
@@ -27,7 +45,7 @@ class NodeSettings(BaseSettings):
     None are taken from HAMi's per-node file and then from the ``nvidia`` section of device-config.yaml.
     """
 
-    model_config = SettingsConfigDict(env_prefix="HAMI_NVIDIA_", frozen=True, extra="ignore", populate_by_name=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True)
 
     node_name: str = Field(
         default="", validation_alias=AliasChoices("HAMI_NVIDIA_NODE_NAME", "HAMI_NODE_NAME", "NODE_NAME")
@@ -60,7 +78,7 @@ class NodeSettings(BaseSettings):
     library_dir: Path | None = None
     """Host folder for libvgpu.so, at the same path here; None: ``lib`` in the agent's folder."""
     node_config: Path = Field(
-        default=Path("/config/config.json"),
+        default=node_config.DEFAULT_PATH,
         validation_alias=AliasChoices("HAMI_NVIDIA_NODE_CONFIG", "HAMI_NODE_CONFIG_FILE"),
     )
     """HAMi's per-node file; optional."""
@@ -74,10 +92,10 @@ class NodeSettings(BaseSettings):
     topology_score: bool = Field(
         default=False, validation_alias=AliasChoices("HAMI_NVIDIA_TOPOLOGY_SCORE", "ENABLE_TOPOLOGY_SCORE")
     )
-    disable_health_checks: str = Field(
+    disable_health_checks: HealthWords = Field(
         default="", validation_alias=AliasChoices("HAMI_NVIDIA_DISABLE_HEALTH_CHECKS", "DP_DISABLE_HEALTHCHECKS")
     )
-    enable_health_checks: str = Field(
+    enable_health_checks: HealthWords = Field(
         default="", validation_alias=AliasChoices("HAMI_NVIDIA_ENABLE_HEALTH_CHECKS", "DP_ENABLE_HEALTHCHECKS")
     )
     subtract_reserved_memory: bool = False
@@ -98,37 +116,40 @@ class NodeSettings(BaseSettings):
     def _split(cls, value: Any) -> Any:  # noqa: ANN401 - text from the environment, or a sequence
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
+    @classmethod
+    def from_environment(cls) -> Self:
+        """The settings; variables that begin as ours and are none are logged.
+
+        Raises:
+            ConfigError: A value is wrong; names its variable.
+        """
+        variables = {name: cls._variables(name) for name in cls.model_fields}
+        known = sorted({variable for names in variables.values() for variable in names})
+        for variable in sorted(os.environ):
+            if variable.startswith(PREFIX) and variable not in known:
+                hint = did_you_mean(variable.removeprefix(PREFIX), [name.removeprefix(PREFIX) for name in known])
+                log.warning("environment variable without effect: there is no such setting", name=variable, hint=hint)
+        try:
+            return cls()
+        except ValidationError as error:
+            finding = error.errors(include_url=False)[0]
+            name = str(finding["loc"][0])
+            names = next((each for field, each in variables.items() if name == field or name in each), (name,))
+            variable = next((each for each in names if each in os.environ), names[0])
+            problem, fix = finding_in_words(finding)
+            raise ConfigError(f"environment variable {variable}", problem, fix) from error
+
+    @classmethod
+    def _variables(cls, name: str) -> tuple[str, ...]:
+        alias = cls.model_fields[name].validation_alias
+        if isinstance(alias, AliasChoices):
+            return tuple(str(choice) for choice in alias.choices)
+        return (PREFIX + name.upper(),)
+
     @property
     def libraries(self) -> Path:
         """Host folder for libvgpu.so."""
         return self.library_dir or self.state_dir / "lib"
-
-
-class _Filter(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-    uuid: tuple[str, ...] = ()
-    index: tuple[int, ...] = ()
-
-
-class _NodeEntry(BaseModel):
-    """One entry of HAMi's per-node file; keys are matched without regard to case, as Go does."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    name: str = ""
-    operatingmode: Mode | None = None
-    devicesplitcount: int | None = Field(default=None, ge=0, le=1000)
-    devicememoryscaling: float | None = Field(default=None, ge=0, le=100)
-    devicecorescaling: float | None = Field(default=None, ge=0, le=100)
-    preconfigureddevicememory: int | None = Field(default=None, ge=0)
-    libcudaloglevel: str | None = None
-    enablenumatopology: bool | None = None
-    filterdevices: _Filter | None = None
-
-    @field_validator("operatingmode", mode="before")
-    @classmethod
-    def _empty_mode(cls, value: Any) -> Any:  # noqa: ANN401 - whatever the file holds
-        return value or None
 
 
 class NodeOptions(BaseModel):
@@ -193,15 +214,18 @@ def options(settings: NodeSettings, section: Mapping[str, Any]) -> NodeOptions:
     found.update({ours: section[key] for key, ours in _FROM_CONFIG.items() if section.get(key) not in (None, "")})
     if section.get("disableCoreLimit"):
         found["core_policy"] = "disable"
-    for entry in _node_entries(settings):
+    file = node_config.read(settings.node_config, settings.node_name)
+    for warning in file.warnings:
+        log.warning("the per-node file", warning=warning)
+    for _, entry in file.entries:
         values = entry.model_dump()
         # As in HAMi an entry's zero means "not set"; its false does override here.
         found.update(
             {o: values[k] for k, o in _FROM_NODE.items() if values[k] not in (None, "", 0) or values[k] is False}
         )
-        if entry.filterdevices and (entry.filterdevices.uuid or entry.filterdevices.index):
-            found["hidden_uuids"] = frozenset(entry.filterdevices.uuid)
-            found["hidden_indices"] = frozenset(entry.filterdevices.index)
+        if entry.filterdevices:
+            found["hidden_uuids"] = found.get("hidden_uuids", frozenset()).union(entry.filterdevices.uuid)
+            found["hidden_indices"] = found.get("hidden_indices", frozenset()).union(entry.filterdevices.index)
     for key, ours in _FROM_SETTINGS.items():
         value = getattr(settings, key)
         if value is not None:
@@ -209,27 +233,4 @@ def options(settings: NodeSettings, section: Mapping[str, Any]) -> NodeOptions:
     try:
         return NodeOptions(**found)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ConfigError(f"nvidia node option {first['loc'][0]}", first["msg"]) from error
-
-
-def _node_entries(settings: NodeSettings) -> list[_NodeEntry]:
-    path = settings.node_config
-    try:
-        data = path.read_bytes()[: _FILE_LIMIT + 1]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise ConfigError(str(path), f"can't be read: {error.strerror}") from error
-    try:
-        content = _lowered(json.loads(data))
-        entries = [_NodeEntry.model_validate(entry) for entry in (content.get("nodeconfig") or [])]
-    except (ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(str(path), f"is not HAMi's per-node configuration: {error}") from error
-    return [entry for entry in entries if entry.name == settings.node_name]
-
-
-def _lowered(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if isinstance(value, dict):
-        return {str(key).lower(): _lowered(item) for key, item in value.items()}
-    return [_lowered(item) for item in value] if isinstance(value, list) else value
+        raise explained(error, "options of this NVIDIA node") from error

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from hami_nvidia import node_config
 from hami_nvidia.settings import NodeSettings, options
 
 from hami_core import ConfigError
@@ -43,7 +45,7 @@ def test_disable_core_limit_disables():
     assert options(NodeSettings(), {"disableCoreLimit": True, "gpuCorePolicy": "force"}).core_policy == "disable"
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"nodeconfig": 3}', '{"nodeconfig": [{"devicesplitcount": -1}]}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"nodeconfig": 3}'])
 def test_a_broken_file_is_an_error_that_names_it(tmp_path, text):
     file = tmp_path / "config.json"
     file.write_text(text)
@@ -59,3 +61,151 @@ def test_from_the_environment(monkeypatch):
     found = NodeSettings()
     assert found.driver_libraries == (Path("/a/libcuda.so.1"), Path("/a/libnvidia-ml.so.1"))
     assert (found.split_count, found.node_name, found.topology_score) == (7, "n7", True)
+
+
+OWN = {"name": "n1", "devicesplitcount": 4}
+WRONG = [
+    ({"operatingmode": "mixed"}, r"operatingmode: 'mixed' is none of hami-core, mig, mps"),
+    ({"operatingmode": "mgi"}, r"operatingmode: 'mgi' is none of hami-core, mig, mps \(did you mean mig\?\)"),
+    ({"filterdevice": {"index": ["0"]}}, r"filterdevice: there is no such key \(did you mean filterdevices\?\)"),
+    ({"filterdevices": {"indexes": [0]}}, r"filterdevices.indexes: there is no such key \(did you mean index\?\)"),
+    ({"filterdevices": [0]}, r"filterdevices: expected a mapping .*got \[0\]"),
+    ({"filterdevices": {"index": [-1]}}, r"filterdevices.index\[0\]: must be at least 0, got -1"),
+    ({"filterdevices": {"index": [True]}}, r"filterdevices.index\[0\]: expected a number"),
+    ({"filterdevices": {"uuid": "GPU-x"}}, r"filterdevices.uuid: expected a list, got 'GPU-x'"),
+    ({"filterdevices": {"UUID": ["a"], "uuid": ["b"]}}, r"filterdevices: key 'uuid' stands twice"),
+    ({"devicesplitcount": -1}, r"devicesplitcount: must be at least 0, got -1"),
+    ({"devicesplitcount": True}, r"devicesplitcount: expected a number, got true"),
+    ({"devicesplitcount": 1e400}, r"devicesplitcount: "),
+    ({"deviceSplitCount": 1, "devicesplitcount": 2}, r"key 'devicesplitcount' stands twice"),
+    ({"devicememoryscaling": "much"}, r"devicememoryscaling: expected a number, got 'much'"),
+    ({"libcudaloglevel": "debug"}, r"libcudaloglevel: 'debug' is none of 0, 1, 2, 3, 4"),
+    ({"migstrategy": "mixd"}, r"migstrategy: 'mixd' is none of none, single, mixed \(did you mean mixed\?\)"),
+    ({"enablenumatopology": 7}, r"enablenumatopology: expected true or false, got 7"),
+]
+
+
+def node_file(tmp_path, *entries):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"nodeconfig": entries}).replace("Infinity", "1e999"))
+    return file
+
+
+@pytest.mark.parametrize(("fault", "message"), WRONG)
+def test_a_fault_in_the_own_entry_names_file_entry_and_key(tmp_path, fault, message):
+    file = node_file(tmp_path, {"name": "gpu-03"}, {"name": "n1", **fault})
+    with pytest.raises(ConfigError, match=rf"config\.json: nodeconfig\[1\] \(n1\): {message}") as refused:
+        node_config.read(file, "n1")
+    assert "pydantic" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("fault", "message"), WRONG)
+def test_a_fault_in_anothers_entry_is_only_a_warning(tmp_path, fault, message):
+    file = node_file(tmp_path, {"name": "gpu-03", **fault}, OWN)
+    found = node_config.read(file, "n1")
+    assert [entry.devicesplitcount for _, entry in found.entries] == [4]
+    [warning] = found.warnings
+    assert re.search(rf"config\.json: nodeconfig\[0\] \(gpu-03\): {message}", warning)
+    assert options(NodeSettings(node_name="n1", node_config=file), {}).split_count == 4
+
+
+@pytest.mark.parametrize("entry", [None, 3, "gpu-03", [], {}, {"name": 5}, {"name": None}, {"name": ""}])
+def test_an_entry_that_names_no_node_is_only_a_warning(tmp_path, entry):
+    found = node_config.read(node_file(tmp_path, entry, OWN), "n1")
+    assert len(found.entries) == 1
+    assert all("nodeconfig[0]" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize(
+    "entry", ["n1", {"nmae": "n1"}, {"nodename": "n1"}, {"name": "N1"}, {"name": "n1 "}, {"name": ["n1"]}]
+)
+def test_an_entry_that_means_this_node_is_never_passed_over(tmp_path, entry):
+    with pytest.raises(ConfigError, match=r"config\.json: nodeconfig\[0\] \(n1\)"):
+        node_config.read(node_file(tmp_path, entry), "n1")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("nodeconfig:\n- name: n1\n", "it looks like YAML; write it as JSON"),
+        ("[]", "holds a list, expected a mapping"),
+        ('{"nodeconfig": {"name": "n1"}}', "nodeconfig: holds a mapping, expected a list"),
+        ('{"nodeconfg": []}', r"nodeconfg: there is no such key \(did you mean nodeconfig\?\)"),
+        ('{"nodeconfig": [], "nodeconfig": []}', "key 'nodeconfig' stands twice"),
+        ('{"nodeconfig": [], "NodeConfig": []}', "key 'NodeConfig' stands twice"),
+        ('{"nodeconfig": [{"name": "n1", "name": "n1"}]}', r"nodeconfig\[0\] \(n1\): key 'name' stands twice"),
+        ("\x00", "is no JSON"),
+    ],
+)
+def test_a_file_of_another_form_is_refused_with_what_to_write(tmp_path, text, message):
+    file = tmp_path / "config.json"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=rf"config\.json.*{message}"):
+        node_config.read(file, "n1")
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ('{"nodeconfig": [{"name": "n1", "split": 3}]}', "nodeconfig[0] (n1): split: there is no such key"),
+        ('{"comment": "x", "nodeconfig": []}', "comment: there is no such key"),
+        ("{}", "holds no list nodeconfig"),
+        ('{"nodeconfig": null}', "holds no list nodeconfig"),
+        ('{"nodeconfig": [{"name": "n1", "migstrategy": "single"}]}', "migstrategy has no effect"),
+        ('{"nodeconfig": [{"name": "n1"}, {"name": "n1"}]}', "are about one node"),
+        ('\ufeff{"nodeconfig": [], "x": 1}', "x: there is no such key"),
+    ],
+)
+def test_what_is_passed_over_is_named(tmp_path, text, warning):
+    file = tmp_path / "config.json"
+    file.write_text(text)
+    assert any(warning in each for each in node_config.read(file, "n1").warnings)
+
+
+def test_filters_of_two_entries_add_up(tmp_path):
+    file = node_file(
+        tmp_path,
+        {"name": "n1", "filterdevices": {"index": ["0"]}, "devicesplitcount": 2},
+        {"name": "n1", "filterdevices": {"uuid": ["GPU-x"]}, "devicesplitcount": 3},
+    )
+    found = options(NodeSettings(node_name="n1", node_config=file), {})
+    assert (found.hidden_indices, found.hidden_uuids, found.split_count) == ({0}, {"GPU-x"}, 3)
+
+
+def test_a_file_that_was_named_and_is_absent_is_told(tmp_path):
+    assert "there is no such file" in node_config.read(tmp_path / "none.json", "n1").warnings[0]
+    assert not node_config.read(node_config.DEFAULT_PATH, "n1").warnings
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("HAMI_NVIDIA_OPERATING_MODE", "mgi", r"'mgi' is none of hami-core, mig, mps \(did you mean mig\?\)"),
+        ("HAMI_NVIDIA_CORE_POLICY", "froce", r"'froce' is none of default, force, disable \(did you mean force\?\)"),
+        ("HAMI_ENFORCEMENT", "of", r"'of' is none of enforce, observe, off \(did you mean off\?\)"),
+        ("HAMI_NVIDIA_SPLIT_COUNT", "ten", "expected a whole number, got 'ten'"),
+        ("HAMI_NVIDIA_DISABLE_HEALTH_CHECKS", "al", r"'al' is none of all, xids; did you mean all\?, nor the number"),
+        ("DP_DISABLE_HEALTHCHECKS", "13,x31", "'x31' is none of all, xids, nor the number of an XID"),
+        ("DP_ENABLE_HEALTHCHECKS", "none", "'none' is none of all, xids"),
+    ],
+)
+def test_a_wrong_variable_is_named_with_the_words_there_are(monkeypatch, variable, value, message):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError, match=f"environment variable {variable}: {message}"):
+        NodeSettings.from_environment()
+
+
+@pytest.mark.parametrize("value", ["", "all", "XIDS", "13, 31", "all,48"])
+def test_health_check_words_of_hami_are_taken(monkeypatch, value):
+    monkeypatch.setenv("DP_DISABLE_HEALTHCHECKS", value)
+    assert NodeSettings.from_environment().disable_health_checks == value
+
+
+def test_a_variable_that_is_none_of_ours_is_told(monkeypatch, capsys):
+    monkeypatch.setenv("HAMI_NVIDIA_OPERATING_MOD", "mig")
+    NodeSettings.from_environment()
+    said = capsys.readouterr().out
+    assert "HAMI_NVIDIA_OPERATING_MOD" in said
+    assert "did you mean OPERATING_MODE?" in said

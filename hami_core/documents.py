@@ -1,0 +1,460 @@
+"""Documents that an administrator writes, read strictly: device-config, per-node file, chart values, settings file.
+
+Every reader of such a file goes through here, so that they all keep one promise: a document is taken, or it is refused
+with a `ConfigError` that names file, entry, key, value and fix. Nothing is dropped in silence: a key that stands twice
+is refused, and a key that a model does not know is reported with the known key nearest to it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import reprlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from hami_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from pydantic_core import ErrorDetails
+
+MAX_BYTES: Final = 4 << 20
+"""Largest document: four times what a ConfigMap holds."""
+MAX_DEPTH: Final = 64
+"""Deepest nesting."""
+MAX_NODES: Final = 200_000
+"""Most values a document may hold once its aliases are written out."""
+_LONGEST_KEY: Final = 80
+_INT64: Final = 2**63
+_JSON_TAGS: Final = ("null", "bool", "int", "float", "str", "seq", "map")
+
+M = TypeVar("M", bound=BaseModel)
+
+_SHOWN: Final = 80
+
+
+def shown(value: object) -> str:
+    """A value for a message: on one line and not long, however large the value is."""
+    text = reprlib.repr(value) if not isinstance(value, str) else repr(value[: _SHOWN + 1])
+    return text if len(text) <= _SHOWN + 2 else text[:_SHOWN] + "…"
+
+
+def one_line(text: object, limit: int = 300) -> str:
+    """Another program's message, for ours: on one line, printable, not long."""
+    line = "".join(character if character.isprintable() else " " for character in str(text)[: 2 * limit])
+    return " ".join(line.split())[:limit]
+
+
+def did_you_mean(word: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """``did you mean binpack?`` for a word that resembles a known one, else nothing."""
+    by_folded = {name.casefold(): name for name in known}
+    near = difflib.get_close_matches(str(word)[:100].casefold(), by_folded, n=1, cutoff=cutoff)
+    return f"did you mean {by_folded[near[0]]}?" if near else ""
+
+
+def none_of(word: object, known: Collection[str]) -> str:
+    """Says that a word is none of those there are, with the one that was probably meant."""
+    hint = did_you_mean(word, known)
+    return f"{shown(word)} is none of {', '.join(known)}" + (f"; {hint}" if hint else "")
+
+
+# --- text --------------------------------------------------------------------------------------------------------
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, without a byte order mark.
+
+    Raises:
+        ConfigError: It can't be read, is too long or is no UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(str(path), f"can't be read: {why}", "name a file that this process may read") from error
+    return decoded(data, str(path))
+
+
+def decoded(data: bytes, where: str) -> str:
+    """Bytes of a document as text, without a byte order mark.
+
+    Raises:
+        ConfigError: They are too many, or no UTF-8.
+    """
+    if len(data) > MAX_BYTES:
+        raise ConfigError(where, f"is longer than {MAX_BYTES >> 20} MiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(where, f"can't be read: byte {error.start} is no UTF-8", "save it as UTF-8") from None
+
+
+# --- YAML ---------------------------------------------------------------------------------------------------------
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """PyYAML's reader, for documents that are JSON in meaning: no dates, no base 60, no tags of its own."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
+        """A mapping whose keys are text, as written: ``on`` is no boolean there."""
+        self.flatten_mapping(node)
+        return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
+
+
+def _scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:  # noqa: ANN401 - bool, int, float or text
+    kind = node.tag.rpartition(":")[2]
+    try:
+        if ":" in loader.construct_scalar(node):
+            return node.value  # YAML 1.1 reads 1:30 as a number to base 60
+        value = getattr(loader, f"construct_yaml_{kind}")(node)
+    except (ValueError, KeyError, IndexError, OverflowError):
+        raise _fault(f"{shown(node.value)} is no {kind}", node.start_mark) from None
+    if isinstance(value, float):
+        if value - value != 0:
+            raise _fault(f"{node.value} is no number that JSON has; quote it where text is meant", node.start_mark)
+        # Every number is JSON's to helm, which doesn't tell 2.0 from 2.
+        return int(value) if value.is_integer() and abs(value) < _INT64 else value
+    if type(value) is int and abs(value) >= _INT64:
+        raise _fault("a number beyond 64 bits", node.start_mark)
+    return value
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in forms if not tag.endswith((":timestamp", ":value"))]
+    for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.yaml_constructors = {
+    tag: make
+    for tag, make in yaml.SafeLoader.yaml_constructors.items()
+    if tag is None or tag.rpartition(":")[2] in _JSON_TAGS
+}
+for _kind in ("bool", "int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _scalar)
+
+
+def load_yaml(text: str, where: str) -> Any:  # noqa: ANN401 - whatever it holds
+    """The one document of a YAML or JSON text; None where it is empty.
+
+    Raises:
+        ConfigError: It is no YAML, or more than one document; with line and column.
+    """
+    documents = list(load_all_yaml(text, where))
+    if len(documents) > 1:
+        raise ConfigError(where, "holds several documents, expected one", "write no line --- between them")
+    return documents[0] if documents else None
+
+
+def load_mapping(text: str, where: str) -> dict[str, Any]:
+    """The mapping of a YAML or JSON text; an empty text holds none.
+
+    Raises:
+        ConfigError: It is no YAML or holds something else; with line and column.
+    """
+    content = load_yaml(text, where)
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(where, f"holds a {kind_of(content)}, expected a mapping of names to values", "write name: …")
+    return content
+
+
+def load_all_yaml(text: str, where: str) -> Iterator[Any]:
+    """All documents of a YAML text.
+
+    Raises:
+        ConfigError: It is no YAML; with line and column.
+    """
+    try:
+        _check_events(text)
+        yield from yaml.load_all(text, Loader=_Loader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        at = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        problem = one_line(getattr(error, "problem", None) or error)
+        problem = problem if isinstance(error, _Refused) else f"is no YAML: {problem}"
+        raise ConfigError(f"{where}{at}", problem) from error
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection whose end has not come yet; ``keys`` is None for a list."""
+
+    anchor: str | None
+    keys: set[str] | None
+    size: int = 1
+    at_key: bool = True
+
+
+def _check_events(text: str) -> None:
+    """Refuse what would be lost or would not end: keys that stand twice, deep nesting, aliases that multiply."""
+    sizes: dict[str, int] = {}
+    opened: list[_Open] = []
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            ended = opened.pop()
+            size = ended.size
+            sizes |= {ended.anchor: size} if ended.anchor else {}
+        elif not isinstance(event, yaml.NodeEvent):
+            continue
+        else:
+            _check_key(opened[-1] if opened else None, event)
+            if isinstance(event, yaml.CollectionStartEvent):
+                opened.append(_Open(event.anchor, set() if isinstance(event, yaml.MappingStartEvent) else None))
+                if len(opened) > MAX_DEPTH:
+                    raise _fault(f"nested more than {MAX_DEPTH} deep", event.start_mark)
+                continue
+            if isinstance(event, yaml.AliasEvent) and any(each.anchor == event.anchor for each in opened):
+                raise _fault(f"*{event.anchor} stands within itself", event.start_mark)
+            size = sizes.get(event.anchor or "", 1) if isinstance(event, yaml.AliasEvent) else 1
+            sizes |= {event.anchor: size} if event.anchor else {}
+        if opened:
+            opened[-1].size += size
+            opened[-1].at_key = not opened[-1].at_key
+            if opened[-1].size > MAX_NODES:
+                raise _fault(f"holds more than {MAX_NODES} values", event.start_mark)
+
+
+def _check_key(around: _Open | None, event: yaml.NodeEvent) -> None:
+    if around is None or around.keys is None or not around.at_key:
+        return
+    if not isinstance(event, yaml.ScalarEvent):
+        raise _fault("a key that is no plain text", event.start_mark)
+    if event.value in around.keys and event.value != "<<":
+        raise _fault(f"key {shown(event.value)} stands twice", event.start_mark)
+    around.keys.add(event.value)
+
+
+class _Refused(yaml.MarkedYAMLError):
+    """YAML that we do not take, though its form is right."""
+
+
+def _fault(problem: str, mark: Any) -> _Refused:  # noqa: ANN401 - PyYAML's mark
+    return _Refused(None, None, problem, mark)
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------
+
+
+class JsonObject(dict[str, Any]):
+    """An object of a JSON text that remembers which of its keys stood several times."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def load_json(text: str, where: str) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of a JSON text; its objects are `JsonObject`.
+
+    Raises:
+        ConfigError: It is no JSON; with line and column.
+    """
+    if not text.strip():
+        raise ConfigError(where, "is empty", "write {} or leave the file away")
+    try:
+        content = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+        _check_depth(content)
+    except json.JSONDecodeError as error:
+        at = f"{where}, line {error.lineno}, column {error.colno}"
+        raise ConfigError(at, f"is no JSON: {error.msg}", _likely_yaml(text)) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(where, f"is no JSON: {error}") from None
+    return content
+
+
+def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
+    made = JsonObject(pairs)
+    if len(made) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        made.repeated = tuple(key for key, count in counts.items() if count > 1)
+    return made
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number that JSON has")
+
+
+def _check_depth(content: object) -> None:
+    level = [content]
+    for _ in range(MAX_DEPTH):
+        level = [below for each in level for below in _children(each)]
+        if not level:
+            return
+    raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+
+
+def _children(value: object) -> Iterable[object]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _likely_yaml(text: str) -> str:
+    try:
+        is_yaml = isinstance(load_yaml(text, ""), dict)
+    except ConfigError:
+        is_yaml = False
+    return "it looks like YAML; write it as JSON" if is_yaml else 'for example {"name": "value"}'
+
+
+# --- models -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A key that no field of a model stands for.
+
+    Attributes:
+        path: Where it stands, such as ``nvidia.parts[1].sise``.
+        hint: ``did you mean size?``, or empty where no known key resembles it.
+    """
+
+    path: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.hint})" if self.hint else self.path
+
+
+def read_model(model: type[M], raw: object, where: str, path: str = "") -> tuple[M, tuple[Unknown, ...]]:
+    """Validate what a document holds at one place.
+
+    Args:
+        model: What it must be like.
+        raw: What it holds; a mapping, or whatever the model takes.
+        where: The file, for messages.
+        path: The place within the file, such as ``nvidia`` or ``nodeconfig[1] (n1)``; empty: its top.
+
+    Returns:
+        An instance, and the keys the model does not know.
+
+    Raises:
+        ConfigError: It does not fit the model; names file, place, key, value and what is expected.
+    """
+    try:
+        made = model.model_validate(raw)
+    except ValidationError as error:
+        raise explained(error, where, path) from error
+    unknown: list[Unknown] = []
+    for found in _compared(made, raw, path):
+        if isinstance(found, str):
+            raise ConfigError(f"{where}: {found}", "expected a number, got true or false", "write a number")
+        unknown.append(found)
+    return made, tuple(unknown)
+
+
+def explained(error: ValidationError, where: str, path: str = "") -> ConfigError:
+    """The first of a validation's findings in our words, and how many there are."""
+    findings = error.errors(include_url=False)
+    first = findings[0]
+    place = path
+    for part in first["loc"]:
+        place = f"{place}[{part}]" if isinstance(part, int) else below(place, part)
+    problem, fix = finding_in_words(first)
+    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+    return ConfigError(f"{where}: {place}" if place else where, problem + more, fix)
+
+
+def below(path: str, key: object) -> str:
+    """The place of a key within a place: ``nvidia.deviceSplitCount``, ``nodeconfig[1] (n1): operatingmode``."""
+    text = str(key) if len(str(key)) <= _LONGEST_KEY else str(key)[:_LONGEST_KEY] + "…"
+    text = text if text.isprintable() else repr(text)
+    return text if not path else f"{path}: {text}" if path.endswith(")") else f"{path}.{text}"
+
+
+def finding_in_words(finding: ErrorDetails) -> tuple[str, str]:
+    """Problem and fix of one finding of a validation."""
+    kind, context, value = finding["type"], finding.get("ctx", {}), finding["input"]
+    got = f", got {shown(value)}"
+    if kind == "missing":
+        return "is required", "write it"
+    if kind in {"literal_error", "enum"}:
+        words = [word.strip(" '") for word in str(context["expected"]).replace(" or ", ", ").split(",")]
+        words = [word for word in words if word]
+        return f"{shown(value)} is none of {', '.join(words)}", did_you_mean(value, words) or "write one of them"
+    if kind == "value_error":
+        said = one_line(context.get("error", "") or finding["msg"])
+        return said if shown(value) in said else said + got, ""
+    for ends, expected in _EXPECTED:
+        if kind.startswith(ends):
+            return f"expected {expected}{got}", ""
+    bound = next((f"{words} {context[name]}" for name, words in _BOUNDS if name in context), "")
+    return (f"must be {bound}{got}", "") if bound else (f"{one_line(finding['msg'])}{got}", "")
+
+
+_EXPECTED: Final = (
+    ("int_", "a whole number"),
+    ("float_", "a number"),
+    ("finite_number", "a number"),
+    ("bool_", "true or false"),
+    ("string_type", "text; quote it"),
+    ("list_type", "a list"),
+    ("tuple_type", "a list"),
+    ("dict_type", "a mapping of names to values"),
+    ("model_type", "a mapping of names to values"),
+    ("model_attributes_type", "a mapping of names to values"),
+    ("datetime_", "a time such as 2026-01-31T00:00:00Z"),
+    ("path_type", "a path"),
+)
+_BOUNDS: Final = (
+    ("ge", "at least"),
+    ("gt", "more than"),
+    ("le", "at most"),
+    ("lt", "less than"),
+    ("min_length", "of a length of at least"),
+    ("max_length", "of a length of at most"),
+)
+
+
+def _compared(section: BaseModel, raw: object, path: str) -> Iterator[Unknown | str]:
+    """Unknown keys, and the places of booleans that were taken for numbers."""
+    if not isinstance(raw, dict):
+        yield from _below(getattr(section, "root", None), raw, path)
+        return
+    fields = type(section).model_fields
+    known = {name: name for name in fields} | {
+        alias: name for name, field in fields.items() for alias in _aliases(field)
+    }
+    meant = [next(_aliases(field), name) for name, field in fields.items()]
+    validators = type(section).__pydantic_decorators__.model_validators.values()
+    by_validator = any(validator.info.mode == "before" for validator in validators)  # may rename keys
+    for key, value in raw.items():
+        place = below(path, key)
+        if key in known:
+            yield from _below(getattr(section, known[key]), value, place)
+        elif type(section).model_config.get("extra") != "allow" and not by_validator:
+            yield Unknown(place, did_you_mean(key, meant))
+
+
+def _below(value: object, raw: object, path: str) -> Iterator[Unknown | str]:
+    if isinstance(value, BaseModel):
+        yield from _compared(value, raw, path)
+    elif isinstance(value, list | tuple) and isinstance(raw, list) and len(value) == len(raw):
+        for position, (item, raw_item) in enumerate(zip(value, raw, strict=True)):
+            yield from _below(item, raw_item, f"{path}[{position}]")
+    elif isinstance(value, dict) and isinstance(raw, dict):
+        for key in value.keys() & raw.keys():
+            yield from _below(value[key], raw[key], below(path, key))
+    elif isinstance(raw, bool) and isinstance(value, int | float) and not isinstance(value, bool):
+        yield path
+
+
+def _aliases(field: Any) -> Iterator[str]:  # noqa: ANN401 - pydantic's FieldInfo
+    for alias in (field.alias, field.validation_alias):
+        if isinstance(alias, str):
+            yield alias
+        for choice in getattr(alias, "choices", ()):
+            if isinstance(choice, str):
+                yield choice
+
+
+def kind_of(value: object) -> str:
+    """What JSON calls a value's type."""
+    names: Mapping[type, str] = {dict: "mapping", list: "list", str: "text", bool: "boolean", int: "number"}
+    return next((name for kind, name in names.items() if isinstance(value, kind)), "number")
