@@ -23,7 +23,7 @@ from hami_core.vendorkit.locks import (
     parse_lock,
 )
 from hami_core.vendorkit.registers import capacity, read_csv_register, read_json_register
-from hami_core.vendorkit.request import RequestDefaults, amount_of, default_parse_request, quantity_of
+from hami_core.vendorkit.request import RequestDefaults, amount_of, default_parse_request, memory_of, quantity_of
 from hami_core.vendorkit.rounding import ceil_div, round_up_to
 from hami_core.vendorkit.selectors import default_check_type, default_check_uuid, mode_accepted
 from hami_core.vendorkit.templates import Template, smallest_template, template_named_for
@@ -50,6 +50,7 @@ __all__ = [
     "format_time_lock",
     "judge_lock",
     "may_release",
+    "memory_of",
     "mode_accepted",
     "parse_lock",
     "quantity_of",

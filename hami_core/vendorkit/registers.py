@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hami_core.errors import RequestError, WireError
+from hami_core.errors import WireError
 from hami_core.wire.node import decode_devices_csv, decode_devices_json
-from hami_core.wire.quantity import parse_amount
+from hami_core.wire.quantity import parse_quantity
 
 if TYPE_CHECKING:
     from hami_core.model import Device, Family, NodeFacts
@@ -44,7 +44,7 @@ def capacity(node: NodeFacts, resource: str) -> int:
     text = node.capacity.get(resource, "") if resource else ""
     if not text:
         return 0
-    try:
-        return parse_amount(text, where=f"node {node.name}", field=resource, maximum=MAX_CAPACITY)
-    except RequestError as error:
-        raise WireError(f"capacity {resource}", -1, error.problem) from None
+    value = parse_quantity(text)
+    if not isinstance(value, int) or not 0 <= value <= MAX_CAPACITY:
+        raise WireError(f"capacity {resource}", -1, f"{text!r} is no whole number from 0 to {MAX_CAPACITY}")
+    return value

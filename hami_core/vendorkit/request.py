@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hami_core.model import INT32_MAX, Request
-from hami_core.wire.quantity import parse_amount, parse_whole
+from hami_core.wire.quantity import parse_amount, parse_memory, parse_whole
 
 if TYPE_CHECKING:
     from hami_core.model import ContainerSpec, Family, PodFacts
@@ -48,6 +48,23 @@ def amount_of(container: ContainerSpec, resource: str, *, maximum: int = INT32_M
     return parse_amount(text, where=f"container {container.name}", field=resource, maximum=maximum)
 
 
+def memory_of(container: ContainerSpec, resource: str, factor: int = 1) -> int | None:
+    """A container's amount of a memory resource in MiB, at most 1 TiB; None: it names none.
+
+    Args:
+        container: The container.
+        resource: The memory resource.
+        factor: MiB per unit of the resource; 0 counts as 1.
+
+    Raises:
+        RequestError: Negative, fractional, too large, with a unit or no quantity.
+    """
+    text = quantity_of(container, resource)
+    if text is None:
+        return None
+    return parse_memory(text, where=f"container {container.name}", field=resource, factor=max(factor, 1))
+
+
 def default_parse_request(
     container: ContainerSpec, pod: PodFacts, family: Family, defaults: RequestDefaults = _NONE
 ) -> Request | None:
@@ -61,14 +78,13 @@ def default_parse_request(
         The request, or None: no count, or a count of 0.
 
     Raises:
-        RequestError: An amount that is negative, fractional, too large or no quantity.
+        RequestError: An amount that is negative, fractional, too large, with a unit or no quantity.
     """
     names = family.resources
     count = amount_of(container, names.count)
     if not count:
         return None
-    factor = max(family.memory_factor, 1)
-    memory = (amount_of(container, names.memory, maximum=INT32_MAX // factor) or 0) * factor
+    memory = memory_of(container, names.memory, family.memory_factor) or 0
     percent = _percentage(container, names.memory_percentage)
     if not memory and percent is None:
         memory = defaults.memory_mib

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from string import ascii_letters
 from typing import Final
 
 from hami_core.errors import RequestError, WireError
@@ -12,12 +13,18 @@ from hami_core.model import INT32_MAX
 MIB: Final = 1 << 20
 """Bytes in a MiB."""
 
+MAX_MEMORY_MIB: Final = 1 << 20
+"""Most memory of one device that anybody can mean, 1 TiB."""
+
 MAX_TEXT: Final = 64
 """Longest quantity accepted; the API server writes at most about 25 characters."""
 
 _QUANTITY = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([eE])([+-]?[0-9]{1,3})|([A-Za-z]{0,2}))", re.ASCII)
 _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_PLAIN: Final = frozenset({"", "k"})
+"""Suffixes of plain numbers: the API server writes 1000 as 1k."""
+_FRACTIONS: Final = frozenset({"m", "u", "n"})
 _MAX_EXPONENT: Final = 64
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -56,23 +63,79 @@ def parse_quantity(text: str) -> int | Fraction:
 
 
 def parse_whole(text: str, *, where: str, field: str) -> int:
-    """Read a quantity that has to be a whole number, of either sign and any size.
+    """Read a quantity that has to be a whole number without a unit, of either sign and any size.
 
-    ``1k`` is a whole number: the API server rewrites ``1000`` to it. A binary suffix from ``Mi`` up is refused: HAMi
-    takes such amounts for multiples of the resource's own unit, which nobody who writes ``16Gi`` means.
+    ``1k`` is a whole number: the API server rewrites ``1000`` to it. Every other suffix is refused: HAMi takes ``1M``
+    and ``1Gi`` for that many devices or percent, which nobody means.
 
     Raises:
         RequestError: Names the object, the field and what to write.
     """
-    try:
-        value = parse_quantity(text)
-    except WireError as error:
-        raise RequestError(where, field, error.problem, "write a plain whole number") from None
-    if text[-2:] in _BINARY and text[-2:] != "Ki":
-        raise RequestError(where, field, f"{text!r} has a unit", f"write a plain whole number{_in_mib(value)}")
+    value = _value(text, where, field)
+    suffix = _suffix(text)
+    if suffix not in _PLAIN and suffix not in _FRACTIONS and value:
+        fix = f"write a plain whole number: {_written(text)}"
+        raise RequestError(where, field, f"{text!r} has a unit", fix)
     if isinstance(value, Fraction):
         raise RequestError(where, field, f"{text!r} is not a whole number", f"write {value.__ceil__()}")
     return value
+
+
+def parse_memory(
+    text: str,
+    *,
+    where: str,
+    field: str,
+    factor: int = 1,
+    maximum_mib: int = MAX_MEMORY_MIB,
+    whole_millions: bool = False,
+) -> int:
+    """Read an amount of device memory, which is a plain number of the resource's unit, strictly.
+
+    The API server rewrites quantities before anybody reads them: ``1000`` to ``1k``, ``1000000`` to ``1M``, ``3000M``
+    to ``3G``, ``3000m`` to ``3``. So ``k`` is part of a plain number. Suffixes that only a size in bytes has are
+    refused with the number to write, as is an amount beyond ``maximum_mib`` however it is spelt.
+
+    Args:
+        text: The quantity as the API server keeps it.
+        where: The object, such as ``container trainer``.
+        field: The resource name.
+        factor: MiB per unit of the resource.
+        maximum_mib: Largest amount allowed, in MiB.
+        whole_millions: Whether ``M`` is part of a plain number too. No single card has a million MiB, but the cards
+            of a namespace together may.
+
+    Returns:
+        MiB.
+
+    Raises:
+        RequestError: Names the object, the field, the value and what to write.
+    """
+    value = _value(text, where, field)
+    if value < 0:
+        raise RequestError(where, field, f"{text} is negative", "write a whole number from 0 up")
+    suffix = _suffix(text)
+    plain = suffix in _PLAIN or (whole_millions and suffix == "M")
+    unit = "MiB" if factor == 1 else f"units of {factor} MiB"
+    meant = (value / (MIB * factor)).__ceil__()
+    offer = f"in {unit} that is {meant}: write {meant}"
+    if meant * factor > maximum_mib:
+        offer = f"write at most {maximum_mib // factor}"
+    if not plain and suffix not in _FRACTIONS and value:
+        as_plain = value.__ceil__() + 1
+        if as_plain * factor <= maximum_mib and suffix in _DECIMAL:
+            offer += f", or {as_plain} if {unit} are meant"
+        raise RequestError(where, field, f"{text!r} has a unit and asks for {value.__ceil__()} {unit} here", offer)
+    if suffix in _FRACTIONS and value:
+        problem = f"{text!r} is not a whole number" if isinstance(value, Fraction) else f"{text!r} has a unit"
+        fix = f"write {value.__ceil__()}, or {_written(text)} if {suffix} stands for {unit}"
+        raise RequestError(where, field, problem, fix)
+    if isinstance(value, Fraction):
+        raise RequestError(where, field, f"{text!r} is not a whole number", f"write {value.__ceil__()}")
+    if value * factor > maximum_mib:
+        problem = f"{text} is above the largest amount {maximum_mib // factor}, in {unit}"
+        raise RequestError(where, field, problem, f"if bytes are meant, {offer}" if "that is" in offer else offer)
+    return value * factor
 
 
 def parse_amount(text: str, *, where: str, field: str, maximum: int = INT32_MAX) -> int:
@@ -118,9 +181,21 @@ def parse_bool_go(text: str) -> bool | None:
     return False if text in _FALSE else None
 
 
-def _in_mib(value: int | Fraction) -> str:
-    mib = value / MIB if value > 0 else 0
-    return f" in the resource's own unit, in MiB that is {int(mib)}" if 0 < mib <= INT32_MAX and mib == int(mib) else ""
+def _value(text: str, where: str, field: str) -> int | Fraction:
+    try:
+        return parse_quantity(text)
+    except WireError as error:
+        raise RequestError(where, field, error.problem, "write a plain whole number") from None
+
+
+def _suffix(text: str) -> str:
+    """The letters a quantity ends in; those of an exponent stand before digits."""
+    return text[len(text.rstrip(ascii_letters)) :]
+
+
+def _written(text: str) -> int:
+    """The number in front of a quantity's suffix, rounded up."""
+    return Fraction(text.rstrip(ascii_letters)).__ceil__()
 
 
 def _quoted(text: str) -> str:

@@ -56,18 +56,26 @@ def ask(**limits: str) -> Request | None:
 
 def test_amounts_as_the_api_server_rewrites_them():
     assert ask(n="1", mem="1k") == Request("X", 1, 256_000)
-    assert ask(n="1", mem="32Ki") == Request("X", 1, 32 * 1024 * 256)
+    assert ask(n="1", mem="4096") == Request("X", 1, 1 << 20)
     assert ask(n="2000m") == Request("X", 2, 0, 100)
 
 
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ({"n": "1", "mem": "16Gi"}, "container trainer: x.io/mem: '16Gi' has a unit .* in MiB that is 16384"),
+        (
+            {"n": "1", "mem": "16Gi"},
+            "container trainer: x.io/mem: '16Gi' has a unit .*in units of 256 MiB that is 64: write",
+        ),
+        ({"n": "1", "mem": "32Ki"}, "'32Ki' has a unit"),
+        ({"n": "1", "mem": "8G"}, "'8G' has a unit .*write 30"),
+        ({"n": "8G"}, "container trainer: x.io/n: '8G' has a unit .write a plain whole number: 8"),
+        ({"n": "1", "cores": "30M"}, "x.io/cores: '30M' has a unit .write a plain whole number: 30"),
+        ({"n": "1", "pct": "50G"}, "x.io/pct: '50G' has a unit .write a plain whole number: 50"),
         ({"n": "1", "mem": "-5"}, "-5 is negative"),
         ({"n": "1", "mem": "1500m"}, "not a whole number .write 2"),
         ({"n": "4294967296"}, "container trainer: x.io/n: 4294967296 is above the largest amount 2147483647"),
-        ({"n": "1", "mem": "8388608"}, "above the largest amount 8388607"),
+        ({"n": "1", "mem": "8388608"}, "above the largest amount 4096, in units of 256 MiB"),
         ({"n": "many"}, "'many' is not a Kubernetes quantity"),
         ({"n": "1e99"}, "exponent beyond"),
         ({"n": "1", "pct": "0.5"}, "not a whole number"),
@@ -120,9 +128,10 @@ def test_model_selectors_ignore_case_and_blank_entries():
 
 
 def test_capacity_and_register_errors_are_wire_errors():
-    with pytest.raises(WireError, match=r"capacity x.io/n: -1 is negative"):
+    with pytest.raises(WireError, match=r"capacity x.io/n: '-1' is no whole number from 0 to 1000000000"):
         capacity(NodeFacts("n1", capacity={"x.io/n": "-1"}), "x.io/n")
     assert capacity(NodeFacts("n1"), "x.io/n") == 0
+    assert capacity(NodeFacts("n1", capacity={"x.io/n": "1M"}), "x.io/n") == 1_000_000
     assert read_json_register(NodeFacts("n1"), FAMILY) is None
     with pytest.raises(WireError, match=r"x.io/register at 1: .*`\$\[1\].count`"):
         read_json_register(NodeFacts("n1", {"x.io/register": '[{"id":"a"},{"id":"b","count":-1}]'}), FAMILY)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import re
 from fractions import Fraction
 
 import pytest
@@ -10,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_core.errors import RequestError, WireError
-from hami_core.wire.quantity import parse_amount, parse_bool_go, parse_int_go, parse_quantity
+from hami_core.wire.quantity import (
+    MAX_MEMORY_MIB,
+    MIB,
+    parse_amount,
+    parse_bool_go,
+    parse_int_go,
+    parse_memory,
+    parse_quantity,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +90,80 @@ def test_any_text_is_a_bounded_number_or_an_error(text):
         assert abs(parse_quantity(text)) < 10**130
     with contextlib.suppress(RequestError):
         assert 0 <= parse_amount(text, where="w", field="f") < 2**31
+    with contextlib.suppress(RequestError):
+        assert 0 <= parse_memory(text, where="w", field="f") <= MAX_MEMORY_MIB
     with contextlib.suppress(ValueError):
         assert str(parse_int_go(text)) == str(int(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "factor", "mib"),
+    [
+        ("0", 1, 0),
+        ("0Gi", 1, 0),
+        ("-0", 1, 0),
+        ("0e1", 1, 0),
+        ("1k", 1, 1000),
+        ("20k", 1, 20_000),
+        ("1e3", 1, 1000),
+        ("1048576", 1, 1 << 20),
+        ("4096", 256, 1 << 20),
+        ("1k", 256, 256_000),
+    ],
+)
+def test_plain_memory_is_read_whatever_the_api_server_made_of_it(text, factor, mib):
+    assert parse_memory(text, where="w", field="f", factor=factor) == mib
+
+
+@pytest.mark.parametrize("suffix", ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "M", "G", "T", "P", "E"])
+@pytest.mark.parametrize("digits", ["1", "8", "24", "1500", "1.5", ".5"])
+@pytest.mark.parametrize("factor", [1, 256])
+def test_memory_in_bytes_is_refused_with_the_number_to_write(digits, suffix, factor):
+    unit = MIB * factor
+    meant = -(-Fraction(parse_quantity(digits + suffix)) // unit)
+    number = f"write {meant}" if meant * factor <= MAX_MEMORY_MIB else f"write at most {MAX_MEMORY_MIB // factor}"
+    with pytest.raises(RequestError, match=rf"^w: f: '{digits}{suffix}' has a unit .*{number}\b"):
+        parse_memory(digits + suffix, where="w", field="f", factor=factor)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1G", "asks for 1000000000 MiB here (in MiB that is 954: write 954)"),
+        ("8G", "write 7630)"),
+        ("1M", "in MiB that is 1: write 1, or 1000001 if MiB are meant"),
+        ("3000m", "'3000m' has a unit (write 3, or 3000 if m stands for MiB)"),
+        ("1500m", "'1500m' is not a whole number (write 2, or 1500 if m stands for MiB)"),
+        ("500u", "write 1, or 500 if u stands for MiB"),
+        ("7n", "write 1, or 7 if n stands for MiB"),
+        ("0.5", "'0.5' is not a whole number (write 1)"),
+        ("-1", "-1 is negative"),
+        ("1048577", "above the largest amount 1048576, in MiB"),
+        ("1500k", "above the largest amount 1048576, in MiB"),
+        ("8e9", "if bytes are meant, in MiB that is 7630: write 7630"),
+        ("8589934592", "if bytes are meant, in MiB that is 8192: write 8192"),
+        ("1K", "unknown suffix 'K'"),
+    ],
+)
+def test_memory_that_cannot_be_meant_is_refused_with_the_fix(text, told):
+    with pytest.raises(RequestError, match=re.escape(told)):
+        parse_memory(text, where="w", field="f")
+
+
+def test_memory_of_many_cards_has_its_own_bound_and_millions():
+    read = functools.partial(parse_memory, where="w", field="f", maximum_mib=10**8, whole_millions=True)
+    assert [read("3M"), read("1500k"), read("2097152")] == [3_000_000, 1_500_000, 2_097_152]
+    with pytest.raises(RequestError, match="in MiB that is 477: write 477"):
+        read("500M")
+    with pytest.raises(RequestError, match="'1G' has a unit"):
+        read("1G")
+
+
+@pytest.mark.parametrize("suffix", ["M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti"])
+def test_counts_and_percent_with_a_unit_are_refused(suffix):
+    with pytest.raises(RequestError, match=rf"'30{suffix}' has a unit .*: 30\)"):
+        parse_amount(f"30{suffix}", where="w", field="f")
+    assert parse_amount(f"0{suffix}", where="w", field="f") == 0
 
 
 @pytest.mark.parametrize(
