@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from hami_core.kube.objects import ListMeta, ObjectList, Status
-from hami_core.kube.port import ApiError, Page, WatchEvent
+from hami_core.kube.port import ApiError, Page, Undecodable, WatchEvent
 
 if TYPE_CHECKING:
     from hami_core.kube.port import Resource
@@ -22,6 +22,11 @@ T = TypeVar("T")
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str = ""
     name: str = ""
+    namespace: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class _Versioned(msgspec.Struct):
@@ -59,23 +64,27 @@ def page(resource: Resource[T], body: bytes) -> Page[T]:
     """Decode a list at once; only when that fails, object by object, so that one bad object hides no other."""
     try:
         whole = decoder(ObjectList[resource.type]).decode(body)  # type: ignore[name-defined] # a type made at run time
-        items, meta, bad = tuple(whole.items or ()), whole.metadata, 0
     except msgspec.ValidationError:
         items, meta, bad = _salvage(resource, body)
-    return Page(items, meta.resource_version, meta.continue_, bad)
+        return Page(items, meta.resource_version, meta.continue_, bad)
+    return Page(tuple(whole.items or ()), whole.metadata.resource_version, whole.metadata.continue_)
 
 
-def _salvage(resource: Resource[T], body: bytes) -> tuple[tuple[T, ...], ListMeta, int]:
-    whole = decode(ObjectList[msgspec.Raw], body, f"list {resource.plural}")
+def _salvage(resource: Resource[T], body: bytes) -> tuple[tuple[T, ...], ListMeta, tuple[Undecodable, ...]]:
+    verb = f"list {resource.plural}"
+    whole = decode(ObjectList[msgspec.Raw], body, verb)
     good: list[T] = []
-    bad = 0
+    bad: list[Undecodable] = []
     for raw in whole.items or ():
         try:
             good.append(decoder(_kind(resource)).decode(raw))
         except msgspec.MsgspecError as error:
-            bad += 1
-            log.warning("object left out: it can't be decoded", resource=resource.plural, error=str(error))
-    return tuple(good), whole.metadata, bad
+            found: _Versioned = decode(_Versioned, bytes(raw), verb)
+            bad.append(Undecodable(found.metadata.key, str(error)))
+            log.warning(
+                "an object can't be decoded", resource=resource.plural, object=found.metadata.key, error=str(error)
+            )
+    return tuple(good), whole.metadata, tuple(bad)
 
 
 def watch_event(resource: Resource[T], line: bytes, verb: str) -> WatchEvent[T] | None:
@@ -91,12 +100,13 @@ def watch_event(resource: Resource[T], line: bytes, verb: str) -> WatchEvent[T] 
     if raw.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
         log.warning("unknown kind of watch event skipped", resource=resource.plural, type=raw.type)
         return None
-    if raw.type != "BOOKMARK":
-        try:
-            decoded = decoder(_kind(resource)).decode(raw.object)
-        except msgspec.MsgspecError as error:
-            log.warning("event skipped: its object can't be decoded", resource=resource.plural, error=str(error))
-        else:
-            return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)
-    meta: _Versioned = decode(_Versioned, bytes(raw.object), verb)
-    return WatchEvent("BOOKMARK", None, meta.metadata.resource_version)
+    if raw.type == "BOOKMARK":
+        marked: _Versioned = decode(_Versioned, bytes(raw.object), verb)
+        return WatchEvent("BOOKMARK", None, marked.metadata.resource_version)
+    try:
+        decoded = decoder(_kind(resource)).decode(raw.object)
+    except msgspec.MsgspecError as error:
+        meta = decode(_Versioned, bytes(raw.object), verb).metadata
+        log.warning("an object can't be decoded", resource=resource.plural, object=meta.key, error=str(error))
+        return WatchEvent(raw.type, None, meta.resource_version, Undecodable(meta.key, str(error)))
+    return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)

@@ -3,6 +3,9 @@
 The copy is usable once `synced` is set. A watch that drops resumes at the last version seen (bookmarks keep that
 fresh); a version the server has forgotten (410) means listing again, whose difference to the copy is told to the
 handlers as ordinary changes. Failures back off with jitter. Memory is bounded by the partial structs kept.
+
+An object that can't be decoded is never taken for one that is gone: the copy keeps what was last read of it, and the
+handlers given to `Informer.on_undecodable` hear of it.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ T = TypeVar("T", bound=KubeObject)
 Handler = Callable[[T | None, T | None], None]
 """Called as ``handler(old, new)``: ``old`` None: it appeared; ``new`` None: it is gone. Must not block.
 An object deleted and made again under its name is two calls."""
+DoubtHandler = Callable[[str, str], None]
+"""Called as ``handler(key, problem)``: the object can't be decoded; empty: it can again, or is gone. Must not block."""
 
 PAGE: Final = 500
 """Objects a list asks for at once."""
@@ -89,6 +94,8 @@ class Informer(Generic[T]):
         self._store: dict[str, T] = {}
         self._version = ""
         self._handlers: list[Handler[T]] = []
+        self._undecodable: dict[str, str] = {}
+        self._doubt_handlers: list[DoubtHandler] = []
         self._backoff = Backoff()
         self._refresh_waiters: list[asyncio.Future[None]] = []
         self._refresh_wanted = asyncio.Event()
@@ -108,6 +115,12 @@ class Informer(Generic[T]):
         self._handlers.append(handler)
         for item in list(self._store.values()):
             self._call(handler, None, item)
+
+    def on_undecodable(self, handler: DoubtHandler) -> None:
+        """Call ``handler(key, problem)`` when an object can't be decoded, and with no problem once that is over."""
+        self._doubt_handlers.append(handler)
+        for key, problem in self._undecodable.items():
+            self._call_doubt(handler, key, problem)
 
     async def run(self) -> None:
         """Keep the copy until cancelled."""
@@ -146,13 +159,13 @@ class Informer(Generic[T]):
         waiters, self._refresh_waiters = self._refresh_waiters, []
         self._refresh_wanted.clear()
         try:
-            found, version = await self._list_pages()
+            found, undecodable, version = await self._list_pages()
         except BaseException:
             self._refresh_waiters += waiters
             if waiters:
                 self._refresh_wanted.set()
             raise
-        self._replace(found)
+        self._replace(found, undecodable)
         self._version = version
         self._backoff.reset()
         self.synced.set()
@@ -160,24 +173,28 @@ class Informer(Generic[T]):
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _list_pages(self) -> tuple[dict[str, T], str]:
+    async def _list_pages(self) -> tuple[dict[str, T], dict[str, str], str]:
         found: dict[str, T] = {}
+        undecodable: dict[str, str] = {}
         token = ""
         while True:
             page = await self._api.list(self.resource, limit=PAGE, continue_token=token, **self._selection)
             for item in page.items:
                 found[item.key] = self._trim(item) if self._trim else item
+            undecodable |= {bad.key: bad.problem for bad in page.undecodable}
             token = page.continue_token
             if not token:
-                return found, page.resource_version
+                return found, undecodable, page.resource_version
 
-    def _replace(self, found: dict[str, T]) -> None:
-        for key in [key for key in self._store if key not in found]:
+    def _replace(self, found: dict[str, T], undecodable: dict[str, str]) -> None:
+        for key in [key for key in self._store if key not in found and key not in undecodable]:
             self._put(key, None)
         for key, item in found.items():
             old = self._store.get(key)
             if old is None or old.metadata.resource_version != item.metadata.resource_version:
                 self._put(key, item)
+        for key in {*self._undecodable, *undecodable}:
+            self._doubt(key, undecodable.get(key, ""))
 
     async def _watch(self) -> None:
         timeout_s = random.randint(240, 360)  # noqa: S311 - jitter
@@ -215,6 +232,13 @@ class Informer(Generic[T]):
             if new is not None and self._trim:
                 new = self._trim(new)
             self._put(item.key, new)
+            self._doubt(item.key, "")
+        elif event.undecodable is not None:
+            key, problem = event.undecodable.key, event.undecodable.problem
+            if event.type == "DELETED":
+                self._put(key, None)
+                problem = ""
+            self._doubt(key, problem)
         if event.resource_version:
             self._version = event.resource_version
 
@@ -231,6 +255,22 @@ class Informer(Generic[T]):
                 self._call(handler, None, new)
             else:
                 self._call(handler, old, new)
+
+    def _doubt(self, key: str, problem: str) -> None:
+        if problem == self._undecodable.get(key, ""):
+            return
+        if problem:
+            self._undecodable[key] = problem
+        else:
+            del self._undecodable[key]
+        for handler in self._doubt_handlers:
+            self._call_doubt(handler, key, problem)
+
+    def _call_doubt(self, handler: DoubtHandler, key: str, problem: str) -> None:
+        try:
+            handler(key, problem)
+        except Exception:
+            log.exception("handler of undecodable objects failed", resource=self.resource.plural, object=key)
 
     def _call(self, handler: Handler[T], old: T | None, new: T | None) -> None:
         try:

@@ -97,22 +97,39 @@ class NotSentError(ApiError):
 
 
 @dataclass(frozen=True, slots=True)
+class Undecodable:
+    """An object whose body makes no sense.
+
+    Attributes:
+        key: ``namespace/name``, or the name alone where there is no namespace.
+        problem: What can't be decoded.
+    """
+
+    key: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class Page(Generic[T_co]):
-    """One page of a list. ``undecodable`` counts objects left out because their body made no sense."""
+    """One page of a list. ``undecodable`` are the objects left out because their body makes no sense."""
 
     items: tuple[T_co, ...]
     resource_version: str
     continue_token: str = ""
-    undecodable: int = 0
+    undecodable: tuple[Undecodable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T_co]):
-    """``ADDED``, ``MODIFIED``, ``DELETED`` with the object, or ``BOOKMARK`` with only its version."""
+    """``ADDED``, ``MODIFIED``, ``DELETED`` with the object, or ``BOOKMARK`` with only its version.
+
+    ``undecodable`` stands for an object whose body makes no sense; ``object`` is then None.
+    """
 
     type: str
     object: T_co | None
     resource_version: str
+    undecodable: Undecodable | None = None
 
 
 class KubeApi(Protocol):
