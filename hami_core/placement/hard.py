@@ -8,6 +8,7 @@ about such a resource binds nobody. An entry that can't be read allows nothing: 
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,7 @@ MAX_MILLIONS_MIB: Final = 1 << 27
 """Largest memory limit that may end in ``M``, 128 TiB. The API server writes 1000000 as ``1M``, so the suffix alone
 does not tell MiB from bytes; ``500M`` of MiB would be six thousand cards, of bytes a part of one."""
 
+_MILLIONS: Final = re.compile(r"[0-9]{1,20}[MG]", re.ASCII)
 SHOWN: Final = 4
 """Limits that a fix lists at most."""
 
@@ -46,17 +48,19 @@ class Limit:
     Attributes:
         amount: MiB, percent of one device's compute or devices; 0 where the entry can't be read.
         source: The object and the field, such as ``ResourceQuota team/q: spec.hard[limits.nvidia.com/gpumem]``.
-        problem: Why it can't be read and what to write; empty: it can.
+        problem: Why it can't be read; empty: it can.
+        fix: What to write.
     """
 
     amount: int
     source: str
     problem: str = ""
+    fix: str = ""
 
     def __str__(self) -> str:
         if self.problem:
-            return f"{self.source}: {self.problem}; until then it counts as 0"
-        return f"{self.source} is {self.amount}"
+            return f"{self.source}: {self.problem}" + (f" ({self.fix})" if self.fix else "")
+        return f"{self.source} is {self.amount} (ask for less, raise it, or wait until other pods end)"
 
 
 class Fault(StrEnum):
@@ -130,13 +134,11 @@ def _read(quota: str, entry: str, value: Any, dimension: Dimension, factor: int)
     try:
         if dimension is Dimension.MEMORY:
             most = MAX_MILLIONS_MIB if text.endswith("M") else INT32_MAX
-            amount = parse_memory(
-                text, where=quota, field=field, factor=factor, maximum_mib=most, whole_millions=True
-            )
+            amount = parse_memory(text, where=quota, field=field, factor=factor, maximum_mib=most, whole_millions=True)
         else:
             amount = parse_amount(_spelt_out(text), where=quota, field=field)
     except RequestError as error:
-        return Limit(0, source, f"{error.problem}" + (f" ({error.fix})" if error.fix else ""))
+        return Limit(0, source, f"{error.problem} and counts as 0", error.fix)
     return Limit(amount, source)
 
 
@@ -149,7 +151,7 @@ def quantity_text(value: Any) -> str:  # noqa: ANN401 - JSON
 
 def _spelt_out(text: str) -> str:
     """The API server writes 1000000 as ``1M``. Percent and devices have no other unit that the letter may mean."""
-    return str(parse_quantity(text)) if text[-1:] in {"M", "G"} and text[:-1].isdecimal() else text
+    return str(parse_quantity(text)) if _MILLIONS.fullmatch(text) else text
 
 
 def findings(
@@ -170,40 +172,39 @@ def findings(
     limits = read_limits(key, hard, resources)
     found: list[Finding] = []
     for entry in sorted(hard):
-        prefix = next((p for p in (LIMITS, REQUESTS) if entry.startswith(p)), "")
-        resource = entry.removeprefix(prefix)
+        prefix, resource = _parts(entry)
         limit = limits.get(resource) if prefix == LIMITS else None
         if limit is not None:
             if limit.problem:
-                problem = limit.problem + "; until then it counts as 0"
-                found.append(Finding(Fault.UNREADABLE, entry, problem, ""))
+                found.append(Finding(Fault.UNREADABLE, entry, limit.problem, limit.fix))
         elif resource in names or resource.partition("/")[0] in domains:
-            wrong = _unenforced(entry, prefix, resource, resources, names, is_offered)
-            if wrong is not None:
-                found.append(wrong)
+            wrong = _unenforced(entry, resources, names, is_offered)
+            found += [wrong] if wrong is not None else []
     return found
 
 
+def _parts(entry: str) -> tuple[str, str]:
+    """The entry's prefix, empty where it has none that we know, and the resource behind it."""
+    prefix = next((known for known in (LIMITS, REQUESTS) if entry.startswith(known)), "")
+    return prefix, entry.removeprefix(prefix)
+
+
 def _unenforced(
-    entry: str,
-    prefix: str,
-    resource: str,
-    resources: Mapping[str, tuple[Dimension, int]],
-    names: set[str],
-    is_offered: Callable[[str], bool],
+    entry: str, resources: Mapping[str, tuple[Dimension, int]], names: set[str], is_offered: Callable[[str], bool]
 ) -> Finding | None:
     """What is the matter with an entry that is none of ours; None: Kubernetes enforces it as it stands."""
-    counts = resources.get(resource, (None, 0))[0] is Dimension.DEVICES
+    prefix, resource = _parts(entry)
+    limited_here = resource in resources
+    counts = limited_here and resources[resource][0] is Dimension.DEVICES
     if prefix == REQUESTS and (counts or (resource not in names and is_offered(resource))):
         return None
     if prefix == REQUESTS and resource in names:
         problem = "Kubernetes counts what each container writes, once per container, and nothing of whole devices"
-        fix = f"write {LIMITS}{resource}: that is summed over devices" if resource in resources else "remove it"
+        fix = f"write {LIMITS}{resource}: that is summed over devices" if limited_here else "remove it"
         return Finding(Fault.PARTIAL, entry, problem, fix)
-    if resource in resources:
+    if limited_here:
         return Finding(Fault.UNENFORCED, entry, "nobody enforces it", f"write {LIMITS}{resource}")
-    unknown = prefix == REQUESTS
-    problem = f"nobody enforces it: no node offers {resource}" if unknown else "nobody enforces it"
+    problem = f"nobody enforces it: no node offers {resource}" if prefix == REQUESTS else "nobody enforces it"
     return Finding(Fault.UNENFORCED, entry, problem, _instead(resource, resources))
 
 
@@ -211,7 +212,7 @@ def _instead(resource: str, resources: Mapping[str, tuple[Dimension, int]]) -> s
     """The limit that was meant, or those that there are."""
     domain, _, name = resource.partition("/")
     there = {limited.partition("/")[2]: limited for limited in resources if limited.startswith(f"{domain}/")}
-    near = difflib.get_close_matches(name, there, n=1)
+    near = difflib.get_close_matches(name, there, n=1, cutoff=0.5)
     if near:
         return f"did you mean {LIMITS}{there[near[0]]}?"
     shown = ", ".join(LIMITS + there[name] for name in sorted(there)[:SHOWN])

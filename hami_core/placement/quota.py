@@ -70,7 +70,7 @@ class QuotaBook:
 
     def deny(self, namespace: str, name: str, problem: str) -> None:
         """Take in a ResourceQuota of which nothing can be read: it may limit anything, so it allows nothing."""
-        limit = Limit(0, f"ResourceQuota {namespace}/{name}", problem)
+        limit = Limit(0, f"ResourceQuota {namespace}/{name}", problem, "correct or delete it")
         self._put(namespace, name, dict.fromkeys(self._resources, limit))
 
     def remove(self, namespace: str, name: str) -> None:
@@ -124,7 +124,9 @@ class QuotaBook:
             return Room()
         used = self.used(namespace, family)
         limits = self._limits_of(namespace, family)
-        return Room(*(limit and max(limit.amount - have, 0) for limit, have in zip(limits, used, strict=True)))
+        return Room(
+            *(None if limit is None else max(limit.amount - have, 0) for limit, have in zip(limits, used, strict=True))
+        )
 
     def _limits_of(self, namespace: str, family: str) -> tuple[Limit | None, Limit | None, Limit | None]:
         limits = self._limits.get(namespace, {})
@@ -166,7 +168,7 @@ class QuotaBook:
                 limits = self._limits_of(namespace, family.word)
                 for resource, limit, amount in zip(_resources(family), limits, used, strict=True):
                     if resource and (limit or (amount and resource != family.resources.count)):
-                        yield QuotaRow(namespace, resource, amount, limit and limit.amount)
+                        yield QuotaRow(namespace, resource, amount, None if limit is None else limit.amount)
 
 
 def _resources(family: Family) -> tuple[str, str, str]:

@@ -14,8 +14,6 @@ from hami_core.kube.decode import decode
 from hami_core.kube.objects import Pod
 from hami_core.model import PodRequest
 from hami_core.scheduler import waking
-from hami_core.tests.scheduler import vendor
-from hami_core.tests.scheduler.conftest import load
 from hami_core.tests.scheduler.vendor import node, pod
 from hami_core.wire import keys
 
