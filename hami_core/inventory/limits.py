@@ -32,7 +32,7 @@ class QuotaVerdict:
     walk: bool = False
     hopeless: bool = False
     admitted: dict[int, int] = field(default_factory=dict)
-    room: Room = Room()
+    room: Room = field(default_factory=Room)
 
 
 def judge(

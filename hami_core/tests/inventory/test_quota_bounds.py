@@ -88,7 +88,12 @@ def pod(rng: random.Random, word: str, number: int) -> PodRequest:
         memory = rng.choice([0, 0, 1, 3000, 16384])
         percent = None if memory else rng.choice([None, 10, 50, 100, 100])
         asked = Request(
-            word, rng.choice([1, 1, 2, 3]), memory, percent, rng.choice([0, 0, 10, 50, 100]), numa_bind=rng.random() < 0.2
+            word,
+            rng.choice([1, 1, 2, 3]),
+            memory,
+            percent,
+            rng.choice([0, 0, 10, 50, 100]),
+            numa_bind=rng.random() < 0.2,
         )
         parts.append(ContainerRequest(f"c{i}", ContainerKind(kind), (asked,)))
     policy = rng.choice(["binpack", "spread", "mutex", "numa", "topology-aware"])
@@ -138,9 +143,7 @@ def test_pods_made_at_once_share_what_the_quota_leaves() -> None:
     made.set_node(NodeFacts("n"), {"X": [Device(f"d{i}", i, 10, 65536, 100, "A", "X") for i in range(4)]})
     made.set_quota("team", "q", {"limits.x.com/mem": "40k"})
     ask = Request("X", 1, 16384)
-    pods = [
-        PodRequest(f"u{i}", "team", f"p{i}", (ContainerRequest("c", ContainerKind.APP, (ask,)),)) for i in range(4)
-    ]
+    pods = [PodRequest(f"u{i}", "team", f"p{i}", (ContainerRequest("c", ContainerKind.APP, (ask,)),)) for i in range(4)]
     assert [made.quota.admission_refusal(one) for one in pods] == [None] * 4
     answers = [made.filter(one, ["n"]) for one in pods[:2]]
     assert [answer.hold_node for answer in answers] == ["n", "n"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hami_nvidia import Nvidia, NvidiaConfig
 
@@ -31,7 +31,6 @@ from hami_core.model import (
 from hami_core.vendorkit import default_check_type, default_check_uuid
 
 from .oracle import OAsk, OCard, OPod
-
 
 OTHER = Family(
     "OTHER",
