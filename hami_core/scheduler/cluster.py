@@ -116,6 +116,7 @@ class Cluster:
         self._resources = {name for family in self.families.values() for name in family.resources.names()}
         self._allocated = {family.allocated_key for family in self.families.values()}
         self.nodes.on_change(self._node)
+        self.nodes.on_undecodable(self._node_undecodable)
         self.pods.on_change(self._pod)
         self.quotas.on_change(self._quota)
         self.quotas.on_undecodable(self._quota_undecodable)
@@ -228,6 +229,16 @@ class Cluster:
             for word, found in devices.items()
         }
         self.inventory.set_node(facts, shown)
+
+    def _node_undecodable(self, name: str, problem: str) -> None:
+        """A node that can't be decoded takes no new pods: nobody can tell what it still gives."""
+        facts = self._facts.pop(name, None)
+        if problem and facts is not None:
+            devices = self._devices.get(name, {})
+            self.closed_nodes[name] = frozenset(devices)
+            self.inventory.set_node(facts, devices, closed=True)
+        elif not problem and (node := self.nodes.store.get(name)) is not None:
+            self._node(None, node)
 
     def _forget_node(self, name: str) -> None:
         self._facts.pop(name, None)
