@@ -187,17 +187,3 @@ async def test_a_quota_of_json_numbers_counts(server, start):
     assert not (await client.admit(pod("a", mem=2000)))["allowed"]
     assert not (await client.admit(pod("a", gpu=3, mem=100)))["allowed"]
     assert (await client.admit(pod("a", gpu=1, mem=1500)))["allowed"]
-
-
-async def test_a_node_that_turns_undecodable_takes_no_new_pods(server, start):
-    await server.put("nodes", node("n1"))
-    client = await start()
-    cluster = client.scheduler.cluster
-    wanted = cluster.request_of(msgspec.convert(pod("a"), Pod))
-    assert cluster.inventory.filter(wanted, ["n1"]).hold_node == "n1"
-    await server.put("nodes", {**node("n1"), "spec": 5})
-    await until(lambda: cluster.closed_nodes)
-    assert cluster.inventory.filter(wanted, ["n1"]).hold_node is None
-    await server.put("nodes", node("n1"))
-    await until(lambda: not cluster.closed_nodes)
-    assert cluster.inventory.filter(wanted, ["n1"]).hold_node == "n1"
