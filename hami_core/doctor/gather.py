@@ -60,7 +60,7 @@ class _Reader:
                 return Seen(tuple(found), refusal("list", resource.plural, error))
             found += page.items
             for bad in page.undecodable:
-                told = f"{resource.plural} {bad.key} can't be decoded: {bad.problem}"
+                told = f"{resource.plural} {bad.key} can't be decoded: {bad.error}"
                 undecodable += f"; {told}" if undecodable else told
             token = page.continue_token
             if not token:

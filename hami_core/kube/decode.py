@@ -21,12 +21,9 @@ T = TypeVar("T")
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str = ""
-    name: str = ""
     namespace: str = ""
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+    name: str = ""
+    uid: str = ""
 
 
 class _Versioned(msgspec.Struct):
@@ -62,29 +59,37 @@ def decode(kind: Any, body: bytes, verb: str) -> Any:  # noqa: ANN401 - decodes 
 
 def page(resource: Resource[T], body: bytes) -> Page[T]:
     """Decode a list at once; only when that fails, object by object, so that one bad object hides no other."""
+    bad: tuple[Undecodable, ...] = ()
     try:
         whole = decoder(ObjectList[resource.type]).decode(body)  # type: ignore[name-defined] # a type made at run time
+        items, meta = tuple(whole.items or ()), whole.metadata
     except msgspec.ValidationError:
         items, meta, bad = _salvage(resource, body)
-        return Page(items, meta.resource_version, meta.continue_, bad)
-    return Page(tuple(whole.items or ()), whole.metadata.resource_version, whole.metadata.continue_)
+    return Page(items, meta.resource_version, meta.continue_, bad)
 
 
 def _salvage(resource: Resource[T], body: bytes) -> tuple[tuple[T, ...], ListMeta, tuple[Undecodable, ...]]:
-    verb = f"list {resource.plural}"
-    whole = decode(ObjectList[msgspec.Raw], body, verb)
+    whole = decode(ObjectList[msgspec.Raw], body, f"list {resource.plural}")
     good: list[T] = []
     bad: list[Undecodable] = []
     for raw in whole.items or ():
         try:
             good.append(decoder(_kind(resource)).decode(raw))
         except msgspec.MsgspecError as error:
-            found: _Versioned = decode(_Versioned, bytes(raw), verb)
-            bad.append(Undecodable(found.metadata.key, str(error)))
+            bad.append(_undecodable(bytes(raw), error))
             log.warning(
-                "an object can't be decoded", resource=resource.plural, object=found.metadata.key, error=str(error)
+                "object left out: it can't be decoded", resource=resource.plural, object=bad[-1].key, error=str(error)
             )
     return tuple(good), whole.metadata, tuple(bad)
+
+
+def _undecodable(body: bytes, error: Exception) -> Undecodable:
+    try:
+        meta = decoder(_Versioned).decode(body).metadata
+    except msgspec.MsgspecError:
+        meta = _Meta()
+    key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+    return Undecodable(key, meta.uid, meta.resource_version, body, str(error))
 
 
 def watch_event(resource: Resource[T], line: bytes, verb: str) -> WatchEvent[T] | None:
@@ -100,13 +105,16 @@ def watch_event(resource: Resource[T], line: bytes, verb: str) -> WatchEvent[T] 
     if raw.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
         log.warning("unknown kind of watch event skipped", resource=resource.plural, type=raw.type)
         return None
-    if raw.type == "BOOKMARK":
-        marked: _Versioned = decode(_Versioned, bytes(raw.object), verb)
-        return WatchEvent("BOOKMARK", None, marked.metadata.resource_version)
-    try:
-        decoded = decoder(_kind(resource)).decode(raw.object)
-    except msgspec.MsgspecError as error:
-        meta = decode(_Versioned, bytes(raw.object), verb).metadata
-        log.warning("an object can't be decoded", resource=resource.plural, object=meta.key, error=str(error))
-        return WatchEvent(raw.type, None, meta.resource_version, Undecodable(meta.key, str(error)))
-    return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)
+    if raw.type != "BOOKMARK":
+        try:
+            decoded = decoder(_kind(resource)).decode(raw.object)
+        except msgspec.MsgspecError as error:
+            meta: _Versioned = decode(_Versioned, bytes(raw.object), verb)  # without a version there is no going on
+            bad = _undecodable(bytes(raw.object), error)
+            log.warning(
+                "event skipped: its object can't be decoded", resource=resource.plural, object=bad.key, error=str(error)
+            )
+            return WatchEvent(raw.type, None, meta.metadata.resource_version, bad)
+        return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)
+    meta = decode(_Versioned, bytes(raw.object), verb)
+    return WatchEvent("BOOKMARK", None, meta.metadata.resource_version)

@@ -4,8 +4,8 @@ The copy is usable once `synced` is set. A watch that drops resumes at the last 
 fresh); a version the server has forgotten (410) means listing again, whose difference to the copy is told to the
 handlers as ordinary changes. Failures back off with jitter. Memory is bounded by the partial structs kept.
 
-An object that can't be decoded is never taken for one that is gone: the copy keeps what was last read of it, and the
-handlers given to `Informer.on_undecodable` hear of it.
+An object that can't be decoded is there all the same. The copy keeps its last version that could be; `undecodable` has
+the one that could not, until the object can be decoded again or is gone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from hami_core.kube.objects import KubeObject
 from hami_core.kube.port import ApiError, KubeApi, Resource
 
 if TYPE_CHECKING:
-    from hami_core.kube.port import WatchEvent
+    from hami_core.kube.port import Undecodable, WatchEvent
+
+    UndecodableHandler = Callable[[str, Undecodable | None], None]
+    """Called as ``handler(key, found)``; None: the object can be decoded again, or is gone. Must not block."""
 
 log = structlog.get_logger(__name__)
 
@@ -30,8 +33,6 @@ T = TypeVar("T", bound=KubeObject)
 Handler = Callable[[T | None, T | None], None]
 """Called as ``handler(old, new)``: ``old`` None: it appeared; ``new`` None: it is gone. Must not block.
 An object deleted and made again under its name is two calls."""
-DoubtHandler = Callable[[str, str], None]
-"""Called as ``handler(key, problem)``: the object can't be decoded; empty: it can again, or is gone. Must not block."""
 
 PAGE: Final = 500
 """Objects a list asks for at once."""
@@ -92,10 +93,10 @@ class Informer(Generic[T]):
         }
         self._trim = trim
         self._store: dict[str, T] = {}
+        self._undecodable: dict[str, Undecodable] = {}
+        self._undecodable_handlers: list[UndecodableHandler] = []
         self._version = ""
         self._handlers: list[Handler[T]] = []
-        self._undecodable: dict[str, str] = {}
-        self._doubt_handlers: list[DoubtHandler] = []
         self._backoff = Backoff()
         self._refresh_waiters: list[asyncio.Future[None]] = []
         self._refresh_wanted = asyncio.Event()
@@ -104,6 +105,11 @@ class Informer(Generic[T]):
     def store(self) -> Mapping[str, T]:
         """The objects by ``namespace/name`` (or name). A live read-only view."""
         return MappingProxyType(self._store)
+
+    @property
+    def undecodable(self) -> Mapping[str, Undecodable]:
+        """The objects that can't be decoded, by the same keys. A live read-only view."""
+        return MappingProxyType(self._undecodable)
 
     @property
     def version(self) -> str:
@@ -116,11 +122,11 @@ class Informer(Generic[T]):
         for item in list(self._store.values()):
             self._call(handler, None, item)
 
-    def on_undecodable(self, handler: DoubtHandler) -> None:
-        """Call ``handler(key, problem)`` when an object can't be decoded, and with no problem once that is over."""
-        self._doubt_handlers.append(handler)
-        for key, problem in self._undecodable.items():
-            self._call_doubt(handler, key, problem)
+    def on_undecodable(self, handler: UndecodableHandler) -> None:
+        """Call ``handler(key, found)`` when an object can't be decoded and when that ends, and now for all such."""
+        self._undecodable_handlers.append(handler)
+        for key, bad in list(self._undecodable.items()):
+            self._tell(handler, key, bad)
 
     async def run(self) -> None:
         """Keep the copy until cancelled."""
@@ -159,13 +165,13 @@ class Informer(Generic[T]):
         waiters, self._refresh_waiters = self._refresh_waiters, []
         self._refresh_wanted.clear()
         try:
-            found, undecodable, version = await self._list_pages()
+            found, bad, version = await self._list_pages()
         except BaseException:
             self._refresh_waiters += waiters
             if waiters:
                 self._refresh_wanted.set()
             raise
-        self._replace(found, undecodable)
+        self._replace(found, bad)
         self._version = version
         self._backoff.reset()
         self.synced.set()
@@ -173,28 +179,30 @@ class Informer(Generic[T]):
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _list_pages(self) -> tuple[dict[str, T], dict[str, str], str]:
+    async def _list_pages(self) -> tuple[dict[str, T], dict[str, Undecodable], str]:
         found: dict[str, T] = {}
-        undecodable: dict[str, str] = {}
+        bad: dict[str, Undecodable] = {}
         token = ""
         while True:
             page = await self._api.list(self.resource, limit=PAGE, continue_token=token, **self._selection)
             for item in page.items:
                 found[item.key] = self._trim(item) if self._trim else item
-            undecodable |= {bad.key: bad.problem for bad in page.undecodable}
+            bad |= {one.key: one for one in page.undecodable if one.key}
             token = page.continue_token
             if not token:
-                return found, undecodable, page.resource_version
+                return found, bad, page.resource_version
 
-    def _replace(self, found: dict[str, T], undecodable: dict[str, str]) -> None:
-        for key in [key for key in self._store if key not in found and key not in undecodable]:
+    def _replace(self, found: dict[str, T], bad: dict[str, Undecodable]) -> None:
+        for key in [key for key in self._undecodable if key not in bad]:
+            self._put_undecodable(key, None)
+        for key in [key for key in self._store if key not in found and key not in bad]:
             self._put(key, None)
+        for key, one in bad.items():
+            self._put_undecodable(key, one)
         for key, item in found.items():
             old = self._store.get(key)
             if old is None or old.metadata.resource_version != item.metadata.resource_version:
                 self._put(key, item)
-        for key in {*self._undecodable, *undecodable}:
-            self._doubt(key, undecodable.get(key, ""))
 
     async def _watch(self) -> None:
         timeout_s = random.randint(240, 360)  # noqa: S311 - jitter
@@ -226,21 +234,37 @@ class Informer(Generic[T]):
             self._backoff.reset()
 
     def _apply(self, event: WatchEvent[T]) -> None:
-        item = event.object
+        item, bad = event.object, event.undecodable
+        if bad is not None and bad.key:
+            gone = event.type == "DELETED"
+            self._put_undecodable(bad.key, None if gone else bad)
+            if gone:
+                self._put(bad.key, None)
         if item is not None:
+            self._put_undecodable(item.key, None)
             new = None if event.type == "DELETED" else item
             if new is not None and self._trim:
                 new = self._trim(new)
             self._put(item.key, new)
-            self._doubt(item.key, "")
-        elif event.undecodable is not None:
-            key, problem = event.undecodable.key, event.undecodable.problem
-            if event.type == "DELETED":
-                self._put(key, None)
-                problem = ""
-            self._doubt(key, problem)
         if event.resource_version:
             self._version = event.resource_version
+
+    def _put_undecodable(self, key: str, bad: Undecodable | None) -> None:
+        before = self._undecodable.pop(key, None)
+        if bad is not None:
+            self._undecodable[key] = bad
+            old = self._store.get(key)
+            if old is not None and bad.uid and old.metadata.uid != bad.uid:
+                self._put(key, None)  # another object of that name
+        if before != bad:
+            for handler in self._undecodable_handlers:
+                self._tell(handler, key, bad)
+
+    def _tell(self, handler: UndecodableHandler, key: str, bad: Undecodable | None) -> None:
+        try:
+            handler(key, bad)
+        except Exception:
+            log.exception("handler of undecodable objects failed", resource=self.resource.plural, object=key)
 
     def _put(self, key: str, new: T | None) -> None:
         old = self._store.pop(key, None) if new is None else self._store.get(key)
@@ -255,22 +279,6 @@ class Informer(Generic[T]):
                 self._call(handler, None, new)
             else:
                 self._call(handler, old, new)
-
-    def _doubt(self, key: str, problem: str) -> None:
-        if problem == self._undecodable.get(key, ""):
-            return
-        if problem:
-            self._undecodable[key] = problem
-        else:
-            del self._undecodable[key]
-        for handler in self._doubt_handlers:
-            self._call_doubt(handler, key, problem)
-
-    def _call_doubt(self, handler: DoubtHandler, key: str, problem: str) -> None:
-        try:
-            handler(key, problem)
-        except Exception:
-            log.exception("handler of undecodable objects failed", resource=self.resource.plural, object=key)
 
     def _call(self, handler: Handler[T], old: T | None, new: T | None) -> None:
         try:

@@ -98,20 +98,26 @@ class NotSentError(ApiError):
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """An object whose body makes no sense.
+    """An object whose body makes no sense, as far as its metadata can be read.
 
     Attributes:
-        key: ``namespace/name``, or the name alone where there is no namespace.
-        problem: What can't be decoded.
+        key: ``namespace/name``, or the name alone; empty: that can't be read either.
+        uid: Its UID; empty where that can't be read.
+        resource_version: Its version.
+        body: The JSON text.
+        error: What is wrong with it.
     """
 
     key: str
-    problem: str
+    uid: str
+    resource_version: str
+    body: bytes
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T_co]):
-    """One page of a list. ``undecodable`` are the objects left out because their body makes no sense."""
+    """One page of a list; ``undecodable`` has the objects that ``items`` leaves out."""
 
     items: tuple[T_co, ...]
     resource_version: str
@@ -121,10 +127,7 @@ class Page(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T_co]):
-    """``ADDED``, ``MODIFIED``, ``DELETED`` with the object, or ``BOOKMARK`` with only its version.
-
-    ``undecodable`` stands for an object whose body makes no sense; ``object`` is then None.
-    """
+    """``ADDED``, ``MODIFIED``, ``DELETED`` with the object or what is known of it, or ``BOOKMARK`` with its version."""
 
     type: str
     object: T_co | None

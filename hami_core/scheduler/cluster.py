@@ -27,7 +27,7 @@ from hami_core.wire.signature import epoch_of, signer_of, statement_of, verify
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hami_core.kube.port import KubeApi
+    from hami_core.kube.port import KubeApi, Undecodable
     from hami_core.model import Booking, Device, NodeFacts, PodRequest
     from hami_core.placement.policy import PolicyDefaults
     from hami_core.plugins import Loaded
@@ -116,10 +116,9 @@ class Cluster:
         self._resources = {name for family in self.families.values() for name in family.resources.names()}
         self._allocated = {family.allocated_key for family in self.families.values()}
         self.nodes.on_change(self._node)
-        self.nodes.on_undecodable(self._node_undecodable)
         self.pods.on_change(self._pod)
         self.quotas.on_change(self._quota)
-        self.quotas.on_undecodable(self._quota_undecodable)
+        self.quotas.on_undecodable(self._undecodable_quota)
 
     @property
     def is_synced(self) -> bool:
@@ -229,16 +228,6 @@ class Cluster:
             for word, found in devices.items()
         }
         self.inventory.set_node(facts, shown)
-
-    def _node_undecodable(self, name: str, problem: str) -> None:
-        """A node that can't be decoded takes no new pods: nobody can tell what it still gives."""
-        facts = self._facts.pop(name, None)
-        if problem and facts is not None:
-            devices = self._devices.get(name, {})
-            self.closed_nodes[name] = frozenset(devices)
-            self.inventory.set_node(facts, devices, closed=True)
-        elif not problem and (node := self.nodes.store.get(name)) is not None:
-            self._node(None, node)
 
     def _forget_node(self, name: str) -> None:
         self._facts.pop(name, None)
@@ -368,15 +357,15 @@ class Cluster:
             self._drop_quota(old.key)
         self.gains.unheard()
 
-    def _quota_undecodable(self, key: str, problem: str) -> None:
+    def _undecodable_quota(self, key: str, found: Undecodable | None) -> None:
         """Nobody can tell what the object limits: until that is known its namespace gets no devices."""
         namespace, _, name = key.rpartition("/")
         known = self.quotas.store.get(key)
-        if problem:
-            problem = f"it can't be decoded and allows nothing: {problem}"
+        if found is not None:
+            problem = f"it can't be decoded and allows nothing: {found.error}"
             finding = Finding(Fault.UNREADABLE, "", problem, "correct or delete it")
             self.inventory.deny_quota(namespace, name, problem)
-            target = ObjectReference(kind="ResourceQuota", name=name, namespace=namespace, api_version="v1")
+            target = ObjectReference("ResourceQuota", name, namespace, found.uid, "v1")
             self._tell_findings(key, target, (finding,))
         elif known is not None:
             self._set_quota(known)

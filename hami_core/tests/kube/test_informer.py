@@ -173,7 +173,7 @@ async def test_an_object_that_turns_undecodable_is_told_and_kept(server, running
     informer = running()
     await informer.synced.wait()
     told: list[tuple[str, bool]] = []
-    informer.on_undecodable(lambda key, problem: told.append((key, bool(problem))))
+    informer.on_undecodable(lambda key, found: told.append((key, found is not None)))
     assert told == [("default/born-bad", True)], "a handler is told what there is already"
     await server.put("pods", pod("a", spec={"nodeName": 7}))
     await until(lambda: ("default/a", True) in told)
