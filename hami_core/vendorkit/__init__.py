@@ -23,7 +23,14 @@ from hami_core.vendorkit.locks import (
     parse_lock,
 )
 from hami_core.vendorkit.registers import capacity, read_csv_register, read_json_register
-from hami_core.vendorkit.request import RequestDefaults, amount_of, default_parse_request, memory_of, quantity_of
+from hami_core.vendorkit.request import (
+    RequestDefaults,
+    amount_of,
+    default_parse_request,
+    is_zero_beside_amounts,
+    memory_of,
+    quantity_of,
+)
 from hami_core.vendorkit.rounding import ceil_div, round_up_to
 from hami_core.vendorkit.selectors import default_check_type, default_check_uuid, mode_accepted
 from hami_core.vendorkit.templates import Template, smallest_template, template_named_for
@@ -48,6 +55,7 @@ __all__ = [
     "default_parse_request",
     "format_lock",
     "format_time_lock",
+    "is_zero_beside_amounts",
     "judge_lock",
     "may_release",
     "memory_of",

@@ -44,7 +44,10 @@ def capacity(node: NodeFacts, resource: str) -> int:
     text = node.capacity.get(resource, "") if resource else ""
     if not text:
         return 0
-    value = parse_quantity(text)
+    try:
+        value = parse_quantity(text)
+    except WireError as error:
+        raise WireError(f"capacity {resource}", -1, error.problem) from None
     if not isinstance(value, int) or not 0 <= value <= MAX_CAPACITY:
         raise WireError(f"capacity {resource}", -1, f"{text!r} is no whole number from 0 to {MAX_CAPACITY}")
     return value

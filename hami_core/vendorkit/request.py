@@ -65,6 +65,20 @@ def memory_of(container: ContainerSpec, resource: str, factor: int = 1) -> int |
     return parse_memory(text, where=f"container {container.name}", field=resource, factor=max(factor, 1))
 
 
+def is_zero_beside_amounts(container: ContainerSpec, family: Family) -> bool:
+    """Whether a container writes a count of 0 and other amounts of the family.
+
+    It gets no device. But the pod must go to our scheduler: the other amounts are no resources of any node, and only
+    our scheduler passes over them.
+
+    Raises:
+        RequestError: The count is no whole number.
+    """
+    names = family.resources
+    others = any(name in container.limits for name in names.names() if name != names.count)
+    return others and names.count in container.limits and amount_of(container, names.count) == 0
+
+
 def default_parse_request(
     container: ContainerSpec, pod: PodFacts, family: Family, defaults: RequestDefaults = _NONE
 ) -> Request | None:

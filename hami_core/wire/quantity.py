@@ -102,8 +102,8 @@ def parse_memory(
         field: The resource name.
         factor: MiB per unit of the resource.
         maximum_mib: Largest amount allowed, in MiB.
-        whole_millions: Whether ``M`` is part of a plain number too. No single card has a million MiB, but the cards
-            of a namespace together may.
+        whole_millions: Whether ``M`` is part of a plain number too: no single card has a million MiB, but the cards of
+            a namespace may have it together, and the API server writes 2000000 as 2M.
 
     Returns:
         MiB.
@@ -128,7 +128,9 @@ def parse_memory(
         raise RequestError(where, field, f"{text!r} has a unit and asks for {value.__ceil__()} {unit} here", offer)
     if suffix in _FRACTIONS and value:
         problem = f"{text!r} is not a whole number" if isinstance(value, Fraction) else f"{text!r} has a unit"
-        fix = f"write {value.__ceil__()}, or {_written(text)} if {suffix} stands for {unit}"
+        fix, written = f"write {value.__ceil__()}", _written(text)
+        if written * factor <= maximum_mib:
+            fix += f", or {written} if {suffix} stands for {unit}"
         raise RequestError(where, field, problem, fix)
     if isinstance(value, Fraction):
         raise RequestError(where, field, f"{text!r} is not a whole number", f"write {value.__ceil__()}")

@@ -135,6 +135,7 @@ def test_memory_in_bytes_is_refused_with_the_number_to_write(digits, suffix, fac
         ("3000m", "'3000m' has a unit (write 3, or 3000 if m stands for MiB)"),
         ("1500m", "'1500m' is not a whole number (write 2, or 1500 if m stands for MiB)"),
         ("500u", "write 1, or 500 if u stands for MiB"),
+        ("3000500m", "'3000500m' is not a whole number (write 3001)"),
         ("7n", "write 1, or 7 if n stands for MiB"),
         ("0.5", "'0.5' is not a whole number (write 1)"),
         ("-1", "-1 is negative"),

@@ -60,8 +60,8 @@ def test_requests_count_memory_in_units_and_default_to_all_cores():
     assert ask(n="1", mem="16", cores="25") == (Request("MLU", 1, 4096, None, 25),)
     assert ask(n="1") == (Request("MLU", 1, 0, 100, 100),)
     assert ask(mem="16") == ()
-    with pytest.raises(RequestError, match="above the largest amount 8388607"):
-        ask(n="1", mem="8388608")
+    with pytest.raises(RequestError, match="above the largest amount 4096, in units of 256 MiB"):
+        ask(n="1", mem="4097")
 
 
 def test_admission_checks_amounts_and_changes_nothing():
