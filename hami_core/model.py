@@ -86,7 +86,6 @@ class Family:
         type_selectors: Annotation pairs that choose devices by model.
         memory_factor: MiB per unit of the memory resource (Cambricon 256, most 1).
         depends_on_chosen: Whether `custom_filter` depends on the devices already chosen for the container.
-        checks_quota_in_fit: Whether namespace quota is checked while devices are chosen (NVIDIA, Cambricon).
         full_card_rule: Whether the rules on exclusive and fully booked cores apply (HAMi's generic Fit).
         device_type_on_wire: Allocation entries carry the device's registered type in place of the word (AMD).
         exact_uuid_selectors: Selector lists name ids exactly, so all ids that stand in no list get one answer and
@@ -109,7 +108,6 @@ class Family:
     type_selectors: tuple[SelectorKeys, ...] = ()
     memory_factor: int = 1
     depends_on_chosen: bool = False
-    checks_quota_in_fit: bool = False
     full_card_rule: bool = True
     device_type_on_wire: bool = False
     exact_uuid_selectors: bool = True

@@ -323,7 +323,7 @@ class Stage:
             waiting = [
                 item["metadata"]["name"]
                 for item in listing["items"]
-                if not int(item.get("status", {}).get("allocatable", {}).get("nvidia.com/gpu", 0))
+                if item.get("status", {}).get("allocatable", {}).get("nvidia.com/gpu", "0") == "0"
                 or "hami.io/node-nvidia-register" not in item["metadata"].get("annotations", {})
             ]
             if not waiting and len(listing["items"]) == len(self.nodes):

@@ -50,7 +50,7 @@ class _Reader:
 
     async def _list(self, resource: Resource[T], namespace: str, field_selector: str) -> Seen[T]:
         found: list[T] = []
-        token = ""
+        token = undecodable = ""
         while True:
             try:
                 page = await self._api.list(
@@ -59,10 +59,12 @@ class _Reader:
             except ApiError as error:
                 return Seen(tuple(found), refusal("list", resource.plural, error))
             found += page.items
+            for bad in page.undecodable:
+                told = f"{resource.plural} {bad.key} can't be decoded: {bad.error}"
+                undecodable += f"; {told}" if undecodable else told
             token = page.continue_token
             if not token:
-                problem = f"{page.undecodable} {resource.plural} can't be decoded" if page.undecodable else ""
-                return Seen(tuple(found), problem)
+                return Seen(tuple(found), undecodable)
 
     async def named(self, resource: Resource[T], wanted: Iterable[tuple[str, str]]) -> Lookup[T]:
         """Single objects by (namespace, name)."""

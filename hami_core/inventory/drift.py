@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hami_core.inventory.nodes import FamilyDevices
+from hami_core.placement.peak import Amounts, amounts_by_family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,13 +73,13 @@ def repair_quota(ledger: Ledger, quota: QuotaBook) -> int:
     Returns:
         How many sums differed.
     """
-    counted: dict[tuple[str, str], tuple[int, int]] = {}
+    counted: dict[tuple[str, str], Amounts] = {}
     for entry in ledger:
-        for use in entry.uses:
-            key = (entry.namespace, use.family)
-            memory, cores = counted.get(key, (0, 0))
-            counted[key] = (memory + use.memory_mib, cores + use.cores)
-    counted = {key: amounts for key, amounts in counted.items() if amounts != (0, 0)}
+        for word, amounts in amounts_by_family(entry.uses).items():
+            key = (entry.namespace, word)
+            have = counted.get(key, Amounts())
+            counted[key] = Amounts(*(one + more for one, more in zip(have, amounts, strict=True)))
+    counted = {key: amounts for key, amounts in counted.items() if amounts != Amounts()}
     kept = quota.usage()
     wrong = sum(kept.get(key) != counted.get(key) for key in kept.keys() | counted.keys())
     if wrong:

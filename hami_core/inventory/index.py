@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hami_core.inventory import drift
 from hami_core.inventory.ledger import Entry, Ledger
@@ -12,7 +12,7 @@ from hami_core.inventory.search import Search
 from hami_core.inventory.table import Cluster
 from hami_core.model import Allocation, Booking
 from hami_core.placement import explain as explaining
-from hami_core.placement.peak import uses
+from hami_core.placement.peak import amounts_by_family, uses
 from hami_core.placement.place import Plan, Rejection, place
 from hami_core.placement.policy import PolicyDefaults
 from hami_core.placement.quota import QuotaBook
@@ -173,9 +173,13 @@ class Inventory:
 
     # --- quota -------------------------------------------------------------------------------------------------
 
-    def set_quota(self, namespace: str, name: str, hard: Mapping[str, str]) -> None:
+    def set_quota(self, namespace: str, name: str, hard: Mapping[str, Any]) -> None:
         """Take in a ResourceQuota's ``spec.hard``, new or changed."""
         self.quota.set(namespace, name, hard)
+
+    def deny_quota(self, namespace: str, name: str, problem: str) -> None:
+        """Take in a ResourceQuota of which nothing can be read."""
+        self.quota.deny(namespace, name, problem)
 
     def remove_quota(self, namespace: str, name: str) -> None:
         """Forget a ResourceQuota. Idempotent."""
@@ -386,9 +390,8 @@ class Inventory:
             family = node.families.get(use.family)
             if family is None or not family.has_room(use):
                 return False
-        for word, (memory, cores) in _quota_sums(entry).items():
-            checks = self.rules[word].family.checks_quota_in_fit
-            if checks and self.quota.refusal(entry.namespace, word, memory, cores) is not None:
+        for word, amounts in amounts_by_family(entry.uses).items():
+            if self.quota.refusal(entry.namespace, word, *amounts) is not None:
                 return False
         plan = Plan(entry.request, self.rules, self.defaults)
         return self._rules_allow(entry, node, plan)
@@ -424,8 +427,8 @@ class Inventory:
         self._count(entry, -1)
 
     def _count(self, entry: Entry, sign: int) -> None:
-        for word, (memory, cores) in _quota_sums(entry).items():
-            self.quota.add(entry.namespace, word, sign * memory, sign * cores)
+        for word, amounts in amounts_by_family(entry.uses).items():
+            self.quota.add(entry.namespace, word, *(sign * amount for amount in amounts))
         self._changed.add(entry.allocation.node)
         node = self._nodes.get(entry.allocation.node)
         if node is None:
@@ -478,14 +481,6 @@ def _entry(booking: Booking, *, init_done: bool = False) -> Entry:
 
 def _booking(entry: Entry) -> Booking:
     return Booking(entry.uid, entry.namespace, entry.name, entry.allocation)
-
-
-def _quota_sums(entry: Entry) -> dict[str, tuple[int, int]]:
-    sums: dict[str, tuple[int, int]] = {}
-    for use in entry.uses:
-        memory, cores = sums.get(use.family, (0, 0))
-        sums[use.family] = (memory + use.memory_mib, cores + use.cores)
-    return sums
 
 
 def _same_devices(old: Mapping[str, FamilyDevices], new: Mapping[str, FamilyDevices]) -> bool:

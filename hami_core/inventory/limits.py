@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hami_core.model import ContainerKind
+from hami_core.placement.peak import Amounts
+from hami_core.placement.quota import Room
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,13 +26,13 @@ class QuotaVerdict:
         hopeless: It refuses on every node.
         admitted: Per request of the pod, how many cards the quota lets it take, where that is the same everywhere and
             fewer than it asks for.
-        rooms: MiB and percent left for a pod that asks for one card and nothing else: a check on each card alone.
+        room: What is left for a pod that asks for one card and nothing else: a check on each card alone.
     """
 
     walk: bool = False
     hopeless: bool = False
     admitted: dict[int, int] = field(default_factory=dict)
-    rooms: tuple[int | None, int | None] = (None, None)
+    room: Room = field(default_factory=Room)
 
 
 def judge(
@@ -45,19 +47,18 @@ def judge(
         tables: The cluster's tables.
     """
     verdict = QuotaVerdict()
-    words = dict.fromkeys(ask.rules.family.word for _, ask in asks if ask.rules.family.checks_quota_in_fit)
-    for word in words:
-        rooms = quota.room(namespace, word)
+    for word in dict.fromkeys(ask.rules.family.word for _, ask in asks):
+        room = quota.room(namespace, word)
         own = [(i, kind, ask) for i, (kind, ask) in enumerate(asks) if ask.rules.family.word == word]
-        if rooms == (None, None) or word not in tables:
+        if room.is_unlimited or word not in tables:
             continue
         table = tables[word]
         if len(asks) == 1 and own[0][2].request.count == 1 and not table.odd.any():
-            verdict.rooms = rooms
+            verdict.room = room
         elif _is_exact(own, table):
-            _count_admitted(verdict, own, rooms)
+            _count_admitted(verdict, own, room)
         else:
-            _bound(verdict, own, rooms, table)
+            _bound(verdict, own, room, table)
     return verdict
 
 
@@ -68,17 +69,13 @@ def _is_exact(own: Sequence[tuple[int, ContainerKind, Ask]], table: Table) -> bo
     return lone_or_staying and sized and not bool(table.odd.any())
 
 
-def _count_admitted(
-    verdict: QuotaVerdict, own: Sequence[tuple[int, ContainerKind, Ask]], rooms: tuple[int | None, int | None]
-) -> None:
-    taken = [0, 0]
+def _count_admitted(verdict: QuotaVerdict, own: Sequence[tuple[int, ContainerKind, Ask]], room: Room) -> None:
+    taken = [0, 0, 0]
     for number, _, ask in own:
         count = ask.request.count
-        for i, amount in enumerate((ask.request.memory_mib, ask.cores)):
-            room = rooms[i]
-            if room is not None and taken[i] + count * amount > room:
-                left = room - taken[i]
-                cards = max(left, 0) // amount if amount and left >= 0 else 0
+        for i, (left, amount) in enumerate(zip(room, Amounts(ask.request.memory_mib, ask.cores, 1), strict=True)):
+            if left is not None and taken[i] + count * amount > left:
+                cards = max(left - taken[i], 0) // amount if amount else 0
                 verdict.admitted[number] = min(cards, verdict.admitted.get(number, cards))
                 verdict.hopeless = True
             taken[i] += count * amount
@@ -87,19 +84,19 @@ def _count_admitted(
 def _bound(
     verdict: QuotaVerdict,
     own: Sequence[tuple[int, ContainerKind, Ask]],
-    rooms: tuple[int | None, int | None],
+    room: Room,
     table: Table,
 ) -> None:
     largest = int(table.total_memory.max(initial=0))
     odd = bool(table.odd.any())  # an instance may book more memory and fewer cores than were asked for
-    most = [0, 0]
+    most = [0, 0, 0]
     for _, _, ask in own:
-        request = ask.request
-        amounts = (request.count * request.memory_on(largest), request.count * ask.cores)
-        least = (request.count * request.memory_mib, ask.cores if odd else request.count * ask.cores)
-        for i, room in enumerate(rooms):
+        request, count = ask.request, ask.request.count
+        amounts = Amounts(count * request.memory_on(largest), count * ask.cores, count)
+        least = Amounts(count * request.memory_mib, ask.cores if odd else count * ask.cores, count)
+        for i, left in enumerate(room):
             most[i] += amounts[i]
-            if room is not None and least[i] > room:
+            if left is not None and least[i] > left:
                 verdict.hopeless = True
-            if room is not None and (most[i] > room or odd):
+            if left is not None and (most[i] > left or odd):
                 verdict.walk = True

@@ -19,6 +19,7 @@ from hami_core.inventory.names import NameIndex
 from hami_core.inventory.outcome import FilterOutcome, Refusals
 from hami_core.inventory.table import QUOTA
 from hami_core.model import Allocation, ContainerKind
+from hami_core.placement.peak import Amounts
 from hami_core.placement.place import place
 from hami_core.placement.policy import prefers_low_score
 from hami_core.wire import reasons
@@ -155,10 +156,10 @@ class Query:
 
     def _failed_checks(self, columns: Columns, ask: Ask, need: np.ndarray | int) -> np.ndarray:
         failed = columns.failed_checks(ask, need)
-        memory_room, cores_room = self._limits.rooms
-        if memory_room is not None:
-            failed |= (need > np.int64(memory_room)) * QUOTA_BIT
-        if cores_room is not None and ask.cores > cores_room:
+        room = self._limits.room
+        if room.memory_mib is not None:
+            failed |= (need > np.int64(room.memory_mib)) * QUOTA_BIT
+        if not room.admits(Amounts(0, ask.cores, 1)):
             failed |= QUOTA_BIT
         return failed
 

@@ -332,9 +332,14 @@ class Lease(KubeObject, frozen=True, gc=False):
 
 
 class ResourceQuotaSpec(Object, frozen=True, gc=False):
-    """Limits of a namespace."""
+    """Limits of a namespace: quantities as text, JSON numbers where nobody made them text, or what makes no sense."""
 
-    hard: dict[str, str] = {}
+    hard_: dict[str, Any] | None = msgspec.field(default=None, name="hard")
+
+    @property
+    def hard(self) -> dict[str, Any]:
+        """Resource name → most that the namespace may have, never None."""
+        return self.hard_ or {}
 
 
 class ResourceQuota(KubeObject, frozen=True, gc=False):

@@ -114,6 +114,13 @@ SCHEDULER: Final = (
         ("reason",),
     ),
     MetricSpec(
+        "hami_scheduler_quota_entries_at_fault",
+        Kind.GAUGE,
+        "Entries of ResourceQuotas about devices that can't be read and count as 0 (unreadable), that nobody enforces "
+        "(unenforced), or of which Kubernetes counts a part (partial).",
+        ("reason",),
+    ),
+    MetricSpec(
         "hami_scheduler_certificate_expiry_timestamp_seconds",
         Kind.GAUGE,
         "When the webhook's certificate runs out, if this process issues it; else 0.",

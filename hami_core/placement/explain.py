@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from hami_core.model import Allocation, Reason
+from hami_core.model import INT32_MAX, Allocation, Reason
+from hami_core.placement.peak import Amounts
 from hami_core.placement.place import place
 from hami_core.wire import reasons
 
@@ -29,6 +30,7 @@ class Explanation:
         needs: What it asks for, in words.
         reasons: One for each device that refuses, or one for the node as a whole; empty: the pod fits.
         cards: Devices of the family on the node.
+        quota: What the namespace's quota leaves and which object says so, where that stands in the way.
     """
 
     node: str
@@ -36,6 +38,7 @@ class Explanation:
     needs: str = ""
     reasons: tuple[Reason, ...] = ()
     cards: int = 0
+    quota: str = ""
 
 
 def of_node(node: str, word: str) -> Explanation:
@@ -60,12 +63,15 @@ def explain(node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: Q
         return of_node(node, placed.short)
     family = cards.get(placed.family, ())
     where = f"node {node}, container {placed.container}"
-    found: tuple[Reason, ...]
     if placed.word:
-        found = (Reason(placed.word, "", ask.request.count, len(family), where),)
-    else:
-        found = tuple(_card_reason(card, ask, placed, where, _room(plan, ask, quota)) for card in family)
-    return Explanation(node, placed.container, _needs(ask), found, len(family))
+        found = Reason(placed.word, "", ask.request.count, len(family), where)
+        return Explanation(node, placed.container, _needs(ask), (found,), len(family))
+    by_quota = None
+    if quota is not None and reasons.QUOTA_NOT_FIT in placed.counts:
+        by_quota = _quota_reason(plan, ask, quota, max(card.device.usable_mib for card in family))
+    by_card = tuple(_card_reason(card, ask, placed, where, by_quota) for card in family)
+    told = f"{by_quota.available} {by_quota.detail}" if by_quota else ""
+    return Explanation(node, placed.container, _needs(ask), by_card, len(family), told)
 
 
 def text(explanations: Sequence[Explanation]) -> str:
@@ -100,6 +106,7 @@ def _whole_nodes(group: Sequence[Explanation]) -> str:
         )
     single = group[0].node if len(group) == 1 else ""
     parts += [f"{single or f'{number} of {len(group)} nodes'}: {words}" for words, number in others.items()]
+    parts += dict.fromkeys(one.quota for one in group if one.quota)
     return "; ".join(parts)
 
 
@@ -177,13 +184,17 @@ def _ask_of(plan: Plan, rejection: Rejection) -> Ask | None:
     return None
 
 
-def _room(plan: Plan, ask: Ask, quota: QuotaBook | None) -> int | None:
-    if quota is None or not ask.rules.family.checks_quota_in_fit:
-        return None
-    return quota.room(plan.request.namespace, ask.rules.family.word)[0]
+def _quota_reason(plan: Plan, ask: Ask, quota: QuotaBook, largest_mib: int) -> Reason | None:
+    """What the quota says of this container alone; of all the family, where only the whole pod is too much."""
+    namespace, word, count = plan.request.namespace, ask.rules.family.word, ask.request.count
+    own = Amounts(ask.request.memory_on(largest_mib) * count, ask.cores * count, count)
+    whole = Amounts(INT32_MAX * count, INT32_MAX * count, INT32_MAX)
+    alone = quota.refusal(namespace, word, *own)
+    together = None if alone else quota.refusal(namespace, word, *whole)
+    return replace(together, needed=None) if together else alone
 
 
-def _card_reason(card: Card, ask: Ask, rejection: Rejection, where: str, room: int | None) -> Reason:
+def _card_reason(card: Card, ask: Ask, rejection: Rejection, where: str, by_quota: Reason | None) -> Reason:
     """A device's own reason; where it would serve alone, what stopped the container as a whole."""
     answer = ask.refusal_before_numa(card) or ask.refusal(card, [], None)
     device = card.device
@@ -200,8 +211,8 @@ def _card_reason(card: Card, ask: Ask, rejection: Rejection, where: str, room: i
     }
     if isinstance(answer, str):
         return Reason(answer, device.id, *amounts.get(answer, (None, None)), where)
-    for word in (reasons.QUOTA_NOT_FIT, reasons.NUMA_NOT_FIT):
-        if word in rejection.counts:
-            available = max(room, 0) if word == reasons.QUOTA_NOT_FIT and room is not None else None
-            return Reason(word, device.id, need, available, where)
+    if by_quota is not None:
+        return Reason(reasons.QUOTA_NOT_FIT, device.id, by_quota.needed, by_quota.available, where)
+    if reasons.NUMA_NOT_FIT in rejection.counts:
+        return Reason(reasons.NUMA_NOT_FIT, device.id, need, None, where)
     return Reason(reasons.TOO_FEW_CARDS, device.id, ask.request.count, None, where)

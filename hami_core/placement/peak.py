@@ -8,7 +8,7 @@ the rule gives its numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hami_core.model import ContainerKind
 
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from hami_core.model import Allocation, MigPlacement, Slice
 
 _Key = tuple[str, str]
+
+
+class Amounts(NamedTuple):
+    """What a pod or a namespace takes of one family, summed over devices."""
+
+    memory_mib: int = 0
+    cores: int = 0
+    devices: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +82,17 @@ class Peak:
                 if stays:
                     self._mig_running.setdefault(key, {})[piece.mig_placement] = None
 
-    def total_with(self, family: str, slices: Iterable[Slice]) -> tuple[int, int]:
-        """MiB and percent of one family, summed over devices, if the next container took ``slices`` too."""
-        memory = cores = 0
+    def total_with(self, family: str, slices: Iterable[Slice]) -> Amounts:
+        """What the pod takes of one family if the next container took ``slices`` too."""
+        total = [0, 0, 0]
         for key, top in self._peak.items():
             if key[0] == family:
-                memory += top[1]
-                cores += top[2]
-        for key, (_, more_memory, more_cores) in _sum(slices).items():
+                total = [have + peak for have, peak in zip(total, top, strict=True)]
+        for key, more in _sum(slices).items():
             run, top = self._running.get(key, (0, 0, 0)), self._peak.get(key, (0, 0, 0))
-            memory += max(run[1] + more_memory - top[1], 0)
-            cores += max(run[2] + more_cores - top[2], 0)
-        return memory, cores
+            total = [have + max(r + m - t, 0) for have, r, m, t in zip(total, run, more, top, strict=True)]
+        slots, memory, cores = total
+        return Amounts(memory, cores, slots)
 
     def peak(self) -> tuple[Use, ...]:
         """Per device, the peak over the pod's whole life; sorted by family and device."""
@@ -107,6 +114,15 @@ def uses(allocation: Allocation, *, init_done: bool = False) -> tuple[Use, ...]:
     for container in allocation.containers:
         peak.add(container.kind, container.slices)
     return peak.steady() if init_done else peak.peak()
+
+
+def amounts_by_family(taken: Iterable[Use]) -> dict[str, Amounts]:
+    """What counts against a namespace's quota."""
+    sums: dict[str, Amounts] = {}
+    for use in taken:
+        memory, cores, devices = sums.get(use.family, Amounts())
+        sums[use.family] = Amounts(memory + use.memory_mib, cores + use.cores, devices + use.slots)
+    return sums
 
 
 def _sum(slices: Iterable[Slice]) -> dict[_Key, tuple[int, int, int]]:

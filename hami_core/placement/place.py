@@ -74,18 +74,13 @@ class Plan:
 
     def quota_check(self, ask: Ask, peak: Peak, quota: QuotaBook | None) -> Admits | None:
         """How to ask the namespace's quota about the next container, given what the pod has so far."""
-        family = ask.rules.family
-        if quota is None or not family.checks_quota_in_fit:
+        if quota is None:
             return None
-        memory_room, cores_room = quota.room(self.request.namespace, family.word)
-        if memory_room is None and cores_room is None:
+        word = ask.rules.family.word
+        room = quota.room(self.request.namespace, word)
+        if room.is_unlimited:
             return None
-
-        def admits(pieces: list[Slice]) -> bool:
-            memory, cores = peak.total_with(family.word, pieces)
-            return (memory_room is None or memory <= memory_room) and (cores_room is None or cores <= cores_room)
-
-        return admits
+        return lambda pieces: room.admits(peak.total_with(word, pieces))
 
 
 def place(
@@ -100,7 +95,7 @@ def place(
         node: Its name.
         cards: Per family, the node's devices in index order. The cards are changed: pass fresh ones.
         plan: The pod.
-        quota: Namespace limits, asked by families that check them while devices are chosen; None: none.
+        quota: Namespace limits, asked while devices are chosen; None: none.
     """
     if plan.unknown:
         return Rejection(node, word="Device type not found", family=plan.unknown)

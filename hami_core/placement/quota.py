@@ -1,18 +1,18 @@
-"""Namespace limits on device memory and cores: HAMi's reading of ResourceQuota objects, and what is used of them.
+"""Namespace limits on device memory, cores and devices: what ResourceQuota objects allow, and what is used of it.
 
-Only ``limits.<memory or core resource>`` count. Where several objects name one resource the smallest wins (in HAMi
-v2.10 the last written one, and deleting any of them lifts them all). Limits are in the resource's own unit, usage in
-MiB and percent.
+Only ``limits.<memory, cores or count resource>`` count (`hami_core.placement.hard` reads them). Where several objects
+name one resource the smallest wins (in HAMi v2.10 the last written one, and deleting any of them lifts them all).
+Limits are in the resource's own unit, usage in MiB, percent and devices.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from hami_core.errors import WireError
 from hami_core.model import ContainerKind, Reason
-from hami_core.wire.quantity import parse_quantity
+from hami_core.placement.hard import Limit, limited, read_limits
+from hami_core.placement.peak import Amounts
 from hami_core.wire.reasons import QUOTA_NOT_FIT
 
 if TYPE_CHECKING:
@@ -20,12 +20,29 @@ if TYPE_CHECKING:
 
     from hami_core.model import Family, PodRequest, Request
 
-_LIMITS: Final = "limits."
+_UNITS: Final = ("MiB of ", "of ", "of ")
+
+
+class Room(NamedTuple):
+    """What is left to a namespace of one family; None: no limit. Never negative."""
+
+    memory_mib: int | None = None
+    cores: int | None = None
+    devices: int | None = None
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether no limit applies."""
+        return self == (None, None, None)
+
+    def admits(self, amounts: Amounts) -> bool:
+        """Whether so much more may be taken."""
+        return all(left is None or amount <= left for amount, left in zip(amounts, self, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
-    """One limit as metrics show it: ``limit`` None where only usage is known; MiB or percent."""
+    """One limit as metrics show it: ``limit`` None where only usage is known; MiB, percent or devices."""
 
     namespace: str
     resource: str
@@ -37,43 +54,40 @@ class QuotaBook:
     """Limits and usage per namespace.
 
     Args:
-        families: The families served; only their memory and core resources count.
+        families: The families served; only their resources count.
     """
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._families = {family.word: family for family in families}
-        self._factors = {
-            name: factor
-            for family in self._families.values()
-            for name, factor in ((family.resources.memory, max(family.memory_factor, 1)), (family.resources.cores, 1))
-            if name
-        }
-        self._hard: dict[str, dict[str, dict[str, int]]] = {}
-        self._limits: dict[str, dict[str, int]] = {}
-        self._used: dict[tuple[str, str], tuple[int, int]] = {}
+        self._resources = limited(self._families.values())
+        self._hard: dict[str, dict[str, dict[str, Limit]]] = {}
+        self._limits: dict[str, dict[str, Limit]] = {}
+        self._used: dict[tuple[str, str], Amounts] = {}
 
-    def set(self, namespace: str, name: str, hard: Mapping[str, str]) -> None:
-        """Take in a ResourceQuota's ``spec.hard``; values that are no whole numbers are ignored, as in HAMi."""
-        limits: dict[str, int] = {}
-        for key, text in hard.items():
-            resource = key.removeprefix(_LIMITS)
-            if key.startswith(_LIMITS) and resource in self._factors:
-                value = _whole(text)
-                if value is not None:
-                    limits[resource] = value * self._factors[resource]
-        self._hard.setdefault(namespace, {})[name] = limits
-        self._merge(namespace)
+    def set(self, namespace: str, name: str, hard: Mapping[str, Any]) -> None:
+        """Take in a ResourceQuota's ``spec.hard``. An amount that can't be read allows nothing."""
+        self._put(namespace, name, read_limits(f"{namespace}/{name}", hard, self._resources))
+
+    def deny(self, namespace: str, name: str, problem: str) -> None:
+        """Take in a ResourceQuota of which nothing can be read: it may limit anything, so it allows nothing."""
+        limit = Limit(0, f"ResourceQuota {namespace}/{name}", problem, "correct or delete it")
+        self._put(namespace, name, dict.fromkeys(self._resources, limit))
 
     def remove(self, namespace: str, name: str) -> None:
         """Forget a ResourceQuota; unknown ones are no error."""
         self._hard.get(namespace, {}).pop(name, None)
         self._merge(namespace)
 
+    def _put(self, namespace: str, name: str, limits: dict[str, Limit]) -> None:
+        self._hard.setdefault(namespace, {})[name] = limits
+        self._merge(namespace)
+
     def _merge(self, namespace: str) -> None:
-        merged: dict[str, int] = {}
+        merged: dict[str, Limit] = {}
         for limits in self._hard.get(namespace, {}).values():
-            for resource, value in limits.items():
-                merged[resource] = min(value, merged.get(resource, value))
+            for resource, limit in limits.items():
+                if resource not in merged or limit.amount < merged[resource].amount:
+                    merged[resource] = limit
         if merged:
             self._limits[namespace] = merged
         else:
@@ -81,96 +95,101 @@ class QuotaBook:
         if not self._hard.get(namespace, True):
             del self._hard[namespace]
 
-    def add(self, namespace: str, family: str, memory_mib: int, cores: int) -> None:
+    def add(self, namespace: str, family: str, memory_mib: int, cores: int, devices: int = 0) -> None:
         """Count what a pod takes (negative amounts give back); never below 0."""
         key = (namespace, family)
-        memory, percent = self._used.get(key, (0, 0))
-        now = (max(memory + memory_mib, 0), max(percent + cores, 0))
-        if now == (0, 0):
+        now = Amounts(
+            *(max(have + more, 0) for have, more in zip(self.used(*key), (memory_mib, cores, devices), strict=True))
+        )
+        if now == Amounts():
             self._used.pop(key, None)
         else:
             self._used[key] = now
 
-    def used(self, namespace: str, family: str) -> tuple[int, int]:
-        """MiB and percent in use."""
-        return self._used.get((namespace, family), (0, 0))
+    def used(self, namespace: str, family: str) -> Amounts:
+        """What is in use."""
+        return self._used.get((namespace, family), Amounts())
 
-    def usage(self) -> dict[tuple[str, str], tuple[int, int]]:
+    def usage(self) -> dict[tuple[str, str], Amounts]:
         """All usage, by namespace and family."""
         return dict(self._used)
 
-    def restore(self, usage: Mapping[tuple[str, str], tuple[int, int]]) -> None:
+    def restore(self, usage: Mapping[tuple[str, str], Amounts]) -> None:
         """Replace all usage (after a recount)."""
         self._used = dict(usage)
 
-    def room(self, namespace: str, family: str) -> tuple[int | None, int | None]:
-        """MiB and percent left; None: no limit. Negative when more is used than allowed."""
-        limits = self._limits.get(namespace)
-        known = self._families.get(family)
-        if not limits or known is None:
-            return None, None
-        memory, cores = self.used(namespace, family)
-        memory_limit = limits.get(known.resources.memory) if known.resources.memory else None
-        cores_limit = limits.get(known.resources.cores) if known.resources.cores else None
-        return (
-            None if memory_limit is None else memory_limit - memory,
-            None if cores_limit is None else cores_limit - cores,
+    def room(self, namespace: str, family: str) -> Room:
+        """What is left. A namespace that uses more than it may (its limit was lowered) has no room."""
+        if namespace not in self._limits or family not in self._families:
+            return Room()
+        used = self.used(namespace, family)
+        limits = self._limits_of(namespace, family)
+        return Room(
+            *(None if limit is None else max(limit.amount - have, 0) for limit, have in zip(limits, used, strict=True))
         )
 
-    def refusal(self, namespace: str, family: str, memory_mib: int, cores: int) -> Reason | None:
-        """Say whether a namespace may take so much more of a family."""
-        memory_room, cores_room = self.room(namespace, family)
-        if memory_room is not None and memory_mib > memory_room:
-            detail = f"MiB of {self._families[family].resources.memory} left in namespace {namespace}"
-            return Reason(QUOTA_NOT_FIT, "", memory_mib, max(memory_room, 0), detail)
-        if cores_room is not None and cores > cores_room:
-            detail = f"of {self._families[family].resources.cores} left in namespace {namespace}"
-            return Reason(QUOTA_NOT_FIT, "", cores, max(cores_room, 0), detail)
+    def _limits_of(self, namespace: str, family: str) -> tuple[Limit | None, Limit | None, Limit | None]:
+        limits = self._limits.get(namespace, {})
+        memory, cores, count = _resources(self._families[family])
+        return limits.get(memory), limits.get(cores), limits.get(count)
+
+    def refusal(self, namespace: str, family: str, memory_mib: int, cores: int, devices: int = 0) -> Reason | None:
+        """Say whether a namespace may take so much more of a family; the reason names the object that forbids it."""
+        room = self.room(namespace, family)
+        if room.is_unlimited:
+            return None
+        limits = self._limits_of(namespace, family)
+        names = _resources(self._families[family])
+        for amount, left, limit, resource, unit in zip(
+            (memory_mib, cores, devices), room, limits, names, _UNITS, strict=True
+        ):
+            if left is not None and amount > left:
+                detail = f"{unit}{resource} left in namespace {namespace}: {limit}"
+                return Reason(QUOTA_NOT_FIT, "", amount, left, detail)
         return None
 
     def admission_refusal(self, request: PodRequest) -> Reason | None:
         """Check a pod at admission, before anybody knows which devices it gets.
 
-        Percentages and whole cards count 0 MiB here, as in HAMi; families that check while devices are chosen catch
-        them there. A pod that asks for nothing of a limited resource passes, whatever is used.
+        Percentages and whole cards count 0 MiB here, as in HAMi; they are checked where devices are chosen.
         """
         for family in request.families:
-            memory, cores = _greatest_sum(request, family)
-            refusal = self.refusal(request.namespace, family, memory, cores) if memory or cores else None
+            refusal = self.refusal(request.namespace, family, *_greatest_sum(request, family))
             if refusal is not None:
                 return refusal
         return None
 
     def rows(self) -> Iterator[QuotaRow]:
-        """All limits and usage, sorted, for metrics."""
+        """All limits and usage, sorted, for metrics. Devices, which HAMi does not limit, are shown where they are."""
         names = sorted({*self._limits, *(namespace for namespace, _ in self._used)})
         for namespace in names:
-            limits = self._limits.get(namespace, {})
             for family in self._families.values():
-                memory, cores = self.used(namespace, family.word)
-                for resource, used in ((family.resources.memory, memory), (family.resources.cores, cores)):
-                    if resource and (used or resource in limits):
-                        yield QuotaRow(namespace, resource, used, limits.get(resource))
+                used = self.used(namespace, family.word)
+                limits = self._limits_of(namespace, family.word)
+                for resource, limit, amount in zip(_resources(family), limits, used, strict=True):
+                    if resource and (limit or (amount and resource != family.resources.count)):
+                        yield QuotaRow(namespace, resource, amount, None if limit is None else limit.amount)
 
 
-def _whole(text: str) -> int | None:
-    try:
-        value = parse_quantity(text)
-    except WireError:
-        return None
-    return value if isinstance(value, int) else None
+def _resources(family: Family) -> tuple[str, str, str]:
+    names = family.resources
+    return names.memory, names.cores, names.count
 
 
-def _greatest_sum(request: PodRequest, family: str) -> tuple[int, int]:
-    running = peak = (0, 0)
+def _greatest_sum(request: PodRequest, family: str) -> Amounts:
+    running = peak = Amounts()
     for container in request.containers:
-        memory, cores = _asked([r for r in container.requests if r.family == family])
-        now = (running[0] + memory, running[1] + cores)
-        peak = (max(peak[0], now[0]), max(peak[1], now[1]))
+        more = _asked([r for r in container.requests if r.family == family])
+        now = Amounts(*(have + new for have, new in zip(running, more, strict=True)))
+        peak = Amounts(*(max(have, new) for have, new in zip(peak, now, strict=True)))
         if container.kind is not ContainerKind.INIT:
             running = now
     return peak
 
 
-def _asked(requests: list[Request]) -> tuple[int, int]:
-    return sum(r.memory_mib * r.count for r in requests), sum(r.cores * r.count for r in requests)
+def _asked(requests: list[Request]) -> Amounts:
+    return Amounts(
+        sum(r.memory_mib * r.count for r in requests),
+        sum(r.cores * r.count for r in requests),
+        sum(r.count for r in requests),
+    )

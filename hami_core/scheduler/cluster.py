@@ -12,9 +12,11 @@ import structlog
 
 from hami_core.errors import WireError
 from hami_core.inventory import Inventory
+from hami_core.kube.events import reference
 from hami_core.kube.informer import Informer
-from hami_core.kube.objects import Container, Node, Pod, PodSpec, ResourceQuota
+from hami_core.kube.objects import Container, Node, ObjectReference, Pod, PodSpec, ResourceQuota
 from hami_core.kube.port import NODES, PODS, RESOURCE_QUOTAS
+from hami_core.placement.hard import Fault, Finding, findings
 from hami_core.scheduler import pods
 from hami_core.scheduler.keyring import Keyring
 from hami_core.scheduler.marks import AgentMarks
@@ -25,7 +27,7 @@ from hami_core.wire.signature import epoch_of, signer_of, statement_of, verify
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hami_core.kube.port import KubeApi
+    from hami_core.kube.port import KubeApi, Undecodable
     from hami_core.model import Booking, Device, NodeFacts, PodRequest
     from hami_core.placement.policy import PolicyDefaults
     from hami_core.plugins import Loaded
@@ -98,6 +100,10 @@ class Cluster:
         self._keyring.on_change(self._verify_again)
         self.doubted: Callable[[Pod, str], None] = lambda _pod, _problem: None
         """Called for each live pod whose allocation has a signature that is not ours, with what is wrong."""
+        self.quota_findings: dict[str, tuple[Finding, ...]] = {}
+        """By ``namespace/name`` of a ResourceQuota: entries about devices that do not do what they say."""
+        self.quota_doubted: Callable[[ObjectReference, Finding], None] = lambda _quota, _finding: None
+        """Called once for each such entry."""
         self.gains: Gains = _Nobody()
         """Told when a pod may fit that did not."""
         self.drift = 0
@@ -112,6 +118,7 @@ class Cluster:
         self.nodes.on_change(self._node)
         self.pods.on_change(self._pod)
         self.quotas.on_change(self._quota)
+        self.quotas.on_undecodable(self._undecodable_quota)
 
     @property
     def is_synced(self) -> bool:
@@ -345,10 +352,58 @@ class Cluster:
         if quota is not None:
             if old is not None and old.spec.hard == quota.spec.hard:
                 return
-            self.inventory.set_quota(quota.metadata.namespace, quota.metadata.name, quota.spec.hard)
+            self._set_quota(quota)
         elif old is not None:
-            self.inventory.remove_quota(old.metadata.namespace, old.metadata.name)
+            self._drop_quota(old.key)
         self.gains.unheard()
+
+    def _undecodable_quota(self, key: str, found: Undecodable | None) -> None:
+        """Nobody can tell what the object limits: until that is known its namespace gets no devices."""
+        namespace, _, name = key.rpartition("/")
+        known = self.quotas.store.get(key)
+        if found is not None:
+            problem = f"it can't be decoded and allows nothing: {found.error}"
+            finding = Finding(Fault.UNREADABLE, "", problem, "correct or delete it")
+            self.inventory.deny_quota(namespace, name, problem)
+            target = ObjectReference("ResourceQuota", name, namespace, found.uid, "v1")
+            self._tell_findings(key, target, (finding,))
+        elif known is not None:
+            self._set_quota(known)
+        else:
+            self._drop_quota(key)
+        self.gains.unheard()
+
+    def _set_quota(self, quota: ResourceQuota) -> None:
+        self.inventory.set_quota(quota.metadata.namespace, quota.metadata.name, quota.spec.hard)
+        if self.nodes.synced.is_set():
+            self._review_quota(quota)
+
+    def _drop_quota(self, key: str) -> None:
+        namespace, _, name = key.rpartition("/")
+        self.inventory.remove_quota(namespace, name)
+        self.quota_findings.pop(key, None)
+
+    def review_quotas(self) -> None:
+        """Look for entries that do not do what they say; to be called once every local copy is complete."""
+        for quota in self.quotas.store.values():
+            if quota.key not in self.quota_findings:
+                self._review_quota(quota)
+
+    def _review_quota(self, quota: ResourceQuota) -> None:
+        found = findings(quota.key, quota.spec.hard, self.families.values(), self._is_offered)
+        self._tell_findings(quota.key, reference("ResourceQuota", quota), tuple(found))
+
+    def _is_offered(self, resource: str) -> bool:
+        return any(resource in node.status.capacity for node in self.nodes.store.values())
+
+    def _tell_findings(self, key: str, quota: ObjectReference, found: tuple[Finding, ...]) -> None:
+        before = self.quota_findings.pop(key, ())
+        if found:
+            self.quota_findings[key] = found
+        for finding in found:
+            if finding not in before:
+                log.warning("a ResourceQuota does not do what it says", quota=key, problem=str(finding))
+                self.quota_doubted(quota, finding)
 
 
 def _names_any(container: Container, resources: set[str]) -> bool:

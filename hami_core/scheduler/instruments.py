@@ -12,6 +12,7 @@ from hami_core._version import __version__
 from hami_core.http.serve import Request, Response, text
 from hami_core.observe import metrics as tables
 from hami_core.observe.trace import span
+from hami_core.placement.hard import Fault
 from hami_core.scheduler import state
 from hami_core.scheduler.scrape import StateText
 from hami_core.scheduler.verification import Doubt
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hami_core.http.serve import Handler
+    from hami_core.placement.hard import Finding
     from hami_core.scheduler.cluster import Cluster
     from hami_core.scheduler.credentials.keeper import Credentials, Keeper
     from hami_core.scheduler.keyring import Keyring
@@ -77,6 +79,9 @@ class Instruments:
         for doubt in Doubt:
             count = partial(_count, doubts, doubt)
             gauge("hami_scheduler_allocations_in_doubt").labels(reason=doubt.value).set_function(count)
+        for fault in Fault:
+            entries = partial(_count_entries, cluster.quota_findings, fault)
+            gauge("hami_scheduler_quota_entries_at_fault").labels(reason=fault.value).set_function(entries)
         gauge("hami_cache_drift").set_function(lambda: float(cluster.drift))
         for informer in cluster.informers:
             name, store, synced = informer.resource.plural, informer.store, informer.synced
@@ -94,6 +99,10 @@ def _size(store: Mapping[str, object]) -> float:
 
 def _count(doubts: Mapping[str, Doubt], kind: Doubt) -> float:
     return float(sum(1 for doubt in doubts.values() if doubt is kind))
+
+
+def _count_entries(found: Mapping[str, tuple[Finding, ...]], fault: Fault) -> float:
+    return float(sum(1 for entries in found.values() for entry in entries if entry.fault is fault))
 
 
 def _is_set(event: asyncio.Event) -> float:

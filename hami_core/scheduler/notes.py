@@ -6,20 +6,27 @@ import heapq
 from typing import TYPE_CHECKING, Final
 
 from hami_core.kube.events import EventRecorder, reference
+from hami_core.placement.hard import Fault
 from hami_core.wire.reasons import parse_histogram
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hami_core.inventory import FilterOutcome
-    from hami_core.kube.objects import Pod
+    from hami_core.kube.objects import ObjectReference, Pod
     from hami_core.model import PodRequest
+    from hami_core.placement.hard import Finding
     from hami_core.scheduler.cluster import Cluster
 
 SHOWN: Final = 5
 """Names an event lists; HAMi lists them all."""
 EXPLAINED: Final = 3
 """For so many nodes an event says in amounts what is missing."""
+_QUOTA_REASONS: Final = {
+    Fault.UNREADABLE: "QuotaUnreadable",
+    Fault.UNENFORCED: "QuotaNotEnforced",
+    Fault.PARTIAL: "QuotaPartlyEnforced",
+}
 
 
 class Notes:
@@ -69,6 +76,10 @@ class Notes:
         """A live pod's allocation has a signature that is not ours."""
         message = f"its allocation is counted, but not signed by this scheduler: annotation {problem}"
         self._recorder.record(reference("Pod", pod), "Warning", "AllocationInDoubt", message)
+
+    def quota(self, quota: ObjectReference, finding: Finding) -> None:
+        """An entry of a ResourceQuota does not do what it says."""
+        self._recorder.record(quota, "Warning", _QUOTA_REASONS[finding.fault], str(finding))
 
 
 def by_word(by_reason: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

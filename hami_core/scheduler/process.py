@@ -96,6 +96,7 @@ class Scheduler:
         self.recorder = EventRecorder(api, options.scheduler_name, instance=options.instance)
         notes = Notes(self.recorder, self.cluster)
         self.cluster.doubted = notes.in_doubt
+        self.cluster.quota_doubted = notes.quota
         self.waker = Waker(
             api,
             self.cluster.pods,
@@ -265,6 +266,7 @@ class Scheduler:
     async def _after_sync(self) -> None:
         started = time.monotonic()
         await self.cluster.synced()
+        self.cluster.review_quotas()
         log.info(
             "the cluster is read",
             nodes=len(self.cluster.nodes.store),

@@ -1,10 +1,12 @@
-"""What a pod needs of a node, by Kubernetes' own rule."""
+"""Quantities as the API server keeps them, and what a pod needs of a node by Kubernetes' own rule."""
 
 from __future__ import annotations
 
+import json
+import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hami_core.wire.quantity import parse_quantity
 
@@ -15,6 +17,44 @@ if TYPE_CHECKING:
 
 
 _parse = lru_cache(maxsize=4096)(parse_quantity)
+_NANO: Final = 10**9
+_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DECIMAL: Final = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+
+
+def canonical(value: object) -> str:
+    """An amount in the form that Go's ``resource.Quantity`` writes: ``1000`` is ``1k``, ``3000m`` is ``3``.
+
+    Args:
+        value: Text or a JSON number; None is 0.
+
+    Raises:
+        WireError: It is no quantity.
+    """
+    return _canonical("0" if value is None else value if isinstance(value, str) else json.dumps(value))
+
+
+@lru_cache(maxsize=4096)
+def _canonical(text: str) -> str:
+    text = text.strip()
+    value = Fraction(parse_quantity(text))
+    away = math.ceil(abs(value) * _NANO)  # beyond nano, amounts are rounded away from zero
+    sign, value = "-" if value < 0 else "", Fraction(away, _NANO)
+    if not value:
+        return "0"
+    if text.endswith("i") and value >= 1024 and value.denominator == 1:
+        power = 0
+        while value % 1024 == 0 and power < len(_BINARY) - 1:
+            value, power = value / 1024, power + 1
+        return f"{sign}{value}{_BINARY[power]}"
+    exponent = 0
+    while value.denominator != 1:
+        value, exponent = value * 1000, exponent - 3
+    while value % 1000 == 0 and exponent < max(_DECIMAL):
+        value, exponent = value / 1000, exponent + 3
+    if "e" in text.lower() and not text.endswith("E"):
+        return f"{sign}{value}" + (f"e{exponent}" if exponent else "")
+    return f"{sign}{value}{_DECIMAL[exponent]}"
 
 
 def amounts(found: Mapping[str, object] | None) -> dict[str, Fraction]:

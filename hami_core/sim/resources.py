@@ -95,6 +95,7 @@ BY_PATH = {(r.group, r.version, r.plural): r for r in RESOURCES}
 PODS = BY_PATH["", "v1", "pods"]
 NODES = BY_PATH["", "v1", "nodes"]
 NAMESPACES = BY_PATH["", "v1", "namespaces"]
+QUOTAS = BY_PATH["", "v1", "resourcequotas"]
 WEBHOOKS = BY_PATH["admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations"]
 
 

@@ -13,6 +13,7 @@ from hami_core.sim import validation
 from hami_core.sim.resources import (
     NODES,
     PODS,
+    QUOTAS,
     ApiError,
     Cause,
     Object,
@@ -65,6 +66,8 @@ def prepare_create(resource: Resource, namespace: str, obj: Object) -> Object:
         default_pod(obj)
     elif resource is NODES:
         obj.setdefault("spec", {})
+    if resource is not PODS:
+        validation.quantities(resource, obj)
     return obj
 
 
@@ -82,6 +85,8 @@ def complete(resource: Resource, obj: Object) -> None:
         raise invalid(resource, "", Cause("metadata.name", text, "FieldValueRequired"))
     meta.update(uid=str(uuid.uuid4()), creationTimestamp=now())
     validation.metadata(resource, meta)
+    if resource is QUOTAS:
+        validation.quota(resource, obj)
     if resource is PODS:
         validation.containers(PODS, obj)
         meta["generation"] = 1
@@ -114,6 +119,7 @@ def default_pod(pod: Object) -> None:
         container.setdefault("terminationMessagePath", "/dev/termination-log")
         container.setdefault("terminationMessagePolicy", "File")
         _default_resources(container)
+    validation.quantities(PODS, pod)
     account = spec.setdefault("serviceAccountName", "default")
     for name, value in (
         ("restartPolicy", "Always"), ("terminationGracePeriodSeconds", 30), ("dnsPolicy", "ClusterFirst"),
@@ -174,6 +180,9 @@ def prepare_update(resource: Resource, old: Object, new: Object, subresource: st
         result.pop(part, None)
         if part in old:
             result[part] = old[part]
+    validation.quantities(resource, result)
+    if resource is QUOTAS:
+        validation.quota(resource, result)
     validation.metadata(resource, result["metadata"], patched=patched)
     validation.finalizers(resource, old_meta, result["metadata"])
     if resource is PODS:

@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from hami_core.errors import WireError
-from hami_core.sim.resources import Cause, Object, Resource, bad_request, invalid
+from hami_core.sim.quantity import canonical
+from hami_core.sim.resources import NODES, PODS, QUOTAS, Cause, Object, Resource, bad_request, invalid
 from hami_core.wire.quantity import parse_quantity
 
 if TYPE_CHECKING:
@@ -93,6 +94,58 @@ def finalizers(resource: Resource, old: Object, new: Object) -> None:
         text = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
         cause = Cause("metadata.finalizers", f"{text}[]string{{{listed}}}", "FieldValueForbidden")
         raise invalid(resource, old["name"], cause)
+
+
+def quantities(resource: Resource, obj: Object) -> None:
+    """Writes the amounts of pods, nodes and quotas as the API server does on reading them: JSON numbers become text.
+
+    Raises:
+        ApiError: 400 for what is no quantity.
+    """
+    for holder, part in _amounts(resource, obj):
+        found = holder.get(part)
+        if not isinstance(found, dict):
+            continue
+        try:
+            holder[part] = {name: canonical(amount) for name, amount in found.items()}
+        except WireError:
+            kind = f'{resource.kind} in version "v1" cannot be handled as a {resource.kind}'
+            raise bad_request(f"{kind}: quantities must match the regular expression '{_QUANTITY}'") from None
+
+
+def _amounts(resource: Resource, obj: Object) -> Iterator[tuple[Object, str]]:
+    spec, status = obj.get("spec"), obj.get("status")
+    if resource is PODS and isinstance(spec, dict):
+        for part in ("initContainers", "containers", "ephemeralContainers"):
+            for container in spec.get(part) or []:
+                resources = container.get("resources") if isinstance(container, dict) else None
+                if isinstance(resources, dict):
+                    yield from ((resources, "limits"), (resources, "requests"))
+    elif resource is NODES and isinstance(status, dict):
+        yield from ((status, "capacity"), (status, "allocatable"))
+    elif resource is QUOTAS:
+        if isinstance(spec, dict):
+            yield spec, "hard"
+        if isinstance(status, dict):
+            yield from ((status, "hard"), (status, "used"))
+
+
+def quota(resource: Resource, obj: Object) -> None:
+    """Checks a quota's amounts, written as the API server does already.
+
+    Raises:
+        ApiError: 422 with every cause.
+    """
+    causes: list[Cause] = []
+    for name, amount in ((obj.get("spec") or {}).get("hard") or {}).items():
+        value, where = parse_quantity(amount), f"spec.hard[{name}]"
+        if value < 0:
+            text = f'Invalid value: "{amount}": must be greater than or equal to 0'
+            causes.append(Cause(where, text))
+        if "/" in name and not name.startswith("requests.") and value != int(value):
+            causes.append(Cause(where, f'Invalid value: "{amount}": must be an integer'))
+    if causes:
+        raise invalid(resource, str(obj["metadata"].get("name", "")), *causes)
 
 
 def containers(resource: Resource, pod: Object) -> None:

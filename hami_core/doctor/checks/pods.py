@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hami_core.doctor.checks.context import some
 from hami_core.doctor.clock import age_of
 from hami_core.doctor.finding import Finding, fail, ok, warn
+from hami_core.placement.hard import LIMITS, Fault, findings, limited, read_limits
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 30.0
 """A pod that waits no longer than this is being worked on."""
-_LIMITS: Final = "limits."
 
 
 def pending(context: Context) -> Iterator[Finding]:
@@ -97,20 +97,18 @@ def unlimited(context: Context) -> Iterator[Finding]:
 
 def quotas(context: Context) -> Iterator[Finding]:
     """Which ResourceQuotas name our resources, and do they count?"""
-    enforced = {
-        name for family in context.facts.families for name in (family.resources.memory, family.resources.cores) if name
-    }
+    families = context.facts.families
+    resources = limited(families)
+    offered = {name for node in context.facts.nodes for name in node.status.capacity}
     for quota in context.facts.quotas:
-        for entry, amount in sorted(quota.spec.hard.items()):
-            resource = entry.partition(".")[2] if entry.startswith((_LIMITS, "requests.")) else entry
-            if resource not in context.resources:
-                continue
-            name, field = f"ResourceQuota {quota.key}", f"spec.hard[{entry}]"
-            if entry.startswith(_LIMITS) and resource in enforced:
-                yield ok(name, field, f"{amount}, summed over devices by our scheduler")
-            elif resource in enforced:
-                fix = f"write {_LIMITS}{resource}: only that is summed over devices"
-                yield warn(name, field, "counts per container, not per device", fix)
+        name = f"ResourceQuota {quota.key}"
+        for resource, limit in sorted(read_limits(quota.key, quota.spec.hard, resources).items()):
+            if not limit.problem:
+                unit = resources[resource][0].value
+                yield ok(name, f"spec.hard[{LIMITS}{resource}]", f"{limit.amount} {unit}, summed by our scheduler")
+        for wrong in findings(quota.key, quota.spec.hard, families, offered.__contains__):
+            tell = fail if wrong.fault is Fault.UNREADABLE else warn
+            yield tell(name, f"spec.hard[{wrong.entry}]", wrong.problem, wrong.fix)
 
 
 def without_count(context: Context) -> Iterator[Finding]:

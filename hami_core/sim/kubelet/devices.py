@@ -20,6 +20,7 @@ from hami_core.agent.kubelet import dial
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.proto import deviceplugin_pb2_grpc as rpc
 from hami_core.sim.kubelet import checkpoint
+from hami_core.sim.quantity import amounts
 
 if TYPE_CHECKING:
     import random
@@ -226,7 +227,8 @@ class DeviceManager(rpc.RegistrationServicer):
 
     def _wanted(self, container: Object) -> dict[str, int]:
         limits = (container.get("resources") or {}).get("limits") or {}
-        return {k: int(v) for k, v in limits.items() if k in self._resources and int(v) > 0}
+        wanted = {k: int(amount) for k, amount in amounts(limits).items() if k in self._resources}
+        return {k: count for k, count in wanted.items() if count > 0}
 
     async def _allocate_container(
         self, uid: str, container: Object, reusable: dict[str, set[str]], *, running: bool

@@ -163,8 +163,8 @@ def dead(cluster):
     cluster[SCHEDULER]["status"] = {**sound.ready(well=False), "containerStatuses": statuses}
 
 
-def quota(entry):
-    return {"kind": "ResourceQuota", "metadata": sound.meta("q", "team"), "spec": {"hard": {entry: "4"}}}
+def quota(entry, amount="4"):
+    return {"kind": "ResourceQuota", "metadata": sound.meta("q", "team"), "spec": {"hard": {entry: amount}}}
 
 
 def runtime_class(name, handler):

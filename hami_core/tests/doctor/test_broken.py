@@ -447,6 +447,12 @@ BROKEN = [
     ),
     ("upgrade.pods", "warn", "main: nvidia.com/gpumem", lambda c: ask(c, "8Gi")),
     ("quota.names", "warn", "limits.nvidia.com/gpumem", lambda c: add(c, quota("requests.nvidia.com/gpumem"))),
+    ("quota.names", "warn", "limits.nvidia.com/gpumem?", lambda c: add(c, quota("limits.nvidia.com/gpumemory"))),
+    ("quota.names", "warn", "limits.nvidia.com/gpucores?", lambda c: add(c, quota("requests.nvidia.com/gpucore"))),
+    ("quota.names", "warn", "gpumem-percentage", lambda c: add(c, quota("limits.nvidia.com/gpumem-percentage"))),
+    ("quota.names", "warn", "limits.nvidia.com/gpu", lambda c: add(c, quota("nvidia.com/gpu"))),
+    ("quota.names", "fail", "10240", lambda c: add(c, quota("limits.nvidia.com/gpumem", "10Gi"))),
+    ("quota.names", "fail", "477", lambda c: add(c, quota("limits.nvidia.com/gpumem", "500M"))),
 ]
 
 

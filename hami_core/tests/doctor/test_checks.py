@@ -49,8 +49,12 @@ def test_two_labelled_leaders_are_told(cluster):
     assert "hami-scheduler-1, hami-system/hami-scheduler-2" in words(said(look(cluster), "scheduler.role", "warn"))
 
 
-def test_a_quota_our_scheduler_sums_is_fine(cluster):
-    add(cluster, quota("limits.nvidia.com/gpumem"))
+@pytest.mark.parametrize(
+    ("entry", "amount"),
+    [("limits.nvidia.com/gpumem", "1M"), ("limits.nvidia.com/gpu", "2"), ("limits.nvidia.com/gpucores", 200)],
+)
+def test_a_quota_our_scheduler_sums_is_fine(cluster, entry, amount):
+    add(cluster, quota(entry, amount))
     assert said(look(cluster), "quota.names", "ok")
 
 

@@ -228,32 +228,31 @@ def pick_linked(taken: list, count: int) -> list:
     return list(max(combinations(taken, count), key=lambda c: sum(link(a, b) for a, b in combinations(c, 2))))
 
 
-def peak_sum(history: list, family: str, extra: list) -> tuple[int, int]:
-    """Whole-pod (MiB, percent) of a family, per device peaks summed, if the next container had ``extra``."""
+def peak_sum(history: list, extra: list) -> tuple[int, int, int]:
+    """Whole-pod (MiB, percent, slots) of a family, per device peaks summed, if the next container had ``extra``."""
     ids = {i for _, _, i, _, _ in history} | {i for i, _, _ in extra}
-    memory = cores = 0
+    total = [0, 0, 0]
     for device in ids:
-        running, peak = [0, 0], [0, 0]
-        order = sorted({n for n, *_ in history})
-        for number in order:
+        running, peak = [0, 0, 0], [0, 0, 0]
+        for number in sorted({n for n, *_ in history}):
             rows = [(k, m, c) for n, k, i, m, c in history if n == number and i == device]
-            now = [running[0] + sum(m for _, m, _ in rows), running[1] + sum(c for _, _, c in rows)]
-            peak = [max(peak[0], now[0]), max(peak[1], now[1])]
+            more = [sum(m for _, m, _ in rows), sum(c for _, _, c in rows), len(rows)]
+            now = [running[i] + more[i] for i in range(3)]
+            peak = [max(peak[i], now[i]) for i in range(3)]
             if rows and rows[0][0] != "init":
                 running = now
-        now = [
-            running[0] + sum(m for i, m, _ in extra if i == device),
-            running[1] + sum(c for i, _, c in extra if i == device),
-        ]
-        memory += max(peak[0], now[0])
-        cores += max(peak[1], now[1])
-    return memory, cores
+        mine = [(m, c) for i, m, c in extra if i == device]
+        more = [sum(m for m, _ in mine), sum(c for _, c in mine), len(mine)]
+        for i in range(3):
+            total[i] += max(peak[i], running[i] + more[i])
+    return total[0], total[1], total[2]
 
 
-def place_pod(
-    node: dict[str, list[OCard]], pod: OPod, room: tuple[int | None, int | None] = (None, None)
-) -> list | str:
-    """Per container [(device id, memory, cores, mig place)], or the reason. ``room`` is NVIDIA's quota."""
+def place_pod(node: dict[str, list[OCard]], pod: OPod, rooms: dict[str, tuple] | None = None) -> list | str:
+    """Per container [(device id, memory, cores, mig place)], or the reason.
+
+    ``rooms``: per family what the quota leaves, (MiB, percent, devices), None: no limit.
+    """
     cards = {family: [c.copy() for c in sorted(row, key=lambda c: c.index)] for family, row in node.items()}
     result: list = []
     history: list = []
@@ -262,17 +261,15 @@ def place_pod(
         for ask in asks:
 
             def quota_ok(extra: list, ask: OAsk = ask, history: list = history) -> bool:
-                if ask.family != "NVIDIA":
-                    return True
-                memory, cores = peak_sum(history, ask.family, extra)
-                return (room[0] is None or memory <= room[0]) and (room[1] is None or cores <= room[1])
+                room = (rooms or {}).get(ask.family, (None, None, None))
+                sums = peak_sum([row[1:] for row in history if row[0] == ask.family], extra)
+                return all(left is None or amount <= left for amount, left in zip(sums, room, strict=True))
 
             found = try_container(cards.get(ask.family, []), ask, pod, quota_ok)
             if isinstance(found, str):
                 return found
             got += [(ask.family, *f) for f in found]
-            if ask.family == "NVIDIA":
-                history += [(number, kind, c.id, m, p) for c, m, p, _ in found]
+            history += [(ask.family, number, kind, c.id, m, p) for c, m, p, _ in found]
         result.append([(card.id, memory, cores, place) for _, card, memory, cores, place in got])
         if kind != "init":
             for _, card, memory, cores, place in got:
@@ -293,14 +290,14 @@ def node_value(node: dict[str, list[OCard]]) -> np.float32:
     return F(10) * (total + F(sum(c.used_memory for c in cards)) / F(memory))
 
 
-def filter_pod(cluster: dict[str, dict[str, list[OCard]]], pod: OPod, names: list[str], room=(None, None)):
+def filter_pod(cluster: dict[str, dict[str, list[OCard]]], pod: OPod, names: list[str], rooms=None):
     """(best first [(name, score)], {name: reason})."""
     fits, refused = [], {}
     for name in dict.fromkeys(names):
         if name not in cluster:
             refused[name] = "node unregistered"
             continue
-        placed = place_pod(cluster[name], pod, room)
+        placed = place_pod(cluster[name], pod, rooms)
         if isinstance(placed, str):
             refused[name] = placed
         else:

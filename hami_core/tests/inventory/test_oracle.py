@@ -21,9 +21,9 @@ def _check(world: World, rounds: int, *, plain: bool) -> None:
         names = list(world.cluster)
         if rng.random() < 0.3:
             names = [*rng.sample(names, rng.randint(0, len(names))), "nobody"]
-        fits, refused = filter_pod(world.cluster, theirs, names, world.room)
+        fits, refused = filter_pod(world.cluster, theirs, names, world.rooms)
         everything = world.inventory.filter(request, names, limit=1000)
-        context = f"{request}\n{world.room}"
+        context = f"{request}\n{world.rooms}"
         assert everything.best == fits, context
         assert dict(everything.refused) == refused, context
         limit = rng.choice([1, 2, 16])
@@ -39,7 +39,7 @@ def _check(world: World, rounds: int, *, plain: bool) -> None:
 
 def _check_cards(inventory: Inventory, world: World, request, theirs: OPod, name: str) -> None:
     held = inventory.hold(request, name, until=1.0)
-    expected = place_pod(world.cluster[name], theirs, world.room) if name in world.cluster else "node unregistered"
+    expected = place_pod(world.cluster[name], theirs, world.rooms) if name in world.cluster else "node unregistered"
     if isinstance(expected, str):
         assert isinstance(held, Rejection)
         assert held.short == expected

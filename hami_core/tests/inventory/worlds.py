@@ -48,6 +48,10 @@ KEYS = {
     ),
     "OTHER": ("o/use-type", "o/nouse-type", "o/use-uuid", "o/nouse-uuid"),
 }
+QUOTAS = {
+    "NVIDIA": ("limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores", "limits.nvidia.com/gpu"),
+    "OTHER": ("limits.o/mem", "limits.o/core", "limits.o/n"),
+}
 MODELS = ["NVIDIA-A100-SXM4-40GB", "NVIDIA-H100", "NVIDIA-T4", "NVIDIA-L40S"]
 A100 = (
     ("1g.5gb", 5120, 14, tuple((i, 1) for i in range(7))),
@@ -94,7 +98,7 @@ class World:
         self.rng = rng
         self.inventory = Inventory(rules())
         self.cluster: dict[str, dict[str, list[OCard]]] = {}
-        self.room: tuple[int | None, int | None] = (None, None)
+        self.rooms: dict[str, tuple[int | None, int | None, int | None]] = {}
         mig = not plain and rng.random() < 0.25
         links = not plain and rng.random() < 0.5
         for number in rng.sample(range(1000), rng.randint(1, nodes)):
@@ -209,13 +213,17 @@ class World:
         return OAsk(family, rng.choice([1, 1, 1, 2, 2, 3, 8]), memory, percent, cores, numa_bind, **own)
 
     def set_quota(self) -> None:
-        """Sometimes limit the namespace."""
-        rng = self.rng
-        if rng.random() < 0.25:
-            self.room = (rng.choice([None, rng.randint(0, 60000)]), rng.choice([None, None, rng.randint(0, 300)]))
-            names = ("limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores")
-            hard = {name: str(room) for name, room in zip(names, self.room, strict=True) if room is not None}
-            self.inventory.set_quota("default", "q", hard)
+        """Sometimes limit the namespace, in one family or in both. The pods are the same with and without quotas."""
+        rng = random.Random(str(sorted(self.cluster)))
+        for word, names in QUOTAS.items():
+            if rng.random() < 0.35:
+                self.rooms[word] = (
+                    rng.choice([None, rng.randint(0, 60000)]),
+                    rng.choice([None, None, rng.randint(0, 300)]),
+                    rng.choice([None, None, rng.randint(0, 5)]),
+                )
+                hard = {name: str(room) for name, room in zip(names, self.rooms[word], strict=True) if room is not None}
+                self.inventory.set_quota("default", word.lower(), hard)
 
 
 def _request(ask: OAsk) -> Request:

@@ -165,3 +165,31 @@ async def test_an_undecodable_event_is_skipped_and_the_next_one_is_not(server, r
     await server.put("pods", pod("good"))
     await until(lambda: "default/good" in informer.store)
     assert "default/bad" not in informer.store
+
+
+async def test_an_object_that_turns_undecodable_is_told_and_kept(server, running):
+    await server.put("pods", pod("a", spec={"nodeName": "n1"}))
+    await server.put("pods", pod("born-bad", spec={"nodeName": 7}))
+    informer = running()
+    await informer.synced.wait()
+    told: list[tuple[str, bool]] = []
+    informer.on_undecodable(lambda key, found: told.append((key, found is not None)))
+    assert told == [("default/born-bad", True)], "a handler is told what there is already"
+    await server.put("pods", pod("a", spec={"nodeName": 7}))
+    await until(lambda: ("default/a", True) in told)
+    await informer.refresh()
+    assert informer.store["default/a"].spec.node_name == "n1", "not even a fresh list makes it vanish"
+    await server.put("pods", pod("a", spec={"nodeName": "n2"}))
+    await server.remove("pods", "default/born-bad")
+    await until(lambda: len(told) == 4)
+    assert told[2:] == [("default/a", False), ("default/born-bad", False)]
+    assert informer.store["default/a"].spec.node_name == "n2"
+
+
+async def test_an_undecodable_object_that_is_deleted_is_gone(server, running):
+    await server.put("pods", pod("a"))
+    informer = running()
+    await informer.synced.wait()
+    await server.put("pods", pod("a", spec={"nodeName": 7}))
+    await server.remove("pods", "default/a")
+    await until(lambda: not informer.store)

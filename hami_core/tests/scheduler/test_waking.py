@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
 import orjson
 import pytest
 
-from hami_core import hookimpl
 from hami_core.kube.decode import decode
 from hami_core.kube.objects import Pod
 from hami_core.model import PodRequest
 from hami_core.scheduler import waking
-from hami_core.tests.scheduler import vendor
-from hami_core.tests.scheduler.conftest import load
 from hami_core.tests.scheduler.vendor import node, pod
 from hami_core.wire import keys
 
@@ -38,14 +34,6 @@ def waiting(name: str, **more):
     """A pod that kube-scheduler has found no node for."""
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     return {**pod(name, **more), "status": {"phase": "Pending", "conditions": [refused]}}
-
-
-class Checked(vendor.Acme):
-    """Checks quotas while devices are chosen."""
-
-    @hookimpl
-    def families(self, config):
-        return [replace(vendor.FAMILY, checks_quota_in_fit=True)]
 
 
 class Clock:
@@ -183,7 +171,7 @@ async def test_a_pod_refused_for_a_quota_is_woken_when_that_is_raised(server, st
     await server.put("nodes", node("n1"))
     await server.put("resourcequotas", quota("1000"))
     now = Clock()
-    client = await start(loaded=load(Checked), clock=now)
+    client = await start(clock=now)
     await refused(client, server, pod("a", mem=2000))
     now.offset += waking.BEHIND_S + 60
     await server.put("resourcequotas", quota("4000"))

@@ -498,3 +498,18 @@ async def test_webhook_that_fails_follows_its_policy(webhook, core) -> None:
     await on_thread(admission.patch_mutating_webhook_configuration, "hook", ignore)
     made = await on_thread(core.create_namespaced_pod, "default", pod("hooked-4", labels={"hooked": "yes"}))
     assert made.spec.scheduler_name == "none"
+
+
+async def test_amounts_given_as_numbers_are_kept_as_text(http) -> None:
+    path = "/api/v1/namespaces/default/resourcequotas"
+    made = {"metadata": {"name": "numbers"}, "spec": {"hard": {"limits.x.com/mem": 2000, "pods": 5}}}
+    async with http.post(path, json=made) as response:
+        assert (await response.json())["spec"]["hard"] == {"limits.x.com/mem": "2k", "pods": "5"}
+    headers = {"Content-Type": "application/merge-patch+json"}
+    body = orjson.dumps({"spec": {"hard": {"limits.x.com/mem": 1000000}}})
+    async with http.patch(f"{path}/numbers", data=body, headers=headers) as response:
+        assert (await response.json())["spec"]["hard"] == {"limits.x.com/mem": "1M", "pods": "5"}
+    async with http.post(
+        path, json={**made, "metadata": {"name": "bad"}, "spec": {"hard": {"pods": True}}}
+    ) as response:
+        assert response.status == 400

@@ -52,7 +52,7 @@ CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.NUMA_BINDING: Grade(Support.UNSUPPORTED, "the node does not report NUMA nodes"),
     Capability.TOPOLOGY: Grade(Support.PLANNED, "pairs of the 910C and network groups of the 910 family"),
     Capability.HARDWARE_PARTITIONS: Grade(Support.PARTIAL, f"vNPU sizes are resolved and booked; {_THEIRS}"),
-    Capability.QUOTA: Grade(Support.PARTIAL, "at admission, not while devices are chosen, as in HAMi"),
+    Capability.QUOTA: Grade(Support.FULL),
     Capability.NODE_AGENT: Grade(Support.PLANNED, "the Ascend device plugin of HAMi serves the devices"),
 }
 

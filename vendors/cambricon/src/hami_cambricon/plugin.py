@@ -130,7 +130,6 @@ def _family(config: CambriconConfig) -> Family:
         to_allocate_key="hami.io/cambricon-mlu-devices-to-allocate",
         uuid_selectors=(SelectorKeys("cambricon.com/use-gpuuuid", "cambricon.com/nouse-gpuuuid"),),
         memory_factor=UNIT_MIB,
-        checks_quota_in_fit=True,
         capabilities=CAPABILITIES,
     )
 

@@ -58,7 +58,6 @@ def family(config: NvidiaConfig) -> Family:
         uuid_selectors=(SelectorKeys("nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"),),
         type_selectors=(SelectorKeys("nvidia.com/use-gputype", "nvidia.com/nouse-gputype"),),
         memory_factor=max(config.memory_factor, 1),
-        checks_quota_in_fit=True,
         account_modes=frozenset({mig.MODE}),
         choose_policies=frozenset({topology.POLICY}),
         capabilities=MappingProxyType(CAPABILITIES),

@@ -1,0 +1,219 @@
+"""A ResourceQuota's ``spec.hard``: what each entry about devices allows, and which entries do not do what they say.
+
+An entry ``limits.<resource>`` bounds a namespace's sum of a family's memory, cores or devices; our scheduler enforces
+it. An entry ``requests.<resource>`` is Kubernetes' own: the API server sums what containers write. Every other entry
+about such a resource binds nobody. An entry that can't be read allows nothing: it never lifts a limit.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from hami_core.errors import RequestError
+from hami_core.model import INT32_MAX
+from hami_core.wire.quantity import parse_amount, parse_memory, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from hami_core.model import Family
+
+LIMITS: Final = "limits."
+REQUESTS: Final = "requests."
+MAX_MILLIONS_MIB: Final = 1 << 27
+"""Largest memory limit that may end in ``M``, 128 TiB. The API server writes 1000000 as ``1M``, so the suffix alone
+does not tell MiB from bytes; ``500M`` of MiB would be six thousand cards, of bytes a part of one."""
+
+_MILLIONS: Final = re.compile(r"[0-9]{1,20}[MG]", re.ASCII)
+SHOWN: Final = 4
+"""Limits that a fix lists at most."""
+
+
+class Dimension(StrEnum):
+    """What a limit bounds; the order is that of `hami_core.placement.peak.Amounts`."""
+
+    MEMORY = "MiB"
+    CORES = "percent"
+    DEVICES = "devices"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What one entry of a ResourceQuota allows.
+
+    Attributes:
+        amount: MiB, percent of one device's compute or devices; 0 where the entry can't be read.
+        source: The object and the field, such as ``ResourceQuota team/q: spec.hard[limits.nvidia.com/gpumem]``.
+        problem: Why it can't be read; empty: it can.
+        fix: What to write.
+    """
+
+    amount: int
+    source: str
+    problem: str = ""
+    fix: str = ""
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"{self.source}: {self.problem}" + (f" ({self.fix})" if self.fix else "")
+        return f"{self.source} is {self.amount} (ask for less, raise it, or wait until other pods end)"
+
+
+class Fault(StrEnum):
+    """What is the matter with an entry."""
+
+    UNREADABLE = "unreadable"
+    """Its amount can't be read; it counts as 0."""
+    UNENFORCED = "unenforced"
+    """Nobody enforces it."""
+    PARTIAL = "partial"
+    """Kubernetes sums what containers write. Whole devices, percentages and further devices count nothing there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An entry that does not do what it says.
+
+    Attributes:
+        fault: What is the matter.
+        entry: The key in ``spec.hard``; empty: the object as a whole.
+        problem: The same in words, with the value.
+        fix: What to write.
+    """
+
+    fault: Fault
+    entry: str
+    problem: str
+    fix: str
+
+    def __str__(self) -> str:
+        field = f"spec.hard[{self.entry}]: " if self.entry else ""
+        return f"{field}{self.problem}" + (f" ({self.fix})" if self.fix else "")
+
+
+def limited(families: Iterable[Family]) -> dict[str, tuple[Dimension, int]]:
+    """Every resource that a ``limits.`` entry may bound, with what it bounds and, for memory, MiB per unit."""
+    found: dict[str, tuple[Dimension, int]] = {}
+    for family in families:
+        names = family.resources
+        found[names.count] = Dimension.DEVICES, 1
+        if names.cores:
+            found[names.cores] = Dimension.CORES, 1
+        if names.memory:
+            found[names.memory] = Dimension.MEMORY, max(family.memory_factor, 1)
+    return found
+
+
+def read_limits(key: str, hard: Mapping[str, Any], resources: Mapping[str, tuple[Dimension, int]]) -> dict[str, Limit]:
+    """Read the entries that we enforce.
+
+    Args:
+        key: ``namespace/name`` of the ResourceQuota.
+        hard: Its ``spec.hard``; values are quantities as text or as JSON numbers.
+        resources: As `limited` answers.
+
+    Returns:
+        Resource → limit.
+    """
+    found: dict[str, Limit] = {}
+    for entry, value in hard.items():
+        resource = entry.removeprefix(LIMITS)
+        if entry.startswith(LIMITS) and resource in resources:
+            found[resource] = _read(f"ResourceQuota {key}", entry, value, *resources[resource])
+    return found
+
+
+def _read(quota: str, entry: str, value: Any, dimension: Dimension, factor: int) -> Limit:  # noqa: ANN401 - JSON
+    field = f"spec.hard[{entry}]"
+    source = f"{quota}: {field}"
+    text = quantity_text(value)
+    try:
+        if dimension is Dimension.MEMORY:
+            most = MAX_MILLIONS_MIB if text.endswith("M") else INT32_MAX
+            amount = parse_memory(text, where=quota, field=field, factor=factor, maximum_mib=most, whole_millions=True)
+        else:
+            amount = parse_amount(_spelt_out(text), where=quota, field=field)
+    except RequestError as error:
+        return Limit(0, source, f"{error.problem} and counts as 0", error.fix)
+    return Limit(amount, source)
+
+
+def quantity_text(value: Any) -> str:  # noqa: ANN401 - JSON
+    """An amount as text, as the API server keeps it; a JSON number is what its digits say."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, str) else repr(value)
+
+
+def _spelt_out(text: str) -> str:
+    """The API server writes 1000000 as ``1M``. Percent and devices have no other unit that the letter may mean."""
+    return str(parse_quantity(text)) if _MILLIONS.fullmatch(text) else text
+
+
+def findings(
+    key: str, hard: Mapping[str, Any], families: Iterable[Family], is_offered: Callable[[str], bool]
+) -> list[Finding]:
+    """Entries about devices that do not do what they say, in the order of their names.
+
+    Args:
+        key: ``namespace/name`` of the ResourceQuota.
+        hard: Its ``spec.hard``.
+        families: The families served.
+        is_offered: Whether some node's kubelet offers an extended resource of that name.
+    """
+    served = tuple(families)
+    resources = limited(served)
+    names = {name for family in served for name in family.resources.names()}
+    domains = {name.partition("/")[0] for name in names if "/" in name}
+    limits = read_limits(key, hard, resources)
+    found: list[Finding] = []
+    for entry in sorted(hard):
+        prefix, resource = _parts(entry)
+        limit = limits.get(resource) if prefix == LIMITS else None
+        if limit is not None:
+            if limit.problem:
+                found.append(Finding(Fault.UNREADABLE, entry, limit.problem, limit.fix))
+        elif resource in names or resource.partition("/")[0] in domains:
+            wrong = _unenforced(entry, resources, names, is_offered)
+            found += [wrong] if wrong is not None else []
+    return found
+
+
+def _parts(entry: str) -> tuple[str, str]:
+    """The entry's prefix, empty where it has none that we know, and the resource behind it."""
+    prefix = next((known for known in (LIMITS, REQUESTS) if entry.startswith(known)), "")
+    return prefix, entry.removeprefix(prefix)
+
+
+def _unenforced(
+    entry: str, resources: Mapping[str, tuple[Dimension, int]], names: set[str], is_offered: Callable[[str], bool]
+) -> Finding | None:
+    """What is the matter with an entry that is none of ours; None: Kubernetes enforces it as it stands."""
+    prefix, resource = _parts(entry)
+    limited_here = resource in resources
+    counts = limited_here and resources[resource][0] is Dimension.DEVICES
+    if prefix == REQUESTS and (counts or (resource not in names and is_offered(resource))):
+        return None
+    if prefix == REQUESTS and resource in names:
+        problem = "Kubernetes counts what each container writes, once per container, and nothing of whole devices"
+        fix = f"write {LIMITS}{resource}: that is summed over devices" if limited_here else "remove it"
+        return Finding(Fault.PARTIAL, entry, problem, fix)
+    if limited_here:
+        return Finding(Fault.UNENFORCED, entry, "nobody enforces it", f"write {LIMITS}{resource}")
+    problem = f"nobody enforces it: no node offers {resource}" if prefix == REQUESTS else "nobody enforces it"
+    return Finding(Fault.UNENFORCED, entry, problem, _instead(resource, resources))
+
+
+def _instead(resource: str, resources: Mapping[str, tuple[Dimension, int]]) -> str:
+    """The limit that was meant, or those that there are."""
+    domain, _, name = resource.partition("/")
+    there = {limited.partition("/")[2]: limited for limited in resources if limited.startswith(f"{domain}/")}
+    near = difflib.get_close_matches(name, there, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean {LIMITS}{there[near[0]]}?"
+    shown = ", ".join(LIMITS + there[name] for name in sorted(there)[:SHOWN])
+    return f"limits there are: {shown}" + ("…" if len(there) > SHOWN else "")
