@@ -25,15 +25,6 @@ from hami_core.kube.port import Resource
 # --- pods ------------------------------------------------------------------------------------------------------------
 
 
-class VolumeMount(Object, frozen=True, gc=False):
-    """Where a container sees a volume."""
-
-    name: str = ""
-    mount_path: str = ""
-    sub_path: str = ""
-    read_only: bool = False
-
-
 class KeyToPath(Object, frozen=True, gc=False):
     """A key of a ConfigMap or Secret under a path of its own."""
 
@@ -74,7 +65,6 @@ class Container(objects.Container, frozen=True, gc=False):
 
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
-    volume_mounts: tuple[VolumeMount, ...] = ()
 
 
 class PodSpec(Object, frozen=True, gc=False):

@@ -94,6 +94,7 @@ class EnvVar(Object, frozen=True, gc=False):
 class VolumeMount(Object, frozen=True, gc=False):
     """Where a container sees a volume."""
 
+    name: str = ""
     mount_path: str = ""
 
 
