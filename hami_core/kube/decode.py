@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from hami_core.kube.objects import ListMeta, ObjectList, Status
-from hami_core.kube.port import ApiError, Page, WatchEvent
+from hami_core.kube.port import ApiError, Page, Undecodable, WatchEvent
 
 if TYPE_CHECKING:
     from hami_core.kube.port import Resource
@@ -21,7 +21,9 @@ T = TypeVar("T")
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str = ""
+    namespace: str = ""
     name: str = ""
+    uid: str = ""
 
 
 class _Versioned(msgspec.Struct):
@@ -57,25 +59,37 @@ def decode(kind: Any, body: bytes, verb: str) -> Any:  # noqa: ANN401 - decodes 
 
 def page(resource: Resource[T], body: bytes) -> Page[T]:
     """Decode a list at once; only when that fails, object by object, so that one bad object hides no other."""
+    bad: tuple[Undecodable, ...] = ()
     try:
         whole = decoder(ObjectList[resource.type]).decode(body)  # type: ignore[name-defined] # a type made at run time
-        items, meta, bad = tuple(whole.items or ()), whole.metadata, 0
+        items, meta = tuple(whole.items or ()), whole.metadata
     except msgspec.ValidationError:
         items, meta, bad = _salvage(resource, body)
     return Page(items, meta.resource_version, meta.continue_, bad)
 
 
-def _salvage(resource: Resource[T], body: bytes) -> tuple[tuple[T, ...], ListMeta, int]:
+def _salvage(resource: Resource[T], body: bytes) -> tuple[tuple[T, ...], ListMeta, tuple[Undecodable, ...]]:
     whole = decode(ObjectList[msgspec.Raw], body, f"list {resource.plural}")
     good: list[T] = []
-    bad = 0
+    bad: list[Undecodable] = []
     for raw in whole.items or ():
         try:
             good.append(decoder(_kind(resource)).decode(raw))
         except msgspec.MsgspecError as error:
-            bad += 1
-            log.warning("object left out: it can't be decoded", resource=resource.plural, error=str(error))
-    return tuple(good), whole.metadata, bad
+            bad.append(_undecodable(bytes(raw), error))
+            log.warning(
+                "object left out: it can't be decoded", resource=resource.plural, object=bad[-1].key, error=str(error)
+            )
+    return tuple(good), whole.metadata, tuple(bad)
+
+
+def _undecodable(body: bytes, error: Exception) -> Undecodable:
+    try:
+        meta = decoder(_Versioned).decode(body).metadata
+    except msgspec.MsgspecError:
+        meta = _Meta()
+    key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+    return Undecodable(key, meta.uid, meta.resource_version, body, str(error))
 
 
 def watch_event(resource: Resource[T], line: bytes, verb: str) -> WatchEvent[T] | None:
@@ -95,8 +109,12 @@ def watch_event(resource: Resource[T], line: bytes, verb: str) -> WatchEvent[T] 
         try:
             decoded = decoder(_kind(resource)).decode(raw.object)
         except msgspec.MsgspecError as error:
-            log.warning("event skipped: its object can't be decoded", resource=resource.plural, error=str(error))
-        else:
-            return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)
-    meta: _Versioned = decode(_Versioned, bytes(raw.object), verb)
+            meta: _Versioned = decode(_Versioned, bytes(raw.object), verb)  # without a version there is no going on
+            bad = _undecodable(bytes(raw.object), error)
+            log.warning(
+                "event skipped: its object can't be decoded", resource=resource.plural, object=bad.key, error=str(error)
+            )
+            return WatchEvent(raw.type, None, meta.metadata.resource_version, bad)
+        return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)
+    meta = decode(_Versioned, bytes(raw.object), verb)
     return WatchEvent("BOOKMARK", None, meta.metadata.resource_version)

@@ -3,6 +3,9 @@
 The copy is usable once `synced` is set. A watch that drops resumes at the last version seen (bookmarks keep that
 fresh); a version the server has forgotten (410) means listing again, whose difference to the copy is told to the
 handlers as ordinary changes. Failures back off with jitter. Memory is bounded by the partial structs kept.
+
+An object that can't be decoded is there all the same. The copy keeps its last version that could be; `undecodable` has
+the one that could not, until the object can be decoded again or is gone.
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ from hami_core.kube.objects import KubeObject
 from hami_core.kube.port import ApiError, KubeApi, Resource
 
 if TYPE_CHECKING:
-    from hami_core.kube.port import WatchEvent
+    from hami_core.kube.port import Undecodable, WatchEvent
+
+    UndecodableHandler = Callable[[str, Undecodable | None], None]
+    """Called as ``handler(key, found)``; None: the object can be decoded again, or is gone. Must not block."""
 
 log = structlog.get_logger(__name__)
 
@@ -87,6 +93,8 @@ class Informer(Generic[T]):
         }
         self._trim = trim
         self._store: dict[str, T] = {}
+        self._undecodable: dict[str, Undecodable] = {}
+        self._undecodable_handlers: list[UndecodableHandler] = []
         self._version = ""
         self._handlers: list[Handler[T]] = []
         self._backoff = Backoff()
@@ -99,6 +107,11 @@ class Informer(Generic[T]):
         return MappingProxyType(self._store)
 
     @property
+    def undecodable(self) -> Mapping[str, Undecodable]:
+        """The objects that can't be decoded, by the same keys. A live read-only view."""
+        return MappingProxyType(self._undecodable)
+
+    @property
     def version(self) -> str:
         """The resourceVersion the copy has reached."""
         return self._version
@@ -108,6 +121,12 @@ class Informer(Generic[T]):
         self._handlers.append(handler)
         for item in list(self._store.values()):
             self._call(handler, None, item)
+
+    def on_undecodable(self, handler: UndecodableHandler) -> None:
+        """Call ``handler(key, found)`` when an object can't be decoded and when that ends, and now for all such."""
+        self._undecodable_handlers.append(handler)
+        for key, bad in list(self._undecodable.items()):
+            self._tell(handler, key, bad)
 
     async def run(self) -> None:
         """Keep the copy until cancelled."""
@@ -146,13 +165,13 @@ class Informer(Generic[T]):
         waiters, self._refresh_waiters = self._refresh_waiters, []
         self._refresh_wanted.clear()
         try:
-            found, version = await self._list_pages()
+            found, bad, version = await self._list_pages()
         except BaseException:
             self._refresh_waiters += waiters
             if waiters:
                 self._refresh_wanted.set()
             raise
-        self._replace(found)
+        self._replace(found, bad)
         self._version = version
         self._backoff.reset()
         self.synced.set()
@@ -160,20 +179,26 @@ class Informer(Generic[T]):
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _list_pages(self) -> tuple[dict[str, T], str]:
+    async def _list_pages(self) -> tuple[dict[str, T], dict[str, Undecodable], str]:
         found: dict[str, T] = {}
+        bad: dict[str, Undecodable] = {}
         token = ""
         while True:
             page = await self._api.list(self.resource, limit=PAGE, continue_token=token, **self._selection)
             for item in page.items:
                 found[item.key] = self._trim(item) if self._trim else item
+            bad |= {one.key: one for one in page.undecodable if one.key}
             token = page.continue_token
             if not token:
-                return found, page.resource_version
+                return found, bad, page.resource_version
 
-    def _replace(self, found: dict[str, T]) -> None:
-        for key in [key for key in self._store if key not in found]:
+    def _replace(self, found: dict[str, T], bad: dict[str, Undecodable]) -> None:
+        for key in [key for key in self._undecodable if key not in bad]:
+            self._put_undecodable(key, None)
+        for key in [key for key in self._store if key not in found and key not in bad]:
             self._put(key, None)
+        for key, one in bad.items():
+            self._put_undecodable(key, one)
         for key, item in found.items():
             old = self._store.get(key)
             if old is None or old.metadata.resource_version != item.metadata.resource_version:
@@ -209,14 +234,37 @@ class Informer(Generic[T]):
             self._backoff.reset()
 
     def _apply(self, event: WatchEvent[T]) -> None:
-        item = event.object
+        item, bad = event.object, event.undecodable
+        if bad is not None and bad.key:
+            gone = event.type == "DELETED"
+            self._put_undecodable(bad.key, None if gone else bad)
+            if gone:
+                self._put(bad.key, None)
         if item is not None:
+            self._put_undecodable(item.key, None)
             new = None if event.type == "DELETED" else item
             if new is not None and self._trim:
                 new = self._trim(new)
             self._put(item.key, new)
         if event.resource_version:
             self._version = event.resource_version
+
+    def _put_undecodable(self, key: str, bad: Undecodable | None) -> None:
+        before = self._undecodable.pop(key, None)
+        if bad is not None:
+            self._undecodable[key] = bad
+            old = self._store.get(key)
+            if old is not None and bad.uid and old.metadata.uid != bad.uid:
+                self._put(key, None)  # another object of that name
+        if before != bad:
+            for handler in self._undecodable_handlers:
+                self._tell(handler, key, bad)
+
+    def _tell(self, handler: UndecodableHandler, key: str, bad: Undecodable | None) -> None:
+        try:
+            handler(key, bad)
+        except Exception:
+            log.exception("handler of undecodable objects failed", resource=self.resource.plural, object=key)
 
     def _put(self, key: str, new: T | None) -> None:
         old = self._store.pop(key, None) if new is None else self._store.get(key)

@@ -97,22 +97,42 @@ class NotSentError(ApiError):
 
 
 @dataclass(frozen=True, slots=True)
+class Undecodable:
+    """An object whose body makes no sense, as far as its metadata can be read.
+
+    Attributes:
+        key: ``namespace/name``, or the name alone; empty: that can't be read either.
+        uid: Its UID; empty where that can't be read.
+        resource_version: Its version.
+        body: The JSON text.
+        error: What is wrong with it.
+    """
+
+    key: str
+    uid: str
+    resource_version: str
+    body: bytes
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Page(Generic[T_co]):
-    """One page of a list. ``undecodable`` counts objects left out because their body made no sense."""
+    """One page of a list; ``undecodable`` has the objects that ``items`` leaves out."""
 
     items: tuple[T_co, ...]
     resource_version: str
     continue_token: str = ""
-    undecodable: int = 0
+    undecodable: tuple[Undecodable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T_co]):
-    """``ADDED``, ``MODIFIED``, ``DELETED`` with the object, or ``BOOKMARK`` with only its version."""
+    """``ADDED``, ``MODIFIED``, ``DELETED`` with the object or what is known of it, or ``BOOKMARK`` with its version."""
 
     type: str
     object: T_co | None
     resource_version: str
+    undecodable: Undecodable | None = None
 
 
 class KubeApi(Protocol):

@@ -6,6 +6,7 @@ import heapq
 from typing import TYPE_CHECKING, Final
 
 from hami_core.kube.events import EventRecorder, reference
+from hami_core.scheduler.unreadable import shown
 from hami_core.wire.reasons import parse_histogram
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from hami_core.kube.objects import Pod
     from hami_core.model import PodRequest
     from hami_core.scheduler.cluster import Cluster
+    from hami_core.scheduler.unreadable import UnreadablePod
 
 SHOWN: Final = 5
 """Names an event lists; HAMi lists them all."""
@@ -69,6 +71,15 @@ class Notes:
         """A live pod's allocation has a signature that is not ours."""
         message = f"its allocation is counted, but not signed by this scheduler: annotation {problem}"
         self._recorder.record(reference("Pod", pod), "Warning", "AllocationInDoubt", message)
+
+    def unread(self, pod: Pod, unreadable: UnreadablePod) -> None:
+        """It is not known what a live pod holds."""
+        families, problems = sorted(unreadable.problems), dict.fromkeys(unreadable.problems.values())
+        message = (
+            f"its allocation can't be read: annotation {shown('; '.join(problems))}. Node {unreadable.node} gives new"
+            f" pods no {', '.join(families)} devices until this pod ends or its annotation is restored"
+        )
+        self._recorder.record(reference("Pod", pod), "Warning", "AllocationUnreadable", message)
 
 
 def by_word(by_reason: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -96,6 +96,7 @@ class Scheduler:
         self.recorder = EventRecorder(api, options.scheduler_name, instance=options.instance)
         notes = Notes(self.recorder, self.cluster)
         self.cluster.doubted = notes.in_doubt
+        self.cluster.unread = notes.unread
         self.waker = Waker(
             api,
             self.cluster.pods,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from hami_core.errors import RequestError, WireError
 from hami_core.model import Allocation, ContainerKind, ContainerSlices, Slice, Weights
 from hami_core.wire import jsontext, keys, mig
-from hami_core.wire.quantity import parse_int_go
+from hami_core.wire.quantity import parse_int_go, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -169,7 +170,7 @@ def decode_allocation(
     Raises:
         WireError: A list, the MIG reservations or their agreement is broken.
     """
-    present = {w: f for w, f in families.items() if f.allocated_key and f.allocated_key in annotations}
+    present = _present(annotations, families)
     if not present:
         return None
     node = annotations.get(keys.NODE, "")
@@ -177,14 +178,96 @@ def decode_allocation(
         raise WireError(keys.NODE, -1, "missing on a pod with an allocation")
     slices: list[list[Slice]] = [[] for _ in containers]
     for word, family in present.items():
-        key = family.allocated_key
-        decoded = decode_pod_devices(annotations[key], key=key, family=word, strict=strict)
-        matched = _matched(decoded, len(containers), key, strict=strict)
-        places = () if strict else _places(matched, family.resources.count, limits)
-        for position, found in zip(places or range(len(matched)), matched, strict=True):
+        listed = _listed(annotations[family.allocated_key], word, family, limits, len(containers), strict=strict)
+        for position, found in listed:
             slices[position].extend(found)
     reserved = mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, ""))
     mig.apply_reservations(slices, reserved, strict=strict)
+    return _allocation(node, containers, slices)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A pod's allocation as far as it can be read.
+
+    Attributes:
+        allocation: Every family's list that can be read; None: the pod carries none.
+        unread: Common word → what is wrong with the family's list: it can't be read, or it has fewer devices than the
+            pod asks for. What such a pod holds of the family is not known.
+    """
+
+    allocation: Allocation | None
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_allocation(
+    annotations: Mapping[str, str],
+    families: Mapping[str, Family],
+    containers: Sequence[tuple[str, ContainerKind]],
+    limits: Sequence[Mapping[str, object]],
+) -> Reading:
+    """Read what a running pod holds, family by family, leniently as `decode_allocation` does; never raises.
+
+    Args:
+        annotations: The pod's.
+        families: Families by common word.
+        containers: Name and kind of the pod's containers, init containers (sidecars at their place) first.
+        limits: The resource limits of each container, in the same order.
+    """
+    present = _present(annotations, families)
+    if not present:
+        return Reading(None)
+    unread: dict[str, str] = {}
+    slices: list[list[Slice]] = [[] for _ in containers]
+    for word, family in present.items():
+        key = family.allocated_key
+        try:
+            listed = _listed(annotations[key], word, family, limits, len(containers), strict=False)
+        except WireError as error:
+            unread[word] = str(error)
+            continue
+        for position, found in listed:
+            slices[position].extend(found)
+        count, asked = sum(len(found) for _, found in listed), devices_asked(family, limits)
+        if count < asked:
+            unread[word] = f"{key}: {count} devices in the list, the pod asks for {asked}"
+    try:
+        mig.apply_reservations(slices, mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, "")), strict=False)
+    except WireError as error:  # whose instances these are is not known
+        unread = dict.fromkeys(present, str(error)) | unread
+    return Reading(_allocation(annotations.get(keys.NODE, ""), containers, slices), unread)
+
+
+def devices_asked(family: Family, limits: Iterable[Mapping[str, object]]) -> int:
+    """How many devices of a family the containers with these limits ask for; an amount that is no number asks for 1."""
+    total = 0
+    for names in limits:
+        if (text := names.get(family.resources.count)) is not None:
+            try:
+                total += max(0, int(parse_quantity(str(text))))
+            except WireError:
+                total += 1
+    return total
+
+
+def _present(annotations: Mapping[str, str], families: Mapping[str, Family]) -> dict[str, Family]:
+    return {w: f for w, f in families.items() if f.allocated_key and f.allocated_key in annotations}
+
+
+def _listed(
+    text: str, word: str, family: Family, limits: Sequence[Container[str]], containers: int, *, strict: bool
+) -> list[tuple[int, tuple[Slice, ...]]]:
+    """One family's list as pairs of a container's position and its slices."""
+    key = family.allocated_key
+    decoded = decode_pod_devices(text, key=key, family=word, strict=strict)
+    matched = _matched(decoded, containers, key, strict=strict)
+    places = () if strict else _places(matched, family.resources.count, limits)
+    return list(zip(places or range(len(matched)), matched, strict=True))
+
+
+def _allocation(
+    node: str, containers: Sequence[tuple[str, ContainerKind]], slices: Sequence[list[Slice]]
+) -> Allocation:
     return Allocation(
         node, tuple(ContainerSlices(n, k, tuple(s)) for (n, k), s in zip(containers, slices, strict=True))
     )

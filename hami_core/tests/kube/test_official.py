@@ -54,7 +54,7 @@ async def test_a_list_leaves_out_only_the_object_that_makes_no_sense(api, server
     await server.put("pods", pod("bad", spec={"nodeName": 7}))
     page = await api.list(PODS)
     assert [p.metadata.name for p in page.items] == ["good"]
-    assert page.undecodable == 1
+    assert [bad.key for bad in page.undecodable] == ["default/bad"]
 
 
 async def test_lists_come_in_pages(api, server):
