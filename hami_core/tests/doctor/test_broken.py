@@ -41,6 +41,11 @@ from hami_core.tests.doctor.spoil import (
 )
 from hami_core.wire import keys
 
+
+def garbled(cluster, text):
+    cluster["Pod/train"]["metadata"]["annotations"][keys.NVIDIA_ALLOCATED] = text
+
+
 BROKEN = [
     # check, level, words that must be said, what breaks it
     ("scheduler.pods", "fail", "CrashLoopBackOff", dead),
@@ -390,6 +395,15 @@ BROKEN = [
         lambda c: add(c, sound.user_pod("elsewhere", scheduler="volcano")),
     ),
     ("pods.unallocated", "fail", "default/train", lambda c: c["Pod/train"]["metadata"].update(annotations={})),
+    ("pods.allocations", "fail", "invalid memory field", lambda c: garbled(c, "GPU-0,NVIDIA,sixty,0:;")),
+    ("pods.allocations", "fail", "0 devices in the list, the pod asks for 1", lambda c: garbled(c, "")),
+    ("pods.allocations", "fail", "the node has no device 'GPU-9'", lambda c: garbled(c, "GPU-9,NVIDIA,1000,30:;")),
+    (
+        "pods.allocations",
+        "fail",
+        "until then n1 takes no new NVIDIA pods",
+        lambda c: c["Pod/train"]["metadata"]["annotations"].update({keys.MIG_ALLOCATIONS: "[{"}),
+    ),
     (
         "pods.refused",
         "fail",
