@@ -192,8 +192,9 @@ class Reading:
 
     Attributes:
         allocation: Every family's list that can be read; None: the pod carries none.
-        unread: Common word → what is wrong with the family's list: it can't be read, or it has fewer devices than the
-            pod asks for. What such a pod holds of the family is not known.
+        unread: Common word → what is wrong with the family's list: it can't be read, has parts that only a lenient
+            reader passes over, or has fewer devices than the pod asks for. What such a pod holds of the family is not
+            known; what could be read of it is in ``allocation``.
     """
 
     allocation: Allocation | None
@@ -226,16 +227,27 @@ def read_allocation(
         except WireError as error:
             unread[word] = str(error)
             continue
+        if problem := _damage(annotations[key], key, word):
+            unread[word] = problem
         for position, found in listed:
             slices[position].extend(found)
         count, asked = sum(len(found) for _, found in listed), devices_asked(family, limits)
-        if count < asked:
+        if count < asked and word not in unread:
             unread[word] = f"{key}: {count} devices in the list, the pod asks for {asked}"
     try:
         mig.apply_reservations(slices, mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, "")), strict=False)
     except WireError as error:  # whose instances these are is not known
         unread = dict.fromkeys(present, str(error)) | unread
     return Reading(_allocation(annotations.get(keys.NODE, ""), containers, slices), unread)
+
+
+def _damage(text: str, key: str, word: str) -> str:
+    """What is wrong with a list that a lenient reader reads: neither we nor HAMi write such. Empty: nothing."""
+    try:
+        decode_pod_devices(text if text.endswith(";") else text + ";", key=key, family=word, strict=True)
+    except WireError as error:
+        return str(error)
+    return ""
 
 
 def devices_asked(family: Family, limits: Iterable[Mapping[str, object]]) -> int:
