@@ -114,8 +114,13 @@ class Case(Mapping[str, Any]):
             return question()
         with pytest.raises(HamiError) as caught:
             question()
-        self.check_error(getattr(caught.value, "problem", ""), str(caught.value))
-        raise AnsweredError
+        raise self._answered(getattr(caught.value, "problem", ""), str(caught.value))
+
+    def _answered(self, *words: str) -> AnsweredError:
+        """The product refuses: that has to be the error expected. A "no" beside the error says nothing more."""
+        self.check_error(*words)
+        self._unread -= {key for key, value in self._data.items() if not value}
+        return AnsweredError()
 
     def verdict(self, key: str, good: bool, *words: str) -> None:
         """Compare a yes or no with what the case says under ``key``, if it does.
@@ -128,8 +133,7 @@ class Case(Mapping[str, Any]):
         """
         if self.fails:
             assert not good, f"{self!r}: expected an error"
-            self.check_error(*(words or ("",)))
-            raise AnsweredError
+            raise self._answered(*(words or ("",)))
         assert good is self.get(key, good), f"{self!r}: {key} is {good} {words}"
 
     def finish(self) -> None:
