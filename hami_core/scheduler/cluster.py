@@ -446,7 +446,7 @@ class Cluster:
         live = [pod for pod in self.pods.store.values() if _is_live(pod) and not self._is_foreign(pod)]
         for pod in live:
             self._see_epoch(pod)
-        self.verification.see_all(live)
+        self.verification.see_all(pod for pod in live if self.inventory.booking(pod.uid) is not None)
         for uid in self.unreadable.uids():
             self._look_again(uid)
 

@@ -298,6 +298,7 @@ BROKEN = [
     ("signing.keys", "fail", "--signing-keys not set", lambda c: every_agent(c, "signing-keys", None)),
     ("signing.keys", "fail", "allocations are not signed", lambda c: argument(c, SCHEDULER, "signing-secret", None)),
     ("pods.signatures", "fail", "valid keys", foreign_keys),
+    ("pods.signatures", "unknown", "1 signed allocations", lambda c: c.pop("ConfigMap/hami-signing-keys")),
     ("pods.signatures", "fail", "does not belong to this allocation", tampered),
     ("pods.signatures", "warn", "1 unsigned: default/old", lambda c: add(c, sound.user_pod("old", signed=False))),
     ("node.ready", "warn", "cordoned", lambda c: c["Node/n1"].update(spec={"unschedulable": True})),

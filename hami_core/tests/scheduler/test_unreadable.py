@@ -12,6 +12,7 @@ from hami_core.tests.scheduler.conftest import load
 from hami_core.tests.scheduler.vendor import ALLOCATED, REGISTER, Acme, node, pod
 from hami_core.wire import keys
 from hami_core.wire.node import decode_devices_json
+from hami_core.wire.signature import generate_private_key, sign, statement_of
 
 GOOD = "n1-0,ACME,9000,10:;"
 STARTED = {"phase": "Running", "containerStatuses": [{"name": "c", "state": {"running": {}}}]}
@@ -259,6 +260,7 @@ async def test_an_event_tells_each_change_of_the_problem_once(server, start):
     ):
         await asyncio.sleep(0.005)
     assert len(await events(client, server)) == 2
+    assert await events(client, server, "AllocationInDoubt") == [], "an allocation that is not counted has no signature"
 
 
 async def test_several_pods_are_counted_and_the_first_is_named(server, start):
@@ -340,3 +342,16 @@ async def test_a_node_that_cannot_be_decoded_gives_nothing_until_it_can(server, 
     await server.put("nodes", node("n1", cards=1))
     await until_open(client, server, mem=1000)
     assert "CardInsufficientMemory" in await refusal(client, server)
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["our signature", "another's signature"])
+async def test_a_signed_device_that_has_gone_closes_nothing(server, start, signing_key, ours):
+    """Its signature shows that the id is as it was written: no other card is concerned."""
+    await server.put("nodes", node("n1", cards=1))
+    holder = bound(value="n1-7,ACME,9000,10:;")
+    meta = holder["metadata"]
+    statement = statement_of(meta["uid"], meta["annotations"])
+    meta["annotations"][keys.SIGNATURE] = sign(signing_key if ours else generate_private_key(), statement)
+    await server.put("pods", holder)
+    client = await start()
+    assert (await refusal(client, server) == "") is ours
