@@ -299,6 +299,12 @@ class Request:
             return 0
         return usable_mib * self.memory_percent // 100
 
+    def scored_memory_on(self, device_memory_mib: int) -> int:
+        """MiB this request counts for in a device's score (HAMi: there a percentage above 0 outranks an amount)."""
+        if self.memory_percent:
+            return device_memory_mib * self.memory_percent // 100
+        return self.memory_mib
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:

@@ -79,6 +79,7 @@ CHECKS: Final = (
     Check("pods.pending", ("pods",), pods.pending, "none waits"),
     Check("pods.scheduler", ("pods",), pods.foreign, "all with our resources go to our scheduler"),
     Check("pods.unallocated", ("pods",), pods.without_count, "none is bound without an allocation"),
+    Check("pods.allocations", ("nodes", "pods"), pods.unreadable, "no running pod has one"),
     Check("pods.signatures", ("pods",), signing.signatures, "no allocation to look at"),
     Check("pods.refused", ("pods",), pods.refused, "none is held back by a node"),
     Check("pods.unlimited", ("pods", "events"), pods.unlimited, "no agent reports one"),

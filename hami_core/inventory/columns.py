@@ -182,13 +182,13 @@ class Columns:
             answer |= counted(fitting & group) >= count
         return answer
 
-    def beyond_quota(self, ask: Ask, failed: np.ndarray, need: np.ndarray | int, admitted: int) -> np.ndarray:
+    def beyond_quota(self, ask: Ask, failed: np.ndarray, admitted: int) -> np.ndarray:
         """Failed checks where the quota lets the request take so many cards only: the walk then refuses the rest."""
         if admitted == 0:
             everywhere: np.ndarray = failed | _U16(t.QUOTA)
             return everywhere
         fitting = failed == 0
-        key = self.order(ask, np.ones_like(fitting), need)
+        key = self.order(ask, np.ones_like(fitting))
         if len(key) < admitted:
             return failed
         enough = counted(fitting) >= admitted
@@ -196,24 +196,32 @@ class Columns:
         refused: np.ndarray = failed | ((key < last) & enough) * _U16(t.QUOTA)
         return refused
 
-    def order(self, ask: Ask, fitting: np.ndarray, need: np.ndarray | int) -> np.ndarray:
+    def order(self, ask: Ask, fitting: np.ndarray) -> np.ndarray:
         """Sort key per card: the greatest is taken first; -1 where the card does not fit."""
         place = (self.numa.astype(np.int64) << 8) | np.arange(self.used.shape[0])[:, None]
         if ask.policy.text == "mutex":
             key = place
         else:
-            bits = self._score(ask, need).view(np.int32).astype(np.int64)
+            bits = self._score(ask).view(np.int32).astype(np.int64)
             key = ((bits if ask.policy.text == "binpack" else t.FLOAT32_TOP - bits) << 16) | place
         key |= fitting.view(np.int8) - np.int8(1)
         return key
 
-    def _score(self, ask: Ask, need: np.ndarray | int) -> np.ndarray:
+    def _scored(self, ask: Ask) -> np.ndarray | int:
+        """MiB the request counts for in each card's score, as `Request.scored_memory_on`."""
+        request = ask.request
+        if not request.memory_percent:
+            return request.memory_mib
+        scored: np.ndarray = self.total_memory.astype(np.int64) * request.memory_percent // 100
+        return scored
+
+    def _score(self, ask: Ask) -> np.ndarray:
         """Device scores, in float32 and in HAMi's order of operations."""
         weights = ask.weights
         parts = (
             (self.used, 1, "slots_f", weights.slot if weights else None),
             (self.used_cores, ask.request.cores, "cores_f", weights.core if weights else None),
-            (self.used_memory, need, "memory_f", weights.memory if weights else None),
+            (self.used_memory, self._scored(ask), "memory_f", weights.memory if weights else None),
         )
         score: np.ndarray | None = None
         for used, more, total, weight in parts:

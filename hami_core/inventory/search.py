@@ -284,7 +284,7 @@ class Query:
             need = columns.need(ask)
             failed = self._failed_checks(columns, ask, need)
             if number in self._limits.admitted:
-                failed = columns.beyond_quota(ask, failed, need, self._limits.admitted[number])
+                failed = columns.beyond_quota(ask, failed, self._limits.admitted[number])
             fitting = failed == 0
             fits = columns.fits(ask, fitting)
             new = alive[~fits[alive]]
@@ -298,7 +298,7 @@ class Query:
     def _take(self, columns: Columns, ask: Ask, fitting: np.ndarray, need: np.ndarray | int) -> None:
         if ask.numa_bind:
             fitting = _first_group(columns, ask, fitting)
-        columns.take(ask, greatest(columns.order(ask, fitting, need), ask.request.count), need)
+        columns.take(ask, greatest(columns.order(ask, fitting), ask.request.count), need)
 
     # --- reasons -----------------------------------------------------------------------------------------------
 

@@ -106,11 +106,16 @@ SCHEDULER: Final = (
     MetricSpec("hami_scheduler_bookings", Kind.GAUGE, "Pods with booked devices."),
     MetricSpec("hami_scheduler_leader", Kind.GAUGE, "1 on the replica that binds."),
     MetricSpec("hami_scheduler_epoch", Kind.GAUGE, "Epoch the leader signs allocations with."),
-    MetricSpec("hami_scheduler_closed_nodes", Kind.GAUGE, "Nodes of which a vendor's devices can't be read."),
+    MetricSpec(
+        "hami_scheduler_closed_nodes",
+        Kind.GAUGE,
+        "Nodes closed to new pods of a vendor: its devices or a pod's allocation there can't be read.",
+    ),
     MetricSpec(
         "hami_scheduler_allocations_in_doubt",
         Kind.GAUGE,
-        "Live pods whose allocation is counted though its signature is missing (unsigned) or not ours (invalid).",
+        "Live pods whose allocation can't be read (unreadable: their nodes are closed), or is counted though its"
+        " signature is missing (unsigned) or not ours (invalid).",
         ("reason",),
     ),
     MetricSpec(

@@ -20,12 +20,13 @@ from hami_core.placement.hard import Fault, Finding, findings
 from hami_core.scheduler import pods
 from hami_core.scheduler.keyring import Keyring
 from hami_core.scheduler.marks import AgentMarks
+from hami_core.scheduler.unreadable import UnreadablePod, UnreadablePods
 from hami_core.scheduler.verification import Verification
 from hami_core.wire import keys
 from hami_core.wire.signature import epoch_of, signer_of, statement_of, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from hami_core.kube.port import KubeApi, Undecodable
     from hami_core.model import Booking, Device, NodeFacts, PodRequest
@@ -104,6 +105,9 @@ class Cluster:
         """By ``namespace/name`` of a ResourceQuota: entries about devices that do not do what they say."""
         self.quota_doubted: Callable[[ObjectReference, Finding], None] = lambda _quota, _finding: None
         """Called once for each such entry."""
+        self.unread: Callable[[Pod, UnreadablePod], None] = lambda _pod, _unreadable: None
+        """Called when it turns out that a live pod's allocation can't be read, and again when the problem changes."""
+        self.unreadable = UnreadablePods()
         self.gains: Gains = _Nobody()
         """Told when a pod may fit that did not."""
         self.drift = 0
@@ -117,6 +121,8 @@ class Cluster:
         self._allocated = {family.allocated_key for family in self.families.values()}
         self.nodes.on_change(self._node)
         self.pods.on_change(self._pod)
+        self.nodes.on_undecodable(self._undecodable_node)
+        self.pods.on_undecodable(self._undecodable_pod)
         self.quotas.on_change(self._quota)
         self.quotas.on_undecodable(self._undecodable_quota)
 
@@ -162,7 +168,7 @@ class Cluster:
             if self.inventory.expire_holds(self.now()):
                 self.gains.unheard()
             for name in self._marks.late(self.now()):
-                self.inventory.bar_node(name, self._marks.reasons(name, self.now()))
+                self._bar(name)
 
     def unbook(self, uid: str) -> None:
         """Drop the booking of a Bind that failed; a pod that is bound all the same keeps what it carries."""
@@ -213,7 +219,9 @@ class Cluster:
         elif self.closed_nodes.pop(facts.name, None):
             log.info("a node's devices can be read again", node=facts.name)
         self._set_node(facts, devices, failed)
-        self.inventory.bar_node(facts.name, self._marks.see(facts.name, facts.labels, self.now()))
+        self._marks.see(facts.name, facts.labels, self.now())
+        self._look_for_devices(facts.name, {word for word, found in before[0].items() if found})
+        self._bar(facts.name)
         if before != (devices, self.closed_nodes.get(facts.name), self._marks.reasons(facts.name, 0.0)):
             self.gains.changed()
 
@@ -228,6 +236,24 @@ class Cluster:
             for word, found in devices.items()
         }
         self.inventory.set_node(facts, shown)
+
+    def _undecodable_node(self, key: str, found: Undecodable | None) -> None:
+        """A node that can't be decoded gives nothing away; its pods stay booked."""
+        if found is not None:
+            self._forget_node(key)
+
+    def _bar(self, node: str) -> None:
+        """Write of which families a node gives no devices, and why. What lasts longer outranks an agent's absence."""
+        self.inventory.bar_node(node, {**self._marks.reasons(node, self.now()), **self.unreadable.reasons(node)})
+
+    @property
+    def closed(self) -> frozenset[str]:
+        """Nodes that give no new pods devices of a family: its register or a pod's allocation there can't be read."""
+        concerned = (name for name in self.unreadable.nodes() if self._closes(name))
+        return frozenset((*self.closed_nodes, *concerned))
+
+    def _closes(self, node: str) -> bool:
+        return any(self._devices.get(node, {}).get(word) for word in self.unreadable.reasons(node))
 
     def _forget_node(self, name: str) -> None:
         self._facts.pop(name, None)
@@ -274,23 +300,114 @@ class Cluster:
             return
         if old is not None and _was_refused_since(old, pod) and self.inventory.release_hold(pod.uid):
             self.gains.unheard()
-        if self._is_foreign(pod):
+        if self._is_foreign(pod) and not self.asks(pod):
             return
-        try:
-            booking = pods.booking_of(pod, self.families)
-        except WireError as error:
-            log.warning("a pod's allocation can't be read and is not counted", pod=pod.key, error=str(error))
-            return
+        holding = pods.holding_of(pod, self.families)
+        known = self.inventory.booking(pod.uid)
+        if known is None or pod.uid in self.unreadable:
+            self._take_in(old, pod, holding.booking)
+            self._note_unread(pod, {**self._unknown_devices(pod, holding.booking), **holding.unread})
+        elif not holding.unread:
+            self._take_in(old, pod, self._unaltered(old, pod, holding.booking, known))
+        elif old is None or old.metadata.annotations != pod.metadata.annotations:
+            problem = "; ".join(holding.unread.values())
+            log.warning("a pod's allocation can't be read, what it had stays booked", pod=pod.key, error=problem)
+
+    def _take_in(self, old: Pod | None, pod: Pod, booking: Booking | None) -> None:
         if booking is None:
             return
         self.verification.see(old, pod)
-        known = self.inventory.booking(pod.uid)
-        if known is not None and known.allocation != booking.allocation and self._is_altered(old, pod, known):
-            # What was bound stays booked: the agent goes by the signature too.
-            log.warning("a pod's allocation was altered after it was bound, the change is not counted", pod=pod.key)
-            booking = known
         self._see_epoch(pod)
         if self.inventory.set_pod(booking, init_done=pods.is_init_done(pod)):
+            self.gains.unheard()
+
+    def _unaltered(self, old: Pod | None, pod: Pod, booking: Booking | None, known: Booking) -> Booking | None:
+        """What counts of a booked pod: its allocation as it reads now, unless somebody else has changed it."""
+        if booking is None or known.allocation == booking.allocation or not self._is_altered(old, pod, known):
+            return booking
+        # What was bound stays booked: the agent goes by the signature too.
+        log.warning("a pod's allocation was altered after it was bound, the change is not counted", pod=pod.key)
+        return known
+
+    def _unknown_devices(self, pod: Pod, booking: Booking | None) -> dict[str, str]:
+        """Common word → the device of an allocation that its node does not have; nothing counts it.
+
+        The signature shows that the device is the one we chose, so that it has gone since: that closes nothing. So
+        does a node that has no devices of the family: there is nothing to give away.
+        """
+        found: dict[str, str] = {}
+        node = self._devices.get(pod.spec.node_name, {})
+        for container in booking.allocation.containers if booking is not None else ():
+            for piece in container.slices:
+                devices = node.get(piece.family, ())
+                if devices and all(device.id != piece.device_id for device in devices):
+                    key = self.families[piece.family].allocated_key
+                    found.setdefault(piece.family, f"{key}: the node has no device {piece.device_id!r}")
+        return {} if found and self._keyring.verifies and self._is_ours(pod) else found
+
+    def _look_for_devices(self, node: str, before: set[str]) -> None:
+        """A node has other devices: look again for those of the pods there.
+
+        A device that goes while its pods run has been seen by this process, and closes nothing. So pods whose devices
+        are known are looked at only when the node's first devices of a family come.
+        """
+        for uid in self.unreadable.on(node):
+            self._look_again(uid)
+        new = {word for word, found in self._devices.get(node, {}).items() if found} - before
+        for booking in self.inventory.bookings_on(node) if new else ():
+            pod = self.pods.store.get(f"{booking.namespace}/{booking.name}")
+            if pod is not None and pod.uid == booking.uid and pod.uid not in self.unreadable:
+                self._note_unread(pod, self._unknown_devices(pod, booking))
+
+    def _look_again(self, uid: str) -> None:
+        """See whether what a pod holds is known, now that its node or the keys have changed."""
+        found = self.unreadable.get(uid)
+        pod = self.pods.store.get(found.key) if found is not None else None
+        if pod is not None and pod.uid == uid:
+            self._pod(None, pod)
+
+    def _undecodable_pod(self, key: str, found: Undecodable | None) -> None:
+        """A pod that can't be decoded may hold devices of every family its text names; a booked one stays booked.
+
+        It stands among the unreadable pods under its name: its UID may not be known.
+        """
+        if found is None:
+            self._forget_unread(key)
+            return
+        pod = pods.rough_pod(found)
+        if pod.is_terminal:
+            self._forget_unread(key)
+            self._gone(pod.uid)
+        elif pod.spec.node_name and self.inventory.booking(pod.uid) is None:
+            problem = f"the pod can't be decoded: {found.error}"
+            self._note_unread(pod, dict.fromkeys(pods.families_named(found.body, self.families), problem), of=key)
+
+    def _note_unread(self, pod: Pod, problems: Mapping[str, str], *, of: str = "") -> None:
+        """Close what a pod may hold, or open it again."""
+        uid = of or pod.uid
+        before = self.unreadable.get(uid)
+        if not problems:
+            self._forget_unread(uid)
+            return
+        now = UnreadablePod(pod.key, pod.spec.node_name, problems)
+        if now == before:
+            return
+        self.unreadable.put(uid, now)
+        self._bar(now.node)
+        log.warning(
+            "a pod's allocation can't be read, its node gives no new pod devices of these families",
+            pod=pod.key,
+            node=now.node,
+            families=sorted(problems),
+            errors=list(problems.values()),
+        )
+        self.unread(pod, now)
+
+    def _forget_unread(self, uid: str) -> None:
+        gone = self.unreadable.drop(uid)
+        if gone is not None:
+            log.info("it is known again what a pod holds, or it ended", pod=gone.key, node=gone.node)
+            self._bar(gone.node)
             self.gains.unheard()
 
     def _gone(self, uid: str) -> None:
@@ -298,6 +415,7 @@ class Cluster:
             self.gains.unheard()
         if self.inventory.release(uid):
             self.gains.released()
+        self._forget_unread(uid)
         self.verification.forget(uid)
 
     def _is_altered(self, old: Pod | None, pod: Pod, known: Booking) -> bool:
@@ -306,10 +424,7 @@ class Cluster:
             return False
         if old is None or self._is_ours(old):
             return True
-        try:
-            before = pods.booking_of(old, self.families)
-        except WireError:
-            return True
+        before = pods.holding_of(old, self.families).booking
         return before is None or before.allocation != known.allocation
 
     def _is_ours(self, pod: Pod) -> bool:
@@ -338,7 +453,9 @@ class Cluster:
         live = [pod for pod in self.pods.store.values() if _is_live(pod) and not self._is_foreign(pod)]
         for pod in live:
             self._see_epoch(pod)
-        self.verification.see_all(live)
+        self.verification.see_all(pod for pod in live if self.inventory.booking(pod.uid) is not None)
+        for uid in self.unreadable.uids():
+            self._look_again(uid)
 
     def _is_foreign(self, pod: Pod) -> bool:
         return self._allocated.isdisjoint(pod.metadata.annotations)

@@ -74,11 +74,13 @@ class Instruments:
         gauge("hami_scheduler_epoch").set_function(lambda: float(gate.epoch))
         gauge("hami_scheduler_holds").set_function(lambda: float(inventory.hold_count))
         gauge("hami_scheduler_bookings").set_function(lambda: float(inventory.booking_count))
-        gauge("hami_scheduler_closed_nodes").set_function(lambda: float(len(cluster.closed_nodes)))
+        gauge("hami_scheduler_closed_nodes").set_function(lambda: float(len(cluster.closed)))
         doubts = cluster.verification.doubts
+        in_doubt = gauge("hami_scheduler_allocations_in_doubt")
+        in_doubt.labels(reason="unreadable").set_function(lambda: float(len(cluster.unreadable)))
         for doubt in Doubt:
             count = partial(_count, doubts, doubt)
-            gauge("hami_scheduler_allocations_in_doubt").labels(reason=doubt.value).set_function(count)
+            in_doubt.labels(reason=doubt.value).set_function(count)
         for fault in Fault:
             entries = partial(_count_entries, cluster.quota_findings, fault)
             gauge("hami_scheduler_quota_entries_at_fault").labels(reason=fault.value).set_function(entries)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from hami_core.kube.events import EventRecorder, reference
 from hami_core.placement.hard import Fault
+from hami_core.scheduler.unreadable import shown
 from hami_core.wire.reasons import parse_histogram
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from hami_core.model import PodRequest
     from hami_core.placement.hard import Finding
     from hami_core.scheduler.cluster import Cluster
+    from hami_core.scheduler.unreadable import UnreadablePod
 
 SHOWN: Final = 5
 """Names an event lists; HAMi lists them all."""
@@ -80,6 +82,15 @@ class Notes:
     def quota(self, quota: ObjectReference, finding: Finding) -> None:
         """An entry of a ResourceQuota does not do what it says."""
         self._recorder.record(quota, "Warning", _QUOTA_REASONS[finding.fault], str(finding))
+
+    def unread(self, pod: Pod, unreadable: UnreadablePod) -> None:
+        """It is not known what a live pod holds."""
+        families, problems = sorted(unreadable.problems), dict.fromkeys(unreadable.problems.values())
+        message = (
+            f"its allocation can't be read: annotation {shown('; '.join(problems))}. Node {unreadable.node} gives new"
+            f" pods no {', '.join(families)} devices until this pod ends or its annotation is restored"
+        )
+        self._recorder.record(reference("Pod", pod), "Warning", "AllocationUnreadable", message)
 
 
 def by_word(by_reason: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hami_core.errors import RequestError
+from hami_core.kube.objects import ObjectMeta, Pod, PodSpec, PodStatus
 from hami_core.model import Booking, ContainerKind, ContainerSpec, NodeFacts, PodFacts, PodRequest
 from hami_core.placement.request import pod_request
-from hami_core.wire.pod import decode_allocation
+from hami_core.wire.pod import devices_asked, read_allocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hami_core.kube.objects import Container, Node, Pod
+    from hami_core.kube.objects import Container, ContainerStatus, Node
+    from hami_core.kube.port import Undecodable
     from hami_core.model import Family, Request
     from hami_core.placement.policy import PolicyDefaults
 
@@ -72,26 +78,59 @@ def request_of(pod: Pod, parse: Parse, defaults: PolicyDefaults) -> PodRequest:
     return pod_request(meta.uid, meta.namespace, meta.name, specs, meta.annotations, parse, defaults)
 
 
-def booking_of(pod: Pod, families: Mapping[str, Family]) -> Booking | None:
-    """The allocation a bound pod carries, or None.
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a bound pod holds, by its annotations.
+
+    Attributes:
+        booking: What can be read; None: it carries no allocation, or is not bound.
+        unread: Common word → why it is not known what the pod holds of that family.
+    """
+
+    booking: Booking | None = None
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+
+def holding_of(pod: Pod, families: Mapping[str, Family]) -> Holding:
+    """What a bound pod holds.
 
     The node is where the pod *is*; a pod that isn't bound holds nothing, whatever its annotations say.
 
-    Raises:
-        WireError: The annotations are malformed.
+    A pod that asks for a family's devices and has no list of them holds nothing as long as none of its containers with
+    devices has started: the node agent starts none without an allocation. One that has started was given devices by
+    an allocation that is gone, or by another device plugin. Which, nobody can read.
     """
     if not pod.spec.node_name:
-        return None
+        return Holding()
     meta = pod.metadata
-    limits = [container.resources.limits for container in (*pod.spec.init_containers, *pod.spec.containers)]
-    allocation = decode_allocation(
-        meta.annotations, families, container_kinds(pod), strict=False, limits=limits, counted=True
-    )
+    containers = [*pod.spec.init_containers, *pod.spec.containers]
+    limits = [container.resources.limits for container in containers]
+    reading = read_allocation(meta.annotations, families, container_kinds(pod), limits)
+    unread = dict(reading.unread)
+    for family in families.values():
+        if family.allocated_key not in meta.annotations and _has_started(pod, family):
+            unread[family.word] = f"{family.allocated_key} is missing, and a container with devices has started"
+    allocation = reading.allocation
     if allocation is None:
-        return None
+        return Holding(None, unread)
     if allocation.node != pod.spec.node_name:
         allocation = type(allocation)(pod.spec.node_name, allocation.containers)
-    return Booking(meta.uid, meta.namespace, meta.name, allocation)
+    return Holding(Booking(meta.uid, meta.namespace, meta.name, allocation), unread)
+
+
+def _has_started(pod: Pod, family: Family) -> bool:
+    """Whether a container that asks for devices of a family has started, and may hold them still."""
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    asking = {c.name for c in containers if devices_asked(family, [c.resources.limits])}
+    if asking and is_init_done(pod):
+        asking -= {name for name, kind in container_kinds(pod) if kind is ContainerKind.INIT}
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return any(status.name in asking and _was_started(status) for status in statuses)
+
+
+def _was_started(status: ContainerStatus) -> bool:
+    state = status.state
+    return bool(state.running or state.terminated or status.last_state.terminated or status.restart_count)
 
 
 def is_init_done(pod: Pod) -> bool:
@@ -109,6 +148,41 @@ def may_wait_long(pod: Pod) -> bool:
     """Whether kube-scheduler may keep the pod for minutes between Filter and Bind: volumes, pod group, preemption."""
     claims = any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in pod.spec.volumes)
     return claims or pod.is_in_group or bool(pod.status.nominated_node_name)
+
+
+class _RoughSpec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
+class _RoughStatus(msgspec.Struct, frozen=True):
+    phase: str = ""
+
+
+class _Rough(msgspec.Struct, frozen=True):
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def rough_pod(found: Undecodable) -> Pod:
+    """Of a pod that can't be decoded what can: its name, and its node and phase where these make sense."""
+    namespace, _, name = found.key.rpartition("/")
+    spec, status = PodSpec(), PodStatus()
+    with suppress(msgspec.MsgspecError):
+        parts = msgspec.json.decode(found.body, type=_Rough)
+        with suppress(msgspec.MsgspecError):
+            spec = PodSpec(node_name=msgspec.json.decode(parts.spec, type=_RoughSpec).node_name)
+        with suppress(msgspec.MsgspecError):
+            status = PodStatus(phase=msgspec.json.decode(parts.status, type=_RoughStatus).phase)
+    return Pod(metadata=ObjectMeta(name=name, namespace=namespace, uid=found.uid), spec=spec, status=status)
+
+
+def families_named(body: bytes, families: Mapping[str, Family]) -> list[str]:
+    """Common words of the families whose resource or allocation an object's text may name."""
+    return [
+        word
+        for word, family in families.items()
+        if f'"{family.resources.count}"'.encode() in body or f'"{family.allocated_key}"'.encode() in body
+    ]
 
 
 def node_facts(node: Node) -> NodeFacts:

@@ -97,6 +97,7 @@ class Scheduler:
         notes = Notes(self.recorder, self.cluster)
         self.cluster.doubted = notes.in_doubt
         self.cluster.quota_doubted = notes.quota
+        self.cluster.unread = notes.unread
         self.waker = Waker(
             api,
             self.cluster.pods,

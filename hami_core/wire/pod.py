@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from hami_core.errors import RequestError, WireError
 from hami_core.model import Allocation, ContainerKind, ContainerSlices, Slice, Weights
 from hami_core.wire import jsontext, keys, mig
-from hami_core.wire.quantity import parse_int_go
+from hami_core.wire.quantity import parse_int_go, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -151,7 +152,6 @@ def decode_allocation(
     *,
     strict: bool = True,
     limits: Sequence[Mapping[str, object]] = (),
-    counted: bool = False,
 ) -> Allocation | None:
     """Read a pod's allocation back.
 
@@ -163,8 +163,6 @@ def decode_allocation(
             positions count from the first container, entries too many must be empty, missing ones are empty.
         limits: Resource limits of each container, in the same order. HAMi v2.10 leaves containers without devices out
             of NVIDIA's list; unless strict, they put each entry of a list that is too short at its container.
-        counted: For bookings: what a short list holds counts though nobody can say which container has it. The last
-            container then has it all, since what app containers hold is counted as long as the pod lives.
 
     Returns:
         The allocation, or None: the pod carries none for any of the families.
@@ -172,7 +170,7 @@ def decode_allocation(
     Raises:
         WireError: A list, the MIG reservations or their agreement is broken.
     """
-    present = {w: f for w, f in families.items() if f.allocated_key and f.allocated_key in annotations}
+    present = _present(annotations, families)
     if not present:
         return None
     node = annotations.get(keys.NODE, "")
@@ -180,13 +178,118 @@ def decode_allocation(
         raise WireError(keys.NODE, -1, "missing on a pod with an allocation")
     slices: list[list[Slice]] = [[] for _ in containers]
     for word, family in present.items():
-        key = family.allocated_key
-        decoded = decode_pod_devices(annotations[key], key=key, family=word, strict=strict)
-        matched = _matched(decoded, len(containers), key, strict=strict)
-        for position, found in zip(_places(matched, family, limits, counted=counted), matched, strict=True):
+        listed = _listed(annotations[family.allocated_key], word, family, limits, len(containers), strict=strict)
+        for position, found in listed:
             slices[position].extend(found)
     reserved = mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, ""))
     mig.apply_reservations(slices, reserved, strict=strict)
+    return _allocation(node, containers, slices)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A pod's allocation as far as it can be read.
+
+    Attributes:
+        allocation: Every family's list that can be read; None: the pod carries none.
+        unread: Common word → what is wrong with the family's list: it can't be read, has parts that only a lenient
+            reader passes over, or has fewer devices than the pod asks for. What such a pod holds of the family is not
+            known; what could be read of it is in ``allocation``.
+    """
+
+    allocation: Allocation | None
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_allocation(
+    annotations: Mapping[str, str],
+    families: Mapping[str, Family],
+    containers: Sequence[tuple[str, ContainerKind]],
+    limits: Sequence[Mapping[str, object]],
+) -> Reading:
+    """Read what a running pod holds, family by family, leniently as `decode_allocation` does; never raises.
+
+    What a short list holds counts though nobody can say which container has it. The last container then has it all,
+    since what app containers hold is counted as long as the pod lives.
+
+    Args:
+        annotations: The pod's.
+        families: Families by common word.
+        containers: Name and kind of the pod's containers, init containers (sidecars at their place) first.
+        limits: The resource limits of each container, in the same order.
+    """
+    present = _present(annotations, families)
+    if not present:
+        return Reading(None)
+    unread: dict[str, str] = {}
+    slices: list[list[Slice]] = [[] for _ in containers]
+    for word, family in present.items():
+        key = family.allocated_key
+        try:
+            listed = _listed(annotations[key], word, family, limits, len(containers), strict=False, counted=True)
+        except WireError as error:
+            unread[word] = str(error)
+            continue
+        if problem := _damage(annotations[key], key, word):
+            unread[word] = problem
+        for position, found in listed:
+            slices[position].extend(found)
+        count, asked = sum(len(found) for _, found in listed), devices_asked(family, limits)
+        if count < asked and word not in unread:
+            unread[word] = f"{key}: {count} devices in the list, the pod asks for {asked}"
+    try:
+        mig.apply_reservations(slices, mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, "")), strict=False)
+    except WireError as error:  # whose instances these are is not known
+        unread = dict.fromkeys(present, str(error)) | unread
+    return Reading(_allocation(annotations.get(keys.NODE, ""), containers, slices), unread)
+
+
+def _damage(text: str, key: str, word: str) -> str:
+    """What is wrong with a list that a lenient reader reads: neither we nor HAMi write such. Empty: nothing."""
+    try:
+        decode_pod_devices(text if text.endswith(";") else text + ";", key=key, family=word, strict=True)
+    except WireError as error:
+        return str(error)
+    return ""
+
+
+def devices_asked(family: Family, limits: Iterable[Mapping[str, object]]) -> int:
+    """How many devices of a family the containers with these limits ask for; an amount that is no number asks for 1."""
+    total = 0
+    for names in limits:
+        if (text := names.get(family.resources.count)) is not None:
+            try:
+                total += max(0, int(parse_quantity(str(text))))
+            except WireError:
+                total += 1
+    return total
+
+
+def _present(annotations: Mapping[str, str], families: Mapping[str, Family]) -> dict[str, Family]:
+    return {w: f for w, f in families.items() if f.allocated_key and f.allocated_key in annotations}
+
+
+def _listed(
+    text: str,
+    word: str,
+    family: Family,
+    limits: Sequence[Mapping[str, object]],
+    containers: int,
+    *,
+    strict: bool,
+    counted: bool = False,
+) -> list[tuple[int, tuple[Slice, ...]]]:
+    """One family's list as pairs of a container's position and its slices."""
+    key = family.allocated_key
+    decoded = decode_pod_devices(text, key=key, family=word, strict=strict)
+    matched = _matched(decoded, containers, key, strict=strict)
+    places = range(len(matched)) if strict else _places(matched, family, limits, counted=counted)
+    return list(zip(places, matched, strict=True))
+
+
+def _allocation(
+    node: str, containers: Sequence[tuple[str, ContainerKind]], slices: Sequence[list[Slice]]
+) -> Allocation:
     return Allocation(
         node, tuple(ContainerSlices(n, k, tuple(s)) for (n, k), s in zip(containers, slices, strict=True))
     )

@@ -10,6 +10,11 @@ parameters), while facts and configuration come from our own files.
 A module claims what it runs by calling `cases`, `rows` or `value` with literal paths; test_claims.py finds the parts
 nobody claims. A case remembers which of its keys were read: one that no runner looked at fails the test
 (`conftest.py`), so a key nobody knows never passes for checked.
+
+What is optional in the format is optional in every runner: input that a case leaves out has the format's default (0, an
+empty text, list or object; no percentage; a healthy device), an answer that it leaves out is not compared. An expected
+error (`ERRORS`) may stand in place of every answer: runners ask the product within `Case.ask` or give its verdict to
+`Case.verdict`.
 """
 
 from __future__ import annotations
@@ -19,9 +24,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+
+from hami_core.errors import HamiError
+
+T = TypeVar("T")
 
 OWN = Path(__file__).parent
 FOLDER = Path(os.environ.get("HAMI_VECTORS") or OWN)
@@ -31,6 +40,14 @@ COMMENTARY = frozenset({"src", "origin", "note", "origin_note", "why", "side_eff
 """Keys that speak to people."""
 DESCRIPTIONS = frozenset({"meta", "_about"})
 """Parts that describe a file."""
+
+
+ERRORS = ("error", "error_prefix", "error_contains", "error_suffix", "error_any")
+"""Keys that expect an error: the whole text (true: any), its front, a part, its end, any."""
+
+
+class AnsweredError(Exception):
+    """The case expected an error and got it: its test has passed. Not one to catch but in `conftest.py`."""
 
 
 class Case(Mapping[str, Any]):
@@ -72,19 +89,52 @@ class Case(Mapping[str, Any]):
     @property
     def fails(self) -> bool:
         """Whether the case expects an error."""
-        return any(key in self for key in ("error", "error_prefix", "error_contains", "error_suffix", "error_any"))
+        return any(key in self for key in ERRORS)
 
-    def check_error(self, words: str) -> None:
-        """Hold an error's words against whichever form of expectation the case has.
+    def check_error(self, *words: str) -> None:
+        """Hold an error's words against whichever form of expectation the case has; one of several texts must do.
 
         ``error`` is the whole text, or its front where HAMi wraps another error behind a colon; true: any error.
         """
+        assert self.get("error_any", True) is True, f"{self!r}: error_any must be true"
+        assert any(self._expects(text) for text in words), f"{self!r}: {words!r}"
+
+    def _expects(self, words: str) -> bool:
         expected = self.get("error", True)
-        assert expected is True or words == expected or words.startswith(f"{expected}: "), f"{self!r}: {words!r}"
-        assert words.startswith(self.get("error_prefix", "")), f"{self!r}: {words!r}"
-        assert self.get("error_contains", "") in words, f"{self!r}: {words!r}"
-        assert words.endswith(self.get("error_suffix", "")), f"{self!r}: {words!r}"
-        assert self.get("error_any", True) is True, f"{self!r}: {words!r}"
+        return (
+            (expected is True or words == expected or words.startswith(f"{expected}: "))
+            and words.startswith(self.get("error_prefix", ""))
+            and self.get("error_contains", "") in words
+            and words.endswith(self.get("error_suffix", ""))
+        )
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """The product's answer; where the case expects an error, the product must raise it, and the test has passed."""
+        if not self.fails:
+            return question()
+        with pytest.raises(HamiError) as caught:
+            question()
+        raise self._answered(getattr(caught.value, "problem", ""), str(caught.value))
+
+    def _answered(self, *words: str) -> AnsweredError:
+        """The product refuses: that has to be the error expected. A "no" beside the error says nothing more."""
+        self.check_error(*words)
+        self._unread -= {key for key, value in self._data.items() if not value}
+        return AnsweredError()
+
+    def verdict(self, key: str, good: bool, *words: str) -> None:
+        """Compare a yes or no with what the case says under ``key``, if it does.
+
+        Args:
+            key: Where the expected verdict stands.
+            good: The product's.
+            words: Why not, where it is a no. Where the case expects an error, one of them must be it, and the test has
+                passed.
+        """
+        if self.fails:
+            assert not good, f"{self!r}: expected an error"
+            raise self._answered(*(words or ("",)))
+        assert good is self.get(key, good), f"{self!r}: {key} is {good} {words}"
 
     def finish(self) -> None:
         """Fail when keys were left unread."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .cases import Case
+from .cases import AnsweredError, Case
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    result = yield
+    try:
+        result = yield
+    except AnsweredError:
+        result = True
     for argument in pyfuncitem.funcargs.values():
         if isinstance(argument, Case):
             argument.finish()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hami_nvidia import Nvidia, NvidiaConfig
 
+from hami_core.inventory.nodes import FamilyDevices, Node
 from hami_core.model import (
     Allocation,
     Booking,
@@ -72,13 +73,13 @@ def request(
     record: Mapping[str, Any], annotations: Mapping[str, str] | None = None, *, numa_bind: bool = False
 ) -> Request:
     """A request record."""
-    percent = None if record["pct"] == UNSET or record["mem"] else record["pct"]
+    percent = record.get("pct", UNSET)
     return Request(
-        record["type"],
-        record["nums"],
-        record["mem"],
-        percent,
-        record["cores"],
+        record.get("type", "NVIDIA"),
+        record.get("nums", 1),
+        record.get("mem", 0),
+        None if percent == UNSET else percent,
+        record.get("cores", 0),
         annotations=annotations or {},
         numa_bind=numa_bind,
     )
@@ -107,12 +108,44 @@ def register(inventory: Inventory, name: str, records: Sequence[Mapping[str, Any
     devices = [device(record, position) for position, record in enumerate(records)]
     inventory.set_node(NodeFacts(name), {"NVIDIA": devices})
     slices = tuple(
-        Slice(record["id"], "NVIDIA", record.get("usedmem", 0), record.get("usedcores", 0), slots=record["used"])
-        for record in records
+        Slice(one.id, "NVIDIA", record.get("usedmem", 0), record.get("usedcores", 0), slots=record["used"])
+        for one, record in zip(devices, records, strict=True)
         if record.get("used")
     )
     if slices:
         inventory.set_pod(booking(f"on-{name}", name, [(ContainerKind.APP, slices)]))
+
+
+def node(records: Sequence[Mapping[str, Any]]) -> Node:
+    """The inventory's own account of a node on which so much is used as the records say."""
+    family = FamilyDevices(device(record, position) for position, record in enumerate(records))
+    for record, one in zip(records, family.devices, strict=True):
+        position = family.positions[one.id]
+        amounts = (record.get("used", 0), record.get("usedcores", 0), record.get("usedmem", 0))
+        family.slots[position], family.cores[position], family.memory[position] = amounts
+        family.used = [sum(pair) for pair in zip(family.used, amounts, strict=True)]
+    return Node(NodeFacts("n1"), families={"NVIDIA": family})
+
+
+def rows(raw: Sequence[Any]) -> list[list[Slice]]:
+    """Slices by container, of rows as the groups write them.
+
+    A row is ``[uuid, mem, cores]``, with the slots behind them or a type before them, or an object. A list of rows is
+    one container.
+    """
+    if raw and (isinstance(raw[0], dict) or (isinstance(raw[0], list) and raw[0] and isinstance(raw[0][0], str))):
+        raw = [raw]
+    return [[_row(row) for row in container or ()] for container in raw]
+
+
+def _row(row: Any) -> Slice:
+    if isinstance(row, dict):
+        row = [row.get("uuid") or row.get("id"), *(row.get(f"used{k}", row.get(k, 0)) for k in ("mem", "cores"))]
+    uuid, *amounts = row
+    if amounts and isinstance(amounts[0], str):
+        amounts = amounts[1:]
+    memory, cores, slots = (*amounts, *(0, 0, 1)[len(amounts) :])
+    return Slice(uuid, "NVIDIA", memory, cores, slots=slots)
 
 
 def booking(uid: str, node: str, containers: Sequence[tuple[ContainerKind, Sequence[Slice]]]) -> Booking:

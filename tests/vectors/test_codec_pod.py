@@ -36,17 +36,16 @@ def described(containers: tuple[tuple[Slice, ...], ...]) -> list[list[list[Any]]
 
 @pytest.mark.parametrize("case", cases("pod_devices_encode_decode"))
 def test_pod_devices(case: Case) -> None:
-    if "containers" in case:
-        text = pod.encode_pod_devices([[slices(row) for row in container] for container in case["containers"]])
-        assert text == case["encoded"]
-    else:
-        text = case["decode_only"]
-    if case.fails:
-        with pytest.raises(WireError) as caught:
-            pod.decode_pod_devices(text, key="k", family="NVIDIA")
-        case.check_error(caught.value.problem)
-    else:
-        assert described(pod.decode_pod_devices(text, key="k", family="NVIDIA")) == case["decoded"]
+    def coded() -> tuple[tuple[Slice, ...], ...]:
+        if "containers" in case:
+            text = pod.encode_pod_devices([[slices(row) for row in container] for container in case["containers"]])
+            assert text == case.get("encoded", text)
+        else:
+            text = case["decode_only"] if "decode_only" in case else case["encoded"]
+        return pod.decode_pod_devices(text, key="k", family="NVIDIA")
+
+    found = described(case.ask(coded))
+    assert found == case.get("decoded", found)
 
 
 @pytest.mark.parametrize("case", cases("vendors/codec.encode"))
@@ -56,19 +55,15 @@ def test_pod_devices_are_encoded_by_vendor(case: Case) -> None:
         ContainerSlices(f"c{n}", ContainerKind.APP, tuple(slices(row) for row in c)) for n, c in enumerate(containers)
     )
     family = Family(word, Resources("r"), "allocated", "to-allocate")
-    written = pod.allocation_annotations(Allocation("n1", parts), {"NVIDIA": family}, 7, keys.PHASE_SUCCESS)
+    allocation = Allocation("n1", parts)
+    written = case.ask(lambda: pod.allocation_annotations(allocation, {"NVIDIA": family}, 7, keys.PHASE_SUCCESS))
     assert written["allocated"] == written["to-allocate"] == case["out"]
 
 
 @pytest.mark.parametrize("case", cases("vendors/codec.decode"))
 def test_pod_devices_are_decoded_by_count(case: Case) -> None:
-    if case.fails:
-        with pytest.raises(WireError) as caught:
-            pod.decode_pod_devices(case["in"], key="k", family="NVIDIA")
-        case.check_error(caught.value.problem)
-    else:
-        found = pod.decode_pod_devices(case["in"], key="k", family="NVIDIA")
-        assert [len(container) for container in found] == case["containers"]
+    found = case.ask(lambda: pod.decode_pod_devices(case["in"], key="k", family="NVIDIA"))
+    assert [len(container) for container in found] == case["containers"]
 
 
 # --- MIG ------------------------------------------------------------------------------------------------------------
@@ -83,25 +78,28 @@ def test_mig_reservations(case: Case) -> None:
                 ContainerSlices(f"c{n}", ContainerKind.APP, tuple(mig_slice(d) for d in c))
                 for n, c in enumerate(case["containers"])
             )
-            assert mig.encode_reservations(mig.reservations(Allocation("n1", parts))) == case["out"]
-        case "decode" if case["ok"]:
-            found = mig.decode_reservations(case["in"])
+            text = case.ask(lambda: mig.encode_reservations(mig.reservations(Allocation("n1", parts))))
+            assert text == case.get("out", text)
+        case "decode" if case.get("ok", True):
+            found = case.ask(lambda: mig.decode_reservations(case.get("in", "")))
             if "count" in case:
                 assert len(found) == case["count"]
             if "runtime_ready" in case:
                 assert [r.made for r in found] == [case["runtime_ready"]]
             if "gpuInstanceID" in case:
-                ids = [case["gpuInstanceID"], case["computeInstanceID"]]
-                assert [[r.gpu_instance_id, r.compute_instance_id] for r in found] == [ids]
+                assert [r.gpu_instance_id for r in found] == [case["gpuInstanceID"]]
+            if "computeInstanceID" in case:
+                assert [r.compute_instance_id for r in found] == [case["computeInstanceID"]]
         case "decode":
-            with pytest.raises(WireError):
+            with pytest.raises(WireError) as caught:
                 mig.decode_reservations(case["in"])
+            case.check_error(caught.value.problem, str(caught.value))
         case _:
             raise case.unknown("op")
 
 
 def mig_slice(entry: dict[str, Any]) -> Slice:
-    place = MigPlacement(entry["placement"]["start"], entry["placement"]["size"])
+    place = MigPlacement(entry["placement"].get("start", 0), entry["placement"]["size"])
     return Slice(entry["uuid"], "NVIDIA", 1, 1, mig_profile=entry["profile"], mig_placement=place)
 
 
@@ -149,21 +147,24 @@ def test_policy_contains(case: Case) -> None:
 @pytest.mark.parametrize("case", cases("scoring_weights_annotation"))
 def test_weights(case: Case) -> None:
     assert case.head["annotation"] == keys.SCORING_WEIGHTS
+    text = case.get("value")
     if case.fails:
         with pytest.raises(RequestError) as caught:
-            pod.parse_weights(case["value"])
+            pod.parse_weights(text)
         case.check_error(caught.value.problem)
-        assert caught.value.problem.startswith(f'invalid {keys.SCORING_WEIGHTS} annotation "{case["value"]}": ')
+        assert caught.value.problem.startswith(f'invalid {keys.SCORING_WEIGHTS} annotation "{text}": ')
     else:
-        assert pod.parse_weights(case["value"]) == Weights(case["slot"], case["core"], case["memory"])
+        assert pod.parse_weights(text) == Weights(*(case.get(key, 1) for key in ("slot", "core", "memory")))
 
 
 @pytest.mark.parametrize("case", cases("reason_string"))
 def test_reason_text(case: Case) -> None:
     match case["op"]:
         case "parse":
-            assert reasons.parse_histogram(case["in"]) == case["out"]
+            found = reasons.parse_histogram(case["in"])
+            case.verdict("", bool(found), case["in"])
+            assert found == case.get("out", {})
         case "generate":
-            assert reasons.encode_histogram(case["counts"], case["cards"]) == case["out"]
+            assert reasons.encode_histogram(case.get("counts", {}), case.get("cards", 0)) == case["out"]
         case _:
             raise case.unknown("op")

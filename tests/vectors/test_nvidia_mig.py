@@ -7,7 +7,7 @@ import json
 import pytest
 from hami_nvidia import mig
 
-from hami_core.model import Device, DeviceUsage, MigPlacement, MigProfile, Slice
+from hami_core.model import Device, DeviceUsage, MigPlacement, MigProfile, Request, Slice
 from hami_core.wire.node import decode_devices_json
 
 from .cases import Case, cases, value
@@ -52,8 +52,11 @@ def test_the_sequence() -> None:
 
 @pytest.mark.parametrize("case", cases("vendors/mig.canPlace"))
 def test_what_still_fits(case: Case) -> None:
-    placed = place_all(case["want"], [MigPlacement(*row) for row in case["occupied"]])
-    assert (None not in placed) is case["ok"]
+    occupied = [
+        MigPlacement(**row) if isinstance(row, dict) else MigPlacement(*row) for row in case.get("occupied", [])
+    ]
+    placed = place_all(case.get("want", []), occupied)
+    case.verdict("ok", None not in placed, mig.MIG_INFEASIBLE)
 
 
 @pytest.mark.parametrize("case", cases("vendors/mig.allocate"))
@@ -61,14 +64,20 @@ def test_what_is_booked(case: Case) -> None:
     count = case.get("occupied2g", 0)
     in_use = PROFILES["2g.10gb"].placements[:count] if count else ()
     assert len(in_use) == count
-    memory = case["memory"] if "memory" in case else case["totalmem"] * case["memPercent"] // 100
+    asked = Request("NVIDIA", 1, case.get("memory", case.get("mem", 0)), case.get("memPercent"))
+    memory = asked.memory_on(case.get("totalmem", 0))
     booked = mig.account(DeviceUsage(card(), mig_in_use=tuple(in_use)), Slice("GPU-a", "NVIDIA", memory, 0))
-    assert isinstance(booked, Slice) is case.get("fit", True)
-    if isinstance(booked, Slice) and "profile" in case:
-        assert [booked.mig_profile, booked.memory_mib, booked.cores] == [
-            case["profile"],
-            case["usedmem"],
-            case["usedcores"],
-        ]
-        assert booked.mig_placement == MigPlacement(case["start"], case["size"])
+    why = () if isinstance(booked, Slice) or booked is None else (booked.code, booked.detail, str(booked))
+    case.verdict("fit", isinstance(booked, Slice), *why)
+    assert "fit" in case or isinstance(booked, Slice)
+    if isinstance(booked, Slice):
         assert booked.device_id == "GPU-a"
+        assert booked.mig_placement is not None
+        found = {
+            "profile": booked.mig_profile,
+            **dict.fromkeys(("usedmem", "booked_mem"), booked.memory_mib),
+            **dict.fromkeys(("usedcores", "booked_cores"), booked.cores),
+            "start": booked.mig_placement.start,
+            "size": booked.mig_placement.size,
+        }
+        assert {key: case[key] for key in found if key in case}.items() <= found.items()

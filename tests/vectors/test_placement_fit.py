@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hami_nvidia import links, mig, rules, topology
@@ -10,22 +10,35 @@ from hami_nvidia.config import NvidiaConfig
 from hami_nvidia.nvml import Card as GpuCard
 from hami_nvidia.nvml import Link
 
-from hami_core.model import Allocation, DeviceKind, MigPlacement, MigProfile, Request, Weights
+from hami_core.model import (
+    Allocation,
+    Device,
+    DeviceKind,
+    DeviceUsage,
+    MigPlacement,
+    MigProfile,
+    Request,
+    Slice,
+    Weights,
+)
 from hami_core.placement import Card, Plan, device_policy, device_score, node_score, place
 from hami_core.placement.fit import Ask, walk
 from hami_core.wire.node import decode_cordon
 from hami_core.wire.quantity import parse_bool_go
-from hami_core.wire.reasons import WORDS
+from hami_core.wire.reasons import MIG_INFEASIBLE, WORDS
 
 from .cases import Case, cases, head, value
-from .placing import card, device, nvidia_rules, pod, request
+from .placing import UNSET, card, device, node, nvidia_rules, pod, request
+
+if TYPE_CHECKING:
+    from hami_core.placement.place import Rejection
 
 pytestmark = pytest.mark.vectors
 
 
 @pytest.mark.parametrize("case", cases("gpu_less"))
 def test_device_order(case: Case) -> None:
-    policy = device_policy(case["policy"])
+    policy = device_policy(case.get("policy", ""))
     keys = [
         policy.sort_key(card(case[name], position), case[name].get("score", 0), numa_bind=case.get("numa_bind", False))
         for position, name in enumerate("ab")
@@ -35,16 +48,28 @@ def test_device_order(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases("gpu_score"))
 def test_device_score(case: Case) -> None:
-    one = device(case["device"], 0)
-    asked = [request(r) for r in case["requests"] if r["type"] == one.type]
+    """The product scores one request of a container; for none, or for several of a family, the sums are made here."""
     used = case["device"]
-    score = device_score(
-        (used.get("used", 0) + len(asked), one.slots),
-        (used.get("usedcores", 0) + sum(r.cores for r in asked), one.cores),
-        (used.get("usedmem", 0) + sum(r.memory_on(one.memory_mib) for r in asked), one.memory_mib),
-        Weights(**case["weights"]),
-    )
+    one = card(used)
+    device, weights = one.device, Weights(**case.get("weights", {}))
+    asked = [request(r) for r in case.get("requests", []) if r.get("type", "NVIDIA") == device.type]
+    if len(asked) == 1:
+        score = Ask(asked[0], nvidia_rules(), device_policy(""), weights).score(one)
+    else:
+        score = device_score(
+            (one.used_slots + len(asked), device.slots),
+            (one.used_cores + sum(r.cores for r in asked), device.cores),
+            (one.used_memory + sum(r.scored_memory_on(device.memory_mib) for r in asked), device.memory_mib),
+            weights,
+        )
     assert score == pytest.approx(case["score"], abs=1e-4)
+
+
+def allocated(case: Case, placed: Allocation | Rejection) -> Allocation:
+    """What was placed; a case may expect the refusal as an error."""
+    case.verdict("fit", isinstance(placed, Allocation), *(() if isinstance(placed, Allocation) else (placed.short,)))
+    assert isinstance(placed, Allocation), f"{case!r}: {placed}"
+    return placed
 
 
 @pytest.mark.parametrize("case", cases("gpu_pick_end_to_end"))
@@ -52,44 +77,39 @@ def test_pick(case: Case) -> None:
     pairs, numa = case.get("pair_scores", {}), case.get("numa", {})
     cards = [
         card(record, i, pair_scores=pairs.get(record["id"], {}), numa=numa.get(record["id"], 0))
-        for i, record in enumerate(case.head["devices"])
+        for i, record in enumerate(case.get("devices", case.head.get("devices", [])))
     ]
     asked = pod(
         [],
-        [case.head["request"]],
-        device_policy=case["policy"],
-        weights=case["weights"],
+        [case.get("request", case.head.get("request"))],
+        device_policy=case.get("policy", ""),
+        weights=case.get("weights"),
         numa_bind=case.get("numa_bind", False),
     )
-    placed = place("n1", {"NVIDIA": cards}, Plan(asked, {"NVIDIA": nvidia_rules()}))
-    assert isinstance(placed, Allocation)
+    placed = allocated(case, place("n1", {"NVIDIA": cards}, Plan(asked, {"NVIDIA": nvidia_rules()})))
     assert [piece.device_id for piece in placed.containers[0].slices] == case["pick"]
 
 
 @pytest.mark.parametrize("case", cases("node_default_score"))
 def test_node_score(case: Case) -> None:
-    cards = [card(record) for record in case["devices"]]
-    score = node_score(
-        (sum(c.used_slots for c in cards), sum(c.device.slots for c in cards)),
-        (sum(c.used_cores for c in cards), sum(c.device.cores for c in cards)),
-        (sum(c.used_memory for c in cards), sum(c.device.memory_mib for c in cards)),
-    )
-    assert score == pytest.approx(case["score"], abs=1e-4)
+    assert node_score(*node(case.get("devices", [])).totals()) == pytest.approx(case["score"], abs=1e-4)
 
 
 @pytest.mark.parametrize("case", cases("nvidia_fit"))
 def test_fit(case: Case) -> None:
     """Devices are given in walk order already."""
     cordoned = decode_cordon(case.get("node_annos", {}).get("hami.io/device-cordon", ""))
-    cards = [card(r, i, cordoned=r["id"] in cordoned) for i, r in enumerate(case["devices"])]
-    annotations = case["annos"]
+    records = case.get("devices", [])
+    cards = [card(r, i, cordoned=r.get("id", f"device-{i}") in cordoned) for i, r in enumerate(records)]
+    annotations = case.get("annos", {})
     numa_bind = parse_bool_go(annotations.get("nvidia.com/numa-bind", "")) is True
     asked = request(case["request"], annotations, numa_bind=numa_bind)
     policy = device_policy(annotations.get("hami.io/gpu-scheduler-policy", "binpack"))
     fit = walk(cards, Ask(asked, nvidia_rules(), policy, Weights()))
-    assert fit.fits is case["fit"]
+    reason = ", ".join(sorted(f"{n}/{fit.total} {word}" for word, n in fit.counts.items()))
+    case.verdict("fit", fit.fits, reason)
     if not fit.fits:
-        assert ", ".join(sorted(f"{n}/{fit.total} {word}" for word, n in fit.counts.items())) == case["reason"]
+        assert reason == case.get("reason", reason)
         return
     slices = [piece for _, piece in fit.picks]
     assert [piece.device_id for piece in slices] == case.get("pick", [piece.device_id for piece in slices])
@@ -99,14 +119,16 @@ def test_fit(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases("topology_select"))
 def test_topology(case: Case) -> None:
-    scores = case["pair_scores"]
+    scores = case.get("pair_scores", {})
     record = {"count": 10, "totalmem": 8000, "totalcore": 100}
     cards = [card(record, i, id=name, pair_scores=scores.get(name, {})) for i, name in enumerate(case["devices"])]
-    fit = walk(cards, Ask(Request("NVIDIA", case["nums"]), nvidia_rules(), device_policy("topology-aware"), Weights()))
+    asked = Request("NVIDIA", case.get("nums", 1))
+    fit = walk(cards, Ask(asked, nvidia_rules(), device_policy("topology-aware"), Weights()))
+    case.verdict("fit", fit.fits, ", ".join(f"{n}/{fit.total} {word}" for word, n in fit.counts.items()))
     picked = [piece.device_id for _, piece in fit.picks]
     if "pick" in case:
         assert picked == case["pick"]
-    else:
+    elif "pick_set" in case:
         assert sorted(picked) == sorted(case["pick_set"])
 
 
@@ -130,10 +152,11 @@ def test_pair_score(case: Case) -> None:
         assert points.pop("NVLINK_max_links") == links.MAX_NVLINKS
         assert {LEVELS[path]: number for path, number in points.items()} == links.PCIE_POINTS
         return
-    paths = [LEVELS[link] for link in case["links_ab"] if link in LEVELS]
-    scores, uneven = _scored({(0, 1): _nvlinks(case["links_ab"]), (1, 0): _nvlinks(case["links_ba"])}, *paths)
-    assert scores["gpu0"]["gpu1"] == scores["gpu1"]["gpu0"] == case["score"]
-    assert bool(uneven) is case["asymmetric"]
+    there, back = case.get("links_ab", []), case.get("links_ba", [])
+    paths = [LEVELS[link] for link in there if link in LEVELS]
+    scores, uneven = _scored({(0, 1): _nvlinks(there), (1, 0): _nvlinks(back)}, *paths)
+    assert scores["gpu0"]["gpu1"] == scores["gpu1"]["gpu0"] == case.get("score", 0)
+    assert bool(uneven) is case.get("asymmetric", False)
 
 
 def _nvlinks(names: list[str]) -> int:
@@ -150,68 +173,85 @@ def _scored(nvlinks: dict[tuple[int, int], int], level: int = -1) -> tuple[dict[
     return links.pair_scores(cards, lambda _one, _other: level, found)
 
 
-def _profiles() -> tuple[MigProfile, ...]:
+def _profiles(case: Case) -> tuple[MigProfile, ...]:
     return tuple(
         MigProfile(
             p["name"],
-            p["memoryMB"],
-            p["core"],
-            p["sliceCount"],
-            tuple(MigPlacement(**place) for place in p["placements"]),
+            p.get("memoryMB", 0),
+            p.get("core", 0),
+            p.get("sliceCount", 0),
+            tuple(_place(place) for place in p.get("placements", [])),
         )
-        for p in head("mig_placement")["profiles"]
+        for p in case.head.get("profiles", head("mig_placement")["profiles"])
     )
+
+
+def _place(entry: Any) -> MigPlacement:
+    return MigPlacement(entry.get("start", 0), entry["size"]) if isinstance(entry, dict) else MigPlacement(*entry)
 
 
 @pytest.mark.parametrize("case", cases("mig_placement"))
 def test_mig_placement(case: Case) -> None:
-    by_name = {profile.name: profile for profile in _profiles()}
-    occupied = [MigPlacement(**place) for place in case.get("occupied", [])]
+    by_name = {profile.name: profile for profile in _profiles(case)}
+    occupied = [_place(place) for place in case.get("occupied", [])]
     if case["op"] == "by_memory":
-        found = mig.smallest_instance(_profiles(), occupied, case["mem"])
-        assert (found is not None) is case.get("fit", True)
-        if found is not None:
-            assert found[0].name == case["profile"]
-            assert found[1] == MigPlacement(**case["placement"])
+        _booked(case, Device("GPU-0", 0, 7, case.get("totalmem", 40960), 100, "A100", "NVIDIA", mode=mig.MODE,
+                             mig_profiles=tuple(by_name.values())), occupied)  # fmt: skip
         return
-    wanted = case["profiles"] if case["op"] == "sequence" else case["want"]
+    wanted = case.get("profiles", []) if case["op"] == "sequence" else case.get("want", [])
     placed: list[MigPlacement | None] = []
     for name in wanted:
         where = mig.free_placement(by_name[name], [*occupied, *(p for p in placed if p)])
         placed.append(where)
     if case["op"] == "sequence":
-        assert [p and p.start for p in placed] == case["starts"]
+        case.verdict("fit", None not in placed, MIG_INFEASIBLE)
+        starts = [p and p.start for p in placed]
+        assert starts == case.get("starts", starts)
     elif case["op"] == "feasible":
-        assert (None not in placed) is case["ok"]
+        case.verdict("ok", None not in placed, MIG_INFEASIBLE)
     else:
         raise case.unknown("op")
+
+
+def _booked(case: Case, device: Device, occupied: list[MigPlacement]) -> None:
+    """Ask the vendor for the instance it books for an amount, or a percentage, of memory."""
+    asked = request({"mem": case.get("mem", 0), "pct": case.get("pct", UNSET)})
+    piece = Slice(device.id, "NVIDIA", asked.memory_on(device.memory_mib), 0)
+    found = mig.account(DeviceUsage(device, mig_in_use=tuple(occupied)), piece)
+    why = () if isinstance(found, Slice) or found is None else (found.code, found.detail, str(found))
+    case.verdict("fit", isinstance(found, Slice), *why)
+    if not isinstance(found, Slice):
+        assert "fit" in case, f"{case!r}: {why}"
+        return
+    assert found.mig_profile == case.get("profile", found.mig_profile)
+    assert found.mig_placement == (_place(case["placement"]) if "placement" in case else found.mig_placement)
+    assert found.memory_mib == case.get("booked_mem", found.memory_mib)
+    assert found.cores == case.get("booked_cores", found.cores)
 
 
 @pytest.mark.parametrize("case", cases("is_mig_request"))
 def test_mig_request(case: Case) -> None:
     family = rules.family(NvidiaConfig())
-    annotations = {} if case["vgpu_mode"] is None else {rules.VGPU_MODE: case["vgpu_mode"]}
-    asked = Request(case["type"], 1, annotations=annotations)
-    kinds = [DeviceKind("NVIDIA", "NVIDIA-A100", mode) for mode in case["device_modes"]]
+    annotations = {} if case.get("vgpu_mode") is None else {rules.VGPU_MODE: case["vgpu_mode"]}
+    asked = Request(case.get("type", "NVIDIA"), 1, annotations=annotations)
+    kinds = [DeviceKind("NVIDIA", "NVIDIA-A100", mode) for mode in case.get("device_modes", [])]
     taken = [kind for kind in kinds if rules.check_type(asked, kind, family) is None]
-    assert any(kind.mode == mig.MODE for kind in taken) is case["out"]
+    case.verdict("out", any(kind.mode == mig.MODE for kind in taken), "CardTypeMismatch")
 
 
 @pytest.mark.parametrize("case", cases("node_fit_and_score"))
 def test_node_fit(case: Case) -> None:
-    cards = [card(record, i) for i, record in enumerate(case["devices"])]
-    totals = node_score(
-        (0, sum(c.device.slots for c in cards)),
-        (sum(c.used_cores for c in cards), sum(c.device.cores for c in cards)),
-        (sum(c.used_memory for c in cards), sum(c.device.memory_mib for c in cards)),
-    )
-    plan = Plan(pod(case["init"], case["app"], device_policy=case["gpu_policy"]), {"NVIDIA": nvidia_rules()})
-    placed = place("n1", {"NVIDIA": cards}, plan)
-    if not isinstance(placed, Allocation):
+    there = node(case.get("devices", []))
+    asked = pod(case.get("init", []), case.get("app", []), device_policy=case.get("gpu_policy", ""))
+    placed = place("n1", there.cards(["NVIDIA"]), Plan(asked, {"NVIDIA": nvidia_rules()}))
+    if "failed" in case:
+        assert not isinstance(placed, Allocation)
         assert placed.short == case["failed"]
         return
-    assert [[piece.device_id for piece in c.slices] for c in placed.containers] == case["allocation"]
-    assert totals == pytest.approx(case["score"], abs=1e-4)
+    found = [[piece.device_id for piece in c.slices] for c in allocated(case, placed).containers]
+    assert found == case.get("allocation", found)
+    score = node_score(*there.totals())
+    assert score == pytest.approx(case.get("score", score), abs=1e-4)
 
 
 @pytest.mark.parametrize("table", [value("vendors/nvidia.topologyPick"), value("vendors/nvidia.topologyPickNegative")])

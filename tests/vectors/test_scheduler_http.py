@@ -30,21 +30,24 @@ pytestmark = pytest.mark.vectors
 
 @pytest.mark.parametrize("case", cases("webhook_pipeline"))
 async def test_webhook_pipeline(start, case: Case) -> None:  # noqa: F811
-    made = pod("a") if case["gpu"] else plain_pod("a")
+    made = pod("a") if case.get("gpu", False) else plain_pod("a")
     spec = made["spec"]
-    spec["schedulerName"], spec["nodeName"] = case["schedulerName"], case.get("nodeName", "")
+    spec["schedulerName"], spec["nodeName"] = case.get("schedulerName", ""), case.get("nodeName", "")
     if "privileged_container" in case:
         name = case["privileged_container"]
         spec["containers"].append({"name": name, "securityContext": {"privileged": True}})
     if case.get("ephemeral_privileged"):
         spec["ephemeralContainers"] = [{"name": "e", "securityContext": {"privileged": True}}]
     overwrite = case.get("force_overwrite", True)
-    client = await start(overwrite_default=overwrite, scheduler_name=case.head["config"]["scheduler_name"])
+    config = case.head.get("config", head("webhook_pipeline")["config"]) | case.get("config", {})
+    client = await start(overwrite_default=overwrite, scheduler_name=config["scheduler_name"])
     response = await client.admit(made)
-    assert response["allowed"] == (case["result"] == "allowed")
+    result = "allowed" if response["allowed"] else "denied"
+    assert result == case.get("result", result)
+    case.verdict("", result == "allowed", response.get("status", {}).get("message", ""))
     operations = json.loads(base64.b64decode(response.get("patch", "W10=")))
     if "message" in case:
-        assert response["status"]["message"] == case["message"]
+        assert response.get("status", {}).get("message", "") == case["message"]
     if "patched" in case:
         assert bool(operations) == case["patched"]
     if "schedulerName_out" in case:
@@ -60,24 +63,30 @@ async def test_extender_http(server, start, case: Case) -> None:  # noqa: F811
     client = await start()
     if "body_bytes" in case:
         # HAMi cuts bodies at 1 MiB and says so; we read them whole, and the answer is about their content.
-        assert case["error_contains"] == "EOF"
+        assert case.get("error_contains", "EOF") == "EOF"
         body: bytes | None = b'{"PodName":"a","Node":"' + b"n" * (case["body_bytes"] - 25) + b'"}'
     else:
-        body = None if case["body"] is None else case["body"].encode()
+        text = case.get("body")
+        body = None if text is None else (text if isinstance(text, str) else json.dumps(text)).encode()
     status, answer = await client.raw("POST", case["route"], body)
-    assert status == case["status"]
+    assert status == case.get("status", 200), answer
+    error = answer
     if status == 200:
-        error = json.loads(answer)["Error"]
-        assert error
-        assert "error" not in case or error == case["error"]
+        decoded = json.loads(answer)
+        error = decoded["Error"] if isinstance(decoded, dict) else ""
         assert "error_nonempty" not in case or bool(error) == case["error_nonempty"]
+    if "body_bytes" not in case and case.fails:
+        assert case.get("error", True) in ("", True) or error
+        case.check_error(error)
 
 
 async def _client_goes_away(server, start, case: Case) -> None:  # noqa: F811
     """Nobody reads the answer to a caller that is gone (HAMi's has a text): what counts is that nothing is left."""
     assert case["client_cancelled"]
-    assert not case["synced"]
-    assert (case["status"], case["error_contains"]) == (200, "context cancelled")
+    assert not case.get("synced", False)
+    assert case.get("status", 200) == 200
+    if case.fails:
+        case.check_error("context cancelled")
     away = [Fault(status=503)]
     server.faults.append(lambda *_: away[0] if away else None)
     client = await start(wait=False)
@@ -93,8 +102,8 @@ async def _client_goes_away(server, start, case: Case) -> None:  # noqa: F811
 @pytest.mark.parametrize("case", cases("pod_group_member"))
 def test_pod_group_member(case: Case) -> None:
     label = head("pod_group_member")["label"]
-    manifest = plain_pod("a", metadata={"labels": {} if case["label"] is None else {label: case["label"]}})
-    if case["spec_group"] is not None:
+    manifest = plain_pod("a", metadata={"labels": {} if case.get("label") is None else {label: case["label"]}})
+    if case.get("spec_group") is not None:
         manifest["spec"]["schedulingGroup"] = {"podGroupName": case["spec_group"]}
     assert msgspec.convert(manifest, Pod).is_in_group is case["out"]
 
@@ -113,9 +122,9 @@ class Locking(Acme):
 async def test_bind_retry(server, start, case: Case) -> None:  # noqa: F811
     """HAMi waits for pod groups only; here the setting decides, and 0 is HAMi's way with other pods."""
     await server.put("nodes", node("n1"))
-    wait = case.get("retry_timeout_s", 2.0) if case["pod_group"] else 0.0
+    wait = case.get("retry_timeout_s", 2.0) if case.get("pod_group", False) else 0.0
     client = await start(loaded=load(Locking), lock_wait_s=wait)
-    results = case["lock_results"]
+    results = case.get("lock_results", [])
     always = results == "always contention"
     reads: list[str] = []
 
@@ -133,8 +142,10 @@ async def test_bind_retry(server, start, case: Case) -> None:  # noqa: F811
     await server.put("pods", plain_pod("holder"))
     server.faults.append(answer)
     error = await client.bind(await server.put("pods", pod("a")), "n1")
-    assert (error == "") == case["bound"]
-    assert case.get("error_contains", "") in error
+    assert (error == "") == case.get("bound", not case.fails)
+    if case.fails:
+        assert error
+        case.check_error(error, *error.split(": "))
     if "attempts" in case:
         assert len(reads) == case["attempts"]
     assert len(reads) >= case.get("attempts_min", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hami_core.model import DeviceKind, Family, Request, Resources, SelectorKeys
+from hami_core.model import DeviceKind, Family, Reason, Request, Resources, SelectorKeys
 from hami_core.vendorkit import default_check_type, default_check_uuid, mode_accepted
 from hami_core.wire.quantity import parse_bool_go
 
@@ -18,8 +18,13 @@ def test_ids(case: Case) -> None:
     family = Family(
         "X", Resources("x"), "a", uuid_selectors=(SelectorKeys(case.head["use_key"], case.head["nouse_key"]),)
     )
-    request = Request("X", 1, annotations=case["annos"])
-    assert (default_check_uuid(request, case["id"], family) is None) is case["ok"]
+    request = Request("X", 1, annotations=case.get("annos", {}))
+    reason = default_check_uuid(request, case.get("id", ""), family)
+    case.verdict("ok", reason is None, *words(reason))
+
+
+def words(reason: Reason | None) -> tuple[str, ...]:
+    return () if reason is None else (reason.code, reason.detail, str(reason))
 
 
 @pytest.mark.parametrize("case", cases("check_type"))
@@ -27,17 +32,18 @@ def test_models(case: Case) -> None:
     family = Family(
         "X", Resources("x"), "a", type_selectors=(SelectorKeys(case.head["use_key"], case.head["nouse_key"]),)
     )
-    request = Request("X", 1, annotations=case["annos"])
-    assert (default_check_type(request, DeviceKind("X", case["type"]), family) is None) is case["ok"]
+    request = Request("X", 1, annotations=case.get("annos", {}))
+    reason = default_check_type(request, DeviceKind("X", case.get("type", "")), family)
+    case.verdict("ok", reason is None, *words(reason))
 
 
 @pytest.mark.parametrize("case", cases("vgpu_mode_annotation"))
 def test_modes(case: Case) -> None:
-    assert mode_accepted(case["annotation"], case["device_mode"]) is case["ok"]
+    case.verdict("ok", mode_accepted(case.get("annotation"), case.get("device_mode", "")), "ModeNotFit")
 
 
 @pytest.mark.parametrize("case", cases("numa_bind_annotation"))
 def test_numa_bind(case: Case) -> None:
     """Anything that is no Go boolean for "yes" leaves it off."""
-    text = case["value"]
-    assert (text is not None and parse_bool_go(text) is True) is case["enforced"]
+    text = case.get("value")
+    case.verdict("enforced", text is not None and parse_bool_go(text) is True, f"{text!r} is no boolean")

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Final
 from hami_core.doctor.checks.context import some
 from hami_core.doctor.clock import age_of
 from hami_core.doctor.finding import Finding, fail, ok, warn
+from hami_core.model import ContainerKind
 from hami_core.placement.hard import LIMITS, Fault, findings, limited, read_limits
 from hami_core.wire import keys
+from hami_core.wire.pod import read_allocation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from hami_core.doctor.checks.context import Context
     from hami_core.doctor.objects import Pod
+    from hami_core.kube.objects import Node
+    from hami_core.model import Family
+    from hami_core.wire.pod import Reading
 
 PATIENCE_S: Final = 30.0
 """A pod that waits no longer than this is being worked on."""
@@ -123,5 +128,43 @@ def without_count(context: Context) -> Iterator[Finding]:
         and not any(pod.metadata.annotations.get(f.allocated_key) for f in context.facts.families)
     ]
     if lost:
-        fix = "they came round our Bind (spec.nodeName by hand, another binder): delete them"
+        fix = (
+            "they came round our Bind (spec.nodeName by hand, another binder), or it was removed: delete them;"
+            " once a container with devices has started, the node gives no new pods such devices"
+        )
         yield fail("pods", "metadata.annotations", f"bound without an allocation: {some(lost)}", fix)
+
+
+def unreadable(context: Context) -> Iterator[Finding]:
+    """Which running pods have an allocation that can't be read, so that their nodes take no new ones?"""
+    nodes = {node.metadata.name: node for node in context.facts.nodes}
+    families = {family.word: family for family in context.facts.families}
+    good = 0
+    for pod in context.facts.pods:
+        if pod.is_over or not pod.spec.node_name:
+            continue
+        init = len(pod.spec.all_containers) - len(pod.spec.containers)
+        kinds = [ContainerKind.INIT] * init + [ContainerKind.APP] * len(pod.spec.containers)
+        containers = [(c.name, kind) for c, kind in zip(pod.spec.all_containers, kinds, strict=True)]
+        limits = [c.resources.limits for c in pod.spec.all_containers]
+        reading = read_allocation(pod.metadata.annotations, families, containers, limits)
+        node = nodes.get(pod.spec.node_name)
+        problems = {**_unknown_devices(reading, families, node), **reading.unread}
+        good += reading.allocation is not None and not problems
+        for word, problem in problems.items():
+            fix = f"delete the pod or restore the annotation: until then {pod.spec.node_name} takes no new {word} pods"
+            yield fail(f"Pod {pod.key}", families[word].allocated_key, f"can't be read: {problem}", fix)
+    if good:
+        yield ok("pods", "metadata.annotations", f"{good} allocations can be read")
+
+
+def _unknown_devices(reading: Reading, families: Mapping[str, Family], node: Node | None) -> dict[str, str]:
+    """Common word → the device of an allocation that its node does not register; ids stand in registers as they are."""
+    found: dict[str, str] = {}
+    for container in reading.allocation.containers if reading.allocation is not None else ():
+        for piece in container.slices:
+            key = families[piece.family].register_key
+            register = node.metadata.annotations.get(key, "") if node is not None and key else ""
+            if register and piece.device_id not in register:
+                found.setdefault(piece.family, f"the node has no device {piece.device_id!r}")
+    return found

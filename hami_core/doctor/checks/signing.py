@@ -113,7 +113,7 @@ def signatures(context: Context) -> Iterator[Finding]:
     """Is every allocation signed, by a key the agents have, and for this very pod?"""
     known = public_keys(context)
     unsigned: list[str] = []
-    good = 0
+    good = unchecked = 0
     for pod in context.facts.pods:
         if pod.is_over or not pod.spec.node_name or not is_allocated(pod):
             continue
@@ -125,6 +125,11 @@ def signatures(context: Context) -> Iterator[Finding]:
             if problem:
                 fix = "who wrote it? The agent refuses it at the next start; delete the pod to have it placed anew"
                 yield fail(pod_name(pod), keys.SIGNATURE, problem, fix)
+        else:
+            unchecked += 1
+    if unchecked:
+        seen = f"{unchecked} signed allocations, and no public key to verify them with"
+        yield unknown("pods", keys.SIGNATURE, seen, "signing.keys says where the keys should be")
     if unsigned:
         yield warn("pods", keys.SIGNATURE, f"{len(unsigned)} unsigned: {some(unsigned)}", _ADOPT)
     if good:

@@ -43,6 +43,11 @@ from hami_core.tests.doctor.spoil import (
 )
 from hami_core.wire import keys
 
+
+def garbled(cluster, text):
+    cluster["Pod/train"]["metadata"]["annotations"][keys.NVIDIA_ALLOCATED] = text
+
+
 BROKEN = [
     # check, level, words that must be said, what breaks it
     ("scheduler.pods", "fail", "CrashLoopBackOff", dead),
@@ -318,6 +323,7 @@ BROKEN = [
     ("signing.keys", "fail", "--signing-keys not set", lambda c: every_agent(c, "signing-keys", None)),
     ("signing.keys", "fail", "allocations are not signed", lambda c: argument(c, SCHEDULER, "signing-secret", None)),
     ("pods.signatures", "fail", "valid keys", foreign_keys),
+    ("pods.signatures", "unknown", "1 signed allocations", lambda c: c.pop("ConfigMap/hami-signing-keys")),
     ("pods.signatures", "fail", "does not belong to this allocation", tampered),
     ("pods.signatures", "warn", "1 unsigned: default/old", lambda c: add(c, sound.user_pod("old", signed=False))),
     ("node.ready", "warn", "cordoned", lambda c: c["Node/n1"].update(spec={"unschedulable": True})),
@@ -427,6 +433,15 @@ BROKEN = [
         lambda c: add(c, sound.user_pod("elsewhere", scheduler="volcano")),
     ),
     ("pods.unallocated", "fail", "default/train", lambda c: c["Pod/train"]["metadata"].update(annotations={})),
+    ("pods.allocations", "fail", "invalid memory field", lambda c: garbled(c, "GPU-0,NVIDIA,sixty,0:;")),
+    ("pods.allocations", "fail", "0 devices in the list, the pod asks for 1", lambda c: garbled(c, "")),
+    ("pods.allocations", "fail", "the node has no device 'GPU-9'", lambda c: garbled(c, "GPU-9,NVIDIA,1000,30:;")),
+    (
+        "pods.allocations",
+        "fail",
+        "until then n1 takes no new NVIDIA pods",
+        lambda c: c["Pod/train"]["metadata"]["annotations"].update({keys.MIG_ALLOCATIONS: "[{"}),
+    ),
     (
         "pods.refused",
         "fail",

@@ -75,7 +75,8 @@ def card_score(card: OCard, ask: OAsk, weights: tuple) -> np.float32:
         return F(0)
     slots = F(card.used + 1) / F(card.slots)
     cores = F(card.used_cores + ask.cores) / F(card.cores)
-    memory = F(card.used_memory + needed(card, ask)) / F(card.memory)
+    scored = card.memory * ask.percent // 100 if ask.percent else ask.memory
+    memory = F(card.used_memory + scored) / F(card.memory)
     total = F(weights[0]) * slots + F(weights[1]) * cores
     return F(10) * (total + F(weights[2]) * memory)
 

@@ -207,7 +207,7 @@ class World:
     def _ask(self, family: str, selectors: dict[str, str], numa_bind: bool) -> OAsk:
         rng = self.rng
         memory = rng.choice([0, 1000, 4000, rng.randint(1, 20000)])
-        percent = None if memory else rng.choice([None, 10, 33, 50, 100])
+        percent = rng.choice([None, None, None, 10, 50] if memory else [None, 10, 33, 50, 100])
         cores = rng.choice([0, 0, 10, 30, 50, 100, 120])
         own = selectors if family == "NVIDIA" else {k: v for k, v in selectors.items() if k != "mode"}
         return OAsk(family, rng.choice([1, 1, 1, 2, 2, 3, 8]), memory, percent, cores, numa_bind, **own)

@@ -39,11 +39,9 @@ def read_allocation(text: str) -> None:
     annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: allocated, keys.MIG_ALLOCATIONS: reserved}
     asking = [{}, {FAMILY.resources.count: "1"}]
     for limits in ([], asking, asking[::-1]):
-        counted = pod.decode_allocation(
-            annotations, {"NVIDIA": FAMILY}, CONTAINERS, strict=False, limits=limits, counted=True
-        )
+        counted = pod.read_allocation(annotations, {"NVIDIA": FAMILY}, CONTAINERS, limits)
         read = pod.decode_allocation(annotations, {"NVIDIA": FAMILY}, CONTAINERS, strict=False, limits=limits)
-        assert read == counted, "what can be told is told alike"
+        assert read == counted.allocation, "what can be told is told alike"
     pod.decode_allocation(annotations, {"NVIDIA": FAMILY}, CONTAINERS)
 
 

@@ -85,11 +85,14 @@ A, B, C = (f"GPU-{name},NVIDIA,1,1:" for name in "abc")
 THREE = [("prep", ContainerKind.INIT), ("a", ContainerKind.APP), ("b", ContainerKind.APP)]
 
 
-def read_for(text: str, asking: tuple[int, ...], **how: bool):
+def read_for(text: str, asking: tuple[int, ...], *, counted: bool = False):
     """The devices of each of three containers that ask for so many."""
     limits = [{"nvidia.com/gpu": str(count), "cpu": "1"} if count else {"cpu": "1"} for count in asking]
     annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: text}
-    read = pod.decode_allocation(annotations, FAMILIES, THREE, strict=False, limits=limits, **how)
+    if counted:
+        read = pod.read_allocation(annotations, FAMILIES, THREE, limits).allocation
+    else:
+        read = pod.decode_allocation(annotations, FAMILIES, THREE, strict=False, limits=limits)
     assert read is not None
     return ["".join(piece.device_id[-1] for piece in container.slices) for container in read.containers]
 
