@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hami_core.agent.judge import covering
 from hami_core.doctor.checks.context import some
 from hami_core.doctor.finding import Finding, warn
 from hami_core.errors import HamiError
@@ -39,7 +40,7 @@ def refused(context: Context) -> Iterator[Finding]:
         except HamiError as error:
             by_reason[str(error)].append(pod.key)
             continue
-        if reason := _unplaceable(context, pod, requests, vendors):
+        if reason := _unplaceable(context, pod, requests, vendors) or _unstartable(context, pod):
             by_reason[reason].append(pod.key)
     for reason, pods in sorted(by_reason.items()):
         fix = "change it in what creates them (Deployment, Job, …); what runs goes on until it is created anew"
@@ -83,4 +84,14 @@ def _unplaceable(context: Context, pod: Pod, requests: list[Request], vendors: L
             assert reason is not None  # noqa: S101 - all of them are reasons
             detail = reason.detail or "no device of its node is of a type or mode that it takes"
             return f"{reason.code or CARD_TYPE_MISMATCH}: {detail}"
+    return ""
+
+
+def _unstartable(context: Context, pod: Pod) -> str:
+    """Why the webhook or the agent of this version would not let a container with devices start; empty: both would."""
+    for container in pod.spec.all_containers:
+        if container.is_privileged:
+            return f"container {container.name} is privileged"
+        if context.asked(container) and (path := covering(container)):
+            return f"container {container.name} mounts a volume at {path}, over files that limit it"
     return ""

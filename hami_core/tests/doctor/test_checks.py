@@ -148,6 +148,18 @@ def test_pods_this_version_would_refuse_are_listed(cluster, limits, annotations,
     assert told in words(found)
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("securityContext", {"privileged": True}, "container main is privileged"),
+        ("volumeMounts", [{"name": "v", "mountPath": "/usr/local/vgpu/limits"}], "at /usr/local/vgpu/limits"),
+    ],
+)
+def test_pods_that_the_node_would_refuse_are_listed(cluster, field, value, told):
+    cluster["Pod/train"]["spec"]["containers"][0][field] = value
+    assert told in words(said(look(cluster), "upgrade.pods", "warn"))
+
+
 def test_pods_are_judged_by_the_clusters_device_config(cluster):
     vendors = load({"nvidia": {"resourceMemoryName": "example.com/mem"}}, only=["nvidia"])
     limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "10Gi", "example.com/mem": "3Gi"}
