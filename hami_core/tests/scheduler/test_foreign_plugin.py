@@ -88,7 +88,7 @@ async def test_a_pod_still_in_its_init_container_keeps_its_slice(server, client,
     assert await client.bind(first, "n1") == ""
     await until(lambda: phase(server, "a") == "success")  # and the pod stays Pending: its init container sleeps
     assert await client.bind(await server.put("pods", pod("b", 2222)), "n1") == ""
-    await until(lambda: phase(server, "b") == "success")
+    await until(lambda: phase(server, "b") == "success" and "b/c0" in kubelet.given)
     assert memory_of(kubelet) == {"a/c0": [1111], "b/c0": [2222]}
     assert not kubelet.rejected
     assert phase(server, "a") == "success"
@@ -101,9 +101,10 @@ async def test_a_pod_still_in_its_init_container_keeps_its_slice(server, client,
 )
 async def test_each_container_gets_its_own_slice(server, client, kubelet, memory, init):
     assert await client.bind(await server.put("pods", pod("a", *memory, init=init)), "n1") == ""
-    await until(lambda: phase(server, "a") == "success" and lock(server) is None)
     wanted = {f"a/i{i}": [mib] for i, mib in enumerate(init) if mib}
     wanted |= {f"a/c{i}": [mib] for i, mib in enumerate(memory) if mib}
+    await until(lambda: len(kubelet.given) == len(wanted) or kubelet.rejected)
+    await until(lambda: phase(server, "a") == "success" and lock(server) is None)
     assert memory_of(kubelet) == wanted
 
 
