@@ -60,6 +60,23 @@ def test_every_way_to_ask(clean: System, limits: dict[str, Any], count: int, mem
     assert sorted((c["uuid"], c["total_bytes"] // MIB) for c in cards_of(clean, "asker")) == sorted(slices)
 
 
+def test_an_imposed_variable_wins_and_debugging_still_works(clean: System) -> None:
+    """``nvidia.com/priority`` imposes CUDA_TASK_PRIORITY; the webhook is asked about ephemeral containers, too."""
+    wanted = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000, "nvidia.com/priority": 1}
+    env = [{"name": "CUDA_TASK_PRIORITY", "value": "0"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    body = with_limits("asker", wanted)
+    body["spec"]["containers"][0]["env"] = [*body["spec"]["containers"][0].get("env", []), *env]
+    clean.submit(body)
+    (now,) = clean.running("asker")
+    found = [e for e in now["spec"]["containers"][0]["env"] if e["name"] in {e["name"] for e in env}]
+    assert found == [{"name": "CUDA_TASK_PRIORITY", "value": "1"}]
+    debug = {"spec": {"ephemeralContainers": [{"name": "debug", "image": now["spec"]["containers"][0]["image"]}]}}
+    path = "/api/v1/namespaces/default/pods/asker/ephemeralcontainers"
+    after = clean.bed.call("PATCH", path, debug, "application/strategic-merge-patch+json")
+    assert [c["name"] for c in after["spec"]["ephemeralContainers"]] == ["debug"]
+    assert after["spec"]["containers"] == now["spec"]["containers"]
+
+
 def test_use_and_nouse_by_uuid_and_type(clean: System) -> None:
     clean.submit(pod("first", container(memory=1000), node="node1"))
     (now,) = clean.running("first")
