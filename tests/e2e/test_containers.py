@@ -21,7 +21,11 @@ CARD_MIB = 81920
 
 def cards_of(system: System, name: str, container_name: str = "main") -> list[dict[str, Any]]:
     """What the program of a container printed about its cards."""
-    lines = [line for line in system.log(name, container_name).splitlines() if line.startswith("{")]
+
+    def told() -> list[str]:
+        return [line for line in system.log(name, container_name).splitlines() if line.startswith("{")]
+
+    lines = system.bed.wait(f"a report of {name}", told)
     return list(json.loads(lines[-1])["devices"])
 
 
