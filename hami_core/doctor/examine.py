@@ -48,6 +48,7 @@ CHECKS: Final = (
     Check("cluster.version", (), nodes.kubernetes),
     Check("scheduler.pods", ("pods",), scheduler.pods),
     Check("scheduler.leader", ("pods", "leases"), scheduler.leader),
+    Check("scheduler.device-config", ("pods",), scheduler.device_config, "every vendor here takes it"),
     Check("scheduler.role", ("pods",), scheduler.role_label),
     Check("install.versions", ("pods",), scheduler.versions),
     Check("kube-scheduler.settings", ("pods",), kube_scheduler.settings),

@@ -65,6 +65,7 @@ class Facts:
         namespace: The namespace the user named; empty: wherever it is found.
         node: The node the user named; empty: all.
         vendors: The vendors installed here, set up as the cluster's scheduler is; None: not known.
+        config_problem: Why the scheduler's device-config is refused; ``vendors`` then has the defaults.
         signing_keys: Public keys of the scheduler's signing Secret by ``namespace/name``.
     """
 
@@ -88,6 +89,7 @@ class Facts:
     tls_secrets: Lookup[k8s.TlsSecret] = field(default_factory=Lookup)
     signing_keys: Lookup[tuple[PublicKey, ...]] = field(default_factory=Lookup)
     vendors: Loaded | None = None
+    config_problem: str = ""
 
     @property
     def families(self) -> tuple[Family, ...]:

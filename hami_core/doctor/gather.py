@@ -121,6 +121,7 @@ async def gather(api: KubeApi, vendors: Callable[[str], Loaded], *, namespace: s
         events = [start(reader.all(k8s.EVENTS, field_selector=f"reason={reason}")) for reason in TELLING_EVENTS]
     install = find(pods.result(), namespace)
     config_maps = await reader.named(CONFIG_MAPS, _config_maps(install))
+    loaded, config_problem = set_up(vendors, _device_config(install, config_maps))
     return Facts(
         now=_clock(leases.result()),
         version=version,
@@ -141,7 +142,8 @@ async def gather(api: KubeApi, vendors: Callable[[str], Loaded], *, namespace: s
         config_maps=config_maps,
         tls_secrets=await reader.named(k8s.TLS_SECRETS, _tls_secrets(install)),
         signing_keys=public_halves(await reader.named(SECRETS, _signing_secrets(install))),
-        vendors=vendors(_device_config(install, config_maps)),
+        vendors=loaded,
+        config_problem=config_problem,
     )
 
 
@@ -184,6 +186,19 @@ def _device_config(install: Install, config_maps: Lookup[ConfigMap]) -> str:
             if found is not None:
                 return found.data.get(PurePosixPath(path).name, "")
     return ""
+
+
+def set_up(vendors: Callable[[str], Loaded], device_config: str) -> tuple[Loaded, str]:
+    """The vendors under a device-config; where it is refused, under none, and why."""
+    try:
+        loaded = vendors(device_config)
+        refused = next((p.error for p in loaded.problems if isinstance(p.error, ConfigError)), None)
+    except ConfigError as error:
+        refused = error
+    else:
+        if refused is None:
+            return loaded, ""
+    return vendors(""), str(refused)
 
 
 def _tls_secrets(install: Install) -> Iterable[tuple[str, str]]:

@@ -123,6 +123,13 @@ def versions(context: Context) -> Iterator[Finding]:
         yield ok("images", "tag", next(iter(tags)) or "no tag")
 
 
+def device_config(context: Context) -> Iterator[Finding]:
+    """Would a scheduler of this version start with the device-config that is there?"""
+    if context.facts.config_problem:
+        fix = "correct it: a scheduler of this version does not start with it; what follows here goes by the defaults"
+        yield fail("device-config", "", context.facts.config_problem, fix)
+
+
 def role_label(context: Context) -> Iterator[Finding]:
     """Does one pod carry the leader's label, where they are labelled?"""
     labelled = [p for p in context.install.schedulers if keys.SCHEDULER_ROLE_LABEL in p.pod.metadata.labels]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import aiohttp
@@ -20,6 +21,7 @@ from hami_core.doctor.examine import examine
 from hami_core.doctor.facts import Facts, Lookup, Seen
 from hami_core.kube.port import CONFIG_MAPS, SECRETS
 from hami_core.plugins import load
+from hami_core.settings import load_device_config
 from hami_core.sim import Cluster
 from hami_core.tests.doctor import sound
 from hami_core.wire import keys
@@ -33,7 +35,12 @@ LISTED = {
     "leases": ("Lease", k8s.LEASES), "events": ("Event", k8s.EVENTS),
 }  # fmt: skip
 NAMED = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
-VENDORS = load(only=["nvidia"])
+
+
+@cache
+def set_up(device_config: str):
+    """The vendors under a device-config, and why it is refused."""
+    return gather.set_up(lambda text: load(load_device_config(text or None), only=["nvidia"]), device_config)
 
 
 def named(cluster: dict[str, dict], kind: str, resource) -> Lookup:
@@ -48,8 +55,11 @@ def facts_of(cluster: dict[str, dict], **more) -> Facts:
         for field, (kind, resource) in LISTED.items()
     }
     secrets = named(cluster, "Secret", SECRETS)
+    vendors, problem = set_up(
+        cluster.get("ConfigMap/hami-scheduler-device", {}).get("data", {}).get("device-config.yaml", "")
+    )
     fixed = {
-        "now": sound.NOW, "version": "v1.36.3", "vendors": VENDORS,
+        "now": sound.NOW, "version": "v1.36.3", "vendors": vendors, "config_problem": problem,
         "config_maps": named(cluster, "ConfigMap", CONFIG_MAPS),
         "tls_secrets": named(cluster, "Secret", k8s.TLS_SECRETS), "signing_keys": gather.public_halves(secrets),
     }  # fmt: skip

@@ -124,6 +124,11 @@ def pending(cluster, reason="Unschedulable", message="0/2 nodes are available: 2
     add(cluster, pod)
 
 
+def device_config(cluster, text):
+    """What the scheduler reads about devices."""
+    cluster["ConfigMap/hami-scheduler-device"]["data"]["device-config.yaml"] = text
+
+
 def ask(cluster, memory):
     """The pod of a user asks for so much memory."""
     cluster["Pod/train"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] = memory
