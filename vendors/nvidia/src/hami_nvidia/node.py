@@ -64,6 +64,7 @@ class NvidiaNode(Nvidia):
         self._driver: driver_files.DriverFiles | None = None
         self._interposer: container_edits.Interposer | None = None
         self._damaged: set[str] = set()
+        self._unmatched: frozenset[str] = frozenset()
         policy = XidPolicy.parse(self.settings.disable_health_checks, self.settings.enable_health_checks)
         self._turns = TurnPages(
             self.settings.state_dir / "turns", self.settings.proc_root / "sys/kernel/random/boot_id"
@@ -108,6 +109,7 @@ class NvidiaNode(Nvidia):
             self.nvml.close()
         for error in errors:
             log.warning("a card does not answer", error=str(error))
+        self._tell_filters_without_card(found)
         devices: dict[str, Device] = {}
         for card in found:
             if card.uuid in self.options.hidden_uuids or card.index in self.options.hidden_indices:
@@ -122,6 +124,15 @@ class NvidiaNode(Nvidia):
                 if lost is not None:
                     devices[uuid] = lost
         return sorted(devices.values(), key=lambda d: (d.index, d.id))
+
+    def _tell_filters_without_card(self, found: Sequence[Card]) -> None:
+        """A filter that names no card of this node may be a mistake that offers a card somebody wanted kept."""
+        uuids = self.options.hidden_uuids - {card.uuid for card in found}
+        indices = self.options.hidden_indices - {card.index for card in found}
+        unmatched = frozenset((*uuids, *map(str, indices)))
+        if unmatched - self._unmatched:
+            log.warning("filterdevices names cards that are not here", cards=sorted(unmatched))
+        self._unmatched = unmatched
 
     def _device(self, card: Card, *, answers: bool = True) -> Device | None:
         total = card.memory_bytes // MIB if card.memory_bytes is not None else self.options.preconfigured_memory_mib

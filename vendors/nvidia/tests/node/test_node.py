@@ -12,6 +12,7 @@ import pytest
 from hami_interpose import limits as limits_file
 from hami_interpose.region import REGION_SIZE
 from hami_nvidia.driver import DriverRoot, discover, nvml_below
+from structlog.testing import capture_logs
 
 from hami_core import ContainerKind, ContainerRef, DeviceError, RequestError, Slice
 from hami_core.wire.node import decode_devices_json, decode_pair_scores
@@ -60,6 +61,16 @@ def test_hidden_cards_are_not_offered(node, tmp_path):
     file = tmp_path / "config.json"
     file.write_text('{"nodeconfig": [{"name": "n1", "filterdevices": {"index": [0]}}]}')
     assert [d.index for d in node(node_config=file).discover()] == [1]
+
+
+def test_a_filter_that_names_no_card_here_is_told_once(node, tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text('{"nodeconfig": [{"name": "n1", "filterdevices": {"index": [1, 7], "uuid": ["GPU-typo"]}}]}')
+    made = node(node_config=file)
+    with capture_logs() as logs:
+        assert [d.index for d in made.discover()] == [0]
+        made.discover()
+    assert [entry["cards"] for entry in logs if "filterdevices" in entry["event"]] == [["7", "GPU-typo"]]
 
 
 def test_what_a_container_gets(node, tmp_path):
