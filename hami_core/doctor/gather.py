@@ -50,7 +50,8 @@ class _Reader:
 
     async def _list(self, resource: Resource[T], namespace: str, field_selector: str) -> Seen[T]:
         found: list[T] = []
-        token = undecodable = ""
+        undecodable: list[str] = []
+        token = ""
         while True:
             try:
                 page = await self._api.list(
@@ -59,12 +60,10 @@ class _Reader:
             except ApiError as error:
                 return Seen(tuple(found), refusal("list", resource.plural, error))
             found += page.items
-            for bad in page.undecodable:
-                told = f"{resource.plural} {bad.key} can't be decoded: {bad.error}"
-                undecodable += f"; {told}" if undecodable else told
+            undecodable += [f"{resource.plural} {bad.key} can't be decoded: {bad.error}" for bad in page.undecodable]
             token = page.continue_token
             if not token:
-                return Seen(tuple(found), undecodable)
+                return Seen(tuple(found), "; ".join(undecodable))
 
     async def named(self, resource: Resource[T], wanted: Iterable[tuple[str, str]]) -> Lookup[T]:
         """Single objects by (namespace, name)."""

@@ -428,7 +428,8 @@ class Inventory:
 
     def _count(self, entry: Entry, sign: int) -> None:
         for word, amounts in amounts_by_family(entry.uses).items():
-            self.quota.add(entry.namespace, word, *(sign * amount for amount in amounts))
+            memory, cores, devices = amounts
+            self.quota.add(entry.namespace, word, sign * memory, sign * cores, sign * devices)
         self._changed.add(entry.allocation.node)
         node = self._nodes.get(entry.allocation.node)
         if node is None:

@@ -64,7 +64,7 @@ class Limit:
 
 
 class Fault(StrEnum):
-    """What is the matter with an entry."""
+    """Why an entry of a quota does not do what it says."""
 
     UNREADABLE = "unreadable"
     """Its amount can't be read; it counts as 0."""
@@ -79,7 +79,7 @@ class Finding:
     """An entry that does not do what it says.
 
     Attributes:
-        fault: What is the matter.
+        fault: Why it does not.
         entry: The key in ``spec.hard``; empty: the object as a whole.
         problem: The same in words, with the value.
         fix: What to write.
@@ -192,7 +192,7 @@ def _parts(entry: str) -> tuple[str, str]:
 def _unenforced(
     entry: str, resources: Mapping[str, tuple[Dimension, int]], names: set[str], is_offered: Callable[[str], bool]
 ) -> Finding | None:
-    """What is the matter with an entry that is none of ours; None: Kubernetes enforces it as it stands."""
+    """The finding about an entry that our scheduler does not enforce; None: Kubernetes enforces it as it stands."""
     prefix, resource = _parts(entry)
     limited_here = resource in resources
     counts = limited_here and resources[resource][0] is Dimension.DEVICES

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
     from hami_core.model import Family, PodRequest, Request
 
+_NOTHING: Final = Amounts()
 _UNITS: Final = ("MiB of ", "of ", "of ")
 
 
 class Room(NamedTuple):
-    """What is left to a namespace of one family; None: no limit. Never negative."""
+    """How much of one family a namespace may still take. None means no limit; no amount is negative."""
 
     memory_mib: int | None = None
     cores: int | None = None
@@ -98,17 +99,16 @@ class QuotaBook:
     def add(self, namespace: str, family: str, memory_mib: int, cores: int, devices: int = 0) -> None:
         """Count what a pod takes (negative amounts give back); never below 0."""
         key = (namespace, family)
-        now = Amounts(
-            *(max(have + more, 0) for have, more in zip(self.used(*key), (memory_mib, cores, devices), strict=True))
-        )
-        if now == Amounts():
+        have = self._used.get(key, _NOTHING)
+        now = Amounts(max(have.memory_mib + memory_mib, 0), max(have.cores + cores, 0), max(have.devices + devices, 0))
+        if now == _NOTHING:
             self._used.pop(key, None)
         else:
             self._used[key] = now
 
     def used(self, namespace: str, family: str) -> Amounts:
-        """What is in use."""
-        return self._used.get((namespace, family), Amounts())
+        """How much of the family the namespace uses now."""
+        return self._used.get((namespace, family), _NOTHING)
 
     def usage(self) -> dict[tuple[str, str], Amounts]:
         """All usage, by namespace and family."""
@@ -119,7 +119,7 @@ class QuotaBook:
         self._used = dict(usage)
 
     def room(self, namespace: str, family: str) -> Room:
-        """What is left. A namespace that uses more than it may (its limit was lowered) has no room."""
+        """How much the namespace may still take: 0 where it uses more than its limit, which was lowered since."""
         if namespace not in self._limits or family not in self._families:
             return Room()
         used = self.used(namespace, family)

@@ -145,7 +145,7 @@ def require_installed(names: Sequence[str], group: str, setting: str) -> None:
 
 
 def misspelt_switch() -> list[str]:
-    """What is wrong with the debugging switch: names that nothing installed has."""
+    """One warning for each name in ``HAMI_PLUGINS`` that no installed plugin has."""
     names = [name.strip().removeprefix("-") for name in os.environ.get(SWITCH, "").split(",") if name.strip(" -")]
     if not names:
         return []

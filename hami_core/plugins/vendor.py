@@ -146,7 +146,7 @@ class LoadedVendor:
         return self.default_mutation(container, pod)
 
     def default_mutation(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
-        """What is changed for a vendor without a hook: nothing, but the pod goes to our scheduler if it has to."""
+        """The answer for a vendor without the hook: change nothing, route a pod that names devices to our scheduler."""
         uses = any(
             self.parse_request(container, pod, family) is not None or is_zero_beside_amounts(container, family)
             for family in self.families

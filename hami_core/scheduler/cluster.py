@@ -325,7 +325,7 @@ class Cluster:
         """What counts of a booked pod: its allocation as it reads now, unless somebody else has changed it."""
         if booking is None or known.allocation == booking.allocation or not self._is_altered(old, pod, known):
             return booking
-        # What was bound stays booked: the agent goes by the signature too.
+        # Keep what was bound: the agent, too, starts containers by the signed allocation only.
         log.warning("a pod's allocation was altered after it was bound, the change is not counted", pod=pod.key)
         return known
 

@@ -84,7 +84,7 @@ class Notes:
         self._recorder.record(quota, "Warning", _QUOTA_REASONS[finding.fault], str(finding))
 
     def unread(self, pod: Pod, unreadable: UnreadablePod) -> None:
-        """It is not known what a live pod holds."""
+        """A live pod's allocation can't be read."""
         families, problems = sorted(unreadable.problems), dict.fromkeys(unreadable.problems.values())
         message = (
             f"its allocation can't be read: annotation {shown('; '.join(problems))}. Node {unreadable.node} gives new"

@@ -22,7 +22,7 @@ from hami_core.wire.extender import decode_admission_review, encode_admission_re
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hami_core.model import Mutation
+    from hami_core.model import Mutation, PodRequest
     from hami_core.scheduler.cluster import Cluster
     from hami_core.wire.extender import AdmissionRequest
 
@@ -136,10 +136,11 @@ class Webhook:
                 after["spec"]["schedulerName"] = self._scheduler_name
                 if pod.spec.node_name:
                     return Verdict(False, NODE_ASSIGNED, 403)
-        refusal = self._over_quota(after, namespace)
+        wanted = self._wanted(after, namespace)
+        refusal = self._over_quota(wanted)
         if refusal:
             return Verdict(False, refusal, 403)
-        warnings = (*self._advice(pod, after), *(advice.on_policies(pod.metadata.annotations) if asks else ()))
+        warnings = (*self._advice(pod, wanted), *(advice.on_policies(pod.metadata.annotations) if asks else ()))
         return Verdict(True, patch=tuple(diff(document, after)), warnings=warnings)
 
     def _decide_ephemeral(self, pod: Pod, document: dict[str, Any], before: Pod) -> Verdict:
@@ -160,16 +161,14 @@ class Webhook:
                 impose(mutation, container)
         return Verdict(True, patch=tuple(diff(document, after)))
 
-    def _advice(self, pod: Pod, after: dict[str, Any]) -> Iterator[str]:
+    def _advice(self, pod: Pod, wanted: PodRequest) -> Iterator[str]:
         """Warnings on amounts, from what the user wrote and what it came to."""
-        cluster, facts = self._cluster, pods.facts(pod)
-        came_to = msgspec.convert(after, Pod)
-        for written, spec in zip(pods.container_specs(pod), pods.container_specs(came_to), strict=True):
+        for written, container in zip(pods.container_specs(pod), wanted.containers, strict=True):
             if written.limits.keys().isdisjoint(self._resources):
                 continue
-            requests = {request.family: request for request in cluster.loaded.parse(spec, facts)}
-            for word, family in cluster.families.items():
-                largest = cluster.inventory.largest_memory_mib(word)
+            requests = {request.family: request for request in container.requests}
+            for word, family in self._cluster.families.items():
+                largest = self._cluster.inventory.largest_memory_mib(word)
                 yield from advice.on_amounts(written, family, requests.get(word), largest)
 
     def _may_take(self, scheduler_name: str) -> bool:
@@ -197,13 +196,19 @@ class Webhook:
             after["spec"]["runtimeClassName"] = runtime_class
         return asks
 
-    def _over_quota(self, after: dict[str, Any], namespace: str) -> str:
-        """Validate the request as it stands now, and hold it against the namespace's quota."""
+    def _wanted(self, after: dict[str, Any], namespace: str) -> PodRequest:
+        """What the pod asks for as it stands now.
+
+        Raises:
+            RequestError: Names the container or annotation at fault and the fix.
+        """
         pod = msgspec.convert(after, Pod)
         meta = msgspec.structs.replace(pod.metadata, namespace=namespace, name=pod.metadata.name or "pod")
-        wanted = pods.request_of(
-            msgspec.structs.replace(pod, metadata=meta), self._cluster.loaded.parse, self._cluster.defaults
-        )
+        named = msgspec.structs.replace(pod, metadata=meta)
+        return pods.request_of(named, self._cluster.loaded.parse, self._cluster.defaults)
+
+    def _over_quota(self, wanted: PodRequest) -> str:
+        """Why the namespace's quota forbids the pod; empty: it does not."""
         reason = self._cluster.inventory.quota.admission_refusal(wanted)
         if reason is None:
             return ""

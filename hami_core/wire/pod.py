@@ -178,8 +178,9 @@ def decode_allocation(
         raise WireError(keys.NODE, -1, "missing on a pod with an allocation")
     slices: list[list[Slice]] = [[] for _ in containers]
     for word, family in present.items():
-        listed = _listed(annotations[family.allocated_key], word, family, limits, len(containers), strict=strict)
-        for position, found in listed:
+        key = family.allocated_key
+        decoded = decode_pod_devices(annotations[key], key=key, family=word, strict=strict)
+        for position, found in _listed(decoded, family, limits, len(containers), strict=strict):
             slices[position].extend(found)
     reserved = mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, ""))
     mig.apply_reservations(slices, reserved, strict=strict)
@@ -226,12 +227,13 @@ def read_allocation(
     for word, family in present.items():
         key = family.allocated_key
         try:
-            listed = _listed(annotations[key], word, family, limits, len(containers), strict=False, counted=True)
+            decoded, damage = _decode_leniently(annotations[key], key, word)
+            listed = _listed(decoded, family, limits, len(containers), strict=False, counted=True)
         except WireError as error:
             unread[word] = str(error)
             continue
-        if problem := _damage(annotations[key], key, word):
-            unread[word] = problem
+        if damage:
+            unread[word] = damage
         for position, found in listed:
             slices[position].extend(found)
         count, asked = sum(len(found) for _, found in listed), devices_asked(family, limits)
@@ -244,13 +246,16 @@ def read_allocation(
     return Reading(_allocation(annotations.get(keys.NODE, ""), containers, slices), unread)
 
 
-def _damage(text: str, key: str, word: str) -> str:
-    """What is wrong with a list that a lenient reader reads: neither we nor HAMi write such. Empty: nothing."""
+def _decode_leniently(text: str, key: str, word: str) -> tuple[tuple[tuple[Slice, ...], ...], str]:
+    """Decode a list that neither we nor HAMi may have written, and say what is wrong with it (empty: nothing).
+
+    Raises:
+        WireError: HAMi's own reader refuses it, too.
+    """
     try:
-        decode_pod_devices(text if text.endswith(";") else text + ";", key=key, family=word, strict=True)
+        return decode_pod_devices(text if text.endswith(";") else text + ";", key=key, family=word, strict=True), ""
     except WireError as error:
-        return str(error)
-    return ""
+        return decode_pod_devices(text, key=key, family=word, strict=False), str(error)
 
 
 def devices_asked(family: Family, limits: Iterable[Mapping[str, object]]) -> int:
@@ -270,8 +275,7 @@ def _present(annotations: Mapping[str, str], families: Mapping[str, Family]) -> 
 
 
 def _listed(
-    text: str,
-    word: str,
+    decoded: tuple[tuple[Slice, ...], ...],
     family: Family,
     limits: Sequence[Mapping[str, object]],
     containers: int,
@@ -280,9 +284,7 @@ def _listed(
     counted: bool = False,
 ) -> list[tuple[int, tuple[Slice, ...]]]:
     """One family's list as pairs of a container's position and its slices."""
-    key = family.allocated_key
-    decoded = decode_pod_devices(text, key=key, family=word, strict=strict)
-    matched = _matched(decoded, containers, key, strict=strict)
+    matched = _matched(decoded, containers, family.allocated_key, strict=strict)
     places = range(len(matched)) if strict else _places(matched, family, limits, counted=counted)
     return list(zip(places, matched, strict=True))
 

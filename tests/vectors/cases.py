@@ -11,10 +11,10 @@ A module claims what it runs by calling `cases`, `rows` or `value` with literal 
 nobody claims. A case remembers which of its keys were read: one that no runner looked at fails the test
 (`conftest.py`), so a key nobody knows never passes for checked.
 
-What is optional in the format is optional in every runner: input that a case leaves out has the format's default (0, an
-empty text, list or object; no percentage; a healthy device), an answer that it leaves out is not compared. An expected
-error (`ERRORS`) may stand in place of every answer: runners ask the product within `Case.ask` or give its verdict to
-`Case.verdict`.
+Every runner takes every case that the format allows. An input that a case leaves out has the format's default: 0, an
+empty text, list or object, no percentage, a healthy device. An answer that a case leaves out is not compared. An
+expected error (`ERRORS`) may stand in place of any answer: runners ask the product within `Case.ask`, or give its
+verdict to `Case.verdict`.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from hami_core.doctor.install import config_source, config_text, find, parse_config, served_names
+from hami_core.scheduler.pods import node_facts
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from hami_core.doctor.install import Install, Part
     from hami_core.doctor.objects import Container, Pod
     from hami_core.kube.objects import Node
+    from hami_core.model import Device
 
 SHOWN: Final = 5
 """Most objects a finding names one by one."""
@@ -103,6 +105,14 @@ class Context:
             if any(key.startswith(keys.AGENT_LABEL_PREFIX) for key in node.metadata.labels)
         }
         return frozenset(theirs - ours - labelled - {""})
+
+    @cached_property
+    def devices(self) -> Mapping[str, Mapping[str, tuple[Device, ...] | None]]:
+        """Node → common word → devices that it registers; None: they can't be read."""
+        vendors = self.facts.vendors
+        if vendors is None:
+            return {}
+        return {node.metadata.name: vendors.register(node_facts(node)).devices for node in self.facts.nodes}
 
     def uses_devices(self, pod: Pod) -> bool:
         """Whether any container asks for one of our resources."""

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from hami_core.doctor.checks.context import Context
     from hami_core.doctor.objects import Pod
-    from hami_core.kube.objects import Node
-    from hami_core.model import Family
+    from hami_core.model import Device
     from hami_core.wire.pod import Reading
 
 PATIENCE_S: Final = 30.0
@@ -137,7 +136,6 @@ def without_count(context: Context) -> Iterator[Finding]:
 
 def unreadable(context: Context) -> Iterator[Finding]:
     """Which running pods have an allocation that can't be read, so that their nodes take no new ones?"""
-    nodes = {node.metadata.name: node for node in context.facts.nodes}
     families = {family.word: family for family in context.facts.families}
     good = 0
     for pod in context.facts.pods:
@@ -148,8 +146,8 @@ def unreadable(context: Context) -> Iterator[Finding]:
         containers = [(c.name, kind) for c, kind in zip(pod.spec.all_containers, kinds, strict=True)]
         limits = [c.resources.limits for c in pod.spec.all_containers]
         reading = read_allocation(pod.metadata.annotations, families, containers, limits)
-        node = nodes.get(pod.spec.node_name)
-        problems = {**_unknown_devices(reading, families, node), **reading.unread}
+        devices = context.devices.get(pod.spec.node_name, {})
+        problems = {**_unknown_devices(reading, devices), **reading.unread}
         good += reading.allocation is not None and not problems
         for word, problem in problems.items():
             fix = f"delete the pod or restore the annotation: until then {pod.spec.node_name} takes no new {word} pods"
@@ -158,13 +156,12 @@ def unreadable(context: Context) -> Iterator[Finding]:
         yield ok("pods", "metadata.annotations", f"{good} allocations can be read")
 
 
-def _unknown_devices(reading: Reading, families: Mapping[str, Family], node: Node | None) -> dict[str, str]:
-    """Common word → the device of an allocation that its node does not register; ids stand in registers as they are."""
+def _unknown_devices(reading: Reading, devices: Mapping[str, tuple[Device, ...] | None]) -> dict[str, str]:
+    """Common word → the device of an allocation that its node, which has others, does not register."""
     found: dict[str, str] = {}
     for container in reading.allocation.containers if reading.allocation is not None else ():
         for piece in container.slices:
-            key = families[piece.family].register_key
-            register = node.metadata.annotations.get(key, "") if node is not None and key else ""
-            if register and piece.device_id not in register:
+            there = devices.get(piece.family)
+            if there and all(device.id != piece.device_id for device in there):
                 found.setdefault(piece.family, f"the node has no device {piece.device_id!r}")
     return found

@@ -16,8 +16,7 @@ from hami_core.doctor.checks.context import some
 from hami_core.doctor.finding import Finding, warn
 from hami_core.errors import HamiError
 from hami_core.model import ContainerKind, PodFacts
-from hami_core.scheduler.pods import container_spec, node_facts
-from hami_core.wire.reasons import CARD_TYPE_MISMATCH
+from hami_core.scheduler.pods import container_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,18 +71,14 @@ def _admit(pod: Pod, vendors: Loaded) -> list[Request]:
 
 def _unplaceable(context: Context, pod: Pod, requests: list[Request], vendors: Loaded) -> str:
     """Why no device of the pod's own node would be given to it again; empty: one would, or it is on none."""
-    node = next((n for n in context.facts.nodes if n.metadata.name == pod.spec.node_name), None)
-    if node is None:
-        return ""
-    devices = vendors.register(node_facts(node)).devices
+    devices = context.devices.get(pod.spec.node_name, {})
     checks = {rules.family.word: rules.check_type for rules in vendors.rules()}
     for request in requests:
-        reasons = [checks[request.family](request, device.kind) for device in devices.get(request.family) or ()]
-        if reasons and all(reasons):
-            reason = reasons[0]
-            assert reason is not None  # noqa: S101 - all of them are reasons
-            detail = reason.detail or "no device of its node is of a type or mode that it takes"
-            return f"{reason.code or CARD_TYPE_MISMATCH}: {detail}"
+        found = devices.get(request.family) or ()
+        reasons = [why for device in found if (why := checks[request.family](request, device.kind)) is not None]
+        if reasons and len(reasons) == len(found):
+            detail = reasons[0].detail or "no device of its node is of a type or mode that it takes"
+            return f"{reasons[0].code}: {detail}"
     return ""
 
 

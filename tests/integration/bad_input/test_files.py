@@ -228,7 +228,7 @@ def around(content: Any, path: tuple[str | int, ...]) -> Any:
 
 @dataclass(frozen=True)
 class Damage:
-    """What was done to a file's content.
+    """A file's content after one random change.
 
     Attributes:
         text: The content as it is written.
