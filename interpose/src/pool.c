@@ -125,11 +125,16 @@ static uint64_t reserved(struct pool *pool, bool *told) {
     return *told ? (bytes + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT : pool->charge.pages;
 }
 
-/* Says how large a locked pool is that others may have as well: as soon as it grows, for this process may end. */
-static void tell_size(const struct pool *pool, uint64_t pages) {
-    if (pool->share >= 0 && pool->charge.device >= 0) { /* an imported one is its owner's to say */
-        hami_shared_resize(pool->share, pages);
+/*
+ * Brings an exported pool, which is locked, to so many pages, at most its charge's: as soon as it grows, since this
+ * process may end. An imported pool is its exporter's to tell of.
+ */
+static bool pool_tell_size(struct pool *pool, uint64_t pages) {
+    bool exported = pool->share >= 0 && pool->charge.device >= 0;
+    if (exported) {
+        hami_shared_resize(pool->share, &pool->charge, pages);
     }
+    return exported;
 }
 
 /* Brings the charge of a locked pool in step with that. False: the driver does not say. */
@@ -139,13 +144,13 @@ static bool settle(struct pool *pool) {
         return true;
     }
     uint64_t pages = reserved(pool, &told);
-    if (pages < pool->charge.pages) {
-        hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
-    } else if (pages > pool->charge.pages) { /* grown behind our back, and nothing to be done about it */
-        tell_size(pool, pages);
+    if (pages > pool->charge.pages) { /* grown behind our back, and nothing to be done about it */
         hami_charge_found(pool->device, HAMI_COLUMN_DATA, &pool->charge, pages - pool->charge.pages);
     }
-    tell_size(pool, pool->charge.pages);
+    pages = pages < pool->charge.pages ? pages : pool->charge.pages;
+    if (!pool_tell_size(pool, pages)) {
+        hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
+    }
     return told;
 }
 
@@ -436,7 +441,6 @@ static bool fits(struct pool *pool, bool last) {
     uint64_t pages = pool->charge.device < 0 ? 0 : reserved(pool, &told);
     if (pages > pool->charge.pages) {
         uint64_t bytes = (pages - pool->charge.pages) << HAMI_PAGE_SHIFT;
-        tell_size(pool, pages);
         return last ? hami_charge_grow(&pool->charge, bytes) : hami_charge_try(&pool->charge, bytes);
     }
     return true;
@@ -462,7 +466,7 @@ static CUresult take(const struct request *r, struct pool *pool) {
         if (within || last || !hami_charge_grow(&pool->charge, hami_large(r->bytes))) {
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
-        tell_size(pool, pool->charge.pages);
+        (void)pool_tell_size(pool, pool->charge.pages);
     }
 }
 
@@ -473,7 +477,7 @@ static CUresult allocate(const struct request *r, struct pool *pool, CUdevice de
         pool->device = device;
     }
     if (reserve(pool, r->bytes)) {
-        tell_size(pool, pool->charge.pages);
+        (void)pool_tell_size(pool, pool->charge.pages);
         status = take(r, pool);
     }
     (void)settle(pool);

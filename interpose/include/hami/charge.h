@@ -54,6 +54,19 @@ HAMI_COLD bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes);
 /* Same without a second look before it gives up and without noting a refusal: the caller knows another way. */
 bool hami_charge_try(struct hami_charge *charge, uint64_t bytes);
 
+/*
+ * Something that must fit under a limit. HOPELESS: it does not, and that is no other process's doing.
+ * hami_charge_retry tries again what did not fit at once, for at most 10 ms, with newer limits and without the dead:
+ * a request of another process that is being taken back may have been in its way. hami_charge_attempt tries at once,
+ * then so, and notes a refusal of `bytes`.
+ */
+enum hami_attempt { HAMI_ATTEMPT_FITS, HAMI_ATTEMPT_WAIT, HAMI_ATTEMPT_HOPELESS };
+typedef enum hami_attempt hami_attempt(struct hami_region_view *view, void *of);
+HAMI_COLD bool hami_charge_retry(struct hami_region_view *view, hami_attempt *attempt, void *of);
+HAMI_COLD bool hami_charge_attempt(struct hami_region_view *view, int device, uint64_t bytes, hami_attempt *attempt,
+                                   void *of);
+void hami_charge_after_fork(void);
+
 /* Adds what the driver is found to have taken already; the limit cannot undo it and so is not asked. */
 void hami_charge_found(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages);
 
