@@ -114,12 +114,16 @@ static bool region_is_locked_by_other(const struct hami_region_view *view, unsig
 bool hami_region_lock(const struct hami_region_view *view, int64_t byte, unsigned patience_ms) {
     const struct timespec a_while = {0, 1000000};
     HAMI_UNCANCELLED;
-    bool locked = region_set_lock(view, byte, F_WRLCK);
-    while (!locked && patience_ms-- > 0 && (errno == EAGAIN || errno == EACCES)) {
+    for (unsigned waited_ms = 0; atomic_load(&view->file) >= 0; waited_ms++) {
+        if (region_set_lock(view, byte, F_WRLCK) || (errno != EAGAIN && errno != EACCES)) {
+            break; /* where the file system has no locks, nobody has this one */
+        }
+        if (waited_ms == patience_ms) {
+            return false;
+        }
         (void)nanosleep(&a_while, NULL);
-        locked = region_set_lock(view, byte, F_WRLCK);
     }
-    return locked || (errno != EAGAIN && errno != EACCES); /* where there are no locks, nobody has it */
+    return true;
 }
 
 void hami_region_unlock(const struct hami_region_view *view, int64_t byte) {

@@ -375,8 +375,10 @@ class Shell:
 def shells(programs: Callable[..., Path]) -> Callable[..., Shell]:
     """Starts shells in containers, each with its context on device 0; they end with the test."""
 
-    def start(container: Container, *flags: str, device: int | None = 0, program: str = "shell") -> Shell:
-        shell = Shell(container.start(programs(program, *flags)))
+    def start(
+        container: Container, *flags: str, device: int | None = 0, program: str = "shell", inside: Sequence[str] = ()
+    ) -> Shell:
+        shell = Shell(container.start(*inside, programs(program, *flags)))
         if device is not None:
             assert shell.status("use", device) == 0
         return shell
