@@ -35,7 +35,7 @@ HAMI_COLD static void refused(int device, uint64_t bytes) {
 
 /* ---- requests that do not fit at once ---- */
 
-enum { RETRY_MS = 10, FIRST_NAP_NS = 50000 };
+enum { RETRY_MS = 10, YIELDS = 4, FIRST_NAP_NS = 50000 };
 
 static atomic_flag retrying = ATOMIC_FLAG_INIT; /* by a thread of this process */
 
@@ -49,26 +49,34 @@ static int64_t charge_now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Another process may be about to take an addition back: it needs a moment to run, or it is stopped. */
+static void charge_pause(unsigned times) {
+    if (times < YIELDS) {
+        (void)sched_yield();
+    } else {
+        const struct timespec nap = {0, FIRST_NAP_NS << (times - YIELDS)};
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
 /*
  * One process, and one of its threads, retries at a time: two requests that each fit would otherwise go on taking
  * themselves back before each other. Safety does not rest on that: where the lock is not to be had, the request is
- * tried once more and then refused.
+ * tried once more and then refused. What stands in the way twice without a change is no addition that is taken back.
  */
 static bool charge_retry_locked(struct hami_region_view *view, hami_attempt *attempt, void *of, int64_t until) {
-    struct timespec nap = {0, FIRST_NAP_NS};
-    enum hami_attempt result = HAMI_ATTEMPT_WAIT;
-    for (bool again = true; again; nap.tv_nsec *= 2) {
-        enum hami_attempt before = result;
+    uint64_t before = 0, in_the_way = 1;
+    for (unsigned times = 0; in_the_way != 0 && in_the_way != before && (times == 0 || charge_now_ns() < until);
+         times++) {
+        if (times > 0) {
+            charge_pause(times - 1);
+        }
         (void)hami_region_sweep(view);
         hami_event_awake(view);
-        result = attempt(view, of);
-        again =
-            result != HAMI_ATTEMPT_FITS && (result == HAMI_ATTEMPT_WAIT || before != result) && charge_now_ns() < until;
-        if (again) {
-            (void)nanosleep(&nap, NULL);
-        }
+        before = times == 0 ? 0 : in_the_way;
+        in_the_way = attempt(view, of);
     }
-    return result == HAMI_ATTEMPT_FITS;
+    return in_the_way == 0;
 }
 
 bool hami_charge_retry(struct hami_region_view *view, hami_attempt *attempt, void *of) {
@@ -98,7 +106,7 @@ bool hami_charge_retry(struct hami_region_view *view, hami_attempt *attempt, voi
 }
 
 bool hami_charge_attempt(struct hami_region_view *view, int device, uint64_t bytes, hami_attempt *attempt, void *of) {
-    bool fits = attempt(view, of) == HAMI_ATTEMPT_FITS || hami_charge_retry(view, attempt, of);
+    bool fits = attempt(view, of) == 0 || hami_charge_retry(view, attempt, of);
     if (!fits) {
         refused(device, bytes);
     }
@@ -122,13 +130,9 @@ HAMI_HOT static bool charge_try(struct hami_region_view *view, const struct requ
     return hami_region_charge(view, r->counter, r->pages, charge_limit_of(r->counter), r->column);
 }
 
-static enum hami_attempt charge_attempt(struct hami_region_view *view, void *of) {
+static uint64_t charge_attempt(struct hami_region_view *view, void *of) {
     const struct request *r = of;
-    if (charge_try(view, r)) {
-        return HAMI_ATTEMPT_FITS;
-    }
-    uint64_t own = hami_region_slot_used(view, view->slot, r->counter);
-    return own + r->pages > charge_limit_of(r->counter) ? HAMI_ATTEMPT_HOPELESS : HAMI_ATTEMPT_WAIT;
+    return charge_try(view, r) ? 0 : hami_region_used(view, r->counter) + r->pages;
 }
 
 /* Charges under the limit in force. */

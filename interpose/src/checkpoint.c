@@ -109,25 +109,25 @@ struct resumption {
     unsigned device; /* where it does not fit */
 };
 
-static enum hami_attempt resume_attempt(struct hami_region_view *view, void *of) {
+static uint64_t resume_attempt(struct hami_region_view *view, void *of) {
     struct resumption *r = of;
     uint64_t limits[HAMI_DEVICES];
     for (unsigned device = 0; device < HAMI_DEVICES; device++) {
         limits[device] = hami_charge_limit(hami_guest_known_limits(), (int)device);
     }
     r->device = hami_ledger_resume(view->region, r->books->slot, r->books->owner, limits);
-    return r->device == HAMI_DEVICES ? HAMI_ATTEMPT_FITS : HAMI_ATTEMPT_WAIT;
+    return r->device == HAMI_DEVICES ? 0 : hami_ledger_sum(view->region, r->device) + 1;
 }
 
 static bool books_resume(const struct books *b) {
     struct resumption r = {b, HAMI_DEVICES};
-    bool fits = resume_attempt(b->view, &r) == HAMI_ATTEMPT_FITS;
+    bool fits = resume_attempt(b->view, &r) == 0;
     bool other = !b->view->has_slot || b->slot != b->view->slot;
     fits = fits || (other && hami_charge_retry(b->view, resume_attempt, &r)); /* asks the driver, which would wait */
     if (!fits) {
         enum hami_reason denied = hami_guest_known_limits()->denied;
-        uint64_t bytes =
-            r.device < HAMI_DEVICES ? hami_ledger_of(b->view->region, b->slot, r.device) << HAMI_PAGE_SHIFT : 0;
+        bool known = r.device < HAMI_DEVICES;
+        uint64_t bytes = known ? hami_ledger_of(b->view->region, b->slot, r.device) << HAMI_PAGE_SHIFT : 0;
         hami_region_refused(b->view, denied != HAMI_REASON_NONE ? denied : HAMI_REASON_OVER_LIMIT, r.device, bytes);
     }
     return fits;

@@ -112,13 +112,14 @@ static bool region_is_locked_by_other(const struct hami_region_view *view, unsig
 }
 
 bool hami_region_lock(const struct hami_region_view *view, int64_t byte, unsigned patience_ms) {
-    const struct timespec a_while = {0, 1000000};
+    enum { NAP_US = 100 };
+    const struct timespec a_while = {0, NAP_US * 1000};
     HAMI_UNCANCELLED;
-    for (unsigned waited_ms = 0; atomic_load(&view->file) >= 0; waited_ms++) {
+    for (uint64_t waited_us = 0; atomic_load(&view->file) >= 0; waited_us += NAP_US) {
         if (region_set_lock(view, byte, F_WRLCK) || (errno != EAGAIN && errno != EACCES)) {
             break; /* where the file system has no locks, nobody has this one */
         }
-        if (waited_ms == patience_ms) {
+        if (waited_us >= patience_ms * UINT64_C(1000)) {
             return false;
         }
         (void)nanosleep(&a_while, NULL);

@@ -37,10 +37,10 @@ struct joining {
  * Sets our bit, then looks: a share that another process holds has counted all along; another must fit under the limit.
  * Under the lock throughout, so that no other thread relies on a hold that is taken back.
  */
-static enum hami_attempt shared_attempt(struct hami_region_view *view, void *of) {
+static uint64_t shared_attempt(struct hami_region_view *view, void *of) {
     struct joining *j = of;
     unsigned share = (unsigned)j->share, device = hami_ledger_share_device(view->region, share);
-    enum hami_attempt result = HAMI_ATTEMPT_FITS;
+    uint64_t in_the_way = 0;
     hami_spin_lock(&busy);
     bool ours = holds[share] != 0;
     shared_hold(view, j->share);
@@ -50,14 +50,15 @@ static enum hami_attempt shared_attempt(struct hami_region_view *view, void *of)
     j->joined = counted;
     if (known && !counted && !j->only_counted) {
         uint64_t limit = hami_charge_limit(hami_guest_known_limits(), (int)device);
-        j->joined = limit == HAMI_UNLIMITED || hami_ledger_sum(view->region, device) <= limit;
-        result = j->joined ? HAMI_ATTEMPT_FITS : HAMI_ATTEMPT_WAIT;
+        uint64_t sum = hami_ledger_sum(view->region, device);
+        j->joined = limit == HAMI_UNLIMITED || sum <= limit;
+        in_the_way = j->joined ? 0 : sum;
     }
     if (!j->joined) {
         shared_drop(view, j->share);
     }
     hami_spin_unlock(&busy);
-    return result;
+    return in_the_way;
 }
 
 /* Joins the first share of that identity that can be. False: what there is does not fit under the limit. */

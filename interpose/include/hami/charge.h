@@ -55,13 +55,12 @@ HAMI_COLD bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes);
 bool hami_charge_try(struct hami_charge *charge, uint64_t bytes);
 
 /*
- * Something that must fit under a limit. HOPELESS: it does not, and that is no other process's doing.
- * hami_charge_retry tries again what did not fit at once, for at most 10 ms, with newer limits and without the dead:
- * a request of another process that is being taken back may have been in its way. hami_charge_attempt tries at once,
+ * Something that must fit under a limit. Returns 0 once it is done, or how many pages it would make together.
+ * hami_charge_retry tries again what did not fit at once, with newer limits and without the dead, and for at most 10 ms
+ * while what is in the way changes: another process may be taking an addition back. hami_charge_attempt tries at once,
  * then so, and notes a refusal of `bytes`.
  */
-enum hami_attempt { HAMI_ATTEMPT_FITS, HAMI_ATTEMPT_WAIT, HAMI_ATTEMPT_HOPELESS };
-typedef enum hami_attempt hami_attempt(struct hami_region_view *view, void *of);
+typedef uint64_t hami_attempt(struct hami_region_view *view, void *of);
 HAMI_COLD bool hami_charge_retry(struct hami_region_view *view, hami_attempt *attempt, void *of);
 HAMI_COLD bool hami_charge_attempt(struct hami_region_view *view, int device, uint64_t bytes, hami_attempt *attempt,
                                    void *of);
