@@ -126,8 +126,8 @@ static uint64_t reserved(struct pool *pool, bool *told) {
 }
 
 /*
- * Brings an exported pool, which is locked, to so many pages, at most its charge's: as soon as it grows, since this
- * process may end. An imported pool is its exporter's to tell of.
+ * Has the share of an exported pool, which is locked, say what the pool has: as soon as it grows, since this process
+ * may end. False: it is no such pool. An imported pool is its exporter's to tell of.
  */
 static bool pool_tell_size(struct pool *pool, uint64_t pages) {
     bool exported = pool->share >= 0 && pool->charge.device >= 0;
@@ -144,12 +144,13 @@ static bool settle(struct pool *pool) {
         return true;
     }
     uint64_t pages = reserved(pool, &told);
-    if (pages > pool->charge.pages) { /* grown behind our back, and nothing to be done about it */
-        hami_charge_found(pool->device, HAMI_COLUMN_DATA, &pool->charge, pages - pool->charge.pages);
+    if (pool_tell_size(pool, pages)) {
+        return told;
     }
-    pages = pages < pool->charge.pages ? pages : pool->charge.pages;
-    if (!pool_tell_size(pool, pages)) {
+    if (pages < pool->charge.pages) {
         hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
+    } else if (pages > pool->charge.pages) { /* grown behind our back, and nothing to be done about it */
+        hami_charge_found(pool->device, HAMI_COLUMN_DATA, &pool->charge, pages - pool->charge.pages);
     }
     return told;
 }
@@ -440,7 +441,10 @@ static bool fits(struct pool *pool, bool last) {
     bool told = true;
     uint64_t pages = pool->charge.device < 0 ? 0 : reserved(pool, &told);
     if (pages > pool->charge.pages) {
-        uint64_t bytes = (pages - pool->charge.pages) << HAMI_PAGE_SHIFT;
+        uint64_t bytes = pool_tell_size(pool, pages) ? 0 : (pages - pool->charge.pages) << HAMI_PAGE_SHIFT;
+        if (bytes == 0 && !last) {
+            return hami_charge_within(&pool->charge);
+        }
         return last ? hami_charge_grow(&pool->charge, bytes) : hami_charge_try(&pool->charge, bytes);
     }
     return true;

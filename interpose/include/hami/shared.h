@@ -43,8 +43,8 @@ bool hami_shared_take_up(uint64_t identity, hami_share *share);
 bool hami_shared_adopt(uint64_t identity, int device, uint64_t pages, hami_share *share);
 
 /*
- * Brings an exported share, and its charge, to `pages`, which are at most the charge's: what was charged since the
- * last time moves to the share, what is less is given back.
+ * Brings an exported share, and its charge, to `pages`: what was charged since the last time moves to the share. More
+ * than is charged is what the driver has taken already; the limit is not asked.
  */
 void hami_shared_resize(hami_share share, struct hami_charge *charge, uint64_t pages);
 
