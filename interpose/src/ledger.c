@@ -56,13 +56,13 @@ static bool share_has_bit(const struct hami_share_entry *entry, unsigned slot) {
     return (ledger_load(&entry->holders[slot / 64]) >> slot % 64 & 1) != 0;
 }
 
-/* Whether a slot that is summed holds the share, `beside` apart (HAMI_PROCESSES: any). */
-static bool share_is_held(const struct hami_region *region, const struct hami_share_entry *entry, unsigned beside) {
+/* Whether the owner of any slot holds the share: of those that are summed on devices, or of all. */
+static bool share_is_held(const struct hami_region *region, const struct hami_share_entry *entry, bool summed) {
     unsigned words = (hami_ledger_slots(region) + 63) / 64;
     for (unsigned i = 0; i < words; i++) {
         for (uint64_t bits = ledger_load(&entry->holders[i]); bits != 0; bits &= bits - 1) {
             unsigned slot = i * 64 + (unsigned)__builtin_ctzll(bits);
-            if (slot != beside && ledger_is_summed(ledger_load(&region->block.owners[slot]), 0)) {
+            if (ledger_is_summed(ledger_load(&region->block.owners[slot]), summed ? 0 : HAMI_DEVICES)) {
                 return true;
             }
         }
@@ -81,7 +81,7 @@ HAMI_APART static uint64_t share_sum(const struct hami_region *region, unsigned 
         const struct hami_share_entry *entry = &region->block.shares[i];
         uint64_t word = ledger_load(&entry->word);
         bool counts = share_device(word) == device && share_pages(word) != 0;
-        sum += counts && share_is_held(region, entry, HAMI_PROCESSES) ? share_pages(word) : 0;
+        sum += counts && share_is_held(region, entry, true) ? share_pages(word) : 0;
     }
     return sum;
 }
@@ -162,7 +162,9 @@ bool hami_ledger_claim(struct hami_region *region, unsigned slot, uint64_t expec
 void hami_ledger_clear(struct hami_region *region, unsigned slot) {
     struct hami_block *block = &region->block;
     for (unsigned counter = 0; counter < HAMI_COUNTERS; counter++) {
-        ledger_store(&block->held[counter][slot], 0);
+        if (ledger_load(&block->held[counter][slot]) != 0) {
+            ledger_store(&block->held[counter][slot], 0);
+        }
     }
     unsigned count = hami_ledger_shares(region);
     for (unsigned i = 0; i < count; i++) {
@@ -190,22 +192,29 @@ bool hami_ledger_turn(struct hami_region *region, unsigned slot, uint64_t owner,
     return ledger_swap(&region->block.owners[slot], ledger_owner(from, owner), ledger_owner(to, owner));
 }
 
+/* Whether the owner of a slot has anything on a device, alone or with others. */
+static bool ledger_is_on(const struct hami_region *region, unsigned slot, unsigned device) {
+    bool has = ledger_load(&region->block.held[device][slot]) != 0;
+    unsigned count = hami_ledger_shares(region);
+    for (unsigned i = 0; i < count && !has; i++) {
+        const struct hami_share_entry *entry = &region->block.shares[i];
+        has = share_has_bit(entry, slot) && share_device(ledger_load(&entry->word)) == device;
+    }
+    return has;
+}
+
 unsigned hami_ledger_resume(struct hami_region *region, unsigned slot, uint64_t owner,
                             const uint64_t limits[HAMI_DEVICES]) {
-    uint64_t without[HAMI_DEVICES];
     unsigned device = 0;
-    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-        without[i] = hami_ledger_sum(region, i);
-    }
     if (!hami_ledger_turn(region, slot, owner, HAMI_SLOT_SUSPENDED, HAMI_SLOT_MOVING)) {
         return HAMI_DEVICES;
     }
-    for (uint64_t sum = 0; device < HAMI_DEVICES; device++) {
-        sum = hami_ledger_sum(region, device);
-        if (sum > limits[device] && sum > without[device]) {
-            (void)hami_ledger_turn(region, slot, owner, HAMI_SLOT_MOVING, HAMI_SLOT_SUSPENDED);
-            break;
-        }
+    while (device < HAMI_DEVICES &&
+           (!ledger_is_on(region, slot, device) || hami_ledger_sum(region, device) <= limits[device])) {
+        device++;
+    }
+    if (device < HAMI_DEVICES) {
+        (void)hami_ledger_turn(region, slot, owner, HAMI_SLOT_MOVING, HAMI_SLOT_SUSPENDED);
     }
     return device;
 }
@@ -219,7 +228,7 @@ int hami_ledger_share_claim(struct hami_region *region, unsigned slot) {
         struct hami_share_entry *entry = &region->block.shares[i];
         uint64_t word = ledger_load(&entry->word);
         uint64_t claimed = (word & ~slots) | HAMI_SHARE_CLAIMED | (uint64_t)slot << HAMI_SHARE_SLOT_SHIFT;
-        if ((word & HAMI_SHARE_CLAIMED) != 0 || share_is_held(region, entry, HAMI_PROCESSES)) {
+        if ((word & HAMI_SHARE_CLAIMED) != 0 || share_is_held(region, entry, false)) {
             continue;
         }
         uint32_t used = atomic_load(&region->block.shares_used);
@@ -229,7 +238,7 @@ int hami_ledger_share_claim(struct hami_region *region, unsigned slot) {
         if (!ledger_swap(&entry->word, word, claimed)) {
             continue;
         }
-        if (!share_is_held(region, entry, HAMI_PROCESSES)) {
+        if (!share_is_held(region, entry, false)) {
             return (int)i;
         }
         while (!ledger_swap(&entry->word, claimed, (claimed & ~slots & ~HAMI_SHARE_CLAIMED) | (word & slots))) {
@@ -272,10 +281,6 @@ void hami_ledger_share_hold(struct hami_region *region, unsigned share, unsigned
         (void)atomic_fetch_and(part, ~bit);
     }
     hami_step();
-}
-
-bool hami_ledger_share_held_beside(const struct hami_region *region, unsigned share, unsigned slot) {
-    return share_is_held(region, &region->block.shares[share], slot);
 }
 
 static void share_set_pages(_Atomic uint64_t *at, uint64_t pages, bool only_more) {

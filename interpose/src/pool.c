@@ -702,7 +702,7 @@ int32_t hami_pool_export(enum hami_hook hook, void *shareable, CUmemoryPool hand
 static CUresult note_import(CUmemoryPool handle, uint64_t identity) {
     CUresult (*destroy)(CUmemoryPool) = hami_driver_function(HAMI_cuMemPoolDestroy);
     hami_share share = -1;
-    struct pool *pool = hami_shared_take_up(identity, &share) ? enter(handle, UNKNOWN) : NULL;
+    struct pool *pool = hami_shared_take_up(identity, 0, &share) ? enter(handle, UNKNOWN) : NULL;
     if (pool != NULL) {
         pool->share = share;
         return CUDA_SUCCESS;

@@ -185,12 +185,13 @@ static void region_clear_v1(struct hami_v1_process *process) {
     atomic_store(&process->host_pid, 0);
     hami_step();
     for (unsigned device = 0; device < HAMI_DEVICES; device++) {
-        atomic_store(&process->used[device].context, 0);
-        atomic_store(&process->used[device].module, 0);
-        atomic_store(&process->used[device].data, 0);
-        atomic_store(&process->used[device].total, 0);
-        hami_step();
+        struct hami_v1_memory *used = &process->used[device];
+        _Atomic uint64_t *const columns[] = {&used->context, &used->module, &used->data, &used->total};
+        for (unsigned i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+            atomic_store(columns[i], 0);
+        }
     }
+    hami_step();
 }
 
 /*

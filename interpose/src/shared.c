@@ -25,70 +25,50 @@ static void shared_drop(const struct hami_region_view *view, hami_share share) {
     }
 }
 
-/* A share to come to hold; `pages`: it must have so many. */
+/* A share to come to hold, of so many pages or more. */
 struct joining {
     hami_share share;
     uint64_t identity, pages;
-    bool only_counted; /* not a share that counts nowhere now */
     bool joined;
 };
 
 /*
- * Sets our bit, then looks: a share that another process holds has counted all along; another must fit under the limit.
- * Under the lock throughout, so that no other thread relies on a hold that is taken back.
+ * Sets our bit and sums. Under the lock throughout, so that no other thread relies on a hold that is taken back. What
+ * this process holds already needs no room.
  */
 static uint64_t shared_attempt(struct hami_region_view *view, void *of) {
     struct joining *j = of;
     unsigned share = (unsigned)j->share, device = hami_ledger_share_device(view->region, share);
-    uint64_t in_the_way = 0;
+    uint64_t limit = hami_charge_limit(hami_guest_known_limits(), (int)device), sum = 0;
     hami_spin_lock(&busy);
     bool ours = holds[share] != 0;
     shared_hold(view, j->share);
     bool known = hami_ledger_share_is(view->region, share, j->identity) &&
                  hami_ledger_share_pages(view->region, share) >= j->pages;
-    bool counted = known && (ours || hami_ledger_share_held_beside(view->region, share, view->slot));
-    j->joined = counted;
-    if (known && !counted && !j->only_counted) {
-        uint64_t limit = hami_charge_limit(hami_guest_known_limits(), (int)device);
-        uint64_t sum = hami_ledger_sum(view->region, device);
-        j->joined = limit == HAMI_UNLIMITED || sum <= limit;
-        in_the_way = j->joined ? 0 : sum;
+    if (known && !ours && limit != HAMI_UNLIMITED) {
+        sum = hami_ledger_sum(view->region, device);
     }
+    j->joined = known && sum <= limit;
     if (!j->joined) {
         shared_drop(view, j->share);
     }
     hami_spin_unlock(&busy);
-    return in_the_way;
+    return j->joined || !known ? 0 : sum;
 }
 
-/* Joins the first share of that identity that can be. False: what there is does not fit under the limit. */
-static bool shared_join(struct joining *j) {
-    struct hami_region_view *view = j->identity == 0 ? NULL : hami_guest_region(NULL);
+bool hami_shared_take_up(uint64_t identity, uint64_t pages, hami_share *share) {
+    struct hami_region_view *view = identity == 0 ? NULL : hami_guest_region(NULL);
     unsigned count = view == NULL ? 0 : hami_ledger_shares(view->region);
+    struct joining j = {.identity = identity, .pages = pages};
     bool fits = true;
-    for (j->share = 0; fits && !j->joined && (unsigned)j->share < count; j->share += !j->joined) {
-        if (hami_ledger_share_is(view->region, (unsigned)j->share, j->identity)) {
-            uint64_t bytes = hami_ledger_share_pages(view->region, (unsigned)j->share) << HAMI_PAGE_SHIFT;
-            unsigned device = hami_ledger_share_device(view->region, (unsigned)j->share);
-            fits = hami_charge_attempt(view, (int)device, bytes, shared_attempt, j);
+    for (unsigned i = 0; fits && !j.joined && i < count; i++) {
+        if (hami_ledger_share_is(view->region, i, identity)) {
+            j.share = (hami_share)i;
+            fits = hami_charge_attempt(view, (int)hami_ledger_share_device(view->region, i),
+                                       hami_ledger_share_pages(view->region, i) << HAMI_PAGE_SHIFT, shared_attempt, &j);
         }
     }
-    j->share = j->joined ? j->share : -1;
-    return fits;
-}
-
-hami_share hami_shared_hold(uint64_t identity, uint64_t pages) {
-    struct joining j = {.identity = identity, .pages = pages, .only_counted = true};
-    (void)shared_join(&j);
-    return j.share;
-}
-
-/* What a process of the container holds comes first: it needs no room. */
-bool hami_shared_take_up(uint64_t identity, hami_share *share) {
-    struct joining j = {.identity = identity};
-    *share = hami_shared_hold(identity, 0);
-    bool fits = *share >= 0 || shared_join(&j);
-    *share = *share >= 0 ? *share : j.share;
+    *share = j.joined ? j.share : -1;
     return fits;
 }
 

@@ -154,9 +154,9 @@ struct hami_device {
  * A share: device memory that several processes may hold. From its export on, the memory is counted here and in no
  * word. It counts while the bit of any slot is set whose owner is summed.
  *
- * A process sets its bit first and then looks whether another holder was there: then the share has counted all along.
- * Otherwise it sums, and clears its bit again if that is above the limit. A share that nobody holds counts nowhere and
- * is still known, since a descriptor of it may be under way, until a process claims its entry for another.
+ * To come to hold a share, a process sets its bit, sums, and clears the bit again if that is above the limit. A share
+ * that nobody holds counts nowhere and is still known, since a descriptor of it may be under way, until a process claims
+ * its entry for another.
  *
  * Word: claimed << 63 | slot << 51 | device << 47 | pages. The slot is of the process that is shown to have the share;
  * of a claimed entry, which nobody can find, it is of the process that is making one there.

@@ -83,9 +83,6 @@ uint64_t hami_ledger_share_pages(const struct hami_region *region, unsigned shar
 /* Sets or clears the slot's bit. */
 void hami_ledger_share_hold(struct hami_region *region, unsigned share, unsigned slot, bool holds);
 
-/* Whether the share counts because of another slot than this one. */
-bool hami_ledger_share_held_beside(const struct hami_region *region, unsigned share, unsigned slot);
-
 /* Sets or raises the pages of a share that this process holds, which has reserved what is added in its word. */
 void hami_ledger_share_resize(struct hami_region *region, unsigned share, uint64_t pages);
 void hami_ledger_share_raise(struct hami_region *region, unsigned share, uint64_t pages);

@@ -25,16 +25,10 @@ hami_share hami_shared_export(uint64_t identity, const struct hami_charge *charg
 HAMI_APART void hami_shared_let_go(hami_share share, const struct hami_charge *charge);
 
 /*
- * Holds a share of so many pages or more that a process holds, once more if this one does already. -1: nobody here has
- * it: the room that it had may have been given to others since.
+ * Holds a share of so many pages or more, once more if this process does already. False: it does not fit under the
+ * limit (any more, where nobody else holds it); refuse. `*share` -1: nobody here knows it.
  */
-hami_share hami_shared_hold(uint64_t identity, uint64_t pages);
-
-/*
- * Same for what the driver has already given to this process. What nobody holds must fit under the limit again; false:
- * refuse. `*share` -1: nobody here knows it.
- */
-bool hami_shared_take_up(uint64_t identity, hami_share *share);
+bool hami_shared_take_up(uint64_t identity, uint64_t pages, hami_share *share);
 
 /*
  * Makes a share of memory that nobody in this container took, or that nobody knows any more. `device` as in a charge.
