@@ -251,7 +251,7 @@ static bool pool_stop_being_current(const struct pool *pool, CUmemoryPool handle
     if (told && current == handle && own != handle) {
         (void)set(pool->device, own);
     }
-    return told && own != handle;
+    return own != handle;
 }
 
 /* A driver tells nothing more of a pool that it has destroyed, so it keeps the pool until nothing is left in it. */
