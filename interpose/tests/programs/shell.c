@@ -66,11 +66,16 @@ static int add_memory(void *graph, const char *way, uint64_t bytes, int device, 
     if (strcmp(way, "generic") == 0) {
         status = CALL(cuGraphAddNode_v2, &made, graph, NULL, NULL, (size_t)0, &generic);
         *address = generic.node.address;
-    } else if (strcmp(way, "child") == 0) {
-        void *child = NULL;
+    } else if (strcmp(way, "child") == 0 || strcmp(way, "nested") == 0) {
+        void *child = NULL, *inner = NULL;
         CHECK(CALL(cuGraphCreate, &child, 0u));
         status = CALL(cuGraphAddMemAllocNode, &made, child, NULL, (size_t)0, &node);
         *address = node.address;
+        for (int level = strcmp(way, "nested") == 0 ? 20 : 0; level > 0; level--) {
+            inner = child;
+            CHECK(CALL(cuGraphCreate, &child, 0u));
+            CHECK(CALL(cuGraphAddChildGraphNode, &made, child, NULL, (size_t)0, inner));
+        }
         CHECK(CALL(cuGraphAddChildGraphNode, &made, graph, NULL, (size_t)0, child));
     } else {
         status = CALL(cuGraphAddMemAllocNode, &made, graph, NULL, (size_t)0, &node);
