@@ -164,81 +164,100 @@ static void load_file(const char *path, struct hami_limits *limits) {
     free(text);
 }
 
-uint64_t hami_limits_size(const char *text) {
-    char *end = NULL;
-    uint64_t scale = 1;
-    if (text == NULL || *text < '0' || *text > '9') {
-        return 0;
-    }
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 0);
-    switch (*end) {
-    case 'k':
-    case 'K':
-        scale = UINT64_C(1) << 10;
-        break;
-    case 'm':
-    case 'M':
-        scale = UINT64_C(1) << 20;
-        break;
-    case 'g':
-    case 'G':
-        scale = UINT64_C(1) << 30;
-        break;
-    case '\0':
-        break;
-    default:
-        return 0;
-    }
-    bool suffixed = *end != '\0';
-    if (errno != 0 || (suffixed && end[1] != '\0') || value > UINT64_MAX / scale) {
-        return 0;
-    }
-    return (uint64_t)value * scale;
+static const char *skip_blanks(const char *text) {
+    return text + strspn(text, " \t");
 }
 
-/* The value of NAME_<i>, else of NAME, else 0; `set` remembers whether either is there. */
-static uint64_t numbered(const char *name, unsigned i, bool *set) {
-    char own[64];
-    (void)snprintf(own, sizeof own, "%s_%u", name, i);
-    const char *text = getenv(own);
-    if (text == NULL) {
-        text = getenv(name);
+/* A unit behind a number, as a power of 1024: k, m, g or t, alone or with "i", "b" or "ib". -1: none of these. */
+static int take_unit(const char **text) {
+    const char *unit = *text, *letters = "kmgt";
+    const char *found = *unit == '\0' ? NULL : strchr(letters, *unit | 0x20);
+    int power = found == NULL ? 0 : (int)(found - letters) + 1;
+    unit += found != NULL;
+    unit += found != NULL && (*unit | 0x20) == 'i';
+    unit += (*unit | 0x20) == 'b';
+    bool ended = *skip_blanks(unit) == '\0';
+    *text = unit;
+    return ended ? power : -1;
+}
+
+/*
+ * The number that a variable sets: an integer by C rules, as in HAMi, and a unit or, for a percentage, "%". 0 where it
+ * is not set or empty. False: it says something else, or more than 64 bits hold.
+ */
+static bool parse_variable(const char *text, bool percent, uint64_t *value) {
+    char *end = NULL;
+    *value = 0;
+    text = text == NULL ? "" : skip_blanks(text);
+    if (*text == '\0') {
+        return true;
     }
-    *set = *set || text != NULL;
-    return hami_limits_size(text);
+    if (*text < '0' || *text > '9') {
+        return false;
+    }
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 0);
+    const char *rest = skip_blanks(end);
+    rest += percent && *rest == '%';
+    int power = percent ? (*skip_blanks(rest) == '\0' ? 0 : -1) : take_unit(&rest);
+    if (errno != 0 || power < 0 || number > UINT64_MAX >> 10 * power) {
+        return false;
+    }
+    *value = (uint64_t)number << 10 * power;
+    return true;
+}
+
+/* How variables are read: NAME_<i>, else NAME. */
+struct variables {
+    bool set; /* any is */
+    bool bad; /* any cannot be read */
+};
+
+static uint64_t numbered(const char *name, unsigned i, bool percent, struct variables *variables) {
+    char own[64];
+    uint64_t value = 0;
+    (void)snprintf(own, sizeof own, "%s_%u", name, i);
+    const char *text = secure_getenv(own);
+    if (text == NULL) {
+        text = secure_getenv(name);
+    }
+    variables->set = variables->set || text != NULL;
+    variables->bad = !parse_variable(text, percent, &value) || variables->bad;
+    return value;
 }
 
 static enum hami_core_policy policy_variable(void) {
-    const char *text = getenv("GPU_CORE_UTILIZATION_POLICY");
-    if (text == NULL) {
-        return HAMI_CORE_DEFAULT;
-    }
-    if (strcmp(text, "force") == 0 || strcmp(text, "FORCE") == 0) {
+    const char *text = secure_getenv("GPU_CORE_UTILIZATION_POLICY");
+    if (text != NULL && strcasecmp(text, "force") == 0) {
         return HAMI_CORE_FORCE;
     }
-    return strcmp(text, "disable") == 0 || strcmp(text, "DISABLE") == 0 ? HAMI_CORE_DISABLE : HAMI_CORE_DEFAULT;
+    return text != NULL && strcasecmp(text, "disable") == 0 ? HAMI_CORE_DISABLE : HAMI_CORE_DEFAULT;
 }
 
+/* What cannot be read denies: it is a limit that somebody has set. */
 static void load_environment(struct hami_limits *limits) {
-    bool set = false;
+    struct variables variables = {false, false};
     memset(limits, 0, sizeof *limits);
     limits->from_environment = true;
     limits->core_policy = policy_variable();
     limits->priority = 1;
-    const char *priority = getenv("CUDA_TASK_PRIORITY");
+    const char *priority = secure_getenv("CUDA_TASK_PRIORITY");
     if (priority != NULL && priority[0] >= '0' && priority[0] <= '9' && priority[1] == '\0') {
         limits->priority = (uint32_t)(priority[0] - '0');
     }
     limits->device_count = HAMI_DEVICES;
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
         struct hami_device_limit *device = &limits->devices[i];
-        device->memory_bytes = numbered("CUDA_DEVICE_MEMORY_LIMIT", i, &set);
+        device->memory_bytes = numbered("CUDA_DEVICE_MEMORY_LIMIT", i, false, &variables);
         device->physical_bytes = device->memory_bytes;
-        uint64_t cores = numbered("CUDA_DEVICE_SM_LIMIT", i, &set);
+        uint64_t cores = numbered("CUDA_DEVICE_SM_LIMIT", i, true, &variables);
         device->cores = cores > 100 ? 100 : (uint32_t)cores;
     }
-    limits->mode = set ? HAMI_MODE_ENFORCE : HAMI_MODE_OFF;
+    limits->mode = variables.set ? HAMI_MODE_ENFORCE : HAMI_MODE_OFF;
+    if (variables.bad) {
+        deny(limits, HAMI_REASON_BAD_LIMITS);
+        limits->from_environment = true;
+    }
 }
 
 static void under(char out[4096], const char *root, const char *name) {
@@ -253,7 +272,7 @@ void hami_limits_locate(struct hami_limits_source *source) {
     const char *root = HAMI_ROOT;
     memset(source, 0, sizeof *source);
     if (stat(HAMI_ROOT "/limits", &found) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
-        root = getenv("HAMI_VGPU_ROOT");
+        root = secure_getenv("HAMI_VGPU_ROOT");
     }
     if (root != NULL && *root != '\0') {
         source->file = true;
@@ -261,7 +280,7 @@ void hami_limits_locate(struct hami_limits_source *source) {
         under(source->region_path, root, "region/vgpu.cache");
         return;
     }
-    const char *path = getenv("CUDA_DEVICE_MEMORY_SHARED_CACHE");
+    const char *path = secure_getenv("CUDA_DEVICE_MEMORY_SHARED_CACHE");
     if (path != NULL && strlen(path) < sizeof source->region_path) {
         memcpy(source->region_path, path, strlen(path) + 1);
     }

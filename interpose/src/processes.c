@@ -59,22 +59,22 @@ static bool lives_here(uint32_t pid) {
 
 /* Whether the driver tells processes by pids of this namespace: all that work on the device now are found here. */
 static bool speaks_our_pids(nvmlDevice device) {
-    struct nvml_process processes[LISTED];
+    struct nvml_process *processes = malloc(LISTED * sizeof *processes);
     nvmlReturn (*driver)(nvmlDevice, uint32_t *, struct nvml_process *) =
         hami_driver_function(HAMI_nvmlDeviceGetComputeRunningProcesses_v3);
-    for (unsigned try = 0; try < TRIES; try++) { /* one may end just after it was listed */
+    bool all_here = false;
+    for (unsigned try = 0; !all_here && try < TRIES; try++) { /* one may end just after it was listed */
         uint32_t count = LISTED, i = 0;
-        if (driver(device, &count, processes) != NVML_SUCCESS) {
-            return false;
+        if (processes == NULL || driver(device, &count, processes) != NVML_SUCCESS) {
+            break;
         }
         while (i < count && lives_here(processes[i].pid)) {
             i++;
         }
-        if (i == count) {
-            return true;
-        }
+        all_here = i == count;
     }
-    return false;
+    free(processes);
+    return all_here;
 }
 
 /* The container's processes and how the driver tells them. */
@@ -173,46 +173,51 @@ static bool answers(nvmlReturn status) {
     return status == NVML_SUCCESS || status == NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
-int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process_v1 *infos) {
-    nvmlReturn (*driver)(nvmlDevice, uint32_t *, struct nvml_process_v1 *) = hami_driver_function(hook);
-    struct hami_region_view *view = own_region();
-    struct nvml_process users[HAMI_PROCESSES];
-    int index = own_device(device);
-    if (count == NULL || index == NOT_OURS) {
-        return driver(device, count, infos);
+/* Puts a process into a caller's list, of one version or another. */
+typedef void put_fn(void *list, uint32_t at, const struct nvml_process *user);
+
+/* Fills a caller's list from our books, with none where it asks for others than those that compute. */
+static nvmlReturn list_users(struct hami_region_view *view, int index, nvmlDevice device, bool compute, uint32_t *count,
+                             void *list, put_fn *put) {
+    struct nvml_process *users = compute ? malloc(HAMI_PROCESSES * sizeof *users) : NULL;
+    if (compute && users == NULL) {
+        return NVML_ERROR_MEMORY;
     }
-    uint32_t none = 0;
-    nvmlReturn status = driver(device, &none, NULL);
-    if (!answers(status)) {
-        return status;
-    }
-    uint32_t found = is_compute(hook) ? users_of(view, index, device, users, HAMI_PROCESSES) : 0;
-    status = fit(count, found, infos != NULL);
+    uint32_t found = compute ? users_of(view, index, device, users, HAMI_PROCESSES) : 0;
+    nvmlReturn status = fit(count, found, list != NULL);
     for (uint32_t i = 0; status == NVML_SUCCESS && i < found; i++) {
-        infos[i] = (struct nvml_process_v1){users[i].pid, 0, users[i].used};
+        put(list, i, &users[i]);
     }
+    free(users);
     return status;
 }
 
-int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process *infos) {
-    nvmlReturn (*driver)(nvmlDevice, uint32_t *, struct nvml_process *) = hami_driver_function(hook);
+static nvmlReturn list_processes(enum hami_hook hook, nvmlDevice device, uint32_t *count, void *infos, put_fn *put) {
+    nvmlReturn (*driver)(nvmlDevice, uint32_t *, void *) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
-    struct nvml_process users[HAMI_PROCESSES];
     int index = own_device(device);
+    uint32_t none = 0;
     if (count == NULL || index == NOT_OURS) {
         return driver(device, count, infos);
     }
-    uint32_t none = 0;
     nvmlReturn status = driver(device, &none, NULL);
-    if (!answers(status)) {
-        return status;
-    }
-    uint32_t found = is_compute(hook) ? users_of(view, index, device, users, HAMI_PROCESSES) : 0;
-    status = fit(count, found, infos != NULL);
-    if (status == NVML_SUCCESS && found != 0) {
-        memcpy(infos, users, found * sizeof *infos);
-    }
-    return status;
+    return answers(status) ? list_users(view, index, device, is_compute(hook), count, infos, put) : status;
+}
+
+static void put_v1(void *list, uint32_t at, const struct nvml_process *user) {
+    ((struct nvml_process_v1 *)list)[at] = (struct nvml_process_v1){user->pid, 0, user->used};
+}
+
+int32_t hami_nvml_processes_v1(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process_v1 *infos) {
+    return list_processes(hook, device, count, infos, put_v1);
+}
+
+static void put_v2(void *list, uint32_t at, const struct nvml_process *user) {
+    ((struct nvml_process *)list)[at] = *user;
+}
+
+int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *count, struct nvml_process *infos) {
+    return list_processes(hook, device, count, infos, put_v2);
 }
 
 /*
@@ -221,33 +226,34 @@ int32_t hami_nvml_processes(enum hami_hook hook, nvmlDevice device, uint32_t *co
  */
 static nvmlReturn ask_empty(enum hami_hook hook, nvmlDevice device, const void *asked, size_t head, bool known) {
     nvmlReturn (*driver)(nvmlDevice, void *) = hami_driver_function(hook);
-    _Alignas(8) uint8_t empty[VERSIONED_MAX] = {0};
+    void *empty = calloc(1, VERSIONED_MAX); /* the stack is the program's */
+    if (empty == NULL) {
+        return NVML_ERROR_MEMORY;
+    }
     memcpy(empty, asked, head);
     nvmlReturn status = driver(device, empty);
+    free(empty);
     bool good = answers(status) || status == NVML_ERROR_NOT_FOUND;
     return !good ? status : known ? NVML_SUCCESS : NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+}
+
+static void put_detail(void *list, uint32_t at, const struct nvml_process *user) {
+    ((struct nvml_process_detail *)list)[at] = (struct nvml_process_detail){*user, 0};
 }
 
 int32_t hami_nvml_process_details(enum hami_hook hook, nvmlDevice device, struct nvml_process_details *details) {
     nvmlReturn (*driver)(nvmlDevice, struct nvml_process_details *) = hami_driver_function(hook);
     struct hami_region_view *view = own_region();
-    struct nvml_process users[HAMI_PROCESSES];
     int index = own_device(device);
     if (details == NULL || index == NOT_OURS) {
         return driver(device, details);
     }
     bool known = details->version == NVML_STRUCT_VERSION(struct nvml_process_details, 1);
     nvmlReturn status = ask_empty(hook, device, details, offsetof(struct nvml_process_details, count), known);
-    if (status != NVML_SUCCESS) {
-        return status;
-    }
     bool compute = details->mode == NVML_PROCESS_MODE_COMPUTE;
-    uint32_t found = compute ? users_of(view, index, device, users, HAMI_PROCESSES) : 0;
-    status = fit(&details->count, found, details->list != NULL);
-    for (uint32_t i = 0; status == NVML_SUCCESS && i < found; i++) {
-        details->list[i] = (struct nvml_process_detail){users[i], 0};
-    }
-    return status;
+    return status != NVML_SUCCESS
+               ? status
+               : list_users(view, index, device, compute, &details->count, details->list, put_detail);
 }
 
 /* ---- samples and accounts: the driver's, looked through ---- */

@@ -90,18 +90,22 @@ static struct slice current_slice(void) {
     return slice_of(limits, hami_guest_cuda_device(limits, context.device));
 }
 
+/* False: the driver's answer stands. A caller that leaves one output out gets the other narrowed all the same. */
+static bool narrow_current(CUresult status, uint64_t *free_bytes, uint64_t *total) {
+    struct slice slice = status == CUDA_SUCCESS ? current_slice() : unknown_slice;
+    if (slice.known) {
+        narrow(&slice, free_bytes, total);
+    }
+    return slice.known;
+}
+
 int32_t hami_mem_get_info(enum hami_hook hook, size_t *free_bytes, size_t *total) {
     CUresult (*driver)(size_t *, size_t *) = hami_driver_function(hook);
     CUresult status = driver(free_bytes, total);
-    if (status == CUDA_SUCCESS && free_bytes != NULL && total != NULL) {
-        struct slice slice = current_slice();
-        if (slice.known) {
-            uint64_t seen_free = *free_bytes;
-            uint64_t seen_total = *total;
-            narrow(&slice, &seen_free, &seen_total);
-            *free_bytes = seen_free;
-            *total = seen_total;
-        }
+    uint64_t seen_free = free_bytes == NULL ? 0 : *free_bytes, seen_total = total == NULL ? 0 : *total;
+    if (narrow_current(status, &seen_free, &seen_total)) {
+        *(free_bytes == NULL ? &seen_free : free_bytes) = seen_free;
+        *(total == NULL ? &seen_total : total) = seen_total;
     }
     return status;
 }
@@ -109,15 +113,11 @@ int32_t hami_mem_get_info(enum hami_hook hook, size_t *free_bytes, size_t *total
 int32_t hami_mem_get_info_v1(enum hami_hook hook, uint32_t *free_bytes, uint32_t *total) {
     CUresult (*driver)(uint32_t *, uint32_t *) = hami_driver_function(hook);
     CUresult status = driver(free_bytes, total);
-    if (status == CUDA_SUCCESS && free_bytes != NULL && total != NULL) {
-        struct slice slice = current_slice();
-        if (slice.known) {
-            uint64_t seen_free = *free_bytes;
-            uint64_t seen_total = *total;
-            narrow(&slice, &seen_free, &seen_total);
-            *free_bytes = in_32_bits(seen_free);
-            *total = in_32_bits(seen_total);
-        }
+    uint64_t seen_free = free_bytes == NULL ? 0 : *free_bytes, seen_total = total == NULL ? 0 : *total;
+    uint32_t unseen = 0;
+    if (narrow_current(status, &seen_free, &seen_total)) {
+        *(free_bytes == NULL ? &unseen : free_bytes) = in_32_bits(seen_free);
+        *(total == NULL ? &unseen : total) = in_32_bits(seen_total);
     }
     return status;
 }
@@ -196,19 +196,25 @@ static bool is_divided(const struct hami_limits *limits, int index) {
     return index == HAMI_DIVIDED && limits->mode == HAMI_MODE_ENFORCE;
 }
 
+/* What NVML shows of a device. False: the driver's answer stands. */
+static bool show_memory(nvmlDevice device, uint64_t *total, uint64_t *used, uint64_t *free_bytes) {
+    nvmlReturn asked = NVML_SUCCESS;
+    const struct hami_limits *limits = hami_guest_limits();
+    int index = hami_guest_nvml_device(limits, device, &asked);
+    struct slice slice = slice_of(limits, index);
+    if (slice.known) {
+        show_use(&slice, total, used, free_bytes);
+    } else if (is_divided(limits, index)) {
+        show_parts(limits, device, total, used, free_bytes);
+    }
+    return slice.known || is_divided(limits, index);
+}
+
 int32_t hami_nvml_memory_info(enum hami_hook hook, nvmlDevice device, struct nvml_memory *memory) {
     nvmlReturn (*driver)(nvmlDevice, struct nvml_memory *) = hami_driver_function(hook);
     nvmlReturn status = driver(device, memory);
     if (status == NVML_SUCCESS) {
-        nvmlReturn asked = NVML_SUCCESS;
-        const struct hami_limits *limits = hami_guest_limits();
-        int index = hami_guest_nvml_device(limits, device, &asked);
-        struct slice slice = slice_of(limits, index);
-        if (slice.known) {
-            show_use(&slice, &memory->total, &memory->used, &memory->free);
-        } else if (is_divided(limits, index)) {
-            show_parts(limits, device, &memory->total, &memory->used, &memory->free);
-        }
+        (void)show_memory(device, &memory->total, &memory->used, &memory->free);
     }
     return status;
 }
@@ -217,18 +223,8 @@ int32_t hami_nvml_memory_info(enum hami_hook hook, nvmlDevice device, struct nvm
 int32_t hami_nvml_memory_info_v2(enum hami_hook hook, nvmlDevice device, struct nvml_memory_v2 *memory) {
     nvmlReturn (*driver)(nvmlDevice, struct nvml_memory_v2 *) = hami_driver_function(hook);
     nvmlReturn status = driver(device, memory);
-    if (status == NVML_SUCCESS) {
-        nvmlReturn asked = NVML_SUCCESS;
-        const struct hami_limits *limits = hami_guest_limits();
-        int index = hami_guest_nvml_device(limits, device, &asked);
-        struct slice slice = slice_of(limits, index);
-        if (slice.known) {
-            show_use(&slice, &memory->total, &memory->used, &memory->free);
-            memory->reserved = 0;
-        } else if (is_divided(limits, index)) {
-            show_parts(limits, device, &memory->total, &memory->used, &memory->free);
-            memory->reserved = 0;
-        }
+    if (status == NVML_SUCCESS && show_memory(device, &memory->total, &memory->used, &memory->free)) {
+        memory->reserved = 0;
     }
     return status;
 }

@@ -253,6 +253,27 @@ def test_hamis_variables_limit_where_no_folder_is(environment_container, shells,
     assert [path.name for path in tmp_path.glob("cache*")] == ["cache"]
 
 
+SIZES = {"2048": 0, " 2g ": 2048, "2G": 2048, "2Gi": 2048, "2GiB": 2048, "2 gb": 2048, "2048m": 2048, "2048MB": 2048}
+SIZES |= {"2097152k": 2048, "2147483648": 2048, "0x80000000": 2048, "1t": 1 << 20, "0": None, "": None}
+UNREAD = ["2.5g", "-1", "abc", "2 x", "2gg", "99999999999g", "99999999999999999999", "2g 3g"]
+
+
+@pytest.mark.here_only("qemu-user has no room for so many addresses")
+@pytest.mark.parametrize("text", SIZES)
+def test_sizes_in_variables_are_read_with_their_units(environment_container, shells, text):
+    shell = shells(run_without_root(environment_container(CUDA_DEVICE_MEMORY_LIMIT=text)), device=None)
+    mib = shell("total", 0)[1] // MIB
+    assert mib == (SIZES[text] or 0) if SIZES[text] is not None and SIZES[text] < 70000 else mib > 70000
+
+
+@pytest.mark.parametrize("variable", ["CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_MEMORY_LIMIT_1", "CUDA_DEVICE_SM_LIMIT"])
+@pytest.mark.parametrize("text", UNREAD)
+def test_what_a_variable_says_and_nobody_can_read_denies(environment_container, shells, variable, text):
+    shell = shells(run_without_root(environment_container(**{variable: text})), device=None)
+    assert shell("total", 0) == [0, 0]
+    assert shell.status("use", 0) == OUT_OF_MEMORY
+
+
 def test_variables_follow_nvmls_numbers_under_cuda_visible_devices(environment_container, shells):
     variables = {"CUDA_DEVICE_MEMORY_LIMIT_0": "2000m", "CUDA_DEVICE_MEMORY_LIMIT_1": "3000m"}
     container = run_without_root(environment_container(**variables, CUDA_VISIBLE_DEVICES="1,0"))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import tempfile
+from pathlib import Path
 
+import hami_interpose
 import pytest
 from hami_interpose import sim, turn
 
@@ -48,3 +52,57 @@ def test_a_core_limit_adds_the_turn_page_and_one_thread_that_takes_no_signals(ma
     assert gone == []
     assert sorted(added[:2]) == sorted([f"file {container.region_path}", f"file {page}"])
     assert added[2:] == [f"thread that blocks {ALL_SIGNALS:x}"]
+
+
+@pytest.mark.parametrize("kib", [64, 24])
+def test_a_thread_with_a_small_stack_may_ask_for_processes(make_container, programs, sanitized, kib):
+    """The bare driver needs no more; a program that sanitizers watch does."""
+    if sanitized:
+        pytest.skip("sanitizers put more on the stack")
+    assert make_container(2000).run(programs("narrow"), kib) == "asked\n"
+
+
+SETUID = r"""
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+int cuInit(unsigned), cuDeviceTotalMem_v2(size_t *, int);
+int main(void) {
+    size_t bytes = 0;
+    int status = cuInit(0) + cuDeviceTotalMem_v2(&bytes, 0);
+    printf("%d %d %zu\n", geteuid(), status, bytes >> 20);
+    return 0;
+}
+"""
+
+
+@pytest.mark.here_only("gcc is this machine's")
+def test_a_setuid_program_reads_no_variable_of_its_user(make_container):
+    """Else the user would have it make a file that all may write, wherever root may."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a setuid-root program")
+    container = make_container(2000)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        kept = folder / "kept"
+        kept.mkdir(mode=0o700)
+        (folder / "program.c").write_text(SETUID)
+        libraries = [hami_interpose.library(), hami_interpose.library().parent / "sim/libcuda.so.1"]
+        linked = [part for path in libraries for part in (f"-Wl,-rpath,{path.parent}", path)]
+        command = ["gcc", folder / "program.c", "-o", folder / "program", "-Wl,--no-as-needed", *linked]
+        subprocess.run([*map(str, command)], check=True)
+        (folder / "program").chmod(0o4755)
+        env = container.environment() | {
+            "LD_PRELOAD": "",
+            "HAMI_VGPU_ROOT": "",
+            "CUDA_DEVICE_MEMORY_LIMIT": "1g",
+            "CUDA_DEVICE_MEMORY_SHARED_CACHE": str(kept / "cache"),
+        }
+        user = {"user": 65534, "group": 65534, "extra_groups": []}
+        done = subprocess.run([folder / "program"], env=env, capture_output=True, text=True, check=False, **user)
+        if done.stdout.startswith("65534 "):
+            pytest.skip("the file system ignores setuid bits")
+        assert done.stdout.startswith("0 "), done.stderr
+        assert list(kept.iterdir()) == []
+        assert int(done.stdout.split()[2]) != 1024

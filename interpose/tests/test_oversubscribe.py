@@ -158,6 +158,9 @@ def test_the_first_versions_show_what_32_bits_hold(make_container, shells):
     small, large = shells(make_container(4000, physical_mib=3000)), shells(make_container(6000, physical_mib=3000))
     assert small("total_v1", 0) == small("total", 0) == [0, 4000 * MIB]
     assert small("info_v1") == small("info")
+    _, free, total = small("info")
+    for call in ("info", "info_v1"):
+        assert (small(call, "free"), small(call, "total")) == ([0, free, 0], [0, 0, total])
     assert large("total_v1", 0) == [0, MOST_IN_32_BITS]
     assert large("info_v1") == [0, MOST_IN_32_BITS, MOST_IN_32_BITS]
 

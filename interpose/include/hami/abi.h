@@ -107,7 +107,7 @@ enum hami_reason {
     HAMI_REASON_NONE = 0,
     HAMI_REASON_OVER_LIMIT = 1,     /* the request and what is in use exceed the limit */
     HAMI_REASON_NO_LIMITS = 2,      /* limits folder without a readable file */
-    HAMI_REASON_BAD_LIMITS = 3,     /* limits file is not of the format */
+    HAMI_REASON_BAD_LIMITS = 3,     /* limits file, or a variable that sets a limit, is not of the format */
     HAMI_REASON_UNKNOWN_DEVICE = 4, /* device that the limits file does not name */
     HAMI_REASON_BAD_REGION = 5,     /* region missing, of another size, or foreign */
     HAMI_REASON_NO_SLOT = 6         /* more live processes than slots */

@@ -58,7 +58,4 @@ void hami_limits_load(const struct hami_limits_source *source, struct hami_limit
 /* Parses the text of a limits file. Returns 0, or the number (from 1) of the first line that is wrong. */
 unsigned hami_limits_parse(const char *text, size_t length, struct hami_limits *limits);
 
-/* Parses one HAMi size, "1024m": integer and at most one of k, m, g; base by C rules. 0 on anything else. */
-uint64_t hami_limits_size(const char *text);
-
 #endif

@@ -63,7 +63,7 @@ REASONS: Final = (
     "",
     "the request and what is in use exceed the limit",
     "the limits folder has no readable file",
-    "the limits file is not of the format",
+    "the limits file, or a variable that sets a limit, is not of the format",
     "the limits file does not name the device",
     "the region is missing, of another size, or foreign",
     "more live processes than slots",

@@ -631,17 +631,22 @@ static int starve(void) {
     return getrlimit(RLIMIT_AS, &none) != 0 ? -1 : (none.rlim_cur = 0, setrlimit(RLIMIT_AS, &none));
 }
 
+static bool wants(const char *only, const char *output) {
+    return only == NULL || strcmp(only, output) == 0;
+}
+
 static void show(char **word) {
     int device = word[1] ? atoi(word[1]) : 0;
     size_t a = 0, b = 0;
     if (strcmp(word[0], "use") == 0) {
         printf("%d\n", use(device));
-    } else if (strcmp(word[0], "info") == 0) {
-        int status = cuMemGetInfo_v2(&a, &b);
+    } else if (strcmp(word[0], "info") == 0) { /* info [free|total]: only that is asked for */
+        int status = cuMemGetInfo_v2(wants(word[1], "free") ? &a : NULL, wants(word[1], "total") ? &b : NULL);
         printf("%d %zu %zu\n", status, a, b);
     } else if (strcmp(word[0], "info_v1") == 0) {
         unsigned free_v1 = 0, total_v1 = 0;
-        int status = CALL(cuMemGetInfo, &free_v1, &total_v1);
+        int status = CALL(cuMemGetInfo, wants(word[1], "free") ? &free_v1 : NULL,
+                          wants(word[1], "total") ? &total_v1 : NULL);
         printf("%d %u %u\n", status, free_v1, total_v1);
     } else if (strcmp(word[0], "total_v1") == 0) {
         unsigned total_v1 = 0;

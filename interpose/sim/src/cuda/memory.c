@@ -173,20 +173,23 @@ CUresult sim_cuMemGetInfo_v2(size_t *free, size_t *total) {
     if (context == NULL) {
         return error;
     }
-    if (free == NULL || total == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
     uint64_t capacity = sim_device_capacity(&sim_books->devices[context->device]);
-    *total = capacity;
-    *free = capacity - sim_device_used(context->device);
+    if (total != NULL) {
+        *total = capacity;
+    }
+    if (free != NULL) { /* NVIDIA's driver lets callers leave either out */
+        *free = capacity - sim_device_used(context->device);
+    }
     return CUDA_SUCCESS;
 }
 
 CUresult sim_cuMemGetInfo(unsigned *free, unsigned *total) {
     size_t whole_free = 0, whole = 0;
-    CUresult error = sim_cuMemGetInfo_v2(free == NULL ? NULL : &whole_free, total == NULL ? NULL : &whole);
-    if (error == CUDA_SUCCESS) {
+    CUresult error = sim_cuMemGetInfo_v2(&whole_free, &whole);
+    if (error == CUDA_SUCCESS && free != NULL) {
         *free = whole_free < UINT32_MAX ? (unsigned)whole_free : UINT32_MAX;
+    }
+    if (error == CUDA_SUCCESS && total != NULL) {
         *total = whole < UINT32_MAX ? (unsigned)whole : UINT32_MAX;
     }
     return error;

@@ -76,12 +76,16 @@ nvmlReturn_t sim_nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t devic
 
 nvmlReturn_t sim_nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *bar1Memory) {
     nvmlReturn_t error = NVML_SUCCESS;
-    const struct sim_device *model = sim_nvml_card(device, &error);
+    const struct sim_device *model = sim_nvml_model(device, &error);
     if (model == NULL || bar1Memory == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
+    /* A MIG device has as much of the card's window as of its memory; nvidia-smi shows both. */
+    const struct sim_device *card = &sim_books->devices[device->device];
+    uint64_t total = (uint64_t)((double)card->bar1_total * (double)model->memory_total / (double)card->memory_total);
     uint64_t used = 2u << 20;
-    *bar1Memory = (nvmlBAR1Memory_t){model->bar1_total, model->bar1_total - used, used};
+    total = device->instance < 0 ? card->bar1_total : total >> 20 << 20;
+    *bar1Memory = (nvmlBAR1Memory_t){total, total - used, used};
     return NVML_SUCCESS;
 }
 
