@@ -195,6 +195,8 @@ def test_memory_of_a_device_is_its_own(split, start):
         h = n.nvmlDeviceGetHandleByUUID(uuid)
         one, two = n.nvmlDeviceGetMemoryInfo(h), n.nvmlDeviceGetMemoryInfo(h, n.nvmlMemory_v2)
         assert one.used + one.free == one.total == two.total and two.used == one.used
+        window, cards = n.nvmlDeviceGetBAR1MemoryInfo(h), n.nvmlDeviceGetBAR1MemoryInfo(card)
+        assert 0 < window.bar1Used + window.bar1Free == window.bar1Total < cards.bar1Total
         out[uuid] = [one.total >> 20, one.used >> 20, listed(h), n.nvmlDeviceGetIndex(h), n.nvmlDeviceGetName(h)]
     whole = n.nvmlDeviceGetMemoryInfo(card)
     instance = n.nvmlDeviceGetGpuInstanceById(card, 1)
