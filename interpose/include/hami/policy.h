@@ -51,10 +51,7 @@ int32_t hami_mem_alloc_pitch_v1(enum hami_hook hook, CUdeviceptr_v1 *address, ui
 int32_t hami_mem_alloc_managed(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes, uint32_t flags);
 int32_t hami_mem_free(enum hami_hook hook, CUdeviceptr address);
 int32_t hami_mem_free_v1(enum hami_hook hook, CUdeviceptr_v1 address);
-int32_t hami_array_create(enum hami_hook hook, CUarray *array, const struct hami_array_descriptor *wanted);
-int32_t hami_array3d_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted);
-int32_t hami_array_create_v1(enum hami_hook hook, CUarray *array, const struct hami_array_descriptor_v1 *wanted);
-int32_t hami_array3d_create_v1(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor_v1 *wanted);
+int32_t hami_array_create(enum hami_hook hook, CUarray *array, const void *wanted);
 int32_t hami_external_import(enum hami_hook hook, void **memory, const struct hami_external_memory *wanted);
 int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted,
                               uint32_t levels);
