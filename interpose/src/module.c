@@ -144,16 +144,16 @@ int32_t hami_module_load(enum hami_hook hook, void **module, const void *image) 
 }
 
 int32_t hami_module_load_ex(enum hami_hook hook, void **module, const void *image, uint32_t count, void *options,
-                            void *values) {
-    CUresult (*driver)(void **, const void *, uint32_t, void *, void *) = hami_driver_function(hook);
+                            void **values) {
+    CUresult (*driver)(void **, const void *, uint32_t, void *, void **) = hami_driver_function(hook);
     struct arrival a;
     watch(&a);
     return loaded(&a, driver(module, image, count, options, values), module, HAMI_cuModuleUnload);
 }
 
-int32_t hami_library_load(enum hami_hook hook, void **library, const void *code, void *options, void *values,
-                          uint32_t count, void *library_options, void *library_values, uint32_t library_count) {
-    CUresult (*driver)(void **, const void *, void *, void *, uint32_t, void *, void *, uint32_t) =
+int32_t hami_library_load(enum hami_hook hook, void **library, const void *code, void *options, void **values,
+                          uint32_t count, void *library_options, void **library_values, uint32_t library_count) {
+    CUresult (*driver)(void **, const void *, void *, void **, uint32_t, void *, void **, uint32_t) =
         hami_driver_function(hook);
     struct arrival a;
     watch(&a);
