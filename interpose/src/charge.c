@@ -1,9 +1,14 @@
 /* Charges; see charge.h. */
 #include "hami/charge.h"
 
+#include "hami/cancel.h"
 #include "hami/events.h"
 #include "hami/guest.h"
 #include "hami/hook.h"
+#include "hami/ledger.h"
+
+#include <sched.h>
+#include <time.h>
 
 uint64_t hami_large(uint64_t bytes) {
     return bytes > UINT64_MAX - HAMI_LARGE_STEP ? UINT64_MAX : (bytes + HAMI_LARGE_STEP - 1) & ~(HAMI_LARGE_STEP - 1);
@@ -28,21 +33,112 @@ HAMI_COLD static void refused(int device, uint64_t bytes) {
     }
 }
 
-/* Before giving up: under newer limits, and with the memory of dead processes. */
-HAMI_COLD static bool take_at_last(struct hami_region_view *view, int device, uint64_t pages, enum hami_column column) {
+/* ---- requests that do not fit at once ---- */
+
+enum { RETRY_MS = 10, YIELDS = 4, FIRST_NAP_NS = 50000 };
+
+static atomic_flag retrying = ATOMIC_FLAG_INIT; /* by a thread of this process */
+
+void hami_charge_after_fork(void) {
+    atomic_flag_clear(&retrying);
+}
+
+static int64_t charge_now_ns(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Another process may be about to take an addition back: it needs a moment to run, or it is stopped. */
+static void charge_pause(unsigned times) {
+    if (times < YIELDS) {
+        (void)sched_yield();
+    } else {
+        const struct timespec nap = {0, FIRST_NAP_NS << (times - YIELDS)};
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
+/*
+ * One process, and one of its threads, retries at a time: two requests that each fit would otherwise go on taking
+ * themselves back before each other. Safety does not rest on that: where the lock is not to be had, the request is
+ * tried once more and then refused. What stands in the way twice without a change is no addition that is taken back.
+ */
+static bool charge_retry_locked(struct hami_region_view *view, hami_attempt *attempt, void *of, int64_t until) {
+    uint64_t before = 0, in_the_way = 1;
+    for (unsigned times = 0; in_the_way != 0 && in_the_way != before && (times == 0 || charge_now_ns() < until);
+         times++) {
+        if (times > 0) {
+            charge_pause(times - 1);
+        }
+        (void)hami_region_sweep(view);
+        hami_event_awake(view);
+        before = times == 0 ? 0 : in_the_way;
+        in_the_way = attempt(view, of);
+    }
+    return in_the_way == 0;
+}
+
+bool hami_charge_retry(struct hami_region_view *view, hami_attempt *attempt, void *of) {
+    HAMI_UNCANCELLED;
     hami_event_memory_short();
     (void)hami_guest_reload();
-    (void)hami_region_sweep(view);
+    if (hami_guest_known_limits()->denied != HAMI_REASON_NONE) {
+        return false;
+    }
+    int64_t until = charge_now_ns() + RETRY_MS * INT64_C(1000000);
+    bool first = false;
+    while (!first && charge_now_ns() < until) {
+        first = !atomic_flag_test_and_set(&retrying);
+        if (!first) {
+            (void)sched_yield();
+        }
+    }
+    bool locked = first && hami_region_lock(view, HAMI_LOCK_RETRY, RETRY_MS);
+    bool fits = charge_retry_locked(view, attempt, of, locked ? until : 0);
+    if (locked) {
+        hami_region_unlock(view, HAMI_LOCK_RETRY);
+    }
+    if (first) {
+        atomic_flag_clear(&retrying);
+    }
+    return fits;
+}
+
+bool hami_charge_attempt(struct hami_region_view *view, int device, uint64_t bytes, hami_attempt *attempt, void *of) {
+    bool fits = attempt(view, of) == 0 || hami_charge_retry(view, attempt, of);
+    if (!fits) {
+        refused(device, bytes);
+    }
+    return fits;
+}
+
+/* Pages of a counter, to be added to our word. */
+struct request {
+    unsigned counter;
+    uint64_t pages;
+    enum hami_column column;
+};
+
+static uint64_t charge_limit_of(unsigned counter) {
     const struct hami_limits *limits = hami_guest_known_limits();
-    return limits->denied == HAMI_REASON_NONE &&
-           hami_region_charge(view, (unsigned)device, pages, hami_charge_limit(limits, device), column);
+    return counter < HAMI_DEVICES ? hami_charge_limit(limits, (int)counter)
+                                  : limits->devices[counter - HAMI_DEVICES].host_bytes >> HAMI_PAGE_SHIFT;
+}
+
+HAMI_HOT static bool charge_try(struct hami_region_view *view, const struct request *r) {
+    return hami_region_charge(view, r->counter, r->pages, charge_limit_of(r->counter), r->column);
+}
+
+static uint64_t charge_attempt(struct hami_region_view *view, void *of) {
+    const struct request *r = of;
+    return charge_try(view, r) ? 0 : hami_region_used(view, r->counter) + r->pages;
 }
 
 /* Charges under the limit in force. */
-HAMI_HOT static bool take_pages(struct hami_region_view *view, int device, uint64_t pages, enum hami_column column) {
-    uint64_t limit = hami_charge_limit(hami_guest_known_limits(), device);
-    return HAMI_LIKELY(hami_region_charge(view, (unsigned)device, pages, limit, column)) ||
-           take_at_last(view, device, pages, column);
+HAMI_HOT static bool take_pages(struct hami_region_view *view, int counter, uint64_t pages, enum hami_column column) {
+    struct request r = {(unsigned)counter, pages, column};
+    return HAMI_LIKELY(charge_try(view, &r)) || hami_charge_retry(view, charge_attempt, &r);
 }
 
 /* Refuses in enforce mode and says why; in observe mode lets the call go uncounted. */
@@ -118,13 +214,6 @@ static bool reaches_host(CUdevice device) {
     return attribute != NULL && attribute(&can, concurrent_managed_access, device) == CUDA_SUCCESS && can != 0;
 }
 
-static bool take_host_pages(struct hami_region_view *view, int index, uint64_t pages) {
-    uint64_t most = hami_guest_known_limits()->devices[index].host_bytes >> HAMI_PAGE_SHIFT;
-    unsigned counter = (unsigned)(index + HAMI_DEVICES);
-    return hami_region_charge(view, counter, pages, most, HAMI_COLUMN_DATA) ||
-           (hami_region_sweep(view) && hami_region_charge(view, counter, pages, most, HAMI_COLUMN_DATA));
-}
-
 bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *charge) {
     int index = hami_charge_index(device);
     struct hami_region_view *view = index < 0 ? NULL : hami_guest_region(NULL);
@@ -133,7 +222,7 @@ bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *
         return false; /* counted already */
     }
     uint64_t taken = bytes > UINT64_MAX - HAMI_HOST_STEP ? UINT64_MAX : (bytes + HAMI_HOST_STEP - 1) & -HAMI_HOST_STEP;
-    if (!reaches_host(device) || !take_host_pages(view, index, pages_of(taken))) {
+    if (!reaches_host(device) || !take_pages(view, index + HAMI_DEVICES, pages_of(taken), HAMI_COLUMN_DATA)) {
         refused(index, bytes);
         return false;
     }
@@ -176,7 +265,7 @@ bool hami_charge_try(struct hami_charge *charge, uint64_t bytes) {
 void hami_charge_found(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages) {
     int index = hami_charge_counted(device);
     struct hami_region_view *view = index < 0 ? NULL : hami_guest_region(NULL);
-    if (view != NULL && hami_region_charge(view, (unsigned)index, pages, UINT64_MAX, column)) {
+    if (view != NULL && hami_region_charge(view, (unsigned)index, pages, HAMI_UNLIMITED, column)) {
         charge->device = index;
         charge->pages += pages;
     }

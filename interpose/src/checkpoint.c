@@ -1,122 +1,149 @@
 /*
- * cuCheckpointProcess…: what a suspended process has charged leaves the container's use, and is reserved again before
- * it comes back. abi.h has the layout.
+ * cuCheckpointProcess...: what a suspended process has leaves the container's use, and must fit again before the
+ * process comes back. abi.h has the states of a slot.
  *
- * Whoever is about to ask the driver becomes the slot's keeper, writes MOVING and asks. Afterwards the books are
- * brought to what the driver says of the process, whatever its answer was; that is also all that is to be done after a
- * keeper who died. In between they hold too much at worst: a process leaves them after it has left the device, and is
- * in them again before it returns.
- *
- * Only the devices' counters are concerned. What lies in the host in place of a device's memory stays there.
+ * A process that is about to ask the driver takes the suspend lock of the slot, turns the slot to MOVING and asks.
+ * Afterwards the slot is brought to what the driver says of the process, whatever its answer was. That is also all
+ * there is to do after a process that died meanwhile: its lock is gone, and MOVING tells that somebody must look. A
+ * slot that is MOVING is counted: its process leaves the sums after it has left the device, and is in them before it
+ * returns.
  */
 #include "hami/checkpoint.h"
 
-#include "hami/cells.h"
 #include "hami/charge.h"
 #include "hami/events.h"
-#include "hami/fault.h"
 #include "hami/guest.h"
 #include "hami/hook.h"
+#include "hami/ledger.h"
 #include "hami/policy.h"
 #include "hami/process.h"
-#include "hami/shared.h"
+#include "hami/spin.h"
 
 #include <string.h>
 #include <time.h>
 
 enum { CHECKPOINTED = 2, CHECKPOINTING = 4, RESTORING = 5 }; /* CUprocessState */
-enum { STEP_NS = 1000000, PATIENCE = 60000 };
+enum { PATIENCE_MS = 60000 };
 
-/* ---- the books of one slot ---- */
+static atomic_flag suspending = ATOMIC_FLAG_INIT; /* by a thread of this process, which the lock does not keep out */
 
-static void note(struct hami_region *region, unsigned slot, enum hami_suspension suspension) {
-    atomic_store(&region->block.slots[slot].suspension, suspension);
-    hami_step();
+/* A slot whose owner this process suspends, resumes or looks at. */
+struct books {
+    struct hami_region_view *view;
+    unsigned slot;
+    uint64_t owner; /* word, without a state */
+};
+
+static bool books_turn(const struct books *b, enum hami_slot_state from, enum hami_slot_state to) {
+    return hami_ledger_turn(b->view->region, b->slot, b->owner, from, to);
 }
 
-static enum hami_suspension noted(const struct hami_region *region, unsigned slot) {
-    return (enum hami_suspension)atomic_load(&region->block.slots[slot].suspension);
+/* ---- the suspend lock of a slot ---- */
+
+/* The driver copies all that a process has before it answers; a process that is stopped meanwhile holds others up. */
+static bool books_lock(const struct books *b, unsigned patience_ms) {
+    const struct timespec a_while = {0, 1000000};
+    bool first = !atomic_flag_test_and_set(&suspending);
+    for (unsigned waited_ms = 0; !first && waited_ms < patience_ms; waited_ms++) {
+        (void)nanosleep(&a_while, NULL);
+        first = !atomic_flag_test_and_set(&suspending);
+    }
+    bool locked = first && hami_region_lock(b->view, HAMI_LOCK_SUSPEND + b->slot, patience_ms);
+    if (first && !locked) {
+        atomic_flag_clear(&suspending);
+    }
+    return locked;
 }
 
-/* Brings what is away of a device to `pages`. False: so much more does not fit below the limit. */
-static bool set_away(struct hami_region *region, unsigned slot, unsigned device, int64_t pages, uint64_t limit) {
-    const struct hami_cell *cell = &region->block.slots[slot].cells[device][HAMI_CELL_AWAY];
-    int64_t change = hami_cells_sum(-pages, (int64_t)(0 - (uint64_t)hami_cells_total(cell)));
-    bool sane = change <= (int64_t)HAMI_PAGES_MAX && change >= -(int64_t)HAMI_PAGES_MAX;
-    return change == 0 || (sane && hami_cells_change(&region->block, device, slot, HAMI_CELL_AWAY, change, limit));
+static void books_unlock(const struct books *b) {
+    hami_region_unlock(b->view, HAMI_LOCK_SUSPEND + b->slot);
+    atomic_flag_clear(&suspending);
 }
 
-/* What leaves with the process: not what others hold as well. */
-static int64_t leaving(const struct hami_region *region, unsigned slot, unsigned device) {
-    int64_t charged = hami_cells_charged(&region->block, slot, device);
-    int64_t shared = (int64_t)hami_shared_by(region, slot, device);
-    return charged > shared && charged <= (int64_t)HAMI_PAGES_MAX ? charged - shared : 0;
+void hami_checkpoint_after_fork(void) {
+    atomic_flag_clear(&suspending);
 }
 
-/* By the keeper: brings the books to what the driver says. Where it says nothing they wait for somebody else. */
-static void agree(struct hami_region *region, unsigned slot, int32_t pid) {
+/* ---- what the driver says ---- */
+
+/* With the lock. Where the driver says nothing the slot stays as it is, for another process to look at. */
+static void books_agree(const struct books *b) {
     CUresult (*get_state)(int32_t, int32_t *) = hami_cuda_function_there("cuCheckpointProcessGetState");
     int32_t state = 0;
-    if (get_state == NULL || get_state(pid, &state) != CUDA_SUCCESS) {
+    if (get_state == NULL || get_state(hami_process_pid(b->owner), &state) != CUDA_SUCCESS) {
         return;
     }
-    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
-        int64_t away = state == CHECKPOINTED ? leaving(region, slot, device) : 0;
-        (void)set_away(region, slot, device, away, HAMI_PAGES_MAX); /* it is there, whether it fits or not */
+    if (state == CHECKPOINTED) {
+        (void)books_turn(b, HAMI_SLOT_MOVING, HAMI_SLOT_SUSPENDED);
+    } else if (state != CHECKPOINTING && state != RESTORING) {
+        (void)books_turn(b, HAMI_SLOT_MOVING, HAMI_SLOT_COUNTED);
+        (void)books_turn(b, HAMI_SLOT_SUSPENDED, HAMI_SLOT_COUNTED); /* it is there, whether it fits or not */
     }
-    bool under_way = state == CHECKPOINTING || state == RESTORING;
-    note(region, slot,
-         under_way               ? HAMI_SUSPENSION_MOVING
-         : state == CHECKPOINTED ? HAMI_SUSPENSION_AWAY
-                                 : HAMI_SUSPENSION_HOME);
 }
 
-/* Reserves what the process had. HAMI_DEVICES, or the device that has no room for it. */
-static unsigned reserve(struct hami_region *region, unsigned slot) {
-    const struct hami_limits *limits = hami_guest_known_limits();
-    unsigned device = 0;
-    while (device < HAMI_DEVICES) {
-        uint64_t limit = hami_charge_limit(limits, (int)device);
-        if (!set_away(region, slot, device, 0, limit < HAMI_PAGES_MAX ? limit : HAMI_PAGES_MAX)) {
-            break;
+/* Asks about processes of our pid namespace alone: the driver knows a process by its pid in the asker's. */
+void hami_checkpoint_look(struct hami_region_view *view, unsigned slot) {
+    uint64_t owner = atomic_load(&view->region->block.owners[slot]);
+    struct books b = {view, slot, hami_ledger_who(owner)};
+    bool moved = hami_ledger_state(owner) == HAMI_SLOT_MOVING || hami_ledger_state(owner) == HAMI_SLOT_SUSPENDED;
+    bool here = atomic_load(&view->region->block.slots[slot].pid_namespace) == hami_process_namespace();
+    if (moved && here && books_lock(&b, 0)) {
+        books_agree(&b);
+        books_unlock(&b);
+    }
+}
+
+void hami_checkpoint_look_all(struct hami_region_view *view) {
+    unsigned count = hami_ledger_slots(view->region);
+    for (unsigned slot = 0; slot < count; slot++) {
+        if (hami_ledger_state(atomic_load(&view->region->block.owners[slot])) == HAMI_SLOT_MOVING) {
+            hami_checkpoint_look(view, slot);
         }
-        device++;
     }
-    return device;
 }
 
-/* Same; before giving up asks for newer limits and for memory of dead processes, as every allocation does. */
-static bool reserve_or_refuse(struct hami_region_view *view, unsigned slot) {
-    if (reserve(view->region, slot) == HAMI_DEVICES) {
-        return true;
+/* ---- room to come back to ---- */
+
+struct resumption {
+    const struct books *books;
+    unsigned device; /* where it does not fit */
+};
+
+static uint64_t resume_attempt(struct hami_region_view *view, void *of) {
+    struct resumption *r = of;
+    uint64_t limits[HAMI_DEVICES];
+    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
+        limits[device] = hami_charge_limit(hami_guest_known_limits(), (int)device);
     }
-    if (!view->has_slot || slot != view->slot) {
-        hami_event_memory_short(); /* asks the driver, whose calls wait in a process that is suspended */
-    }
-    (void)hami_guest_reload();
-    (void)hami_region_sweep(view);
-    unsigned device = reserve(view->region, slot);
-    if (device < HAMI_DEVICES) {
+    r->device = hami_ledger_resume(view->region, r->books->slot, r->books->owner, limits);
+    return r->device == HAMI_DEVICES ? 0 : hami_ledger_sum(view->region, r->device) + 1;
+}
+
+static bool books_resume(const struct books *b) {
+    struct resumption r = {b, HAMI_DEVICES};
+    bool fits = resume_attempt(b->view, &r) == 0;
+    bool other = !b->view->has_slot || b->slot != b->view->slot;
+    fits = fits || (other && hami_charge_retry(b->view, resume_attempt, &r)); /* asks the driver, which would wait */
+    if (!fits) {
         enum hami_reason denied = hami_guest_known_limits()->denied;
-        const struct hami_cell *cell = &view->region->block.slots[slot].cells[device][HAMI_CELL_AWAY];
-        uint64_t bytes = (0 - (uint64_t)hami_cells_total(cell)) << HAMI_PAGE_SHIFT;
-        hami_region_refused(view, denied != HAMI_REASON_NONE ? denied : HAMI_REASON_OVER_LIMIT, device, bytes);
+        bool known = r.device < HAMI_DEVICES;
+        uint64_t bytes = known ? hami_ledger_of(b->view->region, b->slot, r.device) << HAMI_PAGE_SHIFT : 0;
+        hami_region_refused(b->view, denied != HAMI_REASON_NONE ? denied : HAMI_REASON_OVER_LIMIT, r.device, bytes);
     }
-    return device == HAMI_DEVICES;
+    return fits;
 }
 
 /* ---- whose slot ---- */
 
-static bool is_of(const struct hami_region *region, unsigned slot, int32_t pid) {
-    const struct hami_slot *found = &region->block.slots[slot];
-    uint64_t owner = atomic_load(&found->owner);
-    return owner != 0 && hami_process_pid(owner) == pid && hami_process_lives(owner, atomic_load(&found->image));
-}
-
-static bool find(const struct hami_region *region, int32_t pid, unsigned *slot) {
-    unsigned count = hami_region_slots(region);
-    for (*slot = 0; *slot < count; (*slot)++) {
-        if (is_of(region, *slot, pid)) {
+static bool books_find(struct hami_region_view *view, int32_t pid, struct books *b) {
+    unsigned count = hami_ledger_slots(view->region);
+    for (unsigned slot = 0; slot < count; slot++) {
+        uint64_t owner = atomic_load(&view->region->block.owners[slot]);
+        bool named = hami_ledger_state(owner) != HAMI_SLOT_CLAIMED && hami_process_pid(owner) == pid &&
+                     atomic_load(&view->region->block.slots[slot].pid_namespace) == hami_process_namespace();
+        bool own = view->has_slot && slot == view->slot;
+        if (named && (own || hami_region_owner_lives(view, slot, owner))) {
+            *b = (struct books){view, slot, hami_ledger_who(owner)};
             return true;
         }
     }
@@ -125,51 +152,18 @@ static bool find(const struct hami_region *region, int32_t pid, unsigned *slot) 
 
 enum turn { NOT_OURS, OURS, BUSY };
 
-/*
- * Becomes the keeper of the process's slot. Somebody else may be until the driver has copied all that the process has;
- * one who is stopped meanwhile holds the others up, but not for ever. NOT_OURS: it has no slot here.
- */
-static enum turn begin(struct hami_region *region, int32_t pid, unsigned *slot) {
-    const struct timespec step = {0, STEP_NS};
-    for (unsigned tries = 0; tries < PATIENCE; tries++) {
-        if (!find(region, pid, slot)) {
-            return NOT_OURS;
-        }
-        if (hami_region_keep(region, *slot)) {
-            if (is_of(region, *slot, pid)) {
-                return OURS;
-            }
-            hami_region_keep_no_more(region, *slot); /* it died, and the slot may be another's */
-        }
-        (void)nanosleep(&step, NULL);
+/* Locks the slot of a process and turns it to MOVING. NOT_OURS: the process has no slot here. */
+static enum turn books_begin(struct hami_region_view *view, int32_t pid, struct books *b) {
+    if (view == NULL || !books_find(view, pid, b)) {
+        return NOT_OURS;
     }
-    return BUSY;
-}
-
-void hami_checkpoint_settle(struct hami_region *region) {
-    unsigned count = hami_region_slots(region);
-    for (unsigned slot = 0; slot < count; slot++) {
-        if (noted(region, slot) == HAMI_SUSPENSION_MOVING) {
-            hami_checkpoint_look(region, slot);
-        }
-    }
-}
-
-void hami_checkpoint_look(struct hami_region *region, unsigned slot) {
-    if (noted(region, slot) == HAMI_SUSPENSION_HOME || !hami_region_keep(region, slot)) {
-        return;
-    }
-    uint64_t owner = atomic_load(&region->block.slots[slot].owner);
-    if (owner != 0 && noted(region, slot) != HAMI_SUSPENSION_HOME) {
-        agree(region, slot, hami_process_pid(owner));
-    }
-    hami_region_keep_no_more(region, slot);
+    return books_lock(b, PATIENCE_MS) ? OURS : BUSY;
 }
 
 /* ---- the driver's functions ---- */
 
-/* A slot is taken first where there is one: its claim ends what the program before an exec has kept, and only that. */
-static struct hami_region_view *books(void) {
+/* Claims a slot first where there is one, so that the program before an exec holds nothing any more. */
+static struct hami_region_view *books_view(void) {
     (void)hami_guest_region(NULL);
     return hami_guest_mapped_region();
 }
@@ -195,60 +189,55 @@ static bool moves_to_others(const struct restore_args *args) {
 
 int32_t hami_checkpoint_leave(enum hami_hook hook, int32_t pid, void *args) {
     CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
-    struct hami_region_view *view = books();
-    unsigned slot = 0;
-    enum turn turn = view == NULL ? NOT_OURS : begin(view->region, pid, &slot);
+    struct books b;
+    enum turn turn = books_begin(books_view(), pid, &b);
     if (turn != OURS) {
         return turn == BUSY ? CUDA_ERROR_NOT_READY : driver(pid, args);
     }
-    note(view->region, slot, HAMI_SUSPENSION_MOVING);
+    (void)books_turn(&b, HAMI_SLOT_COUNTED, HAMI_SLOT_MOVING);
     CUresult status = driver(pid, args);
-    agree(view->region, slot, pid);
-    hami_region_keep_no_more(view->region, slot);
+    books_agree(&b);
+    books_unlock(&b);
     return status;
 }
 
 /* The driver would spoil a process that it finds no room for: it is not asked then. */
 int32_t hami_checkpoint_return(enum hami_hook hook, int32_t pid, void *args) {
     CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
-    struct hami_region_view *view = books();
-    unsigned slot = 0;
-    enum turn turn = view == NULL ? NOT_OURS : begin(view->region, pid, &slot);
+    struct books b;
+    enum turn turn = books_begin(books_view(), pid, &b);
     if (turn != OURS) {
         return turn == BUSY ? CUDA_ERROR_NOT_READY : driver(pid, args);
     }
-    if (moves_to_others(args)) {
-        hami_region_keep_no_more(view->region, slot);
-        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult status = CUDA_ERROR_NOT_SUPPORTED;
+    if (!moves_to_others(args)) {
+        books_agree(&b); /* others may have resumed it who do not know of us */
+        (void)books_turn(&b, HAMI_SLOT_COUNTED, HAMI_SLOT_MOVING);
+        status = books_resume(&b) ? driver(pid, args) : CUDA_ERROR_OUT_OF_MEMORY;
+        books_agree(&b);
     }
-    if (noted(view->region, slot) != HAMI_SUSPENSION_HOME) {
-        agree(view->region, slot, pid); /* others may have resumed it who do not know of us */
-    }
-    note(view->region, slot, HAMI_SUSPENSION_MOVING);
-    CUresult status = reserve_or_refuse(view, slot) ? driver(pid, args) : CUDA_ERROR_OUT_OF_MEMORY;
-    agree(view->region, slot, pid);
-    hami_region_keep_no_more(view->region, slot);
+    books_unlock(&b);
     return status;
 }
 
-/* A restore goes on in a driver after the one who asked for it has died; here it has come to its end. */
+/* A restore goes on in a driver after the process that asked for it has died; here it has come to its end. */
 int32_t hami_checkpoint_unlock(enum hami_hook hook, int32_t pid, void *args) {
     CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
-    struct hami_region_view *view = books();
-    unsigned slot = 0;
+    struct hami_region_view *view = books_view();
+    struct books b;
     CUresult status = driver(pid, args);
-    if (status == CUDA_SUCCESS && view != NULL && find(view->region, pid, &slot)) {
-        hami_checkpoint_look(view->region, slot);
+    if (status == CUDA_SUCCESS && view != NULL && books_find(view, pid, &b)) {
+        hami_checkpoint_look(view, b.slot);
     }
     return status;
 }
 
 int32_t hami_checkpoint_complete(enum hami_hook hook, void *handle) {
     CUresult (*driver)(void *) = hami_driver_function(hook);
-    struct hami_region_view *view = books();
+    struct hami_region_view *view = books_view();
     CUresult status = driver(handle);
     if (view != NULL) {
-        hami_checkpoint_settle(view->region);
+        hami_checkpoint_look_all(view);
     }
     return status;
 }

@@ -1,7 +1,7 @@
 /*
  * dlsym and dlvsym. They ask hami_dlsym_answer first and, when it has none, jump to the C library's function with
  * the caller's arguments, stack and return address untouched: RTLD_NEXT is relative to the caller, which the C
- * library learns from the return address.
+ * library learns from the return address. hami_dlsym_answer gets that address as its fourth argument.
  */
 
 #if defined(__x86_64__)
@@ -21,6 +21,7 @@
     .cfi_adjust_cfa_offset 8
     pushq %rdx
     .cfi_adjust_cfa_offset 8
+    movq 24(%rsp), %rcx
     call \answer
     testq %rax, %rax
     jne 1f
@@ -61,6 +62,7 @@
     .cfi_offset 30, -40
     stp x0, x1, [sp, #16]
     str x2, [sp, #32]
+    mov x3, x30
     bl \answer
     cbnz x0, 1f
     bl \real

@@ -29,19 +29,38 @@ static void *wrapper_by_version(const char *symbol, int version, bool per_thread
     return best == NULL ? NULL : best->wrapper;
 }
 
+/*
+ * Whether a library exports the function at this address by a variant of the name asked for: "cuMemAlloc" has
+ * "cuMemAlloc_v2", but "cuMemAllocPitch" is another name.
+ */
+static bool exports_variant(const Dl_info *library, const void *function, const char *symbol) {
+    size_t length = strlen(symbol);
+    return library->dli_saddr == function && strncmp(library->dli_sname, symbol, length) == 0 &&
+           (library->dli_sname[length] == '\0' || library->dli_sname[length] == '_');
+}
+
+/*
+ * The wrapper of the function that the driver chose. A forwarding driver answers with functions of another library,
+ * which go by the name that it exports them under. Addresses that nobody exports go by version. NULL for a function
+ * that we do not wrap, as a variant that is newer than our tables.
+ */
+static void *wrapper_of(const void *function, const char *symbol, int version, bool per_thread) {
+    Dl_info library = {0};
+    void *wrapper = hami_wrapper_at(function, HAMI_CUDA);
+    if (wrapper == NULL && dladdr(function, &library) != 0 && exports_variant(&library, function, symbol)) {
+        enum hami_hook hook = hami_hook_named(library.dli_sname);
+        return hook == HAMI_HOOKS ? NULL : hami_hooks[hook].wrapper;
+    }
+    return wrapper != NULL ? wrapper : wrapper_by_version(symbol, version, per_thread);
+}
+
 static void replace(const char *symbol, void **function, int version, uint64_t flags) {
     if (symbol == NULL || function == NULL || *function == NULL) {
         return;
     }
-    void *wrapper = hami_wrapper_at(*function, HAMI_CUDA);
-    if (wrapper == NULL) {
-        Dl_info exported;
-        wrapper = wrapper_by_version(symbol, version, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0);
-        if (wrapper == NULL || (dladdr(*function, &exported) != 0 && exported.dli_saddr == *function)) {
-            return; /* nothing of ours, or a variant that the driver exports and we do not wrap */
-        }
-    }
-    *function = wrapper;
+    bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+    void *wrapper = wrapper_of(*function, symbol, version, per_thread);
+    *function = wrapper != NULL ? wrapper : *function;
 }
 
 int32_t hami_get_proc_address(enum hami_hook hook, const char *symbol, void **function, int32_t version,

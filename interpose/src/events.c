@@ -2,6 +2,7 @@
 #include "hami/events.h"
 
 #include "hami/account.h"
+#include "hami/charge.h"
 #include "hami/checkpoint.h"
 #include "hami/compute.h"
 #include "hami/context.h"
@@ -19,6 +20,7 @@
 void hami_event_forked(void) {
     hami_process_after_fork();
     hami_guest_after_fork();
+    hami_charge_after_fork();
     hami_account_after_fork();
     hami_contexts_after_fork();
     hami_context_limits_after_fork();
@@ -26,6 +28,7 @@ void hami_event_forked(void) {
     hami_vmm_after_fork();
     hami_ipc_after_fork();
     hami_shared_after_fork();
+    hami_checkpoint_after_fork();
     hami_graphs_after_fork();
     hami_modules_after_fork();
     hami_compute_after_fork();
@@ -57,17 +60,14 @@ void hami_event_pool_memory_freed(unsigned pool) {
     hami_pool_settle(pool);
 }
 
-void hami_event_process_dead(struct hami_region *region, unsigned slot) {
-    hami_shared_dead(region, slot);
+void hami_event_swept(struct hami_region_view *view) {
+    hami_checkpoint_look_all(view);
 }
 
-void hami_event_swept(struct hami_region *region) {
-    hami_shared_settle(region);
-    hami_checkpoint_settle(region);
-}
-
-void hami_event_awake(struct hami_region *region, unsigned slot) {
-    hami_checkpoint_look(region, slot);
+void hami_event_awake(struct hami_region_view *view) {
+    if (view->has_slot) {
+        hami_checkpoint_look(view, view->slot);
+    }
 }
 
 /* Added before they are cleared: a sweeper who dies between has them counted twice, not lost. */

@@ -4,6 +4,7 @@
 #include "hami/cancel.h"
 #include "hami/events.h"
 #include "hami/hook.h"
+#include "hami/process.h"
 #include "hami/spin.h"
 
 #include <pthread.h>
@@ -133,6 +134,7 @@ static void ensure_started(void) {
     }
     HAMI_UNCANCELLED;
     watch_forks();
+    hami_process_watch();
     if (atomic_compare_exchange_strong(&guest.state, &fresh, STARTING)) {
         start();
         atomic_store_explicit(&guest.state, STARTED, memory_order_release);
@@ -210,14 +212,18 @@ HAMI_COLD static const struct hami_limits *look(int64_t now, int64_t due) {
         if (!atomic_load(&guest.mapped)) {
             attach(hami_guest_known_limits());
         } else if (guest.view.has_slot) {
+            hami_region_relock(&guest.view);
             hami_region_sweep_in_turn(&guest.view);
-            hami_event_awake(guest.view.region, guest.view.slot);
+            hami_event_awake(&guest.view);
         }
     }
     return hami_guest_known_limits();
 }
 
 HAMI_HOT const struct hami_limits *hami_guest_limits(void) {
+    if (hami_process_is_child()) {
+        hami_event_forked(); /* made without fork handlers */
+    }
     const struct hami_limits *limits = hami_guest_known_limits();
     int64_t now = now_ms();
     int64_t due = atomic_load_explicit(&guest.next_look, memory_order_relaxed);

@@ -91,7 +91,7 @@ static bool share_of(CUdeviceptr address, const struct hami_bytes64 *handle, ham
     if (!range_of(address, &start, &bytes) || bytes < HAMI_SMALL_BELOW) {
         return true;
     }
-    bool fits = hami_shared_take_up(identity, share);
+    bool fits = hami_shared_take_up(identity, 0, share);
     if (fits && *share < 0) {
         int device = hami_charge_counted(device_of(address));
         fits = hami_shared_adopt(identity, device, hami_large(bytes) >> HAMI_PAGE_SHIFT, share);

@@ -1,6 +1,7 @@
 /*
- * The C library's own dlsym and dlvsym, found in its symbol table: asking the loader would find ours.
- * Up to glibc 2.33 they are in libdl.so.2, afterwards in libc.so.6; where both have one, libc's is it.
+ * Reads the symbol tables of loaded libraries without the loader: for the C library's own dlsym and dlvsym, where
+ * asking the loader would find ours, and to tell whether a library is a driver. Up to glibc 2.33 dlsym is in
+ * libdl.so.2, afterwards in libc.so.6; where both have one, libc's is it.
  */
 #include "hami/hook.h"
 
@@ -16,12 +17,6 @@ static bool same(const char *a, const char *b) {
     }
     return *a == *b;
 }
-
-struct search {
-    const char *library; /* start of the file name, up to a dot or dash */
-    const char *symbol;
-    void *found;
-};
 
 struct symbols {
     const ElfW(Sym) * table;
@@ -60,7 +55,9 @@ static struct symbols symbols_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic) {
 
 static bool defines(const struct symbols *s, uint32_t index, const char *name) {
     const ElfW(Sym) *symbol = &s->table[index];
-    return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 && same(s->names + symbol->st_name, name);
+    bool variable = ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT; /* as a program's table of pointers to functions */
+    return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 && !variable &&
+           same(s->names + symbol->st_name, name);
 }
 
 /* Index of `name` in the GNU hash table, or 0. */
@@ -116,56 +113,49 @@ static bool named(const char *path, const char *library) {
     return *library == '\0' && (*file == '.' || *file == '-');
 }
 
-static void examine(struct search *search, ElfW(Addr) base, const ElfW(Dyn) * dynamic) {
-    struct symbols s = symbols_of(base, dynamic);
-    if (s.table != NULL && s.names != NULL && (s.gnu_hash != NULL || s.hash != NULL)) {
-        uint32_t index = s.gnu_hash != NULL ? find_gnu(&s, search->symbol) : find_linear(&s, search->symbol);
-        search->found = index == 0 ? NULL : (void *)(base + s.table[index].st_value);
+void *hami_function_in(const struct link_map *library, const char *name) {
+    struct symbols s = symbols_of(library->l_addr, library->l_ld);
+    if (s.table == NULL || s.names == NULL || (s.gnu_hash == NULL && s.hash == NULL)) {
+        return NULL;
     }
+    uint32_t index = s.gnu_hash != NULL ? find_gnu(&s, name) : find_linear(&s, name);
+    return index == 0 ? NULL : (void *)(library->l_addr + s.table[index].st_value);
 }
 
 /*
+ * The function of that name in the library whose file name begins so, up to a dot or dash.
+ *
  * Without dl_iterate_phdr: its lock stays locked for ever in the child of a fork that meets it, and a sanitizer may put
  * itself before it. What is there from the start, as the C library is, never leaves the list and comes first.
  */
-static bool each_library(struct search *search) {
-    const struct link_map *map = _r_debug.r_map;
+static void *find_in(const char *library, const char *symbol) {
+    void *found = NULL;
     bool last = false;
-    while (map != NULL && search->found == NULL && !last) {
-        if (map->l_name != NULL && map->l_ld != NULL && named(map->l_name, search->library)) {
-            examine(search, map->l_addr, map->l_ld);
+    for (const struct link_map *map = _r_debug.r_map; map != NULL && found == NULL && !last; map = map->l_next) {
+        if (map->l_name != NULL && map->l_ld != NULL && named(map->l_name, library)) {
+            found = hami_function_in(map, symbol);
             last = same(file_of(map->l_name), "libc.so.6");
         }
-        map = map->l_next;
     }
-    return search->found != NULL;
+    return found;
 }
 
-static void *find(const char *symbol) {
-    struct search search = {"libc", symbol, NULL};
-    if (!each_library(&search)) {
-        search.library = "libdl";
-        (void)each_library(&search);
+static void *find_once(const char *symbol, _Atomic(void *) *known) {
+    void *address = atomic_load_explicit(known, memory_order_acquire);
+    if (address == NULL) {
+        address = find_in("libc", symbol);
+        address = address != NULL ? address : find_in("libdl", symbol);
+        atomic_store_explicit(known, address, memory_order_release);
     }
-    return search.found;
+    return address;
 }
 
 hami_dlsym_fn *hami_libc_dlsym(void) {
     static _Atomic(void *) known;
-    void *address = atomic_load_explicit(&known, memory_order_acquire);
-    if (address == NULL) {
-        address = find("dlsym");
-        atomic_store_explicit(&known, address, memory_order_release);
-    }
-    return (hami_dlsym_fn *)address;
+    return (hami_dlsym_fn *)find_once("dlsym", &known);
 }
 
 hami_dlvsym_fn *hami_libc_dlvsym(void) {
     static _Atomic(void *) known;
-    void *address = atomic_load_explicit(&known, memory_order_acquire);
-    if (address == NULL) {
-        address = find("dlvsym");
-        atomic_store_explicit(&known, address, memory_order_release);
-    }
-    return (hami_dlvsym_fn *)address;
+    return (hami_dlvsym_fn *)find_once("dlvsym", &known);
 }

@@ -312,7 +312,10 @@ int32_t hami_external_import(enum hami_hook hook, void **memory, const struct ha
         return driver(memory, wanted);
     }
     uint64_t bytes = wanted->bytes, identity = wanted->type == OPAQUE_FD ? hami_identity_of(wanted->fd) : 0;
-    hami_share share = hami_shared_hold(identity, hami_large(bytes) >> HAMI_PAGE_SHIFT);
+    hami_share share = -1;
+    if (!hami_shared_take_up(identity, hami_large(bytes) >> HAMI_PAGE_SHIFT, &share)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (share >= 0) {
         return hold_external(memory, wanted, share, driver);
     }

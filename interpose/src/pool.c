@@ -125,11 +125,16 @@ static uint64_t reserved(struct pool *pool, bool *told) {
     return *told ? (bytes + (1u << HAMI_PAGE_SHIFT) - 1) >> HAMI_PAGE_SHIFT : pool->charge.pages;
 }
 
-/* Says how large a locked pool is that others may have as well: as soon as it grows, for this process may end. */
-static void tell_size(const struct pool *pool, uint64_t pages) {
-    if (pool->share >= 0 && pool->charge.device >= 0) { /* an imported one is its owner's to say */
-        hami_shared_resize(pool->share, pages);
+/*
+ * Has the share of an exported pool, which is locked, say what the pool has: as soon as it grows, since this process
+ * may end. False: it is no such pool. An imported pool is its exporter's to tell of.
+ */
+static bool pool_tell_size(struct pool *pool, uint64_t pages) {
+    bool exported = pool->share >= 0 && pool->charge.device >= 0;
+    if (exported) {
+        hami_shared_resize(pool->share, &pool->charge, pages);
     }
+    return exported;
 }
 
 /* Brings the charge of a locked pool in step with that. False: the driver does not say. */
@@ -139,13 +144,14 @@ static bool settle(struct pool *pool) {
         return true;
     }
     uint64_t pages = reserved(pool, &told);
+    if (pool_tell_size(pool, pages)) {
+        return told;
+    }
     if (pages < pool->charge.pages) {
         hami_charge_shrink(&pool->charge, pool->charge.pages - pages);
     } else if (pages > pool->charge.pages) { /* grown behind our back, and nothing to be done about it */
-        tell_size(pool, pages);
         hami_charge_found(pool->device, HAMI_COLUMN_DATA, &pool->charge, pages - pool->charge.pages);
     }
-    tell_size(pool, pool->charge.pages);
     return told;
 }
 
@@ -435,8 +441,10 @@ static bool fits(struct pool *pool, bool last) {
     bool told = true;
     uint64_t pages = pool->charge.device < 0 ? 0 : reserved(pool, &told);
     if (pages > pool->charge.pages) {
-        uint64_t bytes = (pages - pool->charge.pages) << HAMI_PAGE_SHIFT;
-        tell_size(pool, pages);
+        uint64_t bytes = pool_tell_size(pool, pages) ? 0 : (pages - pool->charge.pages) << HAMI_PAGE_SHIFT;
+        if (bytes == 0 && !last) {
+            return hami_charge_within(&pool->charge);
+        }
         return last ? hami_charge_grow(&pool->charge, bytes) : hami_charge_try(&pool->charge, bytes);
     }
     return true;
@@ -462,7 +470,7 @@ static CUresult take(const struct request *r, struct pool *pool) {
         if (within || last || !hami_charge_grow(&pool->charge, hami_large(r->bytes))) {
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
-        tell_size(pool, pool->charge.pages);
+        (void)pool_tell_size(pool, pool->charge.pages);
     }
 }
 
@@ -473,7 +481,7 @@ static CUresult allocate(const struct request *r, struct pool *pool, CUdevice de
         pool->device = device;
     }
     if (reserve(pool, r->bytes)) {
-        tell_size(pool, pool->charge.pages);
+        (void)pool_tell_size(pool, pool->charge.pages);
         status = take(r, pool);
     }
     (void)settle(pool);
@@ -694,7 +702,7 @@ int32_t hami_pool_export(enum hami_hook hook, void *shareable, CUmemoryPool hand
 static CUresult note_import(CUmemoryPool handle, uint64_t identity) {
     CUresult (*destroy)(CUmemoryPool) = hami_driver_function(HAMI_cuMemPoolDestroy);
     hami_share share = -1;
-    struct pool *pool = hami_shared_take_up(identity, &share) ? enter(handle, UNKNOWN) : NULL;
+    struct pool *pool = hami_shared_take_up(identity, 0, &share) ? enter(handle, UNKNOWN) : NULL;
     if (pool != NULL) {
         pool->share = share;
         return CUDA_SUCCESS;

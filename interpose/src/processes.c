@@ -28,7 +28,7 @@ static bool sees_all(void) {
 }
 
 static unsigned slots_of(const struct hami_region_view *view) {
-    return view == NULL ? 0 : hami_region_slots(view->region);
+    return view == NULL ? 0 : hami_ledger_slots(view->region);
 }
 
 static void sweep(struct hami_region_view *view) {

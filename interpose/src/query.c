@@ -38,7 +38,7 @@ static struct slice slice_of(const struct hami_limits *limits, int device) {
     slice.known = true;
     slice.device = (unsigned)device;
     slice.limit = limits->devices[device].device_bytes;
-    slice.used = view == NULL ? slice.limit : hami_region_used(view, (unsigned)device) << HAMI_PAGE_SHIFT;
+    slice.used = view == NULL ? slice.limit : hami_region_used_now(view, (unsigned)device) << HAMI_PAGE_SHIFT;
     slice.scaled = limits->devices[device].host_bytes != 0;
     return slice;
 }

@@ -215,7 +215,7 @@ static bool note_import(CUmemHandle handle, const void *shareable, int32_t type)
                                                   : 0;
     memory->handles = 1;
     memory->charge.device = place_of(handle);
-    bool fits = hami_shared_take_up(memory->identity, &memory->share);
+    bool fits = hami_shared_take_up(memory->identity, 0, &memory->share);
     if (fits && memory->share < 0) {
         (void)hami_shared_adopt(memory->identity, memory->charge.device, 0, &memory->share);
     }

@@ -30,6 +30,7 @@ SANITIZE = bool(os.environ.get("HAMI_INTERPOSE_SANITIZE"))  # run everything on 
 # qemu-user keeps a record of each page of a mapping: the simulated driver's terabytes would take all memory there is.
 GUEST_ADDRESS_GIB, GUEST_ADDRESS_KIB = 8, 64 << 20
 GUEST_LIBC = Path("/usr/aarch64-linux-gnu")  # where Debian's libc6-arm64-cross lies
+INCLUDES = [f"-I{HERE.parent / folder}" for folder in ("include", "generated")]
 FOR_LINKER = ("-l", "-Wl,", "/")  # a library's path as well
 RUNTIMES = ("libasan.so", "libubsan.so") if SANITIZE else ()
 
@@ -132,10 +133,10 @@ def guest_libraries(wheel: Callable[[str], Path], tmp_path_factory: pytest.TempP
     return folder / "hami_interpose/lib"
 
 
-def for_guest(env: dict[str, str], libraries: Path) -> dict[str, str]:
+def for_guest(env: dict[str, str], libraries: Path, variables: dict[str, str]) -> dict[str, str]:
     """The environment of a program that qemu-user runs: qemu itself must not load what is meant for the program."""
     env["GUEST_PRELOAD"] = env.pop("LD_PRELOAD", "")
-    env["LD_LIBRARY_PATH"] = str(libraries / "sim")
+    env["LD_LIBRARY_PATH"] = variables.get("LD_LIBRARY_PATH", str(libraries / "sim"))
     env["HAMI_SIM_ADDRESS_GIB"] = str(GUEST_ADDRESS_GIB)
     return env
 
@@ -176,7 +177,7 @@ class Container:
             env["ASAN_OPTIONS"] = "detect_leaks=0"  # the simulated driver and Python keep what they have to their end
             env["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
         env |= self.variables
-        return env if self.guest is None else for_guest(env, self.guest)
+        return env if self.guest is None else for_guest(env, self.guest, self.variables)
 
     def environment_without_us(self) -> dict[str, str]:
         """The same without the library; what a sanitizer adds stays."""
@@ -274,7 +275,7 @@ def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
         key = (processor, name, *flags)
         if key not in built:
             out = folder / f"{name}{len(built)}{'.so' if '-shared' in flags else ''}"
-            options = ["-std=gnu11", "-Wall", "-Wextra", "-g", "-O1", f"-I{HERE.parent / 'include'}", *flags]
+            options = ["-std=gnu11", "-Wall", "-Wextra", "-g", "-O1", *INCLUDES, *flags]
             linked = ["-ldl", "-lpthread"]
             if "-DDIRECT" in flags:
                 linked += [f"-L{libraries / 'sim'}", "-l:libcuda.so.1", "-l:libnvidia-ml.so.1"]
@@ -343,6 +344,39 @@ def programs(compile_program: Callable[..., Path], processor: str, libraries: Pa
     return partial(compile_program, processor, libraries)
 
 
+@pytest.fixture
+def lay_out_drivers(programs: Callable[..., Path], libraries: Path, tmp_path: Path) -> Callable[..., list[str]]:
+    """Gives a container other driver files than the simulator's two; returns those opened first, to link with."""
+
+    def lay_out(container: Container, kinds: str, opened: str = "{0}.1") -> list[str]:
+        """Makes libcuda.so, libcuda.so.1, libcuda.so.1.1, … of these kinds, likewise NVML's; programs open `opened`.
+
+        Kinds: `copy` of the simulated library, `other`, a copy with the SONAME libcuda.so.9, `lazy` and `eager`, which
+        forward to the file of the next kind, and `-`, none.
+        """
+        folder = tmp_path / "drivers"
+        folder.mkdir()
+        first = []
+        for name, which, variable in (("libcuda.so", "CUDA", "CUDA_FILES"), ("libnvidia-ml.so", "NVML", "NVML_FILES")):
+            content = (libraries / f"sim/{name}.1").read_bytes()
+            for at, kind in enumerate(kinds.split()):
+                file = folder / (name + at * ".1")
+                if kind == "copy":
+                    file.write_bytes(content)
+                elif kind == "other":
+                    (folder / f"{name}.9").write_bytes(content.replace(f"{name}.1\0".encode(), f"{name}.9\0".encode()))
+                    file.symlink_to(f"{name}.9")
+                elif kind != "-":
+                    flags = (f"-D{which}", f"-D{kind.upper()}", f"-Wl,-soname,{file.name}")
+                    shutil.copy(programs("forward", "-shared", "-fPIC", *flags), file)
+            container.variables[variable] = opened.format(name)
+            first.append(str(folder / opened.format(name).split()[0].removeprefix("+")))
+        container.variables["LD_LIBRARY_PATH"] = str(folder)
+        return first
+
+    return lay_out
+
+
 class Shell:
     """A running programs/shell.c: one command, one answer of numbers."""
 
@@ -375,8 +409,10 @@ class Shell:
 def shells(programs: Callable[..., Path]) -> Callable[..., Shell]:
     """Starts shells in containers, each with its context on device 0; they end with the test."""
 
-    def start(container: Container, *flags: str, device: int | None = 0, program: str = "shell") -> Shell:
-        shell = Shell(container.start(programs(program, *flags)))
+    def start(
+        container: Container, *flags: str, device: int | None = 0, program: str = "shell", inside: Sequence[str] = ()
+    ) -> Shell:
+        shell = Shell(container.start(*inside, programs(program, *flags)))
         if device is not None:
             assert shell.status("use", device) == 0
         return shell

@@ -18,7 +18,7 @@ FLOOR = 128 * MIB
 HOSTS_PIDS = {"HAMI_SIM_NVML_PID_BASE": "10000000"}  # NVML knows no pid namespaces
 SLOW = {"HAMI_SIM_CONTEXT_MS": "800"}
 NO_USE = {"HAMI_SIM_NVML_USE": "none"}
-FIRST_DEVICE, PAGES, GUESSED = region.BLOCK_OFFSET + 4096, 80, 120
+FIRST_DEVICE, PAGES, GUESSED = region.BLOCK_OFFSET + 4096, 16, 56
 
 
 def knows(container, mib: int, *, guessed: bool) -> None:

@@ -97,12 +97,16 @@ def chosen(line: str) -> str:
 
 @pytest.mark.parametrize("door", GET)
 @pytest.mark.parametrize("addresses", [PUBLIC, PRIVATE], ids=["public", "private"])
-def test_cuget_proc_address_answers_with_the_drivers_own_variant(make_container, programs, door, addresses):
+@pytest.mark.parametrize("files", ["- copy", "- lazy copy", "- eager eager copy"])
+def test_cuget_proc_address_answers_with_the_drivers_own_variant(
+    make_container, programs, lay_out_drivers, files, door, addresses
+):
     """Same status and same variant as the bare driver's, wrapped where it is to be; also where the driver's addresses
     are not those it exports, so that the variant is known by its version and stream mode alone.
     """
     requests = requests_of_cudart() + requests_of_all_variants()
     program, container, wrapped = programs("requests"), make_container(4000), wrapped_symbols()
+    lay_out_drivers(container, files)
     bare = ask(program, door, container.environment_without_us(), requests)
     container.variables |= addresses
     hidden = ask(program, door, container.environment_without_us(), requests)

@@ -138,7 +138,7 @@ def run(command: Stepped, *events: tuple[int, Callable[[], Any]]) -> bool:
 
 
 def test_an_importer_stopped_anywhere_while_the_taker_lets_go(container):
-    """Another that comes by then has it with that one only if that one has it."""
+    """Its first store makes it a holder: from there on the memory counts, and another may come."""
     seen = set()
 
     def attempt(early: int, late: int) -> bool:
@@ -157,14 +157,14 @@ def test_an_importer_stopped_anywhere_while_the_taker_lets_go(container):
         container.end()
         return more
 
-    assert at_all_moments(attempt) > 3
-    assert seen == {(False, False), (True, True)}
+    assert at_all_moments(attempt) >= 3
+    assert seen == {(True, True)}
 
 
 @pytest.mark.parametrize("comes", ["before", "after"])
 @pytest.mark.parametrize("who", ["the taker", "the last importer"])
 def test_one_who_lets_go_stopped_anywhere_while_another_imports(container, who, comes):
-    """Before or after somebody wants all the room."""
+    """Once it has let go, whoever comes first has the room: another importer, or a process that wants all of it."""
     seen = set()
 
     def attempt(early: int, late: int) -> bool:
@@ -186,5 +186,5 @@ def test_one_who_lets_go_stopped_anywhere_while_another_imports(container, who, 
         container.end()
         return more
 
-    assert at_all_moments(attempt) > 3
-    assert seen == ({True, False} if comes == "after" else {True})
+    assert at_all_moments(attempt) >= 1
+    assert seen == {comes == "before"}

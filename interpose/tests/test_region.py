@@ -21,6 +21,8 @@ MIB = 1 << 20
 OUT_OF_MEMORY = 2
 LIMITS = Limits((DeviceLimit("GPU-1", 100 * MIB, 50 * MIB, 30), DeviceLimit("GPU-2", 0, 0)), generation=9, priority=0)
 FRESH = region.initial(LIMITS)
+DEAD = at.SLOT_COUNTED << at.OWNER_STATE_SHIFT | 1 << at.OWNER_PID_BITS | 0x3FFFFF  # a pid that no machine reaches
+NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
 
 LAYOUT = r"""
 #include "hami/compute_abi.h"
@@ -84,17 +86,19 @@ def test_v1_layout_is_the_vectors(tmp_path, run_c):
 
 
 BLOCK = r"""
-#include "hami/cells.h"
+#include "hami/compute_abi.h"
 #include <stdio.h>
-#define SHOW(name, field) \
-    printf("\"%s\": [%zu, %zu],\n", name, offsetof(struct hami_device, field), sizeof((struct hami_device){0}.field));
+#define SHOW(name, field) printf("\"%s\": %zu,\n", name, offsetof(struct hami_block, field));
 int main(void) {
     printf("{\n");
-    SHOW("orphaned", orphaned)
-    SHOW("seen", seen)
-    SHOW("limit", limit_bytes)
-    printf("\"version\": %d, \"size\": %zu, \"tag bits\": %d, \"nobody\": %llu}\n", HAMI_BLOCK_VERSION,
-           sizeof(struct hami_block), HAMI_TAG_BITS, (unsigned long long)HAMI_NOBODY);
+    SHOW("owners", owners)
+    SHOW("held", held)
+    SHOW("slots", slots)
+    SHOW("shares", shares)
+    SHOW("shares used", shares_used)
+    SHOW("launches", launches)
+    printf("\"limit\": %zu, \"version\": %d, \"size\": %zu}\n", offsetof(struct hami_device, limit_bytes),
+           HAMI_BLOCK_VERSION, sizeof(struct hami_block));
     return 0;
 }
 """
@@ -102,28 +106,19 @@ int main(void) {
 
 def test_the_block_is_the_same_in_c_and_python(run_c):
     assert json.loads(run_c(BLOCK)) == {
-        "orphaned": [8, 8],
-        "seen": [at.SEEN_AT, at.SEEN.size],
-        "limit": [at.LIMIT_AT, 8],
+        "owners": at.OWNERS_AT,
+        "held": at.HELD_AT,
+        "slots": at.SLOTS_AT,
+        "shares": at.SHARES_AT,
+        "shares used": at.SHARES_USED_AT,
+        "launches": at.LAUNCHES_AT,
+        "limit": at.LIMIT_AT,
         "version": at.BLOCK_VERSION,
         "size": at.BLOCK_SIZE,
-        "tag bits": at.COUNTER_TAG_BITS,
-        "nobody": at.COUNTER_NOBODY,
     }
 
 
-def counters(content: bytes) -> list[int]:
-    start = at.BLOCK_OFFSET + at.DEVICES_AT
-    return [struct.unpack_from("<Q", content, start + i * at.DEVICE_SIZE)[0] for i in range(at.COUNTERS)]
-
-
-def test_the_counters_of_a_fresh_region_name_no_cell():
-    """Else the first change of the cell that they name, if it is interrupted, could be taken for applied."""
-    assert counters(FRESH) == [at.COUNTER_NOBODY] * at.COUNTERS
-    assert at.COUNTER_NOBODY >> at.TAG_CELL_SHIFT & 7 >= at.CELLS
-
-
-def test_the_counters_of_a_region_that_the_library_made_name_no_cell(make_container, shells, tmp_path):
+def test_a_region_that_the_library_made_is_the_same(make_container, shells, tmp_path):
     container = make_container(1)
     container.root = container.root / "nowhere"
     cache = tmp_path / "cache"
@@ -132,10 +127,10 @@ def test_the_counters_of_a_region_that_the_library_made_name_no_cell(make_contai
         "CUDA_DEVICE_MEMORY_LIMIT": "3g",
         "CUDA_DEVICE_MEMORY_SHARED_CACHE": str(cache),
     }
-    assert shells(container)("total", 0) == [0, 3072 * MIB]
-    first, *others = counters(cache.read_bytes())
-    assert first != at.COUNTER_NOBODY
-    assert others == [at.COUNTER_NOBODY] * (at.COUNTERS - 1)
+    shell = shells(container)
+    assert shell("total", 0) == [0, 3072 * MIB]
+    (process,) = region.read(cache).processes
+    assert process.pid == shell.process.pid
 
 
 def test_a_fresh_region_reads_back(tmp_path):
@@ -223,16 +218,23 @@ def test_what_memory_consists_of(make_container, shells):
     assert container.region().devices[0].parts == region.MemoryParts(reserve, 0, 10 * MIB)
 
 
+def leave(content: bytearray, pages: int, owner: int = DEAD, locked: int = 0) -> None:
+    """Writes a process into the first slot that holds so much of the first device."""
+    struct.pack_into("<i", content, at.V1_PROCESS_NUM_AT, 1)
+    struct.pack_into("<Q", content, at.BLOCK_OFFSET + at.OWNERS_AT, owner)
+    struct.pack_into("<Q", content, at.BLOCK_OFFSET + at.HELD_AT, pages)
+    at.SLOT.pack_into(content, at.BLOCK_OFFSET + at.SLOTS_AT, NAMESPACE, 0, locked, 0)
+
+
 def test_memory_is_split_within_what_is_in_use_whatever_the_columns_say(tmp_path):
     """They are the container's to write."""
     path = tmp_path / "vgpu.cache"
     content = bytearray(FRESH)
-    struct.pack_into("<i", content, 2008896, 1)
-    struct.pack_into("<Q", content, region.BLOCK_OFFSET + 4096 + 32 * 256, 77 << 22 | 5)  # an owner
+    leave(content, 0, owner=at.SLOT_COUNTED << at.OWNER_STATE_SHIFT | 77 << 22 | 5)
     for columns in ((1 << 62, 1 << 62, 1), (-5, -6, -7), (0, 1 << 62, 0)):
         struct.pack_into("<3q", content, 1856 + 8, *columns)
         for pages in (0, 100):
-            struct.pack_into("<Q", content, region.BLOCK_OFFSET + 4096, pages << 29)
+            struct.pack_into("<Q", content, region.BLOCK_OFFSET + at.HELD_AT, pages)
             path.write_bytes(content)
             device = region.read(path).devices[0]
             found = (device.parts.contexts_bytes, device.parts.modules_bytes, device.parts.buffers_bytes)
@@ -278,7 +280,7 @@ DAMAGED = {
     "other major": (damage(FRESH, 4, b"\2\0\0\0"), 4),
     "no block": (damage(FRESH, region.BLOCK_OFFSET, b"X"), region.BLOCK_OFFSET),
     "block version": (damage(FRESH, region.BLOCK_OFFSET + 8, b"\1"), region.BLOCK_OFFSET + 8),
-    "block size": (damage(FRESH, region.BLOCK_OFFSET + 12, b"\0\0\0\0"), region.BLOCK_OFFSET + 8),
+    "block size": (damage(FRESH, region.BLOCK_OFFSET + 12, b"\0\0\0\0"), region.BLOCK_OFFSET + 12),
     "compute block": (damage(FRESH, region.COMPUTE_OFFSET, b"X"), region.COMPUTE_OFFSET),
     "compute version": (damage(FRESH, region.COMPUTE_OFFSET + 8, b"\2"), region.COMPUTE_OFFSET),
     "compute header": (damage(FRESH, region.COMPUTE_OFFSET + 16, b"\1"), region.COMPUTE_OFFSET + 16),
@@ -328,17 +330,12 @@ def test_a_damaged_region_denies_everything(make_container, shells, name):
     assert container.region_path.read_bytes() == DAMAGED[name][0]
 
 
-PROCESS_NUM, FIRST_SLOT, CELLS_AT, TOTAL_AT = 2008896, region.BLOCK_OFFSET + 4096 + 32 * 256, 64, 16
-
-
-@pytest.mark.parametrize("total", [-(2**63), 2**63 - 1, 2**36], ids=hex)
-def test_absurd_sums_of_a_dead_process_are_survived(make_container, shells, total):
-    """A program may have written anything into its container's region; the next one counts from where that left it."""
+@pytest.mark.parametrize("pages", [2**63 - 1, 2**64 - 1, 2**36], ids=hex)
+def test_absurd_words_of_a_dead_process_are_survived(make_container, shells, pages):
+    """A program may have written anything into its container's region; the next one clears it."""
     container = make_container(4000)
-    content = damage(container.region_path.read_bytes(), PROCESS_NUM, struct.pack("<i", 1))
-    content = damage(content, FIRST_SLOT, struct.pack("<Q", 1 << 40 | 0x3FFFFF))  # no process has this pid
-    for cell in range(2):
-        content = damage(content, FIRST_SLOT + CELLS_AT + cell * 32 + TOTAL_AT, struct.pack("<q", total))
+    content = bytearray(container.region_path.read_bytes())
+    leave(content, pages)
     container.region_path.write_bytes(content)
     shell = shells(container)
     assert shell.status("alloc", 10 * MIB) == 0

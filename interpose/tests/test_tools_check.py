@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import hami_interpose
 import pytest
@@ -85,7 +86,7 @@ def test_the_report_for_people_says_the_same(make_container):
     done = check(container.environment())
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
-    assert lines[-1].endswith(" ok, 0 wrong, 7 not applicable")
+    assert lines[-1].endswith(" ok, 0 wrong, 8 not applicable")
     assert any(line.split()[:2] == ["ok", "nvml.total"] for line in lines)
     assert "\x1b" not in done.stdout
     container.region_path.unlink()
@@ -475,6 +476,37 @@ def test_a_program_that_can_be_held_passes(make_container, tmp_path):
     assert states(environment, "--", "sh")[1]["program"][0][0] == "ok"
 
 
+# ---- drivers that programs have loaded ----
+
+
+@pytest.mark.parametrize("door", ["-DDIRECT", "-DDLSYM"])
+@pytest.mark.parametrize("how", ["plain", "deep", "apart"])
+def test_library_that_takes_functions_past_us_is_named(make_container, programs, sanitized, how, door):
+    if sanitized and how != "plain":
+        pytest.skip("AddressSanitizer ends a program that opens libraries so")
+    container = make_container(4000)
+    plugin = programs("plugin", "-shared", "-fPIC", "-DCONTEXT", door)
+    assert container.start(programs("host"), how, plugin).stdout.readline() == "opened\n"
+    status, found = states(container.environment())
+    [(state, text)] = found["drivers"]
+    assert (status, state) == ((0, "ok") if how == "plain" else (1, "wrong"))
+    assert (f"{plugin} takes " in text) == (how != "plain")
+    assert "sim/libcuda.so.1, " in text
+
+
+@pytest.mark.parametrize("kinds", ["copy copy", "lazy lazy copy", "- eager copy"])
+def test_driver_files_of_a_program_are_listed(make_container, programs, lay_out_drivers, kinds):
+    container = make_container(4000)
+    lay_out_drivers(container, kinds, "{0}.1" if kinds[0] == "-" else "{0}.1 {0}")
+    plugin = programs("plugin", "-shared", "-fPIC", "-DCONTEXT")
+    assert container.start(programs("host"), "plain", plugin).stdout.readline() == "opened\n"
+    status, found = states(container.environment())
+    [(state, text)] = found["drivers"]
+    there = sorted(str(file) for file in Path(container.variables["LD_LIBRARY_PATH"]).iterdir())
+    assert (status, state) == (0, "ok")
+    assert text.partition(": ")[2] == f"{', '.join(there)}, called through libvgpu.so"
+
+
 # ---- a container with mounts, as the agent makes them ----
 
 BOX = r"""
@@ -514,7 +546,7 @@ def test_a_container_as_the_agent_makes_it_passes_every_check(make_container, tm
     status, found = in_box(container, "--", setuid(tmp_path))
     assert (status, wrong(found)) == (0, {})
     judged = {name for name, entries in found.items() for state, _ in entries if state == "ok"}
-    assert set(found) - judged == {"turns.page", "agent.heartbeat", "region.build"}
+    assert set(found) - judged == {"turns.page", "agent.heartbeat", "region.build", "drivers"}
     assert "/etc/ld.so.preload counts" in found["program"][0][1]
 
 

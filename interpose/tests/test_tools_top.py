@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
+from hami_interpose import _region_layout as at
 from hami_interpose import region
 from hami_interpose.limits import DeviceLimit, Limits
 
@@ -153,7 +154,7 @@ def children_of(pid):
 def test_a_number_that_is_another_program_here_gets_no_name(tmp_path):
     """A region copied from elsewhere: pid 1 of that container is not this machine's."""
     path = add_record(tmp_path)
-    own_first_slot(path, pid=1, start=2**40)
+    own_first_slot(path, pid=1, start=2**39)
     with Watching(tmp_path) as top:
         [process] = top.frame()["containers"][0]["processes"]
     assert (process["pid"], process["name"], process["seen_pid"]) == (1, None, None)
@@ -161,9 +162,8 @@ def test_a_number_that_is_another_program_here_gets_no_name(tmp_path):
 
 def own_first_slot(path, pid, start):
     """Not locked, so that nobody asks whether the owner lives."""
-    header, device = struct.unpack_from("<II", region.initial(LIMITS), region.BLOCK_OFFSET + 16)
     put(path, SLOTS_IN_USE, struct.pack("<i", 1))
-    put(path, region.BLOCK_OFFSET + header + 2 * region.DEVICES * device, struct.pack("<Q", start << 22 | pid))
+    put(path, at.BLOCK_OFFSET + at.OWNERS_AT, struct.pack("<Q", at.SLOT_COUNTED << 62 | start << 22 | pid))
 
 
 # ---- what may be named ----

@@ -3,38 +3,31 @@
  *
  * The file starts with HAMi-core's layout, version 1.2, at its offsets, so that monitors made for it can read ours
  * (struct hami_v1). Behind it, page aligned, lies our own block (struct hami_block), which is what enforcement
- * uses; the first part is a projection of it. All integers are little endian; every field that several processes
- * write is a C11 atomic. The file has HAMI_REGION_SIZE bytes (compute_abi.h), always, and is made by the agent;
- * hami_interpose.region (Python) has the same offsets and a test compares them.
+ * uses. All integers are little endian; every field that several processes write is a C11 atomic. The file has
+ * HAMI_REGION_SIZE bytes (compute_abi.h), always, and is made by the agent; hami_interpose.region (Python) has the same
+ * offsets and a test compares them. A library meets a region of another version only if the agent was upgraded below a
+ * running container: it refuses the region, and memory with it.
  *
- * Charges are counted in pages of 4 KiB: everything a device hands out is a multiple of that.
+ * Memory is counted in pages of 4 KiB: everything a device hands out is a multiple of that.
  *
- * The counter of a device is one 64-bit word: 35 bits of pages in use, 13 bits naming the cell that changed it last (10
- * of its slot, 3 of its number there), 16 bits of that cell's sequence number. A process changes it through one of its
- * own cells:
+ * The ledger. What is in use of a counter is a sum: one word of each process, `held`, and the shares of that counter.
+ * ledger.c has the steps; these are the rules that make the sum right at any moment, whoever dies or stops in between.
  *
- *   1. cell.amount = n, cell.state = PENDING | sequence          the intent
- *   2. note in `seen` which cell and sequence the word names, before it forgets
- *   3. compare-and-swap the word to (pages + n, this cell, sequence)
- *   4. cell.total[other] = total + n, cell.state = IDLE | other | sequence + 1      the commit, one store
+ *   - Only the process that owns a slot changes the slot's words. A word is never less than what its process holds.
+ *   - To reserve, a process sums, adds to its word, and sums again. Above the limit it takes its addition back. Of all
+ *     reservations that are held at a moment, the last one was added before its sum was taken, so that sum had them
+ * all.
+ *   - A sum reads the words before the shares. Memory moves only from a word to a share, and the share is written
+ *     first: a sum may count memory twice for a moment, never not at all.
+ *   - A slot is free, claimed or counted. Its owner word says which, and changes by compare-and-swap. Words of a
+ * claimed slot are not summed: there the new owner clears what the last one left.
+ *   - Whoever finds the owner of a slot dead claims the slot, clears it and sets it free.
+ *   - A process that is suspended (cuCheckpointProcess...) has its owner word say so, and its words are not summed:
+ *     its memory is not on the device. To resume it, its words are summed first; above the limit it stays suspended.
  *
- * `seen` lies beside the word, so that nobody has to go where others are at work; each cell has a place there, which it
- * may share with a few. A note gives way to a later one of the same cell, since that has committed in between, and to
- * another cell's once the cell that it names was marked APPLIED, if it is still PENDING with that sequence.
- *
- * A process that dies anywhere in between leaves a cell that says what happened: IDLE, nothing pending; APPLIED, or
- * PENDING and the word or a note names it with that sequence, step 3 happened; otherwise it did not. Who wants to know
- * looks at the word, then at the note, then at the cell: what is no longer in the one is in the next. Whoever comes
- * next finishes or reverts, then takes the sum of the cells off the counter through the same four steps (cells.c).
- *
- * While a process is checkpointed (cuCheckpointProcess…), what it has charged is not on the device. It can change no
- * cell then, so its slot has one more, HAMI_CELL_AWAY, that another writes: the negative amount of what is away, so the
- * cells together say what counts at any moment. Whoever writes there is the slot's keeper; of one who died, what was
- * under way in the cell is finished or reverted, and the driver's state of the process tells where the rest belongs
- * (checkpoint.c).
- *
- * Inside the container the owner of a slot is looked up by pid and start time. A reader in another pid namespace asks
- * for the record lock instead, which the kernel drops with the process or at its exec: F_GETLK says whether it is held.
+ * A process is known by its owner word (pid and start time, as its own /proc/self/stat has them), by the inode of its
+ * pid namespace, and by a record lock on one byte of the file, at HAMI_LOCK_BASE + slot, which the kernel drops when
+ * the process ends or becomes another program. region.c has the rules.
  */
 #ifndef HAMI_ABI_H
 #define HAMI_ABI_H
@@ -47,21 +40,24 @@ enum {
     HAMI_DEVICES = 16,
     HAMI_COUNTERS = 2 * HAMI_DEVICES, /* of memory: on device i, and at i + HAMI_DEVICES in the host on its behalf */
     HAMI_PROCESSES = 1024,
-    HAMI_CELLS = 5,
-    HAMI_CELL_AWAY = 4, /* the last, which its keeper writes; the others are the owner's */
     HAMI_SHARES = 4096,
-    HAMI_SEEN = 12, /* with the word and what else every change looks at in one cache line */
     HAMI_PAGE_SHIFT = 12,
     HAMI_UUID_BYTES = 96,
     HAMI_BUILD_BYTES = 48
 };
 
+#define HAMI_PAGES_MAX ((UINT64_C(1) << 35) - 1) /* 128 TiB; a word that says more counts as this */
+
 #define HAMI_V1_MAGIC 19920718
 #define HAMI_V1_SIZE 2008952
 #define HAMI_BLOCK_OFFSET 2011136
 #define HAMI_BLOCK_MAGIC UINT64_C(0x55504756494d4148) /* "HAMIVGPU" */
-#define HAMI_BLOCK_VERSION 6
-#define HAMI_LOCK_BASE (INT64_C(1) << 40) /* beyond the end; fcntl(2) locks need no bytes there */
+#define HAMI_BLOCK_VERSION 7
+
+/* Bytes for record locks, beyond the end of the file: fcntl(2) locks need no bytes there. */
+#define HAMI_LOCK_BASE (INT64_C(1) << 40)                       /* + slot: its owner lives */
+#define HAMI_LOCK_RETRY (HAMI_LOCK_BASE + HAMI_PROCESSES)       /* a process retries a request that did not fit */
+#define HAMI_LOCK_SUSPEND (HAMI_LOCK_BASE + 2 * HAMI_PROCESSES) /* + slot: a process suspends or resumes its owner */
 
 /* ---- HAMi-core v1.2 ---- */
 
@@ -117,39 +113,31 @@ enum hami_reason {
     HAMI_REASON_NO_SLOT = 6         /* more live processes than slots */
 };
 
-/* State of a cell: bits 0-1 phase, bit 2 which total is valid, bits 16-31 sequence. */
-enum { HAMI_CELL_IDLE = 0, HAMI_CELL_PENDING = 1, HAMI_CELL_APPLIED = 2, HAMI_CELL_PHASE = 3, HAMI_CELL_SIDE = 4 };
-
-struct hami_cell {
-    _Atomic uint64_t state;
-    _Atomic int64_t amount;   /* pages, negative to give back */
-    _Atomic int64_t total[2]; /* pages this cell has added so far; negative when it gave back what others took */
+/*
+ * Owner word of a slot: state << 62 | start time in clock ticks << 22 | pid; 0: the slot is free. The enumerators are
+ * the states of a slot that has an owner.
+ */
+enum hami_slot_state {
+    HAMI_SLOT_CLAIMED = 0,   /* not summed: its words are being cleared */
+    HAMI_SLOT_COUNTED = 1,   /* summed */
+    HAMI_SLOT_MOVING = 2,    /* summed; the owner is being suspended or resumed, the driver knows how far */
+    HAMI_SLOT_SUSPENDED = 3, /* not summed on devices; what lies in the host stays there and is summed */
 };
+enum { HAMI_OWNER_PID_BITS = 22, HAMI_OWNER_START_BITS = 40, HAMI_OWNER_STATE_SHIFT = 62 };
 
-/* Where the memory of a slot's process is: on the device, under way, or not there and not counted. */
-enum hami_suspension { HAMI_SUSPENSION_HOME = 0, HAMI_SUSPENSION_MOVING = 1, HAMI_SUSPENSION_AWAY = 2 };
-
+/* What else is known of the owner of a slot. */
 struct hami_slot {
-    _Atomic uint64_t owner;    /* process start time << 22 | pid; 0 = free */
-    _Atomic uint64_t sweeper;  /* owner word of the process that cleans up after a dead one */
-    _Atomic uint64_t launches; /* kernels and graphs that were given to devices, to a few for each thread */
-    _Atomic uint64_t image;    /* tells the owner's program from one that it became by exec; 0 = not known */
-    _Atomic uint64_t locked;   /* 1: the owner holds a write lock on byte HAMI_LOCK_BASE + slot while it lives */
-    _Atomic uint64_t settled;  /* owner word of a dead owner whose cells are off the counters and need not agree now */
-    _Atomic uint64_t suspension; /* enum hami_suspension */
-    _Atomic uint64_t keeper;     /* owner word of the process that suspends or resumes the owner; 0 = nobody does */
-    struct hami_cell cells[HAMI_COUNTERS][HAMI_CELLS];
+    _Atomic uint64_t pid_namespace; /* inode of /proc/self/ns/pid; 0: not known */
+    _Atomic uint64_t image;         /* tells the owner's program from one that it became by exec; 0: not known */
+    _Atomic uint64_t locked;        /* 1: the owner holds the record lock of the slot while it lives */
+    _Atomic uint64_t launches;      /* kernels and graphs that were given to devices, to a few for each thread */
 };
 
 /*
- * One counter and what goes with it. The first HAMI_DEVICES are of devices. The others are of host memory that stands
- * in for theirs where the administrator scales it; they have used, peak, limit_bytes and what was ever put there.
+ * What goes with a counter. The first HAMI_DEVICES are of devices. The others are of host memory that stands in for
+ * theirs where the administrator scales it; they have peak, limit_bytes and what was ever put there.
  */
 struct hami_device {
-    _Atomic uint64_t used;     /* the counter: pages << 29 | slot << 19 | cell << 16 | sequence */
-    _Atomic uint64_t orphaned; /* pages in use beyond the counter: processes hold them, whoever took them does not */
-    /* At (slot + 3 * cell) % HAMI_SEEN: 1 << 31 | slot << 19 | cell << 16 | sequence; 0: nothing noted. */
-    _Atomic uint32_t seen[HAMI_SEEN];
     _Atomic uint64_t peak;          /* most pages ever in use */
     _Atomic uint64_t denied;        /* refused allocations */
     _Atomic uint64_t context_pages; /* what one process's context takes, as measured; 0 = not yet */
@@ -159,32 +147,27 @@ struct hami_device {
     _Atomic uint64_t placed;          /* allocations ever put into host memory */
     _Atomic uint64_t placed_bytes;    /* their sizes */
     _Atomic uint64_t context_guessed; /* 1: context_pages may be too much; whoever makes a context looks again */
-    uint64_t spare[16];
+    uint64_t spare[8];
 };
 
 /*
- * Device memory that several processes may hold. An owned one is in its owner's charge. An orphaned one, whose owner
- * has let go of it or ended, is in `orphaned` of its device; so is one that its last holder is leaving. A vacant one
- * counts nowhere and is still known, since a descriptor of it may be under way, until its entry is used anew.
+ * A share: device memory that several processes may hold. From its export on, the memory is counted here and in no
+ * word. It counts while the bit of any slot is set whose owner is summed.
  *
- * Who wants to hold a share sets its bit first and then looks at the word: owned or orphaned, it is held; leaving, it
- * is once the word was put back to orphaned; vacant, it is once there was room for it and the word was put to orphaned.
- * Who leaves clears its bit; where no other is left it puts the word from orphaned to leaving, with its own slot, looks
- * at the bits again, and puts it from that to vacant, or back.
+ * To come to hold a share, a process sets its bit, sums, and clears the bit again if that is above the limit. A share
+ * that nobody holds counts nowhere and is still known, since a descriptor of it may be under way, until a process claims
+ * its entry for another.
+ *
+ * Word: claimed << 63 | slot << 51 | device << 47 | pages. The slot is of the process that is shown to have the share;
+ * of a claimed entry, which nobody can find, it is of the process that is making one there.
  */
-enum hami_share_state {
-    HAMI_SHARE_FREE = 0,
-    HAMI_SHARE_CLAIMED = 1,
-    HAMI_SHARE_OWNED = 2,
-    HAMI_SHARE_ORPHANED = 3,
-    HAMI_SHARE_LEAVING = 4,
-    HAMI_SHARE_VACANT = 5
-};
+#define HAMI_SHARE_CLAIMED (UINT64_C(1) << 63)
+enum { HAMI_SHARE_SLOT_SHIFT = 51, HAMI_SHARE_DEVICE_SHIFT = 47 };
 
 struct hami_share_entry {
-    _Atomic uint64_t word;                         /* state << 61 | slot << 51 | device << 47 | pages */
+    _Atomic uint64_t word;
     _Atomic uint64_t identity;                     /* identity.h; 0: nobody else can know it */
-    _Atomic uint64_t holders[HAMI_PROCESSES / 64]; /* bit per slot */
+    _Atomic uint64_t holders[HAMI_PROCESSES / 64]; /* bit per slot; bits of free and claimed slots mean nothing */
 };
 
 struct hami_block {
@@ -208,6 +191,8 @@ struct hami_block {
     _Atomic uint64_t launches; /* by processes that have ended */
     uint8_t spare[3952];
     struct hami_device devices[HAMI_COUNTERS];
+    _Atomic uint64_t owners[HAMI_PROCESSES];
+    _Atomic uint64_t held[HAMI_COUNTERS][HAMI_PROCESSES]; /* pages; of one counter side by side, for the sums */
     struct hami_slot slots[HAMI_PROCESSES];
     struct hami_share_entry shares[HAMI_SHARES];
 };
@@ -234,10 +219,8 @@ _Static_assert(offsetof(struct hami_v1, process_num) == 2008896, "v1 proc_num");
 _Static_assert(offsetof(struct hami_v1, last_kernel_time) == 2008912, "v1 last_kernel_time");
 _Static_assert(sizeof(struct hami_v1) == HAMI_V1_SIZE, "v1 size");
 _Static_assert(offsetof(struct hami_region, block) == HAMI_BLOCK_OFFSET, "block offset");
-_Static_assert(sizeof(struct hami_cell) == 32, "cell");
-_Static_assert(sizeof(struct hami_slot) == 64 + HAMI_COUNTERS * HAMI_CELLS * 32, "slot");
-_Static_assert(sizeof(struct hami_device) == 256, "device");
-_Static_assert(offsetof(struct hami_device, peak) == 64, "what every change looks at");
+_Static_assert(sizeof(struct hami_slot) == 32, "slot");
+_Static_assert(sizeof(struct hami_device) == 128, "device");
 _Static_assert(sizeof(struct hami_share_entry) == 144, "share");
 _Static_assert(offsetof(struct hami_block, devices) == 4096, "block header");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics between processes need no lock");

@@ -54,6 +54,18 @@ HAMI_COLD bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes);
 /* Same without a second look before it gives up and without noting a refusal: the caller knows another way. */
 bool hami_charge_try(struct hami_charge *charge, uint64_t bytes);
 
+/*
+ * Something that must fit under a limit. Returns 0 once it is done, or how many pages it would make together.
+ * hami_charge_retry tries again what did not fit at once, with newer limits and without the dead, and for at most 10 ms
+ * while what is in the way changes: another process may be taking an addition back. hami_charge_attempt tries at once,
+ * then so, and notes a refusal of `bytes`.
+ */
+typedef uint64_t hami_attempt(struct hami_region_view *view, void *of);
+HAMI_COLD bool hami_charge_retry(struct hami_region_view *view, hami_attempt *attempt, void *of);
+HAMI_COLD bool hami_charge_attempt(struct hami_region_view *view, int device, uint64_t bytes, hami_attempt *attempt,
+                                   void *of);
+void hami_charge_after_fork(void);
+
 /* Adds what the driver is found to have taken already; the limit cannot undo it and so is not asked. */
 void hami_charge_found(CUdevice device, enum hami_column column, struct hami_charge *charge, uint64_t pages);
 

@@ -5,12 +5,14 @@
 #ifndef HAMI_CHECKPOINT_H
 #define HAMI_CHECKPOINT_H
 
-#include "hami/abi.h"
+#include "hami/region.h"
 
 /* Puts right what processes have left that died while they suspended or resumed one. */
-void hami_checkpoint_settle(struct hami_region *region);
+void hami_checkpoint_look_all(struct hami_region_view *view);
 
-/* Sees whether a suspended process is back on the device without anybody having said so. */
-void hami_checkpoint_look(struct hami_region *region, unsigned slot);
+/* Brings the state of one slot to what the driver says of its owner. */
+void hami_checkpoint_look(struct hami_region_view *view, unsigned slot);
+
+void hami_checkpoint_after_fork(void);
 
 #endif

@@ -5,9 +5,9 @@
 #ifndef HAMI_EVENTS_H
 #define HAMI_EVENTS_H
 
-#include "hami/abi.h"
 #include "hami/compiler.h"
 #include "hami/cuda_abi.h"
+#include "hami/region.h"
 
 #include <stdbool.h>
 
@@ -29,16 +29,13 @@ HAMI_COLD void hami_event_memory_short(void);
 /* An allocation of a pool was freed; pool.c knows which pool that is. */
 HAMI_APART void hami_event_pool_memory_freed(unsigned pool);
 
-/* The process in `slot`, which is this one, is at work; of others' doing it may be known as suspended. */
-void hami_event_awake(struct hami_region *region, unsigned slot);
-
-/* A slot's process is dead; what it held is about to be given back. May be told more than once. */
-void hami_event_process_dead(struct hami_region *region, unsigned slot);
+/* This process is at work; by others' doing the region may still say that it is suspended. */
+void hami_event_awake(struct hami_region_view *view);
 
 /* Somebody has looked for dead processes. */
-void hami_event_swept(struct hami_region *region);
+void hami_event_swept(struct hami_region_view *view);
 
-/* A slot's process is dead, and its memory given back. May be told more than once. */
+/* A slot has just been claimed, and what its last owner held is not counted any more. May be told more than once. */
 void hami_event_process_gone(struct hami_region *region, unsigned slot);
 
 #endif

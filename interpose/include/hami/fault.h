@@ -1,6 +1,6 @@
 /*
- * Points between stores to shared memory, for the tests that kill or stop a process at each of them. Nothing in a
- * release.
+ * Points behind stores to shared memory (hami_step), for the tests that kill or stop a process at each of them, and
+ * behind loads (hami_look), where the model test lets other processes go on as well. Nothing in a release.
  */
 #ifndef HAMI_FAULT_H
 #define HAMI_FAULT_H
@@ -32,8 +32,15 @@ static inline void hami_step(void) {
         (void)kill(getpid(), SIGSTOP);
     }
 }
+static inline void hami_look(void) {
+}
+#elif defined HAMI_MODEL
+void hami_step(void); /* the model's: another process goes on here */
+#define hami_look hami_step
 #else
 static inline void hami_step(void) {
+}
+static inline void hami_look(void) {
 }
 #endif
 

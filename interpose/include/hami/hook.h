@@ -86,6 +86,16 @@ static inline void *hami_named_function(struct hami_named *named, enum hami_libr
 /* Wrapper of the library's hooked function at this address, or NULL. Loads nothing. */
 void *hami_wrapper_at(const void *address, enum hami_library library);
 
+/*
+ * What dlsym gives the code at `caller` for `name`, where the C library found `found`: the wrapper of a driver's
+ * function, or the function of the driver in use where another one was asked. NULL: what the C library found.
+ */
+void *hami_lookup_answer(const char *name, const void *found, const void *caller);
+
+/* The function, not variable, that this library exports by that name, or NULL. Asks no loader and takes no lock. */
+struct link_map;
+void *hami_function_in(const struct link_map *library, const char *name);
+
 /* The C library's dlsym and dlvsym. */
 typedef void *hami_dlsym_fn(void *handle, const char *name);
 typedef void *hami_dlvsym_fn(void *handle, const char *name, const char *version);

@@ -1,21 +1,30 @@
 /*
- * The region as one process sees it: mapped once, one slot of its own, and the charge of each device.
- * Thread-safe without locks in shared memory; layout and protocol are in abi.h.
+ * The region as one process sees it: mapped once, with one slot of its own. Here is decided whose a slot is and whether
+ * its owner lives; what processes hold is in ledger.h.
+ *
+ * Identity. While the record lock of a slot is held, its owner lives. Where nobody holds it, the owner may still live:
+ * a program that closes any descriptor of the region loses its record locks until the library's next look. So an owner
+ * of our own pid namespace is looked up in /proc before it is called dead. An owner of another namespace cannot be, and
+ * goes by the lock alone. Two processes never share a slot: a process claims none whose lock another holds.
  */
 #ifndef HAMI_REGION_H
 #define HAMI_REGION_H
 
 #include "hami/compiler.h"
 #include "hami/compute_abi.h"
+#include "hami/ledger.h"
 #include "hami/limits.h"
 
 #include <stdbool.h>
 
 struct hami_region_view {
     struct hami_region *region;    /* NULL: nothing is mapped, nothing can be charged */
-    int file;                      /* held open for its lock; -1: none */
+    const char *path;              /* of the file; empty: memory of this process alone */
+    _Atomic int file;              /* held open for record locks; -1: none */
+    uint64_t device, inode;        /* of the file */
     unsigned slot;                 /* ours; meaningful while has_slot */
-    struct hami_slot *own;         /* it */
+    uint64_t self;                 /* our owner word, without a state */
+    struct hami_slot *own;         /* our slot */
     struct hami_v1_process *shown; /* what HAMi's monitor sees of it */
     _Atomic bool has_slot;
 };
@@ -43,35 +52,44 @@ bool hami_region_claim(struct hami_region_view *view);
 /* In what follows `device` is a number of abi.h's counters: i + HAMI_DEVICES is host memory on device i's behalf. */
 
 /*
- * Adds `pages` to the charge of `device` unless it would then exceed `limit_pages`. True if it was added. With
- * UINT64_MAX as limit it always is, save for the counter's own width.
+ * Adds `pages` to what this process holds of `device` unless all together would then exceed `limit_pages`. True if they
+ * were added. With HAMI_UNLIMITED they always are, save for the width of a word.
  */
 bool hami_region_charge(struct hami_region_view *view, unsigned device, uint64_t pages, uint64_t limit_pages,
                         enum hami_column column);
 
-/* Takes `pages` off the charge of `device`. Never fails, never goes below zero. */
+/* Takes `pages` of this process off again. */
 void hami_region_release(struct hami_region_view *view, unsigned device, uint64_t pages, enum hami_column column);
 
-/* Pages in use of `device`, by all processes of the container. */
+/* Changes only what HAMi's monitor is shown: of pages that are counted in a share. */
+void hami_region_show_less(struct hami_region_view *view, unsigned device, uint64_t pages, enum hami_column column);
+
+/* Pages in use of `device`, by all processes of the container; those of dead ones until somebody sweeps. */
 uint64_t hami_region_used(const struct hami_region_view *view, unsigned device);
 
-/* Pages of `device` that the process in `slot` has; 0 if it is free. */
+/* Same as a driver would say now: what a process held is not counted any more once its parent has seen it end. */
+uint64_t hami_region_used_now(struct hami_region_view *view, unsigned device);
+
+/* Pages of `device` that the process in `slot` has; 0 if the slot is free, or on devices if it is suspended. */
 uint64_t hami_region_slot_used(const struct hami_region_view *view, unsigned slot, unsigned device);
 
-/* Pid of the live process in `slot`, or 0. */
+/* Pid of the process in `slot`, or 0. */
 int32_t hami_region_slot_pid(const struct hami_region_view *view, unsigned slot);
 
-/* Slots from here on were never taken. */
-unsigned hami_region_slots(const struct hami_region *region);
+/* Whether the owner of a slot, which is not this process's own, lives. `owner`: its word. */
+bool hami_region_owner_lives(const struct hami_region_view *view, unsigned slot, uint64_t owner);
+
+/* Sets the record lock of our slot again, and opens the file again if the program has closed our descriptor. */
+HAMI_COLD void hami_region_relock(struct hami_region_view *view);
 
 /*
- * Makes this process the slot's keeper, who may write its HAMI_CELL_AWAY and suspension; false: somebody else is, or
- * another thread. What a keeper who died was doing in those cells is finished or reverted.
+ * Takes a lock on one byte of the region by polling, for at most `patience_ms`; it ends with its holder. Threads of
+ * this process do not keep each other out. False: another process has it.
  */
-bool hami_region_keep(struct hami_region *region, unsigned slot);
-void hami_region_keep_no_more(struct hami_region *region, unsigned slot);
+HAMI_COLD bool hami_region_lock(const struct hami_region_view *view, int64_t byte, unsigned patience_ms);
+void hami_region_unlock(const struct hami_region_view *view, int64_t byte);
 
-/* Takes what dead processes held off the counters. True if there were any. */
+/* Frees the slots of dead processes. True if there were any. */
 HAMI_COLD bool hami_region_sweep(struct hami_region_view *view);
 
 /* Same unless a process of the container did so within the last quarter of a second; also moves the heartbeat. */

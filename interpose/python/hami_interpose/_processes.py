@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from hami_interpose.region import ProcessUse
 
-_START_BITS = 42  # of the start time that a region keeps
+_START_BITS = 40  # of the start time that a region keeps
 _START_FIELD = 22 - 3  # of /proc/PID/stat, counted from the state
 
 

@@ -9,8 +9,6 @@ PAGE: Final = 4096
 DEVICES: Final = 16
 COUNTERS: Final = 2 * DEVICES  # of memory: on devices, then in the host on their behalf
 PROCESSES: Final = 1024
-CELLS: Final = 5
-CELL_AWAY: Final = 4  # the last: of a suspended process, what is not on the device
 
 # HAMi-core's layout, from offset 0
 V1_MAGIC: Final = 19920718
@@ -28,45 +26,33 @@ V1_PROCESS_NUM_AT: Final = 2008896
 # our block; offsets in it
 BLOCK_OFFSET: Final = 2011136
 BLOCK_MAGIC: Final = 0x55504756494D4148  # "HAMIVGPU"
-BLOCK_VERSION: Final = 6
+BLOCK_VERSION: Final = 7
 HEADER_SIZE: Final = 4096
-DEVICE_SIZE: Final = 256
-SLOT_SIZE: Final = 64 + COUNTERS * CELLS * 32
+DEVICE_SIZE: Final = 128
+SLOT: Final = struct.Struct("<QQQQ")  # inode of the pid namespace, image, locked, launches
 SHARES: Final = 4096
 SHARE: Final = struct.Struct(f"<QQ{PROCESSES // 8}s")  # word, identity, a bit for each slot that holds it
-BLOCK_SIZE: Final = HEADER_SIZE + COUNTERS * DEVICE_SIZE + PROCESSES * SLOT_SIZE + SHARES * SHARE.size
 DEVICES_AT: Final = HEADER_SIZE
-SLOTS_AT: Final = DEVICES_AT + COUNTERS * DEVICE_SIZE
-SHARES_AT: Final = SLOTS_AT + PROCESSES * SLOT_SIZE
+OWNERS_AT: Final = DEVICES_AT + COUNTERS * DEVICE_SIZE
+HELD_AT: Final = OWNERS_AT + PROCESSES * 8
+SLOTS_AT: Final = HELD_AT + COUNTERS * PROCESSES * 8
+SHARES_AT: Final = SLOTS_AT + PROCESSES * SLOT.size
+BLOCK_SIZE: Final = SHARES_AT + SHARES * SHARE.size
 SHARES_USED_AT: Final = 128
 LAUNCHES_AT: Final = 136  # by processes that have ended
-SHARE_STATE_SHIFT, SHARE_SLOT_SHIFT, SHARE_DEVICE_SHIFT = 61, 51, 47
-SHARE_OWNED, SHARE_ORPHANED, SHARE_LEAVING = 2, 3, 4
+SHARE_CLAIMED: Final = 1 << 63
+SHARE_SLOT_SHIFT, SHARE_DEVICE_SHIFT = 51, 47
 HEADER: Final = struct.Struct("<QIIIIII")  # magic, version, sizes of block, header, device, slot, count of devices
 STATUS_AT: Final = HEADER.size
 STATUS: Final = struct.Struct("<QQIIQQ48s")  # generation, heartbeat, reason, its device, bytes, time, build
 DEVICE: Final = struct.Struct(
-    "<QQ48xQQQQI4xQQ"
-)  # counter, orphaned pages, peak, denied, context pages, limit, cores, put into the host: how often, bytes
+    "<QQQQI4xQQ"
+)  # peak, denied, context pages, limit, cores, put into the host: often, bytes
 LIMIT: Final = struct.Struct("<QI")
-LIMIT_AT: Final = 88  # in a device
-SEEN: Final = struct.Struct("<12I")  # what the counter named before, of each cell the last
-SEEN_AT: Final = 16  # in a device
-SLOT: Final = struct.Struct(
-    f"<QQQQQQQQ{SLOT_SIZE - 64}x"
-)  # owner, sweeper, launches, image, locked, settled, suspension, keeper
-SUSPENSION_AWAY: Final = 2
-CELL: Final = struct.Struct("<Qqqq")  # state, amount, totals
-CELLS_SIZE: Final = CELLS * CELL.size  # of one counter
-CELLS_AT: Final = 64  # in a slot
-COUNTER_TAG_BITS: Final = 29
-TAG_MASK: Final = (1 << COUNTER_TAG_BITS) - 1
-COUNTER_NOBODY: Final = 7 << 16  # names no cell
-SEEN_MARK: Final = 1 << 31  # of what is noted
+LIMIT_AT: Final = 24  # in a device
 PAGES_MAX: Final = (1 << 35) - 1
-CELL_PENDING, CELL_APPLIED, CELL_PHASE, CELL_SIDE = 1, 2, 3, 4
-TAG_SLOT_SHIFT, TAG_CELL_SHIFT, STATE_SEQUENCE_SHIFT = 19, 16, 16
-PID_BITS: Final = 22
+OWNER_PID_BITS, OWNER_START_BITS, OWNER_STATE_SHIFT = 22, 40, 62
+SLOT_CLAIMED, SLOT_COUNTED, SLOT_MOVING, SLOT_SUSPENDED = 0, 1, 2, 3
 LOCK_BASE: Final = 1 << 40
 FLOCK: Final = struct.Struct("hhqqi4x")  # struct flock of x86-64 and aarch64: type, whence, start, length, pid
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hami_interpose._regions import REGION_PART, library_root, load, root
 from hami_interpose._show import printable
-from hami_interpose.checks import environment, files, nvml, program
+from hami_interpose.checks import drivers, environment, files, nvml, program
 from hami_interpose.checks.finding import State, not_applicable, ok, wrong
 from hami_interpose.checks.preload import Preload
 from hami_interpose.region import RegionError
@@ -88,6 +88,7 @@ def _findings(where: Path, command: str | None) -> Iterator[Finding]:
     build = _build(where, preload)  # what asks NVML below leaves its own
     yield from _nvml(mounted)
     yield build
+    yield from drivers.findings(where)
     if command is not None:
         yield program.check(command, preload.library, preloaded_by_file=preload.by_file)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from hami_interpose import _region_layout as at
-from hami_interpose._region_content import lock_holder
+from hami_interpose._region_content import lock_holder, pid_and_start
 
 _PIDS: Final = struct.Struct(f"<ii{at.V1_SLOT_SIZE - 8}x")  # of a v1 slot: in the container, on the host
 _OWNER: Final = struct.Struct("<Q")
@@ -36,7 +36,7 @@ class Claim:
     Attributes:
         slot: index.
         pid: in the container's pid namespace.
-        start_time: clock ticks since the boot, the lower 42 bits.
+        start_time: clock ticks since the boot, the lower 40 bits.
     """
 
     slot: int
@@ -74,11 +74,10 @@ def claim(fd: int, slot: int) -> Claim | None:
         OSError: it cannot be read.
     """
     pid = os.pread(fd, _NUMBER.size, at.V1_SLOTS_AT + slot * at.V1_SLOT_SIZE)
-    owner = os.pread(fd, _OWNER.size, at.BLOCK_OFFSET + at.SLOTS_AT + slot * at.SLOT_SIZE)
+    owner = os.pread(fd, _OWNER.size, at.BLOCK_OFFSET + at.OWNERS_AT + slot * _OWNER.size)
     if len(pid) != _NUMBER.size or len(owner) != _OWNER.size:
         return None
-    word: int = _OWNER.unpack(owner)[0]
-    found = Claim(slot, word & (1 << at.PID_BITS) - 1, word >> at.PID_BITS)
+    found = Claim(slot, *pid_and_start(_OWNER.unpack(owner)[0]))
     return found if found.pid and found.pid == _NUMBER.unpack(pid)[0] else None
 
 

@@ -215,7 +215,7 @@ def initial(limits: Limits) -> bytes:
     """
     check(limits)
     head, tail = bytearray(at.V1_SLOTS_AT), bytearray(V1_SIZE - at.V1_PROCESS_NUM_AT)
-    block, compute = bytearray(at.SLOTS_AT), bytearray(at.COMPUTE_HEADER.size)
+    block, compute = bytearray(at.OWNERS_AT), bytearray(at.COMPUTE_HEADER.size)
     at.V1_HEAD.pack_into(head, 0, V1_MAGIC, 1, 2)
     head[24] = tail[24] = 1  # semaphores of HAMi-core, free
     struct.pack_into("<Q", head, 56, len(limits.devices))
@@ -229,10 +229,8 @@ def initial(limits: Limits) -> bytes:
         scaled = 0 < device.physical_bytes < device.memory_bytes
         host = device.memory_bytes - device.physical_bytes if scaled else 0
         at.LIMIT.pack_into(block, place + DEVICES * at.DEVICE_SIZE + at.LIMIT_AT, host, 0)
-    for counter in range(at.COUNTERS):
-        struct.pack_into("<Q", block, at.DEVICES_AT + counter * at.DEVICE_SIZE, at.COUNTER_NOBODY)
     struct.pack_into("<iiii", tail, 0, 0, 1, 2, limits.priority)
-    sizes = (at.BLOCK_SIZE, at.HEADER_SIZE, at.DEVICE_SIZE, at.SLOT_SIZE, len(limits.devices))
+    sizes = (at.BLOCK_SIZE, at.HEADER_SIZE, at.DEVICE_SIZE, at.SLOT.size, len(limits.devices))
     at.HEADER.pack_into(block, 0, BLOCK_MAGIC, BLOCK_VERSION, *sizes)
     struct.pack_into("<Q", block, at.STATUS_AT, limits.generation)
     compute_sizes = (at.COMPUTE_SIZE, at.HEADER_SIZE, at.COMPUTE_DEVICE_SIZE, at.COMPUTE_PROCESS_SIZE)
@@ -255,43 +253,23 @@ def _text(field: bytes) -> str:
     return field.split(b"\0", 1)[0].decode("ascii", "replace")
 
 
-def _used(content: Content, counter: int, word: int) -> int:
-    """Bytes of a counter, less what the dead held."""
-    named = content.named(counter) if content.gone else set()
-    held = sum(_held(content, slot, counter, named) for slot in content.gone)
-    return max((word >> at.COUNTER_TAG_BITS) - held, 0) * PAGE
-
-
-def _held(content: Content, slot: int, counter: int, named: set[int]) -> int:
-    """Pages of the counter that a dead process accounts for, with what it died over: see libvgpu.so's abi.h."""
-    if content.settled(slot):
-        return 0
-    sum_ = 0
-    for cell, (state, amount, total) in enumerate(content.cells(slot, counter)):
-        tag = slot << at.TAG_SLOT_SHIFT | cell << at.TAG_CELL_SHIFT | state >> at.STATE_SEQUENCE_SHIFT & 0xFFFF
-        phase = state & at.CELL_PHASE
-        sum_ += total + (amount if phase == at.CELL_APPLIED or (phase == at.CELL_PENDING and tag in named) else 0)
-    return max(sum_, 0)
-
-
 def _oversubscription(content: Content, index: int) -> OversubscriptionUse:
-    word, _, peak, _, _, limit, _, often, size = content.device(DEVICES + index)
-    return OversubscriptionUse(limit, _used(content, DEVICES + index, word), peak * PAGE, often, size)
+    peak, _, _, limit, _, often, size = content.device(DEVICES + index)
+    return OversubscriptionUse(limit, content.used(DEVICES + index) * PAGE, peak * PAGE, often, size)
 
 
 def _parts(content: Content, index: int, used: int) -> MemoryParts:
     """Columns of the v1 layout, which each process keeps for itself: bounded by what is in use."""
-    columns = [content.columns(slot, index) for slot in content.living if not content.suspended(slot)]
+    columns = [content.columns(slot, index) for slot in content.summed(index)]
     contexts = min(max(sum(column[0] for column in columns), 0), used)
     modules = min(max(sum(column[1] for column in columns), 0), used - contexts)
     return MemoryParts(contexts, modules, used - contexts - modules)
 
 
 def _device(content: Content, index: int) -> DeviceUse:
-    word, _, peak, denied, context, limit, cores, _, _ = content.device(index)
+    peak, denied, context, limit, cores, _, _ = content.device(index)
     host = _oversubscription(content, index)
-    shared = content.orphaned(index) * PAGE
-    used = _used(content, index, word) + host.used_bytes + shared
+    used = content.used(index) * PAGE + host.used_bytes
     return DeviceUse(
         uuid=_text(content.uuid(index)),
         limit_bytes=limit,
@@ -301,46 +279,58 @@ def _device(content: Content, index: int) -> DeviceUse:
         peak_bytes=peak * PAGE,
         denied=denied,
         context_bytes=context * PAGE,
-        orphaned_bytes=shared,
+        orphaned_bytes=content.orphaned(index) * PAGE,
         compute=ComputeUse(*content.figures(index)),
         oversubscription=host,
     )
 
 
-def _pages(content: Content, slot: int, counter: int) -> tuple[int, int]:
-    """What a process holds of a counter, and what of it is away."""
-    totals = [total for _, _, total in content.cells(slot, counter)]
-    return (sum(totals), -totals[at.CELL_AWAY]) if totals else (0, 0)
-
-
 def _process(content: Content, slot: int) -> ProcessUse:
     pid, start_time = content.owner(slot)
-    found = [[_pages(content, slot, counter) for counter in (i, DEVICES + i)] for i in range(content.devices)]
+    devices, suspended = range(content.devices), content.suspended(slot)
+    held = [content.used_by(slot, i) for i in devices]
+    stays = [content.used_by_others(slot, i) if suspended else held[i] for i in devices]
     return ProcessUse(
         pid,
         start_time,
-        used_bytes=tuple(sum(max(used, 0) for used, _ in parts) * PAGE for parts in found),
+        used_bytes=tuple((stays[i] + content.used_by(slot, DEVICES + i)) * PAGE for i in devices),
         launches=content.launches(slot),
-        suspended=content.suspended(slot),
-        away_bytes=tuple(max(parts[0][1], 0) * PAGE for parts in found),
+        suspended=suspended,
+        away_bytes=tuple((held[i] - stays[i]) * PAGE for i in devices),
     )
+
+
+_kept: dict[tuple[int, int], int] = {}
+"""Descriptors of regions, by device and inode, that this process must not close."""
 
 
 def read(source: str | os.PathLike[str] | int) -> Region:
     """Reads a region file, given by path or open descriptor, as much of it as is in use.
 
-    What processes held that have died or become another program is not counted, though the counters in the file go
-    down only when the next process of the container looks at them. They are known by locks on the file itself, from
-    any pid namespace; a copy of the file shows no locks.
+    What processes held that have died or become another program is not counted, though their words stay in the file
+    until the next process of the container looks at them. They are known by locks on the file itself, from any pid
+    namespace; a copy of the file shows no locks. A process that reads the region of its own container by path keeps
+    it open from then on: closing it would drop the lock by which others see that the process lives.
 
     Raises:
         RegionError: it is truncated, foreign or damaged.
         OSError: it cannot be read.
     """
-    if not isinstance(source, int):
-        with Path(source).open("rb", buffering=0) as file:
-            return _region(load(os.fspath(source), file.fileno()))
-    return _region(load(f"file descriptor {source}", source))
+    if isinstance(source, int):
+        return _region(load(f"file descriptor {source}", source))
+    found = Path(source).stat()
+    key = (found.st_dev, found.st_ino)
+    if key in _kept:
+        return _region(load(os.fspath(source), _kept[key]))
+    fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = load(os.fspath(source), fd)
+        if content.is_locked_here:
+            _kept[key], fd = fd, -1
+        return _region(content)
+    finally:
+        if fd >= 0:
+            os.close(fd)
 
 
 def _region(content: Content) -> Region:

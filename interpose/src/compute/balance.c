@@ -5,7 +5,7 @@
 #include "hami/process.h"
 
 static unsigned process_count(const struct machine *m) {
-    return hami_region_slots(m->view->region);
+    return hami_ledger_slots(m->view->region);
 }
 
 static const struct hami_compute_process *process_at(const struct machine *m, unsigned slot) {

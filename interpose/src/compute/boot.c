@@ -33,7 +33,7 @@ static void forget_times(struct hami_compute_device *device) {
 /* Of processes that are gone, their slots were swept and keep no more than when they were last seen. */
 static void forget_beats(const struct machine *m, uint64_t now) {
     struct hami_compute *compute = hami_compute_of(m->view->region);
-    unsigned count = hami_region_slots(m->view->region);
+    unsigned count = hami_ledger_slots(m->view->region);
     for (unsigned i = 0; i < count * HAMI_DEVICES; i++) {
         _Atomic uint64_t *beat = &compute->processes[i / HAMI_DEVICES][i % HAMI_DEVICES].beat;
         if (load_relaxed(beat) > now) {

@@ -2,6 +2,10 @@
 #ifndef DRIVER_H
 #define DRIVER_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include "hami/cuda_abi.h"
 
 #include <dlfcn.h>
@@ -82,18 +86,31 @@ static void *library_function(void *library, const char *name) {
 }
 #endif
 
+/*
+ * Opens libraries, which a variable may name in place of the usual one, and returns the last. One behind a "+" is
+ * opened in a namespace of its own.
+ */
+__attribute__((unused)) static void *open_libraries(const char *variable, const char *usual) {
+    const char *asked = getenv(variable);
+    char *names = strdup(asked != NULL ? asked : usual), *rest = NULL;
+    void *library = NULL;
+    for (char *name = strtok_r(names, " ", &rest); name != NULL; name = strtok_r(NULL, " ", &rest))
+        if ((library = *name == '+' ? dlmopen(LM_ID_NEWLM, name + 1, RTLD_NOW) : dlopen(name, RTLD_NOW)) == NULL)
+            fail(dlerror(), 0);
+    free(names);
+    return library;
+}
+
 /* Finds every function and starts CUDA and NVML. */
 __attribute__((unused)) static void start_driver(void) {
 #ifndef DIRECT
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (library == NULL)
-        fail(dlerror(), 0);
+    void *library = open_libraries("CUDA_FILES", "libcuda.so.1");
 #define FUNCTION(name, result, ...)                                                                                    \
     name = (result (*)(__VA_ARGS__))library_function(library, #name);                                                  \
     if (name == NULL)                                                                                                  \
         fail("no " #name, 0);
     FUNCTIONS
-    library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    library = open_libraries("NVML_FILES", "libnvidia-ml.so.1");
     NVML_FUNCTIONS
 #undef FUNCTION
 #endif

@@ -1,0 +1,109 @@
+"""Which process is which and which lives: in pid namespaces of their own, and as soon as it has ended."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+from hami_interpose import sim
+
+MIB = 1 << 20
+OUT_OF_MEMORY = 2
+LIMIT = 4096
+UNSHARE = ("unshare", "--user", "--map-root-user", "--pid", "--fork")
+SANDBOXES = {
+    "the outer /proc": UNSHARE,
+    "a /proc of its own": (*UNSHARE, "--mount-proc"),
+    "one in another": (*UNSHARE, "--mount-proc", *UNSHARE, "--mount-proc"),
+    "no /proc": (*UNSHARE, "--mount", "sh", "-c", 'umount -l /proc; exec "$0"'),
+    "bubblewrap": ("bwrap", "--dev-bind", "/", "/", "--unshare-pid"),
+}
+
+
+@pytest.fixture(params=SANDBOXES)
+def sandbox(request):
+    """The command that makes the program behind it the first process of a pid namespace."""
+    command = SANDBOXES[request.param]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    done = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"{command[0]}: {done.stderr.strip()}")
+    return command
+
+
+def on_card(container) -> int:
+    with sim.State(container.state) as books:
+        return books.devices[0].memory_used
+
+
+def counted(container) -> int:
+    return container.region().devices[0].used_bytes
+
+
+def end(shell) -> None:
+    """Its input ends, then the program, then whatever made its namespace; waits for that as a parent does."""
+    shell.process.communicate()
+
+
+def test_processes_of_their_own_namespaces_share_one_limit(make_container, shells, sandbox):
+    container = make_container(LIMIT)
+    inside = [shells(container, inside=sandbox, device=None) for _ in range(3)]
+    taken = [shell.status("use", 0) or shell.status("alloc", 1024 * MIB) for shell in inside]
+    assert taken == [0, 0, OUT_OF_MEMORY]
+    assert counted(container) == on_card(container) <= LIMIT * MIB
+    outside = shells(container)
+    assert outside.status("alloc", 1024 * MIB) == OUT_OF_MEMORY
+    assert counted(container) == on_card(container)
+    for shell in inside:
+        end(shell)
+    assert outside.free_bytes() == LIMIT * MIB - counted(container)
+    assert counted(container) == on_card(container) == container.region().devices[0].context_bytes
+
+
+def test_first_processes_of_one_clock_tick_are_told_apart(make_container, programs):
+    """All have pid 1 and may have started at the same time."""
+    if subprocess.run([*UNSHARE, "--mount-proc", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no pid namespaces here")
+    container = make_container(LIMIT)
+    line = " ".join([*UNSHARE, "--mount-proc", str(programs("shell"))])
+    script = "\n".join(
+        [
+            "for i in 1 2 3 4 5 6 7 8; do",
+            f"(echo use 0; echo alloc {512 * MIB}; cat <&3) | {line} &",
+            "done",
+            "echo",
+            "wait",
+        ]
+    )
+    together = container.start("sh", "-c", f"exec 3<&0; {script}")
+    for _ in range(8 * 3 + 1):
+        assert together.stdout.readline()
+    assert counted(container) == on_card(container)
+    assert LIMIT * MIB - 1024 * MIB < on_card(container) <= LIMIT * MIB
+    together.communicate()
+    assert (counted(container), on_card(container)) == (0, 0)
+
+
+@pytest.mark.parametrize("way", ["ends", "is killed"])
+def test_free_memory_is_true_once_a_process_has_been_waited_for(make_container, shells, way):
+    """Servers decide by their first look whether to start: by cuMemGetInfo and NVML, an old process and a newcomer."""
+    container = make_container(LIMIT)
+    watching = shells(container)
+    before = watching.free_bytes()
+    for _ in range(6):
+        worker = shells(container)
+        assert worker.status("alloc", 2048 * MIB) == 0
+        assert watching.free_bytes() < before - 2048 * MIB
+        if way == "is killed":
+            worker.process.kill()
+        end(worker)
+        assert watching.free_bytes() == before
+    worker = shells(container)
+    assert worker.status("alloc", 2048 * MIB) == 0
+    worker.process.kill()
+    end(worker)
+    assert watching("nvml", 0)[2] == LIMIT * MIB - before
+    newcomer = shells(container)
+    assert newcomer.free_bytes() == LIMIT * MIB - 2 * (LIMIT * MIB - before)
