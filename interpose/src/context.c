@@ -422,7 +422,7 @@ static bool begin_end(unsigned id, CUcontext handle, const struct device_state *
 /* What lay in it is free again. */
 static void forget(unsigned id) {
     (void)atomic_fetch_add(&epoch, 1);
-    hami_event_context_ended(id, atomic_load(&table[id].handle));
+    hami_event_context_ended(id);
     atomic_store(&table[id].references, 0);
 }
 

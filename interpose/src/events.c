@@ -36,15 +36,13 @@ void hami_event_forked(void) {
 
 void hami_event_context_ending(CUcontext context) {
     hami_compute_context_ending(context);
-    hami_pools_context_ending(context);
 }
 
 void hami_event_context_freed(unsigned id, bool now) {
     hami_records_context_ending(id, now);
 }
 
-void hami_event_context_ended(unsigned id, CUcontext context) {
-    hami_pools_context_ended(context);
+void hami_event_context_ended(unsigned id) {
     hami_records_drop_context(id);
     hami_vmm_context_gone(id);
     hami_ipc_context_gone(id);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODE_GRAPH = 4, NODE_ALLOC = 10, NODE_FREE = 11, DEEPEST = 16 };
+enum { NODE_GRAPH = 4, NODE_ALLOC = 10, NODE_FREE = 11 };
 enum { USED_CURRENT = 0, RESERVED_CURRENT = 2 };
 enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2 }; /* CUgraphInstantiate_flags */
 
@@ -40,11 +40,12 @@ struct hami_graph_memory {
     bool frees_first; /* at a launch the driver frees what is left of the one before */
 };
 
-/* What one node takes, or frees. */
+/* What one node takes or frees; or a graph whose nodes have yet to be read. */
+enum { UNREAD_GRAPH = -1 };
 struct item {
-    CUdeviceptr address;
-    uint64_t bytes; /* 0: frees */
-    CUdevice device;
+    CUdeviceptr address; /* or the graph's handle */
+    uint64_t bytes;      /* 0: frees */
+    CUdevice device;     /* or UNREAD_GRAPH */
 };
 
 /* What is found in a graph. */
@@ -69,8 +70,6 @@ static struct pool pools[HAMI_DEVICES];
 
 /* ---- what is in a graph ---- */
 
-static bool add_graph(void *graph, struct search *search, unsigned depth);
-
 /* False: this process's own memory is full. */
 static bool add_item(struct search *search, struct item item) {
     if (search->count == search->room) {
@@ -84,6 +83,10 @@ static bool add_item(struct search *search, struct item item) {
     }
     search->items[search->count++] = item;
     return true;
+}
+
+static bool add_graph(const void *graph, struct search *search) {
+    return add_item(search, (struct item){(CUdeviceptr)(uintptr_t)graph, 0, UNREAD_GRAPH});
 }
 
 static bool add_alloc(void *node, struct search *search) {
@@ -113,7 +116,7 @@ static bool add_free(void *node, struct search *search) {
     return add_item(search, (struct item){address, 0, 0});
 }
 
-static bool add_node(void *node, struct search *search, unsigned depth) {
+static bool add_node(void *node, struct search *search) {
     CUresult (*get_type)(void *, int *) = hami_cuda_function("cuGraphNodeGetType");
     int type = -1;
     if (get_type == NULL || get_type(node, &type) != CUDA_SUCCESS) {
@@ -122,23 +125,23 @@ static bool add_node(void *node, struct search *search, unsigned depth) {
     if (type == NODE_GRAPH) {
         void *child = NULL;
         CUresult (*get_graph)(void *, void **) = hami_cuda_function("cuGraphChildGraphNodeGetGraph");
-        return get_graph == NULL || get_graph(node, &child) != CUDA_SUCCESS || add_graph(child, search, depth + 1);
+        return get_graph == NULL || get_graph(node, &child) != CUDA_SUCCESS || add_graph(child, search);
     }
     return type == NODE_ALLOC ? add_alloc(node, search) : type == NODE_FREE ? add_free(node, search) : true;
 }
 
-/* Finds the memory nodes of a graph and of those in it. False: this process's own memory is full. */
-static bool add_graph(void *graph, struct search *search, unsigned depth) {
+/* Adds the memory nodes of one graph, and the graphs in it. False: this process's own memory is full. */
+static bool read_graph(void *graph, struct search *search) {
     CUresult (*get_nodes)(void *, void **, size_t *) = hami_cuda_function("cuGraphGetNodes");
     size_t count = 0;
-    if (get_nodes == NULL || depth > DEEPEST || get_nodes(graph, NULL, &count) != CUDA_SUCCESS || count == 0) {
+    if (get_nodes == NULL || get_nodes(graph, NULL, &count) != CUDA_SUCCESS || count == 0) {
         return true;
     }
     void **nodes = calloc(count, sizeof *nodes);
     bool fine = nodes != NULL;
     if (fine && get_nodes(graph, nodes, &count) == CUDA_SUCCESS) {
         for (size_t i = 0; fine && i < count; i++) {
-            fine = nodes[i] == NULL || add_node(nodes[i], search, depth);
+            fine = nodes[i] == NULL || add_node(nodes[i], search);
         }
     }
     free(nodes);
@@ -168,7 +171,14 @@ static void add_left(struct search *search) {
 static bool look(void *graph, uint64_t flags, struct hami_graph_memory *memory) {
     struct search search = {.memory = memory};
     memset(memory, 0, sizeof *memory);
-    bool fine = add_graph(graph, &search, 0);
+    bool fine = add_graph(graph, &search);
+    for (size_t i = 0; fine && i < search.count; i++) {
+        struct item at = search.items[i];
+        if (at.device == UNREAD_GRAPH) {
+            search.items[i] = (struct item){0, 0, 0}; /* stands for nothing */
+            fine = read_graph((void *)(uintptr_t)at.address, &search);
+        }
+    }
     if (fine) {
         add_left(&search);
         memory->frees_first = (flags & AUTO_FREE_ON_LAUNCH) != 0 && memory->left != 0;

@@ -5,46 +5,63 @@
 #include "hami/context.h"
 #include "hami/hook.h"
 #include "hami/identity.h"
-#include "hami/pending.h"
+#include "hami/map.h"
 #include "hami/policy.h"
 #include "hami/shared.h"
 #include "hami/spin.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { POOLS = 256, ANYWHERE = -3, IN_HOST = -2, UNKNOWN = -1 };
+enum { CHUNK_POOLS = 256, CHUNKS = 4096, ANYWHERE = -3, IN_HOST = -2, UNKNOWN = -1 };
 enum { MANAGED = 2 };                                         /* CUmemAllocationType */
 enum { POSIX_DESCRIPTOR = 1, FABRIC = 8, FABRIC_BYTES = 64 }; /* CUmemAllocationHandleType */
 
+/* Frees were in several streams, or in one that has no name of its own: a thread's own default stream. */
+#define SEVERAL_STREAMS ((CUstream)(uintptr_t)-1)
+
 struct pool {
-    _Atomic(CUmemoryPool) handle;
-    _Atomic bool used;
-    _Atomic bool freed; /* something was, and the driver may still have it */
+    _Atomic(CUmemoryPool) handle; /* NULL: the place is free */
+    _Atomic bool freed;           /* the driver may still have something that was freed: waits look at the pool */
     atomic_flag busy;
-    uint64_t freed_at; /* the last time, of hami_pools_frees */
-    bool destroyed;    /* by the program; gone when nothing is left in it */
+    unsigned index;          /* of the place */
+    uint64_t freed_at;       /* number of the last free, in hami_pools_frees */
+    uint64_t freed_async_at; /* number of the last free in a stream */
+    bool destroyed;          /* by the program; the driver's pool is there until nothing is left in it */
     /* Or IN_HOST; UNKNOWN of an imported one; ANYWHERE until a managed one is first used. Read without the lock too. */
     _Atomic CUdevice device;
     unsigned allocations;
     struct hami_charge charge;
-    uint64_t identity;           /* by which its importers know it; 0: it was not exported */
-    hami_share share;            /* with other processes; of an imported pool too */
-    struct hami_pending pending; /* no wait has seen the end of what was freed in these, whether that matters or not */
+    uint64_t identity; /* by which its importers know it; 0: it was not exported */
+    hami_share share;  /* with other processes; of an imported pool too */
+    struct pool *next_free;
 };
 
-static struct pool pools[POOLS];
+/* The table grows by a chunk at a time and pools never move: the record of an allocation holds its pool's index. */
+static struct pool *_Atomic chunks[CHUNKS];
 static _Atomic unsigned pool_count;
+static struct pool *free_places; /* like the next two, under the lock `entering` */
+static struct hami_map handles;  /* handle → pool; read without the lock */
 static atomic_flag entering = ATOMIC_FLAG_INIT;
 static _Thread_local CUstream freeing; /* in which this thread is just freeing something */
+static _Atomic(CUstream) freed_in;     /* the stream of all frees so far; NULL: none; or SEVERAL_STREAMS */
 
-_Atomic bool hami_pools_freed;
 _Atomic uint64_t hami_pools_frees;
+_Atomic uint64_t hami_pools_frees_over;
 
 /* ---- the table ---- */
 
+static struct pool *pool_at(unsigned index) {
+    return &atomic_load_explicit(&chunks[index / CHUNK_POOLS], memory_order_acquire)[index % CHUNK_POOLS];
+}
+
 static void lock(struct pool *pool) {
     hami_spin_lock(&pool->busy);
+}
+
+static bool pool_try_lock(struct pool *pool) {
+    return !atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire);
 }
 
 static void unlock(struct pool *pool) {
@@ -52,13 +69,7 @@ static void unlock(struct pool *pool) {
 }
 
 static struct pool *known(CUmemoryPool handle) {
-    unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
-    for (unsigned i = 0; handle != NULL && i < count; i++) {
-        if (atomic_load_explicit(&pools[i].handle, memory_order_acquire) == handle) {
-            return &pools[i];
-        }
-    }
-    return NULL;
+    return handle == NULL ? NULL : (struct pool *)(uintptr_t)hami_map_get(&handles, (uint64_t)(uintptr_t)handle);
 }
 
 /* The same, locked: another pool may have been given the handle while this one was waited for. */
@@ -73,37 +84,51 @@ static struct pool *known_locked(CUmemoryPool handle) {
     return NULL;
 }
 
-/* NULL when the table is full. What is beyond the count was never used: a fork need not clear it. */
-static struct pool *enter(CUmemoryPool handle, CUdevice device) {
-    unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
-    for (unsigned i = 0; i < POOLS; i++) {
-        bool unused = false;
-        while (count < i + 1 && !atomic_compare_exchange_weak(&pool_count, &count, i + 1)) {
-        }
-        if (!atomic_compare_exchange_strong(&pools[i].used, &unused, true)) {
-            continue;
-        }
-        lock(&pools[i]); /* whoever met the one before may be busy with it still */
-        pools[i].device = device;
-        pools[i].destroyed = false;
-        pools[i].pending.count = 0;
-        atomic_store(&pools[i].freed, false);
-        pools[i].allocations = 0;
-        pools[i].charge = (struct hami_charge){-1, 0};
-        pools[i].identity = 0;
-        pools[i].share = -1;
-        atomic_store_explicit(&pools[i].handle, handle, memory_order_release);
-        unlock(&pools[i]);
-        return &pools[i];
+/* A free place, with the lock `entering`. NULL: this process's own memory is full. */
+static struct pool *pool_place(void) {
+    struct pool *pool = free_places;
+    unsigned index = atomic_load(&pool_count), chunk = index / CHUNK_POOLS;
+    if (pool != NULL) {
+        free_places = pool->next_free;
+        return pool;
     }
-    return NULL;
+    if (chunk < CHUNKS && atomic_load(&chunks[chunk]) == NULL) {
+        atomic_store(&chunks[chunk], calloc(CHUNK_POOLS, sizeof *pool)); /* no bits set is a clear flag */
+    }
+    if (chunk == CHUNKS || atomic_load(&chunks[chunk]) == NULL) {
+        return NULL;
+    }
+    pool = pool_at(index);
+    pool->index = index;
+    atomic_store(&pool_count, index + 1);
+    return pool;
 }
 
-/* Threads that meet the same pool at the same time enter it once. */
-static struct pool *known_or_entered(CUmemoryPool handle, CUdevice device) {
+/* With the lock `entering`. */
+static void pool_free_place(struct pool *pool) {
+    atomic_store(&pool->handle, NULL);
+    pool->next_free = free_places;
+    free_places = pool;
+}
+
+/* Threads that meet the same pool at the same time enter it once. NULL: this process's own memory is full. */
+static struct pool *pool_enter(CUmemoryPool handle, CUdevice device) {
     hami_spin_lock(&entering);
     struct pool *pool = known(handle);
-    pool = pool != NULL ? pool : enter(handle, device);
+    struct pool *fresh = pool != NULL ? NULL : pool_place();
+    if (fresh != NULL) {
+        lock(fresh); /* a thread that met the pool before in this place may be busy with it still */
+        fresh->device = device;
+        fresh->charge = (struct hami_charge){-1, 0};
+        fresh->share = -1;
+        atomic_store_explicit(&fresh->handle, handle, memory_order_release);
+        unlock(fresh);
+        if (hami_map_put(&handles, (uint64_t)(uintptr_t)handle, (uint64_t)(uintptr_t)fresh)) {
+            pool = fresh;
+        } else {
+            pool_free_place(fresh);
+        }
+    }
     hami_spin_unlock(&entering);
     return pool;
 }
@@ -140,7 +165,7 @@ static bool pool_tell_size(struct pool *pool, uint64_t pages) {
 /* Brings the charge of a locked pool in step with that. False: the driver does not say. */
 static bool settle(struct pool *pool) {
     bool told = true;
-    if (pool->charge.device < 0 || pool->destroyed) {
+    if (pool->charge.device < 0) {
         return true;
     }
     uint64_t pages = reserved(pool, &told);
@@ -155,6 +180,13 @@ static bool settle(struct pool *pool) {
     return told;
 }
 
+/* Has the driver give back what the locked pool has to spare. False: the driver does not say what is left. */
+static bool trim(struct pool *pool) {
+    CUresult (*driver)(CUmemoryPool, size_t) = hami_driver_function(HAMI_cuMemPoolTrimTo);
+    (void)driver(atomic_load(&pool->handle), 0);
+    return settle(pool);
+}
+
 /* An exported pool is its taker's until it lets go; then it stays whole for as long as an importer has it. */
 static void let_go(struct pool *pool) {
     if (pool->share < 0) {
@@ -166,62 +198,115 @@ static void let_go(struct pool *pool) {
     }
 }
 
-/* Whether the driver may still have what was freed of a locked pool, because a stream has yet to come to that. */
-static bool is_pending(const struct pool *pool) {
-    return pool->pending.count != 0;
+/* ---- the end of a pool ---- */
+
+/*
+ * Whether nothing of a locked pool is left in the driver. A stream may have yet to come to a free: the driver tells by
+ * what remains when it is asked to trim the pool. CUDA's programming guide says that drivers trim no pool that can be
+ * shared, and nothing is known of an imported one: those are empty once all that was freed has been waited for.
+ */
+static bool pool_is_empty(struct pool *pool) {
+    bool waited_for = pool->freed_async_at <= atomic_load(&hami_pools_frees_over);
+    if (pool->charge.device < 0) {
+        return pool->allocations == 0 && (pool->share < 0 || waited_for);
+    }
+    return trim(pool) && (pool->charge.pages == 0 ||
+                          (waited_for && attribute(atomic_load(&pool->handle), CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == 0));
 }
 
-/* The last allocation of a destroyed pool has gone, and no stream has yet to come to a free: so has the pool. */
-static void end_if_empty(struct pool *pool) {
-    if (pool->destroyed && pool->allocations == 0 && !is_pending(pool)) {
-        atomic_store(&pool->freed, false);
+/*
+ * Has the driver destroy a locked pool, whose place is free then. The driver may hand the same handle out again before
+ * it returns: a thread that meets the pool meanwhile waits until it is known whether the pool goes.
+ */
+static CUresult pool_end(struct pool *pool) {
+    CUresult (*driver)(CUmemoryPool) = hami_driver_function(HAMI_cuMemPoolDestroy);
+    CUmemoryPool handle = atomic_load(&pool->handle);
+    uint64_t key = (uint64_t)(uintptr_t)handle;
+    hami_spin_lock(&entering);
+    (void)hami_map_take(&handles, key);
+    atomic_store(&pool->handle, NULL);
+    CUresult status = driver(handle);
+    if (status != CUDA_SUCCESS) {
+        atomic_store(&pool->handle, handle);
+        (void)hami_map_put(&handles, key, (uint64_t)(uintptr_t)pool); /* into the place that it has just left */
+    } else {
         let_go(pool);
-        pool->charge = (struct hami_charge){-1, 0};
-        pool->share = -1;
+        atomic_store(&pool->freed, false);
         pool->destroyed = false;
-        atomic_store(&pool->used, false);
+        pool->allocations = 0;
+        pool->identity = pool->freed_at = pool->freed_async_at = 0;
+        pool_free_place(pool);
     }
+    hami_spin_unlock(&entering);
+    return status;
 }
+
+/* Whether a locked pool that the program has destroyed is no more. */
+static bool pool_has_ended(struct pool *pool) {
+    return pool->destroyed && pool_is_empty(pool) && pool_end(pool) == CUDA_SUCCESS;
+}
+
+/* As the driver does with a pool that is destroyed. False: the pool is the device's own. */
+static bool pool_stop_being_current(const struct pool *pool, CUmemoryPool handle) {
+    CUmemoryPool current = NULL, own = NULL;
+    CUresult (*get)(CUmemoryPool *, CUdevice) = hami_cuda_function("cuDeviceGetMemPool");
+    CUresult (*get_own)(CUmemoryPool *, CUdevice) = hami_cuda_function("cuDeviceGetDefaultMemPool");
+    CUresult (*set)(CUdevice, CUmemoryPool) = hami_cuda_function("cuDeviceSetMemPool");
+    bool told = get != NULL && get_own != NULL && set != NULL && get(&current, pool->device) == CUDA_SUCCESS &&
+                get_own(&own, pool->device) == CUDA_SUCCESS;
+    if (told && current == handle && own != handle) {
+        (void)set(pool->device, own);
+    }
+    return own != handle;
+}
+
+/* A driver tells nothing more of a pool that it has destroyed, so it keeps the pool until nothing is left in it. */
+int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool handle) {
+    CUresult (*driver)(CUmemoryPool) = hami_driver_function(hook);
+    CUresult status = CUDA_SUCCESS;
+    struct pool *pool = known_locked(handle);
+    if (pool == NULL) {
+        return driver(handle);
+    }
+    if (pool->destroyed) {
+        status = CUDA_ERROR_INVALID_VALUE;
+    } else if (pool_is_empty(pool) || (pool->device >= 0 && !pool_stop_being_current(pool, handle))) {
+        status = pool_end(pool);
+    } else {
+        pool->destroyed = true;
+        atomic_store(&pool->freed, true);
+    }
+    unlock(pool);
+    return status;
+}
+
+/* ---- what was freed ---- */
 
 /* The default stream of each thread is another, by the same name. */
 static CUstream named(CUstream stream, bool threaded) {
     const uintptr_t legacy = 1, per_thread = 2;
     uintptr_t name = stream != NULL ? (uintptr_t)stream : threaded ? per_thread : legacy;
-    return name == per_thread ? HAMI_UNKNOWN_STREAM : (CUstream)name;
-}
-
-static CUcontext current_handle(void) {
-    struct hami_context current;
-    return hami_context_current(&current) ? current.handle : NULL;
-}
-
-/* NULL: not known. */
-static CUcontext context_of(CUstream stream) {
-    CUcontext context = NULL;
-    CUresult (*of)(CUstream, CUcontext *) = hami_cuda_function("cuStreamGetCtx");
-    if (hami_is_default_stream(stream) || hami_context_only_one()) {
-        return current_handle();
-    }
-    return of != NULL && of(stream, &context) == CUDA_SUCCESS ? context : NULL;
+    return name == per_thread ? SEVERAL_STREAMS : (CUstream)name;
 }
 
 /* Notes that something of a locked pool was freed in a stream; NULL: at once. */
 static void note_freed(struct pool *pool, CUstream stream) {
-    pool->freed_at = atomic_fetch_add(&hami_pools_frees, 1) + 1;
-    if (stream != NULL) {
-        hami_pending_add(&pool->pending, context_of(stream), stream, pool->freed_at);
+    CUstream none = NULL;
+    if (stream != NULL && !atomic_compare_exchange_strong(&freed_in, &none, stream) && none != stream) {
+        atomic_store(&freed_in, SEVERAL_STREAMS);
     }
+    pool->freed_at = atomic_fetch_add(&hami_pools_frees, 1) + 1;
+    pool->freed_async_at = stream != NULL ? pool->freed_at : pool->freed_async_at;
     atomic_store(&pool->freed, true);
-    atomic_store(&hami_pools_freed, true);
 }
 
 void hami_pool_settle(unsigned index) {
-    struct pool *pool = &pools[index % POOLS];
+    struct pool *pool = pool_at(index);
     lock(pool);
     pool->allocations -= pool->allocations > 0;
     (void)settle(pool);
     note_freed(pool, freeing);
-    end_if_empty(pool);
+    (void)pool_has_ended(pool);
     unlock(pool);
 }
 
@@ -233,130 +318,69 @@ static bool capturing(CUstream stream, bool threaded) {
     return asked != NULL && is != NULL && is(asked, &status) == CUDA_SUCCESS && status != 0;
 }
 
-/*
- * Whether nothing is left to do in a stream. One that is captured must not be asked, nor one that may have ended with
- * its context; and a capture that another thread has begun would end by the question.
- */
-static bool is_idle(CUstream stream) {
-    struct hami_context current;
-    int status = 0, mode = 2 /* relaxed */;
-    CUresult (*captured)(CUstream, int *) = hami_cuda_function("cuStreamIsCapturing");
-    CUresult (*query)(CUstream) = hami_cuda_function("cuStreamQuery");
-    CUresult (*exchange)(int *) = hami_cuda_function("cuThreadExchangeStreamCaptureMode");
-    if (stream == HAMI_UNKNOWN_STREAM || !hami_context_only_one() || !hami_context_current(&current) ||
-        captured == NULL || query == NULL || exchange == NULL || exchange(&mode) != CUDA_SUCCESS) {
-        return false;
-    }
-    bool idle = captured(stream, &status) == CUDA_SUCCESS && status == 0 && query(stream) == CUDA_SUCCESS;
-    (void)exchange(&mode);
-    return idle;
-}
-
-/* What a locked pool had that was destroyed; its streams may have come to the frees without anybody waiting. */
-static void look_at_destroyed(struct pool *pool) {
-    if (!pool->destroyed || pool->allocations != 0) {
-        return;
-    }
-    for (unsigned i = 0; i < pool->pending.count;) {
-        const struct hami_pending_free *freed = &pool->pending.frees[i];
-        struct hami_wait seen = {freed->context, freed->stream, freed->at, true};
-        if (is_idle(freed->stream)) {
-            hami_pending_waited(&pool->pending, &seen); /* takes it out, at least */
-        } else {
-            i++;
-        }
-    }
-    end_if_empty(pool);
-}
-
 void hami_pools_settle(void) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
+        struct pool *pool = pool_at(i);
         /* A pool that another thread is busy with settles itself. */
-        if (atomic_load(&pools[i].used) && !atomic_flag_test_and_set_explicit(&pools[i].busy, memory_order_acquire)) {
-            (void)settle(&pools[i]);
-            look_at_destroyed(&pools[i]);
-            unlock(&pools[i]);
+        if (atomic_load(&pool->handle) != NULL && pool_try_lock(pool)) {
+            if (atomic_load(&pool->handle) != NULL && !pool_has_ended(pool)) {
+                (void)settle(pool);
+            }
+            unlock(pool);
         }
     }
 }
 
-/*
- * Whether the driver may give more of a locked pool back, once it has seen the end of what uses it. Of a destroyed one
- * it tells nothing any more.
- */
+/* Whether the driver may give more of a locked pool back, once it has seen the end of what uses it. */
 static bool may_shrink(struct pool *pool) {
     CUmemoryPool handle = atomic_load(&pool->handle);
-    if (pool->destroyed) {
-        return true;
-    }
     uint64_t held = pool->charge.pages << HAMI_PAGE_SHIFT;
     return pool->charge.device >= 0 && held > attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) &&
            held > attribute(handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
 }
 
-/* Others may wait for other streams: a pool is looked at until all that was freed has gone, or will not go. */
-void hami_pools_settle_freed(CUstream waited, CUcontext context, uint64_t frees) {
+/* Whether a wait has seen the end of all that was freed before it. Each context has its own default streams. */
+static bool covers_all(CUstream waited) {
+    CUstream stream = atomic_load(&freed_in);
+    return stream == NULL ||
+           (hami_context_only_one() && (waited == HAMI_ALL_STREAMS || (waited == stream && stream != SEVERAL_STREAMS)));
+}
+
+/* Looks at pools until all that was freed has gone, or will not go. */
+void hami_pools_settle_freed(CUstream waited, uint64_t frees) {
     unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
-    bool again = false;
-    struct hami_wait wait = {context != NULL ? context : current_handle(), waited, frees, hami_context_only_one()};
-    atomic_store(&hami_pools_freed, false);
+    uint64_t over = atomic_load(&hami_pools_frees_over);
+    while (covers_all(waited) && over < frees && !atomic_compare_exchange_weak(&hami_pools_frees_over, &over, frees)) {
+    }
     for (unsigned i = 0; i < count; i++) {
-        struct pool *pool = &pools[i];
-        if (!atomic_load(&pool->freed)) {
+        struct pool *pool = pool_at(i);
+        if (!atomic_load(&pool->freed) || !pool_try_lock(pool)) {
             continue;
         }
-        bool more = true;
-        if (!atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
-            bool told = settle(pool);
-            hami_pending_waited(&pool->pending, &wait);
-            bool over = !is_pending(pool) && pool->freed_at <= frees;
-            more = !told || (!over && may_shrink(pool));
-            atomic_store(&pool->freed, more);
-            end_if_empty(pool);
-            unlock(pool);
+        if (atomic_load(&pool->freed) && !pool_has_ended(pool)) {
+            bool told = settle(pool), waited_for = pool->freed_at <= atomic_load(&hami_pools_frees_over);
+            atomic_store(&pool->freed, pool->destroyed || !told || (!waited_for && may_shrink(pool)));
         }
-        again = again || more;
-    }
-    if (again) {
-        atomic_store(&hami_pools_freed, true);
+        unlock(pool);
     }
 }
 
-/* Of a stream or a context. */
-static void tell_all_pending(void (*tell)(struct hami_pending *, void *), void *of) {
-    unsigned count = atomic_load_explicit(&pool_count, memory_order_acquire);
-    for (unsigned i = 0; of != NULL && i < count; i++) {
-        if (atomic_load(&pools[i].used)) {
-            lock(&pools[i]);
-            tell(&pools[i].pending, of);
-            end_if_empty(&pools[i]);
-            unlock(&pools[i]);
-        }
-    }
-}
-
+/* The driver may give its handle to another stream. */
 void hami_pools_stream_ending(CUstream stream) {
-    tell_all_pending(hami_pending_stream_ending, stream);
-}
-
-void hami_pools_context_ending(CUcontext context) {
-    tell_all_pending(hami_pending_context_ending, context);
-}
-
-void hami_pools_context_ended(CUcontext context) {
-    tell_all_pending(hami_pending_context_ended, context);
+    (void)atomic_compare_exchange_strong(&freed_in, &stream, SEVERAL_STREAMS);
 }
 
 void hami_pools_after_fork(void) {
-    atomic_store(&hami_pools_freed, false);
     unsigned count = atomic_load(&pool_count);
-    memset(pools, 0, count * sizeof pools[0]);
-    for (unsigned i = 0; i < count; i++) {
-        atomic_flag_clear(&pools[i].busy);
+    for (unsigned i = 0; i < count; i += CHUNK_POOLS) {
+        memset((void *)pool_at(i), 0, CHUNK_POOLS * sizeof(struct pool)); /* no bits set is a clear flag */
     }
     atomic_store(&pool_count, 0);
     atomic_flag_clear(&entering);
+    free_places = NULL;
+    hami_map_reset(&handles);
+    atomic_store(&freed_in, NULL);
 }
 
 /* ---- allocation ---- */
@@ -372,13 +396,6 @@ static uint64_t missing(struct pool *pool, uint64_t bytes) {
     uint64_t grow = spare >= bytes ? 0 : hami_large(bytes);
     uint64_t owed = held > charged ? held - charged : 0;
     return grow + owed < grow ? UINT64_MAX : grow + owed;
-}
-
-/* Has the driver give back what the locked pool has to spare. */
-static void trim(struct pool *pool) {
-    CUresult (*driver)(CUmemoryPool, size_t) = hami_driver_function(HAMI_cuMemPoolTrimTo);
-    (void)driver(atomic_load(&pool->handle), 0);
-    (void)settle(pool);
 }
 
 /*
@@ -397,7 +414,7 @@ static bool reserve(struct pool *pool, uint64_t bytes) {
     if (wanted == 0 ? hami_charge_within(&pool->charge) : hami_charge_try(&pool->charge, wanted)) {
         return true;
     }
-    trim(pool);
+    (void)trim(pool);
     return hami_charge_grow(&pool->charge, missing(pool, bytes));
 }
 
@@ -432,7 +449,7 @@ static void undo(const struct request *r, struct pool *pool, CUdeviceptr before)
         hami_driver_function(threaded ? HAMI_cuMemFreeAsync_ptsz : HAMI_cuMemFreeAsync);
     (void)driver(*r->address, r->stream);
     *r->address = before;
-    trim(pool);
+    (void)trim(pool);
     note_freed(pool, named(r->stream, threaded));
 }
 
@@ -462,7 +479,7 @@ static CUresult take(const struct request *r, struct pool *pool) {
             return status;
         }
         bool within = fits(pool, last);
-        if (within && hami_record_pool(*r->address, (unsigned)(pool - pools))) {
+        if (within && hami_record_pool(*r->address, pool->index)) {
             pool->allocations++;
             return CUDA_SUCCESS;
         }
@@ -520,7 +537,7 @@ static CUdevice place_of(CUmemoryPool handle, CUdevice otherwise) {
 
 static struct pool *met(CUmemoryPool handle, CUdevice device) {
     struct pool *pool = known(handle);
-    return pool != NULL ? pool : known_or_entered(handle, place_of(handle, device));
+    return pool != NULL ? pool : pool_enter(handle, place_of(handle, device));
 }
 
 /* Where another thread tries to destroy the pool meanwhile, it is looked for again. */
@@ -529,7 +546,7 @@ static CUresult allocate_in(const struct request *r, CUmemoryPool handle, CUdevi
     while (pool != NULL && pool->device != IN_HOST) {
         struct pool *locked = known_locked(handle);
         if (locked != NULL) {
-            CUresult status = allocate(r, locked, device);
+            CUresult status = locked->destroyed ? CUDA_ERROR_INVALID_VALUE : allocate(r, locked, device);
             unlock(locked);
             return status;
         }
@@ -588,8 +605,10 @@ static CUdevice place_named(const struct hami_mem_location *location, int32_t ty
 int32_t hami_pool_create(enum hami_hook hook, CUmemoryPool *handle, const struct hami_pool_props *props) {
     CUresult (*driver)(CUmemoryPool *, const struct hami_pool_props *) = hami_driver_function(hook);
     CUresult status = driver(handle, props);
-    if (status == CUDA_SUCCESS) {
-        (void)enter(*handle, place_named(&props->location, props->type));
+    if (status == CUDA_SUCCESS && pool_enter(*handle, place_named(&props->location, props->type)) == NULL) {
+        CUresult (*destroy)(CUmemoryPool) = hami_driver_function(HAMI_cuMemPoolDestroy);
+        (void)destroy(*handle);
+        status = CUDA_ERROR_OUT_OF_MEMORY;
     }
     return status;
 }
@@ -599,7 +618,7 @@ int32_t hami_pool_get(enum hami_hook hook, CUmemoryPool *handle, const struct ha
     CUresult (*driver)(CUmemoryPool *, const struct hami_mem_location *, int32_t) = hami_driver_function(hook);
     CUresult status = driver(handle, location, type);
     if (status == CUDA_SUCCESS) {
-        (void)known_or_entered(*handle, place_named(location, type));
+        (void)pool_enter(*handle, place_named(location, type));
     }
     return status;
 }
@@ -612,57 +631,6 @@ int32_t hami_pool_trim(enum hami_hook hook, CUmemoryPool handle, uint64_t keep) 
         (void)settle(pool);
         unlock(pool);
     }
-    return status;
-}
-
-/*
- * Before a locked pool is destroyed, as long as the driver tells what it has: when that is nothing, it has come to all
- * that was freed.
- */
-static void empty(struct pool *pool) {
-    uint64_t left = 0;
-    if (pool->allocations > 0 || !is_pending(pool) || pool->charge.device < 0) {
-        return;
-    }
-    trim(pool);
-    if (ask(atomic_load(&pool->handle), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &left) && left == 0) {
-        pool->pending.count = 0;
-        atomic_store(&pool->freed, false);
-    }
-}
-
-/* A pool that would have kept it all was perhaps not watched any more. */
-static void watch_if_pending(struct pool *pool) {
-    if (is_pending(pool)) {
-        atomic_store(&pool->freed, true);
-        atomic_store(&hami_pools_freed, true);
-    }
-}
-
-/*
- * The driver may hand the same handle out again before it returns. Whoever meets the pool meanwhile waits until it is
- * known whether it goes.
- */
-int32_t hami_pool_destroy(enum hami_hook hook, CUmemoryPool handle) {
-    CUresult (*driver)(CUmemoryPool) = hami_driver_function(hook);
-    struct pool *pool = known_locked(handle);
-    if (pool == NULL) {
-        return driver(handle);
-    }
-    empty(pool);
-    hami_spin_lock(&entering);
-    atomic_store(&pool->handle, NULL);
-    CUresult status = driver(handle);
-    if (status != CUDA_SUCCESS) {
-        atomic_store(&pool->handle, handle);
-    }
-    hami_spin_unlock(&entering);
-    if (status == CUDA_SUCCESS) {
-        pool->destroyed = true;
-        watch_if_pending(pool);
-        end_if_empty(pool);
-    }
-    unlock(pool);
     return status;
 }
 
@@ -702,7 +670,7 @@ int32_t hami_pool_export(enum hami_hook hook, void *shareable, CUmemoryPool hand
 static CUresult note_import(CUmemoryPool handle, uint64_t identity) {
     CUresult (*destroy)(CUmemoryPool) = hami_driver_function(HAMI_cuMemPoolDestroy);
     hami_share share = -1;
-    struct pool *pool = hami_shared_take_up(identity, 0, &share) ? enter(handle, UNKNOWN) : NULL;
+    struct pool *pool = hami_shared_take_up(identity, 0, &share) ? pool_enter(handle, UNKNOWN) : NULL;
     if (pool != NULL) {
         pool->share = share;
         return CUDA_SUCCESS;
@@ -734,7 +702,7 @@ int32_t hami_pool_import_pointer(enum hami_hook hook, CUdeviceptr *address, CUme
         return driver(address, handle, data);
     }
     CUresult status = driver(address, handle, data);
-    if (status == CUDA_SUCCESS && hami_record_pool(*address, (unsigned)(pool - pools))) {
+    if (status == CUDA_SUCCESS && hami_record_pool(*address, pool->index)) {
         pool->allocations++;
     }
     unlock(pool);

@@ -50,19 +50,13 @@ def limits_seeds() -> dict[str, bytes]:
 
 
 # As fuzz/region.c reads its input: kinds of damage, places and values by number.
-WORD, COUNTER, OWNER, SWEEPER, STATE, AMOUNT, TOTAL, OUT, CORES = 0, 2, 3, 4, 5, 6, 7, 8, 9
+WORD, OWNER, HELD, SLOT, OUT, CORES, SHARE, SHARES_USED = 0, 2, 3, 4, 5, 6, 7, 8
 PROCESS_NUM, DEAD, PARENT, VALUES = 18, 15, 16, 17
 CHARGE, RELEASE, SHARING, SUSPENDING = 0, 1, 5, 6
-SHARE, SHARES_USED, SUSPENSION, KEEPER, SEEN = 12, 13, 14, 15, 16
-AWAY = 4  # the cell of what a suspended process has elsewhere
-# What a counter says that slot 12 changed last, which is noted where slot 0 is.
-BY_ANOTHER = (255, *(5 << 29 | 12 << 19).to_bytes(8, "little"))
-# A share that is orphaned, being left, or vacant: on the first device, of all pages that there can be.
-ORPHANS = [(state << 61 | (1 << 35) - 1).to_bytes(8, "little") for state in (3, 4, 5)]
 
 
 def region_seeds() -> dict[str, bytes]:
-    """Damages around which arithmetic turns: what a dead process left, and what is found in counters and own cells."""
+    """Damages around which arithmetic turns: what a dead process left, and what living ones hold."""
 
     def seed(*damages: tuple[int, ...], use: tuple[int, ...] = ()) -> bytes:
         return bytes([0, len(damages), *(number for damage in damages for number in damage), *use])
@@ -71,26 +65,16 @@ def region_seeds() -> dict[str, bytes]:
     seeds |= {f"word{i}": seed((WORD, i, 1)) for i in range(PROCESS_NUM + 1)}
     seeds |= {f"other{i}": bytes([240 + i]) for i in range(4)}
     left = ((WORD, PROCESS_NUM, 2), (OWNER, 0, DEAD))
+    alive = ((WORD, PROCESS_NUM, 2), (OWNER, 0, PARENT))
     for value in range(VALUES):
-        seeds[f"total{value}"] = seed(*left, (TOTAL, 0, 0, 0, value))
-        seeds[f"amount{value}"] = seed(*left, (STATE, 0, 0, 2), (AMOUNT, 0, 0, value), (TOTAL, 0, 0, 0, 7))
+        seeds[f"left{value}"] = seed(*left, (HELD, 0, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 3, 6, 0))
+        seeds[f"held{value}"] = seed(*alive, (HELD, 0, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 4, 6, 0, RELEASE, 3, 0))
         seeds[f"out{value}"] = seed(*left, (OUT, 0, value), (CORES, 0, 1))
-        seeds[f"own{value}"] = seed((TOTAL, 0, 0, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 3, 6, 0))
-        seeds[f"counter{value}"] = seed((COUNTER, 0, value), use=(CHARGE, 1, 6, 0, CHARGE, 4, 6, 0, RELEASE, 3, 0))
-        noted = ((SEEN, 0, 0, value), (COUNTER, 0, *BY_ANOTHER))
-        seeds[f"seen{value}"] = seed(*noted, use=(CHARGE, 1, 6, 0, CHARGE, 3, 6, 0))
-        seeds[f"sweeper{value}"] = seed(*left, (SWEEPER, 0, value))
-        seeds[f"away{value}"] = seed(*left, (TOTAL, 0, 0, 0, 7), (TOTAL, 0, AWAY, 0, value), (SUSPENSION, 0, 2))
-        alive = ((WORD, PROCESS_NUM, 2), (OWNER, 0, PARENT))
-        for state in (0, 2, 4, 7):
-            suspend = (SUSPENDING, 0, state)
-            seeds[f"leaving{value}-{state}"] = seed(*alive, (TOTAL, 0, 0, 0, value), use=suspend)
-            seeds[f"returning{value}-{state}"] = seed(*alive, (TOTAL, 0, AWAY, 0, value), use=suspend)
-        seeds[f"keeper{value}"] = seed(*left, (KEEPER, 0, value), (STATE, 0, AWAY, 2))
-        for number, orphan in enumerate(ORPHANS):
-            seeds[f"orphan{value}-{number}"] = seed(
-                (SHARE, 0, 0, 255, *orphan), (SHARE, 0, 2, 1), (SHARES_USED, value), use=(SHARING, 1, 3, 1, 2)
-            )
+        seeds[f"owner{value}"] = seed((WORD, PROCESS_NUM, 2), (OWNER, 0, value), (SLOT, 0, 0, value))
+        seeds[f"share{value}"] = seed(
+            *alive, (SHARE, 0, 0, value), (SHARE, 0, 2, 1), (SHARES_USED, value), use=(SHARING, 1, 3, 1, 2)
+        )
+        seeds[f"suspended{value}"] = seed(*alive, use=(SUSPENDING, 0, value % 8))
     return seeds
 
 
@@ -125,7 +109,7 @@ TARGETS = {
             30_000,
             256,
             region_seeds,
-            ("cells.c", "checkpoint.c", "process.c", "shared.c", "compute/balance.c"),
+            ("checkpoint.c", "ledger.c", "process.c", "shared.c", "compute/balance.c"),
             PARTIAL,
         ),
         Target("turn", 60_000, 512, turn_seeds),
@@ -222,12 +206,23 @@ DEFECTS = {  # target, source, what stands there, what a careless hand would hav
     "another block version": ("region", "region.c", "block->version == HAMI_BLOCK_VERSION &&", ""),
     "a shorter file": ("region", "region.c", " == (off_t)HAMI_REGION_SIZE", " <= (off_t)HAMI_REGION_SIZE"),
     "a link": ("region", "region.c", "O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK", "O_RDWR | O_CLOEXEC | O_NONBLOCK"),
-    "a sum that overflows": ("region", "../include/hami/cells.h", "(int64_t)((uint64_t)a + (uint64_t)b)", "a + b"),
+    "a sum that wraps": (
+        "region",
+        "ledger.c",
+        "return pages < HAMI_PAGES_MAX ? pages : HAMI_PAGES_MAX;",
+        "return pages;",
+    ),
     "more slots than there are": (
         "region",
-        "region.c",
+        "ledger.c",
         "number < 0 || number > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)number",
         "(unsigned)number & 0xffffff",
+    ),
+    "words that are not cleared": (
+        "region",
+        "ledger.c",
+        "ledger_store(&block->held[counter][slot], 0);",
+        "",
     ),
     "a holder beyond the page": (
         "turn",
@@ -250,24 +245,11 @@ DEFECTS = {  # target, source, what stands there, what a careless hand would hav
     "turns to and fro for ever": ("turn", "compute/gate.c", " || s->now - w->turns_began >= TURNS_MOST", ""),
     "more shares than there are": (
         "region",
-        "shared.c",
+        "ledger.c",
         "return used < HAMI_SHARES ? used : HAMI_SHARES;",
         "return used;",
     ),
-    "orphans that wrap": (
-        "region",
-        "shared.c",
-        "(word & PAGES_MAX) < PAGES_MAX ?",
-        "(word & PAGES_MAX) < UINT64_MAX ?",
-    ),
-    "a cell that there is not": ("region", "cells.c", "if (index >= HAMI_CELLS) {", "if (false) {"),
-    "what is away wraps": (
-        "region",
-        "checkpoint.c",
-        "charged > shared && charged <= (int64_t)HAMI_PAGES_MAX ? charged - shared : 0",
-        "charged - shared",
-    ),
-    "a descriptor left open": ("region", "region.c", "    (void)close(fd);\n    return region;", "    return region;"),
+    "a descriptor left open": ("region", "region.c", "(void)close(low);", ""),
 }
 
 

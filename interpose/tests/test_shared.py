@@ -550,6 +550,20 @@ def test_a_shared_pool_counts_once_until_the_last_has_let_it_go(pair, first):
         assert pair.shared() == 0
 
 
+def test_an_importer_holds_a_pool_until_its_stream_is_waited_for(pair):
+    """It frees behind a kernel and destroys the pool; whoever made the pool has died."""
+    _, address, imported = share_pool(pair)
+    pointer = import_pointer(pair, address, imported)
+    pair.taker.process.kill()
+    pair.taker.process.wait()
+    pair.reserve //= 2
+    assert pair.other.status("run", 1000) == pair.other.status("free_async", pointer) == 0
+    assert pair.other.status("destroy_pool", imported) == 0
+    assert pair.shared() == SIZE
+    assert pair.other.status("sync") == 0
+    assert pair.shared() == 0
+
+
 def test_a_shared_pool_counts_as_it_grows_and_shrinks(pair):
     """It is shared before anything is in it, and what it has when its maker dies is what stays."""
     status, pool = pair.taker("pool", 0)

@@ -155,8 +155,8 @@ struct hami_device {
  * word. It counts while the bit of any slot is set whose owner is summed.
  *
  * To come to hold a share, a process sets its bit, sums, and clears the bit again if that is above the limit. A share
- * that nobody holds counts nowhere and is still known, since a descriptor of it may be under way, until a process claims
- * its entry for another.
+ * that nobody holds counts nowhere and is still known, since a descriptor of it may be under way, until a process
+ * claims its entry for another.
  *
  * Word: claimed << 63 | slot << 51 | device << 47 | pages. The slot is of the process that is shown to have the share;
  * of a claimed entry, which nobody can find, it is of the process that is making one there.

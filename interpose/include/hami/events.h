@@ -20,8 +20,8 @@ void hami_event_context_ending(CUcontext context);
 /* The driver's call that ends one, with what is forgotten then, begins or is over: others may be given its memory. */
 void hami_event_context_freed(unsigned id, bool now);
 
-/* A context has ended, and what lay in it; `id` as in context.h, `context` what it was known by. */
-void hami_event_context_ended(unsigned id, CUcontext context);
+/* A context has ended, and what lay in it; `id` as in context.h. */
+void hami_event_context_ended(unsigned id);
 
 /* The limit is reached: whoever holds more than the driver has really taken gives it back. */
 HAMI_COLD void hami_event_memory_short(void);

@@ -1,5 +1,5 @@
 /*
- * Points behind stores to shared memory (hami_step), for the tests that kill or stop a process at each of them, and
+ * Points behind stores to shared memory (hami_step), for the tests that kill a process at each of them, and
  * behind loads (hami_look), where the model test lets other processes go on as well. Nothing in a release.
  */
 #ifndef HAMI_FAULT_H
@@ -14,10 +14,7 @@
 /* Steps that are left, the same in all files; negative: nobody has asked yet. */
 __attribute__((weak)) _Atomic long hami_steps_left = -1;
 
-/*
- * Kills the process the HAMI_FAULT_AT-th time that it comes by, wherever that is; while there is HAMI_FAULT_STOPS,
- * stops it each time.
- */
+/* Kills the process the HAMI_FAULT_AT-th time that it comes by, wherever that is. */
 static inline void hami_step(void) {
     long now = atomic_load(&hami_steps_left);
     if (now < 0) {
@@ -27,9 +24,6 @@ static inline void hami_step(void) {
     }
     if (now > 0 && atomic_fetch_sub(&hami_steps_left, 1) == 1) {
         (void)kill(getpid(), SIGKILL);
-    }
-    if (getenv("HAMI_FAULT_STOPS") != NULL) {
-        (void)kill(getpid(), SIGSTOP);
     }
 }
 static inline void hami_look(void) {

@@ -7,10 +7,10 @@
 
 #include "hami/compiler.h"
 #include "hami/cuda_abi.h"
-#include "hami/pending.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Reads what pool number `pool` has reserved and brings its charge in step. */
 void hami_pool_settle(unsigned pool);
@@ -18,35 +18,31 @@ void hami_pool_settle(unsigned pool);
 /* Same for all pools, before anything is refused. */
 void hami_pools_settle(void);
 
-/* Something was freed that pools may still have: the driver gives it back when somebody waits. */
-extern _Atomic bool hami_pools_freed;
-extern _Atomic uint64_t hami_pools_frees; /* so far */
-/* With the context that the wait was in; NULL: the current one. */
-HAMI_APART void hami_pools_settle_freed(CUstream waited, CUcontext context, uint64_t frees);
+/* What a program waits for, besides streams by their name (the legacy default stream's is 1). */
+#define HAMI_NO_STREAM ((CUstream)0)                    /* an event */
+#define HAMI_ALL_STREAMS ((CUstream)((uintptr_t)0 - 2)) /* a context */
+
+/* Frees from pools so far, and how many of the first of them are known to be over: their streams were waited for. */
+extern _Atomic uint64_t hami_pools_frees, hami_pools_frees_over;
+
+/* After a wait, brings pools in step that the driver may have given something back of. */
+HAMI_APART void hami_pools_settle_freed(CUstream waited, uint64_t frees);
 
 /* Before the driver waits. */
 static inline uint64_t hami_pools_waiting(void) {
     return atomic_load_explicit(&hami_pools_frees, memory_order_acquire);
 }
 
-static inline CUresult hami_pools_waited_in(CUresult status, CUstream waited, CUcontext context, uint64_t frees) {
-    if (__builtin_expect(atomic_load_explicit(&hami_pools_freed, memory_order_relaxed), 0)) {
-        hami_pools_settle_freed(status == CUDA_SUCCESS ? waited : HAMI_NO_STREAM, context, frees);
+/* Afterwards, with what it waited for and the number from before; returns the driver's answer. */
+static inline CUresult hami_pools_waited(CUresult status, CUstream waited, uint64_t frees) {
+    if (__builtin_expect(atomic_load_explicit(&hami_pools_frees_over, memory_order_relaxed) != frees, 0)) {
+        hami_pools_settle_freed(status == CUDA_SUCCESS ? waited : HAMI_NO_STREAM, frees);
     }
     return status;
 }
 
-/* Afterwards, with what it waited for; returns the driver's answer. */
-static inline CUresult hami_pools_waited(CUresult status, CUstream waited, uint64_t frees) {
-    return hami_pools_waited_in(status, waited, NULL, frees);
-}
-
 /* Before the driver ends a stream. */
 void hami_pools_stream_ending(CUstream stream);
-
-/* Around the driver's end of a context. */
-void hami_pools_context_ending(CUcontext context);
-void hami_pools_context_ended(CUcontext context);
 
 void hami_pools_after_fork(void);
 

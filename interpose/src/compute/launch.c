@@ -547,7 +547,7 @@ int32_t hami_ctx_sync_v2(enum hami_hook hook, CUcontext context) {
     CUresult (*driver)(CUcontext) = hami_driver_function(hook);
     uint64_t frees = hami_pools_waiting();
     close_marks();
-    return hami_pools_waited_in(driver(context), HAMI_ALL_STREAMS, context, frees);
+    return hami_pools_waited(driver(context), HAMI_ALL_STREAMS, frees);
 }
 
 int32_t hami_event_sync(enum hami_hook hook, void *event) {

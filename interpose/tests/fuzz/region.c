@@ -38,13 +38,8 @@ void hami_event_process_gone(struct hami_region *region, unsigned slot) {
     hami_compute_forget(region, slot);
 }
 
-void hami_event_process_dead(struct hami_region *region, unsigned slot) {
-    hami_shared_dead(region, slot);
-}
-
-void hami_event_swept(struct hami_region *region) {
-    hami_shared_settle(region);
-    hami_checkpoint_settle(region);
+void hami_event_swept(struct hami_region_view *view) {
+    hami_checkpoint_look_all(view);
 }
 
 /* The driver, which says of every process that it is in that state, or from 6 on that it knows none. */
@@ -64,6 +59,7 @@ void *hami_named_function_there(const struct hami_named *named) {
 /* Shares are this process's: of the region at hand. */
 static struct hami_region_view *current;
 _Atomic(struct hami_region_view *) hami_guest_region_now;
+_Atomic(const struct hami_limits *) hami_guest_limits_now = &limits;
 
 struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why) {
     (void)why;
@@ -71,9 +67,21 @@ struct hami_region_view *hami_guest_claimed_region(enum hami_reason *why) {
 }
 
 /* As charge.c does under a limit that leaves room for whatever can be counted. */
+uint64_t hami_charge_limit(const struct hami_limits *limits, int device) {
+    (void)limits;
+    (void)device;
+    return HAMI_UNLIMITED;
+}
+
+bool hami_charge_attempt(struct hami_region_view *view, int device, uint64_t bytes, hami_attempt *attempt, void *of) {
+    (void)device;
+    (void)bytes;
+    return attempt(view, of) == 0;
+}
+
 bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {
     uint64_t pages = bytes >> HAMI_PAGE_SHIFT;
-    if (!hami_region_charge(current, (unsigned)charge->device, pages, UINT64_MAX, HAMI_COLUMN_DATA)) {
+    if (!hami_region_charge(current, (unsigned)charge->device, pages, HAMI_UNLIMITED, HAMI_COLUMN_DATA)) {
         return false;
     }
     charge->pages += pages;
@@ -150,8 +158,8 @@ static uint64_t value(struct input *in) {
                               0x3fffff,
                               1 << 22,
                               hami_process_self(),
-                              hami_process_self() ^ UINT64_C(1) << 40,
-                              (uint64_t)getppid()};
+                              hami_process_self() | UINT64_C(1) << HAMI_OWNER_STATE_SHIFT,
+                              (uint64_t)getppid() | UINT64_C(2) << HAMI_OWNER_STATE_SHIFT};
     unsigned which = byte(in);
     return which < sizeof known / sizeof known[0] ? known[which] : number(in, 8);
 }
@@ -163,16 +171,9 @@ static void damage(uint64_t at, const void *bytes, size_t size) {
     }
 }
 
-static uint64_t slot_at(struct input *in) {
+static unsigned slot_of(struct input *in) {
     unsigned which = byte(in);
-    return HAMI_BLOCK_OFFSET + offsetof(struct hami_block, slots) +
-           (which >= 250 ? HAMI_PROCESSES - 1 : which % 4) * sizeof(struct hami_slot);
-}
-
-static uint64_t cell_at(struct input *in) {
-    uint64_t slot = slot_at(in);
-    return slot + offsetof(struct hami_slot, cells) +
-           byte(in) % (HAMI_COUNTERS * HAMI_CELLS) * sizeof(struct hami_cell);
+    return which >= 250 ? HAMI_PROCESSES - 1 : which % 4;
 }
 
 #define BLOCK(field) (HAMI_BLOCK_OFFSET + offsetof(struct hami_block, field))
@@ -198,26 +199,7 @@ static void damage_once(struct input *in) {
                                      COMPUTE(device_size),
                                      COMPUTE(process_size),
                                      offsetof(struct hami_v1, process_num)};
-    enum {
-        WORD,
-        ANYWHERE,
-        COUNTER,
-        OWNER,
-        SWEEPER,
-        STATE,
-        AMOUNT,
-        TOTAL,
-        OUT,
-        CORES,
-        SWEPT,
-        ORPHANED,
-        SHARE,
-        SHARES_USED,
-        SUSPENSION,
-        KEEPER,
-        SEEN,
-        KINDS
-    };
+    enum { WORD, ANYWHERE, OWNER, HELD, SLOT, OUT, CORES, SHARE, SHARES_USED, SWEPT, KINDS };
     uint64_t at = 0;
     size_t size = 8;
     switch (byte(in) % KINDS) {
@@ -229,49 +211,26 @@ static void damage_once(struct input *in) {
         at = number(in, 3) % HAMI_REGION_SIZE;
         size = byte(in) % 8 + 1;
         break;
-    case COUNTER:
-        at = BLOCK(devices) + byte(in) % HAMI_COUNTERS * sizeof(struct hami_device);
-        break;
     case OWNER:
-        at = slot_at(in) + offsetof(struct hami_slot, owner);
+        at = BLOCK(owners) + slot_of(in) * sizeof(uint64_t);
         break;
-    case SWEEPER:
-        at = slot_at(in) + offsetof(struct hami_slot, sweeper);
+    case HELD:
+        at = BLOCK(held) + slot_of(in) * sizeof(uint64_t);
+        at += byte(in) % HAMI_COUNTERS * HAMI_PROCESSES * sizeof(uint64_t);
         break;
-    case STATE:
-        at = cell_at(in) + offsetof(struct hami_cell, state);
-        break;
-    case AMOUNT:
-        at = cell_at(in) + offsetof(struct hami_cell, amount);
-        break;
-    case TOTAL:
-        at = cell_at(in) + offsetof(struct hami_cell, total) + byte(in) % 2 * 8;
+    case SLOT:
+        at = BLOCK(slots) + slot_of(in) * sizeof(struct hami_slot) + byte(in) % 4 * 8;
         break;
     case OUT:
         at = COMPUTE(processes) + byte(in) % 64 * sizeof(struct hami_compute_process);
         break;
     case CORES:
-        at =
-            BLOCK(devices) + byte(in) % HAMI_DEVICES * sizeof(struct hami_device) + offsetof(struct hami_device, cores);
+        at = BLOCK(devices) + byte(in) % HAMI_DEVICES * sizeof(struct hami_device);
+        at += offsetof(struct hami_device, cores);
         size = 4;
-        break;
-    case ORPHANED:
-        at = BLOCK(devices) + byte(in) % HAMI_DEVICES * sizeof(struct hami_device) +
-             offsetof(struct hami_device, orphaned);
         break;
     case SHARE:
         at = BLOCK(shares) + byte(in) % 4 * sizeof(struct hami_share_entry) + byte(in) % 4 * 8;
-        break;
-    case SUSPENSION:
-        at = slot_at(in) + offsetof(struct hami_slot, suspension);
-        break;
-    case KEEPER:
-        at = slot_at(in) + offsetof(struct hami_slot, keeper);
-        break;
-    case SEEN:
-        at = BLOCK(devices) + byte(in) % HAMI_COUNTERS * sizeof(struct hami_device);
-        at += offsetof(struct hami_device, seen) + byte(in) % HAMI_SEEN * sizeof(uint32_t);
-        size = sizeof(uint32_t);
         break;
     case SHARES_USED:
         at = BLOCK(shares_used);
@@ -320,116 +279,64 @@ static bool headers_whole(void) {
 
 /* ---- what is done with it ---- */
 
-static uint64_t counter(const struct hami_region_view *view, unsigned device) {
-    return view->region->block.devices[device].used >> HAMI_TAG_BITS;
+static uint64_t own(const struct hami_region_view *view, unsigned device) {
+    return view->region->block.held[device][view->slot];
 }
 
 static void charge(struct hami_region_view *view, struct input *in, unsigned device) {
-    uint64_t pages = value(in), limit = value(in), before = counter(view, device);
-    uint64_t orphaned = view->region->block.devices[device].orphaned;
-    uint64_t most = limit < HAMI_PAGES_MAX ? limit : HAMI_PAGES_MAX;
-    most = orphaned < most ? most - orphaned : 0;
+    uint64_t pages = value(in), limit = value(in), before = own(view, device), used = hami_region_used(view, device);
     bool done = hami_region_charge(view, device, pages, limit, HAMI_COLUMN_DATA);
-    uint64_t after = counter(view, device);
-    if (done) {
-        PROMISE(after == before + pages && (pages == 0 || (pages <= most && after <= most)));
-    } else {
-        PROMISE(after == before && (pages > most || before > most - pages));
-    }
-    PROMISE(hami_region_used(view, device) >= after && hami_region_used(view, device) <= HAMI_PAGES_MAX);
-}
-
-static void release(struct hami_region_view *view, struct input *in, unsigned device) {
-    uint64_t pages = value(in), before = counter(view, device);
-    hami_region_release(view, device, pages, HAMI_COLUMN_MODULE);
-    uint64_t taken = pages > HAMI_PAGES_MAX ? 0 : pages < before ? pages : before;
-    PROMISE(counter(view, device) == before - taken);
-}
-
-/* ---- shares ---- */
-
-/* `orphaned` is what the table says. */
-static void told(const struct hami_region_view *view) {
-    const struct hami_block *block = &view->region->block;
-    uint64_t sums[HAMI_DEVICES] = {0};
-    for (unsigned i = 0; i < HAMI_SHARES && i < block->shares_used; i++) {
-        uint64_t word = block->shares[i].word, state = word >> 61;
-        bool counts = state == HAMI_SHARE_ORPHANED || state == HAMI_SHARE_LEAVING;
-        sums[word >> 47 & 15] += counts ? word & HAMI_PAGES_MAX : 0;
-    }
-    for (unsigned i = 0; i < HAMI_DEVICES; i++) {
-        PROMISE(block->devices[i].orphaned == (sums[i] < HAMI_PAGES_MAX ? sums[i] : HAMI_PAGES_MAX));
-    }
+    PROMISE(own(view, device) == before + (done ? pages : 0));
+    PROMISE(!done || pages == 0 || limit == HAMI_UNLIMITED || hami_region_used(view, device) <= limit);
+    PROMISE(done || pages > HAMI_PAGES_MAX || used + pages > limit || before + pages > HAMI_PAGES_MAX);
 }
 
 static void share(struct hami_region_view *view, struct input *in, unsigned device) {
-    uint64_t identity = value(in) % 4, pages = value(in);
-    struct hami_charge taken = {(int)(device % HAMI_DEVICES), pages < HAMI_PAGES_MAX ? pages : HAMI_PAGES_MAX};
-    bool exports = byte(in) % 2 == 1;
-    hami_share adopted = hami_shared_hold(identity, taken.pages);
+    uint64_t identity = value(in) % 4, pages = value(in), before = own(view, device % HAMI_DEVICES);
+    struct hami_charge taken = {(int)(device % HAMI_DEVICES), 0};
+    hami_share adopted = -1, exported = -1;
+    (void)hami_shared_take_up(identity, 0, &adopted);
     if (adopted < 0) {
         (void)hami_shared_adopt(identity, taken.device, pages, &adopted);
     }
-    if (adopted < 0) {
-        hami_shared_settle(view->region); /* nothing was changed */
+    if (hami_charge_grow(&taken, (pages % HAMI_PAGES_MAX) << HAMI_PAGE_SHIFT)) {
+        exported = hami_shared_export(value(in), &taken);
     }
-    hami_share exported = exports ? hami_shared_export(value(in), &taken) : -1;
-    told(view);
     if (adopted >= 0) {
         (void)hami_shared_grow(adopted, value(in));
-        told(view);
+        hami_shared_close(adopted);
     }
     if (exported >= 0) {
+        hami_shared_resize(exported, &taken, value(in) % HAMI_PAGES_MAX);
         hami_shared_let_go(exported, &taken);
-        told(view);
+    } else {
+        hami_charge_give_back(&taken, HAMI_COLUMN_DATA);
     }
-    if (adopted >= 0) {
-        hami_shared_close(adopted);
-        told(view);
-    }
+    PROMISE(own(view, device % HAMI_DEVICES) == before);
 }
 
-/* Brings one slot to what the driver says; the counters move with what is away. */
+/* Brings one slot to what the driver says. */
 static void suspend(struct hami_region_view *view, struct input *in) {
-    struct hami_block *block = &view->region->block;
-    unsigned slot = byte(in) % 4;
-    int64_t away[HAMI_DEVICES];
-    uint64_t counted[HAMI_DEVICES];
+    _Atomic uint64_t *owner = &view->region->block.owners[byte(in) % 4];
+    uint64_t before = *owner;
     driver_state = (int32_t)byte(in) % 8;
-    if (!hami_region_keep(view->region, slot)) {
-        return;
-    }
-    hami_region_keep_no_more(view->region, slot);
-    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
-        away[device] = hami_cells_total(&block->slots[slot].cells[device][HAMI_CELL_AWAY]);
-        counted[device] = counter(view, device);
-    }
-    block->slots[slot].suspension = HAMI_SUSPENSION_MOVING;
-    hami_checkpoint_look(view->region, slot);
-    for (unsigned device = 0; device < HAMI_DEVICES; device++) {
-        int64_t now = hami_cells_total(&block->slots[slot].cells[device][HAMI_CELL_AWAY]);
-        uint64_t more = (uint64_t)now - (uint64_t)away[device], less = 0 - more;
-        PROMISE(more <= HAMI_PAGES_MAX || less <= HAMI_PAGES_MAX);
-        bool lower = more > HAMI_PAGES_MAX;
-        PROMISE(counter(view, device) == (!lower                   ? counted[device] + more
-                                          : less < counted[device] ? counted[device] - less
-                                                                   : 0));
-    }
-    enum hami_suspension told = driver_state > 3    ? HAMI_SUSPENSION_MOVING
-                                : driver_state == 2 ? HAMI_SUSPENSION_AWAY
-                                                    : HAMI_SUSPENSION_HOME;
-    PROMISE(block->slots[slot].suspension == (block->slots[slot].owner == 0 ? HAMI_SUSPENSION_MOVING : told));
+    hami_checkpoint_look(view, (unsigned)(owner - view->region->block.owners));
+    PROMISE(hami_ledger_who(*owner) == hami_ledger_who(before));
+    PROMISE(driver_state <= 3 || *owner == before);
+    *owner = before;
 }
 
 static void claim(struct hami_region_view *view) {
-    const struct hami_slot *slots = view->region->block.slots;
+    const _Atomic uint64_t *owners = view->region->block.owners;
     if (hami_region_claim(view)) {
-        PROMISE(view->has_slot && view->slot < HAMI_PROCESSES && slots[view->slot].owner == hami_process_self());
+        PROMISE(view->slot < HAMI_PROCESSES && hami_ledger_who(owners[view->slot]) == hami_process_self());
         PROMISE(hami_region_slot_pid(view, view->slot) == getpid());
-        return;
+        for (unsigned device = 0; device < HAMI_COUNTERS; device++) {
+            PROMISE(own(view, device) == 0);
+        }
     }
-    for (unsigned i = 0; i < HAMI_PROCESSES; i++) {
-        PROMISE(slots[i].owner != 0 || slots[i].sweeper != 0); /* somebody's, or about to be free */
+    for (unsigned i = 0; !view->has_slot && i < HAMI_PROCESSES; i++) {
+        PROMISE(owners[i] != 0);
     }
 }
 
@@ -444,7 +351,7 @@ static void use(struct hami_region_view *view, struct input *in) {
             charge(view, in, device);
             break;
         case RELEASE:
-            release(view, in, device);
+            hami_region_release(view, device, own(view, device), HAMI_COLUMN_MODULE);
             break;
         case SWEEP:
             (void)hami_region_sweep(view);
@@ -464,7 +371,7 @@ static void use(struct hami_region_view *view, struct input *in) {
             hami_shared_after_fork();
             claim(view);
         }
-        PROMISE(hami_region_slot_used(view, byte(in) * 4 + 3, device) <= INT64_MAX);
+        PROMISE(hami_region_used(view, device) >= hami_region_slot_used(view, view->slot, device));
     }
 }
 

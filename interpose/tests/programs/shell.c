@@ -66,11 +66,16 @@ static int add_memory(void *graph, const char *way, uint64_t bytes, int device, 
     if (strcmp(way, "generic") == 0) {
         status = CALL(cuGraphAddNode_v2, &made, graph, NULL, NULL, (size_t)0, &generic);
         *address = generic.node.address;
-    } else if (strcmp(way, "child") == 0) {
-        void *child = NULL;
+    } else if (strcmp(way, "child") == 0 || strcmp(way, "nested") == 0) {
+        void *child = NULL, *inner = NULL;
         CHECK(CALL(cuGraphCreate, &child, 0u));
         status = CALL(cuGraphAddMemAllocNode, &made, child, NULL, (size_t)0, &node);
         *address = node.address;
+        for (int level = strcmp(way, "nested") == 0 ? 20 : 0; level > 0; level--) {
+            inner = child;
+            CHECK(CALL(cuGraphCreate, &child, 0u));
+            CHECK(CALL(cuGraphAddChildGraphNode, &made, child, NULL, (size_t)0, inner));
+        }
         CHECK(CALL(cuGraphAddChildGraphNode, &made, graph, NULL, (size_t)0, child));
     } else {
         status = CALL(cuGraphAddMemAllocNode, &made, graph, NULL, (size_t)0, &node);
@@ -692,24 +697,17 @@ static int64_t own_time(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)kept;
 }
 
-/*
- * timed COMMAND: the same; "took" tells the milliseconds afterwards. stepped COMMAND: the same; with fault points it
- * stops at each of them.
- */
+/* timed COMMAND: the same; "took" tells the milliseconds afterwards. */
 static void obey(char **word) {
     static int64_t took;
     bool timed = strcmp(word[0], "timed") == 0 && word[1] != NULL;
-    bool stepped = strcmp(word[0], "stepped") == 0 && word[1] != NULL;
     int64_t from = timed ? own_time() : 0;
-    word += timed || stepped;
-    if (stepped)
-        setenv("HAMI_FAULT_STOPS", "1", 1);
+    word += timed;
     if (strcmp(word[0], "took") == 0)
         printf("%lld\n", (long long)took / 1000000);
     else if (!allocate(word) && !give_back(word) && !suspend(word))
         show(word);
     took = timed ? own_time() - from : took;
-    unsetenv("HAMI_FAULT_STOPS");
 }
 
 int main(void) {

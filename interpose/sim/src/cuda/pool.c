@@ -38,18 +38,20 @@ static struct {
     pthread_once_t once;
     uint64_t step;   /* by which they grow */
     bool fragmented; /* what is spare serves no new allocation */
+    bool kept;       /* pools that can be shared keep what they have until they are destroyed */
     bool mapped;     /* graphs' memory is in use until it is trimmed */
     unsigned end_ms; /* until the call that destroys one returns, when its handle may be another's */
 } habit = {.once = PTHREAD_ONCE_INIT};
 
 static void read_habit(void) {
     const char *step = getenv("HAMI_SIM_POOL_STEP_MIB"), *fragmented = getenv("HAMI_SIM_POOL_FRAGMENTED");
-    const char *mapped = getenv("HAMI_SIM_GRAPH_MAPPED");
+    const char *mapped = getenv("HAMI_SIM_GRAPH_MAPPED"), *kept = getenv("HAMI_SIM_POOL_SHARED_KEPT");
     uint64_t mib = step != NULL ? strtoull(step, NULL, 10) : 0;
     habit.step = mib > 2 && mib < 4096 ? mib << 20 : SIM_GRANULE;
     habit.fragmented = fragmented != NULL && *fragmented == '1';
     const char *end = getenv("HAMI_SIM_POOL_END_MS");
     habit.end_ms = end != NULL ? (unsigned)strtoul(end, NULL, 10) % 1000 : 0;
+    habit.kept = kept != NULL && *kept == '1';
     habit.mapped = mapped != NULL && *mapped == '1';
 }
 
@@ -92,11 +94,11 @@ bool sim_pool_take(struct sim_pool *pool, uint64_t bytes) {
 
 /* Whole steps are given back, and nothing as long as some free lies before its stream. */
 static void trim_locked(struct sim_pool *pool, uint64_t keep) {
-    if (!sim_lanes_reached(pool->device, pool->freed)) {
+    pthread_once(&habit.once, read_habit);
+    if (!sim_lanes_reached(pool->device, pool->freed) || (habit.kept && pool->shareable)) {
         return;
     }
     uint64_t target = pool->used > keep ? pool->used : keep;
-    pthread_once(&habit.once, read_habit);
     if (pool->reserved > target) {
         uint64_t left = pool->reserved - target;
         target = pool->reserved - left / habit.step * habit.step;
