@@ -36,6 +36,42 @@ C_TYPES = {
     "void": "void ",
 }
 
+# What policies call the headers' pointers; all others are `void *` to them.
+POINTERS = {
+    "CUDA_ARRAY3D_DESCRIPTOR": "struct hami_array3d_descriptor *",
+    "CUDA_EXTERNAL_MEMORY_HANDLE_DESC": "struct hami_external_memory *",
+    "CUDA_LAUNCH_PARAMS": "struct hami_launch_params *",
+    "CUarrayMapInfo": "struct hami_array_map *",
+    "CUdeviceptr": "CUdeviceptr *",
+    "CUdeviceptr_v1": "CUdeviceptr_v1 *",
+    "CUlaunchConfig": "struct hami_launch_config *",
+    "CUmemAllocationProp": "struct hami_allocation_prop *",
+    "CUmemGenericAllocationHandle": "CUmemHandle *",
+    "CUmemLocation": "const struct hami_mem_location *",
+    "CUmemPoolProps": "struct hami_pool_props *",
+    "CUmemPoolPtrExportData": "const void *",
+    "char": "char *",
+    "nvmlAccountingStats_t": "struct nvml_accounting *",
+    "nvmlAccountingStats_v2_t": "struct nvml_accounting_v2 *",
+    "nvmlMemory_t": "struct nvml_memory *",
+    "nvmlMemory_v2_t": "struct nvml_memory_v2 *",
+    "nvmlProcessDetailList_t": "struct nvml_process_details *",
+    "nvmlProcessInfo_t": "struct nvml_process *",
+    "nvmlProcessInfo_v1_t": "struct nvml_process_v1 *",
+    "nvmlProcessInfo_v2_t": "struct nvml_process *",
+    "nvmlProcessUtilizationSample_t": "struct nvml_utilization_sample *",
+    "nvmlProcessesUtilizationInfo_t": "struct nvml_utilization_infos *",
+    "size_t": "size_t *",
+    "unsigned int": "uint32_t *",
+    "void*": "void **",
+} | {
+    f"CU{handle}": "void **"
+    for handle in (
+        *("array", "context", "externalMemory", "function", "graph", "graphExec", "greenCtx", "library"),
+        *("memoryPool", "mipmappedArray", "module"),
+    )
+}
+
 
 @dataclass(frozen=True)
 class Symbol:
@@ -47,6 +83,7 @@ class Symbol:
     mode: str
     ret: str
     args: tuple[tuple[str, str], ...]
+    types: tuple[str, ...]
 
     @property
     def params(self) -> str:
@@ -72,8 +109,9 @@ def read_table(path: Path) -> list[Symbol]:
         if line.startswith("#"):
             continue
         name, base, since, mode, _, ret, args = line.split("\t")
-        listed = [] if args == "-" else [tuple(arg.split(":")[:2]) for arg in args.split("; ")]
-        symbols.append(Symbol(name, base, int(since), mode, ret, tuple((k, n) for k, n in listed)))
+        listed = [] if args == "-" else [arg.split(":", 2) for arg in args.split("; ")]
+        kinds, types = tuple((kind, name) for kind, name, _ in listed), tuple(arg[2] for arg in listed)
+        symbols.append(Symbol(name, base, int(since), mode, ret, kinds, types))
     return symbols
 
 
@@ -158,6 +196,33 @@ def hook_header(hooks: list[Hook]) -> str:
     return "".join([*lines, "\n#endif\n"])
 
 
+def policy_types(symbol: Symbol) -> list[str]:
+    """Returns the types in which a policy takes a symbol's arguments, each ending in a blank or star."""
+    types = []
+    for (kind, _), written in zip(symbol.args, symbol.types, strict=True):
+        constant = "const " if written.startswith("const ") else ""
+        pointed = written.removeprefix("const ").removesuffix("*") if written.endswith("*") else ""
+        types.append(constant + POINTERS.get(pointed, "void *") if kind == "ptr" else c_type(kind))
+    return types
+
+
+def policy_header(hooks: list[Hook]) -> str:
+    """Returns the prototypes of the policies; where a policy's symbols point to different things it gets `void *`."""
+    policies: dict[str, tuple[Symbol, list[str]]] = {}
+    for hook in hooks:
+        types = policy_types(hook.symbol)
+        first, before = policies.setdefault(hook.policy, (hook.symbol, types))
+        if [kind for kind, _ in first.args] != [kind for kind, _ in hook.symbol.args]:
+            raise SystemExit(f"{hook.symbol.name}: policy {hook.policy} has other arguments for {first.name}")
+        for i, (old, new) in enumerate(zip(before, types, strict=True)):
+            before[i] = old if old == new else ("const " if old.startswith("const ") else "") + "void *"
+    lines = [NOTE, "#ifndef HAMI_GENERATED_POLICIES_H\n#define HAMI_GENERATED_POLICIES_H\n\n"]
+    for policy, (symbol, types) in policies.items():
+        listed = [kind + name for kind, (_, name) in zip(types, symbol.args, strict=True)]
+        lines += [f"int32_t hami_{policy}({', '.join(['enum hami_hook hook', *listed])});\n"]
+    return "".join([*lines, "\n#endif\n"])
+
+
 def hook_source(hooks: list[Hook]) -> str:
     """Returns the wrappers and the table of names."""
     lines = [NOTE, '#include "hami/hook.h"\n#include "hami/kinds.h"\n#include "hami/policy.h"\n\n']
@@ -203,6 +268,7 @@ def generate() -> dict[Path, str]:
         made / f"{lib}_symbols.def": symbol_list(read_table(ROOT / f"spec/{lib}_prototypes.tsv")) for lib in LIBRARIES
     }
     files[made / "hooks.h"] = hook_header(hooks)
+    files[made / "policies.h"] = policy_header(hooks)
     files[made / "hooks.c"] = hook_source(hooks)
     files[ROOT.parent / "docs/reference/interposer-coverage.md"] = coverage_page()
     return files

@@ -5,17 +5,17 @@
 
 HAMI_EXPORT int32_t cuArray3DCreate(void *pHandle, void *pAllocateArray);
 int32_t cuArray3DCreate(void *pHandle, void *pAllocateArray) {
-    return hami_array3d_create_v1(HAMI_cuArray3DCreate, pHandle, pAllocateArray);
+    return hami_array_create(HAMI_cuArray3DCreate, pHandle, pAllocateArray);
 }
 
 HAMI_EXPORT int32_t cuArray3DCreate_v2(void *pHandle, void *pAllocateArray);
 int32_t cuArray3DCreate_v2(void *pHandle, void *pAllocateArray) {
-    return hami_array3d_create(HAMI_cuArray3DCreate_v2, pHandle, pAllocateArray);
+    return hami_array_create(HAMI_cuArray3DCreate_v2, pHandle, pAllocateArray);
 }
 
 HAMI_EXPORT int32_t cuArrayCreate(void *pHandle, void *pAllocateArray);
 int32_t cuArrayCreate(void *pHandle, void *pAllocateArray) {
-    return hami_array_create_v1(HAMI_cuArrayCreate, pHandle, pAllocateArray);
+    return hami_array_create(HAMI_cuArrayCreate, pHandle, pAllocateArray);
 }
 
 HAMI_EXPORT int32_t cuArrayCreate_v2(void *pHandle, void *pAllocateArray);

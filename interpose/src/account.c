@@ -87,11 +87,6 @@ HAMI_COLD static struct block *make_block(uint64_t address) {
     return block;
 }
 
-static struct block *block_made_at(uint64_t address) {
-    struct block *block = block_at(address);
-    return HAMI_LIKELY(block != NULL) ? block : make_block(address);
-}
-
 static _Atomic uint8_t *order_at(struct block *block, uint64_t address) {
     return &block->orders[address >> UNIT_SHIFT & (BLOCK_UNITS - 1)];
 }
@@ -124,11 +119,6 @@ static bool is_stale(uint64_t record_or_state, unsigned context) {
            (atomic_load(&ending[whose / 64]) >> whose % 64 & 1) != 0;
 }
 
-static void give_back_block(int device) {
-    struct hami_charge charge = {device, HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT};
-    hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
-}
-
 /* Forgets what a context that is gone has in a block: by whoever comes first, once. */
 HAMI_COLD static void empty_block(struct block *block, unsigned context) {
     hami_spin_lock(&dropping);
@@ -138,7 +128,8 @@ HAMI_COLD static void empty_block(struct block *block, unsigned context) {
             atomic_store_explicit(&block->orders[i], 0, memory_order_relaxed);
         }
         if (count_in(atomic_exchange(&block->state, 0)) != 0) {
-            give_back_block((int)(state >> DEVICE_SHIFT) - 1);
+            struct hami_charge charge = {(int)(state >> DEVICE_SHIFT) - 1, HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT};
+            hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
         }
     }
     hami_spin_unlock(&dropping);
@@ -204,7 +195,8 @@ HAMI_HOT bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, u
     }
     a->context = context.id;
     a->device = context.device;
-    if ((way & HAMI_LARGE) == 0 && bytes < HAMI_SMALL_BELOW) {
+    a->large = (way & HAMI_LARGE) != 0;
+    if (!a->large && bytes < HAMI_SMALL_BELOW) {
         int index = hami_charge_index(context.device);
         a->in_room = index >= 0 && room_for(index, order_of(bytes));
         a->charge.device = a->in_room ? index : -1;
@@ -231,7 +223,7 @@ HAMI_COLD static enum entrance enter_after_all(struct block *block, struct hami_
 HAMI_HOT static bool end_small(struct hami_allocation *a, uint64_t address, uint64_t actual) {
     const uint64_t block_pages = HAMI_LARGE_STEP >> HAMI_PAGE_SHIFT;
     unsigned order = order_of(actual);
-    struct block *block = block_made_at(address);
+    struct block *found = block_at(address), *block = HAMI_LIKELY(found != NULL) ? found : make_block(address);
     enum entrance how = block == NULL ? TURNED_AWAY : enter_block(block, a, order);
     if (how == TURNED_AWAY && a->in_room) {
         how = enter_after_all(block, a, order);
@@ -262,11 +254,11 @@ HAMI_HOT static bool end_large(struct hami_allocation *a, uint64_t address, uint
     return true;
 }
 
-HAMI_HOT bool hami_allocation_end(struct hami_allocation *a, uint64_t address, uint64_t actual, bool always_large) {
+HAMI_HOT bool hami_allocation_end(struct hami_allocation *a, uint64_t address, uint64_t actual) {
     if (!a->counted) {
         return true;
     }
-    bool small = !always_large && actual < HAMI_SMALL_BELOW;
+    bool small = !a->large && actual < HAMI_SMALL_BELOW;
     return small ? end_small(a, address, actual) : end_large(a, address, actual);
 }
 
@@ -293,12 +285,8 @@ HAMI_HOT uint64_t hami_record_take(uint64_t address) {
     return small != 0 || address == 0 ? small : hami_map_take(&records, address);
 }
 
-uint64_t hami_object_take(const void *handle) {
-    return handle == NULL ? 0 : hami_map_take(&records, (uint64_t)(uintptr_t)handle);
-}
-
-uint64_t hami_code_take(uint64_t key) {
-    return hami_map_take(&records, key);
+uint64_t hami_object_take(uint64_t key) {
+    return key == 0 ? 0 : hami_map_take(&records, key);
 }
 
 void hami_record_restore(uint64_t address, uint64_t record) {
@@ -344,6 +332,15 @@ HAMI_HOT void hami_record_release(uint64_t address, uint64_t record) {
     hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
 }
 
+HAMI_HOT CUresult hami_record_freed(uint64_t address, uint64_t record, CUresult status) {
+    if (status != CUDA_SUCCESS) {
+        hami_record_restore(address, record);
+    } else if (record != 0) {
+        hami_record_release(address, record);
+    }
+    return status;
+}
+
 /* Small allocations come first wherever an address is looked up, so a block may hide what comes to lie there. */
 HAMI_COLD static void drop_stale(uint64_t address, unsigned context) {
     struct block *block = block_at(address);
@@ -363,11 +360,15 @@ HAMI_COLD static void drop_stale_here(uint64_t address) {
     drop_stale(address, hami_context_current(&context) ? context.id : HAMI_CONTEXT_UNKNOWN);
 }
 
-HAMI_HOT bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsigned context) {
+static bool put_record(uint64_t address, enum hami_kind kind, int device, unsigned context, uint64_t amount) {
     if (somebody_ends()) {
         drop_stale(address, context);
     }
-    return hami_map_put(&records, address, record_of(HAMI_KIND_LARGE, charge->device, context, charge->pages));
+    return hami_map_put(&records, address, record_of(kind, device, context, amount));
+}
+
+HAMI_HOT bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsigned context) {
+    return put_record(address, HAMI_KIND_LARGE, charge->device, context, charge->pages);
 }
 
 static void share_large(uint64_t address, uint64_t record, uint64_t identity) {
@@ -405,10 +406,7 @@ bool hami_record_code(uint64_t key, const struct hami_charge *charge, unsigned c
 }
 
 bool hami_record_held(uint64_t address, int share, unsigned context) {
-    if (somebody_ends()) {
-        drop_stale(address, context);
-    }
-    return hami_map_put(&records, address, record_of(HAMI_KIND_HELD, -1, context, (uint64_t)share));
+    return put_record(address, HAMI_KIND_HELD, -1, context, (uint64_t)share);
 }
 
 bool hami_record_pool(uint64_t address, unsigned pool) {
@@ -427,12 +425,8 @@ static void drop_one(uint64_t address, uint64_t record, void *data) {
 }
 
 static void drop_block(uint64_t number, uint64_t value, void *data) {
-    struct block *block = (struct block *)(uintptr_t)value;
-    uint64_t state = atomic_load(&block->state);
     (void)number;
-    if (count_in(state) != 0 && context_of(state) == *(const unsigned *)data) {
-        empty_block(block, context_of(state));
-    }
+    empty_block((struct block *)(uintptr_t)value, *(const unsigned *)data);
 }
 
 void hami_records_context_ending(unsigned context, bool now) {

@@ -15,21 +15,13 @@ static uint64_t mix(uint64_t key) {
     return key ^ key >> 29;
 }
 
-static struct hami_map_bucket *segment_at(struct hami_map *map, unsigned segment, bool make) {
-    struct hami_map_bucket *found = atomic_load_explicit(&map->segments[segment], memory_order_acquire);
-    if (found != NULL || !make) {
-        return found;
-    }
-    size_t size = bucket_count(segment) * sizeof *found;
-    void *fresh = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (fresh == MAP_FAILED) {
-        return NULL;
-    }
-    if (!atomic_compare_exchange_strong(&map->segments[segment], &found, fresh)) {
-        (void)munmap(fresh, size);
-        return found;
-    }
-    return fresh;
+static struct hami_map_bucket *segment_at(struct hami_map *map, unsigned segment) {
+    return atomic_load_explicit(&map->segments[segment], memory_order_acquire);
+}
+
+/* The bucket of a segment in which a key with this hash lies. */
+static struct hami_map_bucket *bucket_of(struct hami_map *map, unsigned segment, uint64_t hash) {
+    return &segment_at(map, segment)[hash & (bucket_count(segment) - 1)];
 }
 
 /* Puts the pair into the first free place of the bucket. The value is there before the key is. */
@@ -48,8 +40,17 @@ static bool put_in(struct hami_map_bucket *bucket, uint64_t key, uint64_t value)
 
 /* Adds the segment after the `count` that are there. */
 HAMI_COLD static bool grow(struct hami_map *map, unsigned count) {
-    if (count == HAMI_MAP_SEGMENTS || segment_at(map, count, true) == NULL) {
+    if (count == HAMI_MAP_SEGMENTS) {
         return false;
+    }
+    size_t size = bucket_count(count) * sizeof(struct hami_map_bucket);
+    void *fresh = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct hami_map_bucket *none = NULL;
+    if (fresh == MAP_FAILED) {
+        return false;
+    }
+    if (!atomic_compare_exchange_strong(&map->segments[count], &none, fresh)) {
+        (void)munmap(fresh, size); /* another thread was faster */
     }
     (void)atomic_compare_exchange_strong(&map->count, &count, count + 1);
     return true;
@@ -60,8 +61,7 @@ HAMI_HOT bool hami_map_put(struct hami_map *map, uint64_t key, uint64_t value) {
     for (;;) {
         unsigned count = atomic_load_explicit(&map->count, memory_order_acquire);
         for (unsigned segment = count; segment-- > 0;) {
-            struct hami_map_bucket *buckets = segment_at(map, segment, false);
-            if (put_in(&buckets[hash & (bucket_count(segment) - 1)], key, value)) {
+            if (put_in(bucket_of(map, segment, hash), key, value)) {
                 return true;
             }
         }
@@ -74,7 +74,7 @@ HAMI_HOT bool hami_map_put(struct hami_map *map, uint64_t key, uint64_t value) {
 bool hami_map_take_pair(struct hami_map *map, uint64_t key, uint64_t value) {
     uint64_t hash = mix(key);
     for (unsigned segment = atomic_load(&map->count); segment-- > 0;) {
-        struct hami_map_bucket *bucket = &segment_at(map, segment, false)[hash & (bucket_count(segment) - 1)];
+        struct hami_map_bucket *bucket = bucket_of(map, segment, hash);
         for (unsigned i = 0; i < 8; i++) {
             uint64_t wanted = key;
             if (atomic_load(&bucket->keys[i]) != key || atomic_load(&bucket->values[i]) != value ||
@@ -95,8 +95,7 @@ bool hami_map_take_pair(struct hami_map *map, uint64_t key, uint64_t value) {
 HAMI_HOT static struct hami_map_bucket *find(struct hami_map *map, uint64_t key, unsigned *index) {
     uint64_t hash = mix(key);
     for (unsigned segment = atomic_load_explicit(&map->count, memory_order_acquire); segment-- > 0;) {
-        struct hami_map_bucket *buckets = segment_at(map, segment, false);
-        struct hami_map_bucket *bucket = &buckets[hash & (bucket_count(segment) - 1)];
+        struct hami_map_bucket *bucket = bucket_of(map, segment, hash);
         for (unsigned i = 0; i < 8; i++) {
             if (atomic_load_explicit(&bucket->keys[i], memory_order_acquire) == key) {
                 *index = i;
@@ -137,7 +136,7 @@ bool hami_map_set(struct hami_map *map, uint64_t key, uint64_t value) {
 
 void hami_map_each(struct hami_map *map, void (*visit)(uint64_t, uint64_t, void *), void *data) {
     for (unsigned segment = 0; segment < HAMI_MAP_SEGMENTS; segment++) {
-        struct hami_map_bucket *buckets = segment_at(map, segment, false);
+        struct hami_map_bucket *buckets = segment_at(map, segment);
         for (size_t b = 0; buckets != NULL && b < bucket_count(segment); b++) {
             for (unsigned i = 0; i < 8; i++) {
                 uint64_t key = atomic_load_explicit(&buckets[b].keys[i], memory_order_acquire);
@@ -152,7 +151,7 @@ void hami_map_each(struct hami_map *map, void (*visit)(uint64_t, uint64_t, void 
 
 void hami_map_reset(struct hami_map *map) {
     for (unsigned segment = 0; segment < HAMI_MAP_SEGMENTS; segment++) {
-        struct hami_map_bucket *buckets = segment_at(map, segment, false);
+        struct hami_map_bucket *buckets = segment_at(map, segment);
         if (buckets != NULL) {
             (void)munmap(buckets, bucket_count(segment) * sizeof *buckets);
             atomic_store(&map->segments[segment], NULL);

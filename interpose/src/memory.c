@@ -1,20 +1,16 @@
 /* Linear memory and arrays: reserve, call, keep or give back. */
 #include "hami/account.h"
 #include "hami/context.h"
+#include "hami/guest.h"
 #include "hami/hook.h"
 #include "hami/identity.h"
-#include "hami/oversubscribe.h"
 #include "hami/policy.h"
 #include "hami/shared.h"
 #include "hami/vmm.h"
 
 enum { ROW_STEP = 512 };
-
-static CUresult free_and_refuse(CUdeviceptr address) {
-    CUresult (*driver)(CUdeviceptr) = hami_driver_function(HAMI_cuMemFree_v2);
-    (void)driver(address);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-}
+enum { SET_PREFERRED_LOCATION = 3, SET_ACCESSED_BY = 5 }; /* CUmem_advise */
+enum { HOST = -1 };                                       /* CU_DEVICE_CPU */
 
 /* a * b, or the largest number there is. */
 static uint64_t product(uint64_t a, uint64_t b) {
@@ -26,17 +22,87 @@ static uint64_t row(uint64_t bytes) {
     return bytes > UINT64_MAX - ROW_STEP ? UINT64_MAX : (bytes + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
 }
 
+/* ---- host memory in place of the device's ---- */
+
+/* Without this the driver would move pages to the device that touches them, past its share, and others' away. */
+static bool keep_in_host(CUdeviceptr address, uint64_t bytes, CUdevice device) {
+    CUresult (*advise)(CUdeviceptr, size_t, int, CUdevice) = hami_cuda_function("cuMemAdvise");
+    return advise != NULL && advise(address, bytes, SET_PREFERRED_LOCATION, HOST) == CUDA_SUCCESS &&
+           advise(address, bytes, SET_ACCESSED_BY, device) == CUDA_SUCCESS;
+}
+
+/* The allocation stands: recorded, and told to whoever reads the region. */
+static bool record_placed(CUdeviceptr address, const struct hami_charge *charge, unsigned context) {
+    struct hami_region_view *view = hami_guest_region(NULL);
+    if (view == NULL || !hami_record_large(address, charge, context)) {
+        return false;
+    }
+    struct hami_device *host = &view->region->block.devices[charge->device];
+    (void)atomic_fetch_add_explicit(&host->placed, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&host->placed_bytes, charge->pages << HAMI_PAGE_SHIFT, memory_order_relaxed);
+    return true;
+}
+
+/*
+ * Where the administrator scales memory beyond the device: managed memory that is kept in the host, which the device
+ * reads and writes over its link (docs/explanation/oversubscription.md). `flags` are those of cuMemAllocManaged.
+ * CUDA_ERROR_OUT_OF_MEMORY: the limits offer none, or it is used up.
+ */
+HAMI_COLD static CUresult allocate_in_host(CUdeviceptr *address, uint64_t bytes, uint32_t flags) {
+    CUresult (*allocate)(CUdeviceptr *, size_t, uint32_t) = hami_driver_function(HAMI_cuMemAllocManaged);
+    CUresult (*free_it)(CUdeviceptr) = hami_driver_function(HAMI_cuMemFree_v2);
+    struct hami_context context;
+    struct hami_charge charge;
+    CUdeviceptr made = 0;
+    if (!hami_context_current(&context) || !hami_charge_take_host(context.device, bytes, &charge)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult status = allocate(&made, bytes, flags);
+    if (status != CUDA_SUCCESS) {
+        hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
+        return status == CUDA_ERROR_NOT_SUPPORTED ? CUDA_ERROR_OUT_OF_MEMORY : status;
+    }
+    if (!keep_in_host(made, bytes, context.device) || !record_placed(made, &charge, context.id)) {
+        (void)free_it(made);
+        hami_charge_give_back(&charge, HAMI_COLUMN_DATA);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *address = made;
+    return CUDA_SUCCESS;
+}
+
 /* The share of the device does not hold what it was thought to hold. */
 HAMI_COLD static CUresult move_to_host(CUdeviceptr *address, uint64_t bytes) {
-    (void)free_and_refuse(*address);
-    return hami_allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL);
+    CUresult (*driver)(CUdeviceptr) = hami_driver_function(HAMI_cuMemFree_v2);
+    (void)driver(*address);
+    return allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL);
 }
 
 /* The driver refused: the device may be full before the container's share is. */
 HAMI_COLD static CUresult refused(struct hami_allocation *a, CUresult status, CUdeviceptr *address, uint64_t bytes) {
     hami_allocation_cancel(a);
     bool full = status == CUDA_ERROR_OUT_OF_MEMORY;
-    return full ? hami_allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL) : status;
+    return full ? allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL) : status;
+}
+
+/* ---- linear memory ---- */
+
+/*
+ * After the driver's call: keeps what was taken at `address`, by a pointer or handle, or gives the reserve back. What
+ * does not fit after all is freed with `destroy`.
+ */
+static CUresult kept(struct hami_allocation *a, CUresult status, uint64_t address, uint64_t actual,
+                     enum hami_hook destroy) {
+    if (status != CUDA_SUCCESS) {
+        hami_allocation_cancel(a);
+        return status;
+    }
+    if (hami_allocation_end(a, address, actual)) {
+        return status;
+    }
+    CUresult (*driver)(uint64_t) = hami_driver_function(destroy);
+    (void)driver(address);
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 HAMI_FLAT int32_t hami_mem_alloc(enum hami_hook hook, CUdeviceptr *address, uint64_t bytes) {
@@ -46,13 +112,13 @@ HAMI_FLAT int32_t hami_mem_alloc(enum hami_hook hook, CUdeviceptr *address, uint
         return driver(address, bytes);
     }
     if (!hami_allocation_begin(&a, bytes, HAMI_PACKED | HAMI_OR_HOST)) {
-        return hami_allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL);
+        return allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL);
     }
     CUresult status = driver(address, bytes);
     if (status != CUDA_SUCCESS) {
         return refused(&a, status, address, bytes);
     }
-    return hami_allocation_end(&a, *address, bytes, false) ? status : move_to_host(address, bytes);
+    return hami_allocation_end(&a, *address, bytes) ? status : move_to_host(address, bytes);
 }
 
 int32_t hami_mem_alloc_v1(enum hami_hook hook, CUdeviceptr_v1 *address, uint32_t bytes) {
@@ -65,11 +131,7 @@ int32_t hami_mem_alloc_v1(enum hami_hook hook, CUdeviceptr_v1 *address, uint32_t
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult status = driver(address, bytes);
-    if (status != CUDA_SUCCESS) {
-        hami_allocation_cancel(&a);
-        return status;
-    }
-    return hami_allocation_end(&a, *address, bytes, false) ? status : free_and_refuse(*address);
+    return kept(&a, status, *address, bytes, HAMI_cuMemFree_v2);
 }
 
 int32_t hami_mem_alloc_pitch(enum hami_hook hook, CUdeviceptr *address, size_t *pitch, uint64_t width, uint64_t height,
@@ -84,11 +146,11 @@ int32_t hami_mem_alloc_pitch(enum hami_hook hook, CUdeviceptr *address, size_t *
     CUresult status = CUDA_SUCCESS;
     size_t padded = row(width); /* as it will be in the host */
     if (!hami_allocation_begin(&a, bytes, HAMI_PACKED | HAMI_OR_HOST)) {
-        status = hami_allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL);
+        status = allocate_in_host(address, bytes, CU_MEM_ATTACH_GLOBAL);
     } else if ((status = driver(address, &padded, width, height, element)) != CUDA_SUCCESS) {
         padded = row(width);
         status = refused(&a, status, address, bytes);
-    } else if (!hami_allocation_end(&a, *address, product(padded, height), false)) {
+    } else if (!hami_allocation_end(&a, *address, product(padded, height))) {
         padded = row(width);
         status = move_to_host(address, bytes);
     }
@@ -109,11 +171,7 @@ int32_t hami_mem_alloc_pitch_v1(enum hami_hook hook, CUdeviceptr_v1 *address, ui
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult status = driver(address, pitch, width, height, element);
-    if (status != CUDA_SUCCESS) {
-        hami_allocation_cancel(&a);
-        return status;
-    }
-    return hami_allocation_end(&a, *address, product(*pitch, height), false) ? status : free_and_refuse(*address);
+    return kept(&a, status, *address, product(*pitch, height), HAMI_cuMemFree_v2);
 }
 
 /*
@@ -128,39 +186,23 @@ int32_t hami_mem_alloc_managed(enum hami_hook hook, CUdeviceptr *address, uint64
         return driver(address, bytes, flags);
     }
     if (!hami_allocation_begin(&a, bytes, HAMI_LARGE | HAMI_OR_HOST)) {
-        return hami_allocate_in_host(address, bytes, flags);
+        return allocate_in_host(address, bytes, flags);
     }
     CUresult status = driver(address, bytes, flags);
-    if (status != CUDA_SUCCESS) {
-        hami_allocation_cancel(&a);
-        return status;
-    }
-    return hami_allocation_end(&a, *address, bytes, true) ? status : free_and_refuse(*address);
+    return kept(&a, status, *address, bytes, HAMI_cuMemFree_v2);
 }
 
 /* The record leaves before the memory does: afterwards another thread may be given the same address. */
 HAMI_FLAT int32_t hami_mem_free(enum hami_hook hook, CUdeviceptr address) {
     CUresult (*driver)(CUdeviceptr) = hami_driver_function(hook);
     uint64_t record = hami_record_take(address);
-    CUresult status = driver(address);
-    if (status != CUDA_SUCCESS) {
-        hami_record_restore(address, record);
-    } else if (record != 0) {
-        hami_record_release(address, record);
-    }
-    return status;
+    return hami_record_freed(address, record, driver(address));
 }
 
 int32_t hami_mem_free_v1(enum hami_hook hook, CUdeviceptr_v1 address) {
     CUresult (*driver)(CUdeviceptr_v1) = hami_driver_function(hook);
     uint64_t record = hami_record_take(address);
-    CUresult status = driver(address);
-    if (status != CUDA_SUCCESS) {
-        hami_record_restore(address, record);
-    } else if (record != 0) {
-        hami_record_release(address, record);
-    }
-    return status;
+    return hami_record_freed(address, record, driver(address));
 }
 
 /* ---- arrays ---- */
@@ -204,63 +246,41 @@ static uint64_t array_bytes(const struct hami_array3d_descriptor *d, unsigned le
     return sum;
 }
 
-/* Keeps or gives back what is known by a handle: arrays, imports. */
-static CUresult array_created(struct hami_allocation *a, CUresult status, const CUarray *array, uint64_t bytes,
-                              enum hami_hook destroy) {
-    if (status != CUDA_SUCCESS) {
-        hami_allocation_cancel(a);
-        return status;
-    }
-    if (hami_allocation_end(a, (uint64_t)(uintptr_t)*array, bytes, true)) {
-        return status;
-    }
-    CUresult (*driver)(CUarray) = hami_driver_function(destroy);
-    (void)driver(*array);
-    return CUDA_ERROR_OUT_OF_MEMORY;
+static uint64_t handle_of(void *const *made, CUresult status) {
+    return status == CUDA_SUCCESS ? (uint64_t)(uintptr_t)*made : 0;
 }
 
-/* Descriptors of four kinds lead here; `d` says what `wanted` does, which is the driver's kind. */
-static CUresult create_array(enum hami_hook hook, CUarray *array, const void *wanted,
-                             const struct hami_array3d_descriptor *d) {
+/* What the descriptor of any of the four calls says; 32-bit and two-dimensional forms say less. */
+static struct hami_array3d_descriptor described(enum hami_hook hook, const void *wanted) {
+    const struct hami_array_descriptor_v1 *narrow = wanted;
+    const struct hami_array3d_descriptor_v1 *narrow3d = wanted;
+    const struct hami_array_descriptor *flat = wanted;
+    switch (hook) {
+    case HAMI_cuArrayCreate:
+        return (struct hami_array3d_descriptor){narrow->width, narrow->height, 0, narrow->format, narrow->channels, 0};
+    case HAMI_cuArrayCreate_v2:
+        return (struct hami_array3d_descriptor){flat->width, flat->height, 0, flat->format, flat->channels, 0};
+    case HAMI_cuArray3DCreate:
+        return (struct hami_array3d_descriptor){narrow3d->width,  narrow3d->height,   narrow3d->depth,
+                                                narrow3d->format, narrow3d->channels, narrow3d->flags};
+    default:
+        return *(const struct hami_array3d_descriptor *)wanted;
+    }
+}
+
+int32_t hami_array_create(enum hami_hook hook, CUarray *array, const void *wanted) {
     CUresult (*driver)(CUarray *, const void *) = hami_driver_function(hook);
     struct hami_allocation a;
     if (array == NULL || wanted == NULL) {
         return driver(array, wanted);
     }
-    uint64_t bytes = array_bytes(d, 1);
+    struct hami_array3d_descriptor d = described(hook, wanted);
+    uint64_t bytes = array_bytes(&d, 1);
     if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return array_created(&a, driver(array, wanted), array, bytes, HAMI_cuArrayDestroy);
-}
-
-int32_t hami_array_create(enum hami_hook hook, CUarray *array, const struct hami_array_descriptor *wanted) {
-    struct hami_array3d_descriptor d = {0};
-    if (wanted != NULL) {
-        d = (struct hami_array3d_descriptor){wanted->width, wanted->height, 0, wanted->format, wanted->channels, 0};
-    }
-    return create_array(hook, array, wanted, &d);
-}
-
-int32_t hami_array3d_create(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor *wanted) {
-    return create_array(hook, array, wanted, wanted);
-}
-
-int32_t hami_array_create_v1(enum hami_hook hook, CUarray *array, const struct hami_array_descriptor_v1 *wanted) {
-    struct hami_array3d_descriptor d = {0};
-    if (wanted != NULL) {
-        d = (struct hami_array3d_descriptor){wanted->width, wanted->height, 0, wanted->format, wanted->channels, 0};
-    }
-    return create_array(hook, array, wanted, &d);
-}
-
-int32_t hami_array3d_create_v1(enum hami_hook hook, CUarray *array, const struct hami_array3d_descriptor_v1 *wanted) {
-    struct hami_array3d_descriptor d = {0};
-    if (wanted != NULL) {
-        d = (struct hami_array3d_descriptor){wanted->width,  wanted->height,   wanted->depth,
-                                             wanted->format, wanted->channels, wanted->flags};
-    }
-    return create_array(hook, array, wanted, &d);
+    CUresult status = driver(array, wanted);
+    return kept(&a, status, handle_of(array, status), bytes, HAMI_cuArrayDestroy);
 }
 
 /* What a process of the container has imported already. It outlives neither the import nor its context. */
@@ -302,7 +322,8 @@ int32_t hami_external_import(enum hami_hook hook, void **memory, const struct ha
     if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    CUresult status = array_created(&a, driver(memory, wanted), memory, bytes, HAMI_cuDestroyExternalMemory);
+    CUresult status = driver(memory, wanted);
+    status = kept(&a, status, handle_of(memory, status), bytes, HAMI_cuDestroyExternalMemory);
     if (status == CUDA_SUCCESS && identity != 0) {
         hami_record_share((uint64_t)(uintptr_t)*memory, identity);
     }
@@ -320,18 +341,16 @@ int32_t hami_mipmapped_create(enum hami_hook hook, CUarray *array, const struct 
     if (!hami_allocation_begin(&a, bytes, HAMI_LARGE)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return array_created(&a, driver(array, wanted, levels), array, bytes, HAMI_cuMipmappedArrayDestroy);
+    CUresult status = driver(array, wanted, levels);
+    return kept(&a, status, handle_of(array, status), bytes, HAMI_cuMipmappedArrayDestroy);
 }
 
 int32_t hami_array_destroy(enum hami_hook hook, CUarray array) {
     CUresult (*driver)(CUarray) = hami_driver_function(hook);
     uint64_t key = (uint64_t)(uintptr_t)array;
-    uint64_t record = hami_object_take(array);
-    CUresult status = driver(array);
-    if (status != CUDA_SUCCESS) {
-        hami_record_restore(key, record);
-    } else {
-        hami_record_release(key, record);
+    uint64_t record = hami_object_take(key);
+    CUresult status = hami_record_freed(key, record, driver(array));
+    if (status == CUDA_SUCCESS) {
         hami_vmm_array_gone(array);
     }
     return status;

@@ -38,14 +38,6 @@ struct arrival {
 
 static struct site sites[HAMI_DEVICES];
 
-static void lock(struct site *site) {
-    hami_spin_lock(&site->busy);
-}
-
-static void unlock(struct site *site) {
-    hami_spin_unlock(&site->busy);
-}
-
 /* INT64_MIN: the driver does not tell. */
 static int64_t foreign_now(unsigned device) {
     size_t left = 0, total = 0;
@@ -78,7 +70,7 @@ static uint64_t growth(const struct site *site, unsigned device) {
     return (uint64_t)(grown < CODE_MAX ? grown : CODE_MAX);
 }
 
-/* To be followed by `arrived` or `failed`. */
+/* Before the driver's call; `arrived` comes after it. */
 static void watch(struct arrival *a) {
     const struct hami_limits *limits = hami_guest_limits();
     a->site = NULL;
@@ -89,11 +81,11 @@ static void watch(struct arrival *a) {
     if (index >= 0 && (uint32_t)index < limits->device_count) {
         a->device = (unsigned)index;
         a->site = &sites[index];
-        lock(a->site);
+        hami_spin_lock(&a->site->busy);
         if (a->site->under_way++ == 0) {
             a->site->foreign = foreign_before(a->device);
         }
-        unlock(a->site);
+        hami_spin_unlock(&a->site->busy);
     }
 }
 
@@ -112,17 +104,18 @@ static bool record(const struct arrival *a, const void *code, const struct hami_
 }
 
 /*
- * Charges `code` with what came. False: it does not fit, and the caller must unload it. Code that stays is charged
- * whatever the limit, which then refuses what comes next.
+ * Charges `code` with what came; nothing did if the driver refused, and what has grown meanwhile is for other threads
+ * that load. False: it does not fit, and the caller must unload it. Code that stays is charged whatever the limit,
+ * which then refuses what comes next.
  */
-static bool arrived(struct arrival *a, const void *code, bool stays) {
+static bool arrived(struct arrival *a, CUresult status, const void *code, bool stays) {
     struct hami_charge charge = {-1, 0};
     bool fits = true;
     if (a->site == NULL) {
         return true;
     }
-    lock(a->site);
-    uint64_t bytes = growth(a->site, a->device);
+    hami_spin_lock(&a->site->busy);
+    uint64_t bytes = status == CUDA_SUCCESS ? growth(a->site, a->device) : 0;
     if (bytes != 0 && stays) {
         hami_charge_found(a->context.device, HAMI_COLUMN_MODULE, &charge, bytes >> HAMI_PAGE_SHIFT);
     } else if (bytes != 0) {
@@ -130,25 +123,12 @@ static bool arrived(struct arrival *a, const void *code, bool stays) {
     }
     fits = fits && record(a, code, &charge);
     a->site->under_way--;
-    unlock(a->site);
+    hami_spin_unlock(&a->site->busy);
     return fits;
 }
 
-/* Nothing came; what has grown meanwhile is for whoever else is loading. */
-static CUresult failed(struct arrival *a, CUresult status) {
-    if (a->site != NULL) {
-        lock(a->site);
-        a->site->under_way--;
-        unlock(a->site);
-    }
-    return status;
-}
-
 static CUresult loaded(struct arrival *a, CUresult status, void *const *code, enum hami_hook unload) {
-    if (status != CUDA_SUCCESS) {
-        return failed(a, status);
-    }
-    if (arrived(a, *code, false)) {
+    if (arrived(a, status, status == CUDA_SUCCESS ? *code : NULL, false)) {
         return status;
     }
     CUresult (*driver)(void *) = hami_driver_function(unload);
@@ -164,16 +144,16 @@ int32_t hami_module_load(enum hami_hook hook, void **module, const void *image) 
 }
 
 int32_t hami_module_load_ex(enum hami_hook hook, void **module, const void *image, uint32_t count, void *options,
-                            void *values) {
-    CUresult (*driver)(void **, const void *, uint32_t, void *, void *) = hami_driver_function(hook);
+                            void **values) {
+    CUresult (*driver)(void **, const void *, uint32_t, void *, void **) = hami_driver_function(hook);
     struct arrival a;
     watch(&a);
     return loaded(&a, driver(module, image, count, options, values), module, HAMI_cuModuleUnload);
 }
 
-int32_t hami_library_load(enum hami_hook hook, void **library, const void *code, void *options, void *values,
-                          uint32_t count, void *library_options, void *library_values, uint32_t library_count) {
-    CUresult (*driver)(void **, const void *, void *, void *, uint32_t, void *, void *, uint32_t) =
+int32_t hami_library_load(enum hami_hook hook, void **library, const void *code, void *options, void **values,
+                          uint32_t count, void *library_options, void **library_values, uint32_t library_count) {
+    CUresult (*driver)(void **, const void *, void *, void **, uint32_t, void *, void **, uint32_t) =
         hami_driver_function(hook);
     struct arrival a;
     watch(&a);
@@ -186,15 +166,11 @@ int32_t hami_module_unload(enum hami_hook hook, void *module) {
     CUresult (*driver)(void *) = hami_driver_function(hook);
     uint64_t records[CONTEXTS] = {0};
     for (unsigned context = 0; module != NULL && context < CONTEXTS; context++) {
-        records[context] = hami_code_take(key_of(module, context));
+        records[context] = hami_object_take(key_of(module, context));
     }
     CUresult status = driver(module);
     for (unsigned context = 0; context < CONTEXTS; context++) {
-        if (records[context] != 0 && status != CUDA_SUCCESS) {
-            hami_record_restore(key_of(module, context), records[context]);
-        } else if (records[context] != 0) {
-            hami_record_release(key_of(module, context), records[context]);
-        }
+        (void)hami_record_freed(key_of(module, context), records[context], status);
     }
     return status;
 }
@@ -204,10 +180,7 @@ int32_t hami_library_module(enum hami_hook hook, void **module, void *library) {
     struct arrival a;
     watch(&a);
     CUresult status = driver(module, library);
-    if (status != CUDA_SUCCESS) {
-        return failed(&a, status);
-    }
-    (void)arrived(&a, library, true);
+    (void)arrived(&a, status, library, true);
     return status;
 }
 
@@ -218,13 +191,10 @@ int32_t hami_kernel_function(enum hami_hook hook, void **function, void *kernel)
     struct arrival a;
     watch(&a);
     CUresult status = driver(function, kernel);
-    if (status != CUDA_SUCCESS) {
-        return failed(&a, status);
-    }
-    if (library_of != NULL) {
+    if (status == CUDA_SUCCESS && library_of != NULL) {
         (void)library_of(&library, kernel);
     }
-    (void)arrived(&a, library, true);
+    (void)arrived(&a, status, library, true);
     return status;
 }
 
@@ -235,13 +205,10 @@ int32_t hami_function_load(enum hami_hook hook, void *function) {
     struct arrival a;
     watch(&a);
     CUresult status = driver(function);
-    if (status != CUDA_SUCCESS) {
-        return failed(&a, status);
-    }
-    if (module_of != NULL) {
+    if (status == CUDA_SUCCESS && module_of != NULL) {
         (void)module_of(&module, function);
     }
-    (void)arrived(&a, module, true);
+    (void)arrived(&a, status, module, true);
     return status;
 }
 

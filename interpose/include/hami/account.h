@@ -27,23 +27,21 @@ struct hami_allocation {
     unsigned context; /* id of the context it belongs to; see context.h */
     bool counted;
     CUdevice device;
+    bool large;   /* whatever its size */
     bool in_room; /* small, nothing reserved: will land in a block that is there and has room */
 };
 
 /* How an allocation is taken: small ones packed, all by themselves; and whether host memory may stand in for it. */
 enum hami_way { HAMI_PACKED = 0, HAMI_LARGE = 1, HAMI_OR_HOST = 2 };
 
-/*
- * Reserves for an allocation of `bytes` in the current context. False: refuse, or with HAMI_OR_HOST try
- * hami_allocate_in_host (oversubscribe.h).
- */
+/* Reserves for an allocation of `bytes` in the current context. False: refuse, or with HAMI_OR_HOST try the host's. */
 bool hami_allocation_begin(struct hami_allocation *a, uint64_t bytes, unsigned way);
 
 /*
  * Keeps or gives back after the driver's answer. `actual` is what was taken at `address`. True: the allocation stands;
  * false: it does not fit after all and the caller must free it and answer CUDA_ERROR_OUT_OF_MEMORY.
  */
-bool hami_allocation_end(struct hami_allocation *a, uint64_t address, uint64_t actual, bool always_large);
+bool hami_allocation_end(struct hami_allocation *a, uint64_t address, uint64_t actual);
 
 /* Gives the reserve back: the driver refused. */
 HAMI_COLD void hami_allocation_cancel(struct hami_allocation *a);
@@ -51,17 +49,17 @@ HAMI_COLD void hami_allocation_cancel(struct hami_allocation *a);
 /* Takes the record at `address` out before a free; 0 if there is none. */
 uint64_t hami_record_take(uint64_t address);
 
-/* Same for what is known by a handle instead of an address. */
-uint64_t hami_object_take(const void *handle);
-
-/* Same for code, by the key it was recorded with. */
-uint64_t hami_code_take(uint64_t key);
+/* Takes out the record of what is known by a handle, or of code by its key; 0 if there is none. */
+uint64_t hami_object_take(uint64_t key);
 
 /* Puts a record back: the free failed. */
 HAMI_COLD void hami_record_restore(uint64_t address, uint64_t record);
 
 /* The free succeeded: gives back what the record stands for. */
 void hami_record_release(uint64_t address, uint64_t record);
+
+/* One of the two, by the driver's answer to the free, which it returns. A record of 0 stands for nothing. */
+CUresult hami_record_freed(uint64_t address, uint64_t record, CUresult status);
 
 /* Records an allocation that is charged already. False: it cannot be recorded. */
 bool hami_record_large(uint64_t address, const struct hami_charge *charge, unsigned context);

@@ -4,15 +4,20 @@
 #include "hami/fault.h"
 #include "hami/process.h"
 
-static unsigned processes(const struct machine *m) {
-    int32_t count = atomic_load_explicit(&m->view->region->v1.process_num, memory_order_relaxed);
-    return count < 0 || count > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)count;
+static unsigned process_count(const struct machine *m) {
+    return hami_ledger_slots(m->view->region);
+}
+
+static const struct hami_compute_process *process_at(const struct machine *m, unsigned slot) {
+    return &hami_compute_of(m->view->region)->processes[slot][m->index];
+}
+
+bool balance_lets_rest(const struct hami_compute_process *process) {
+    return (load_relaxed(&process->hidden) & HAMI_RESTS) != 0;
 }
 
 bool balance_silent(const struct hami_compute_process *process, uint64_t now) {
-    uint64_t since = atomic_load_explicit(&process->since, memory_order_relaxed);
-    uint64_t beat = atomic_load_explicit(&process->beat, memory_order_relaxed);
-    uint64_t last = beat > since ? beat : since;
+    uint64_t since = load_relaxed(&process->since), last = later(load_relaxed(&process->beat), since);
     return since != 0 && now > last && now - last > SILENT_AFTER;
 }
 
@@ -23,43 +28,39 @@ static bool is_away(const struct machine *m, const struct hami_compute_process *
 
 /* What all processes of the container have under way. */
 static void add_up(const struct machine *m, struct standing *s) {
-    struct hami_compute *compute = hami_compute_of(m->view->region);
-    unsigned count = processes(m);
     s->out = s->expected = s->steady = 0;
     s->marks = s->waiting = s->fed = 0;
-    for (unsigned i = 0; i < count; i++) {
-        const struct hami_compute_process *process = &compute->processes[i][m->index];
+    for (unsigned i = 0, count = process_count(m); i < count; i++) {
+        const struct hami_compute_process *process = process_at(m, i);
         if (is_away(m, process, s->now)) {
             continue;
         }
-        int64_t out = atomic_load_explicit(&process->out, memory_order_relaxed);
-        uint32_t hidden = atomic_load_explicit(&process->hidden, memory_order_relaxed);
-        bool steady = process == m->own || (hidden & HAMI_RESTS) == 0;
+        int64_t out = load_relaxed(&process->out);
+        bool steady = process == m->own || !balance_lets_rest(process);
         out = out > 0 ? out : 0;
-        int64_t expected = out - (int64_t)((uint64_t)out * (hidden & UINT16_MAX) >> 16);
+        int64_t expected = out - (int64_t)((uint64_t)out * (load_relaxed(&process->hidden) & UINT16_MAX) >> 16);
         s->out += out;
         s->expected += expected;
         s->steady += steady ? expected : 0;
-        s->marks += steady ? atomic_load_explicit(&process->marks, memory_order_relaxed) : 0;
-        s->waiting += atomic_load_explicit(&process->waiting, memory_order_relaxed);
-        s->fed += atomic_load_explicit(&process->fed, memory_order_relaxed);
+        s->marks += steady ? load_relaxed(&process->marks) : 0;
+        s->waiting += load_relaxed(&process->waiting);
+        s->fed += load_relaxed(&process->fed);
     }
 }
 
 bool balance_in_turn(const struct machine *m) {
-    struct hami_compute *compute = hami_compute_of(m->view->region);
-    unsigned count = processes(m);
-    bool found = false;
     uint64_t now = compute_now();
-    for (unsigned i = 0; i < count && !found; i++) {
-        const struct hami_compute_process *process = &compute->processes[i][m->index];
-        found = atomic_load(&process->in_turn) != 0 && !is_away(m, process, now);
+    for (unsigned i = 0, count = process_count(m); i < count; i++) {
+        const struct hami_compute_process *process = process_at(m, i);
+        if (atomic_load(&process->in_turn) != 0 && !is_away(m, process, now)) {
+            return true;
+        }
     }
-    return found;
+    return false;
 }
 
 int64_t balance_share(const struct machine *m) {
-    uint32_t share = atomic_load_explicit(&m->share, memory_order_relaxed);
+    uint32_t share = load_relaxed(&m->share);
     return share == 0 ? 100 : share;
 }
 
@@ -68,10 +69,10 @@ int64_t balance_share(const struct machine *m) {
  * others' launches took is made up for at once, so that it may keep of it no more than a second may have too much.
  */
 static int64_t cap_of(struct machine *m, const struct standing *s) {
-    if (s->waiting == 0 && s->now > atomic_load_explicit(&m->shared->last_wait, memory_order_relaxed) + IDLE) {
+    if (s->waiting == 0 && s->now > load_relaxed(&m->shared->last_wait) + IDLE) {
         return BURST;
     }
-    int64_t own = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
+    int64_t own = (int64_t)load_relaxed(&m->shared->longest);
     int64_t others = 2 * (int64_t)turn_longest(m, s->now), longest = 2 * own;
     others = others > SECOND_MORE ? SECOND_MORE : others;
     longest = others > longest ? others : longest;
@@ -83,14 +84,10 @@ void balance_read(struct machine *m, struct standing *s) {
     add_up(m, s);
     int64_t share = balance_share(m), now = (int64_t)s->now;
     int64_t least = now - (cap_of(m, s) + s->expected) * 100 / share;
-    int64_t zero = atomic_load_explicit(&m->shared->zero, memory_order_relaxed);
-    s->lost = 0;
-    while (zero < least) {
-        if (atomic_compare_exchange_weak(&m->shared->zero, &zero, least)) {
-            s->lost = (uint64_t)(least - zero);
-            break;
-        }
+    int64_t zero = load_relaxed(&m->shared->zero);
+    while (zero < least && !atomic_compare_exchange_weak(&m->shared->zero, &zero, least)) {
     }
+    s->lost = zero < least ? (uint64_t)(least - zero) : 0;
     zero = zero < least ? least : zero;
     s->balance = (now - zero) * share / 100 - s->expected;
 }
@@ -98,7 +95,7 @@ void balance_read(struct machine *m, struct standing *s) {
 void balance_charge(struct machine *m, uint64_t device_time) {
     (void)atomic_fetch_add(&m->shared->zero, (int64_t)device_time * 100 / balance_share(m));
     hami_step();
-    (void)atomic_fetch_add_explicit(&m->shared->charged, device_time, memory_order_relaxed);
+    add_relaxed(&m->shared->charged, device_time);
 }
 
 int64_t balance_arrears(const struct machine *m, const struct standing *s) {
@@ -108,16 +105,13 @@ int64_t balance_arrears(const struct machine *m, const struct standing *s) {
 enum since { LAUNCHED, AT_WORK };
 
 static uint64_t since_of(const struct hami_compute_process *process, enum since which) {
-    bool rests = (atomic_load_explicit(&process->hidden, memory_order_relaxed) & HAMI_RESTS) != 0;
-    return atomic_load_explicit(which == AT_WORK && rests ? &process->busy : &process->since, memory_order_relaxed);
+    return load_relaxed(which == AT_WORK && balance_lets_rest(process) ? &process->busy : &process->since);
 }
 
 static uint64_t earliest(const struct machine *m, enum since which, uint64_t first, bool own) {
-    struct hami_compute *compute = hami_compute_of(m->view->region);
-    unsigned count = processes(m);
     uint64_t now = compute_now();
-    for (unsigned i = 0; i < count; i++) {
-        const struct hami_compute_process *process = &compute->processes[i][m->index];
+    for (unsigned i = 0, count = process_count(m); i < count; i++) {
+        const struct hami_compute_process *process = process_at(m, i);
         uint64_t since = own || process != m->own ? since_of(process, which) : 0;
         first = since != 0 && since < first && !is_away(m, process, now) ? since : first;
     }
@@ -140,51 +134,45 @@ uint64_t balance_others_at_work(const struct machine *m) {
 uint64_t balance_until(const struct machine *m, uint64_t now) {
     struct standing s = {.now = now};
     add_up(m, &s);
-    return atomic_load_explicit(&m->shared->charged, memory_order_relaxed) + (uint64_t)s.expected;
+    return load_relaxed(&m->shared->charged) + (uint64_t)s.expected;
 }
 
 uint64_t balance_end(const struct machine *m, uint64_t opened, uint64_t until) {
-    uint64_t frontier = atomic_load_explicit(&m->shared->frontier, memory_order_relaxed);
-    uint64_t charged = atomic_load_explicit(&m->shared->charged, memory_order_relaxed);
-    uint64_t oldest = balance_oldest(m, opened);
-    return (frontier > oldest ? frontier : oldest) + (until > charged ? until - charged : 0);
+    uint64_t frontier = load_relaxed(&m->shared->frontier);
+    uint64_t charged = load_relaxed(&m->shared->charged);
+    return later(frontier, balance_oldest(m, opened)) + (until > charged ? until - charged : 0);
 }
 
-static bool is_gone(uint64_t now, uint64_t beat) {
+static bool is_gone(const struct hami_compute_process *process, uint64_t now) {
+    uint64_t beat = load_relaxed(&process->beat);
     return now > beat && now - beat > GONE_AFTER;
 }
 
 bool balance_single(const struct machine *m, uint64_t now) {
-    const struct hami_compute *compute = hami_compute_of(m->view->region);
-    unsigned count = processes(m);
-    bool single = true;
-    for (unsigned i = 0; i < count && single; i++) {
-        const struct hami_compute_process *process = &compute->processes[i][m->index];
-        uint64_t beat = atomic_load_explicit(&process->beat, memory_order_relaxed);
-        single = process == m->own || is_gone(now, beat);
+    for (unsigned i = 0, count = process_count(m); i < count; i++) {
+        const struct hami_compute_process *process = process_at(m, i);
+        if (process != m->own && !is_gone(process, now)) {
+            return false;
+        }
     }
-    return single;
+    return true;
 }
 
 int64_t balance_own(const struct machine *m, int64_t amount) {
-    bool beside = atomic_load_explicit(&m->streams, memory_order_relaxed) > 1;
+    bool beside = load_relaxed(&m->streams) > 1;
     return beside ? (int64_t)((double)amount * m->ratio) : amount;
 }
 
 struct others balance_others(const struct machine *m, uint64_t now) {
-    const struct hami_compute *compute = hami_compute_of(m->view->region);
     struct others others = {0, INT64_MAX, INT64_MAX, 0};
-    unsigned count = processes(m);
-    for (unsigned i = 0; i < count; i++) {
-        const struct hami_compute_process *process = &compute->processes[i][m->index];
+    for (unsigned i = 0, count = process_count(m); i < count; i++) {
+        const struct hami_compute_process *process = process_at(m, i);
         if (process == m->own) {
             continue;
         }
-        int64_t had = (int64_t)atomic_load_explicit(&process->had, memory_order_relaxed);
-        uint32_t granted = atomic_load_explicit(&process->granted, memory_order_relaxed);
-        uint64_t beat = atomic_load_explicit(&process->beat, memory_order_relaxed);
-        bool waits = atomic_load_explicit(&process->waiting, memory_order_relaxed) != 0 && !is_gone(now, beat);
-        bool back = (uint32_t)(now >> 16) - granted <= BACK >> 16;
+        int64_t had = (int64_t)load_relaxed(&process->had);
+        bool waits = load_relaxed(&process->waiting) != 0 && !is_gone(process, now);
+        bool back = (uint32_t)(now >> 16) - load_relaxed(&process->granted) <= BACK >> 16;
         others.had += had;
         if ((waits || back) && !is_away(m, process, now)) {
             others.asking++;

@@ -36,7 +36,7 @@ static void forget_beats(const struct machine *m, uint64_t now) {
     unsigned count = hami_ledger_slots(m->view->region);
     for (unsigned i = 0; i < count * HAMI_DEVICES; i++) {
         _Atomic uint64_t *beat = &compute->processes[i / HAMI_DEVICES][i % HAMI_DEVICES].beat;
-        if (atomic_load_explicit(beat, memory_order_relaxed) > now) {
+        if (load_relaxed(beat) > now) {
             forget(beat);
         }
     }

@@ -33,18 +33,14 @@ struct wait {
     bool saved; /* waited for balance, which is more than a batch then */
 };
 
-static void close_open_marks(struct machine *m) {
-    compute_lock();
-    runners_close(m);
-    helper_wake();
-    compute_unlock();
-}
-
 /* Open marks are set first: what is finished must not look as if it was under way. */
 static void begin_waiting(struct wait *w, uint64_t now) {
     struct machine *m = w->machine;
     if (!w->waiting) {
-        close_open_marks(m);
+        compute_lock();
+        runners_close(m);
+        helper_wake();
+        compute_unlock();
         w->waiting = true;
         w->began = now;
         (void)atomic_fetch_add(&m->own->waiting, 1);
@@ -87,7 +83,7 @@ static void end_waiting(struct wait *w) {
         uint64_t now = compute_now(), took = now - w->began, longest = atomic_load(&m->shared->longest_wait);
         atomic_store(&m->shared->last_wait, now); /* first: between the two nobody may think that there is no demand */
         (void)atomic_fetch_sub(&m->own->waiting, 1);
-        (void)atomic_fetch_add_explicit(&m->shared->waited, took, memory_order_relaxed);
+        add_relaxed(&m->shared->waited, took);
         while (longest < took && !atomic_compare_exchange_weak(&m->shared->longest_wait, &longest, took)) {
         }
     }
@@ -125,15 +121,15 @@ static void stand_in_line(struct wait *w) {
  */
 static bool let_by(struct wait *w, const struct standing *s) {
     const struct machine *m = w->machine;
-    int64_t mine = atomic_load_explicit(&m->last_amount, memory_order_relaxed);
+    int64_t mine = load_relaxed(&m->last_amount);
     if (!w->ticketed || mine <= LONG || w->let_by >= LET_BY) {
         return false;
     }
     struct others others = balance_others(m, s->now);
-    int64_t own = (int64_t)atomic_load_explicit(&m->own->had, memory_order_relaxed);
+    int64_t own = (int64_t)load_relaxed(&m->own->had);
     uint32_t done = atomic_load(&m->shared->done);
     if (w->let_by == 0) { /* other threads of ours will be granted more, which is not for this one to wait for */
-        w->others_had = atomic_load_explicit(&m->others_had, memory_order_relaxed);
+        w->others_had = load_relaxed(&m->others_had);
         w->theirs = w->others_had + mine * others.asking * 3 / 4;
         w->let_since = s->now;
         w->let_done = done;
@@ -161,18 +157,18 @@ static bool let_by(struct wait *w, const struct standing *s) {
 }
 
 /* Who was away for long has no claim to what it did not ask for. */
-static void note_grant(struct machine *m, const struct standing *s, int64_t amount) {
+static void note_grant(struct machine *m, int64_t amount, uint64_t now) {
     int64_t ns = balance_own(m, amount);
     int64_t forgotten = 0;
     if (ns > LONG) {
-        struct others others = balance_others(m, s->now);
-        int64_t own = (int64_t)atomic_load_explicit(&m->own->had, memory_order_relaxed);
+        struct others others = balance_others(m, now);
+        int64_t own = (int64_t)load_relaxed(&m->own->had);
         forgotten = others.asking > 0 && others.least > own ? others.least - own : 0;
-        atomic_store_explicit(&m->others_had, others.had, memory_order_relaxed);
+        store_relaxed(&m->others_had, others.had);
     }
-    (void)atomic_fetch_add_explicit(&m->own->had, (uint64_t)(ns + forgotten), memory_order_relaxed);
-    atomic_store_explicit(&m->own->granted, (uint32_t)(s->now >> 16), memory_order_relaxed);
-    atomic_store_explicit(&m->last_amount, ns, memory_order_relaxed);
+    add_relaxed(&m->own->had, (uint64_t)(ns + forgotten));
+    store_relaxed(&m->own->granted, (uint32_t)(now >> 16));
+    store_relaxed(&m->last_amount, ns);
 }
 
 /* What was waited for was not the turn: whose it was meanwhile does not matter. */
@@ -186,7 +182,7 @@ static bool queued(struct wait *w, const struct standing *s) {
     uint32_t serving = atomic_load(&m->shared->serving);
     if (w->ticketed ? (int32_t)(w->ticket - serving) <= 0 : atomic_load(&m->shared->ticket) == serving) {
         if (w->ticketed && w->ticket == serving) {
-            atomic_store_explicit(&m->shared->served, s->now, memory_order_relaxed);
+            store_relaxed(&m->shared->served, s->now);
         }
         return false;
     }
@@ -233,7 +229,7 @@ static bool wait_for_completion(struct wait *w, const struct standing *s) {
     }
     begin_waiting(w, s->now);
     if (s->now - w->others >= PATIENCE) {
-        (void)atomic_fetch_add_explicit(&m->shared->timeouts, 1, memory_order_relaxed);
+        add_relaxed(&m->shared->timeouts, 1);
         (void)hami_region_sweep(m->view);
         return false;
     }
@@ -305,15 +301,15 @@ static bool have_turn(struct wait *w, struct standing *s) {
     return false;
 }
 
-static void reserve(struct machine *m, const struct standing *s, int64_t ns, int64_t launch) {
+void gate_reserve(struct machine *m, int64_t ns, int64_t launch, uint64_t now) {
     (void)atomic_fetch_add(&m->own->out, ns);
     hami_step();
-    note_grant(m, s, ns);
-    atomic_store_explicit(&m->shared->last_grant, s->now, memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&m->shared->grants, 1, memory_order_relaxed);
-    int64_t longest = (int64_t)atomic_load_explicit(&m->shared->longest, memory_order_relaxed);
+    note_grant(m, ns, now);
+    store_relaxed(&m->shared->last_grant, now);
+    add_relaxed(&m->shared->grants, 1);
+    int64_t longest = (int64_t)load_relaxed(&m->shared->longest);
     longest = launch > longest ? launch : longest - (longest - launch) / 64;
-    atomic_store_explicit(&m->shared->longest, (uint64_t)longest, memory_order_relaxed);
+    store_relaxed(&m->shared->longest, (uint64_t)longest);
 }
 
 /*
@@ -348,8 +344,8 @@ bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest
         w.looked = atomic_load(&m->shared->done);
         runners_look(m, compute_now());
         balance_read(m, &s);
-        if (atomic_load_explicit(&m->share, memory_order_relaxed) == 0) {
-            reserve(m, &s, ns, longest);
+        if (load_relaxed(&m->share) == 0) {
+            gate_reserve(m, ns, longest, s.now);
             break; /* the limit is gone */
         }
         if (queued(&w, &s)) {
@@ -364,15 +360,10 @@ bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest
             continue;
         } else if (have_turn(&w, &s)) {
             *amount = batch(&w, &s, ns);
-            reserve(m, &s, *amount, longest);
+            gate_reserve(m, *amount, longest, s.now);
             break;
         }
     }
     end_waiting(&w);
     return w.waiting;
-}
-
-void gate_reserve(struct machine *m, int64_t amount, int64_t longest) {
-    struct standing s = {.now = compute_now()};
-    reserve(m, &s, amount, longest);
 }

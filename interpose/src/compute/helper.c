@@ -17,10 +17,6 @@ static _Atomic uint32_t asked; /* futex: moves when there is something to do */
 static _Atomic bool idle;
 static uint64_t next; /* look, under the process's lock */
 
-static uint64_t earlier(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
 /* One look at everything. Returns when the next is due. */
 static uint64_t look(void) {
     uint64_t now = compute_now();
@@ -28,7 +24,7 @@ static uint64_t look(void) {
     for (unsigned i = 0; i < HAMI_DEVICES; i++) {
         struct machine *m = machine_at(i);
         if (m != NULL) {
-            atomic_store_explicit(&m->own->beat, now, memory_order_relaxed);
+            store_relaxed(&m->own->beat, now);
             due = earlier(due, turn_yield(m));
         }
     }

@@ -29,7 +29,6 @@ struct launch {
 struct pass {
     struct runner *runner; /* NULL: nothing */
     int64_t cost;
-    uint64_t key;
     CUevent sample;
     enum mark_due due;
     uint32_t closed; /* of the runner */
@@ -85,7 +84,7 @@ static void count_launches(void) {
     uint32_t launches = counted_at - until_look;
     if (view != NULL && launches != 0) {
         _Atomic uint64_t *figure = &view->region->block.slots[view->slot].launches;
-        (void)atomic_fetch_add_explicit(figure, launches, memory_order_relaxed);
+        add_relaxed(figure, launches);
     }
     counted_at = until_look;
 }
@@ -113,11 +112,11 @@ static inline bool unlimited(void) {
         look();
     }
     until_look--;
-    const _Atomic int32_t *active = atomic_load_explicit(&suspend_word, memory_order_relaxed);
-    if (__builtin_expect(atomic_load_explicit(active, memory_order_relaxed) != 2, 0)) {
+    const _Atomic int32_t *active = load_relaxed(&suspend_word);
+    if (__builtin_expect(load_relaxed(active) != 2, 0)) {
         suspend_check();
     }
-    return atomic_load_explicit(&compute_state, memory_order_relaxed) != COMPUTE_ON;
+    return load_relaxed(&compute_state) != COMPUTE_ON;
 }
 
 /* ---- with one ---- */
@@ -140,7 +139,7 @@ static inline struct known_stream *stream_place(CUstream stream) {
 /* Takes more of the grant ahead, for as many launches as are worth it. False: there is not even enough for one. */
 static bool take_ahead(struct known_stream *stream, uint32_t ns, uint64_t turn) {
     uint32_t launches = ns < MOST_AHEAD / TAKEN_AHEAD ? TAKEN_AHEAD : ns < MOST_AHEAD ? MOST_AHEAD / ns : 1;
-    uint32_t closed = atomic_load_explicit(runner_closed(stream->runner), memory_order_relaxed);
+    uint32_t closed = load_relaxed(runner_closed(stream->runner));
     int64_t taken = runner_take(stream->runner, ns, (int64_t)ns * launches);
     if (stream->turn != turn || stream->closed != closed) {
         stream->turn = turn;
@@ -168,14 +167,14 @@ static inline __attribute__((always_inline)) bool spend(const struct launch *l) 
     struct known_cost *cost = cost_place(l->key);
     struct known_stream *stream = stream_place(l->stream);
     uint32_t ns = cost->ns;
-    if (stream->stream != l->stream || stream->epoch != atomic_load_explicit(&runner_epoch, memory_order_relaxed)) {
+    if (stream->stream != l->stream || stream->epoch != load_relaxed(&runner_epoch)) {
         return false;
     }
     if (cost->key != l->key || cost->until_sample == 0 || __builtin_expect(stream->runner == NULL, 0)) {
         return stream->runner == NULL;
     }
-    uint64_t turn = atomic_load_explicit(stream->turn_word, memory_order_relaxed);
-    uint32_t closed = atomic_load_explicit(stream->closed_word, memory_order_relaxed);
+    uint64_t turn = load_relaxed(stream->turn_word);
+    uint32_t closed = load_relaxed(stream->closed_word);
     bool void_now = stream->turn != turn || stream->closed != closed;
     if (__builtin_expect(stream->ahead < ns || void_now, 0) && !take_ahead(stream, ns, turn)) {
         return false;
@@ -269,7 +268,7 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
     compute_unlock();
     bool aside = amount > 0, waited = false;
     if (aside) {
-        gate_reserve(m, amount, longest);
+        gate_reserve(m, amount, longest, compute_now());
     } else if (!granted) {
         amount = ns > BATCH || unknown ? ns : BATCH;
         waited = gate_pass(m, &amount, unknown, longest);
@@ -294,7 +293,6 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
         runner_passing(runner, 1);
         *p = (struct pass){.runner = runner,
                            .cost = ns,
-                           .key = l->key,
                            .due = unknown ? DUE_NOW
                                   : alone ? DUE_APART
                                           : DUE_WHEN_FULL,
@@ -304,7 +302,7 @@ static void through_gate(const struct launch *l, const struct hami_context *cont
             runner_compare_clocks(runner);
         }
         if (sampled) {
-            runner_sample_begin(runner, l->key, &p->sample);
+            p->sample = runner_sample_begin(runner, l->key);
         }
     }
     helper_wake();
@@ -326,18 +324,21 @@ static void begin_limited(const struct launch *l, struct pass *p) {
         }
         return;
     }
-    bool captured = atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 && runners_capturing(l->stream);
+    bool captured = load_relaxed(&runner_captures) > 0 && runners_capturing(l->stream);
     if (!captured) { /* what is captured is charged when its graph is launched */
         through_gate(l, &context, m, p);
     }
 }
 
 /* Before the driver's call. */
-static void begin(const struct launch *l, struct pass *p) {
-    p->runner = NULL;
+static struct pass begin(const void *function, uint64_t grid, uint64_t block, CUstream stream, bool threaded) {
+    struct launch l = launch_of(function, grid, block, stream, threaded);
+    struct pass p;
+    p.runner = NULL;
     if (!unlimited()) {
-        begin_limited(l, p);
+        begin_limited(&l, &p);
     }
+    return p;
 }
 
 /* After it. */
@@ -351,9 +352,7 @@ static int32_t end(struct pass *p, int32_t status) {
         runner_refund(p->runner, p->cost);
         runner_sample_drop(p->runner, p->sample);
     } else {
-        if (p->sample != NULL) {
-            runner_sample_end(p->runner, p->key, p->sample);
-        }
+        runner_sample_end(p->runner, p->sample);
         p->due = runner_regrant(p->runner, p->closed, p->cost, p->how) ? DUE_NOW : p->due;
     }
     runner_passing(p->runner, -1);
@@ -383,10 +382,8 @@ static _Atomic(launch_kernel *) driver_launch[2];
 static inline int32_t launch_gated(enum hami_hook hook, LAUNCH) {
     bool threaded = hook == HAMI_cuLaunchKernel_ptsz;
     launch_kernel *driver = hami_driver_function(hook);
-    struct launch l = launch_of(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, threaded);
-    struct pass p;
-    atomic_store_explicit(&driver_launch[threaded], driver, memory_order_relaxed);
-    begin(&l, &p);
+    store_relaxed(&driver_launch[threaded], driver);
+    struct pass p = begin(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, threaded);
     return end(&p, driver(LAUNCHED));
 }
 
@@ -404,7 +401,7 @@ static inline int32_t launch_granted(bool threaded, LAUNCH) {
         return threaded ? gated_ptsz(LAUNCHED) : gated(LAUNCHED);
     }
     until_look--;
-    launch_kernel *driver = atomic_load_explicit(&driver_launch[threaded], memory_order_relaxed);
+    launch_kernel *driver = load_relaxed(&driver_launch[threaded]);
     return driver(LAUNCHED);
 }
 
@@ -418,12 +415,12 @@ HAMI_APART static int32_t granted_ptsz(LAUNCH) {
 
 int32_t hami_launch_kernel(enum hami_hook hook, LAUNCH) {
     bool threaded = hook == HAMI_cuLaunchKernel_ptsz;
-    launch_kernel *driver = atomic_load_explicit(&driver_launch[threaded], memory_order_relaxed);
-    const _Atomic int32_t *active = atomic_load_explicit(&suspend_word, memory_order_relaxed);
-    if (driver == NULL || until_look == 0 || atomic_load_explicit(active, memory_order_relaxed) != 2) {
+    launch_kernel *driver = load_relaxed(&driver_launch[threaded]);
+    const _Atomic int32_t *active = load_relaxed(&suspend_word);
+    if (driver == NULL || until_look == 0 || load_relaxed(active) != 2) {
         return threaded ? gated_ptsz(LAUNCHED) : gated(LAUNCHED);
     }
-    if (atomic_load_explicit(&compute_state, memory_order_relaxed) == COMPUTE_ON) {
+    if (load_relaxed(&compute_state) == COMPUTE_ON) {
         return threaded ? granted_ptsz(LAUNCHED) : granted(LAUNCHED);
     }
     until_look--;
@@ -447,10 +444,8 @@ int32_t hami_launch_cooperative(enum hami_hook hook, void *function, uint32_t gx
                                 uint32_t by, uint32_t bz, uint32_t shared, CUstream stream, void **params) {
     CUresult (*driver)(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, CUstream,
                        void **) = hami_driver_function(hook);
-    struct launch l = launch_of(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream,
-                                hook == HAMI_cuLaunchCooperativeKernel_ptsz);
-    struct pass p;
-    begin(&l, &p);
+    bool threaded = hook == HAMI_cuLaunchCooperativeKernel_ptsz;
+    struct pass p = begin(function, (uint64_t)gx * gy * gz, (uint64_t)bx * by * bz, stream, threaded);
     return end(&p, driver(function, gx, gy, gz, bx, by, bz, shared, stream, params));
 }
 
@@ -490,34 +485,27 @@ int32_t hami_launch_multi_device(enum hami_hook hook, struct hami_launch_params 
 
 int32_t hami_launch_legacy(enum hami_hook hook, void *function) {
     CUresult (*driver)(void *) = hami_driver_function(hook);
-    struct launch l = launch_of(function, 1, 1, NULL, false);
-    struct pass p;
-    begin(&l, &p);
+    struct pass p = begin(function, 1, 1, NULL, false);
     return end(&p, driver(function));
 }
 
 int32_t hami_launch_grid(enum hami_hook hook, void *function, int32_t width, int32_t height) {
     CUresult (*driver)(void *, int32_t, int32_t) = hami_driver_function(hook);
-    struct launch l = launch_of(function, (uint64_t)(uint32_t)width * (uint32_t)height, 1, NULL, false);
-    struct pass p;
-    begin(&l, &p);
+    struct pass p = begin(function, (uint64_t)(uint32_t)width * (uint32_t)height, 1, NULL, false);
     return end(&p, driver(function, width, height));
 }
 
 int32_t hami_launch_grid_async(enum hami_hook hook, void *function, int32_t width, int32_t height, CUstream stream) {
     CUresult (*driver)(void *, int32_t, int32_t, CUstream) = hami_driver_function(hook);
-    struct launch l = launch_of(function, (uint64_t)(uint32_t)width * (uint32_t)height, 1, stream, false);
-    struct pass p;
-    begin(&l, &p);
+    struct pass p = begin(function, (uint64_t)(uint32_t)width * (uint32_t)height, 1, stream, false);
     return end(&p, driver(function, width, height, stream));
 }
 
 int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream) {
     CUresult (*driver)(void *, CUstream) = hami_driver_function(hook);
-    struct launch l = launch_of(graph, 0, 0, stream, hook == HAMI_cuGraphLaunch_ptsz);
     struct hami_graph_memory *memory = NULL;
-    struct pass p;
-    begin(&l, &p); /* may wait, and so comes before the graph's memory is held */
+    /* May wait, and so comes before the graph's memory is held. */
+    struct pass p = begin(graph, 0, 0, stream, hook == HAMI_cuGraphLaunch_ptsz);
     if (!hami_graph_run_begin(graph, &memory)) {
         return end(&p, CUDA_ERROR_OUT_OF_MEMORY);
     }
@@ -530,7 +518,7 @@ int32_t hami_graph_start(enum hami_hook hook, void *graph, CUstream stream) {
 
 static void close_marks(void) {
     count_launches();
-    if (atomic_load_explicit(&compute_state, memory_order_relaxed) == COMPUTE_ON) {
+    if (load_relaxed(&compute_state) == COMPUTE_ON) {
         HAMI_UNCANCELLED;
         compute_lock();
         return_ahead();
@@ -576,21 +564,22 @@ int32_t hami_stream_destroy(enum hami_hook hook, CUstream stream) {
     return driver(stream);
 }
 
-void hami_compute_stream_ending(CUstream stream) {
-    if (atomic_load_explicit(&compute_state, memory_order_relaxed) != COMPUTE_FRESH) {
+static void drop_streams(CUcontext context, CUstream stream) {
+    if (load_relaxed(&compute_state) != COMPUTE_FRESH) {
         HAMI_UNCANCELLED;
         compute_lock();
-        runners_drop(NULL, stream, false);
+        runners_drop(context, stream);
         compute_unlock();
     }
 }
 
+void hami_compute_stream_ending(CUstream stream) {
+    drop_streams(NULL, stream);
+}
+
 void hami_compute_context_ending(CUcontext context) {
-    if (context != NULL && atomic_load_explicit(&compute_state, memory_order_relaxed) != COMPUTE_FRESH) {
-        HAMI_UNCANCELLED;
-        compute_lock();
-        runners_drop(context, NULL, true);
-        compute_unlock();
+    if (context != NULL) {
+        drop_streams(context, NULL);
     }
 }
 

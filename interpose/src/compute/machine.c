@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { ALL = 1 << 30 }; /* waiters to wake */
+
 _Atomic int compute_state = COMPUTE_FRESH;
 
 static struct machine machines[HAMI_DEVICES];
@@ -25,52 +27,45 @@ uint64_t compute_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static struct timespec timespec_of(uint64_t ns) {
+    return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+}
+
 void compute_sleep_until(uint64_t due) {
-    const struct timespec at = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
+    const struct timespec at = timespec_of(due);
     (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-static void wait_on(const _Atomic uint32_t *word, int operation, uint32_t value, uint64_t ns) {
-    const struct timespec timeout = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+/* futex(2); `bits` count for the operations that take them. errno stays as it was. */
+static void futex(const _Atomic uint32_t *word, int operation, uint32_t value, uint64_t ns, uint32_t bits) {
+    const struct timespec timeout = timespec_of(ns);
     int saved = errno;
-    (void)syscall(SYS_futex, word, operation, value, &timeout, NULL, 0);
-    errno = saved;
-}
-
-static void wake_on(const _Atomic uint32_t *word, int operation) {
-    int saved = errno;
-    (void)syscall(SYS_futex, word, operation, 1 << 30, NULL, NULL, 0);
+    (void)syscall(SYS_futex, word, operation, value, &timeout, NULL, bits);
     errno = saved;
 }
 
 void compute_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t ns) {
-    wait_on(word, FUTEX_WAIT, value, ns);
+    futex(word, FUTEX_WAIT, value, ns, 0);
 }
 
 void compute_wake(const _Atomic uint32_t *word) {
-    wake_on(word, FUTEX_WAKE);
+    futex(word, FUTEX_WAKE, ALL, 0, 0);
 }
 
 void compute_wait_here(const _Atomic uint32_t *word, uint32_t value, uint64_t ns) {
-    wait_on(word, FUTEX_WAIT_PRIVATE, value, ns);
+    futex(word, FUTEX_WAIT_PRIVATE, value, ns, 0);
 }
 
 void compute_wake_here(const _Atomic uint32_t *word) {
-    wake_on(word, FUTEX_WAKE_PRIVATE);
+    futex(word, FUTEX_WAKE_PRIVATE, ALL, 0, 0);
 }
 
 void compute_wait_number(const _Atomic uint32_t *word, uint32_t value, uint32_t number, uint64_t ns) {
-    uint64_t due = compute_now() + ns;
-    const struct timespec at = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
-    int saved = errno;
-    (void)syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, &at, NULL, 1u << number % 32);
-    errno = saved;
+    futex(word, FUTEX_WAIT_BITSET, value, compute_now() + ns, 1u << number % 32);
 }
 
 void compute_wake_number(const _Atomic uint32_t *word, uint32_t number) {
-    int saved = errno;
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_BITSET, 1 << 30, NULL, NULL, 1u << number % 32);
-    errno = saved;
+    futex(word, FUTEX_WAKE_BITSET, ALL, 0, 1u << number % 32);
 }
 
 void compute_lock(void) {
@@ -132,8 +127,8 @@ static void share_changes(struct machine *m, uint32_t share) {
 }
 
 static void set_share(struct machine *m, uint32_t share) {
-    if (atomic_load_explicit(&m->share, memory_order_relaxed) != share) {
-        atomic_store_explicit(&m->share, share, memory_order_relaxed);
+    if (load_relaxed(&m->share) != share) {
+        store_relaxed(&m->share, share);
         runners_changed();
         share_changes(m, share);
     }
@@ -143,8 +138,8 @@ int machines_refresh(void) {
     const struct hami_limits *limits = hami_guest_limits();
     struct hami_region_view *view = limits->mode == HAMI_MODE_OFF ? NULL : hami_guest_region(NULL);
     int state = COMPUTE_OFF;
-    if (atomic_load_explicit(&limits_seen, memory_order_relaxed) != limits) {
-        atomic_store_explicit(&limits_seen, limits, memory_order_relaxed);
+    if (load_relaxed(&limits_seen) != limits) {
+        store_relaxed(&limits_seen, limits);
         runners_changed();
     }
     if (view != NULL) {
@@ -156,7 +151,7 @@ int machines_refresh(void) {
         }
         state = any_limit(limits, view) ? COMPUTE_ON : COMPUTE_OFF;
     }
-    if (atomic_load_explicit(&compute_state, memory_order_relaxed) != state) {
+    if (load_relaxed(&compute_state) != state) {
         atomic_store_explicit(&compute_state, state, memory_order_release);
     }
     return state;
@@ -189,19 +184,19 @@ struct machine *machine_of(CUdevice device) {
             return NULL;
         }
         compute_lock();
-        if (!atomic_load_explicit(&m->ready, memory_order_relaxed)) {
+        if (!load_relaxed(&m->ready)) {
             set_up(m, (unsigned)index, view, limits->devices[index].uuid);
         }
         compute_unlock();
         (void)machines_refresh();
     }
-    return atomic_load_explicit(&m->share, memory_order_relaxed) != 0 ? m : NULL;
+    return load_relaxed(&m->share) != 0 ? m : NULL;
 }
 
 bool machine_free(CUdevice device) {
     int index = hami_guest_cuda_device(hami_guest_known_limits(), device);
     const struct machine *m = index < 0 ? NULL : machine_at((unsigned)index);
-    return m != NULL && atomic_load_explicit(&m->share, memory_order_relaxed) == 0;
+    return m != NULL && load_relaxed(&m->share) == 0;
 }
 
 struct machine *machine_at(unsigned index) {

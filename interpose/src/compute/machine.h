@@ -11,6 +11,20 @@
 
 typedef void *CUevent;
 
+/* For words whose order against others does not matter: figures, and what the next look sees anyhow. */
+#define load_relaxed(word) atomic_load_explicit(word, memory_order_relaxed)
+#define store_relaxed(word, value) atomic_store_explicit(word, value, memory_order_relaxed)
+#define add_relaxed(word, value) ((void)atomic_fetch_add_explicit(word, value, memory_order_relaxed))
+#define sub_relaxed(word, value) ((void)atomic_fetch_sub_explicit(word, value, memory_order_relaxed))
+
+static inline uint64_t earlier(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static inline uint64_t later(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
 /* All in ns. */
 enum {
     MARK = 1000000,  /* estimated work between completion marks */
@@ -43,8 +57,7 @@ struct page {
     _Atomic bool forbidden; /* the program may not write files that long; it may have changed its mind */
     _Atomic bool busy;      /* a thread of this process has the lock, or opens the file */
     _Atomic uint64_t device, inode;
-    _Atomic(void *)
-        futexes; /* where it is mapped: an address to name to the kernel, where nothing is loaded or stored */
+    _Atomic(void *) futexes; /* its mapping: futex(2) is told the address, and nobody loads or stores there */
 };
 
 void page_open(struct page *p, const char *path); /* again, too */
@@ -126,6 +139,7 @@ void balance_read(struct machine *m, struct standing *s); /* and forfeits what i
 void balance_charge(struct machine *m, uint64_t device_time);
 int64_t balance_share(const struct machine *m); /* percent */
 int64_t balance_arrears(const struct machine *m, const struct standing *s);
+bool balance_lets_rest(const struct hami_compute_process *process);            /* the device, between its launches */
 bool balance_silent(const struct hami_compute_process *process, uint64_t now); /* it has work and does not look at it */
 bool balance_single(const struct machine *m, uint64_t now); /* no other process of the container uses the device */
 /* The container's other processes: what they were granted so far; how many want more, and the least that one of those
@@ -135,8 +149,7 @@ struct others {
     unsigned asking;
 };
 struct others balance_others(const struct machine *m, uint64_t now);
-/* Of an amount that is granted, what counts between processes: of streams that run beside each other only their part.
- */
+/* What counts of a grant between processes: less than all where streams run beside each other. */
 int64_t balance_own(const struct machine *m, int64_t amount);
 bool balance_in_turn(const struct machine *m); /* does any thread of the container wait for its turn? */
 /*
@@ -214,15 +227,15 @@ int64_t runner_from_aside(struct runner *r, int64_t ns, int64_t part, uint64_t n
  * there: it has a grant of its own then, to be closed now, lest it ran without a mark.
  */
 bool runner_regrant(struct runner *r, uint32_t closed, int64_t cost, struct granted how);
-void runner_compare_clocks(
-    struct runner *r); /* of device and host, if that is due; before the first launch after a wait */
-void runner_sample_begin(struct runner *r, uint64_t key, CUevent *before);
-void runner_sample_end(struct runner *r, uint64_t key, CUevent before);
+void runner_compare_clocks(struct runner *r); /* device's and host's, if due; before the first launch after a wait */
+/* Events around a launch tell what it takes. Returns the one before it; NULL: this launch is no sample. */
+CUevent runner_sample_begin(struct runner *r, uint64_t key);
+void runner_sample_end(struct runner *r, CUevent before);
 void runner_sample_drop(struct runner *r, CUevent before);
 void runners_close(struct machine *m);              /* NULL: all */
 void runners_hurry(const struct machine *m);        /* somebody waits for a completion now */
 void runners_look(struct machine *m, uint64_t now); /* settles what should be complete, where nobody else will soon */
-void runners_drop(CUcontext context, CUstream stream, bool all_streams);
+void runners_drop(CUcontext context, CUstream stream); /* a context with its streams, or, of NULL, a stream */
 void runners_reset(void);
 
 /* Settles what is complete, by the helper. Returns when to look again; UINT64_MAX: nothing is under way. */
@@ -252,7 +265,6 @@ enum turn {
 };
 
 void turn_open(struct machine *m, const char *uuid);
-bool turn_used(const struct machine *m);                  /* somebody has it, as far as we know */
 bool turn_alone(const struct machine *m, uint64_t now);   /* nobody else was there a moment ago */
 bool turn_company(const struct machine *m, uint64_t now); /* others take turns with us now, or may */
 /* Moves when the turn goes elsewhere, as soon as any process of the container knows. */
@@ -280,7 +292,7 @@ void turn_move_frontier(struct machine *m, uint64_t end); /* the turn may have g
  */
 bool gate_pass(struct machine *m, int64_t *amount, bool unknown, int64_t longest);
 /* Reserves what has passed before. */
-void gate_reserve(struct machine *m, int64_t amount, int64_t longest);
+void gate_reserve(struct machine *m, int64_t amount, int64_t longest, uint64_t now);
 
 /* ---- suspend.c: HAMi's priorities ---- */
 

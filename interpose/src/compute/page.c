@@ -30,7 +30,7 @@ static bool same_file(const struct page *p, int file) {
 static bool may_write(struct page *p) {
     struct rlimit limit;
     bool may = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= SIZE;
-    atomic_store_explicit(&p->forbidden, !may, memory_order_relaxed);
+    store_relaxed(&p->forbidden, !may);
     return may;
 }
 
@@ -93,7 +93,7 @@ void page_after_fork(struct page *p) {
 
 bool page_read(struct page *p, struct hami_turn_page *seen, size_t size) {
     int saved = errno, file = atomic_load(&p->file);
-    bool may = !atomic_load_explicit(&p->forbidden, memory_order_relaxed) || may_write(p);
+    bool may = !load_relaxed(&p->forbidden) || may_write(p);
     bool good = may && same_file(p, file) && pread(file, seen, size, 0) == (ssize_t)size &&
                 seen->magic == HAMI_TURN_MAGIC && seen->version == HAMI_TURN_VERSION && seen->size == sizeof *seen;
     errno = saved;

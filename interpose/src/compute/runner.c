@@ -60,21 +60,19 @@ struct runner {
     int64_t granted;          /* since the last mark */
     int64_t seen;             /* `left` at the last look */
     uint64_t looked;          /* when it last changed */
-    uint64_t opened;          /* when the first launch since the last mark was let through */
-    struct spanned before;    /* at that time */
+    struct mark open;         /* the next mark, so far as launches since the last one make it */
     uint64_t ended;           /* the work of the last mark that completed */
-    bool clean, known, slow;
-    int64_t used;          /* until the last mark, of what was granted */
-    int64_t aside;         /* of what was granted in turn `turn`, kept for the next marks */
-    unsigned passing;      /* launches that are between gate and driver */
-    unsigned first, count; /* of marks */
+    int64_t used;             /* until the last mark, of what was granted */
+    int64_t aside;            /* of what was granted in turn `turn`, kept for the next marks */
+    unsigned passing;         /* launches that are between gate and driver */
+    unsigned first, count;    /* of marks */
     struct mark marks[MARKS];
 };
 
 /* A sampled launch. */
 struct pair {
-    CUcontext context; /* NULL: unused */
-    CUevent before, after;
+    CUcontext context;
+    CUevent before, after; /* NULL: unused; not yet launched */
     uint64_t key;
     bool idle; /* the stream had nothing to do before */
 };
@@ -120,16 +118,13 @@ static struct {
 /* The library stays without marks, and so charges estimates, where a driver lacks any of these. */
 static bool driver_ready(void) {
     if (!driver.ready) {
-        *(void **)&driver.create = hami_cuda_function("cuEventCreate");
-        *(void **)&driver.destroy = hami_cuda_function("cuEventDestroy_v2");
-        *(void **)&driver.record = hami_cuda_function("cuEventRecord");
-        *(void **)&driver.query = hami_cuda_function("cuEventQuery");
-        *(void **)&driver.elapsed = hami_cuda_function("cuEventElapsedTime");
-        *(void **)&driver.stream_query = hami_cuda_function("cuStreamQuery");
-        *(void **)&driver.set_context = hami_cuda_function("cuCtxSetCurrent");
-        driver.known = driver.create != NULL && driver.destroy != NULL && driver.record != NULL &&
-                       driver.query != NULL && driver.elapsed != NULL && driver.stream_query != NULL &&
-                       driver.set_context != NULL;
+        driver.known = (driver.create = hami_cuda_function("cuEventCreate")) != NULL &&
+                       (driver.destroy = hami_cuda_function("cuEventDestroy_v2")) != NULL &&
+                       (driver.record = hami_cuda_function("cuEventRecord")) != NULL &&
+                       (driver.query = hami_cuda_function("cuEventQuery")) != NULL &&
+                       (driver.elapsed = hami_cuda_function("cuEventElapsedTime")) != NULL &&
+                       (driver.stream_query = hami_cuda_function("cuStreamQuery")) != NULL &&
+                       (driver.set_context = hami_cuda_function("cuCtxSetCurrent")) != NULL;
         driver.ready = true;
     }
     return driver.known;
@@ -181,11 +176,6 @@ static void event_give_back(CUcontext context, CUevent event) {
     }
 }
 
-/* Whether this process is one that lets the device rest between its launches. */
-static bool rests(const struct machine *m) {
-    return (atomic_load_explicit(&m->own->hidden, memory_order_relaxed) & HAMI_RESTS) != 0;
-}
-
 /* ---- finding a runner ---- */
 
 static int thread_number(void) {
@@ -198,9 +188,8 @@ static int thread_number(void) {
 }
 
 bool runner_is(const struct runner *r, CUcontext context, CUstream stream) {
-    return atomic_load_explicit(&r->stream, memory_order_relaxed) == stream &&
-           atomic_load_explicit(&r->context, memory_order_relaxed) == context &&
-           (stream != per_thread || atomic_load_explicit(&r->thread, memory_order_relaxed) == thread_number());
+    return load_relaxed(&r->stream) == stream && load_relaxed(&r->context) == context &&
+           (stream != per_thread || load_relaxed(&r->thread) == thread_number());
 }
 
 struct machine *runner_machine(const struct runner *r) {
@@ -260,10 +249,8 @@ struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream) 
         atomic_store(&r->left, 0);
         atomic_store(&r->turn, 0);
         r->granted = r->seen = r->used = r->aside = 0;
-        r->opened = r->ended = 0;
+        r->open.opened = r->ended = 0;
         r->looked = compute_now();
-        r->clean = true;
-        r->known = false;
         r->first = r->count = r->passing = 0;
         atomic_store_explicit(&r->stream, stream, memory_order_release);
         runners_changed();
@@ -276,10 +263,9 @@ struct runner *runner_of(struct machine *m, CUcontext context, CUstream stream) 
 /* ---- grants ---- */
 
 int64_t runner_take(struct runner *r, int64_t least, int64_t most) {
-    int64_t left = atomic_load_explicit(&r->left, memory_order_relaxed);
-    const struct machine *m = atomic_load_explicit(&r->machine, memory_order_relaxed);
-    if (atomic_load_explicit(turn_word(m), memory_order_relaxed) !=
-        atomic_load_explicit(&r->turn, memory_order_relaxed)) {
+    int64_t left = load_relaxed(&r->left);
+    const struct machine *m = load_relaxed(&r->machine);
+    if (load_relaxed(turn_word(m)) != load_relaxed(&r->turn)) {
         return 0;
     }
     while (left >= least) {
@@ -293,7 +279,7 @@ int64_t runner_take(struct runner *r, int64_t least, int64_t most) {
 }
 
 static void own_out(struct machine *m, int64_t change) {
-    (void)atomic_fetch_add_explicit(&m->own->out, change, memory_order_relaxed);
+    add_relaxed(&m->own->out, change);
     hami_step();
 }
 
@@ -314,21 +300,13 @@ struct under_way {
 };
 static const struct under_way nothing = {UINT64_MAX, UINT64_MAX};
 
-static uint64_t earlier(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
-static uint64_t later(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
 /* What this process has under way, with `more` that was collected. */
 static struct under_way under_way(struct machine *m, struct under_way more) {
     uint32_t streams = 0;
     for (unsigned i = 0; i < runner_count; i++) {
         const struct runner *r = &runners[i];
         if (r->machine == m && r->granted > 0) {
-            more.oldest = earlier(more.oldest, r->opened);
+            more.oldest = earlier(more.oldest, r->open.opened);
         }
         if (r->machine == m && r->count > 0) {
             more.oldest = earlier(more.oldest, r->marks[r->first].opened);
@@ -336,39 +314,38 @@ static struct under_way under_way(struct machine *m, struct under_way more) {
         }
         streams += r->machine == m && (r->granted > 0 || r->count > 0);
     }
-    atomic_store_explicit(&m->streams, streams, memory_order_relaxed);
+    store_relaxed(&m->streams, streams);
     return more;
 }
 
 /* Publishes that. */
 static void note_oldest(struct machine *m, struct under_way more) {
     struct under_way now = under_way(m, more);
-    atomic_store_explicit(&m->own->busy, now.busy == UINT64_MAX ? 0 : now.busy, memory_order_relaxed);
-    atomic_store_explicit(&m->own->since, now.oldest == UINT64_MAX ? 0 : now.oldest, memory_order_relaxed);
+    store_relaxed(&m->own->busy, now.busy == UINT64_MAX ? 0 : now.busy);
+    store_relaxed(&m->own->since, now.oldest == UINT64_MAX ? 0 : now.oldest);
     hami_step();
 }
 
 void runner_grant(struct runner *r, int64_t granted, int64_t used, struct granted how) {
     if (r->granted == 0) {
-        (void)atomic_fetch_add_explicit(&r->machine->own->marks, 1, memory_order_relaxed);
+        add_relaxed(&r->machine->own->marks, 1);
         hami_step();
-        r->clean = r->known = true;
-        r->slow = how.arrived > r->opened + (uint64_t)r->used / 16 * 17;
-        r->opened = how.passed;
-        r->before = balance_spanned(r->machine);
+        r->open.clean = r->open.known = true;
+        r->open.slow = how.arrived > r->open.opened + (uint64_t)r->used / 16 * 17;
+        r->open.opened = how.passed;
+        r->open.before = balance_spanned(r->machine);
         r->granted = granted;
         note_oldest(r->machine, nothing);
     } else {
         r->granted += granted;
     }
-    r->clean = r->clean && how.clean;
-    r->known = r->known && how.known;
+    r->open.clean = r->open.clean && how.clean;
+    r->open.known = r->open.known && how.known;
     r->looked = compute_now();
     if (!how.aside) {
-        atomic_store_explicit(&r->turn, atomic_load_explicit(turn_word(r->machine), memory_order_relaxed),
-                              memory_order_relaxed);
+        store_relaxed(&r->turn, load_relaxed(turn_word(r->machine)));
     }
-    (void)atomic_fetch_add_explicit(&r->left, granted - used, memory_order_relaxed);
+    add_relaxed(&r->left, granted - used);
 }
 
 void runner_passing(struct runner *r, int change) {
@@ -376,7 +353,7 @@ void runner_passing(struct runner *r, int change) {
 }
 
 bool runner_regrant(struct runner *r, uint32_t closed, int64_t cost, struct granted how) {
-    if (atomic_load_explicit(&r->closed, memory_order_relaxed) == closed || atomic_load(&r->stream) == NULL) {
+    if (load_relaxed(&r->closed) == closed || atomic_load(&r->stream) == NULL) {
         return false;
     }
     own_out(r->machine, cost);
@@ -385,16 +362,16 @@ bool runner_regrant(struct runner *r, uint32_t closed, int64_t cost, struct gran
 }
 
 void runner_refund(struct runner *r, int64_t used) {
-    int64_t most = r->granted - atomic_load_explicit(&r->left, memory_order_relaxed);
+    int64_t most = r->granted - load_relaxed(&r->left);
     if (most > 0) { /* not where it was closed meanwhile */
-        (void)atomic_fetch_add_explicit(&r->left, used < most ? used : most, memory_order_relaxed);
+        add_relaxed(&r->left, used < most ? used : most);
     }
 }
 
 /* ---- marks ---- */
 
 static void completed_mark(struct machine *m) {
-    (void)atomic_fetch_sub_explicit(&m->own->marks, 1, memory_order_relaxed);
+    sub_relaxed(&m->own->marks, 1);
     hami_step();
     (void)atomic_fetch_add(&m->shared->done, 1);
     hami_step();
@@ -406,7 +383,7 @@ static void completed_mark(struct machine *m) {
 /* No mark could be set, or it told nothing: the estimate is the charge. */
 static void charge_estimate(struct machine *m, int64_t estimate) {
     balance_charge(m, (uint64_t)estimate);
-    (void)atomic_fetch_add_explicit(&m->shared->estimated, (uint64_t)estimate, memory_order_relaxed);
+    add_relaxed(&m->shared->estimated, (uint64_t)estimate);
     own_out(m, -estimate);
     completed_mark(m);
 }
@@ -414,7 +391,7 @@ static void charge_estimate(struct machine *m, int64_t estimate) {
 static bool recordable(const struct runner *r, CUstream stream) {
     bool others = stream == per_thread && r->thread != thread_number();
     return stream != NULL && !others && r->count < MARKS && driver_ready() &&
-           !(atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 && runners_capturing(stream));
+           !(load_relaxed(&runner_captures) > 0 && runners_capturing(stream));
 }
 
 /* What the container has under way beside and before it is finished first, or with it. */
@@ -428,7 +405,7 @@ static uint64_t expected_end(const struct runner *r, const struct mark *mark) {
  */
 static bool unhurried(const struct machine *m, uint64_t now) {
     return atomic_load(&m->shared->expectant) == 0 && !turn_company(m, now) && balance_single(m, now) &&
-           atomic_load_explicit(&runner_captures, memory_order_relaxed) == 0;
+           load_relaxed(&runner_captures) == 0;
 }
 
 static void settle(void);
@@ -443,26 +420,22 @@ static void close_runner(struct runner *r, bool apart) {
     if (!can && r->count >= MARKS) {
         return; /* stays open until a mark completes */
     }
-    (void)atomic_fetch_add_explicit(&r->closed, 1, memory_order_relaxed);
+    add_relaxed(&r->closed, 1);
     int64_t left = atomic_exchange(&r->left, 0), estimate = r->granted - left;
     r->granted = 0;
     own_out(r->machine, -left);
     uint64_t unused = (uint64_t)balance_own(r->machine, left);
-    (void)atomic_fetch_sub_explicit(&r->machine->own->had, unused, memory_order_relaxed);
+    sub_relaxed(&r->machine->own->had, unused);
     r->used = estimate;
     if (estimate <= 0) {
         completed_mark(r->machine);
         note_oldest(r->machine, nothing);
         return;
     }
-    struct mark mark = {.estimate = estimate,
-                        .clean = r->clean,
-                        .known = r->known,
-                        .apart = apart,
-                        .slow = r->slow,
-                        .opened = r->opened,
-                        .before = r->before,
-                        .event = can ? event_take(r->context) : NULL};
+    struct mark mark = r->open;
+    mark.estimate = estimate;
+    mark.apart = apart;
+    mark.event = can ? event_take(r->context) : NULL;
     if (mark.event != NULL) {
         bool asked = atomic_load(&runner_captures) == 0;
         CUresult dry = asked ? driver.stream_query(stream) : CUDA_ERROR_INVALID_VALUE;
@@ -491,19 +464,18 @@ static void close_runner(struct runner *r, bool apart) {
 }
 
 void runner_close_if_due(struct runner *r, enum mark_due due) {
-    int64_t left = atomic_load_explicit(&r->left, memory_order_relaxed);
+    int64_t left = load_relaxed(&r->left);
     if (r->granted > 0 && (due != DUE_WHEN_FULL || r->granted - left >= MARK)) {
         close_runner(r, due == DUE_APART);
     }
 }
 
 bool runners_apart(const struct machine *m, uint64_t now) {
-    return rests(m) && now < atomic_load_explicit(&m->shared->last_wait, memory_order_relaxed) + IDLE &&
-           !balance_single(m, now);
+    return balance_lets_rest(m->own) && now < load_relaxed(&m->shared->last_wait) + IDLE && !balance_single(m, now);
 }
 
 int64_t runner_worth_apart(const struct runner *r, int64_t ns, uint64_t now) {
-    double dense = now > r->opened ? (double)r->used / (double)(now - r->opened) : 1;
+    double dense = now > r->open.opened ? (double)r->used / (double)(now - r->open.opened) : 1;
     int64_t amount = (int64_t)(dense * APART);
     amount = amount > BATCH ? BATCH : amount;
     return amount < ns ? ns : amount;
@@ -512,7 +484,7 @@ int64_t runner_worth_apart(const struct runner *r, int64_t ns, uint64_t now) {
 void runner_set_aside(struct runner *r, int64_t amount) {
     struct machine *m = r->machine;
     own_out(m, -amount);
-    (void)atomic_fetch_sub_explicit(&m->own->had, (uint64_t)balance_own(m, amount), memory_order_relaxed);
+    sub_relaxed(&m->own->had, (uint64_t)balance_own(m, amount));
     int64_t others = 0;
     uint64_t now = compute_now();
     for (unsigned i = 0; i < runner_count; i++) {
@@ -524,8 +496,7 @@ void runner_set_aside(struct runner *r, int64_t amount) {
 }
 
 int64_t runner_from_aside(struct runner *r, int64_t ns, int64_t part, uint64_t now) {
-    bool valid = now < r->looked + STALE && atomic_load_explicit(turn_word(r->machine), memory_order_relaxed) ==
-                                                atomic_load_explicit(&r->turn, memory_order_relaxed);
+    bool valid = now < r->looked + STALE && load_relaxed(turn_word(r->machine)) == load_relaxed(&r->turn);
     int64_t amount = r->aside < part ? r->aside : part;
     if (!valid || amount < ns) {
         r->aside = 0; /* the gate grants anew */
@@ -537,11 +508,10 @@ int64_t runner_from_aside(struct runner *r, int64_t ns, int64_t part, uint64_t n
 
 /* Events are made in the current context. */
 static void close_in_context(struct runner *r, CUcontext current) {
-    if (r->context != current && driver_ready() && driver.set_context(r->context) == CUDA_SUCCESS) {
-        close_runner(r, false);
+    bool changed = r->context != current && driver_ready() && driver.set_context(r->context) == CUDA_SUCCESS;
+    close_runner(r, false);
+    if (changed) {
         (void)driver.set_context(current);
-    } else {
-        close_runner(r, false);
     }
 }
 
@@ -554,10 +524,9 @@ void runners_close(struct machine *m) {
     CUcontext current = current_context();
     for (unsigned i = 0; i < runner_count; i++) {
         struct runner *r = &runners[i];
-        if (r->machine == NULL || r->granted == 0 || (m != NULL && r->machine != m)) {
-            continue;
+        if (r->machine != NULL && r->granted != 0 && (m == NULL || r->machine == m)) {
+            close_in_context(r, current);
         }
-        close_in_context(r, current);
     }
 }
 
@@ -572,17 +541,22 @@ void runners_hurry(const struct machine *m) {
 
 /* ---- the device's clock and the host's ---- */
 
+/* Times are told from this completed event from now on. */
+static void tell_from(struct context_events *events, CUevent event, uint64_t time) {
+    if (events->base != NULL) {
+        event_give_back(events->context, events->base);
+    }
+    events->base = event;
+    events->base_time = time;
+}
+
 /* The event was complete after `earliest` and before `latest`, which is now. True if that says enough; it is kept then.
  */
 static bool set_clock(struct context_events *events, CUevent event, uint64_t earliest, uint64_t latest) {
     if (latest - earliest > CLOSE) {
         return false;
     }
-    if (events->base != NULL) {
-        event_give_back(events->context, events->base);
-    }
-    events->base = event;
-    events->base_time = earliest + (latest - earliest) / 2;
+    tell_from(events, event, earliest + (latest - earliest) / 2);
     events->compared = latest;
     events->towards = events->idle = (struct tries){latest, TRY};
     events->steps = 0;
@@ -607,7 +581,7 @@ void runner_compare_clocks(struct runner *r) {
     CUstream stream = atomic_load(&r->stream);
     uint64_t began = compute_now();
     if (events == NULL || !clock_is_due(events, &events->idle, began) || !recordable(r, stream) ||
-        atomic_load_explicit(&runner_captures, memory_order_relaxed) > 0 || /* of others: asking may spoil them */
+        load_relaxed(&runner_captures) > 0 || /* of others: asking may spoil them */
         driver.stream_query(stream) != CUDA_SUCCESS) {
         return;
     }
@@ -630,53 +604,47 @@ void runner_compare_clocks(struct runner *r) {
 
 /* ---- samples ---- */
 
-void runner_sample_begin(struct runner *r, uint64_t key, CUevent *before) {
-    CUstream stream = atomic_load(&r->stream);
-    (void)key;
-    *before = NULL;
-    if (atomic_load(&runner_captures) > 0 || !driver_ready()) {
-        return;
-    }
-    CUevent event = event_take(r->context);
-    if (event == NULL) {
-        return;
-    }
-    bool idle = driver.stream_query(stream) == CUDA_SUCCESS;
-    if (driver.record(event, stream) != CUDA_SUCCESS) {
-        event_give_back(r->context, event);
-        return;
-    }
+/* The pair of a sample; of NULL, an unused one. */
+static struct pair *pair_of(CUevent before) {
     for (unsigned i = 0; i < PAIRS; i++) {
-        if (pairs[i].context == NULL) {
-            pairs[i] = (struct pair){r->context, event, NULL, key, idle};
-            *before = event;
-            return;
+        if (pairs[i].before == before) {
+            return &pairs[i];
         }
     }
-    event_give_back(r->context, event);
+    return NULL;
 }
 
-void runner_sample_end(struct runner *r, uint64_t key, CUevent before) {
-    (void)key;
-    for (unsigned i = 0; i < PAIRS && before != NULL; i++) {
-        if (pairs[i].context != NULL && pairs[i].before == before) {
-            CUevent after = event_take(r->context);
-            if (after == NULL || driver.record(after, atomic_load(&r->stream)) != CUDA_SUCCESS) {
-                runner_sample_drop(r, before);
-                return;
-            }
-            pairs[i].after = after;
-            return;
-        }
+CUevent runner_sample_begin(struct runner *r, uint64_t key) {
+    CUstream stream = atomic_load(&r->stream);
+    CUevent event = atomic_load(&runner_captures) > 0 ? NULL : event_take(r->context);
+    if (event == NULL) {
+        return NULL;
+    }
+    bool idle = driver.stream_query(stream) == CUDA_SUCCESS;
+    struct pair *p = driver.record(event, stream) == CUDA_SUCCESS ? pair_of(NULL) : NULL;
+    if (p == NULL) {
+        event_give_back(r->context, event);
+        return NULL;
+    }
+    *p = (struct pair){r->context, event, NULL, key, idle};
+    return event;
+}
+
+void runner_sample_end(struct runner *r, CUevent before) {
+    struct pair *p = before == NULL ? NULL : pair_of(before);
+    CUevent after = p == NULL ? NULL : event_take(r->context);
+    if (after == NULL || driver.record(after, atomic_load(&r->stream)) != CUDA_SUCCESS) {
+        runner_sample_drop(r, before);
+    } else {
+        p->after = after;
     }
 }
 
 void runner_sample_drop(struct runner *r, CUevent before) {
-    for (unsigned i = 0; i < PAIRS && before != NULL; i++) {
-        if (pairs[i].context != NULL && pairs[i].before == before) {
-            event_give_back(r->context, before);
-            pairs[i].context = NULL;
-        }
+    struct pair *p = before == NULL ? NULL : pair_of(before);
+    if (p != NULL) {
+        event_give_back(r->context, before);
+        *p = (struct pair){0};
     }
 }
 
@@ -684,7 +652,7 @@ static void learn_pairs(void) {
     for (unsigned i = 0; i < PAIRS; i++) {
         struct pair *p = &pairs[i];
         float ms = 0;
-        if (p->context == NULL || p->after == NULL || driver.query(p->after) == CUDA_ERROR_NOT_READY) {
+        if (p->after == NULL || driver.query(p->after) == CUDA_ERROR_NOT_READY) {
             continue;
         }
         if (driver.elapsed(&ms, p->before, p->after) == CUDA_SUCCESS) {
@@ -692,7 +660,7 @@ static void learn_pairs(void) {
         }
         event_give_back(p->context, p->before);
         event_give_back(p->context, p->after);
-        p->context = NULL;
+        *p = (struct pair){0};
     }
 }
 
@@ -718,11 +686,7 @@ static uint64_t time_of(struct runner *r, const struct mark *mark) {
         return events->base_time;
     }
     if (events->base == NULL || driver.elapsed(&ms, events->base, mark->event) != CUDA_SUCCESS) {
-        if (events->base != NULL) {
-            event_give_back(r->context, events->base);
-        }
-        events->base = mark->event;
-        events->base_time = now;
+        tell_from(events, mark->event, now);
         return now;
     }
     int64_t elapsed = (int64_t)((double)ms * 1e6);
@@ -730,9 +694,7 @@ static uint64_t time_of(struct runner *r, const struct mark *mark) {
     int64_t held = end > (int64_t)now ? (int64_t)now : end < (int64_t)earliest ? (int64_t)earliest : end;
     events->base_time = (uint64_t)((int64_t)events->base_time + held - end);
     if (elapsed > RENEW) {
-        event_give_back(r->context, events->base);
-        events->base = mark->event;
-        events->base_time = (uint64_t)(now - events->compared > UNSURE ? held + elapsed / ADDED : held);
+        tell_from(events, mark->event, (uint64_t)(now - events->compared > UNSURE ? held + elapsed / ADDED : held));
     } else {
         event_give_back(r->context, mark->event);
     }
@@ -770,7 +732,7 @@ static double spanned_since(const struct machine *m, const struct mark *mark, ui
  */
 static uint64_t charge_in_part(struct machine *m, const struct mark *mark, struct under_way rest, uint64_t turns,
                                uint64_t from, uint64_t end) {
-    uint64_t at_work = earlier(balance_others_at_work(m), rests(m) ? rest.busy : rest.oldest);
+    uint64_t at_work = earlier(balance_others_at_work(m), balance_lets_rest(m->own) ? rest.busy : rest.oldest);
     uint64_t until = mark->busy ? earlier(later(mark->recorded, from), end) : end;
     double time = (double)(until - from), sure = (double)(end - until),
            estimate = (double)mark->estimate * m->span_ratio;
@@ -781,7 +743,7 @@ static uint64_t charge_in_part(struct machine *m, const struct mark *mark, struc
     double alone = estimate > sure ? estimate - sure : 0, beside = estimate * time / (time + sure);
     double charge = (alone + (beside - alone) * others) * (1 - others);
     charge = mark->late && charge > time * (1 - others) ? time * (1 - others) : charge;
-    (void)atomic_fetch_add_explicit(&m->shared->estimated, (uint64_t)charge, memory_order_relaxed);
+    add_relaxed(&m->shared->estimated, (uint64_t)charge);
     return span + (uint64_t)charge;
 }
 
@@ -816,10 +778,10 @@ static void settle_mark(struct runner *r, const struct mark *mark, struct under_
         m->span_ratio += in_part ? 0 : (ratio - m->span_ratio) * 0.05;
     }
     uint32_t hidden = (uint32_t)((1 - m->ratio) * UINT16_MAX) | (m->slow > 0.5 ? HAMI_RESTS : 0);
-    atomic_store_explicit(&m->own->hidden, hidden, memory_order_relaxed);
+    store_relaxed(&m->own->hidden, hidden);
     if (balance_silent(m->own, compute_now())) { /* nobody counted on it, so others' spans may have left it out */
         uint64_t least = (uint64_t)((double)estimate * m->ratio);
-        (void)atomic_fetch_add_explicit(&m->shared->estimated, least > span ? least - span : 0, memory_order_relaxed);
+        add_relaxed(&m->shared->estimated, least > span ? least - span : 0);
         span = least > span ? least : span;
     }
     balance_charge(m, span);
@@ -859,11 +821,11 @@ static int by_end(const void *a, const void *b) {
 
 /* A stream that was given work and then left alone gets its mark here. */
 static bool quiet(struct runner *r, uint64_t now) {
-    int64_t left = atomic_load_explicit(&r->left, memory_order_relaxed);
+    int64_t left = load_relaxed(&r->left);
     if (left != r->seen) {
         r->seen = left;
         r->looked = now;
-        atomic_store_explicit(&r->machine->shared->last_grant, now, memory_order_relaxed); /* and still being used */
+        store_relaxed(&r->machine->shared->last_grant, now); /* and still being used */
     }
     return now - r->looked >= STALE;
 }
@@ -927,8 +889,7 @@ static uint64_t next_look(uint64_t now) {
     for (unsigned i = 0; i < runner_count; i++) {
         const struct runner *r = &runners[i];
         if (r->machine != NULL && (r->count > 0 || r->granted > 0)) {
-            uint64_t at = next_look_at(r, now);
-            due = at < due ? at : due;
+            due = earlier(due, next_look_at(r, now));
         }
     }
     return due;
@@ -972,7 +933,7 @@ static void settle(void) {
 
 void runners_look(struct machine *m, uint64_t now) {
     bool due = false;
-    if (atomic_load_explicit(&m->own->marks, memory_order_relaxed) == 0 || !unhurried(m, now)) {
+    if (load_relaxed(&m->own->marks) == 0 || !unhurried(m, now)) {
         return;
     }
     compute_lock();
@@ -993,10 +954,8 @@ uint64_t runners_settle(uint64_t now) {
     settle();
     for (unsigned i = 0; i < runner_count; i++) {
         struct runner *r = &runners[i];
-        if (r->machine != NULL && r->granted > 0 && quiet(r, now)) {
-            if (driver.set_context(r->context) == CUDA_SUCCESS) {
-                close_runner(r, false);
-            }
+        if (r->machine != NULL && r->granted > 0 && quiet(r, now) && driver.set_context(r->context) == CUDA_SUCCESS) {
+            close_runner(r, false);
         }
     }
     return next_look(now);
@@ -1006,7 +965,7 @@ uint64_t runners_settle(uint64_t now) {
 
 static void drop_runner(struct runner *r) {
     struct machine *m = r->machine;
-    (void)atomic_fetch_add_explicit(&r->closed, 1, memory_order_relaxed);
+    add_relaxed(&r->closed, 1);
     int64_t left = atomic_exchange(&r->left, 0);
     if (r->granted > 0) {
         own_out(m, -left);
@@ -1024,7 +983,7 @@ static void drop_runner(struct runner *r) {
 static void drop_events(CUcontext context) {
     for (unsigned i = 0; i < PAIRS; i++) {
         if (pairs[i].context == context) {
-            pairs[i].context = NULL;
+            pairs[i] = (struct pair){0};
         }
     }
     for (unsigned i = 0; i < CONTEXTS; i++) {
@@ -1034,21 +993,21 @@ static void drop_events(CUcontext context) {
     }
 }
 
-void runners_drop(CUcontext context, CUstream stream, bool all_streams) {
+void runners_drop(CUcontext context, CUstream stream) {
     for (unsigned i = 0; i < runner_count; i++) {
         struct runner *r = &runners[i];
         if (r->machine == NULL) {
             continue;
         }
-        if (all_streams && r->context == context) {
+        if (context != NULL && r->context == context) {
             drop_runner(r);
-        } else if (!all_streams && stream != legacy && stream != per_thread && stream != NULL &&
+        } else if (context == NULL && stream != legacy && stream != per_thread && stream != NULL &&
                    atomic_load(&r->stream) == stream) {
             close_in_context(r, current_context()); /* its events live on */
             atomic_store(&r->stream, NULL);
         }
     }
-    if (all_streams) {
+    if (context != NULL) {
         drop_events(context);
     }
     runners_changed(); /* streams without a limit are remembered too, and their handles come again */

@@ -50,17 +50,17 @@ void suspend_check(void) {
             break; /* launches go; the word is the monitor's to change */
         }
         waited = true;
-        atomic_store_explicit(status, 2, memory_order_relaxed);
+        store_relaxed(status, 2);
         compute_sleep_until(now + STEP);
     }
     if (waited) {
-        atomic_store_explicit(status, 1, memory_order_relaxed);
+        store_relaxed(status, 1);
     }
     if (atomic_load(word) >= 0) {
-        atomic_store_explicit(&suspended, 0, memory_order_relaxed);
+        store_relaxed(&suspended, 0);
     }
     int32_t seen = atomic_load(word);
     while (seen >= 0 && seen != ACTIVE && !atomic_compare_exchange_weak(word, &seen, ACTIVE)) {
     }
-    atomic_store_explicit(&view->region->v1.last_kernel_time, (uint64_t)time(NULL), memory_order_relaxed);
+    store_relaxed(&view->region->v1.last_kernel_time, (uint64_t)time(NULL));
 }

@@ -61,21 +61,17 @@ static bool publish(struct machine *m, uint64_t known, uint64_t seen, uint64_t n
 
 /* How long it took us to wake up for a turn that somebody handed over; others of the machine take as long. */
 static void learn_waking(struct machine *m, uint64_t took) {
-    uint64_t known = atomic_load_explicit(&m->shared->turn_woke, memory_order_relaxed);
+    uint64_t known = load_relaxed(&m->shared->turn_woke);
     took = took > EARLY ? EARLY : took;
     known = known == 0 || known > EARLY ? took : known - known / 8 + took / 8;
-    atomic_store_explicit(&m->shared->turn_woke, known, memory_order_relaxed);
+    store_relaxed(&m->shared->turn_woke, known);
 }
 
 /* So long before its work ends a turn is handed on: late, the device rests; early, slices of both tear the last of it.
  */
 static int64_t lead(const struct machine *m) {
-    uint64_t woke = atomic_load_explicit(&m->shared->turn_woke, memory_order_relaxed);
+    uint64_t woke = load_relaxed(&m->shared->turn_woke);
     return woke == 0 || woke + MARGIN > EARLY ? EARLY : (int64_t)(woke + MARGIN);
-}
-
-bool turn_used(const struct machine *m) {
-    return holder_of(atomic_load_explicit(&m->shared->turn, memory_order_relaxed)) != 0;
 }
 
 void turn_open(struct machine *m, const char *uuid) {
@@ -186,40 +182,30 @@ static enum turn claim(struct machine *m, uint64_t now) {
     return found ? TURN_OTHERS : TURN_OURS;
 }
 
-static void show_life(struct machine *m, const struct hami_turn_page *seen, uint64_t now) {
+/* Shows life, and sees who else does. True while there is nobody to take turns with: no other was here lately. */
+static bool show_life(struct machine *m, const struct hami_turn_page *seen, uint64_t now) {
     unsigned slot = atomic_load(&m->turn_slot);
+    bool alone = true;
     if (!within(seen->slots[slot].life.beat, now, BEAT)) {
-        struct hami_turn_life life = {now, atomic_load_explicit(&m->shared->longest, memory_order_relaxed)};
+        struct hami_turn_life life = {now, load_relaxed(&m->shared->longest)};
         (void)page_write(&m->page, IN_SLOT(slot, life), &life, sizeof life);
     }
-}
-
-/* No other container has been here lately. */
-static bool alone(const struct machine *m, const struct hami_turn_page *seen, uint64_t now) {
-    for (unsigned i = 0; i < HAMI_TURN_SLOTS; i++) {
-        if (i != atomic_load(&m->turn_slot) && seen->slots[i].owner != 0 &&
-            within(seen->slots[i].life.beat, now, GONE)) {
-            return false;
-        }
+    for (unsigned i = 0; i < HAMI_TURN_SLOTS && alone; i++) {
+        alone = i == slot || seen->slots[i].owner == 0 || !within(seen->slots[i].life.beat, now, GONE);
     }
-    return true;
-}
-
-/* True while there is nobody to take turns with. */
-static bool note_company(struct machine *m, const struct hami_turn_page *seen, uint64_t now) {
-    bool found = alone(m, seen, now);
-    atomic_store_explicit(&m->shared->turn_alone, found ? now : 0, memory_order_relaxed);
-    return found;
+    store_relaxed(&m->shared->turn_alone, alone ? now : 0);
+    return alone;
 }
 
 /* Who comes to a device that one container had for itself waits so long before it is seen, once. */
 bool turn_alone(const struct machine *m, uint64_t now) {
-    uint64_t seen = atomic_load_explicit(&m->shared->turn_alone, memory_order_relaxed);
+    uint64_t seen = load_relaxed(&m->shared->turn_alone);
     return now >= seen && now - seen < ALONE;
 }
 
 bool turn_company(const struct machine *m, uint64_t now) {
-    return turn_used(m) && !turn_alone(m, now);
+    bool used = holder_of(load_relaxed(&m->shared->turn)) != 0; /* as far as we know */
+    return used && !turn_alone(m, now);
 }
 
 /* ---- who has it ---- */
@@ -243,7 +229,7 @@ static bool young(const struct machine *m, uint64_t now) {
 
 /* Whatever the page says: nobody takes a turn away that lately came or was looked at. */
 static bool surely_ours(const struct machine *m, uint64_t now) {
-    uint64_t seen = atomic_load_explicit(&m->shared->turn_free, memory_order_relaxed);
+    uint64_t seen = load_relaxed(&m->shared->turn_free);
     return known_as_ours(m) && (young(m, now) || turn_alone(m, now) || (now >= seen && now - seen < PAUSE));
 }
 
@@ -258,8 +244,7 @@ enum turn turn_take(struct machine *m, uint64_t now) {
             return claimed;
         }
     } else {
-        show_life(m, &seen, now);
-        (void)note_company(m, &seen, now);
+        (void)show_life(m, &seen, now);
     }
     unsigned self = atomic_load(&m->turn_slot) + 1, holder = holder_of(seen.turn);
     if (holder == self) {
@@ -275,7 +260,7 @@ enum turn turn_take(struct machine *m, uint64_t now) {
     bool taken = page_read(&m->page, &seen, HEADER) && seen.turn == word && set_turn(m, &seen, self, now);
     page_unlock(&m->page);
     if (taken) {
-        (void)atomic_fetch_add_explicit(&m->shared->turns, 1, memory_order_relaxed);
+        add_relaxed(&m->shared->turns, 1);
     }
     return taken ? TURN_OURS : TURN_BUSY;
 }
@@ -305,10 +290,9 @@ bool turn_expired(struct machine *m, const struct standing *s) {
         return false;
     }
     bool expired = over(m, &seen, s);
-    show_life(m, &seen, s->now);
-    (void)note_company(m, &seen, s->now);
+    (void)show_life(m, &seen, s->now);
     if (!expired) {
-        atomic_store_explicit(&m->shared->turn_free, s->now, memory_order_relaxed);
+        store_relaxed(&m->shared->turn_free, s->now);
     }
     return expired;
 }
@@ -339,10 +323,8 @@ static bool release(struct machine *m, uint64_t now) {
 
 /* Estimated time until what was granted is finished. */
 static int64_t remainder_of(struct machine *m, const struct standing *s) {
-    uint64_t begun = atomic_load(&m->shared->frontier), oldest = balance_oldest(m, s->now);
-    uint64_t others = turn_frontier(m, s->now);
-    begun = oldest > begun ? oldest : begun;
-    begun = others > begun ? others : begun;
+    uint64_t begun = later(atomic_load(&m->shared->frontier), balance_oldest(m, s->now));
+    begun = later(begun, turn_frontier(m, s->now));
     int64_t since = s->now > begun ? (int64_t)(s->now - begun) : 0;
     if (s->marks == 0 && s->out == 0) {
         return 0;
@@ -365,8 +347,7 @@ uint64_t turn_yield(struct machine *m) {
     if (!look(m, &seen, WHOLE, s.now) || !mine(m, &seen)) {
         return UINT64_MAX;
     }
-    show_life(m, &seen, s.now);
-    bool company = !note_company(m, &seen, s.now);
+    bool company = !show_life(m, &seen, s.now);
     if (neediest(m, &seen, s.now) == 0) {
         if (over_all || (company && paused && s.out == 0)) {
             return release(m, s.now) ? UINT64_MAX : s.now + AGAIN;
@@ -467,7 +448,7 @@ void turn_lost(struct machine *m, const struct standing *s) {
 }
 
 void turn_given_up(struct machine *m, uint64_t now, uint64_t waited) {
-    (void)atomic_fetch_add_explicit(&m->shared->turn_timeouts, 1, memory_order_relaxed);
+    add_relaxed(&m->shared->turn_timeouts, 1);
     atomic_store(&m->shared->turns_off, now + REST * waited);
 }
 
