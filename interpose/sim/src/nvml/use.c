@@ -76,14 +76,13 @@ nvmlReturn_t sim_nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t devic
 
 nvmlReturn_t sim_nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *bar1Memory) {
     nvmlReturn_t error = NVML_SUCCESS;
-    const struct sim_device *model = sim_nvml_model(device, &error);
-    if (model == NULL || bar1Memory == NULL) {
+    if (sim_nvml_model(device, &error) == NULL || bar1Memory == NULL) {
         return error != NVML_SUCCESS ? error : NVML_ERROR_INVALID_ARGUMENT;
     }
     /* A MIG device has as much of the card's window as of its memory; nvidia-smi shows both. */
     const struct sim_device *card = &sim_books->devices[device->device];
-    uint64_t total = (uint64_t)((double)card->bar1_total * (double)model->memory_total / (double)card->memory_total);
-    uint64_t used = 2u << 20;
+    const struct sim_device *part = &sim_books->devices[sim_nvml_pool(device)];
+    uint64_t total = card->bar1_total / (card->memory_total >> 20) * (part->memory_total >> 20), used = 2u << 20;
     total = device->instance < 0 ? card->bar1_total : total >> 20 << 20;
     *bar1Memory = (nvmlBAR1Memory_t){total, total - used, used};
     return NVML_SUCCESS;
