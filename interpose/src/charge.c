@@ -87,20 +87,10 @@ bool hami_charge_retry(struct hami_region_view *view, hami_attempt *attempt, voi
         return false;
     }
     int64_t until = charge_now_ns() + RETRY_MS * INT64_C(1000000);
-    bool first = false;
-    while (!first && charge_now_ns() < until) {
-        first = !atomic_flag_test_and_set(&retrying);
-        if (!first) {
-            (void)sched_yield();
-        }
-    }
-    bool locked = first && hami_region_lock(view, HAMI_LOCK_RETRY, RETRY_MS);
+    bool locked = hami_region_lock(view, &retrying, HAMI_LOCK_RETRY, RETRY_MS);
     bool fits = charge_retry_locked(view, attempt, of, locked ? until : 0);
     if (locked) {
-        hami_region_unlock(view, HAMI_LOCK_RETRY);
-    }
-    if (first) {
-        atomic_flag_clear(&retrying);
+        hami_region_unlock(view, &retrying, HAMI_LOCK_RETRY);
     }
     return fits;
 }
@@ -150,8 +140,8 @@ HAMI_COLD static bool cannot_count(const struct hami_limits *limits, enum hami_r
     return limits->mode == HAMI_MODE_OBSERVE;
 }
 
-HAMI_HOT static bool take(CUdevice device, uint64_t bytes, enum hami_column column, bool or_host,
-                          struct hami_charge *charge) {
+HAMI_HOT static bool charge_take(CUdevice device, uint64_t bytes, enum hami_column column, bool or_host,
+                                 struct hami_charge *charge) {
     const struct hami_limits *limits = hami_guest_limits();
     enum hami_reason why = HAMI_REASON_NONE;
     *charge = (struct hami_charge){-1, 0};
@@ -186,11 +176,11 @@ HAMI_HOT static bool take(CUdevice device, uint64_t bytes, enum hami_column colu
 }
 
 HAMI_HOT bool hami_charge_take(CUdevice device, uint64_t bytes, enum hami_column column, struct hami_charge *charge) {
-    return take(device, bytes, column, false, charge);
+    return charge_take(device, bytes, column, false, charge);
 }
 
 HAMI_HOT bool hami_charge_take_or_host(CUdevice device, uint64_t bytes, struct hami_charge *charge) {
-    return take(device, bytes, HAMI_COLUMN_DATA, true, charge);
+    return charge_take(device, bytes, HAMI_COLUMN_DATA, true, charge);
 }
 
 int hami_charge_index(CUdevice device) {
@@ -271,16 +261,10 @@ void hami_charge_found(CUdevice device, enum hami_column column, struct hami_cha
     }
 }
 
-HAMI_APART static void give_back_part(struct hami_charge *charge, uint64_t pages) {
+void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
     struct hami_charge part = {charge->device, pages < charge->pages ? pages : charge->pages};
     hami_charge_give_back(&part, HAMI_COLUMN_DATA);
     charge->pages -= part.pages;
-}
-
-void hami_charge_shrink(struct hami_charge *charge, uint64_t pages) {
-    if (pages != 0) { /* most allocations take what they reserved */
-        give_back_part(charge, pages);
-    }
 }
 
 HAMI_HOT void hami_charge_give_back(const struct hami_charge *charge, enum hami_column column) {

@@ -8,7 +8,7 @@
  * slot that is MOVING is counted: its process leaves the sums after it has left the device, and is in them before it
  * returns.
  */
-#include "hami/checkpoint.h"
+#include "hami/parts.h"
 
 #include "hami/charge.h"
 #include "hami/events.h"
@@ -20,7 +20,6 @@
 #include "hami/spin.h"
 
 #include <string.h>
-#include <time.h>
 
 enum { CHECKPOINTED = 2, CHECKPOINTING = 4, RESTORING = 5 }; /* CUprocessState */
 enum { PATIENCE_MS = 60000 };
@@ -38,26 +37,13 @@ static bool books_turn(const struct books *b, enum hami_slot_state from, enum ha
     return hami_ledger_turn(b->view->region, b->slot, b->owner, from, to);
 }
 
-/* ---- the suspend lock of a slot ---- */
-
 /* The driver copies all that a process has before it answers; a process that is stopped meanwhile holds others up. */
 static bool books_lock(const struct books *b, unsigned patience_ms) {
-    const struct timespec a_while = {0, 1000000};
-    bool first = !atomic_flag_test_and_set(&suspending);
-    for (unsigned waited_ms = 0; !first && waited_ms < patience_ms; waited_ms++) {
-        (void)nanosleep(&a_while, NULL);
-        first = !atomic_flag_test_and_set(&suspending);
-    }
-    bool locked = first && hami_region_lock(b->view, HAMI_LOCK_SUSPEND + b->slot, patience_ms);
-    if (first && !locked) {
-        atomic_flag_clear(&suspending);
-    }
-    return locked;
+    return hami_region_lock(b->view, &suspending, HAMI_LOCK_SUSPEND + b->slot, patience_ms);
 }
 
 static void books_unlock(const struct books *b) {
-    hami_region_unlock(b->view, HAMI_LOCK_SUSPEND + b->slot);
-    atomic_flag_clear(&suspending);
+    hami_region_unlock(b->view, &suspending, HAMI_LOCK_SUSPEND + b->slot);
 }
 
 void hami_checkpoint_after_fork(void) {
@@ -150,16 +136,6 @@ static bool books_find(struct hami_region_view *view, int32_t pid, struct books 
     return false;
 }
 
-enum turn { NOT_OURS, OURS, BUSY };
-
-/* Locks the slot of a process and turns it to MOVING. NOT_OURS: the process has no slot here. */
-static enum turn books_begin(struct hami_region_view *view, int32_t pid, struct books *b) {
-    if (view == NULL || !books_find(view, pid, b)) {
-        return NOT_OURS;
-    }
-    return books_lock(b, PATIENCE_MS) ? OURS : BUSY;
-}
-
 /* ---- the driver's functions ---- */
 
 /* Claims a slot first where there is one, so that the program before an exec holds nothing any more. */
@@ -187,37 +163,48 @@ static bool moves_to_others(const struct restore_args *args) {
     return false;
 }
 
-int32_t hami_checkpoint_leave(enum hami_hook hook, int32_t pid, void *args) {
-    CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
-    struct books b;
-    enum turn turn = books_begin(books_view(), pid, &b);
-    if (turn != OURS) {
-        return turn == BUSY ? CUDA_ERROR_NOT_READY : driver(pid, args);
+/* Turns a process that the driver is about to move to MOVING. CUDA_SUCCESS: ask the driver. */
+static CUresult books_leave(const struct books *b, const void *args) {
+    (void)args;
+    (void)books_turn(b, HAMI_SLOT_COUNTED, HAMI_SLOT_MOVING);
+    return CUDA_SUCCESS;
+}
+
+/* The same for one that returns. The driver would spoil a process that it finds no room for: it is not asked then. */
+static CUresult books_return(const struct books *b, const void *args) {
+    if (moves_to_others(args)) {
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
-    (void)books_turn(&b, HAMI_SLOT_COUNTED, HAMI_SLOT_MOVING);
-    CUresult status = driver(pid, args);
+    books_agree(b); /* others may have resumed it who do not know of us */
+    (void)books_turn(b, HAMI_SLOT_COUNTED, HAMI_SLOT_MOVING);
+    return books_resume(b) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* With the lock of the process's slot; a process without one here is none of ours. */
+static CUresult books_move(enum hami_hook hook, int32_t pid, void *args,
+                           CUresult (*prepare)(const struct books *b, const void *args)) {
+    CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
+    struct hami_region_view *view = books_view();
+    struct books b;
+    if (view == NULL || !books_find(view, pid, &b)) {
+        return driver(pid, args);
+    }
+    if (!books_lock(&b, PATIENCE_MS)) {
+        return CUDA_ERROR_NOT_READY;
+    }
+    CUresult status = prepare(&b, args);
+    status = status == CUDA_SUCCESS ? driver(pid, args) : status;
     books_agree(&b);
     books_unlock(&b);
     return status;
 }
 
-/* The driver would spoil a process that it finds no room for: it is not asked then. */
+int32_t hami_checkpoint_leave(enum hami_hook hook, int32_t pid, void *args) {
+    return books_move(hook, pid, args, books_leave);
+}
+
 int32_t hami_checkpoint_return(enum hami_hook hook, int32_t pid, void *args) {
-    CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
-    struct books b;
-    enum turn turn = books_begin(books_view(), pid, &b);
-    if (turn != OURS) {
-        return turn == BUSY ? CUDA_ERROR_NOT_READY : driver(pid, args);
-    }
-    CUresult status = CUDA_ERROR_NOT_SUPPORTED;
-    if (!moves_to_others(args)) {
-        books_agree(&b); /* others may have resumed it who do not know of us */
-        (void)books_turn(&b, HAMI_SLOT_COUNTED, HAMI_SLOT_MOVING);
-        status = books_resume(&b) ? driver(pid, args) : CUDA_ERROR_OUT_OF_MEMORY;
-        books_agree(&b);
-    }
-    books_unlock(&b);
-    return status;
+    return books_move(hook, pid, args, books_return);
 }
 
 /* A restore goes on in a driver after the process that asked for it has died; here it has come to its end. */

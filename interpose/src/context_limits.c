@@ -1,13 +1,14 @@
 /*
- * Limits of contexts; see context_limits.h. What they take when a context starts is part of its reserve. Above that,
- * the room that the driver needs is reserved when a limit is raised, as if it were taken at once: a driver may wait
- * for the first kernel that needs it, which must then find it.
+ * What the limits of contexts (cuCtxSetLimit) take of the device: stacks, heap, print buffer, device runtime. What they
+ * take when a context starts is part of its reserve. Above that, the room that the driver needs is reserved when a
+ * limit is raised, as if it were taken at once: a driver may wait for the first kernel that needs it, which must then
+ * find it.
  *
  * Sizes: a stack for every thread that the device can hold at once; the heap and the print buffer as they are; for
  * each level of synchronisation in the device runtime the state of all those threads (CUDA's programming guide tells
  * up to 150 MB on 15 and 860 MB on 84 multiprocessors: 5 KiB a thread); for each pending launch its largest parameters.
  */
-#include "hami/context_limits.h"
+#include "hami/parts.h"
 
 #include "hami/charge.h"
 #include "hami/context.h"

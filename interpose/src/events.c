@@ -3,19 +3,15 @@
 
 #include "hami/account.h"
 #include "hami/charge.h"
-#include "hami/checkpoint.h"
 #include "hami/compute.h"
 #include "hami/context.h"
-#include "hami/context_limits.h"
 #include "hami/fault.h"
 #include "hami/graph.h"
 #include "hami/guest.h"
-#include "hami/ipc.h"
-#include "hami/module.h"
+#include "hami/parts.h"
 #include "hami/pool.h"
 #include "hami/process.h"
 #include "hami/shared.h"
-#include "hami/vmm.h"
 
 void hami_event_forked(void) {
     hami_process_after_fork();

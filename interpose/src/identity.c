@@ -1,7 +1,6 @@
 /* See identity.h. */
 #include "hami/identity.h"
 
-#include "hami/cancel.h"
 #include "hami/process.h"
 
 #include <errno.h>
@@ -61,32 +60,19 @@ static uint64_t number_in(const char *line) {
     return first == last && first >> 32 != 0 ? first : 0;
 }
 
-/* What a file of the kernel's says. Returns its length; 0 where there is none. */
-static size_t read_text(const char *path, char *text, size_t size) {
-    int before = errno;
-    HAMI_UNCANCELLED;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = file < 0 ? 0 : read(file, text, size - 1);
-    if (file >= 0) {
-        (void)close(file);
-    }
-    errno = before;
-    length = length < 0 ? 0 : length;
-    text[length] = '\0';
-    return (size_t)length;
-}
-
 uint64_t hami_identity_of_boot(void) {
     char text[64];
-    size_t length = read_text("/proc/sys/kernel/random/boot_id", text, sizeof text);
-    return length == 0 ? 0 : hami_identity_of_bytes(text, length);
+    ssize_t length = hami_process_read("/proc/sys/kernel/random/boot_id", text, sizeof text);
+    return length <= 0 ? 0 : hami_identity_of_bytes(text, (size_t)length);
 }
 
 uint64_t hami_identity_on(int fd) {
     char path[48], text[4096];
     uint64_t number = 0;
     (void)snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
-    (void)read_text(path, text, sizeof text);
+    int before = errno;
+    (void)hami_process_read(path, text, sizeof text);
+    errno = before;
     for (const char *line = text; *line != '\0' && number == 0; line += strcspn(line, "\n"), line += *line == '\n') {
         number = strncmp(line, "lock:", 5) == 0 ? number_in(line) : 0;
     }

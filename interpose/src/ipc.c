@@ -1,5 +1,5 @@
-/* Memory that processes share by address; see shared.h for how it is counted. */
-#include "hami/ipc.h"
+/* Memory that processes share by address (cuIpc...); see shared.h for how it is counted. */
+#include "hami/parts.h"
 
 #include "hami/account.h"
 #include "hami/context.h"

@@ -4,9 +4,9 @@
 #include "hami/guest.h"
 #include "hami/hook.h"
 #include "hami/identity.h"
+#include "hami/parts.h"
 #include "hami/policy.h"
 #include "hami/shared.h"
-#include "hami/vmm.h"
 
 enum { ROW_STEP = 512 };
 enum { SET_PREFERRED_LOCATION = 3, SET_ACCESSED_BY = 5 }; /* CUmem_advise */

@@ -1,5 +1,8 @@
-/* Modules and libraries; see module.h. */
-#include "hami/module.h"
+/*
+ * Code on the device. What a module or library takes is not told by the driver: it is measured by what the device has
+ * left before and after, less what the container's own allocations took meanwhile.
+ */
+#include "hami/parts.h"
 
 #include "hami/account.h"
 #include "hami/context.h"

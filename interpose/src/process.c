@@ -58,22 +58,25 @@ static bool parse_stat(const char *text, struct stat_line *line) {
     return false;
 }
 
+ssize_t hami_process_read(const char *path, char *text, size_t size) {
+    HAMI_UNCANCELLED;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? -1 : read(file, text, size - 1);
+    int error = errno;
+    if (file >= 0) {
+        (void)close(file);
+    }
+    text[length < 0 ? 0 : length] = '\0';
+    errno = error;
+    return length;
+}
+
 /* Returns 1 when read, 0 when there is no such process, -1 when /proc does not tell. */
 static int read_stat(const char *path, struct stat_line *line) {
     char text[1024];
-    HAMI_UNCANCELLED;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT && access("/proc/self/stat", F_OK) == 0 ? 0 : -1;
-    }
-    ssize_t length = read(fd, text, sizeof text - 1);
-    int error = errno;
-    (void)close(fd);
-    if (length <= 0) {
-        return length < 0 && error == ESRCH ? 0 : -1;
-    }
-    text[length] = '\0';
-    return parse_stat(text, line) ? 1 : -1;
+    ssize_t length = hami_process_read(path, text, sizeof text);
+    bool none = length < 0 && (errno == ESRCH || (errno == ENOENT && access("/proc/self/stat", F_OK) == 0));
+    return none ? 0 : length > 0 && parse_stat(text, line) ? 1 : -1;
 }
 
 /* Read once: the slot of this process is known by it, whatever /proc says later, and to whichever thread. */

@@ -111,24 +111,28 @@ static bool region_is_locked_by_other(const struct hami_region_view *view, unsig
     return file >= 0 && fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-bool hami_region_lock(const struct hami_region_view *view, int64_t byte, unsigned patience_ms) {
+bool hami_region_lock(const struct hami_region_view *view, atomic_flag *threads, int64_t byte, unsigned patience_ms) {
     enum { NAP_US = 100 };
     const struct timespec a_while = {0, NAP_US * 1000};
     HAMI_UNCANCELLED;
-    for (uint64_t waited_us = 0; atomic_load(&view->file) >= 0; waited_us += NAP_US) {
-        if (region_set_lock(view, byte, F_WRLCK) || (errno != EAGAIN && errno != EACCES)) {
-            break; /* where the file system has no locks, nobody has this one */
+    for (uint64_t waited_us = 0;; waited_us += NAP_US) {
+        if (!atomic_flag_test_and_set(threads)) {
+            bool alone = atomic_load(&view->file) < 0 || region_set_lock(view, byte, F_WRLCK);
+            if (alone || (errno != EAGAIN && errno != EACCES)) {
+                return true; /* where the file system has no locks, no other process has this one */
+            }
+            atomic_flag_clear(threads);
         }
         if (waited_us >= patience_ms * UINT64_C(1000)) {
             return false;
         }
         (void)nanosleep(&a_while, NULL);
     }
-    return true;
 }
 
-void hami_region_unlock(const struct hami_region_view *view, int64_t byte) {
+void hami_region_unlock(const struct hami_region_view *view, atomic_flag *threads, int64_t byte) {
     (void)region_set_lock(view, byte, F_UNLCK);
+    atomic_flag_clear(threads);
 }
 
 static int region_open(const char *path) {

@@ -3,7 +3,7 @@
  * it, and its charge goes back with the last of them: cuMemRelease of a mapped handle, the documented idiom, frees
  * nothing yet.
  */
-#include "hami/vmm.h"
+#include "hami/parts.h"
 
 #include "hami/charge.h"
 #include "hami/context.h"

@@ -39,7 +39,7 @@ def test_includes_point_one_way() -> None:
     names = order(graph)
     lower = [names.index(name) for name in ("region", "guest", "charge", "context", "account", "memory")]
     assert lower == sorted(lower)
-    assert {"account", "compute", "pool", "vmm"} <= graph[ALL_KNOWING]
+    assert {"account", "compute", "pool", "parts"} <= graph[ALL_KNOWING]
 
 
 def test_a_circle_is_seen() -> None:

@@ -10,6 +10,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+/* Reads a file of the kernel's, and ends the text. Returns its length, or -1 with errno. */
+ssize_t hami_process_read(const char *path, char *text, size_t size);
 
 /* Owner word of the calling process, without a state. Without /proc: its pid alone. */
 uint64_t hami_process_self(void);

@@ -83,11 +83,12 @@ bool hami_region_owner_lives(const struct hami_region_view *view, unsigned slot,
 HAMI_COLD void hami_region_relock(struct hami_region_view *view);
 
 /*
- * Takes a lock on one byte of the region by polling, for at most `patience_ms`; it ends with its holder. Threads of
- * this process do not keep each other out. False: another process has it.
+ * Takes a lock on one byte of the region by polling, for at most `patience_ms`; it ends with its holder. `threads`
+ * keeps out the other threads of this process, which record locks do not. False: somebody else has it.
  */
-HAMI_COLD bool hami_region_lock(const struct hami_region_view *view, int64_t byte, unsigned patience_ms);
-void hami_region_unlock(const struct hami_region_view *view, int64_t byte);
+HAMI_COLD bool hami_region_lock(const struct hami_region_view *view, atomic_flag *threads, int64_t byte,
+                                unsigned patience_ms);
+void hami_region_unlock(const struct hami_region_view *view, atomic_flag *threads, int64_t byte);
 
 /* Frees the slots of dead processes. True if there were any. */
 HAMI_COLD bool hami_region_sweep(struct hami_region_view *view);

@@ -17,10 +17,10 @@ static int guarded_munmap(void *at, size_t size);
 #undef munmap
 
 #include "fuzz.h"
-#include "hami/checkpoint.h"
 #include "hami/compute.h"
 #include "hami/guest.h"
 #include "hami/hook.h"
+#include "hami/parts.h"
 #include "hami/shared.h"
 
 enum { GUARD = 1 << 16, PAGE = 4096, PAGES = HAMI_REGION_SIZE / PAGE };
