@@ -89,6 +89,19 @@ def stage(*, ours: bool) -> Iterator[dict[str, str]]:
         yield env
 
 
+def beside(program: Path, rounds: int, env: dict[str, str], others: int) -> float:
+    """Nanoseconds of one allocation and free of 2 MiB beside processes that have contexts and do nothing."""
+    pipe = subprocess.PIPE
+    idle = [subprocess.Popen([str(program), "1", "1"], env=env, stdin=pipe, stdout=pipe) for _ in range(others)]
+    for process in idle:
+        if process.stdout is not None:
+            process.stdout.readline()
+    found = measure(program, rounds, env)["alloc_large"]
+    for process in idle:
+        process.communicate(b"go\n")
+    return found
+
+
 def start_together(program: Path, env: dict[str, str], count: int) -> float:
     """CPU nanoseconds, in user and kernel, of one of `count` processes that start and make a context at once."""
     command = [str(program), "1", "only", "nothing"]
@@ -110,6 +123,9 @@ def all_calls(program: Path, rounds: int, *, ours: bool) -> dict[str, float]:
     for name, (processes, threads) in CROWDS.items():
         with stage(ours=ours) as env:
             found[name] = crowd(program, rounds * 4, env, processes, threads)
+    for others in (15, 63):
+        with stage(ours=ours) as env:
+            found[f"alloc_large_beside_{others}"] = beside(program, rounds, env, others)
     for count in (1, 8, 64):
         with stage(ours=ours) as env:
             found[f"start_{count}"] = start_together(program, env, count)
