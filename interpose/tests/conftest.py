@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -191,6 +192,17 @@ class Container:
         process = subprocess.Popen(command, env=self.environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
         self.processes.append(process)
         return process
+
+    def start_to_die(self, program: Path | str, point: int) -> subprocess.Popen[str]:
+        """Starts a program that kills itself after its n-th store to shared memory, in a build with fault points."""
+        return replace(self, variables=self.variables | {"HAMI_FAULT_AT": str(point)}).start(program)
+
+    def dies_at(self, program: Path | str, point: int, scenario: str) -> bool:
+        """Gives such a program its input; False when it has fewer stores."""
+        process = self.start_to_die(program, point)
+        out, err = process.communicate(scenario, timeout=60)
+        assert process.returncode in {0, -signal.SIGKILL}, f"point {point}: {process.returncode} {out} {err}"
+        return process.returncode != 0
 
     def stop(self) -> None:
         """Ends what still runs and closes its pipes."""
@@ -418,6 +430,14 @@ def shells(programs: Callable[..., Path]) -> Callable[..., Shell]:
         return shell
 
     return start
+
+
+@pytest.fixture
+def faulty(make_container: Callable[..., Container]) -> Container:
+    """A container of 3,000 MiB whose processes may be told to die after the n-th store."""
+    container = make_container(3000)
+    container.variables["LD_PRELOAD"] = str(built("faults"))
+    return container
 
 
 @pytest.fixture(scope="session")

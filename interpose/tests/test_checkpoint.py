@@ -17,7 +17,6 @@ from hami_interpose import sim
 from hami_interpose.limits import Limits
 
 MIB = 1 << 20
-KILLED = -9
 LIMIT = 3000
 OUT_OF_MEMORY, ILLEGAL_STATE, NOT_SUPPORTED = 2, 401, 801
 RUNNING, LOCKED, CHECKPOINTED, FAILED = 0, 1, 2, 3
@@ -355,24 +354,6 @@ def test_one_suspends_at_a_time_until_that_process_ends(scene):
 # ---- killed at every store ----
 
 
-@pytest.fixture
-def faulty(make_container, build_preset):
-    container = make_container(LIMIT)
-    container.variables["LD_PRELOAD"] = str(build_preset("faults"))
-    return container
-
-
-def die_at(container: Any, program: Any, point: int, scenario: str) -> bool:
-    container.variables["HAMI_FAULT_AT"] = str(point)
-    try:
-        process = container.start(program)
-        out, err = process.communicate(scenario, timeout=60)
-    finally:
-        del container.variables["HAMI_FAULT_AT"]
-    assert process.returncode in {0, KILLED}, f"point {point}: {process.returncode} {out} {err}"
-    return bool(process.returncode == KILLED)
-
-
 def scenario_for(pid: int, steps: tuple[str, ...] = (*AWAY, *BACK)) -> str:
     return "".join(f"{step} {pid}\n" for step in steps)
 
@@ -384,7 +365,7 @@ def test_the_one_who_suspends_is_killed_at_every_store(faulty, shells, programs)
     before = used(faulty)
     rest = (LIMIT * MIB - before) // (2 * MIB) * 2 * MIB
     point, found = 1, set()
-    while die_at(faulty, programs("shell"), point, scenario_for(scene.pid)):
+    while faulty.dies_at(programs("shell"), point, scenario_for(scene.pid)):
         when = f"killed at point {point}"
         now = state(scene.warden, scene.pid)
         found.add(now)
@@ -427,7 +408,7 @@ def test_both_are_killed_at_every_store(faulty, shells, programs):
     """The suspended process dies with the one who is at it."""
     scene = make_scene(faulty, shells)
     point = 1
-    while die_at(faulty, programs("shell"), point, scenario_for(scene.pid)):
+    while faulty.dies_at(programs("shell"), point, scenario_for(scene.pid)):
         when = f"killed at point {point}"
         scene.one.process.kill()
         scene.one.process.wait()
@@ -441,38 +422,13 @@ def test_both_are_killed_at_every_store(faulty, shells, programs):
 
 
 @pytest.mark.timeout(600)
-def test_who_puts_it_right_is_killed_at_every_store(faulty, shells, programs):
-    """Whoever comes next to a half-suspended process, or to one that died so, and dies at that itself."""
-    scene = make_scene(faulty, shells)
-    before, program = used(faulty), programs("shell")
-    points = 1
-    while die_at(faulty, program, points, scenario_for(scene.pid, AWAY)):
-        resume = {RUNNING: (), LOCKED: ("unlock",), CHECKPOINTED: BACK}[state(scene.warden, scene.pid)]
-        assert each(scene.warden, resume, scene.pid) == [0] * len(resume)
-        points += 1
-    assert each(scene.warden, BACK, scene.pid) == [0, 0]
-    for first in range(max(1, points - 6), points):  # around the change of the counter
-        point, more = 1, True
-        while more:
-            die_at(faulty, program, first, scenario_for(scene.pid, AWAY))
-            more = die_at(faulty, program, point, scenario_for(scene.pid, BACK))
-            when = f"killed at {first}, then at {point}"
-            resume = {RUNNING: (), LOCKED: ("unlock",), CHECKPOINTED: BACK}[state(scene.warden, scene.pid)]
-            assert each(scene.warden, resume, scene.pid) == [0] * len(resume), when
-            scene.takes_exactly((LIMIT * MIB - before) // (2 * MIB) * 2 * MIB, when)
-            assert used(faulty) == before, when
-            point += 1
-        assert point > 5
-
-
-@pytest.mark.timeout(600)
 def test_who_cleans_up_after_a_suspended_one_is_killed_at_every_store(faulty, shells, programs):
     scene, point, more = make_scene(faulty, shells), 1, True
     while more:
         assert each(scene.warden, AWAY, scene.pid) == [0, 0]
         scene.one.process.kill()
         scene.one.process.wait()
-        more = die_at(faulty, programs("shell"), point, "use 0\nprocesses 0")
+        more = faulty.dies_at(programs("shell"), point, "use 0\nprocesses 0")
         scene.takes_exactly(scene.room(), f"killed at point {point}")
         assert used(faulty) == scene.reserve, f"killed at point {point}"
         scene.one = shells(faulty)

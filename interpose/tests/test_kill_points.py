@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-import pytest
-
 MIB = 1 << 20
-KILLED = -9
 LIMIT = 3000
 SCENARIO = "\n".join(
     [
@@ -24,26 +21,6 @@ SCENARIO = "\n".join(
         f"create {8 * MIB} 0",
     ]
 )
-
-
-@pytest.fixture
-def faulty(make_container, build_preset):
-    """A container whose processes may be told to die after the n-th store."""
-    container = make_container(LIMIT)
-    container.variables["LD_PRELOAD"] = str(build_preset("faults"))
-    return container
-
-
-def die_at(container, program, point: int, scenario: str = SCENARIO) -> bool:
-    """Runs the scenario up to a point; False when it has fewer."""
-    container.variables["HAMI_FAULT_AT"] = str(point)
-    try:
-        process = container.start(program)
-        out, err = process.communicate(scenario, timeout=60)
-    finally:
-        del container.variables["HAMI_FAULT_AT"]
-    assert process.returncode in {0, KILLED}, f"point {point}: {process.returncode} {out} {err}"
-    return process.returncode == KILLED
 
 
 def check_survivor(container, survivor, reserve: int, when: str) -> None:
@@ -64,7 +41,7 @@ def test_killed_at_every_store(faulty, shells, programs):
     survivor = shells(faulty)
     reserve = faulty.region().devices[0].used_bytes
     point = 1
-    while die_at(faulty, program, point):
+    while faulty.dies_at(program, point, SCENARIO):
         check_survivor(faulty, survivor, reserve, f"killed at point {point}")
         point += 1
     assert point > 20
@@ -79,7 +56,7 @@ def test_killed_at_every_store_for_host_memory(make_container, build_preset, she
     reserve = container.region().devices[0].used_bytes
     scenario = f"use 0\nalloc {share * MIB}\nmanaged {700 * MIB}\nfree 0\nalloc {300 * MIB}"
     point = 1
-    while die_at(container, program, point, scenario):
+    while container.dies_at(program, point, scenario):
         when = f"killed at point {point}"
         assert container.region().devices[0].used_bytes == reserve, when
         status, thing = survivor("timed", "alloc", (LIMIT - share) * MIB)
@@ -98,8 +75,8 @@ def test_its_cleaner_killed_at_every_store(faulty, shells, programs):
     reserve = faulty.region().devices[0].used_bytes
     point, cleaning = 1, 0
     while True:
-        assert die_at(faulty, program, 18)
-        if not die_at(faulty, program, point, "use 0\nprocesses 0"):
+        assert faulty.dies_at(program, 18, SCENARIO)
+        if not faulty.dies_at(program, point, "use 0\nprocesses 0"):
             break
         cleaning += len(faulty.region().processes) == 1
         check_survivor(faulty, survivor, reserve, f"cleaner killed at point {point}")
@@ -120,7 +97,7 @@ def test_no_launch_of_the_dead_is_lost_with_their_cleaner(faulty, shells, progra
         victim.process.kill()
         victim.process.wait()
         launched += 3
-        cleaning = die_at(faulty, program, point, "use 0\nprocesses 0")
+        cleaning = faulty.dies_at(program, point, "use 0\nprocesses 0")
         assert survivor.line("processes", 0).startswith("0 ")
         found = faulty.region()
         assert [process.pid for process in found.processes] == [survivor.process.pid]

@@ -738,23 +738,11 @@ def test_soak_any_order_of_taking_sharing_and_ending(make_container, shells, tmp
 
 def killed_at(container, program, point: int, scenario: list[str]):
     """Starts a program that will die after its n-th store to shared memory; the caller waits for it."""
-    container.variables["HAMI_FAULT_AT"] = str(point)
-    try:
-        process = container.start(program)
-    finally:
-        del container.variables["HAMI_FAULT_AT"]
+    process = container.start_to_die(program, point)
     process.stdin.write("\n".join(scenario) + "\n")
     process.stdin.close()
     process.stdin = None
     return process
-
-
-@pytest.fixture
-def faulty(make_container, build_preset):
-    """A container whose processes may be told to die after the n-th store."""
-    container = make_container(LIMIT)
-    container.variables["LD_PRELOAD"] = str(build_preset("faults"))
-    return container
 
 
 def agreed(container) -> int:
