@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import signal
 import time
 
 import pytest
+from hami_interpose import _region_layout as at
 from hami_interpose import sim
 
 MIB = 1 << 20
@@ -181,6 +183,17 @@ def test_children_of_a_fork_have_slots_of_their_own(make_container, programs, ho
     assert (launcher.returncode, out, err) == (0, "0\n", "")
     assert container.region().devices[0].used_bytes == 0
     assert container.region().processes == ()
+
+
+def test_a_stopped_holder_of_the_retry_lock_only_ends_the_wait(make_container, shells):
+    container = make_container(2000)
+    shell = shells(container)
+    with container.region_path.open("r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX, 1, at.LOCK_BASE + at.PROCESSES)
+        assert shell.status("alloc", 1000 * MIB) == 0
+        assert shell("timed", "alloc", 1000 * MIB)[0] == OUT_OF_MEMORY
+        assert shell("took")[0] < 1000
+        assert shell.status("alloc", 100 * MIB) == 0
 
 
 def test_memory_of_another_process_is_counted_once(make_container, shells):
