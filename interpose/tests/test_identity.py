@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 
 import pytest
 from hami_interpose import sim
@@ -107,3 +108,38 @@ def test_free_memory_is_true_once_a_process_has_been_waited_for(make_container, 
     assert watching("nvml", 0)[2] == LIMIT * MIB - before
     newcomer = shells(container)
     assert newcomer.free_bytes() == LIMIT * MIB - 2 * (LIMIT * MIB - before)
+
+
+HOLDER = """
+import ctypes, os, sys, time
+from hami_interpose import region
+cuda, address, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint64(), ctypes.c_void_p()
+assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(1 << 30)) == 0
+print("holds", flush=True)
+for line in sys.stdin:
+    if line == "read\\n":
+        found = region.read(os.environ["HAMI_VGPU_ROOT"] + "/region/vgpu.cache")
+        print(found.devices[0].used_bytes, *(process.pid for process in found.processes), flush=True)
+    else:
+        os.closerange(3, 1024)
+        time.sleep(0.3)
+        assert cuda.cuMemFree_v2(address) == cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(1 << 30)) == 0
+        print("closed", flush=True)
+"""
+
+
+@pytest.mark.parametrize("deed", ["read", "close"])
+def test_a_process_that_opens_or_closes_the_region_stays_known(make_container, deed):
+    """Any close of the file drops the record lock by which others outside see that the process lives."""
+    container = make_container(LIMIT)
+    holder = container.start(sys.executable, "-c", HOLDER)
+    assert holder.stdout.readline() == "holds\n"
+    before = container.region()
+    holder.stdin.write(f"{deed}\n")
+    holder.stdin.flush()
+    said = f"{before.devices[0].used_bytes} {holder.pid}\n" if deed == "read" else "closed\n"
+    assert holder.stdout.readline() == said
+    after = container.region()
+    assert (after.devices[0].used_bytes, after.processes) == (before.devices[0].used_bytes, before.processes)
+    assert [process.pid for process in after.processes] == [holder.pid]
