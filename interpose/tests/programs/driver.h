@@ -101,8 +101,7 @@ __attribute__((unused)) static void *open_libraries(const char *variable, const 
     return library;
 }
 
-/* Finds every function and starts CUDA and NVML. */
-__attribute__((unused)) static void start_driver(void) {
+__attribute__((unused)) static void find_functions(void) {
 #ifndef DIRECT
     void *library = open_libraries("CUDA_FILES", "libcuda.so.1");
 #define FUNCTION(name, result, ...)                                                                                    \
@@ -114,6 +113,10 @@ __attribute__((unused)) static void start_driver(void) {
     NVML_FUNCTIONS
 #undef FUNCTION
 #endif
+}
+
+__attribute__((unused)) static void start_driver(void) {
+    find_functions();
     CHECK(cuInit(0));
     CHECK(nvmlInit_v2());
 }

@@ -1,7 +1,7 @@
 /*
- * forks CHILDREN MIB [clone]: uses NVML, as launchers do to count cards, then forks, by clone(2) without the C library's
- * knowledge if told so; each child starts CUDA and takes so much. Says "ready" when all have. The children end with its
- * input; it says then how many bytes NVML sees in use.
+ * forks CHILDREN MIB [clone]: uses NVML, as launchers do to count cards, then forks, by clone(2) without the C
+ * library's knowledge if told so; each child starts CUDA and takes so much. Says "ready" when all have. The children
+ * end with its input; it says then how many bytes NVML sees in use.
  */
 #include "driver.h"
 
@@ -27,12 +27,7 @@ int main(int argc, char **argv) {
     size_t bytes = argc > 2 ? strtoul(argv[2], NULL, 10) * MIB : 0;
     struct nvml_memory memory;
     nvmlDevice card = NULL;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-#define FUNCTION(name, result, ...) name = (result (*)(__VA_ARGS__))library_function(library, #name);
-    FUNCTIONS
-    library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-    NVML_FUNCTIONS
-#undef FUNCTION
+    find_functions();
     CHECK(nvmlInit_v2());
     CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
     CHECK(nvmlDeviceGetMemoryInfo(card, &memory));

@@ -18,11 +18,6 @@ int main(int argc, char **argv) {
     pthread_attr_t attributes;
     pthread_t thread;
     start_driver();
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-#define FUNCTION(name, result, ...) name = (result (*)(__VA_ARGS__))library_function(library, #name);
-    NVML_FUNCTIONS
-#undef FUNCTION
-    CHECK(nvmlInit_v2());
     pthread_attr_init(&attributes);
     CHECK(pthread_attr_setstacksize(&attributes, (argc > 1 ? strtoul(argv[1], NULL, 10) : 64) << 10));
     CHECK(pthread_create(&thread, &attributes, ask, NULL));
