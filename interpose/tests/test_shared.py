@@ -60,6 +60,25 @@ class Pair:
         kill(self.taker)
         self.reserve //= 2
 
+    def taker_ends(self, how: str, *undo: object) -> None:
+        """By its death, or its hold of the memory by what undoes that."""
+        if how == "is killed":
+            self.kill_taker()
+        else:
+            assert self.taker.status(*undo) == 0
+
+    def lend_address(self) -> tuple[int, str]:
+        """The other opens what the taker took by its address; returns the thing and its handle."""
+        thing = made(self.taker, "alloc", SIZE)
+        handle = self.taker.line("ipc_get", thing).split()[1]
+        made(self.other, "ipc_open", handle)
+        return thing, handle
+
+    def lend_external(self, size: int = SIZE) -> None:
+        """Both import memory of another API, which the taker calls that large."""
+        assert self.taker("external_lent", size, self.box) == [0, 0]
+        assert self.other("external_fetched", SIZE) == [0, 0]
+
     def shared(self) -> int:
         """Of that, what is not for contexts."""
         return self.used() - self.reserve
@@ -137,11 +156,9 @@ def test_what_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, shells,
     third, handle = shells(pair.container), pair.make()
     pair.reserve = pair.used() - SIZE
     pair.give(handle)
-    if ends == "releases":
-        assert pair.taker.status("release", handle) == 0
-    else:
-        kill(pair.taker)
-        pair.reserve = pair.reserve * 2 // 3
+    reserve = pair.reserve if ends == "releases" else pair.reserve * 2 // 3
+    pair.taker_ends(ends, "release", handle)
+    pair.reserve = reserve
     room = (LIMIT * MIB - pair.reserve) // (2 * MIB) * 2 * MIB
     assert third.status("alloc", room) == 0
     assert pair.other.status("fetch") == OUT_OF_MEMORY
@@ -215,14 +232,9 @@ def counted(pair) -> int:
 
 @pytest.mark.parametrize("ends", ["destroys it", "is killed"])
 def test_external_memory_that_two_processes_import_counts_once_until_both_have_let_go(pair, ends):
-    assert pair.taker("external_lent", SIZE, pair.box) == [0, 0]
+    pair.lend_external()
     assert counted(pair) == SIZE
-    assert pair.other("external_fetched", SIZE) == [0, 0]
-    assert counted(pair) == SIZE
-    if ends == "destroys it":
-        assert pair.taker.status("destroy_external", 0) == 0
-    else:
-        pair.kill_taker()
+    pair.taker_ends(ends, "destroy_external", 0)
     assert counted(pair) == SIZE
     assert pair.other.status("alloc", LIMIT * MIB - SIZE - pair.reserve + 2 * MIB) == OUT_OF_MEMORY
     assert pair.other.status("destroy_external", 0) == 0
@@ -230,8 +242,7 @@ def test_external_memory_that_two_processes_import_counts_once_until_both_have_l
 
 
 def test_external_memory_that_the_second_lets_go_of_first_stays_with_the_other(pair):
-    assert pair.taker("external_lent", SIZE, pair.box) == [0, 0]
-    assert pair.other("external_fetched", SIZE) == [0, 0]
+    pair.lend_external()
     assert pair.other.status("destroy_external", 0) == 0
     assert counted(pair) == SIZE
     assert pair.taker("external_lent", SIZE, pair.box) == [0, 1]  # that is other memory
@@ -255,8 +266,7 @@ def test_external_memory_by_other_handles_counts_for_each_import(pair, kind):
 
 def test_external_memory_that_the_first_called_smaller_counts_again(pair):
     """Its size is known by the importers' word alone: nobody has more for another's lower one."""
-    assert pair.taker("external_lent", 2 * MIB, pair.box) == [0, 0]
-    assert pair.other("external_fetched", SIZE) == [0, 0]
+    pair.lend_external(2 * MIB)
     assert counted(pair) == 2 * MIB + SIZE
     assert pair.taker.status("destroy_external", 0) == 0
     assert counted(pair) == SIZE
@@ -299,8 +309,7 @@ def test_external_memory_that_nobody_has_any_more_is_refused_where_it_does_not_f
 
 
 def test_external_memory_that_is_said_to_be_larger_counts_so(pair):
-    assert pair.taker("external_lent", 2 * MIB, pair.box) == [0, 0]
-    assert pair.other("external_fetched", SIZE) == [0, 0]
+    pair.lend_external(2 * MIB)
     assert counted(pair) >= SIZE
     fill(pair)
     assert pair.taker.status("external_again", 2 * SIZE) == OUT_OF_MEMORY
@@ -311,17 +320,12 @@ def test_memory_of_another_device_shared_by_address_counts_there(make_container,
     """Two processes on two devices: what the one took on the first the other opens from the second, and keeps."""
     pair = Pair(make_container(LIMIT, LIMIT), shells, tmp_path / "box", devices=(0, 1))
     second = pair.used(1)
-    thing = made(pair.taker, "alloc", SIZE)
-    handle = pair.taker.line("ipc_get", thing).split()[1]
-    assert pair.other("ipc_open", handle) == [0, 0]
+    thing, _ = pair.lend_address()
     assert (pair.shared(), pair.used(1)) == (SIZE, second)
     assert pair.other.status("alloc", LIMIT * MIB - second) == 0  # its own device has as much as before
     assert pair.other.status("free", 1) == 0
-    if ends == "frees":
-        assert pair.taker.status("free", thing) == 0
-    else:
-        kill(pair.taker)
-        pair.reserve = 0
+    pair.taker_ends(ends, "free", thing)
+    pair.reserve = pair.reserve if ends == "frees" else 0  # of the taker alone
     assert (pair.shared(), pair.used(1)) == (SIZE, second)
     assert pair.other.status("ipc_close", 0) == 0
     assert (pair.shared(), pair.used(1)) == (0, second)
@@ -334,9 +338,7 @@ def test_memory_that_two_contexts_have_at_one_address_counts_until_both_have_clo
     container = make_container(LIMIT, LIMIT)
     container.variables["HAMI_SIM_IPC_ONE_ADDRESS"] = "1"
     pair = Pair(container, shells, tmp_path / "box", devices=(0, 1))
-    thing = made(pair.taker, "alloc", SIZE)
-    handle = pair.taker.line("ipc_get", thing).split()[1]
-    assert pair.other("ipc_open", handle) == [0, 0]
+    thing, handle = pair.lend_address()
     assert pair.other("context", 0)[0] == 0
     reserves = pair.used(0) - SIZE
     assert pair.other("ipc_open", handle)[0] == 0
@@ -368,24 +370,16 @@ def test_peers_charge_each_device_with_its_own(make_container, shells):
 
 @pytest.mark.parametrize("ends", ["frees", "is killed"])
 def test_memory_shared_by_address_counts_until_it_is_closed_everywhere(pair, ends):
-    thing = made(pair.taker, "alloc", SIZE)
-    status, handle = pair.taker.line("ipc_get", thing).split()
-    assert status == "0"
-    assert pair.other("ipc_open", handle) == [0, 0]
+    thing, _ = pair.lend_address()
     assert pair.shared() == SIZE
-    if ends == "frees":
-        assert pair.taker.status("free", thing) == 0
-    else:
-        pair.kill_taker()
+    pair.taker_ends(ends, "free", thing)
     assert pair.shared() == SIZE
     assert pair.other.status("ipc_close", 0) == 0
     assert pair.shared() == 0
 
 
 def test_memory_shared_by_address_and_closed_first_is_the_takers_alone(pair):
-    _, thing = pair.taker("alloc", SIZE)
-    handle = pair.taker.line("ipc_get", thing).split()[1]
-    assert pair.other("ipc_open", handle) == [0, 0]
+    thing, handle = pair.lend_address()
     assert pair.other("ipc_open", handle)[0] == 0
     assert pair.other.status("ipc_close", 0) == 0
     assert pair.shared() == SIZE
@@ -395,10 +389,8 @@ def test_memory_shared_by_address_and_closed_first_is_the_takers_alone(pair):
 
 
 def test_what_ends_with_its_context_is_closed(pair):
-    _, thing = pair.taker("alloc", SIZE)
-    handle = pair.taker.line("ipc_get", thing).split()[1]
     assert pair.other("context", 0) == [0, 0]
-    assert pair.other("ipc_open", handle) == [0, 1]
+    thing, _ = pair.lend_address()
     assert pair.other.status("destroy_context", 0) == 0
     assert pair.taker.status("free", thing) == 0
     assert pair.shared() == 0
@@ -685,28 +677,18 @@ class Sharing(RuleBasedStateMachine):
             self.container.stop()
 
 
-def machine(make_container, shells, tmp_path) -> type[Sharing]:
+LONG = pytest.param(300, 60, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])
+
+
+@pytest.mark.parametrize(("examples", "steps"), [(12, 25), LONG])
+def test_any_order_of_taking_sharing_and_ending(make_container, shells, tmp_path, examples, steps):
     class Bound(Sharing):
         make = staticmethod(make_container)
         start = staticmethod(shells)
         folder = tmp_path
 
-    return Bound
-
-
-def in_any_order(machine: type[Sharing], examples: int, steps: int) -> None:
-    long = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
-    run_state_machine_as_test(machine, settings=long)
-
-
-def test_any_order_of_taking_sharing_and_ending(make_container, shells, tmp_path):
-    in_any_order(machine(make_container, shells, tmp_path), 12, 25)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-def test_soak_any_order_of_taking_sharing_and_ending(make_container, shells, tmp_path):
-    in_any_order(machine(make_container, shells, tmp_path), 300, 60)
+    habits = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+    run_state_machine_as_test(Bound, settings=habits)
 
 
 @pytest.mark.here_only("the build with fault points is this machine's")
