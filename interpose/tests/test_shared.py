@@ -423,27 +423,20 @@ def bring(taker, importer, box, way) -> tuple[tuple, list[tuple]]:
 
 
 @pytest.mark.parametrize("way", ["descriptor", "address"])
-def test_memory_of_another_container_counts_in_the_importers_as_well(make_container, shells, tmp_path, way):
+def test_memory_of_another_container_counts_here_if_it_fits(make_container, shells, tmp_path, way):
     taker, importer = (shells(make_container(LIMIT)) for _ in range(2))
     there = importer.free_bytes()
     enter, ends = bring(taker, importer, tmp_path / "box", way)
-    assert importer.status(*enter) == 0
+    thing = made(importer, "alloc", there - SIZE + 2 * MIB)
+    left = importer.free_bytes()
+    assert left < SIZE
+    assert importer.status(*enter) == OUT_OF_MEMORY
+    assert importer.free_bytes() == left
+    assert importer.status("free", thing) == importer.status(*enter) == 0
     assert importer.free_bytes() == there - SIZE
+    assert importer.status("alloc", importer.free_bytes() + 2 * MIB) == OUT_OF_MEMORY
     assert [importer.status(*end) for end in ends] == [0] * len(ends)
     assert importer.free_bytes() == there
-
-
-@pytest.mark.parametrize("way", ["descriptor", "address"])
-def test_memory_of_another_container_that_does_not_fit_is_not_to_be_had(make_container, shells, tmp_path, way):
-    taker, importer = (shells(make_container(LIMIT)) for _ in range(2))
-    enter, _ = bring(taker, importer, tmp_path / "box", way)
-    status, thing = importer("alloc", importer.free_bytes() - SIZE + 2 * MIB)
-    there = importer.free_bytes()
-    assert (status, there < SIZE) == (0, True)
-    assert importer.status(*enter) == OUT_OF_MEMORY
-    assert importer.free_bytes() == there
-    assert importer.status("free", thing) == importer.status(*enter) == 0
-    assert importer.status("alloc", importer.free_bytes() + 2 * MIB) == OUT_OF_MEMORY
 
 
 def test_threads_that_ask_for_the_handle_of_one_address_make_one_share(make_container, programs):
