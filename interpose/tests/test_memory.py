@@ -291,7 +291,7 @@ def test_memory_in_a_sparse_array_counts_until_it_is_unmapped(shell, gpus):
     assert shell.free_bytes() == before
 
 
-def test_mapping_over_a_part_of_a_sparse_array_gives_back_what_was_there(shell):
+def test_mapping_over_a_sparse_part_gives_back_what_was_there(shell):
     before = shell.free_bytes()
     array = shell("sparse", 1024, 128)[1]
     for size in (2 * MIB, 4 * MIB):
@@ -401,9 +401,7 @@ MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP
 @pytest.mark.here_only("qemu-user has no room for so many addresses of the host")
 @pytest.mark.parametrize(("command", "undo"), [("host", "free_host"), ("register", "unregister")])
 @pytest.mark.parametrize("flags", [0, MAPPED])
-def test_memory_of_the_host_costs_the_device_nothing_at_the_limit_too(
-    make_container, shells, gpus, command, undo, flags
-):
+def test_host_memory_costs_the_device_nothing_at_the_limit(make_container, shells, gpus, command, undo, flags):
     container = make_container(1000)
     shell = shells(container)
     assert shell.status("alloc", shell.free_bytes() // (2 * MIB) * 2 * MIB) == 0

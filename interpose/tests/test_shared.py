@@ -113,7 +113,7 @@ def test_an_import_costs_nothing_while_the_taker_has_it(pair):
 
 
 @pytest.mark.parametrize("ends", ["releases", "exits", "is killed"])
-def test_what_the_taker_lets_go_of_counts_until_the_last_has_closed_it(pair, ends):
+def test_memory_its_taker_let_go_of_counts_until_last_close(pair, ends):
     handle = pair.make()
     pair.give(handle)
     imported, address = pair.fetch()
@@ -151,7 +151,7 @@ def test_what_is_imported_after_its_taker_let_go_is_counted_then(pair):
 
 
 @pytest.mark.parametrize("ends", ["releases", "is killed"])
-def test_what_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, shells, ends):
+def test_memory_nobody_has_is_refused_where_it_does_not_fit(pair, shells, ends):
     """What was given away while a descriptor of it was under way cannot be had a second time."""
     third, handle = shells(pair.container), pair.make()
     pair.reserve = pair.used() - SIZE
@@ -166,7 +166,7 @@ def test_what_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, shells,
     assert pair.container.region().devices[0].orphaned_bytes == 0
 
 
-def test_a_container_cannot_grow_by_processes_that_take_share_and_end(pair, shells):
+def test_limit_holds_against_takers_that_share_and_end(pair, shells):
     for round_ in range(4):
         taker = shells(pair.container)
         status, handle = taker("create", SIZE, 0)
@@ -180,7 +180,7 @@ def test_a_container_cannot_grow_by_processes_that_take_share_and_end(pair, shel
     pytest.fail("four times a third of the limit")
 
 
-def test_what_several_import_counts_once_until_the_last_closes_it(pair, shells, tmp_path):
+def test_memory_several_import_counts_once_until_last_close(pair, shells, tmp_path):
     handle = pair.make()
     third = shells(pair.container)
     assert third.status("box", tmp_path / "second") == 0
@@ -231,7 +231,7 @@ def counted(pair) -> int:
 
 
 @pytest.mark.parametrize("ends", ["destroys it", "is killed"])
-def test_external_memory_that_two_processes_import_counts_once_until_both_have_let_go(pair, ends):
+def test_external_memory_of_two_counts_once_until_both_let_go(pair, ends):
     pair.lend_external()
     assert counted(pair) == SIZE
     pair.taker_ends(ends, "destroy_external", 0)
@@ -241,7 +241,7 @@ def test_external_memory_that_two_processes_import_counts_once_until_both_have_l
     assert counted(pair) == 0
 
 
-def test_external_memory_that_the_second_lets_go_of_first_stays_with_the_other(pair):
+def test_external_memory_one_lets_go_of_stays_with_the_other(pair):
     pair.lend_external()
     assert pair.other.status("destroy_external", 0) == 0
     assert counted(pair) == SIZE
@@ -264,7 +264,7 @@ def test_external_memory_by_other_handles_counts_for_each_import(pair, kind):
     assert counted(pair) == 0
 
 
-def test_external_memory_that_the_first_called_smaller_counts_again(pair):
+def test_external_memory_called_smaller_before_counts_again(pair):
     """Its size is known by the importers' word alone: nobody has more for another's lower one."""
     pair.lend_external(2 * MIB)
     assert counted(pair) == 2 * MIB + SIZE
@@ -288,7 +288,7 @@ def fill(pair) -> int:
 
 
 @pytest.mark.parametrize("who", ["taker", "other"])
-def test_external_memory_that_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, who):
+def test_external_memory_nobody_has_is_refused_if_too_large(pair, who):
     """A descriptor of it may still be there, and what it was counted for has been given to others."""
     importer = getattr(pair, who)
     again = "external_fetched" if who == "other" else "external_again"
@@ -331,9 +331,7 @@ def test_memory_of_another_device_shared_by_address_counts_there(make_container,
     assert (pair.shared(), pair.used(1)) == (0, second)
 
 
-def test_memory_that_two_contexts_have_at_one_address_counts_until_both_have_closed_it(
-    make_container, shells, tmp_path
-):
+def test_memory_at_one_address_counts_until_both_closed_it(make_container, shells, tmp_path):
     """As drivers may give it to a process with contexts on two devices."""
     container = make_container(LIMIT, LIMIT)
     container.variables["HAMI_SIM_IPC_ONE_ADDRESS"] = "1"
@@ -369,7 +367,7 @@ def test_peers_charge_each_device_with_its_own(make_container, shells):
 
 
 @pytest.mark.parametrize("ends", ["frees", "is killed"])
-def test_memory_shared_by_address_counts_until_it_is_closed_everywhere(pair, ends):
+def test_memory_shared_by_address_counts_until_last_close(pair, ends):
     thing, _ = pair.lend_address()
     assert pair.shared() == SIZE
     pair.taker_ends(ends, "free", thing)
@@ -378,7 +376,7 @@ def test_memory_shared_by_address_counts_until_it_is_closed_everywhere(pair, end
     assert pair.shared() == 0
 
 
-def test_memory_shared_by_address_and_closed_first_is_the_takers_alone(pair):
+def test_memory_by_address_closed_first_is_the_takers_alone(pair):
     thing, handle = pair.lend_address()
     assert pair.other("ipc_open", handle)[0] == 0
     assert pair.other.status("ipc_close", 0) == 0
@@ -474,7 +472,7 @@ def test_what_is_bound_to_a_multicast_object_counts_as_long_as_it_is(pair, ends)
     assert pair.shared() == 0
 
 
-def test_imported_memory_is_unbound_from_a_multicast_object_on_its_own_device_alone(make_container, shells, tmp_path):
+def test_imported_memory_is_unbound_on_its_own_device_alone(make_container, shells, tmp_path):
     pair = Pair(make_container(LIMIT, LIMIT), shells, tmp_path / "box", devices=(1, 0))
     other, first = pair.other, pair.used(0)
     pair.give(pair.make())
@@ -556,7 +554,7 @@ def test_a_shared_pool_counts_as_it_grows_and_shrinks(pair):
     assert pair.shared() == 0
 
 
-def test_a_shared_pool_that_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, shells):
+def test_shared_pool_nobody_has_is_refused_if_too_large(pair, shells):
     third = shells(pair.container)
     pair.reserve = pair.used()
     _, pool = pair.taker("pool", 0)
@@ -570,7 +568,7 @@ def test_a_shared_pool_that_nobody_has_any_more_is_refused_where_it_does_not_fit
     assert pair.shared() == room
 
 
-def test_an_importer_that_tries_to_take_from_a_shared_pool_leaves_its_size_alone(pair):
+def test_importer_that_takes_from_a_pool_leaves_its_size(pair):
     pool, _, imported = share_pool(pair)
     assert pair.other.status("from_pool", 2 * MIB, imported) not in {0, OUT_OF_MEMORY}
     assert pair.taker.status("trim_pool", pool) == 0
