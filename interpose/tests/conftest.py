@@ -12,10 +12,12 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hami_interpose
 import pytest
@@ -23,7 +25,7 @@ from hami_interpose import region, sim
 from hami_interpose.limits import DeviceLimit, Limits, Mode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 MIB = 1 << 20
 HERE = Path(__file__).resolve().parent
@@ -192,17 +194,6 @@ class Container:
         process = subprocess.Popen(command, env=self.environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
         self.processes.append(process)
         return process
-
-    def start_to_die(self, program: Path | str, point: int) -> subprocess.Popen[str]:
-        """Starts a program that kills itself after its n-th store to shared memory, in a build with fault points."""
-        return replace(self, variables=self.variables | {"HAMI_FAULT_AT": str(point)}).start(program)
-
-    def dies_at(self, program: Path | str, point: int, scenario: str) -> bool:
-        """Gives such a program its input; False when it has fewer stores."""
-        process = self.start_to_die(program, point)
-        out, err = process.communicate(scenario, timeout=60)
-        assert process.returncode in {0, -signal.SIGKILL}, f"point {point}: {process.returncode} {out} {err}"
-        return process.returncode != 0
 
     def stop(self) -> None:
         """Ends what still runs and closes its pipes."""
@@ -432,18 +423,49 @@ def shells(programs: Callable[..., Path]) -> Callable[..., Shell]:
     return start
 
 
-@pytest.fixture
-def faulty(make_container: Callable[..., Container]) -> Container:
-    """A container of 3,000 MiB whose processes may be told to die after the n-th store."""
-    container = make_container(3000)
-    container.variables["LD_PRELOAD"] = str(built("faults"))
-    return container
-
-
 @pytest.fixture(scope="session")
 def build_preset() -> Callable[[str], Path]:
     """Builds libvgpu.so by a preset; returns where it is."""
     return built
+
+
+@pytest.fixture
+def killed_at_each_store(programs: Callable[..., Path], build_preset: Callable[[str], Path]) -> Callable[..., Any]:
+    """Runs shells to their deaths, the n-th after its n-th store to shared memory, until one outlives its scenario.
+
+    Yields what each printed, the last one's as well. `before` is called ahead of each with n; in the scenario may stand
+    {n} and what `values` returns then. `meanwhile` is called with the process. There are more than `least` points, or
+    those of `points`.
+    """
+
+    def run(
+        container: Container,
+        *scenario: str,
+        least: int = 0,
+        points: Iterable[int] = (),
+        before: Callable[[int], object] = bool,
+        values: Callable[[], dict[str, object]] = dict,
+        meanwhile: Callable[[subprocess.Popen[str]], object] = bool,
+    ) -> Iterator[str]:
+        n = 0
+        for n in points or count(1):
+            before(n)
+            faults = {"LD_PRELOAD": str(build_preset("faults")), "HAMI_FAULT_AT": str(n)}
+            mortal = replace(container, variables=container.variables | faults)
+            process = mortal.start(programs("shell"))
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):
+                process.stdin.write("\n".join(scenario).format(n=n, **values()) + "\n")
+                process.stdin.flush()
+            meanwhile(process)
+            out, err = process.communicate(timeout=60)
+            assert process.returncode in {0, -signal.SIGKILL}, f"point {n}: {process.returncode} {out} {err}"
+            yield out
+            if process.returncode == 0:
+                break
+        assert n > least
+
+    return run
 
 
 @pytest.fixture

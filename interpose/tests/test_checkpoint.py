@@ -351,36 +351,6 @@ def test_one_suspends_at_a_time_until_that_process_ends(scene):
     assert used(scene.container) == scene.reserve + scene.held
 
 
-# ---- killed at every store ----
-
-
-def scenario_for(pid: int, steps: tuple[str, ...] = (*AWAY, *BACK)) -> str:
-    return "".join(f"{step} {pid}\n" for step in steps)
-
-
-@pytest.mark.timeout(600)
-def test_the_one_who_suspends_is_killed_at_every_store(faulty, shells, programs):
-    """The next who needs room finds out how far it came; the suspended process lives on."""
-    scene = make_scene(faulty, shells)
-    before = used(faulty)
-    rest = (LIMIT * MIB - before) // (2 * MIB) * 2 * MIB
-    point, found = 1, set()
-    while faulty.dies_at(programs("shell"), point, scenario_for(scene.pid)):
-        when = f"killed at point {point}"
-        now = state(scene.warden, scene.pid)
-        found.add(now)
-        scene.takes_exactly(scene.room() if now == CHECKPOINTED else rest, when)
-        assert used(faulty) == (scene.reserve if now == CHECKPOINTED else before), when
-        resume = {RUNNING: (), LOCKED: ("unlock",), CHECKPOINTED: BACK}[now]
-        assert each(scene.warden, resume, scene.pid) == [0] * len(resume), when
-        assert used(faulty) == before, when
-        status, thing = scene.one("alloc", 2 * MIB)
-        assert (status, scene.one.status("free", thing)) == (0, 0), when
-        point += 1
-    assert point > 15
-    assert found == {LOCKED, CHECKPOINTED}  # locking and unlocking store nothing
-
-
 def test_a_program_without_cuda_stays_so(scene):
     """It finds a suspension that was left half done, and cannot ask the driver about it."""
     before = used(scene.container)
@@ -403,35 +373,85 @@ print(len(found), "libcuda" in open("/proc/self/maps").read())
     assert scene.neighbour.status("alloc", scene.room()) == 0
 
 
-@pytest.mark.timeout(600)
-def test_both_are_killed_at_every_store(faulty, shells, programs):
-    """The suspended process dies with the one who is at it."""
-    scene = make_scene(faulty, shells)
-    point = 1
-    while faulty.dies_at(programs("shell"), point, scenario_for(scene.pid)):
-        when = f"killed at point {point}"
+# ---- killed at every store ----
+
+
+def scenario_for(pid: int, steps: tuple[str, ...] = (*AWAY, *BACK)) -> list[str]:
+    return [f"{step} {pid}" for step in steps]
+
+
+def resume(scene: Scene, when: str) -> int:
+    """Brings the process back, from however far its suspension came; returns that."""
+    now = state(scene.warden, scene.pid)
+    steps = {RUNNING: (), LOCKED: ("unlock",), CHECKPOINTED: BACK}[now]
+    assert each(scene.warden, steps, scene.pid) == [0] * len(steps), when
+    return now
+
+
+def kill_and_replace(scene: Scene, shells: Any, when: str) -> None:
+    """Nothing of it stays; another takes its place."""
+    if scene.one.process.poll() is None:
         scene.one.process.kill()
         scene.one.process.wait()
-        scene.takes_exactly(scene.room(), when)
-        assert used(faulty) == scene.reserve, when
-        scene.one = shells(faulty)
-        assert scene.one.status("alloc", 2000 * MIB) == 0, when
-        assert scene.one.status("alloc", 4096) == 0
-        point += 1
-    assert point > 15
+    scene.takes_exactly(scene.room(), when)
+    assert used(scene.container) == scene.reserve, when
+    scene.one = shells(scene.container)
+    assert scene.one.status("alloc", 2000 * MIB) == scene.one.status("alloc", 4096) == 0, when
 
 
 @pytest.mark.timeout(600)
-def test_who_cleans_up_after_a_suspended_one_is_killed_at_every_store(faulty, shells, programs):
-    scene, point, more = make_scene(faulty, shells), 1, True
-    while more:
+def test_warden_killed_at_each_store_is_found_out(scene, killed_at_each_store):
+    """The next who needs room finds out how far it came; the suspended process lives on."""
+    before, found = used(scene.container), []
+    rest = (LIMIT * MIB - before) // (2 * MIB) * 2 * MIB
+    for point, _ in enumerate(killed_at_each_store(scene.container, *scenario_for(scene.pid), least=15), 1):
+        when = f"killed at point {point}"
+        away = state(scene.warden, scene.pid) == CHECKPOINTED
+        scene.takes_exactly(scene.room() if away else rest, when)
+        assert used(scene.container) == (scene.reserve if away else before), when
+        found.append(resume(scene, when))
+        assert used(scene.container) == before, when
+        status, thing = scene.one("alloc", 2 * MIB)
+        assert (status, scene.one.status("free", thing)) == (0, 0), when
+    assert set(found[:-1]) == {LOCKED, CHECKPOINTED}  # locking and unlocking store nothing
+
+
+@pytest.mark.timeout(600)
+def test_both_killed_at_each_store_leave_nothing(scene, shells, killed_at_each_store):
+    """The suspended process dies with the one who is at it."""
+    steps = (f"{step} {{pid}}" for step in (*AWAY, *BACK))
+    wardens = killed_at_each_store(scene.container, *steps, least=15, values=lambda: {"pid": scene.pid})
+    for point, _ in enumerate(wardens, 1):
+        kill_and_replace(scene, shells, f"killed at point {point}")
+
+
+@pytest.mark.timeout(600)
+def test_who_puts_it_right_killed_at_each_store(scene, killed_at_each_store):
+    """Whoever comes next to a half-suspended process, or to one that died so, and dies at that itself."""
+    container, before = scene.container, used(scene.container)
+    away = scenario_for(scene.pid, AWAY)
+    points = sum(1 for _ in killed_at_each_store(container, *away, before=lambda n: resume(scene, f"before {n}")))
+    resume(scene, "after the last")
+    for first in range(max(1, points - 6), points):  # around the store that changes the state
+
+        def leave_half(_: int, at: int = first) -> None:
+            list(killed_at_each_store(container, *away, points=[at]))
+
+        rescuers = killed_at_each_store(container, *scenario_for(scene.pid, BACK), before=leave_half, least=5)
+        for point, _ in enumerate(rescuers, 1):
+            when = f"killed at {first}, then at {point}"
+            resume(scene, when)
+            scene.takes_exactly((LIMIT * MIB - before) // (2 * MIB) * 2 * MIB, when)
+            assert used(container) == before, when
+
+
+@pytest.mark.timeout(600)
+def test_cleaner_of_a_suspended_one_killed_at_each_store(scene, shells, killed_at_each_store):
+    def kill_away(_: int) -> None:
         assert each(scene.warden, AWAY, scene.pid) == [0, 0]
         scene.one.process.kill()
         scene.one.process.wait()
-        more = faulty.dies_at(programs("shell"), point, "use 0\nprocesses 0")
-        scene.takes_exactly(scene.room(), f"killed at point {point}")
-        assert used(faulty) == scene.reserve, f"killed at point {point}"
-        scene.one = shells(faulty)
-        assert scene.one.status("alloc", 2000 * MIB) == 0
-        point += 1
-    assert point > 20
+
+    cleaners = killed_at_each_store(scene.container, "use 0", "processes 0", before=kill_away, least=20)
+    for point, _ in enumerate(cleaners, 1):
+        kill_and_replace(scene, shells, f"killed at point {point}")

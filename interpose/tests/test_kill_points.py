@@ -6,21 +6,19 @@ import subprocess
 
 MIB = 1 << 20
 LIMIT = 3000
-SCENARIO = "\n".join(
-    [
-        "use 0",
-        "alloc 4096",
-        f"alloc {2 * MIB}",
-        "alloc 4096",
-        f"alloc {700 * MIB}",
-        f"alloc {9000 * MIB}",
-        "free 1",
-        f"async {4 * MIB}",
-        "free 0",
-        "free 2",
-        f"create {8 * MIB} 0",
-    ]
-)
+SCENARIO = [
+    "use 0",
+    "alloc 4096",
+    f"alloc {2 * MIB}",
+    "alloc 4096",
+    f"alloc {700 * MIB}",
+    f"alloc {9000 * MIB}",
+    "free 1",
+    f"async {4 * MIB}",
+    "free 0",
+    "free 2",
+    f"create {8 * MIB} 0",
+]
 
 
 def check_survivor(container, survivor, reserve: int, when: str) -> None:
@@ -36,27 +34,22 @@ def check_survivor(container, survivor, reserve: int, when: str) -> None:
     assert survivor.status("free", thing) == 0
 
 
-def test_killed_at_every_store(faulty, shells, programs):
-    program = programs("shell")
-    survivor = shells(faulty)
-    reserve = faulty.region().devices[0].used_bytes
-    point = 1
-    while faulty.dies_at(program, point, SCENARIO):
-        check_survivor(faulty, survivor, reserve, f"killed at point {point}")
-        point += 1
-    assert point > 20
-
-
-def test_killed_at_every_store_for_host_memory(make_container, build_preset, shells, programs):
-    """Where memory is scaled, what lies in the host has a counter of its own."""
-    share = 1000
-    container, program = make_container(LIMIT, physical_mib=share), programs("shell")
-    container.variables["LD_PRELOAD"] = str(build_preset("faults"))
+def test_killed_at_every_store(make_container, shells, killed_at_each_store):
+    container = make_container(LIMIT)
     survivor = shells(container)
     reserve = container.region().devices[0].used_bytes
-    scenario = f"use 0\nalloc {share * MIB}\nmanaged {700 * MIB}\nfree 0\nalloc {300 * MIB}"
-    point = 1
-    while container.dies_at(program, point, scenario):
+    for point, _ in enumerate(killed_at_each_store(container, *SCENARIO, least=20), 1):
+        check_survivor(container, survivor, reserve, f"killed at point {point}")
+
+
+def test_killed_at_every_store_for_host_memory(make_container, shells, killed_at_each_store):
+    """Where memory is scaled, what lies in the host has a counter of its own."""
+    share = 1000
+    container = make_container(LIMIT, physical_mib=share)
+    survivor = shells(container)
+    reserve = container.region().devices[0].used_bytes
+    scenario = ["use 0", f"alloc {share * MIB}", f"managed {700 * MIB}", "free 0", f"alloc {300 * MIB}"]
+    for point, _ in enumerate(killed_at_each_store(container, *scenario, least=15), 1):
         when = f"killed at point {point}"
         assert container.region().devices[0].used_bytes == reserve, when
         status, thing = survivor("timed", "alloc", (LIMIT - share) * MIB)
@@ -64,47 +57,43 @@ def test_killed_at_every_store_for_host_memory(make_container, build_preset, she
         assert survivor("took")[0] < 1000, when
         assert container.region().devices[0].oversubscription.used_bytes == (LIMIT - share) * MIB, when
         assert survivor.status("free", thing) == 0
-        point += 1
-    assert point > 15
 
 
-def test_its_cleaner_killed_at_every_store(faulty, shells, programs):
+def test_its_cleaner_killed_at_every_store(make_container, shells, killed_at_each_store):
     """The next process cleans up when it lists processes; it is killed at that, and another takes over."""
-    program = programs("shell")
-    survivor = shells(faulty)
-    reserve = faulty.region().devices[0].used_bytes
-    point, cleaning = 1, 0
-    while True:
-        assert faulty.dies_at(program, 18, SCENARIO)
-        if not faulty.dies_at(program, point, "use 0\nprocesses 0"):
-            break
-        cleaning += len(faulty.region().processes) == 1
-        check_survivor(faulty, survivor, reserve, f"cleaner killed at point {point}")
-        point += 1
-    assert cleaning > 8
+    container = make_container(LIMIT)
+    survivor = shells(container)
+    reserve, cleaning = container.region().devices[0].used_bytes, 0
+
+    def leave_one(_: int) -> None:
+        [out] = killed_at_each_store(container, *SCENARIO, points=[18])
+        assert out.count("\n") <= len(SCENARIO), "it dies on the way"
+
+    for point, _ in enumerate(killed_at_each_store(container, "use 0", "processes 0", before=leave_one), 1):
+        cleaning += len(container.region().processes) == 1
+        check_survivor(container, survivor, reserve, f"cleaner killed at point {point}")
+    assert cleaning > 9
 
 
-def test_no_launch_of_the_dead_is_lost_with_their_cleaner(faulty, shells, programs):
-    program = programs("shell")
-    survivor = shells(faulty)
-    launched, point, cleaning = 0, 1, True
-    while cleaning:
-        victim = shells(faulty)
+def test_launches_of_the_dead_outlive_their_cleaner(make_container, shells, killed_at_each_store):
+    container = make_container(LIMIT)
+    survivor, launched = shells(container), 0
+
+    def launch_thrice(_: int) -> None:
+        victim = shells(container)
         graph = victim("graph", 2 * MIB, 1, "node")[1]
-        for _ in range(3):
-            assert victim.status("launch", graph) == 0
+        assert [victim.status("launch", graph) for _ in range(3)] == [0, 0, 0]
         assert victim.status("sync") == 0
         victim.process.kill()
         victim.process.wait()
-        launched += 3
-        cleaning = faulty.dies_at(program, point, "use 0\nprocesses 0")
+
+    cleaners = killed_at_each_store(container, "use 0", "processes 0", before=launch_thrice, least=20)
+    for point, _ in enumerate(cleaners, 1):
         assert survivor.line("processes", 0).startswith("0 ")
-        found = faulty.region()
+        found = container.region()
         assert [process.pid for process in found.processes] == [survivor.process.pid]
-        assert found.launches >= launched, f"cleaner killed at point {point}"
+        assert found.launches >= launched + 3, f"cleaner killed at point {point}"
         launched = found.launches  # those of a cleaner who was killed before it could say so may count twice
-        point += 1
-    assert point > 20
 
 
 def test_a_release_has_no_such_points(make_container, programs):

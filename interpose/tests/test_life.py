@@ -251,7 +251,7 @@ class World:
             self.end(one, kill=name == "kill")
 
 
-def live_through(container, shells, steps, share: int = LIMIT) -> None:
+def live_through(container, shells, steps, share: int) -> None:
     world = World(container, shells, share)
     for step in steps:
         world.step(*step)
@@ -264,30 +264,17 @@ def live_through(container, shells, steps, share: int = LIMIT) -> None:
 
 
 @pytest.mark.here_only("a program that qemu-user runs cannot become another")
+@pytest.mark.parametrize("share", [LIMIT, SHARE], ids=["plain", "scaled"])
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEPS, min_size=25, max_size=60))
-def test_use_is_the_sum_of_what_the_living_hold(make_container, shells, steps):
-    live_through(make_container(LIMIT), shells, steps)
-
-
-@pytest.mark.here_only("a program that qemu-user runs cannot become another")
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-@given(steps=st.lists(STEPS, min_size=25, max_size=60))
-def test_scaled_use_is_the_sum_of_what_the_living_hold(make_container, shells, steps):
-    live_through(make_container(LIMIT, physical_mib=SHARE), shells, steps, SHARE)
+def test_use_is_the_sum_of_what_the_living_hold(make_container, shells, share, steps):
+    live_through(make_container(LIMIT, physical_mib=share), shells, steps, share)
 
 
 @pytest.mark.here_only("a program that qemu-user runs cannot become another")
 @pytest.mark.soak
+@pytest.mark.parametrize("share", [LIMIT, SHARE], ids=["plain", "scaled"])
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEPS, min_size=20, max_size=200))
-def test_use_is_the_sum_of_what_the_living_hold_for_long(make_container, shells, steps):
-    live_through(make_container(LIMIT), shells, steps)
-
-
-@pytest.mark.here_only("a program that qemu-user runs cannot become another")
-@pytest.mark.soak
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(steps=st.lists(STEPS, min_size=20, max_size=200))
-def test_scaled_use_is_the_sum_of_what_the_living_hold_for_long(make_container, shells, steps):
-    live_through(make_container(LIMIT, physical_mib=SHARE), shells, steps, SHARE)
+def test_use_is_the_sum_of_what_the_living_hold_for_long(make_container, shells, share, steps):
+    live_through(make_container(LIMIT, physical_mib=share), shells, steps, share)

@@ -23,6 +23,26 @@ SIZE = 1000 * MIB
 OUT_OF_MEMORY = 2
 
 
+def made(shell, *command: object) -> int:
+    """What a command of the shell gave, which must succeed."""
+    status, thing = shell(*command)
+    assert status == 0, command
+    return thing
+
+
+def kill(shell) -> None:
+    shell.process.kill()
+    shell.process.wait()
+
+
+def agreed(container, device: int = 0) -> int:
+    """What is counted; the driver's own books must agree."""
+    counted: int = container.region().devices[device].used_bytes
+    with sim.State(container.state) as books:
+        assert books.devices[device].memory_used == counted
+    return counted
+
+
 class Pair:
     """Two processes of one container, and what both readers say of it."""
 
@@ -33,31 +53,45 @@ class Pair:
         self.reserve = self.used()
 
     def used(self, device: int | None = None) -> int:
-        """What is counted; the driver's own books must agree."""
-        index = self.device if device is None else device
-        counted = self.container.region().devices[index].used_bytes
-        with sim.State(self.container.state) as books:
-            assert books.devices[index].memory_used == counted
-        return counted
+        return agreed(self.container, self.device if device is None else device)
+
+    def kill_taker(self) -> None:
+        """Its context goes with it."""
+        kill(self.taker)
+        self.reserve //= 2
+
+    def taker_ends(self, how: str, *undo: object) -> None:
+        """By its death, or its hold of the memory by what undoes that."""
+        if how == "is killed":
+            self.kill_taker()
+        else:
+            assert self.taker.status(*undo) == 0
+
+    def lend_address(self) -> tuple[int, str]:
+        """The other opens what the taker took by its address; returns the thing and its handle."""
+        thing = made(self.taker, "alloc", SIZE)
+        handle = self.taker.line("ipc_get", thing).split()[1]
+        made(self.other, "ipc_open", handle)
+        return thing, handle
+
+    def lend_external(self, size: int = SIZE) -> None:
+        """Both import memory of another API, which the taker calls that large."""
+        assert self.taker("external_lent", size, self.box) == [0, 0]
+        assert self.other("external_fetched", SIZE) == [0, 0]
 
     def shared(self) -> int:
         """Of that, what is not for contexts."""
         return self.used() - self.reserve
 
     def make(self, size: int = SIZE) -> int:
-        status, thing = self.taker("create", size, self.device)
-        assert status == 0
-        return thing
+        return made(self.taker, "create", size, self.device)
 
     def give(self, handle: int) -> None:
         assert self.taker.status("post", handle, self.box) == 0
 
     def fetch(self, size: int = SIZE) -> tuple[int, int]:
         """Handle and mapped address in the other process."""
-        status, handle = self.other("fetch")
-        assert status == 0
-        status, address = self.other("reserve", size)
-        assert status == 0
+        handle, address = made(self.other, "fetch"), made(self.other, "reserve", size)
         assert self.other.status("map", address, handle, size) == 0
         return handle, address
 
@@ -79,7 +113,7 @@ def test_an_import_costs_nothing_while_the_taker_has_it(pair):
 
 
 @pytest.mark.parametrize("ends", ["releases", "exits", "is killed"])
-def test_what_the_taker_lets_go_of_counts_until_the_last_has_closed_it(pair, ends):
+def test_memory_its_taker_let_go_of_counts_until_last_close(pair, ends):
     handle = pair.make()
     pair.give(handle)
     imported, address = pair.fetch()
@@ -96,8 +130,7 @@ def test_what_the_taker_lets_go_of_counts_until_the_last_has_closed_it(pair, end
         time.sleep(0.02)
     assert pair.other.free_bytes() == free, "a dead process's context is gone within a second, too"
     assert pair.other.status("alloc", free + 2 * MIB) == 2, "beyond the limit with what is shared"
-    status, thing = pair.other("alloc", free // (2 * MIB) * 2 * MIB)
-    assert status == 0
+    thing = made(pair.other, "alloc", free // (2 * MIB) * 2 * MIB)
     assert pair.other.status("free", thing) == 0
     assert pair.other.status("release", imported) == 0
     assert pair.shared() == SIZE, "still mapped"
@@ -118,17 +151,14 @@ def test_what_is_imported_after_its_taker_let_go_is_counted_then(pair):
 
 
 @pytest.mark.parametrize("ends", ["releases", "is killed"])
-def test_what_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, shells, ends):
+def test_memory_nobody_has_is_refused_where_it_does_not_fit(pair, shells, ends):
     """What was given away while a descriptor of it was under way cannot be had a second time."""
     third, handle = shells(pair.container), pair.make()
     pair.reserve = pair.used() - SIZE
     pair.give(handle)
-    if ends == "releases":
-        assert pair.taker.status("release", handle) == 0
-    else:
-        pair.taker.process.kill()
-        pair.taker.process.wait()
-        pair.reserve = pair.reserve * 2 // 3
+    reserve = pair.reserve if ends == "releases" else pair.reserve * 2 // 3
+    pair.taker_ends(ends, "release", handle)
+    pair.reserve = reserve
     room = (LIMIT * MIB - pair.reserve) // (2 * MIB) * 2 * MIB
     assert third.status("alloc", room) == 0
     assert pair.other.status("fetch") == OUT_OF_MEMORY
@@ -136,7 +166,7 @@ def test_what_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, shells,
     assert pair.container.region().devices[0].orphaned_bytes == 0
 
 
-def test_a_container_cannot_grow_by_processes_that_take_share_and_end(pair, shells):
+def test_limit_holds_against_takers_that_share_and_end(pair, shells):
     for round_ in range(4):
         taker = shells(pair.container)
         status, handle = taker("create", SIZE, 0)
@@ -146,12 +176,11 @@ def test_a_container_cannot_grow_by_processes_that_take_share_and_end(pair, shel
         assert status == 0
         assert taker.status("post", handle, pair.box) == 0
         pair.fetch()
-        taker.process.kill()
-        taker.process.wait()
+        kill(taker)
     pytest.fail("four times a third of the limit")
 
 
-def test_what_several_import_counts_once_until_the_last_closes_it(pair, shells, tmp_path):
+def test_memory_several_import_counts_once_until_last_close(pair, shells, tmp_path):
     handle = pair.make()
     third = shells(pair.container)
     assert third.status("box", tmp_path / "second") == 0
@@ -165,8 +194,7 @@ def test_what_several_import_counts_once_until_the_last_closes_it(pair, shells, 
     assert pair.shared() == SIZE
     assert pair.other.status("unmap", address, 0, SIZE) == pair.other.status("release", imported) == 0
     assert pair.shared() == SIZE
-    third.process.kill()
-    third.process.wait()
+    kill(third)
     pair.reserve = pair.reserve * 2 // 3
     assert pair.shared() == 0
 
@@ -192,8 +220,7 @@ def test_memory_of_another_device_counts_there(make_container, shells, tmp_path)
     handle = pair.make()
     pair.give(handle)
     pair.fetch()
-    pair.taker.process.kill()
-    pair.taker.process.wait()
+    kill(pair.taker)
     assert pair.used(0) == SIZE
     assert pair.used(1) == second
 
@@ -204,26 +231,18 @@ def counted(pair) -> int:
 
 
 @pytest.mark.parametrize("ends", ["destroys it", "is killed"])
-def test_external_memory_that_two_processes_import_counts_once_until_both_have_let_go(pair, ends):
-    assert pair.taker("external_lent", SIZE, pair.box) == [0, 0]
+def test_external_memory_of_two_counts_once_until_both_let_go(pair, ends):
+    pair.lend_external()
     assert counted(pair) == SIZE
-    assert pair.other("external_fetched", SIZE) == [0, 0]
-    assert counted(pair) == SIZE
-    if ends == "destroys it":
-        assert pair.taker.status("destroy_external", 0) == 0
-    else:
-        pair.taker.process.kill()
-        pair.taker.process.wait()
-        pair.reserve //= 2
+    pair.taker_ends(ends, "destroy_external", 0)
     assert counted(pair) == SIZE
     assert pair.other.status("alloc", LIMIT * MIB - SIZE - pair.reserve + 2 * MIB) == OUT_OF_MEMORY
     assert pair.other.status("destroy_external", 0) == 0
     assert counted(pair) == 0
 
 
-def test_external_memory_that_the_second_lets_go_of_first_stays_with_the_other(pair):
-    assert pair.taker("external_lent", SIZE, pair.box) == [0, 0]
-    assert pair.other("external_fetched", SIZE) == [0, 0]
+def test_external_memory_one_lets_go_of_stays_with_the_other(pair):
+    pair.lend_external()
     assert pair.other.status("destroy_external", 0) == 0
     assert counted(pair) == SIZE
     assert pair.taker("external_lent", SIZE, pair.box) == [0, 1]  # that is other memory
@@ -239,18 +258,15 @@ def test_external_memory_by_other_handles_counts_for_each_import(pair, kind):
         assert shell.status("external_kind", SIZE // 2, kind) == 0
     assert counted(pair) == 3 * SIZE // 2
     assert pair.other.status("external_kind", LIMIT * MIB - counted(pair), kind) == OUT_OF_MEMORY
-    pair.taker.process.kill()
-    pair.taker.process.wait()
-    pair.reserve //= 2
+    pair.kill_taker()
     assert counted(pair) == SIZE // 2
     assert pair.other.status("destroy_external", 0) == 0
     assert counted(pair) == 0
 
 
-def test_external_memory_that_the_first_called_smaller_counts_again(pair):
+def test_external_memory_called_smaller_before_counts_again(pair):
     """Its size is known by the importers' word alone: nobody has more for another's lower one."""
-    assert pair.taker("external_lent", 2 * MIB, pair.box) == [0, 0]
-    assert pair.other("external_fetched", SIZE) == [0, 0]
+    pair.lend_external(2 * MIB)
     assert counted(pair) == 2 * MIB + SIZE
     assert pair.taker.status("destroy_external", 0) == 0
     assert counted(pair) == SIZE
@@ -268,13 +284,11 @@ def test_external_memory_ends_with_the_context_that_imported_it(pair):
 
 def fill(pair) -> int:
     """Takes all that is left; returns the thing."""
-    status, thing = pair.taker("alloc", (LIMIT * MIB - pair.container.region().devices[0].used_bytes) // MIB * MIB)
-    assert status == 0
-    return thing
+    return made(pair.taker, "alloc", (LIMIT * MIB - pair.container.region().devices[0].used_bytes) // MIB * MIB)
 
 
 @pytest.mark.parametrize("who", ["taker", "other"])
-def test_external_memory_that_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, who):
+def test_external_memory_nobody_has_is_refused_if_too_large(pair, who):
     """A descriptor of it may still be there, and what it was counted for has been given to others."""
     importer = getattr(pair, who)
     again = "external_fetched" if who == "other" else "external_again"
@@ -295,8 +309,7 @@ def test_external_memory_that_nobody_has_any_more_is_refused_where_it_does_not_f
 
 
 def test_external_memory_that_is_said_to_be_larger_counts_so(pair):
-    assert pair.taker("external_lent", 2 * MIB, pair.box) == [0, 0]
-    assert pair.other("external_fetched", SIZE) == [0, 0]
+    pair.lend_external(2 * MIB)
     assert counted(pair) >= SIZE
     fill(pair)
     assert pair.taker.status("external_again", 2 * SIZE) == OUT_OF_MEMORY
@@ -307,35 +320,23 @@ def test_memory_of_another_device_shared_by_address_counts_there(make_container,
     """Two processes on two devices: what the one took on the first the other opens from the second, and keeps."""
     pair = Pair(make_container(LIMIT, LIMIT), shells, tmp_path / "box", devices=(0, 1))
     second = pair.used(1)
-    status, thing = pair.taker("alloc", SIZE)
-    assert status == 0
-    handle = pair.taker.line("ipc_get", thing).split()[1]
-    assert pair.other("ipc_open", handle) == [0, 0]
+    thing, _ = pair.lend_address()
     assert (pair.shared(), pair.used(1)) == (SIZE, second)
     assert pair.other.status("alloc", LIMIT * MIB - second) == 0  # its own device has as much as before
     assert pair.other.status("free", 1) == 0
-    if ends == "frees":
-        assert pair.taker.status("free", thing) == 0
-    else:
-        pair.taker.process.kill()
-        pair.taker.process.wait()
-        pair.reserve = 0
+    pair.taker_ends(ends, "free", thing)
+    pair.reserve = pair.reserve if ends == "frees" else 0  # of the taker alone
     assert (pair.shared(), pair.used(1)) == (SIZE, second)
     assert pair.other.status("ipc_close", 0) == 0
     assert (pair.shared(), pair.used(1)) == (0, second)
 
 
-def test_memory_that_two_contexts_have_at_one_address_counts_until_both_have_closed_it(
-    make_container, shells, tmp_path
-):
+def test_memory_at_one_address_counts_until_both_closed_it(make_container, shells, tmp_path):
     """As drivers may give it to a process with contexts on two devices."""
     container = make_container(LIMIT, LIMIT)
     container.variables["HAMI_SIM_IPC_ONE_ADDRESS"] = "1"
     pair = Pair(container, shells, tmp_path / "box", devices=(0, 1))
-    status, thing = pair.taker("alloc", SIZE)
-    assert status == 0
-    handle = pair.taker.line("ipc_get", thing).split()[1]
-    assert pair.other("ipc_open", handle) == [0, 0]
+    thing, handle = pair.lend_address()
     assert pair.other("context", 0)[0] == 0
     reserves = pair.used(0) - SIZE
     assert pair.other("ipc_open", handle)[0] == 0
@@ -366,28 +367,17 @@ def test_peers_charge_each_device_with_its_own(make_container, shells):
 
 
 @pytest.mark.parametrize("ends", ["frees", "is killed"])
-def test_memory_shared_by_address_counts_until_it_is_closed_everywhere(pair, ends):
-    status, thing = pair.taker("alloc", SIZE)
-    assert status == 0
-    status, handle = pair.taker.line("ipc_get", thing).split()
-    assert status == "0"
-    assert pair.other("ipc_open", handle) == [0, 0]
+def test_memory_shared_by_address_counts_until_last_close(pair, ends):
+    thing, _ = pair.lend_address()
     assert pair.shared() == SIZE
-    if ends == "frees":
-        assert pair.taker.status("free", thing) == 0
-    else:
-        pair.taker.process.kill()
-        pair.taker.process.wait()
-        pair.reserve //= 2
+    pair.taker_ends(ends, "free", thing)
     assert pair.shared() == SIZE
     assert pair.other.status("ipc_close", 0) == 0
     assert pair.shared() == 0
 
 
-def test_memory_shared_by_address_and_closed_first_is_the_takers_alone(pair):
-    _, thing = pair.taker("alloc", SIZE)
-    handle = pair.taker.line("ipc_get", thing).split()[1]
-    assert pair.other("ipc_open", handle) == [0, 0]
+def test_memory_by_address_closed_first_is_the_takers_alone(pair):
+    thing, handle = pair.lend_address()
     assert pair.other("ipc_open", handle)[0] == 0
     assert pair.other.status("ipc_close", 0) == 0
     assert pair.shared() == SIZE
@@ -397,10 +387,8 @@ def test_memory_shared_by_address_and_closed_first_is_the_takers_alone(pair):
 
 
 def test_what_ends_with_its_context_is_closed(pair):
-    _, thing = pair.taker("alloc", SIZE)
-    handle = pair.taker.line("ipc_get", thing).split()[1]
     assert pair.other("context", 0) == [0, 0]
-    assert pair.other("ipc_open", handle) == [0, 1]
+    thing, _ = pair.lend_address()
     assert pair.other.status("destroy_context", 0) == 0
     assert pair.taker.status("free", thing) == 0
     assert pair.shared() == 0
@@ -433,27 +421,20 @@ def bring(taker, importer, box, way) -> tuple[tuple, list[tuple]]:
 
 
 @pytest.mark.parametrize("way", ["descriptor", "address"])
-def test_memory_of_another_container_counts_in_the_importers_as_well(make_container, shells, tmp_path, way):
+def test_memory_of_another_container_counts_here_if_it_fits(make_container, shells, tmp_path, way):
     taker, importer = (shells(make_container(LIMIT)) for _ in range(2))
     there = importer.free_bytes()
     enter, ends = bring(taker, importer, tmp_path / "box", way)
-    assert importer.status(*enter) == 0
+    thing = made(importer, "alloc", there - SIZE + 2 * MIB)
+    left = importer.free_bytes()
+    assert left < SIZE
+    assert importer.status(*enter) == OUT_OF_MEMORY
+    assert importer.free_bytes() == left
+    assert importer.status("free", thing) == importer.status(*enter) == 0
     assert importer.free_bytes() == there - SIZE
+    assert importer.status("alloc", importer.free_bytes() + 2 * MIB) == OUT_OF_MEMORY
     assert [importer.status(*end) for end in ends] == [0] * len(ends)
     assert importer.free_bytes() == there
-
-
-@pytest.mark.parametrize("way", ["descriptor", "address"])
-def test_memory_of_another_container_that_does_not_fit_is_not_to_be_had(make_container, shells, tmp_path, way):
-    taker, importer = (shells(make_container(LIMIT)) for _ in range(2))
-    enter, _ = bring(taker, importer, tmp_path / "box", way)
-    status, thing = importer("alloc", importer.free_bytes() - SIZE + 2 * MIB)
-    there = importer.free_bytes()
-    assert (status, there < SIZE) == (0, True)
-    assert importer.status(*enter) == OUT_OF_MEMORY
-    assert importer.free_bytes() == there
-    assert importer.status("free", thing) == importer.status(*enter) == 0
-    assert importer.status("alloc", importer.free_bytes() + 2 * MIB) == OUT_OF_MEMORY
 
 
 def test_threads_that_ask_for_the_handle_of_one_address_make_one_share(make_container, programs):
@@ -491,7 +472,7 @@ def test_what_is_bound_to_a_multicast_object_counts_as_long_as_it_is(pair, ends)
     assert pair.shared() == 0
 
 
-def test_imported_memory_is_unbound_from_a_multicast_object_on_its_own_device_alone(make_container, shells, tmp_path):
+def test_imported_memory_is_unbound_on_its_own_device_alone(make_container, shells, tmp_path):
     pair = Pair(make_container(LIMIT, LIMIT), shells, tmp_path / "box", devices=(1, 0))
     other, first = pair.other, pair.used(0)
     pair.give(pair.make())
@@ -500,8 +481,7 @@ def test_imported_memory_is_unbound_from_a_multicast_object_on_its_own_device_al
     assert other("create", SIZE, 0) == [0, 2]
     assert other.status("bind", 0, 1, SIZE, 0) == other.status("bind", 0, 2, SIZE, 0) == 0
     assert other.status("release", 1) == other.status("release", 2) == 0
-    pair.taker.process.kill()
-    pair.taker.process.wait()
+    kill(pair.taker)
     assert (pair.used(0) - first, pair.used(1)) == (SIZE, SIZE)
     assert other.status("unbind", 0, 0, SIZE, 0, 0) == 0
     assert (pair.used(0) - first, pair.used(1)) == (0, SIZE)
@@ -511,20 +491,14 @@ def test_imported_memory_is_unbound_from_a_multicast_object_on_its_own_device_al
 
 def share_pool(pair: Pair) -> tuple[int, int, int]:
     """An allocation from a shared pool: the pool and the address at the taker, the pool at the other."""
-    status, pool = pair.taker("pool", 0)
-    assert status == 0
-    status, address = pair.taker("from_pool", SIZE, pool)
-    assert status == 0
+    pool = made(pair.taker, "pool", 0)
+    address = made(pair.taker, "from_pool", SIZE, pool)
     assert pair.taker.status("post_pool", pool, pair.box) == 0
-    status, imported = pair.other("fetch_pool")
-    assert status == 0
-    return pool, address, imported
+    return pool, address, made(pair.other, "fetch_pool")
 
 
 def import_pointer(pair: Pair, address: int, imported: int) -> int:
-    status, pointer = pair.other("import_pointer", imported, pair.taker.line("export_pointer", address).split()[1])
-    assert status == 0
-    return pointer
+    return made(pair.other, "import_pointer", imported, pair.taker.line("export_pointer", address).split()[1])
 
 
 @pytest.mark.parametrize("first", ["frees", "destroys", "is killed"])
@@ -533,9 +507,7 @@ def test_a_shared_pool_counts_once_until_the_last_has_let_it_go(pair, first):
     pointer = import_pointer(pair, address, imported)
     assert pair.shared() == SIZE
     if first == "is killed":
-        pair.taker.process.kill()
-        pair.taker.process.wait()
-        pair.reserve //= 2
+        pair.kill_taker()
         assert pair.shared() == SIZE
     assert pair.other.status("free_async", pointer) == pair.other.status("sync") == 0
     assert pair.shared() == SIZE
@@ -554,9 +526,7 @@ def test_an_importer_holds_a_pool_until_its_stream_is_waited_for(pair):
     """It frees behind a kernel and destroys the pool; whoever made the pool has died."""
     _, address, imported = share_pool(pair)
     pointer = import_pointer(pair, address, imported)
-    pair.taker.process.kill()
-    pair.taker.process.wait()
-    pair.reserve //= 2
+    pair.kill_taker()
     assert pair.other.status("run", 1000) == pair.other.status("free_async", pointer) == 0
     assert pair.other.status("destroy_pool", imported) == 0
     assert pair.shared() == SIZE
@@ -566,8 +536,7 @@ def test_an_importer_holds_a_pool_until_its_stream_is_waited_for(pair):
 
 def test_a_shared_pool_counts_as_it_grows_and_shrinks(pair):
     """It is shared before anything is in it, and what it has when its maker dies is what stays."""
-    status, pool = pair.taker("pool", 0)
-    assert status == 0
+    pool = made(pair.taker, "pool", 0)
     assert pair.taker.status("post_pool", pool, pair.box) == 0
     status, imported = pair.other("fetch_pool")
     assert status == pair.shared() == 0
@@ -577,9 +546,7 @@ def test_a_shared_pool_counts_as_it_grows_and_shrinks(pair):
     assert pair.taker.status("free_async", first) == pair.taker.status("sync") == 0
     assert pair.shared() == SIZE // 2
     pointer = import_pointer(pair, second, imported)
-    pair.taker.process.kill()
-    pair.taker.process.wait()
-    pair.reserve //= 2
+    pair.kill_taker()
     assert pair.shared() == SIZE // 2
     assert pair.other.status("alloc", (LIMIT - SIZE // MIB // 2) * MIB - pair.reserve + 2 * MIB) == OUT_OF_MEMORY
     assert pair.other.status("free_async", pointer) == pair.other.status("sync") == 0
@@ -587,14 +554,13 @@ def test_a_shared_pool_counts_as_it_grows_and_shrinks(pair):
     assert pair.shared() == 0
 
 
-def test_a_shared_pool_that_nobody_has_any_more_is_refused_where_it_does_not_fit(pair, shells):
+def test_shared_pool_nobody_has_is_refused_if_too_large(pair, shells):
     third = shells(pair.container)
     pair.reserve = pair.used()
     _, pool = pair.taker("pool", 0)
     assert pair.taker("from_pool", SIZE, pool)[0] == 0
     assert pair.taker.status("post_pool", pool, pair.box) == 0
-    pair.taker.process.kill()
-    pair.taker.process.wait()
+    kill(pair.taker)
     pair.reserve = pair.reserve * 2 // 3
     room = (LIMIT * MIB - pair.reserve) // (2 * MIB) * 2 * MIB
     assert third.status("alloc", room) == 0
@@ -602,14 +568,12 @@ def test_a_shared_pool_that_nobody_has_any_more_is_refused_where_it_does_not_fit
     assert pair.shared() == room
 
 
-def test_an_importer_that_tries_to_take_from_a_shared_pool_leaves_its_size_alone(pair):
+def test_importer_that_takes_from_a_pool_leaves_its_size(pair):
     pool, _, imported = share_pool(pair)
     assert pair.other.status("from_pool", 2 * MIB, imported) not in {0, OUT_OF_MEMORY}
     assert pair.taker.status("trim_pool", pool) == 0
     assert pair.other.status("from_pool", 2 * MIB, imported) not in {0, OUT_OF_MEMORY}
-    pair.taker.process.kill()
-    pair.taker.process.wait()
-    pair.reserve //= 2
+    pair.kill_taker()
     assert pair.shared() == SIZE
 
 
@@ -623,8 +587,7 @@ def test_a_container_cannot_grow_by_pools_of_processes_that_end(pair, shells):
             break
         assert maker.status("post_pool", pool, pair.box) == 0
         assert pair.other("fetch_pool")[0] == 0
-        maker.process.kill()
-        maker.process.wait()
+        kill(maker)
         kept += 1
         assert pair.used() - pair.reserve == kept * SIZE
     assert 0 < kept <= LIMIT * MIB // SIZE
@@ -651,8 +614,7 @@ class Sharing(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1), pages=st.integers(1, 64))
     def take(self, which: int, pages: int) -> None:
-        status, handle = self.shells[which]("create", pages * 2 * MIB, 0)
-        assert status == 0
+        handle = made(self.shells[which], "create", pages * 2 * MIB, 0)
         self.pieces.append({"size": pages * 2 * MIB, "owner": self.shells[which], "handle": handle, "held": []})
 
     @precondition(lambda self: self.pieces)
@@ -663,10 +625,8 @@ class Sharing(RuleBasedStateMachine):
         if piece["owner"] is None:
             return
         assert piece["owner"].status("post", piece["handle"], to.box) == 0
-        status, handle = to("fetch")
-        assert status == 0
-        status, address = to("reserve", piece["size"])
-        assert status == 0
+        handle = made(to, "fetch")
+        address = made(to, "reserve", piece["size"])
         assert to.status("map", address, handle, piece["size"]) == 0
         piece["held"].append((to, handle, address))
         self.check()
@@ -692,8 +652,7 @@ class Sharing(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def kill(self, which: int) -> None:
         gone = self.shells[which]
-        gone.process.kill()
-        gone.process.wait()
+        kill(gone)
         for piece in self.pieces:
             piece["owner"] = None if piece["owner"] is gone else piece["owner"]
             piece["held"] = [held for held in piece["held"] if held[0] is not gone]
@@ -702,147 +661,95 @@ class Sharing(RuleBasedStateMachine):
 
     def check(self) -> None:
         self.pieces = [piece for piece in self.pieces if piece["owner"] is not None or piece["held"]]
-        with sim.State(self.container.state) as books:
-            taken = books.devices[0].memory_used
-        counted = self.container.region().devices[0].used_bytes
-        assert counted == taken
+        agreed(self.container)
 
     def teardown(self) -> None:
         if hasattr(self, "container"):
             self.container.stop()
 
 
-def machine(make_container, shells, tmp_path) -> type[Sharing]:
+LONG = pytest.param(300, 60, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])
+
+
+@pytest.mark.parametrize(("examples", "steps"), [(12, 25), LONG])
+def test_any_order_of_taking_sharing_and_ending(make_container, shells, tmp_path, examples, steps):
     class Bound(Sharing):
         make = staticmethod(make_container)
         start = staticmethod(shells)
         folder = tmp_path
 
-    return Bound
-
-
-def in_any_order(machine: type[Sharing], examples: int, steps: int) -> None:
-    long = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
-    run_state_machine_as_test(machine, settings=long)
-
-
-def test_any_order_of_taking_sharing_and_ending(make_container, shells, tmp_path):
-    in_any_order(machine(make_container, shells, tmp_path), 12, 25)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-def test_soak_any_order_of_taking_sharing_and_ending(make_container, shells, tmp_path):
-    in_any_order(machine(make_container, shells, tmp_path), 300, 60)
-
-
-def killed_at(container, program, point: int, scenario: list[str]):
-    """Starts a program that will die after its n-th store to shared memory; the caller waits for it."""
-    process = container.start_to_die(program, point)
-    process.stdin.write("\n".join(scenario) + "\n")
-    process.stdin.close()
-    process.stdin = None
-    return process
-
-
-def agreed(container) -> int:
-    """What both books say."""
-    counted: int = container.region().devices[0].used_bytes
-    with sim.State(container.state) as books:
-        assert books.devices[0].memory_used == counted
-    return counted
+    habits = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+    run_state_machine_as_test(Bound, settings=habits)
 
 
 @pytest.mark.here_only("the build with fault points is this machine's")
-def test_a_taker_killed_at_every_store_leaves_what_the_other_has(faulty, shells, programs, tmp_path):
-    box, program = tmp_path / "box", programs("shell")
-    survivor = shells(faulty)
+def test_taker_killed_at_each_store_leaves_what_was_given(make_container, shells, killed_at_each_store, tmp_path):
+    box, container = tmp_path / "box", make_container(LIMIT)
+    survivor = shells(container)
     assert survivor.status("box", box) == 0
-    reserve = agreed(faulty)
-    scenario = ["use 0", f"create {SIZE} 0", f"post 0 {box}", "release 0"]
-    for point in range(1, 200):
-        taker = killed_at(faulty, program, point, scenario)
-        out, err = taker.communicate(timeout=60)
-        assert taker.returncode in {0, -signal.SIGKILL}, err
+    reserve = agreed(container)
+    scenario = ("use 0", f"create {SIZE} 0", f"post 0 {box}", "release 0")
+    for point, out in enumerate(killed_at_each_store(container, *scenario, least=30), 1):
         if out.split("\n")[3:4] == ["0"]:
-            status, handle = survivor("fetch")
-            assert status == 0
-            status, address = survivor("reserve", SIZE)
-            assert status == survivor.status("map", address, handle, SIZE) == 0
-            assert agreed(faulty) == reserve + SIZE, f"killed at point {point}"
-            free = LIMIT * MIB - reserve - SIZE
-            assert survivor.status("alloc", free + 2 * MIB) == 2
+            handle, address = made(survivor, "fetch"), made(survivor, "reserve", SIZE)
+            assert survivor.status("map", address, handle, SIZE) == 0
+            assert agreed(container) == reserve + SIZE, f"killed at point {point}"
+            assert survivor.status("alloc", LIMIT * MIB - reserve - SIZE + 2 * MIB) == OUT_OF_MEMORY
             assert survivor.status("unmap", address, 0, SIZE) == survivor.status("release", handle) == 0
-        assert agreed(faulty) == reserve, f"killed at point {point}"
-        if taker.returncode == 0:
-            break
-    assert point > 30
-    status, _ = survivor("alloc", (LIMIT * MIB - reserve) // (2 * MIB) * 2 * MIB)
-    assert status == 0, "all of the limit is there again"
+        assert agreed(container) == reserve, f"killed at point {point}"
+    made(survivor, "alloc", (LIMIT * MIB - reserve) // (2 * MIB) * 2 * MIB)  # all of the limit is there again
 
 
 @pytest.mark.here_only("the build with fault points is this machine's")
 @pytest.mark.parametrize("step", ["2", "512"])
-def test_the_maker_of_a_pool_killed_at_every_store_leaves_no_less_than_the_other_has(
-    faulty, shells, programs, tmp_path, step
-):
+def test_maker_of_a_pool_killed_at_each_store_leaves_all(make_container, shells, killed_at_each_store, tmp_path, step):
     """What it was about to take may count as long as the pool is there; what it took always does."""
-    faulty.variables["HAMI_SIM_POOL_STEP_MIB"] = step
-    program = programs("shell")
-    survivor = shells(faulty)
-    reserve, found = agreed(faulty), set()
-    for point in range(1, 200):
-        box = tmp_path / f"box{point}"
-        assert survivor.status("box", box) == 0
+    container = make_container(LIMIT)
+    container.variables["HAMI_SIM_POOL_STEP_MIB"] = step
+    survivor = shells(container)
+    reserve, found = agreed(container), set()
+
+    def make_ready(point: int) -> None:
+        assert survivor.status("box", tmp_path / f"box{point}") == 0
         assert survivor.line("processes", 0).startswith("0 "), "the one before is swept"
-        scenario = ["use 0", "pool 0", f"post_pool 0 {box}", f"from_pool {SIZE} 0", f"from_pool {SIZE // 2} 0"]
-        maker = killed_at(faulty, program, point, scenario)
-        out, err = maker.communicate(timeout=60)
-        assert maker.returncode in {0, -signal.SIGKILL}, err
+
+    scenario = (f"post_pool 0 {tmp_path}/box{{n}}", f"from_pool {SIZE} 0", f"from_pool {SIZE // 2} 0")
+    makers = killed_at_each_store(container, "use 0", "pool 0", *scenario, before=make_ready, least=30)
+    for point, out in enumerate(makers, 1):
         if out.split("\n")[3:4] == ["0"]:
-            status, imported = survivor("fetch_pool")
-            assert status == 0
-            counted = faulty.region().devices[0].used_bytes
-            with sim.State(faulty.state) as books:
+            imported = made(survivor, "fetch_pool")
+            counted = container.region().devices[0].used_bytes
+            with sim.State(container.state) as books:
                 found.add(books.devices[0].memory_used)
                 assert books.devices[0].memory_used <= counted <= reserve + SIZE * 2, f"killed at point {point}"
             assert survivor.status("destroy_pool", imported) == 0
-        assert agreed(faulty) == reserve, f"killed at point {point}"
-        if maker.returncode == 0:
-            break
-    assert point > 30
+        assert agreed(container) == reserve, f"killed at point {point}"
     assert len(found) == 3
 
 
 @pytest.mark.here_only("the build with fault points is this machine's")
-def test_an_importer_killed_at_every_store_leaves_what_the_taker_has(faulty, shells, programs, tmp_path):
-    program = programs("shell")
-    survivor = shells(faulty)
-    status, handle = survivor("create", SIZE, 0)
-    assert status == 0
-    reserve = agreed(faulty)
-    for point in range(1, 200):
-        box = tmp_path / f"box{point}"
-        scenario = [
-            f"box {box}",
-            "use 0",
-            "fetch",
-            f"reserve {SIZE}",
-            f"map 1 0 {SIZE}",
-            f"unmap 1 0 {SIZE}",
-            "release 0",
-        ]
-        importer = killed_at(faulty, program, point, scenario)
-        while not box.exists() and importer.poll() is None:
+def test_importer_killed_at_each_store_leaves_the_taker_all(make_container, shells, killed_at_each_store, tmp_path):
+    container, boxes = make_container(LIMIT), []
+    survivor = shells(container)
+    handle = made(survivor, "create", SIZE, 0)
+    reserve = agreed(container)
+
+    def post(importer) -> None:
+        while not boxes[-1].exists() and importer.poll() is None:
             time.sleep(0.001)
-        if box.exists():
-            survivor.line("post", handle, box)
-        importer.communicate(timeout=60)
-        assert importer.returncode in {0, -signal.SIGKILL}
-        assert agreed(faulty) == reserve, f"killed at point {point}"
-        if importer.returncode == 0:
-            break
-    assert point > 20
+        if boxes[-1].exists():
+            survivor.line("post", handle, boxes[-1])
+
+    mapping = (f"reserve {SIZE}", f"map 1 0 {SIZE}", f"unmap 1 0 {SIZE}", "release 0")
+    importers = killed_at_each_store(
+        container,
+        *(f"box {tmp_path}/box{{n}}", "use 0", "fetch", *mapping),
+        before=lambda n: boxes.append(tmp_path / f"box{n}"),
+        meanwhile=post,
+        least=20,
+    )
+    for point, _ in enumerate(importers, 1):
+        assert agreed(container) == reserve, f"killed at point {point}"
     assert survivor.status("release", handle) == 0
-    assert agreed(faulty) == reserve - SIZE
-    assert faulty.region().devices[0].orphaned_bytes == 0
+    assert agreed(container) == reserve - SIZE
+    assert container.region().devices[0].orphaned_bytes == 0

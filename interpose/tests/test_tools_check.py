@@ -44,6 +44,13 @@ def wrong(found) -> dict[str, str]:
     return {check: text for check, entries in found.items() for state, text in entries if state == "wrong"}
 
 
+def only_wrong(environment, name, *arguments) -> str:
+    """What is said of the one check that finds something wrong."""
+    status, found = states(environment, *arguments)
+    assert (status, list(wrong(found))) == (1, [name])
+    return wrong(found)[name]
+
+
 def put(path, offset, content) -> None:
     with path.open("r+b") as file:
         file.seek(offset)
@@ -109,38 +116,13 @@ def test_it_leaves_nothing_in_the_region(make_container, shells):
 # ---- limits and region ----
 
 
-def remove_folder(container):
-    shutil.rmtree(container.root / "limits")
-
-
 def write_garbage(container):
     (container.root / "limits/limits").write_bytes(encode(container.limits).replace(b"enforce", b"maybe"))
 
 
-def remove_limits(container):
-    (container.root / "limits/limits").unlink()
-
-
-def link_limits(container):
-    (container.root / "limits/limits").rename(container.root / "elsewhere")
-    (container.root / "limits/limits").symlink_to(container.root / "elsewhere")
-
-
-def remove_region(container):
-    container.region_path.unlink()
-
-
-def link_region(container):
-    container.region_path.rename(container.root / "elsewhere")
-    container.region_path.symlink_to(container.root / "elsewhere")
-
-
-def truncate_region(container):
-    os.truncate(container.region_path, 5000)
-
-
-def overwrite_region(container):
-    put(container.region_path, 0, b"????")
+def link(file):
+    file.rename(file.parents[1] / "elsewhere")
+    file.symlink_to(file.parents[1] / "elsewhere")
 
 
 def pipe_region(container):
@@ -148,33 +130,26 @@ def pipe_region(container):
     os.mkfifo(container.region_path)
 
 
-def others_region(container):
-    container.region_path.write_bytes(region.initial(Limits((DeviceLimit("GPU-other", 1, 1),))))
+OTHERS = region.initial(Limits((DeviceLimit("GPU-other", 1, 1),)))
+DAMAGE = {
+    "no folder": (lambda c: shutil.rmtree(c.root / "limits"), "limits.folder", "limits is not there"),
+    "garbage": (write_garbage, "limits.file", "line 3: mode must be one of enforce, observe, off, not 'maybe'"),
+    "no limits": (lambda c: (c.root / "limits/limits").unlink(), "limits.file", "cannot be read: No such file"),
+    "linked limits": (lambda c: link(c.root / "limits/limits"), "limits.file", "limits/limits is a symbolic link"),
+    "no region": (lambda c: c.region_path.unlink(), "region.file", "vgpu.cache cannot be read: No such file"),
+    "linked region": (lambda c: link(c.region_path), "region.file", "vgpu.cache is a symbolic link"),
+    "short region": (lambda c: os.truncate(c.region_path, 5000), "region.file", "offset 5000: a region has"),
+    "overwritten region": (lambda c: put(c.region_path, 0, b"????"), "region.file", "offset 0: not a region"),
+    "pipe": (pipe_region, "region.file", "offset 0: not a regular file"),
+    "others' region": (lambda c: c.region_path.write_bytes(OTHERS), "region.devices", "for GPU-other; the limits name"),
+}
 
 
-@pytest.mark.parametrize(
-    ("damage", "name", "text"),
-    [
-        (remove_folder, "limits.folder", "limits is not there"),
-        (write_garbage, "limits.file", "line 3: mode must be one of enforce, observe, off, not 'maybe'"),
-        (remove_limits, "limits.file", "limits/limits cannot be read: No such file"),
-        (link_limits, "limits.file", "limits/limits is a symbolic link"),
-        (remove_region, "region.file", "vgpu.cache cannot be read: No such file"),
-        (link_region, "region.file", "vgpu.cache is a symbolic link"),
-        (truncate_region, "region.file", "offset 5000: a region has"),
-        (overwrite_region, "region.file", "offset 0: not a region"),
-        (pipe_region, "region.file", "offset 0: not a regular file"),
-        (others_region, "region.devices", "the region is for GPU-other; the limits name GPU-"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
+@pytest.mark.parametrize(("damage", "name", "text"), DAMAGE.values(), ids=DAMAGE)
 def test_what_is_wrong_with_the_files_is_named(make_container, damage, name, text):
     container = make_container(4000)
     damage(container)
-    status, found = states(container.environment(), "--root", container.root)
-    assert status == 1
-    assert list(wrong(found)) == [name]
-    assert text in wrong(found)[name]
+    assert text in only_wrong(container.environment(), name, "--root", container.root)
 
 
 def test_a_refusal_for_want_of_limits_is_told_from_one_beyond_them(make_container, shells):
@@ -187,9 +162,7 @@ def test_a_refusal_for_want_of_limits_is_told_from_one_beyond_them(make_containe
     write_garbage(container)
     assert shells(container, device=None).status("use", 0) == 2
     (container.root / "limits/limits").write_bytes(good)
-    status, found = states(container.environment())
-    assert (status, list(wrong(found))) == (1, ["region.refusals"])
-    assert region.REASONS[3] in wrong(found)["region.refusals"]
+    assert region.REASONS[3] in only_wrong(container.environment(), "region.refusals")
 
 
 def test_newer_limits_are_no_fault(make_container, shells):
@@ -219,9 +192,7 @@ def test_turn_pages_are_looked_at_where_a_core_limit_holds(make_container):
     container = make_container(4000)
     limit_cores(container, 30)
     page = container.root / "turns" / container.limits.devices[0].uuid
-    status, found = states(container.environment())
-    assert (status, list(wrong(found))) == (1, ["turns.page"])
-    assert "No such file" in wrong(found)["turns.page"]
+    assert "No such file" in only_wrong(container.environment(), "turns.page")
     page.parent.mkdir()
     page.write_bytes(turn.initial()[:-1])
     assert "not a turn page of this version" in wrong(states(container.environment())[1])["turns.page"]
@@ -333,20 +304,12 @@ def test_variables_that_are_ignored_are_named(make_container):
 # ---- NVML ----
 
 
-@pytest.mark.parametrize(
-    ("symbol", "name", "text"),
-    [
-        ("nvmlDeviceGetHandleByUUID", "nvml.total", "nvmlDeviceGetHandleByUUID answers 999"),
-        ("nvmlDeviceGetMemoryInfo", "nvml.total", "nvmlDeviceGetMemoryInfo answers 999"),
-    ],
-)
-def test_an_nvml_that_fails_is_named(make_container, symbol, name, text):
+@pytest.mark.parametrize("symbol", ["nvmlDeviceGetHandleByUUID", "nvmlDeviceGetMemoryInfo"])
+def test_an_nvml_that_fails_is_named(make_container, symbol):
     container = make_container(4000)
     with sim.State(container.state) as state:
         state.inject(sim.Fault(symbol, error=999))
-        status, found = states(container.environment())
-    assert (status, list(wrong(found))) == (1, [name])
-    assert text in wrong(found)[name]
+        assert f"{symbol} answers 999" in only_wrong(container.environment(), "nvml.total")
 
 
 def test_an_nvml_that_does_not_start_is_named(make_container, tmp_path):
@@ -362,9 +325,7 @@ def test_a_card_that_is_not_visible_is_named(make_container):
     limits = Limits((DeviceLimit("GPU-00000000-0000-0000-0000-000000000000", 4000 * MIB, 4000 * MIB),))
     container.write_limits(limits)
     container.region_path.write_bytes(region.initial(limits))
-    status, found = states(container.environment())
-    assert (status, list(wrong(found))) == (1, ["nvml.total"])
-    assert "nvmlDeviceGetHandleByUUID answers 6" in wrong(found)["nvml.total"]
+    assert "nvmlDeviceGetHandleByUUID answers 6" in only_wrong(container.environment(), "nvml.total")
 
 
 def test_a_container_without_nvml_is_not_judged_by_it(make_container):
@@ -387,86 +348,48 @@ def test_a_device_without_a_memory_limit_is_not_compared(make_container):
 # ---- programs ----
 
 
-def compiled(tmp_path, *flags):
-    (tmp_path / "program.c").write_text("int main(void) { return 0; }\n")
-    path = tmp_path / "program"
-    subprocess.run(["gcc", str(tmp_path / "program.c"), "-o", str(path), *flags], check=True)
+def compiled(folder, *flags, mode=0o755, machine=None, size=None):
+    (folder / "program.c").write_text("int main(void) { return 0; }\n")
+    path = folder / "program"
+    subprocess.run(["gcc", str(folder / "program.c"), "-o", str(path), *flags], check=True)
+    path.chmod(mode)
+    if machine is not None:
+        put(path, 18, struct.pack("<H", machine))
+    if size is not None:
+        os.truncate(path, size)
     return path
 
 
-def of_another_machine(tmp_path):
-    path = compiled(tmp_path)
-    put(path, 18, struct.pack("<H", 243))
-    return path
-
-
-def script(tmp_path):
-    path = tmp_path / "script"
-    path.write_text(f"#!/usr/bin/env -S {compiled(tmp_path, '-static')} -v\n")
+def script(folder, text):
+    path = folder / "script"
+    path.write_text(text)
     path.chmod(0o755)
     return path
 
 
-def setuid(tmp_path):
-    path = compiled(tmp_path)
-    path.chmod(0o4755)
-    return path
+LOADER = "-Wl,--dynamic-linker="
+PROGRAMS = {
+    "static": (lambda at: compiled(at, "-static"), "statically linked"),
+    "static-pie": (lambda at: compiled(at, "-static-pie"), "statically linked"),
+    "musl": (lambda at: compiled(at, f"{LOADER}/lib/ld-musl-x86_64.so.1"), "for musl"),
+    "other loader": (lambda at: compiled(at, f"{LOADER}/system/bin/linker64"), "which is not glibc's"),
+    "missing loader": (lambda at: compiled(at, f"{LOADER}/gone/ld-linux-x86-64.so.2"), "is not here"),
+    "other machine": (lambda at: compiled(at, machine=243), "64-bit riscv, and libvgpu.so is"),
+    "script": (
+        lambda at: script(at, f"#!/usr/bin/env -S {compiled(at, '-static')} -v\n"),
+        "program: statically linked",
+    ),
+    "setuid": (lambda at: compiled(at, mode=0o4755), "setuid, so the loader ignores LD_PRELOAD"),
+    "setgid": (lambda at: compiled(at, mode=0o2755), "setgid, so the loader ignores LD_PRELOAD"),
+    "text": (lambda at: script(at, "hello\n"), "not an ELF file"),
+    "cut short": (lambda at: compiled(at, size=100), "cut short"),
+    "missing": (lambda at: at / "nothing", "no such program"),
+}
 
 
-def setgid(tmp_path):
-    path = compiled(tmp_path)
-    path.chmod(0o2755)
-    return path
-
-
-def no_program(tmp_path):
-    path = tmp_path / "text"
-    path.write_text("hello\n")
-    path.chmod(0o755)
-    return path
-
-
-def cut_short(tmp_path):
-    path = compiled(tmp_path)
-    os.truncate(path, 100)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (lambda folder: compiled(folder, "-static"), "statically linked"),
-        (lambda folder: compiled(folder, "-static-pie"), "statically linked"),
-        (lambda folder: compiled(folder, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"), "for musl"),
-        (lambda folder: compiled(folder, "-Wl,--dynamic-linker=/system/bin/linker64"), "which is not glibc's"),
-        (lambda folder: compiled(folder, "-Wl,--dynamic-linker=/gone/ld-linux-x86-64.so.2"), "is not here"),
-        (of_another_machine, "64-bit riscv, and libvgpu.so is"),
-        (script, "program: statically linked"),
-        (setuid, "setuid, so the loader ignores LD_PRELOAD"),
-        (setgid, "setgid, so the loader ignores LD_PRELOAD"),
-        (no_program, "not an ELF file"),
-        (cut_short, "cut short"),
-        (lambda folder: folder / "nothing", "no such program"),
-    ],
-    ids=[
-        "static",
-        "static-pie",
-        "musl",
-        "other loader",
-        "missing loader",
-        "other machine",
-        "script",
-        "setuid",
-        "setgid",
-        "text",
-        "cut short",
-        "missing",
-    ],
-)
+@pytest.mark.parametrize(("make", "text"), PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_that_cannot_be_held_is_named(make_container, tmp_path, make, text):
-    status, found = states(make_container(4000).environment(), "--", make(tmp_path))
-    assert (status, list(wrong(found))) == (1, ["program"])
-    assert text in wrong(found)["program"]
+    assert text in only_wrong(make_container(4000).environment(), "program", "--", make(tmp_path))
 
 
 def test_a_program_that_can_be_held_passes(make_container, tmp_path):
@@ -543,7 +466,7 @@ def in_box(container, *arguments, fault="", noise="", **variables):
 
 def test_a_container_as_the_agent_makes_it_passes_every_check(make_container, tmp_path):
     container = make_container(4000)
-    status, found = in_box(container, "--", setuid(tmp_path))
+    status, found = in_box(container, "--", compiled(tmp_path, mode=0o4755))
     assert (status, wrong(found)) == (0, {})
     judged = {name for name, entries in found.items() for state, _ in entries if state == "ok"}
     assert set(found) - judged == {"turns.page", "agent.heartbeat", "region.build", "drivers"}

@@ -33,7 +33,7 @@ AT_LEAST: Final = 4
 _FIRST_DELAY_S: Final = 10.0
 _LAST_DELAY_S: Final = 80.0
 _START_FIELD: Final = 22 - 3  # of /proc/PID/stat, counted from the state
-_START_MASK: Final = (1 << 42) - 1  # what a region keeps of it
+_START_MASK: Final = (1 << 40) - 1  # what a region keeps of it
 _STATUS_BYTES: Final = 1 << 14  # a process with thousands of groups is not named
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 

@@ -15,7 +15,7 @@ import hami_interpose
 import pytest
 from hami_interpose import region, sim
 from hami_interpose.host_pids import Claim
-from hami_interpose.limits import DeviceLimit, Limits, encode
+from hami_interpose.limits import encode
 from hami_nvidia.allocate import limits_of
 from hami_nvidia.host_pids import HOSTS_NAMESPACE, Identity, identity, match
 from hypothesis import HealthCheck, given, settings
@@ -27,9 +27,8 @@ from hami_core import ContainerKind, ContainerRef, Slice
 MIB = 1 << 20
 SLOTS_IN_USE = 2008896
 V1_SLOTS, V1_SLOT = 1856, 1960
-OWNERS = region.BLOCK_OFFSET + 4096 + 2 * region.DEVICES * 256
-EMPTY = region.initial(Limits((DeviceLimit("GPU-0", 0, 0, 0),)))
-(SLOT,) = struct.unpack_from("<I", EMPTY, region.BLOCK_OFFSET + 24)  # as the header has it
+OWNERS, OWNER = region.BLOCK_OFFSET + 8192, 8
+COUNTED = 1 << 62  # state of a slot, in its owner word
 LOCKS = 1 << 40
 BEAT = range(region.AGENT_BEAT_OFFSET, region.AGENT_BEAT_OFFSET + 8)
 
@@ -88,7 +87,7 @@ class Bed:
     def claim(self, name: str, slot: int, pid: int, start: int, host_pid: int = 0) -> None:
         """As a process does that takes a slot, or pretends to."""
         self.write(name, SLOTS_IN_USE, "<i", slot + 1)
-        self.write(name, OWNERS + slot * SLOT, "<Q", start << 22 | pid)
+        self.write(name, OWNERS + slot * OWNER, "<Q", COUNTED | start << 22 | pid)
         self.write(name, V1_SLOTS + slot * V1_SLOT, "<ii", pid, host_pid)
 
 
@@ -418,7 +417,7 @@ def test_whatever_a_region_says_nobody_is_named_without_a_lock(bed, in_use, slot
     bed.write("x", SLOTS_IN_USE, "<i", in_use)
     for n, (pid, host_pid, owner) in enumerate(slots):
         bed.write("x", V1_SLOTS + n * V1_SLOT, "<ii", pid, host_pid)
-        bed.write("x", OWNERS + n * SLOT, "<Q", owner)
+        bed.write("x", OWNERS + n * OWNER, "<Q", owner)
     before = bed.file("x").read_bytes()
     bed.look()
     after = bed.file("x").read_bytes()
@@ -461,7 +460,7 @@ def fake(proc: Path, pid: int, line: str, start: object) -> None:
     [
         ("NSpid:\t77\t5\t1\n", 1234, Identity(77, 1, 1234)),
         ("NSpid:\t77\n", 1234, Identity(77, 77, 1234)),
-        ("NSpid:\t77\t5\n", 1234 + (1 << 42), Identity(77, 5, 1234)),
+        ("NSpid:\t77\t5\n", 1234 + (1 << 40), Identity(77, 5, 1234)),
         ("NSpid:\t5\t1\n", 1234, None),
         ("NSpid:\n", 1234, None),
         ("", 1234, None),
