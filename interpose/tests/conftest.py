@@ -171,6 +171,13 @@ class Container:
     def region(self) -> region.Region:
         return region.read(self.region_path)
 
+    def agreed(self, device: int = 0) -> int:
+        """Bytes in use of a device by our books, and by the driver's, which must be the same."""
+        counted: int = self.region().devices[device].used_bytes
+        with sim.State(self.state) as books:
+            assert books.devices[device].memory_used == counted
+        return counted
+
     def environment(self) -> dict[str, str]:
         """The environment of a process of this container."""
         env = sim.environment(self.state)
@@ -401,6 +408,17 @@ class Shell:
 
     def status(self, *command: object) -> int:
         return self(*command)[0]
+
+    def made(self, *command: object) -> int:
+        """What a command made, by its number; it must succeed."""
+        status, made = self(*command)
+        assert status == 0, command
+        return made
+
+    def kill(self) -> None:
+        """Kills the process and waits for its end."""
+        self.process.kill()
+        self.process.wait()
 
     def free_bytes(self) -> int:
         status, free, _ = self("info")

@@ -33,8 +33,7 @@ def each(shell: Any, steps: tuple[str, ...], pid: int) -> list[int]:
 
 
 def state(shell: Any, pid: int) -> int:
-    status, found = shell("state", pid)
-    assert status == 0
+    found = shell.made("state", pid)
     return int(found)
 
 
@@ -106,8 +105,7 @@ def test_a_restore_is_refused_until_it_fits_and_spoils_nothing(scene):
     assert each(scene.warden, AWAY, pid) == [0, 0]
     gap = LIMIT * MIB - scene.reserve - scene.held
     assert scene.neighbour.status("alloc", gap // (2 * MIB) * 2 * MIB) == 0
-    status, small = scene.neighbour("create", 2 * MIB, 0)
-    assert status == 0
+    small = scene.neighbour.made("create", 2 * MIB, 0)
     taken, denied = used(container), container.region().devices[0].denied
     assert [scene.warden.status("restore", pid) for _ in range(3)] == [OUT_OF_MEMORY] * 3
     assert state(scene.warden, pid) == CHECKPOINTED
@@ -145,8 +143,7 @@ def test_what_readers_see_of_it(scene):
 
 def test_one_that_is_killed_while_away_leaves_nothing(scene):
     assert each(scene.warden, AWAY, scene.pid) == [0, 0]
-    scene.one.process.kill()
-    scene.one.process.wait()
+    scene.one.kill()
     scene.takes_exactly(scene.room())
     assert used(scene.container) == scene.reserve
     assert scene.warden.status("restore", scene.pid) != 0
@@ -238,8 +235,7 @@ def test_one_that_cannot_leave_stays_counted(scene):
     before = used(scene.container)
     assert each(scene.warden, AWAY, scene.pid) == [0, NOT_SUPPORTED]
     assert (state(scene.warden, scene.pid), used(scene.container)) == (FAILED, before)
-    scene.one.process.kill()
-    scene.one.process.wait()
+    scene.one.kill()
     scene.takes_exactly(scene.room())
 
 
@@ -391,8 +387,7 @@ def resume(scene: Scene, when: str) -> int:
 def kill_and_replace(scene: Scene, shells: Any, when: str) -> None:
     """Nothing of it stays; another takes its place."""
     if scene.one.process.poll() is None:
-        scene.one.process.kill()
-        scene.one.process.wait()
+        scene.one.kill()
     scene.takes_exactly(scene.room(), when)
     assert used(scene.container) == scene.reserve, when
     scene.one = shells(scene.container)
@@ -449,8 +444,7 @@ def test_who_puts_it_right_killed_at_each_store(scene, killed_at_each_store):
 def test_cleaner_of_a_suspended_one_killed_at_each_store(scene, shells, killed_at_each_store):
     def kill_away(_: int) -> None:
         assert each(scene.warden, AWAY, scene.pid) == [0, 0]
-        scene.one.process.kill()
-        scene.one.process.wait()
+        scene.one.kill()
 
     cleaners = killed_at_each_store(scene.container, "use 0", "processes 0", before=kill_away, least=20)
     for point, _ in enumerate(cleaners, 1):

@@ -47,31 +47,22 @@ def shell(container, shells):
     return shells(container)
 
 
-def used(container, device: int = 0) -> int:
-    """What is used, by our books and by the driver's, which are the same."""
-    with sim.State(container.state) as books:
-        by_driver = books.devices[device].memory_used
-    by_us = container.region().devices[device].used_bytes
-    assert by_us == by_driver
-    return by_us
-
-
 @pytest.mark.parametrize("limit", UNIT)
 def test_a_raised_limit_counts_until_it_is_lowered(container, shell, limit):
-    before = used(container)
+    before = container.agreed()
     assert shell("get_limit", limit) == [0, INITIAL[limit]]
     assert shell.status("set_limit", limit, LARGER[limit]) == 0
     assert beyond(limit, LARGER[limit]) > 0
-    assert used(container) == before + beyond(limit, LARGER[limit])
+    assert container.agreed() == before + beyond(limit, LARGER[limit])
     assert shell.status("set_limit", limit, LARGER[limit]) == 0
-    assert used(container) == before + beyond(limit, LARGER[limit])
+    assert container.agreed() == before + beyond(limit, LARGER[limit])
     half = (LARGER[limit] + INITIAL[limit]) // 2
     assert shell.status("set_limit", limit, half) == 0
-    assert used(container) == before + beyond(limit, half)
+    assert container.agreed() == before + beyond(limit, half)
     assert shell.status("set_limit", limit, 0) == 0
-    assert used(container) == before
+    assert container.agreed() == before
     assert shell.status("set_limit", limit, INITIAL[limit]) == 0
-    assert used(container) == before
+    assert container.agreed() == before
 
 
 def test_what_it_takes_is_shown_as_used_and_as_the_contexts(container, shell):
@@ -85,9 +76,9 @@ def test_what_it_takes_is_shown_as_used_and_as_the_contexts(container, shell):
 def test_the_last_heap_that_fits_and_the_first_that_does_not(container, shell):
     room = shell.free_bytes() // STEP * STEP
     denied = container.region().devices[0].denied
-    before = used(container)
+    before = container.agreed()
     assert shell.status("set_limit", HEAP, INITIAL[HEAP] + room + 1) == OUT_OF_MEMORY
-    assert used(container) == before
+    assert container.agreed() == before
     assert shell("get_limit", HEAP) == [0, INITIAL[HEAP]]
     assert container.region().devices[0].denied == denied + 1
     assert shell.status("set_limit", HEAP, INITIAL[HEAP] + room) == 0
@@ -102,7 +93,7 @@ def test_the_last_stack_that_fits_and_the_first_that_does_not(container, shell):
     assert shell.status("set_limit", STACK, fits + 16) == OUT_OF_MEMORY
     assert shell.status("set_limit", STACK, fits) == 0
     assert shell("get_limit", STACK) == [0, fits]
-    assert used(container) <= LIMIT * MIB
+    assert container.agreed() <= LIMIT * MIB
 
 
 def test_a_stack_that_fits_until_the_driver_rounds_it(container, shell):
@@ -111,26 +102,26 @@ def test_a_stack_that_fits_until_the_driver_rounds_it(container, shell):
     assert shell.status("set_limit", STACK, 2048) == 0
     room = large(asked * THREADS) - large(2048 * THREADS)
     assert shell.status("alloc", shell.free_bytes() // STEP * STEP - room) == 0
-    before = used(container)
+    before = container.agreed()
     assert shell.status("set_limit", STACK, asked) == OUT_OF_MEMORY
     assert shell("get_limit", STACK) == [0, 2048]
-    assert used(container) == before
+    assert container.agreed() == before
     assert shell.status("set_limit", STACK, asked - 1) == 0
-    assert used(container) == before + large((asked - 1) * THREADS) - large(2048 * THREADS)
+    assert container.agreed() == before + large((asked - 1) * THREADS) - large(2048 * THREADS)
 
 
 @pytest.mark.parametrize("limit", UNIT)
 def test_a_size_beyond_all_numbers_is_refused(container, shell, limit):
-    before = used(container)
+    before = container.agreed()
     for value in (1 << 62, (1 << 64) - 1):
         assert shell.status("set_limit", limit, value) == OUT_OF_MEMORY
-    assert used(container) == before
+    assert container.agreed() == before
     assert shell("get_limit", limit) == [0, INITIAL[limit]]
 
 
 def test_what_the_driver_refuses_leaves_everything_as_it_was(container, shell):
     assert shell.status("set_limit", HEAP, 108 * MIB) == 0
-    before = used(container)
+    before = container.agreed()
     for error in (INVALID_VALUE, OUT_OF_MEMORY, 999):
         with sim.State(container.state) as books:
             books.inject(sim.Fault("cuCtxSetLimit", error))
@@ -138,9 +129,9 @@ def test_what_the_driver_refuses_leaves_everything_as_it_was(container, shell):
         assert shell.status("set_limit", HEAP, 8 * MIB) == error
         with sim.State(container.state) as books:
             books.clear()
-        assert used(container) == before
+        assert container.agreed() == before
     assert shell.status("set_limit", HEAP, 208 * MIB) == 0
-    assert used(container) == before + 100 * MIB
+    assert container.agreed() == before + 100 * MIB
 
 
 @pytest.mark.here_only("qemu-user has no room for so many addresses")
@@ -156,55 +147,55 @@ def test_a_full_device_refuses_although_the_share_has_room(make_container, shell
 
 
 def test_limits_of_caches_and_unknown_ones_are_the_drivers(container, shell):
-    before = used(container)
+    before = container.agreed()
     assert shell.status("set_limit", L2_FETCH, 128) == 0
     assert shell("get_limit", L2_FETCH) == [0, 128]
     for limit in (-1, 11, 1 << 20):
         assert shell.status("set_limit", limit, 1 << 40) == UNSUPPORTED_LIMIT
-    assert used(container) == before
+    assert container.agreed() == before
 
 
 def test_a_context_that_ends_gives_all_back(container, shells):
     shell = shells(container, device=None)
     first = shell("context", 0)[1]
-    alone = used(container)
+    alone = container.agreed()
     for limit, value in LARGER.items():
         if limit != SYNC_DEPTH:
             assert shell.status("set_limit", limit, value) == 0
-    assert used(container) > alone + 1000 * MIB
+    assert container.agreed() > alone + 1000 * MIB
     second = shell("context", 0)[1]
     assert shell("get_limit", HEAP) == [0, INITIAL[HEAP]]
     assert shell.status("set_limit", HEAP, 108 * MIB) == 0
     assert shell.status("destroy_context", first) == 0
-    assert used(container) == alone + 100 * MIB
+    assert container.agreed() == alone + 100 * MIB
     assert shell.status("use_context", second) == 0
     assert shell.status("set_limit", HEAP, 58 * MIB) == 0
-    assert used(container) == alone + 50 * MIB
+    assert container.agreed() == alone + 50 * MIB
     assert shell.status("destroy_context", second) == 0
-    assert used(container) == 0
+    assert container.agreed() == 0
 
 
 def test_a_context_in_the_place_of_one_that_ended_starts_anew(container, shells):
     shell = shells(container, device=None)
     for _ in range(3):
         context = shell("context", 0)[1]
-        alone = used(container)
+        alone = container.agreed()
         assert shell.status("set_limit", HEAP, 108 * MIB) == 0
-        assert used(container) == alone + 100 * MIB
+        assert container.agreed() == alone + 100 * MIB
         assert shell.status("destroy_context", context) == 0
-        assert used(container) == 0
+        assert container.agreed() == 0
 
 
 @pytest.mark.parametrize("end", ["reset_primary", "release_primary"])
 def test_a_primary_context_that_ends_gives_all_back(container, shell, end):
-    alone = used(container)
+    alone = container.agreed()
     assert shell.status("set_limit", STACK, 4096) == 0
     assert shell.status("set_limit", HEAP, 108 * MIB) == 0
-    assert used(container) > alone
+    assert container.agreed() > alone
     assert shell.status(end, 0) == 0
-    assert used(container) == 0
+    assert container.agreed() == 0
     assert shell.status("use", 0) == 0
-    assert used(container) == alone
+    assert container.agreed() == alone
     assert shell("get_limit", STACK) == [0, INITIAL[STACK]]
 
 
@@ -212,27 +203,26 @@ def test_each_device_has_its_own(make_container, shells):
     container = make_container(LIMIT, LIMIT)
     shell = shells(container, device=None)
     second = shell("context", 1)[1]
-    alone = used(container, 1)
+    alone = container.agreed(1)
     assert shell.status("set_limit", HEAP, 108 * MIB) == 0
-    assert (used(container, 0), used(container, 1)) == (0, alone + 100 * MIB)
+    assert (container.agreed(0), container.agreed(1)) == (0, alone + 100 * MIB)
     assert shell.status("use", 0) == 0
     assert shell.status("set_limit", HEAP, 58 * MIB) == 0
-    assert (used(container, 0), used(container, 1)) == (alone + 50 * MIB, alone + 100 * MIB)
+    assert (container.agreed(0), container.agreed(1)) == (alone + 50 * MIB, alone + 100 * MIB)
     assert shell.status("destroy_context", second) == 0
-    assert (used(container, 0), used(container, 1)) == (alone + 50 * MIB, 0)
+    assert (container.agreed(0), container.agreed(1)) == (alone + 50 * MIB, 0)
 
 
 def test_a_killed_process_leaves_nothing(container, shell, shells):
     other = shells(container)
-    before = used(container)
+    before = container.agreed()
     assert shell.status("set_limit", HEAP, 1008 * MIB) == 0
-    assert used(container) == before + 1000 * MIB
-    shell.process.kill()
-    shell.process.wait()
+    assert container.agreed() == before + 1000 * MIB
+    shell.kill()
     room = LIMIT * MIB - container.region().devices[0].context_bytes
     assert other.status("alloc", room // STEP * STEP) == 0
     assert other.status("alloc", STEP) == OUT_OF_MEMORY
-    assert used(container) == LIMIT * MIB - room % STEP
+    assert container.agreed() == LIMIT * MIB - room % STEP
 
 
 def test_without_a_context_the_driver_says_so(container, shells):
@@ -276,8 +266,7 @@ def test_after_any_sequence_our_books_are_the_drivers(container, shells, steps):
     current = None
     for what, which, size in steps:
         if what == "new" and len(contexts) < 4:
-            status, thing = shell("context", 0)
-            assert status == 0
+            thing = shell.made("context", 0)
             contexts.append((thing, dict(INITIAL)))
             current = contexts[-1]
         elif what == "set" and current is not None:
@@ -300,9 +289,8 @@ def test_after_any_sequence_our_books_are_the_drivers(container, shells, steps):
             assert shell.status("use_context", current[0]) == 0
         reserve = container.region().devices[0].context_bytes if contexts else 0
         ours = sum(beyond(limit, value) for _, values in contexts for limit, value in values.items())
-        assert used(container) == reserve + ours
+        assert container.agreed() == reserve + ours
     for thing, _ in contexts:
         assert shell.status("destroy_context", thing) == 0
-    assert used(container) == 0
-    shell.process.kill()
-    shell.process.wait()
+    assert container.agreed() == 0
+    shell.kill()

@@ -121,7 +121,6 @@ def test_a_context_is_charged_where_nvml_tells_nothing(make_container, shells, m
         assert charged(container) == (BLIND, 2 * BLIND)
         assert shells(container, device=None).status("use", 0) == OUT_OF_MEMORY
         state.clear()
-    first.process.kill()
-    first.process.wait()
+    first.kill()
     shells(container)
     assert charged(container) == (REAL, BLIND + REAL)

@@ -42,8 +42,7 @@ def test_memory_of_another_process_is_known_where_a_context_that_ends_had_some(m
     handles = [taker.line("ipc_get", thing).split()[1] for thing in things]
     process = container.start(programs("ending"), "shared", *handles)
     assert process.stdout.readline() == "same\n", process.stderr.read()
-    taker.process.kill()
-    taker.process.wait()
+    taker.kill()
     for line in ("freed\n", ""):
         assert shells(container, device=None).status("use", 0) == 0  # who starts looks for the dead
         assert counted(container) == in_use(container)

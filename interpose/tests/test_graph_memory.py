@@ -32,8 +32,7 @@ def either(request, make_container, shells):
 @pytest.mark.parametrize("way", WAYS)
 def test_nodes_count_when_the_graph_runs_and_until_trimmed(shell, way):
     before = shell.free_bytes()
-    status, graph = shell("graph", 3 * MIB, 1, way)
-    assert status == 0
+    graph = shell.made("graph", 3 * MIB, 1, way)
     assert shell.free_bytes() == before
     assert shell.status("launch", graph) == 0
     assert before - shell.free_bytes() == 4 * MIB
@@ -176,8 +175,7 @@ def test_what_graphs_hold_returns_with_the_process(make_container, shells):
     graph = first("graph", 1000 * MIB, 1, "node")[1]
     assert first.status("launch", graph) == 0
     assert second.status("alloc", 1500 * MIB) == OUT_OF_MEMORY
-    first.process.kill()
-    first.process.wait()
+    first.kill()
     assert second.status("alloc", 1500 * MIB) == 0
 
 

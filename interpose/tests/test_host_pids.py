@@ -61,8 +61,7 @@ def test_nobody_has_the_slot_of_a_process_that_is_gone(make_container, shells, o
     fd = opened(container.region_path)
     pids = [shell.process.pid for shell in (one, other)]
     assert [host_pids.holder(fd, slot) for slot in range(3)] == [*pids, None]
-    one.process.kill()
-    one.process.wait()
+    one.kill()
     assert [host_pids.holder(fd, slot) for slot in range(3)] == [None, pids[1], None]
     assert other.status("alloc", MIB) == 0
     assert container.region().processes[0].pid == pids[1]

@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from hami_interpose import sim
 
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
@@ -34,15 +33,6 @@ def sandbox(request):
     return command
 
 
-def on_card(container) -> int:
-    with sim.State(container.state) as books:
-        return books.devices[0].memory_used
-
-
-def counted(container) -> int:
-    return container.region().devices[0].used_bytes
-
-
 def end(shell) -> None:
     """Its input ends, then the program, then whatever made its namespace; waits for that as a parent does."""
     shell.process.communicate()
@@ -53,14 +43,14 @@ def test_processes_of_their_own_namespaces_share_one_limit(make_container, shell
     inside = [shells(container, inside=sandbox, device=None) for _ in range(3)]
     taken = [shell.status("use", 0) or shell.status("alloc", 1024 * MIB) for shell in inside]
     assert taken == [0, 0, OUT_OF_MEMORY]
-    assert counted(container) == on_card(container) <= LIMIT * MIB
+    assert container.agreed() <= LIMIT * MIB
     outside = shells(container)
     assert outside.status("alloc", 1024 * MIB) == OUT_OF_MEMORY
-    assert counted(container) == on_card(container)
+    container.agreed()
     for shell in inside:
         end(shell)
-    assert outside.free_bytes() == LIMIT * MIB - counted(container)
-    assert counted(container) == on_card(container) == container.region().devices[0].context_bytes
+    assert outside.free_bytes() == LIMIT * MIB - container.agreed()
+    assert container.agreed() == container.region().devices[0].context_bytes
 
 
 def test_first_processes_of_one_clock_tick_are_told_apart(make_container, programs):
@@ -81,10 +71,9 @@ def test_first_processes_of_one_clock_tick_are_told_apart(make_container, progra
     together = container.start("sh", "-c", f"exec 3<&0; {script}")
     for _ in range(8 * 3 + 1):
         assert together.stdout.readline()
-    assert counted(container) == on_card(container)
-    assert LIMIT * MIB - 1024 * MIB < on_card(container) <= LIMIT * MIB
+    assert LIMIT * MIB - 1024 * MIB < container.agreed() <= LIMIT * MIB
     together.communicate()
-    assert (counted(container), on_card(container)) == (0, 0)
+    assert container.agreed() == 0
 
 
 @pytest.mark.parametrize("way", ["ends", "is killed"])

@@ -84,8 +84,7 @@ def test_launches_of_the_dead_outlive_their_cleaner(make_container, shells, kill
         graph = victim("graph", 2 * MIB, 1, "node")[1]
         assert [victim.status("launch", graph) for _ in range(3)] == [0, 0, 0]
         assert victim.status("sync") == 0
-        victim.process.kill()
-        victim.process.wait()
+        victim.kill()
 
     cleaners = killed_at_each_store(container, "use 0", "processes 0", before=launch_thrice, least=20)
     for point, _ in enumerate(cleaners, 1):

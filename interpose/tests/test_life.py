@@ -47,8 +47,7 @@ def test_memory_of_the_only_process_returns_with_its_death(make_container, shell
     shell = shells(container)
     assert shell.status("alloc", 1000 * MIB) == 0
     assert used(container) > 1000 * MIB
-    shell.process.kill()
-    shell.process.wait()
+    shell.kill()
     wait_for_use(container, 0)
     assert container.region().processes == ()
 
@@ -90,8 +89,7 @@ def test_a_program_that_starts_itself_again_may_come_to_another_slot(make_contai
     gone, stays = shells(container), shells(container)
     reserve = used(container) // 2
     assert stays.status("alloc", 2000 * MIB) == 0
-    gone.process.kill()
-    gone.process.wait()
+    gone.kill()
     wait_for_use(container, reserve + 2000 * MIB)
     assert stays.status("alloc", 2000 * MIB) == OUT_OF_MEMORY  # who is refused has looked for the dead
     assert stays.line("exec") == "ready\n"

@@ -46,8 +46,7 @@ def taken_by_books(gpus) -> int:
 )
 def test_charged_as_taken_and_given_back(shell, gpus, command, taken, undo):
     before, books = shell.free_bytes(), taken_by_books(gpus)
-    status, thing = shell(*command)
-    assert status == 0
+    thing = shell.made(*command)
     assert before - shell.free_bytes() == taken
     if command[0] not in {"managed", "external"}:
         assert taken_by_books(gpus) - books == taken
@@ -205,8 +204,7 @@ def test_the_last_size_that_fits_and_the_first_that_does_not(shell, command, und
 def test_a_green_context_takes_the_reserve_of_the_primary_one(make_container, shells):
     container = make_container(4000)
     shell = shells(container, device=None)
-    status, green = shell("green", 0)
-    assert status == 0
+    green = shell.made("green", 0)
     reserve = container.region().devices[0].used_bytes
     assert reserve == container.region().devices[0].context_bytes > 0
     assert shell.status("use_green", green) == 0
@@ -330,12 +328,10 @@ def test_a_pool_counts_on_its_own_device_whatever_the_stream(make_container, she
     """Made for the second device, or that device's own; allocated from in a stream of the first."""
     container = make_container(3000, 2000)
     shell = shells(container)
-    status, pool = shell(kind, 1)
-    assert status == 0
+    pool = shell.made(kind, 1)
     with sim.State(gpus) as state:
         before = [device.memory_used for device in state.devices]
-    status, thing = shell("from_pool", 500 * MIB, pool)
-    assert status == 0
+    thing = shell.made("from_pool", 500 * MIB, pool)
     with sim.State(gpus) as state:
         taken = [device.memory_used - was for device, was in zip(state.devices, before, strict=True)]
     found = container.region().devices
@@ -408,8 +404,7 @@ def test_host_memory_costs_the_device_nothing_at_the_limit(make_container, shell
     before, books = container.region().devices[0], taken_by_books(gpus)
     things = []
     for _ in range(4):  # more than the limit
-        status, thing = shell(command, 300 * MIB, flags)
-        assert status == 0
+        thing = shell.made(command, 300 * MIB, flags)
         things.append(thing)
     assert container.region().devices[0] == before
     assert taken_by_books(gpus) == books
@@ -428,8 +423,7 @@ NO_PLACE, IN_HOST, HOST_NUMA = 0, 2, 3  # CUmemLocationType
 def test_a_pool_in_the_host_takes_nothing_of_the_device(make_container, shells, kind, place):
     container = make_container(2000)
     shell = shells(container)
-    status, pool = shell(kind, PINNED, place)
-    assert status == 0
+    pool = shell.made(kind, PINNED, place)
     for _ in range(3):
         assert shell.status("from_pool", 1000 * MIB, pool) == 0
     device = container.region().devices[0]
@@ -442,10 +436,8 @@ def test_a_managed_pool_counts_wherever_it_prefers_to_be(make_container, shells,
     """As managed memory of any other kind: a kernel may bring all of it to the device."""
     container = make_container(2000)
     shell = shells(container)
-    status, pool = shell(kind, MANAGED, place)
-    assert status == 0
-    status, thing = shell("from_pool", 500 * MIB, pool)
-    assert status == 0
+    pool = shell.made(kind, MANAGED, place)
+    thing = shell.made("from_pool", 500 * MIB, pool)
     device = container.region().devices[0]
     assert device.used_bytes - device.context_bytes == 500 * MIB
     assert shell.status("from_pool", 2000 * MIB, pool) == OUT_OF_MEMORY

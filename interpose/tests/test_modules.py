@@ -42,8 +42,7 @@ def module_column(container) -> int:
 @pytest.mark.parametrize("command", [("image", 50 * MIB), ("image_ex", 50 * MIB), ("module", "file")], ids=str)
 def test_a_module_counts_until_it_is_unloaded(container, shell, file, command):
     before, size = used(container), 30 * MIB if command[0] == "module" else 50 * MIB
-    status, module = shell(command[0], file if command[0] == "module" else command[1])
-    assert status == 0
+    module = shell.made(command[0], file if command[0] == "module" else command[1])
     assert used(container) == before + size
     assert module_column(container) == size
     assert shell.status("unload", module) == 0
@@ -118,8 +117,7 @@ def test_a_killed_process_leaves_no_modules(container, shell, shells):
     before = used(container)
     assert shell.status("image", 60 * MIB) == 0
     held = used(container) - before + container.region().devices[0].context_bytes
-    shell.process.kill()
-    shell.process.wait()
+    shell.kill()
     assert used(container) == before + 60 * MIB - held
     assert other.status("alloc", (LIMIT * MIB - used(container)) // (2 * MIB) * 2 * MIB) == 0
 

@@ -60,8 +60,7 @@ def test_beyond_the_share_memory_lies_in_the_host(container, full, gpus, command
     before, free = container.region().devices[0].used_bytes, full.free_bytes()
     with sim.State(gpus) as state:
         books = state.devices[0].memory_used
-    status, thing = full(*command)
-    assert status == 0
+    thing = full.made(*command)
     assert host_bytes(container) == taken
     assert container.region().devices[0].used_bytes == before + taken
     assert free - full.free_bytes() == taken
@@ -96,8 +95,7 @@ def test_what_cannot_lie_in_the_host_is_refused(container, full, command):
 def test_graphs_and_code_past_the_devices_share_are_refused(container, full):
     """Neither can lie in the host, however much of it is left."""
     denied = container.region().devices[0].denied
-    status, graph = full("graph", 100 * MIB, 1, "node")
-    assert status == 0
+    graph = full.made("graph", 100 * MIB, 1, "node")
     assert full.status("launch", graph) == full.status("upload", graph) == OUT_OF_MEMORY
     assert full.status("image", 50 * MIB) == OUT_OF_MEMORY
     assert host_bytes(container) == 0
@@ -113,8 +111,7 @@ def test_the_last_size_that_fits_into_the_host_and_the_first_that_does_not(conta
     denied = container.region().devices[0].denied
     assert full.status(command, budget + 1) == OUT_OF_MEMORY
     assert container.region().devices[0].denied == denied + 1
-    status, thing = full(command, budget)
-    assert status == 0
+    thing = full.made(command, budget)
     assert host_bytes(container) == budget
     assert full.status(command, 1) == OUT_OF_MEMORY
     assert full.status("free", thing) == 0
@@ -191,8 +188,7 @@ def test_processes_share_the_host_memory_and_leave_it_behind(container, full, sh
     assert full.status("alloc", 700 * MIB) == 0
     second_fits = shells(container, device=None)
     assert second_fits.status("use", 0) == OUT_OF_MEMORY  # a context cannot lie in the host
-    full.process.kill()
-    full.process.wait()
+    full.kill()
     second = shells(container)
     assert host_bytes(container) == 0
     held = device_bytes(container)

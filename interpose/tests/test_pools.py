@@ -27,16 +27,8 @@ def start(make_container, shells):
     return run
 
 
-def used(container) -> int:
-    """What is counted of the first card; the driver's own books must agree."""
-    counted = container.region().devices[0].used_bytes
-    with sim.State(container.state) as books:
-        assert books.devices[0].memory_used == counted
-    return counted
-
-
 def room(container) -> int:
-    return LIMIT * MIB - used(container)
+    return LIMIT * MIB - container.agreed()
 
 
 @pytest.mark.parametrize("sync", SYNCS)
@@ -44,45 +36,44 @@ def test_what_a_pool_gives_back_when_somebody_waits_is_free_for_others(start, sh
     """The one that had it does nothing any more; another process gets it."""
     container, shell = start()
     second = shells(container)
-    before = used(container)
+    before = container.agreed()
     size = room(container) // (4 * MIB) * 4 * MIB
-    status, thing = shell("async", size)
-    assert status == 0
+    thing = shell.made("async", size)
     assert shell.status("free_async", thing) == 0
-    assert used(container) == before + size
+    assert container.agreed() == before + size
     assert second.status("alloc", size) == OUT_OF_MEMORY
     assert shell.status(sync) == 0
-    assert used(container) == before
+    assert container.agreed() == before
     assert second.status("alloc", size) == 0
 
 
 def test_a_pool_keeps_its_release_threshold_until_it_is_trimmed(start):
     container, shell = start()
-    before = used(container)
+    before = container.agreed()
     pool = shell("pool_of", 0)[1]
     assert shell.status("threshold", pool, 100 * MIB) == 0
     things = [shell("async", size * MIB)[1] for size in (300, 50)]
-    assert used(container) == before + 350 * MIB
+    assert container.agreed() == before + 350 * MIB
     for thing in things:
         assert shell.status("free_async", thing) == 0
     assert shell.status("sync") == 0
-    assert used(container) == before + 100 * MIB
+    assert container.agreed() == before + 100 * MIB
     assert shell("async", 60 * MIB)[0] == 0  # of what it kept
-    assert used(container) == before + 100 * MIB
+    assert container.agreed() == before + 100 * MIB
     assert shell.status("trim_pool", pool) == 0
-    assert used(container) == before + 60 * MIB
+    assert container.agreed() == before + 60 * MIB
 
 
 def test_a_threshold_set_lower_later_counts_from_the_next_wait_on(start):
     container, shell = start()
-    before = used(container)
+    before = container.agreed()
     pool = shell("pool_of", 0)[1]
     assert shell.status("threshold", pool, 2**64 - 1) == 0
     assert shell.status("free_async", shell("async", 300 * MIB)[1]) == shell.status("sync") == 0
-    assert used(container) == before + 300 * MIB
+    assert container.agreed() == before + 300 * MIB
     assert shell.status("threshold", pool, 0) == 0
     assert shell.status("free_async", shell("async", 10 * MIB)[1]) == shell.status("sync") == 0
-    assert used(container) == before
+    assert container.agreed() == before
 
 
 class Looks:
@@ -107,15 +98,14 @@ class Looks:
 def test_a_pool_that_keeps_more_than_is_used_is_not_looked_at_for_ever(start, sync, free):
     """Of the 32 MiB that it has taken at once something is in use."""
     container, shell = start(**STEPS)
-    looks, before = Looks(container, shell), used(container)
+    looks, before = Looks(container, shell), container.agreed()
     assert shell.status("async", 10 * MIB) == 0
     for _ in range(3):
-        status, thing = shell("async", 40 * MIB)
-        assert status == 0
+        thing = shell.made("async", 40 * MIB)
         assert shell.status(free, thing) == 0
-        assert used(container) == before + 64 * MIB
+        assert container.agreed() == before + 64 * MIB
         assert shell.status(sync) == 0
-        assert used(container) == before + 32 * MIB
+        assert container.agreed() == before + 32 * MIB
         if sync == "sync_event" and free == "free_async":
             assert looks(sync), "an event says nothing about the stream's end"
             assert shell.status("sync") == 0
@@ -145,15 +135,15 @@ def test_a_pool_is_looked_at_until_its_stream_or_context_is_waited_for(start):
 
 def test_a_pool_set_for_its_device_is_the_one_that_counts(start):
     container, shell = start()
-    before = used(container)
+    before = container.agreed()
     pool = shell("pool", 0)[1]
     assert shell.status("set_pool", pool, 0) == 0
     assert shell.status("threshold", pool, 2**64 - 1) == 0
     thing = shell("async", 200 * MIB)[1]
     assert shell.status("free_async", thing) == shell.status("sync") == 0
-    assert used(container) == before + 200 * MIB
+    assert container.agreed() == before + 200 * MIB
     assert shell.status("async", 150 * MIB) == 0
-    assert used(container) == before + 200 * MIB
+    assert container.agreed() == before + 200 * MIB
     assert shell.status("async", room(container) + 52 * MIB) == OUT_OF_MEMORY  # more than with what it has to spare
     assert shell.status("destroy_pool", pool) == 0
     assert shell.status("async", 100 * MIB) == 0  # from the device's own again
@@ -166,11 +156,11 @@ def test_spare_memory_of_a_pool_serves_at_the_limit(start):
     thing = shell("async", 600 * MIB)[1]
     assert shell.status("alloc", room(container) // (2 * MIB) * 2 * MIB) == 0
     assert shell.status("free_async", thing) == shell.status("sync") == 0
-    full = used(container)
+    full = container.agreed()
     assert shell.status("alloc", 2 * MIB) == OUT_OF_MEMORY
     for _ in range(6):
         assert shell.status("async", 100 * MIB) == 0
-    assert used(container) == full
+    assert container.agreed() == full
     assert shell.status("async", 2 * MIB) == OUT_OF_MEMORY
 
 
@@ -207,15 +197,15 @@ def test_no_growth_of_a_pool_passes_the_limit(start, habit):
     for thing in held:
         assert shell.status("free_async", thing) == 0
     assert shell.status("sync") == 0
-    assert used(container) == container.region().devices[0].context_bytes
+    assert container.agreed() == container.region().devices[0].context_bytes
 
 
 def test_growth_that_is_taken_back_leaves_the_callers_address_alone(start):
     container, shell = start(**STEPS)
     assert shell.status("alloc", (room(container) // MIB - 20) // 2 * 2 * MIB) == 0
-    before = used(container)
+    before = container.agreed()
     assert shell("async_over", 2 * MIB, 1234) == [OUT_OF_MEMORY, 1234]  # the pool took 32 MiB for it
-    assert used(container) == before
+    assert container.agreed() == before
     assert container.region().devices[0].denied == 1
     assert shell.status("alloc", 2 * MIB) == 0
 
@@ -248,17 +238,17 @@ def test_what_a_destroyed_pool_had_counts_until_the_stream_has_come_to_the_free(
     """The driver keeps it for as long as a kernel may use it; the call that destroys the pool returns at once."""
     container, shell = start()
     second = shells(container)
-    before, size = used(container), room(container) // (4 * MIB) * 4 * MIB
+    before, size = container.agreed(), room(container) // (4 * MIB) * 4 * MIB
     pool = shell("pool", 0)[1]
     thing = shell("from_pool", size, pool)[1]
     assert shell.status("run", LONG_MS) == 0
     calls = [("free_async", thing), ("destroy_pool", pool)]
     for call in calls if first == "free" else calls[::-1]:
         assert shell.status(*call) == 0
-    assert used(container) == before + size
+    assert container.agreed() == before + size
     assert second.status("alloc", size) == OUT_OF_MEMORY
     assert shell.status(wait) == 0
-    assert used(container) == before
+    assert container.agreed() == before
     assert second.status("alloc", size) == 0
 
 
@@ -269,7 +259,7 @@ class Destroyed:
         self.container, self.shell = container, shell
         self.pool = shell("pool", 0)[1]
         self.things = [shell("from_pool", SIZE, self.pool)[1] for _ in range(2)]
-        self.before = used(container) - 2 * SIZE
+        self.before = container.agreed() - 2 * SIZE
 
     def free(self, number: int, *stream: int) -> None:
         """In a stream of the current context, or its default one, that is at work."""
@@ -278,7 +268,7 @@ class Destroyed:
         assert self.shell.status(free, self.things[number], *stream) == 0
 
     def counts(self) -> bool:
-        found = used(self.container) - self.before
+        found = self.container.agreed() - self.before
         assert found in (0, 2 * SIZE)
         return found != 0
 
@@ -318,24 +308,24 @@ def test_a_destroyed_pool_counts_what_the_driver_has_of_several_contexts(start, 
 
 def test_an_idle_pool_that_is_destroyed_is_free_at_once(start):
     container, shell = start()
-    before = used(container)
+    before = container.agreed()
     pool = shell("pool", 0)[1]
     assert shell.status("free_async", shell("from_pool", 400 * MIB, pool)[1]) == 0
     assert shell.status("destroy_pool", pool) == 0
-    assert used(container) == before
+    assert container.agreed() == before
 
 
 @pytest.mark.parametrize("free", ["free", "free_async"])
 def test_each_allocation_of_a_destroyed_pool_counts_until_it_is_freed(start, free):
     container, shell = start()
-    before, size = used(container), 400 * MIB
+    before, size = container.agreed(), 400 * MIB
     pool = shell("pool", 0)[1]
     things = [shell("from_pool", size, pool)[1] for _ in range(2)]
     assert shell.status("destroy_pool", pool) == 0
     for left, thing in ((2, things[0]), (1, things[1])):
-        assert used(container) == before + left * size
+        assert container.agreed() == before + left * size
         assert shell.status(free, thing) == 0
-    assert used(container) == before
+    assert container.agreed() == before
 
 
 @pytest.mark.parametrize("free", ["free_async", "free_in"])
@@ -366,43 +356,42 @@ def test_a_stream_that_has_the_handle_of_an_ended_one_is_another(start):
 def test_what_is_captured_in_a_threads_own_default_stream_takes_nothing(start):
     """It is the graph's, whose launch may be refused."""
     container, shell = start()
-    before = used(container)
+    before = container.agreed()
     assert shell.status("capture_own", 2 * LIMIT * MIB) == 0
     assert shell.status("capture_own", 100 * MIB) == 0
-    assert used(container) == before
+    assert container.agreed() == before
     assert container.region().devices[0].denied == 0
 
 
 def test_a_pool_that_has_the_handle_of_one_just_destroyed_is_another(start):
     """The driver may give the handle to another thread before the call that destroys the pool has returned."""
     container, shell = start(HAMI_SIM_POOL_END_MS="400", **STEPS)
-    before = used(container)
-    status, thing = shell("swap_pool", shell("pool", 0)[1], 34 * MIB)
-    assert status == 0
-    assert used(container) == before + 64 * MIB
+    before = container.agreed()
+    thing = shell.made("swap_pool", shell("pool", 0)[1], 34 * MIB)
+    assert container.agreed() == before + 64 * MIB
     assert shell.status("free_async", thing) == shell.status("sync") == 0
-    assert used(container) == before
+    assert container.agreed() == before
 
 
 def test_a_pool_that_keeps_what_is_freed_counts_when_it_is_destroyed_before_its_stream_has_come_to_the_free(start):
     """A wait for another stream ends the watch on it, since it would keep that anyway, but not what it has."""
     container, shell = start()
-    before, other = used(container), shell("stream")[1]
+    before, other = container.agreed(), shell("stream")[1]
     pool = shell("pool", 0)[1]
     assert shell.status("threshold", pool, 2**64 - 1) == 0
     thing = shell("from_pool", 400 * MIB, pool)[1]
     assert shell.status("run", LONG_MS) == shell.status("free_async", thing) == 0
     assert shell.status("sync_stream", other) == shell.status("destroy_pool", pool) == 0
-    assert used(container) == before + 400 * MIB
+    assert container.agreed() == before + 400 * MIB
     assert shell.status("sync") == 0
-    assert used(container) == before
+    assert container.agreed() == before
 
 
 @pytest.mark.parametrize("destroyed", [False, True], ids=["alive", "destroyed"])
 def test_a_process_may_have_any_number_of_pools(start, destroyed):
     """Destroyed ones as well: a stream that is at work keeps all of them until it comes to the frees."""
     container, shell = start()
-    before = used(container)
+    before = container.agreed()
     assert shell.status("run", LONG_MS) == 0
     for number in range(1, 301):
         status, pool = shell("pool", 0)
@@ -411,13 +400,13 @@ def test_a_process_may_have_any_number_of_pools(start, destroyed):
         assert status == 0, f"pool {number}"
         assert not destroyed or shell.status("free_async", thing) == shell.status("destroy_pool", pool) == 0
     assert shell.status("sync") == 0
-    assert used(container) == before + (0 if destroyed else 600 * MIB)
+    assert container.agreed() == before + (0 if destroyed else 600 * MIB)
 
 
 def test_a_current_pool_that_is_destroyed_gives_way_to_the_devices_own(start):
     """At once, although the stream has yet to come to what was freed."""
     container, shell = start()
-    before, pool = used(container), shell("pool", 0)[1]
+    before, pool = container.agreed(), shell("pool", 0)[1]
     assert shell.status("set_pool", pool, 0) == 0
     thing = shell("async", 400 * MIB)[1]
     assert shell.status("run", LONG_MS) == shell.status("free_async", thing) == 0
@@ -425,9 +414,9 @@ def test_a_current_pool_that_is_destroyed_gives_way_to_the_devices_own(start):
     assert shell("from_pool", 2 * MIB, pool)[0] == shell.status("destroy_pool", pool) == INVALID_VALUE
     assert shell.status("destroy_pool", shell("pool_of", 0)[1]) == INVALID_VALUE
     assert shell("async", 100 * MIB)[0] == 0
-    assert used(container) == before + 500 * MIB
+    assert container.agreed() == before + 500 * MIB
     assert shell.status("sync") == 0
-    assert used(container) == before + 100 * MIB
+    assert container.agreed() == before + 100 * MIB
 
 
 @pytest.mark.parametrize("wait", ["sync", "sync_context"])
@@ -435,11 +424,11 @@ def test_a_current_pool_that_is_destroyed_gives_way_to_the_devices_own(start):
 def test_a_pool_that_the_driver_never_trims_is_over_after_the_wait(start, first, wait):
     """As CUDA's programming guide has it of pools that can be shared."""
     container, shell = start(HAMI_SIM_POOL_SHARED_KEPT="1")
-    before, pool = used(container), shell("pool", 0)[1]
+    before, pool = container.agreed(), shell("pool", 0)[1]
     thing = shell("from_pool", 400 * MIB, pool)[1]
     assert shell.status("run", SHORT_MS) == shell.status("free_async", thing) == 0
     calls = [(wait,), ("destroy_pool", pool)]
     for call in calls if first == "wait" else calls[::-1]:
-        assert used(container) == before + 400 * MIB
+        assert container.agreed() == before + 400 * MIB
         assert shell.status(*call) == 0
-    assert used(container) == before
+    assert container.agreed() == before

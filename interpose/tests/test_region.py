@@ -213,8 +213,7 @@ def test_what_memory_consists_of(make_container, shells):
     assert other.parts == region.MemoryParts(0, 0, 0)
     assert first.status("unload", module) == 0
     assert container.region().devices[0].parts == region.MemoryParts(2 * reserve, 20 * MIB, 10 * MIB)
-    second.process.kill()
-    second.process.wait()
+    second.kill()
     assert container.region().devices[0].parts == region.MemoryParts(reserve, 0, 10 * MIB)
 
 

@@ -23,26 +23,6 @@ SIZE = 1000 * MIB
 OUT_OF_MEMORY = 2
 
 
-def made(shell, *command: object) -> int:
-    """What a command of the shell gave, which must succeed."""
-    status, thing = shell(*command)
-    assert status == 0, command
-    return thing
-
-
-def kill(shell) -> None:
-    shell.process.kill()
-    shell.process.wait()
-
-
-def agreed(container, device: int = 0) -> int:
-    """What is counted; the driver's own books must agree."""
-    counted: int = container.region().devices[device].used_bytes
-    with sim.State(container.state) as books:
-        assert books.devices[device].memory_used == counted
-    return counted
-
-
 class Pair:
     """Two processes of one container, and what both readers say of it."""
 
@@ -53,11 +33,11 @@ class Pair:
         self.reserve = self.used()
 
     def used(self, device: int | None = None) -> int:
-        return agreed(self.container, self.device if device is None else device)
+        return self.container.agreed(self.device if device is None else device)
 
     def kill_taker(self) -> None:
         """Its context goes with it."""
-        kill(self.taker)
+        self.taker.kill()
         self.reserve //= 2
 
     def taker_ends(self, how: str, *undo: object) -> None:
@@ -69,9 +49,9 @@ class Pair:
 
     def lend_address(self) -> tuple[int, str]:
         """The other opens what the taker took by its address; returns the thing and its handle."""
-        thing = made(self.taker, "alloc", SIZE)
+        thing = self.taker.made("alloc", SIZE)
         handle = self.taker.line("ipc_get", thing).split()[1]
-        made(self.other, "ipc_open", handle)
+        self.other.made("ipc_open", handle)
         return thing, handle
 
     def lend_external(self, size: int = SIZE) -> None:
@@ -84,14 +64,14 @@ class Pair:
         return self.used() - self.reserve
 
     def make(self, size: int = SIZE) -> int:
-        return made(self.taker, "create", size, self.device)
+        return self.taker.made("create", size, self.device)
 
     def give(self, handle: int) -> None:
         assert self.taker.status("post", handle, self.box) == 0
 
     def fetch(self, size: int = SIZE) -> tuple[int, int]:
         """Handle and mapped address in the other process."""
-        handle, address = made(self.other, "fetch"), made(self.other, "reserve", size)
+        handle, address = self.other.made("fetch"), self.other.made("reserve", size)
         assert self.other.status("map", address, handle, size) == 0
         return handle, address
 
@@ -130,7 +110,7 @@ def test_memory_its_taker_let_go_of_counts_until_last_close(pair, ends):
         time.sleep(0.02)
     assert pair.other.free_bytes() == free, "a dead process's context is gone within a second, too"
     assert pair.other.status("alloc", free + 2 * MIB) == 2, "beyond the limit with what is shared"
-    thing = made(pair.other, "alloc", free // (2 * MIB) * 2 * MIB)
+    thing = pair.other.made("alloc", free // (2 * MIB) * 2 * MIB)
     assert pair.other.status("free", thing) == 0
     assert pair.other.status("release", imported) == 0
     assert pair.shared() == SIZE, "still mapped"
@@ -176,7 +156,7 @@ def test_limit_holds_against_takers_that_share_and_end(pair, shells):
         assert status == 0
         assert taker.status("post", handle, pair.box) == 0
         pair.fetch()
-        kill(taker)
+        taker.kill()
     pytest.fail("four times a third of the limit")
 
 
@@ -194,7 +174,7 @@ def test_memory_several_import_counts_once_until_last_close(pair, shells, tmp_pa
     assert pair.shared() == SIZE
     assert pair.other.status("unmap", address, 0, SIZE) == pair.other.status("release", imported) == 0
     assert pair.shared() == SIZE
-    kill(third)
+    third.kill()
     pair.reserve = pair.reserve * 2 // 3
     assert pair.shared() == 0
 
@@ -220,7 +200,7 @@ def test_memory_of_another_device_counts_there(make_container, shells, tmp_path)
     handle = pair.make()
     pair.give(handle)
     pair.fetch()
-    kill(pair.taker)
+    pair.taker.kill()
     assert pair.used(0) == SIZE
     assert pair.used(1) == second
 
@@ -284,7 +264,7 @@ def test_external_memory_ends_with_the_context_that_imported_it(pair):
 
 def fill(pair) -> int:
     """Takes all that is left; returns the thing."""
-    return made(pair.taker, "alloc", (LIMIT * MIB - pair.container.region().devices[0].used_bytes) // MIB * MIB)
+    return pair.taker.made("alloc", (LIMIT * MIB - pair.container.region().devices[0].used_bytes) // MIB * MIB)
 
 
 @pytest.mark.parametrize("who", ["taker", "other"])
@@ -425,7 +405,7 @@ def test_memory_of_another_container_counts_here_if_it_fits(make_container, shel
     taker, importer = (shells(make_container(LIMIT)) for _ in range(2))
     there = importer.free_bytes()
     enter, ends = bring(taker, importer, tmp_path / "box", way)
-    thing = made(importer, "alloc", there - SIZE + 2 * MIB)
+    thing = importer.made("alloc", there - SIZE + 2 * MIB)
     left = importer.free_bytes()
     assert left < SIZE
     assert importer.status(*enter) == OUT_OF_MEMORY
@@ -481,7 +461,7 @@ def test_imported_memory_is_unbound_on_its_own_device_alone(make_container, shel
     assert other("create", SIZE, 0) == [0, 2]
     assert other.status("bind", 0, 1, SIZE, 0) == other.status("bind", 0, 2, SIZE, 0) == 0
     assert other.status("release", 1) == other.status("release", 2) == 0
-    kill(pair.taker)
+    pair.taker.kill()
     assert (pair.used(0) - first, pair.used(1)) == (SIZE, SIZE)
     assert other.status("unbind", 0, 0, SIZE, 0, 0) == 0
     assert (pair.used(0) - first, pair.used(1)) == (0, SIZE)
@@ -491,14 +471,14 @@ def test_imported_memory_is_unbound_on_its_own_device_alone(make_container, shel
 
 def share_pool(pair: Pair) -> tuple[int, int, int]:
     """An allocation from a shared pool: the pool and the address at the taker, the pool at the other."""
-    pool = made(pair.taker, "pool", 0)
-    address = made(pair.taker, "from_pool", SIZE, pool)
+    pool = pair.taker.made("pool", 0)
+    address = pair.taker.made("from_pool", SIZE, pool)
     assert pair.taker.status("post_pool", pool, pair.box) == 0
-    return pool, address, made(pair.other, "fetch_pool")
+    return pool, address, pair.other.made("fetch_pool")
 
 
 def import_pointer(pair: Pair, address: int, imported: int) -> int:
-    return made(pair.other, "import_pointer", imported, pair.taker.line("export_pointer", address).split()[1])
+    return pair.other.made("import_pointer", imported, pair.taker.line("export_pointer", address).split()[1])
 
 
 @pytest.mark.parametrize("first", ["frees", "destroys", "is killed"])
@@ -536,7 +516,7 @@ def test_an_importer_holds_a_pool_until_its_stream_is_waited_for(pair):
 
 def test_a_shared_pool_counts_as_it_grows_and_shrinks(pair):
     """It is shared before anything is in it, and what it has when its maker dies is what stays."""
-    pool = made(pair.taker, "pool", 0)
+    pool = pair.taker.made("pool", 0)
     assert pair.taker.status("post_pool", pool, pair.box) == 0
     status, imported = pair.other("fetch_pool")
     assert status == pair.shared() == 0
@@ -560,7 +540,7 @@ def test_shared_pool_nobody_has_is_refused_if_too_large(pair, shells):
     _, pool = pair.taker("pool", 0)
     assert pair.taker("from_pool", SIZE, pool)[0] == 0
     assert pair.taker.status("post_pool", pool, pair.box) == 0
-    kill(pair.taker)
+    pair.taker.kill()
     pair.reserve = pair.reserve * 2 // 3
     room = (LIMIT * MIB - pair.reserve) // (2 * MIB) * 2 * MIB
     assert third.status("alloc", room) == 0
@@ -587,7 +567,7 @@ def test_a_container_cannot_grow_by_pools_of_processes_that_end(pair, shells):
             break
         assert maker.status("post_pool", pool, pair.box) == 0
         assert pair.other("fetch_pool")[0] == 0
-        kill(maker)
+        maker.kill()
         kept += 1
         assert pair.used() - pair.reserve == kept * SIZE
     assert 0 < kept <= LIMIT * MIB // SIZE
@@ -614,7 +594,7 @@ class Sharing(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1), pages=st.integers(1, 64))
     def take(self, which: int, pages: int) -> None:
-        handle = made(self.shells[which], "create", pages * 2 * MIB, 0)
+        handle = self.shells[which].made("create", pages * 2 * MIB, 0)
         self.pieces.append({"size": pages * 2 * MIB, "owner": self.shells[which], "handle": handle, "held": []})
 
     @precondition(lambda self: self.pieces)
@@ -625,8 +605,8 @@ class Sharing(RuleBasedStateMachine):
         if piece["owner"] is None:
             return
         assert piece["owner"].status("post", piece["handle"], to.box) == 0
-        handle = made(to, "fetch")
-        address = made(to, "reserve", piece["size"])
+        handle = to.made("fetch")
+        address = to.made("reserve", piece["size"])
         assert to.status("map", address, handle, piece["size"]) == 0
         piece["held"].append((to, handle, address))
         self.check()
@@ -652,7 +632,7 @@ class Sharing(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def kill(self, which: int) -> None:
         gone = self.shells[which]
-        kill(gone)
+        gone.kill()
         for piece in self.pieces:
             piece["owner"] = None if piece["owner"] is gone else piece["owner"]
             piece["held"] = [held for held in piece["held"] if held[0] is not gone]
@@ -661,7 +641,7 @@ class Sharing(RuleBasedStateMachine):
 
     def check(self) -> None:
         self.pieces = [piece for piece in self.pieces if piece["owner"] is not None or piece["held"]]
-        agreed(self.container)
+        self.container.agreed()
 
     def teardown(self) -> None:
         if hasattr(self, "container"):
@@ -687,17 +667,17 @@ def test_taker_killed_at_each_store_leaves_what_was_given(make_container, shells
     box, container = tmp_path / "box", make_container(LIMIT)
     survivor = shells(container)
     assert survivor.status("box", box) == 0
-    reserve = agreed(container)
+    reserve = container.agreed()
     scenario = ("use 0", f"create {SIZE} 0", f"post 0 {box}", "release 0")
     for point, out in enumerate(killed_at_each_store(container, *scenario, least=30), 1):
         if out.split("\n")[3:4] == ["0"]:
-            handle, address = made(survivor, "fetch"), made(survivor, "reserve", SIZE)
+            handle, address = survivor.made("fetch"), survivor.made("reserve", SIZE)
             assert survivor.status("map", address, handle, SIZE) == 0
-            assert agreed(container) == reserve + SIZE, f"killed at point {point}"
+            assert container.agreed() == reserve + SIZE, f"killed at point {point}"
             assert survivor.status("alloc", LIMIT * MIB - reserve - SIZE + 2 * MIB) == OUT_OF_MEMORY
             assert survivor.status("unmap", address, 0, SIZE) == survivor.status("release", handle) == 0
-        assert agreed(container) == reserve, f"killed at point {point}"
-    made(survivor, "alloc", (LIMIT * MIB - reserve) // (2 * MIB) * 2 * MIB)  # all of the limit is there again
+        assert container.agreed() == reserve, f"killed at point {point}"
+    survivor.made("alloc", (LIMIT * MIB - reserve) // (2 * MIB) * 2 * MIB)  # all of the limit is there again
 
 
 @pytest.mark.here_only("the build with fault points is this machine's")
@@ -707,7 +687,7 @@ def test_maker_of_a_pool_killed_at_each_store_leaves_all(make_container, shells,
     container = make_container(LIMIT)
     container.variables["HAMI_SIM_POOL_STEP_MIB"] = step
     survivor = shells(container)
-    reserve, found = agreed(container), set()
+    reserve, found = container.agreed(), set()
 
     def make_ready(point: int) -> None:
         assert survivor.status("box", tmp_path / f"box{point}") == 0
@@ -717,13 +697,13 @@ def test_maker_of_a_pool_killed_at_each_store_leaves_all(make_container, shells,
     makers = killed_at_each_store(container, "use 0", "pool 0", *scenario, before=make_ready, least=30)
     for point, out in enumerate(makers, 1):
         if out.split("\n")[3:4] == ["0"]:
-            imported = made(survivor, "fetch_pool")
+            imported = survivor.made("fetch_pool")
             counted = container.region().devices[0].used_bytes
             with sim.State(container.state) as books:
                 found.add(books.devices[0].memory_used)
                 assert books.devices[0].memory_used <= counted <= reserve + SIZE * 2, f"killed at point {point}"
             assert survivor.status("destroy_pool", imported) == 0
-        assert agreed(container) == reserve, f"killed at point {point}"
+        assert container.agreed() == reserve, f"killed at point {point}"
     assert len(found) == 3
 
 
@@ -731,8 +711,8 @@ def test_maker_of_a_pool_killed_at_each_store_leaves_all(make_container, shells,
 def test_importer_killed_at_each_store_leaves_the_taker_all(make_container, shells, killed_at_each_store, tmp_path):
     container, boxes = make_container(LIMIT), []
     survivor = shells(container)
-    handle = made(survivor, "create", SIZE, 0)
-    reserve = agreed(container)
+    handle = survivor.made("create", SIZE, 0)
+    reserve = container.agreed()
 
     def post(importer) -> None:
         while not boxes[-1].exists() and importer.poll() is None:
@@ -749,7 +729,7 @@ def test_importer_killed_at_each_store_leaves_the_taker_all(make_container, shel
         least=20,
     )
     for point, _ in enumerate(importers, 1):
-        assert agreed(container) == reserve, f"killed at point {point}"
+        assert container.agreed() == reserve, f"killed at point {point}"
     assert survivor.status("release", handle) == 0
-    assert agreed(container) == reserve - SIZE
+    assert container.agreed() == reserve - SIZE
     assert container.region().devices[0].orphaned_bytes == 0

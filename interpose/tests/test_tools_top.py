@@ -305,8 +305,7 @@ class Screen:
         return self
 
     def __exit__(self, *error):
-        self.process.kill()
-        self.process.wait()
+        self.kill()
         self.process.stderr.close()
         os.close(self.primary)
         os.close(self.terminal)

@@ -101,7 +101,7 @@ __attribute__((unused)) static void *open_libraries(const char *variable, const 
     return library;
 }
 
-__attribute__((unused)) static void find_functions(void) {
+__attribute__((unused)) static void find_driver(void) {
 #ifndef DIRECT
     void *library = open_libraries("CUDA_FILES", "libcuda.so.1");
 #define FUNCTION(name, result, ...)                                                                                    \
@@ -116,7 +116,7 @@ __attribute__((unused)) static void find_functions(void) {
 }
 
 __attribute__((unused)) static void start_driver(void) {
-    find_functions();
+    find_driver();
     CHECK(cuInit(0));
     CHECK(nvmlInit_v2());
 }

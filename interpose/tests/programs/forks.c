@@ -27,7 +27,7 @@ int main(int argc, char **argv) {
     size_t bytes = argc > 2 ? strtoul(argv[2], NULL, 10) * MIB : 0;
     struct nvml_memory memory;
     nvmlDevice card = NULL;
-    find_functions();
+    find_driver();
     CHECK(nvmlInit_v2());
     CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
     CHECK(nvmlDeviceGetMemoryInfo(card, &memory));
