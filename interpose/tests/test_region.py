@@ -24,54 +24,35 @@ FRESH = region.initial(LIMITS)
 DEAD = at.SLOT_COUNTED << at.OWNER_STATE_SHIFT | 1 << at.OWNER_PID_BITS | 0x3FFFFF  # a pid that no machine reaches
 NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
 
-LAYOUT = r"""
-#include "hami/compute_abi.h"
-#include <stdio.h>
-#define SHOW(name, type, field) \
-    printf("\"%s\": [%zu, %zu],\n", name, offsetof(type, field), sizeof(((type *)0)->field));
-int main(void) {
-    printf("{\n");
-    SHOW("region.initializedFlag", struct hami_v1, initialized)
-    SHOW("region.majorVersion", struct hami_v1, major)
-    SHOW("region.minorVersion", struct hami_v1, minor)
-    SHOW("region.smInitFlag", struct hami_v1, sm_init)
-    SHOW("region.ownerPid", struct hami_v1, owner_pid)
-    SHOW("region.sem", struct hami_v1, sem)
-    SHOW("region.num", struct hami_v1, device_num)
-    SHOW("region.uuids", struct hami_v1, uuids)
-    SHOW("region.limit", struct hami_v1, limit)
-    SHOW("region.smLimit", struct hami_v1, sm_limit)
-    SHOW("region.procs", struct hami_v1, processes)
-    SHOW("region.procnum", struct hami_v1, process_num)
-    SHOW("region.utilizationSwitch", struct hami_v1, utilization_switch)
-    SHOW("region.recentKernel", struct hami_v1, recent_kernel)
-    SHOW("region.priority", struct hami_v1, priority)
-    SHOW("region.lastKernelTime", struct hami_v1, last_kernel_time)
-    SHOW("region.unused", struct hami_v1, sem_postinit)
-    SHOW("procSlot.pid", struct hami_v1_process, pid)
-    SHOW("procSlot.hostpid", struct hami_v1_process, host_pid)
-    SHOW("procSlot.used", struct hami_v1_process, used)
-    SHOW("procSlot.monitorused", struct hami_v1_process, monitor_used)
-    SHOW("procSlot.deviceUtil", struct hami_v1_process, utilization)
-    SHOW("procSlot.status", struct hami_v1_process, status)
-    SHOW("deviceMemory.contextSize", struct hami_v1_memory, context)
-    SHOW("deviceMemory.moduleSize", struct hami_v1_memory, module)
-    SHOW("deviceMemory.bufferSize", struct hami_v1_memory, data)
-    SHOW("deviceMemory.offset", struct hami_v1_memory, offset)
-    SHOW("deviceMemory.total", struct hami_v1_memory, total)
-    SHOW("deviceUtilization.decUtil", struct hami_v1_utilization, decoder)
-    SHOW("deviceUtilization.encUtil", struct hami_v1_utilization, encoder)
-    SHOW("deviceUtilization.smUtil", struct hami_v1_utilization, sm)
-    printf("\"sizes\": [%zu, %zu, %zu, %zu, %zu]}\n", sizeof(struct hami_v1), sizeof(struct hami_v1_process),
-           sizeof(struct hami_v1_memory), sizeof(struct hami_v1_utilization), (size_t)HAMI_REGION_SIZE);
-    return 0;
+# Our names of HAMi-core's fields, by its own.
+LAYOUT = {
+    "region hami_v1": "initializedFlag=initialized majorVersion=major minorVersion=minor smInitFlag=sm_init "
+    "ownerPid=owner_pid sem=sem num=device_num uuids=uuids limit=limit smLimit=sm_limit procs=processes "
+    "procnum=process_num utilizationSwitch=utilization_switch recentKernel=recent_kernel priority=priority "
+    "lastKernelTime=last_kernel_time unused=sem_postinit",
+    "procSlot hami_v1_process": "pid=pid hostpid=host_pid used=used monitorused=monitor_used deviceUtil=utilization "
+    "status=status",
+    "deviceMemory hami_v1_memory": "contextSize=context moduleSize=module bufferSize=data offset=offset total=total",
+    "deviceUtilization hami_v1_utilization": "decUtil=decoder encUtil=encoder smUtil=sm",
 }
-"""
+
+
+def layout_program() -> str:
+    """A C program that prints place and size of each field, and the sizes of all."""
+    lines = ['#include "hami/compute_abi.h"', "#include <stdio.h>", 'int main(void) { printf("{");']
+    for name, fields in LAYOUT.items():
+        part, kind = name.split()
+        for theirs, ours in (pair.split("=") for pair in fields.split()):
+            place = f"offsetof(struct {kind}, {ours}), sizeof(((struct {kind} *)0)->{ours})"
+            lines.append(f'printf("\\"{part}.{theirs}\\": [%zu, %zu],\\n", {place});')
+    sizes = ", ".join(f"sizeof(struct {name.split()[1]})" for name in LAYOUT)
+    lines.append(f'printf("\\"sizes\\": [%zu, %zu, %zu, %zu, %zu]}}", {sizes}, (size_t)HAMI_REGION_SIZE); }}')
+    return "\n".join(lines)
 
 
 def test_v1_layout_is_the_vectors(tmp_path, run_c):
     vectors = json.loads((DATA / "shared_region.json").read_text())["v1"]
-    ours = json.loads(run_c(LAYOUT))
+    ours = json.loads(run_c(layout_program()))
     sizes = ours.pop("sizes")
     expected = {
         f"{part}.{name}": place
