@@ -195,10 +195,10 @@ class Container:
         return replace(self, variables=self.variables | {"LD_PRELOAD": others}).environment()
 
     def start(self, program: Path | str, *arguments: object) -> subprocess.Popen[str]:
-        """Starts a program; its output is piped."""
+        """Starts a program; its output is piped, and it gets each line of input at once."""
         command = [str(program), *map(str, arguments)]
-        pipe = subprocess.PIPE
-        process = subprocess.Popen(command, env=self.environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        process = subprocess.Popen(command, env=self.environment(), text=True, bufsize=1, **pipes)
         self.processes.append(process)
         return process
 
@@ -400,7 +400,6 @@ class Shell:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(" ".join(map(str, command)) + "\n")
-        self.process.stdin.flush()
         return self.process.stdout.readline()
 
     def __call__(self, *command: object) -> list[int]:
@@ -474,7 +473,6 @@ def killed_at_each_store(programs: Callable[..., Path], build_preset: Callable[[
             assert process.stdin is not None
             with suppress(BrokenPipeError):
                 process.stdin.write("\n".join(scenario).format(n=n, **values()) + "\n")
-                process.stdin.flush()
             meanwhile(process)
             out, err = process.communicate(timeout=60)
             assert process.returncode in {0, -signal.SIGKILL}, f"point {n}: {process.returncode} {out} {err}"

@@ -287,7 +287,6 @@ def test_two_who_suspend_and_resume_the_same_process(scene, programs):
     racers = [scene.container.start(programs("shell")) for _ in range(2)]
     for racer in racers:
         racer.stdin.write(rounds)
-        racer.stdin.flush()
     for racer in racers:
         answers = racer.communicate(timeout=120)[0].split()[1:]
         assert set(answers) <= {"0", str(ILLEGAL_STATE)}

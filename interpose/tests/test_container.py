@@ -88,7 +88,6 @@ def start_race(container, programs, seeds, rounds, threads, kinds="m"):
         assert racer.stdout.readline() == "ready\n"
     for racer in racers:
         racer.stdin.write("go\n")
-        racer.stdin.flush()
     return racers
 
 

@@ -51,7 +51,6 @@ def test_processes_that_start_at_once_are_not_charged_with_each_others(make_cont
     starting = [shells(container, device=None) for _ in range(8)]
     for shell in starting:
         shell.process.stdin.write("use 0\n")
-        shell.process.stdin.flush()
     assert [shell.process.stdout.readline() for shell in starting] == ["0\n"] * 8
     assert charged(container) == (REAL, 8 * REAL)
 
@@ -61,7 +60,6 @@ def start_beside(container, shells, *meanwhile) -> None:
     shell, command = meanwhile[0], meanwhile[1:]
     starting = shells(container, device=None)
     starting.process.stdin.write("use 0\n")
-    starting.process.stdin.flush()
     time.sleep(0.25)
     assert shell.status(*command) == 0
     assert starting.process.stdout.readline() == "0\n"

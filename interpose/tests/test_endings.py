@@ -29,7 +29,6 @@ def test_what_is_counted_is_what_is_in_use(make_container, programs, what):
         assert process.stdout.readline() == line, process.stderr.read()
         assert counted(container) == in_use(container)
         process.stdin.write("\n")
-        process.stdin.flush()
     assert process.wait() == 0
 
 
@@ -47,6 +46,5 @@ def test_memory_of_another_process_is_known_where_a_context_that_ends_had_some(m
         assert shells(container, device=None).status("use", 0) == 0  # who starts looks for the dead
         assert counted(container) == in_use(container)
         process.stdin.write("\n")
-        process.stdin.flush()
         assert process.stdout.readline() == line, process.stderr.read()
     assert process.wait() == 0

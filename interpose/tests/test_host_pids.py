@@ -38,7 +38,6 @@ def in_namespace(container, program: Path) -> int:
     process = container.start("unshare", *INSIDE, *rootless, program)
     assert process.stdout.readline() == "ready\n"
     process.stdin.write("use 0\n")
-    process.stdin.flush()
     assert process.stdout.readline().split()[0] == "0"
     return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
 

@@ -126,7 +126,6 @@ def test_a_process_that_opens_or_closes_the_region_stays_known(make_container, d
     assert holder.stdout.readline() == "holds\n"
     before = container.region()
     holder.stdin.write(f"{deed}\n")
-    holder.stdin.flush()
     said = f"{before.devices[0].used_bytes} {holder.pid}\n" if deed == "read" else "closed\n"
     assert holder.stdout.readline() == said
     after = container.region()

@@ -60,7 +60,6 @@ def test_memory_of_a_program_returns_when_it_becomes_another(make_container, she
     assert first.status("alloc", 1000 * MIB) == 0
     cat = shutil.which("cat")
     first.process.stdin.write(f"exec {cat}\n")  # lives on, without CUDA
-    first.process.stdin.flush()
     wait_for_exec(first, cat)
     wait_for_use(container, reserve)
     assert first.process.poll() is None

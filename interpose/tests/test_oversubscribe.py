@@ -242,7 +242,6 @@ def test_the_division_may_change_while_programs_run(container, full, gpus):
     with sim.State(gpus) as state:
         uuid = state.devices[0].uuid
     container.write_limits(Limits((DeviceLimit(uuid, SHARE * MIB, SHARE * MIB),), generation=2))
-    full.process.stdin.flush()
     assert full.status("free", 0) == 0
     assert full.status("alloc", SHARE * MIB) == OUT_OF_MEMORY  # looks at the limits again
     assert container.region().devices[0].oversubscription.limit_bytes == 0
@@ -270,7 +269,6 @@ def test_racing_processes_exceed_neither_part(tmp_path, make_container, programs
         assert racer.stdout.readline() == "ready\n"
     for racer in racers:
         racer.stdin.write("go\n")
-        racer.stdin.flush()
     results = [racer.communicate() for racer in racers]
     assert [(racer.returncode, err) for racer, (_, err) in zip(racers, results, strict=True)] == [(0, "")] * 4
     device = container.region().devices[0]

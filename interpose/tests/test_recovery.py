@@ -74,7 +74,6 @@ def test_names_of_processes_do_not_matter(make_container, shells, programs, name
     try:
         assert process.stdout.readline() == "ready\n"
         process.stdin.write(f"use 0\nalloc {1000 * MIB}\n")
-        process.stdin.flush()
         assert process.stdout.readline() == "0\n"
         assert process.stdout.readline() == "0 0\n"
         shells(container)

@@ -54,7 +54,6 @@ def test_threads_whose_limits_file_is_away_read_no_limits_that_are_being_written
     path.rename(path.with_name("away"))
     time.sleep(0.4)  # as often as the file is looked at
     racer.stdin.write("go\n")
-    racer.stdin.flush()
     out, err = racer.communicate(timeout=170)
     assert (racer.returncode, err) == (0, ""), err[:4000]
     assert json.loads(out)["refused"] > 0
@@ -181,7 +180,6 @@ def test_a_thread_that_looks_for_the_dead_knows_its_own_process(make_container, 
     (before,) = container.region().processes
     time.sleep(0.1)  # threads that start later
     racer.stdin.write("go\n")
-    racer.stdin.flush()
     deadline = time.monotonic() + 60
     while container.region().devices[0].denied < 20 and time.monotonic() < deadline:  # who is refused has looked
         time.sleep(0.01)

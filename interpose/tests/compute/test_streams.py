@@ -21,7 +21,6 @@ def test_a_stream_does_not_take_what_another_was_granted_because_it_has_the_hand
 
     def go_on():
         process.stdin.write("\n")
-        process.stdin.flush()
 
     assert grants_after("used") > 0
     go_on()
@@ -44,7 +43,6 @@ def test_a_stream_whose_handle_was_one_of_a_device_without_a_limit_is_limited(ma
     assert grants[0] > 0
     assert grants[1] == 0
     process.stdin.write("\n")
-    process.stdin.flush()
     assert process.wait(timeout=60) == 0
 
 
@@ -64,10 +62,8 @@ def test_work_in_a_context_that_has_the_handle_of_one_that_ended_with_a_green_on
 
     before = compute_after("used")
     process.stdin.write("\n")
-    process.stdin.flush()
     after = compute_after("launched")
     assert before.estimated < 0.2 * before.charged
     assert after.estimated - before.estimated < 0.2 * (after.charged - before.charged)
     process.stdin.write("\n")
-    process.stdin.flush()
     assert process.wait(timeout=60) == 0

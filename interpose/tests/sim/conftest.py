@@ -53,9 +53,8 @@ class Machine:
         """Starts a Python script on it."""
         command = [sys.executable, "-c", PRELUDE + textwrap.dedent(script)]
         pipe = subprocess.PIPE
-        return subprocess.Popen(
-            command, env=sim.environment(self.directory) | env, stdin=pipe, stdout=pipe, stderr=pipe, text=True
-        )
+        env = sim.environment(self.directory) | env
+        return subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1)
 
     def python(self, script: str, **env: str) -> dict[str, Any]:
         """Runs a Python script to its end and returns what it answered."""
