@@ -53,8 +53,9 @@ class Machine:
         """Starts a Python script on it."""
         command = [sys.executable, "-c", PRELUDE + textwrap.dedent(script)]
         pipe = subprocess.PIPE
-        env = sim.environment(self.directory) | env
-        return subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1)
+        return subprocess.Popen(
+            command, env=sim.environment(self.directory) | env, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        )
 
     def python(self, script: str, **env: str) -> dict[str, Any]:
         """Runs a Python script to its end and returns what it answered."""

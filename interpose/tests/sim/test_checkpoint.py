@@ -108,6 +108,7 @@ class Tenant:
     def __call__(self, expression: str) -> Any:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{expression}\n")
+        self.process.stdin.flush()
         return self._read().get("value")
 
     def wait_for(self, expression: str, wanted: object) -> None:
@@ -251,6 +252,7 @@ def test_whoever_locks_and_dies_locks_nobody(tenant):
     other, one = tenant(), tenant()
     one("busy()")
     other.process.stdin.write(f"lock({one.pid})\n")
+    other.process.stdin.flush()
     time.sleep(0.05)
     other.process.kill()
     other.process.wait()

@@ -85,9 +85,12 @@ def test_a_lost_card_is_lost_for_both_libraries_until_restored(machine):
         state.lose(1)
         assert state.devices[1].lost
         assert not state.devices[0].lost
+        process.stdin.flush()
         assert '"cuda": 999, "handle": 15, "memory": 15, "other": 0, "count": 2, "xid": 79' in next_answer()
         state.restore(1)
+        process.stdin.flush()
         assert '"cuda": 0, "handle": 0, "memory": 0, "other": 0, "count": 2, "xid": 0' in next_answer()
+        process.stdin.flush()
     process.communicate()
 
 

@@ -266,6 +266,7 @@ def test_processes_share_the_card_and_sigkill_gives_back_at_once(machine):
         while state.devices[0].processes and holder.pid in [p.pid for p in state.devices[0].processes]:
             assert time.monotonic() < deadline
         watcher.stdin.write("\n")
+        watcher.stdin.flush()
         assert watcher.stdout.readline() == '{"error": 0}\n'
         watcher.communicate()
         holder.communicate()
@@ -295,6 +296,7 @@ def test_many_processes_racing_never_overshoot_and_fill_the_card(machine):
     for w in workers:
         assert w.stdin is not None
         w.stdin.write("\n")
+        w.stdin.flush()
     counts = []
     for w in workers:
         assert w.stdout is not None
@@ -383,6 +385,7 @@ sys.stdin.readline()
         assert importer.stdin is not None
         assert importer.stdout is not None
         importer.stdin.write("\n")
+        importer.stdin.flush()
         shown: dict[str, int] = json.loads(importer.stdout.readline())
         return shown
 

@@ -266,6 +266,7 @@ def test_time_of_a_device_is_its_own(split, start):
         running = [start(m, work, CUDA_VISIBLE_DEVICES=place)[0] for place in places]
         for process in running:
             process.stdin.write("\n")
+            process.stdin.flush()
         for process in running:
             process.communicate(timeout=60)
         with m.state() as state:

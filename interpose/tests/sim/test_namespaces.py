@@ -54,7 +54,7 @@ class Tenant:
             env["HAMI_SIM_HOST_PROC"] = str(host_proc)
         command += [sys.executable, "-c", TENANT, str(size)]
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True, bufsize=1)
+        self.process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True)
         self.own_pid = json.loads(self.process.stdout.readline())["pid"]
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         self.pid = int(children[0])
@@ -67,6 +67,7 @@ class Tenant:
 
     def ask(self) -> dict:
         self.process.stdin.write("\n")
+        self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
     def kill(self) -> None:
