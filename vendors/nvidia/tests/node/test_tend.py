@@ -13,7 +13,9 @@ from hami_core import ContainerKind, ContainerRef, Slice
 
 BEAT_AT = region.AGENT_BEAT_OFFSET
 NOW = 1_900_000_000
-HOST_USE = region.BLOCK_OFFSET + 4096 + region.DEVICES * 256
+SLOTS_IN_USE = 2008896
+FIRST_OWNER, COUNTED = region.BLOCK_OFFSET + 8192, 1 << 62
+HOST_USE = region.BLOCK_OFFSET + 16384 + region.DEVICES * region.PROCESSES * 8
 """Pages of host memory in use for the first device, above 28 bits of whose change that was."""
 
 
@@ -315,7 +317,9 @@ def test_what_the_link_carries_while_memory_lies_in_the_host(bed, state):
     for index in range(2):
         state.set_link_traffic(index, 3, 5 + index)
     assert bed.samples(name) == []
-    bed.write("scaled", HOST_USE, struct.pack("<Q", 100 << 29))
+    bed.write("scaled", SLOTS_IN_USE, struct.pack("<i", 1))
+    bed.write("scaled", FIRST_OWNER, struct.pack("<Q", COUNTED | 1 << 22 | 1))
+    bed.write("scaled", HOST_USE, struct.pack("<Q", 100))
     assert bed.samples("hami_vgpu_host_memory_used_bytes")[0].value == 100 * 4096
     found = {(s.labels["device_uuid"], s.labels["direction"]): s.value for s in bed.samples(name)}
     uuid = bed.cards["a"].id
