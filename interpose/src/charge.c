@@ -5,7 +5,6 @@
 #include "hami/events.h"
 #include "hami/guest.h"
 #include "hami/hook.h"
-#include "hami/ledger.h"
 
 #include <sched.h>
 #include <time.h>
@@ -122,7 +121,7 @@ HAMI_HOT static bool charge_try(struct hami_region_view *view, const struct requ
 
 static uint64_t charge_attempt(struct hami_region_view *view, void *of) {
     const struct request *r = of;
-    return charge_try(view, r) ? 0 : hami_region_used(view, r->counter) + r->pages;
+    return charge_try(view, r) ? 0 : hami_ledger_sum(view->region, r->counter) + r->pages;
 }
 
 /* Charges under the limit in force. */
@@ -223,7 +222,7 @@ bool hami_charge_take_host(CUdevice device, uint64_t bytes, struct hami_charge *
 bool hami_charge_within(const struct hami_charge *charge) {
     struct hami_region_view *view = charge->device < 0 ? NULL : hami_guest_region(NULL);
     uint64_t limit = view == NULL ? 0 : hami_charge_limit(hami_guest_limits(), charge->device);
-    return view == NULL || hami_region_used(view, (unsigned)charge->device) <= limit;
+    return view == NULL || hami_ledger_sum(view->region, (unsigned)charge->device) <= limit;
 }
 
 bool hami_charge_grow(struct hami_charge *charge, uint64_t bytes) {

@@ -11,10 +11,8 @@
 #include "hami/parts.h"
 
 #include "hami/charge.h"
-#include "hami/events.h"
 #include "hami/guest.h"
 #include "hami/hook.h"
-#include "hami/ledger.h"
 #include "hami/policy.h"
 #include "hami/process.h"
 #include "hami/spin.h"
@@ -163,26 +161,18 @@ static bool moves_to_others(const struct restore_args *args) {
     return false;
 }
 
-/* Turns a process that the driver is about to move to MOVING. CUDA_SUCCESS: ask the driver. */
-static CUresult books_leave(const struct books *b, const void *args) {
-    (void)args;
-    (void)books_turn(b, HAMI_SLOT_COUNTED, HAMI_SLOT_MOVING);
-    return CUDA_SUCCESS;
-}
-
-/* The same for one that returns. The driver would spoil a process that it finds no room for: it is not asked then. */
-static CUresult books_return(const struct books *b, const void *args) {
-    if (moves_to_others(args)) {
+/* Whether the driver may move a process. It would spoil one that it finds no room for to come back to. */
+static CUresult books_prepare(const struct books *b, const void *args, bool returns) {
+    if (returns && moves_to_others(args)) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     books_agree(b); /* others may have resumed it who do not know of us */
     (void)books_turn(b, HAMI_SLOT_COUNTED, HAMI_SLOT_MOVING);
-    return books_resume(b) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return !returns || books_resume(b) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* With the lock of the process's slot; a process without one here is none of ours. */
-static CUresult books_move(enum hami_hook hook, int32_t pid, void *args,
-                           CUresult (*prepare)(const struct books *b, const void *args)) {
+static CUresult books_move(enum hami_hook hook, int32_t pid, void *args, bool returns) {
     CUresult (*driver)(int32_t, void *) = hami_driver_function(hook);
     struct hami_region_view *view = books_view();
     struct books b;
@@ -192,7 +182,7 @@ static CUresult books_move(enum hami_hook hook, int32_t pid, void *args,
     if (!books_lock(&b, PATIENCE_MS)) {
         return CUDA_ERROR_NOT_READY;
     }
-    CUresult status = prepare(&b, args);
+    CUresult status = books_prepare(&b, args, returns);
     status = status == CUDA_SUCCESS ? driver(pid, args) : status;
     books_agree(&b);
     books_unlock(&b);
@@ -200,11 +190,11 @@ static CUresult books_move(enum hami_hook hook, int32_t pid, void *args,
 }
 
 int32_t hami_checkpoint_leave(enum hami_hook hook, int32_t pid, void *args) {
-    return books_move(hook, pid, args, books_leave);
+    return books_move(hook, pid, args, false);
 }
 
 int32_t hami_checkpoint_return(enum hami_hook hook, int32_t pid, void *args) {
-    return books_move(hook, pid, args, books_return);
+    return books_move(hook, pid, args, true);
 }
 
 /* A restore goes on in a driver after the process that asked for it has died; here it has come to its end. */

@@ -205,7 +205,7 @@ static uint64_t charged_beside_contexts(CUdevice device) {
     if (index < 0) {
         return 0;
     }
-    uint64_t bytes = hami_region_used(view, (unsigned)index) << HAMI_PAGE_SHIFT;
+    uint64_t bytes = hami_ledger_sum(view->region, (unsigned)index) << HAMI_PAGE_SHIFT;
     for (unsigned slot = hami_ledger_slots(view->region); slot-- > 0;) {
         bytes -= atomic_load(&view->region->v1.processes[slot].used[index].context);
     }

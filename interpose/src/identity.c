@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 /* From 2³² on: nobody locks there. Below 2⁶² an offset has room for the byte behind it. */
 static uint64_t in_range(uint64_t number) {

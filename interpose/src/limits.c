@@ -58,26 +58,13 @@ static bool take_uuid(struct cursor *c, char uuid[HAMI_UUID_BYTES]) {
     return true;
 }
 
-static bool take_mode(struct cursor *c, enum hami_mode *mode) {
-    static const char *const names[] = {"off", "observe", "enforce"};
-    for (unsigned i = 0; i < 3; i++) {
-        if (take_word(c, names[i])) {
-            *mode = (enum hami_mode)i;
-            return true;
-        }
+/* Consumes one of three words and returns its number, or -1. */
+static int take_one_of(struct cursor *c, const char *const words[3]) {
+    int found = 2;
+    while (found >= 0 && !take_word(c, words[found])) {
+        found--;
     }
-    return false;
-}
-
-static bool take_core_policy(struct cursor *c, enum hami_core_policy *policy) {
-    static const char *const names[] = {"default", "force", "disable"};
-    for (unsigned i = 0; i < 3; i++) {
-        if (take_word(c, names[i])) {
-            *policy = (enum hami_core_policy)i;
-            return true;
-        }
-    }
-    return false;
+    return found;
 }
 
 /* Consumes the rest of a line "device <uuid> <memory> <physical> <cores>". */
@@ -99,6 +86,8 @@ static bool take_device(struct cursor *c, struct hami_limits *limits) {
 }
 
 unsigned hami_limits_parse(const char *text, size_t length, struct hami_limits *limits) {
+    static const char *const modes[] = {"off", "observe", "enforce"}, *const policies[] = {"default", "force",
+                                                                                           "disable"};
     struct cursor c = {text, text + length};
     uint64_t priority = 0;
     memset(limits, 0, sizeof *limits);
@@ -108,12 +97,16 @@ unsigned hami_limits_parse(const char *text, size_t length, struct hami_limits *
     if (!take_word(&c, "generation ") || !take_number(&c, UINT64_MAX, &limits->generation) || !take_word(&c, "\n")) {
         return 2;
     }
-    if (!take_word(&c, "mode ") || !take_mode(&c, &limits->mode) || !take_word(&c, "\n")) {
+    int mode = take_word(&c, "mode ") ? take_one_of(&c, modes) : -1;
+    if (mode < 0 || !take_word(&c, "\n")) {
         return 3;
     }
-    if (!take_word(&c, "core_policy ") || !take_core_policy(&c, &limits->core_policy) || !take_word(&c, "\n")) {
+    int policy = take_word(&c, "core_policy ") ? take_one_of(&c, policies) : -1;
+    if (policy < 0 || !take_word(&c, "\n")) {
         return 4;
     }
+    limits->mode = (enum hami_mode)mode;
+    limits->core_policy = (enum hami_core_policy)policy;
     if (!take_word(&c, "priority ") || !take_number(&c, 9, &priority) || !take_word(&c, "\n")) {
         return 5;
     }

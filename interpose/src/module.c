@@ -49,7 +49,7 @@ static int64_t foreign_now(unsigned device) {
     if (view == NULL || info(&left, &total) != CUDA_SUCCESS) {
         return INT64_MIN;
     }
-    return (int64_t)(total - left) - (int64_t)(hami_region_used(view, device) << HAMI_PAGE_SHIFT);
+    return (int64_t)(total - left) - (int64_t)(hami_ledger_sum(view->region, device) << HAMI_PAGE_SHIFT);
 }
 
 /* What other threads are just taking or giving back makes the figure smaller, so the largest of several is nearest. */

@@ -64,7 +64,7 @@ HAMI_COLD static struct host host_of(const struct slice *slice) {
     if (slice->device < limits->device_count) {
         host.limit = limits->devices[slice->device].host_bytes;
         unsigned counter = slice->device + HAMI_DEVICES;
-        host.used = view == NULL ? host.limit : hami_region_used(view, counter) << HAMI_PAGE_SHIFT;
+        host.used = view == NULL ? host.limit : hami_ledger_sum(view->region, counter) << HAMI_PAGE_SHIFT;
     }
     return host;
 }

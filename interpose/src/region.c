@@ -4,8 +4,6 @@
 #include "hami/cancel.h"
 #include "hami/events.h"
 #include "hami/fault.h"
-#include "hami/hook.h"
-#include "hami/ledger.h"
 #include "hami/process.h"
 #include "hami/spin.h"
 
@@ -58,10 +56,6 @@ HAMI_HOT void hami_region_release(struct hami_region_view *view, unsigned device
         hami_region_show_less(view, device, pages, column);
         hami_ledger_release(view->region, view->slot, device, pages);
     }
-}
-
-uint64_t hami_region_used(const struct hami_region_view *view, unsigned device) {
-    return hami_ledger_sum(view->region, device);
 }
 
 uint64_t hami_region_used_now(struct hami_region_view *view, unsigned device) {

@@ -2,7 +2,6 @@
 #include "hami/shared.h"
 
 #include "hami/guest.h"
-#include "hami/ledger.h"
 #include "hami/spin.h"
 
 #include <string.h>

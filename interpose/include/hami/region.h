@@ -64,10 +64,7 @@ void hami_region_release(struct hami_region_view *view, unsigned device, uint64_
 /* Changes only what HAMi's monitor is shown: of pages that are counted in a share. */
 void hami_region_show_less(struct hami_region_view *view, unsigned device, uint64_t pages, enum hami_column column);
 
-/* Pages in use of `device`, by all processes of the container; those of dead ones until somebody sweeps. */
-uint64_t hami_region_used(const struct hami_region_view *view, unsigned device);
-
-/* Same as a driver would say now: what a process held is not counted any more once its parent has seen it end. */
+/* Pages in use of `device`, as a driver would say: without what a process held that its parent has seen end. */
 uint64_t hami_region_used_now(struct hami_region_view *view, unsigned device);
 
 /* Pages of `device` that the process in `slot` has; 0 if the slot is free, or on devices if it is suspended. */

@@ -284,10 +284,11 @@ static uint64_t own(const struct hami_region_view *view, unsigned device) {
 }
 
 static void charge(struct hami_region_view *view, struct input *in, unsigned device) {
-    uint64_t pages = value(in), limit = value(in), before = own(view, device), used = hami_region_used(view, device);
+    uint64_t pages = value(in), limit = value(in), before = own(view, device),
+             used = hami_ledger_sum(view->region, device);
     bool done = hami_region_charge(view, device, pages, limit, HAMI_COLUMN_DATA);
     PROMISE(own(view, device) == before + (done ? pages : 0));
-    PROMISE(!done || pages == 0 || limit == HAMI_UNLIMITED || hami_region_used(view, device) <= limit);
+    PROMISE(!done || pages == 0 || limit == HAMI_UNLIMITED || hami_ledger_sum(view->region, device) <= limit);
     PROMISE(done || pages > HAMI_PAGES_MAX || used + pages > limit || before + pages > HAMI_PAGES_MAX);
 }
 
@@ -371,7 +372,7 @@ static void use(struct hami_region_view *view, struct input *in) {
             hami_shared_after_fork();
             claim(view);
         }
-        PROMISE(hami_region_used(view, device) >= hami_region_slot_used(view, view->slot, device));
+        PROMISE(hami_ledger_sum(view->region, device) >= hami_region_slot_used(view, view->slot, device));
     }
 }
 
