@@ -35,6 +35,13 @@ FIGURES_OFFSETS = (
 )
 
 
+def readable(file: int, seconds: float) -> bool:
+    """Whether there is something to read; select(2) takes no descriptor from 1,024 on, which a long run may reach."""
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
 def add_record(state, name="pod-uid_main_abababab", record=RECORD, limits=LIMITS):
     """A container's folder as the agent makes it; returns its region's path."""
     folder = state / "containers" / name
@@ -324,15 +331,15 @@ class Screen:
                 if condition(lines):
                     return lines
             assert time.monotonic() < deadline, self.seen
-            if select.select([self.primary], [], [], 1)[0]:
+            if readable(self.primary, 1):
                 self.seen += os.read(self.primary, 65536).decode()
 
     def end(self):
         """Waits for its end; returns everything it wrote."""
         deadline = time.monotonic() + 60
-        while self.process.poll() is None or select.select([self.primary], [], [], 0)[0]:
+        while self.process.poll() is None or readable(self.primary, 0):
             assert time.monotonic() < deadline, self.seen
-            if select.select([self.primary], [], [], 0.05)[0]:
+            if readable(self.primary, 0.05):
                 self.seen += os.read(self.primary, 65536).decode()
         assert self.process.stderr.read() == b""
         return self.seen
@@ -401,7 +408,7 @@ def test_it_stops_and_goes_on(tmp_path):
         while state_of(child) != "T":
             assert time.monotonic() < deadline, state_of(child)
             time.sleep(0.02)
-        while select.select([screen.primary], [], [], 0)[0]:
+        while readable(screen.primary, 0):
             screen.seen += os.read(screen.primary, 65536).decode()
         assert screen.restored()
         screen.seen = ""
