@@ -170,7 +170,8 @@ def test_newer_limits_are_no_fault(make_container, shells):
     shells(container)
     region_before = container.region()
     container.write_limits(Limits(container.limits.devices, generation=7))
-    found = states.made(container.environment())
+    status, found = states(container.environment())
+    assert status == 0
     assert region_before.generation == 1
     assert "generation 1 is in force, the file has 7" in found["region.devices"][0][1]
 
@@ -178,7 +179,8 @@ def test_newer_limits_are_no_fault(make_container, shells):
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.OFF])
 def test_without_enforcement_nvml_is_not_compared(make_container, mode):
     container = make_container(4000, mode=mode)
-    found = states.made(container.environment())
+    status, found = states(container.environment())
+    assert status == 0
     assert f"mode {mode}, which" in found["limits.file"][0][1]
     assert found["nvml"] == [("not applicable", f"in mode {mode} NVML shows the whole device")]
 
@@ -291,7 +293,8 @@ def test_variables_that_are_ignored_are_named(make_container):
     container = make_container(4000)
     assert states(container.environment())[1]["environment"][0][1] == "no variable is set that would be ignored"
     container.variables |= {"CUDA_DEVICE_MEMORY_LIMIT_0": "70000m", "CUDA_DISABLE_CONTROL": "true", "CUDA_CACHE": "1"}
-    found = states.made(container.environment())
+    status, found = states(container.environment())
+    assert status == 0
     [(state, text)] = found["environment"]
     assert state == "ok"
     assert text.startswith(f"set and ignored, {container.root}/limits decides: ")
@@ -329,14 +332,16 @@ def test_a_container_without_nvml_is_not_judged_by_it(make_container):
     container = make_container(4000)
     environment = container.environment()
     environment["LD_LIBRARY_PATH"] = ""
-    found = states.made(environment)
+    status, found = states(environment)
+    assert status == 0
     assert found["nvml"][0][0] == "not applicable"
     assert "libnvidia-ml.so.1" in found["nvml"][0][1]
 
 
 def test_a_device_without_a_memory_limit_is_not_compared(make_container):
     container = make_container(0)
-    found = states.made(container.environment())
+    status, found = states(container.environment())
+    assert status == 0
     assert found["nvml.total"][0][0] == "not applicable"
 
 
@@ -496,7 +501,8 @@ def test_ld_preload_that_contradicts_the_file_is_named(make_container, tmp_path,
     assert status == 1
     assert "two different libraries" in wrong(found)["preload.variable"]
     assert set(wrong(found)) == {"preload.variable", "library.loaded"}
-    found = in_box.made(container, HAMI_VGPU_ROOT=str(tmp_path), LD_PRELOAD="/usr/local/vgpu/libvgpu.so")
+    status, found = in_box(container, HAMI_VGPU_ROOT=str(tmp_path), LD_PRELOAD="/usr/local/vgpu/libvgpu.so")
+    assert status == 0
     assert found["environment"][0][1].endswith(f"HAMI_VGPU_ROOT={tmp_path}")
 
 

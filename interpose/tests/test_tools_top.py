@@ -312,7 +312,8 @@ class Screen:
         return self
 
     def __exit__(self, *error):
-        self.kill()
+        self.process.kill()
+        self.process.wait()
         self.process.stderr.close()
         os.close(self.primary)
         os.close(self.terminal)
