@@ -25,7 +25,7 @@ from hami_interpose import region, sim
 from hami_interpose.limits import DeviceLimit, Limits, Mode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 MIB = 1 << 20
 HERE = Path(__file__).resolve().parent
@@ -436,6 +436,18 @@ def shells(programs: Callable[..., Path]) -> Callable[..., Shell]:
         if device is not None:
             assert shell.status("use", device) == 0
         return shell
+
+    return start
+
+
+@pytest.fixture
+def started(make_container: Callable[..., Container], shells: Callable[..., Shell]) -> Callable[..., Any]:
+    """A container and a shell in it, with its context on this device."""
+
+    def start(*mib: int, device: int | None = 0, variables: Mapping[str, str] | None = None, **choices: Any) -> Any:
+        container = make_container(*mib, **choices)
+        container.variables |= variables or {}
+        return container, shells(container, device=device)
 
     return start
 

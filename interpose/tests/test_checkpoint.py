@@ -298,10 +298,9 @@ def test_two_who_suspend_and_resume_the_same_process(scene, programs):
     scene.takes_exactly(scene.room())
 
 
-def test_launches_of_others_go_on(make_container, shells, programs):
+def test_launches_of_others_go_on(started, programs):
     """A suspended process has launches of its own under way, which wait as all its calls do."""
-    container = make_container(LIMIT, cores=50)
-    warden = shells(container, device=None)
+    container, warden = started(LIMIT, cores=50, device=None)
     works = [container.start(programs("work"), "kernels=a_2ms", "seconds=1000") for _ in range(2)]
     pid = works[0].pid
 

@@ -35,9 +35,8 @@ print(total, free, blocks, status.name)
 """
 
 
-def test_nvidia_ml_py_sees_the_slice(make_container, shells):
-    container = make_container(4000)
-    shell = shells(container)
+def test_nvidia_ml_py_sees_the_slice(started):
+    container, shell = started(4000)
     used = container.region().devices[0].used_bytes
     memory, processes = container.run(sys.executable, "-W", "ignore", "-c", NVML).splitlines()
     assert memory == f"{4000 * MIB} {4000 * MIB - used} {used} {4000 * MIB} {4000 * MIB}"

@@ -37,9 +37,8 @@ def test_path_is_the_library():
 # ---- dump ----
 
 
-def test_dump_shows_a_region(make_container, shells):
-    container = make_container(4000)
-    shell = shells(container)
+def test_dump_shows_a_region(started):
+    container, shell = started(4000)
     before = time.time()
     assert shell.status("alloc", 5000 << 20) == 2
     done = call("dump", container.region_path)
@@ -110,9 +109,8 @@ def test_dump_shows_what_lies_in_host_memory(make_container, shells):
     assert expected in call("dump", container.region_path).stdout
 
 
-def test_dump_shows_what_memory_consists_of(make_container, shells):
-    container = make_container(4000)
-    shell = shells(container)
+def test_dump_shows_what_memory_consists_of(started):
+    container, shell = started(4000)
     assert shell.status("image", 50 << 20) == 0
     assert shell.status("alloc", 30 << 20) == 0
     reserve = container.region().devices[0].context_bytes >> 20

@@ -132,9 +132,8 @@ def test_racing_processes_never_overshoot(full_size, programs, kinds):
     assert device.limit_bytes - 32 * MIB < device.peak_bytes
 
 
-def test_racing_threads_give_everything_back(make_container, programs, shells):
-    container = make_container(2200)
-    shell = shells(container)
+def test_racing_threads_give_everything_back(started, programs):
+    container, shell = started(2200)
     before = shell.free_bytes()
     for seed in (7, 8):
         (racer,) = start_race(container, programs, [seed], 5000, 8)
@@ -143,9 +142,8 @@ def test_racing_threads_give_everything_back(make_container, programs, shells):
     assert shell.status("alloc", before // (2 * MIB) * 2 * MIB) == 0
 
 
-def test_killed_racers_leave_nothing_behind(make_container, programs, shells):
-    container = make_container(3000)
-    shell = shells(container)
+def test_killed_racers_leave_nothing_behind(started, programs):
+    container, shell = started(3000)
     before = shell.free_bytes()
     for first in range(0, 15, 3):
         racers = start_race(container, programs, range(first, first + 3), 10**9, 2)
@@ -157,9 +155,8 @@ def test_killed_racers_leave_nothing_behind(make_container, programs, shells):
     assert container.region().devices[0].used_bytes == before // (2 * MIB) * 2 * MIB + 3000 * MIB - before
 
 
-def test_fork_leaves_the_parents_accounting_alone(make_container, shells):
-    container = make_container(4000)
-    shell = shells(container)
+def test_fork_leaves_the_parents_accounting_alone(started):
+    _, shell = started(4000)
     thing = shell("alloc", 100 * MIB)[1]
     before = shell.free_bytes()
     assert shell.status("fork") == 0
@@ -184,9 +181,8 @@ def test_children_of_a_fork_have_slots_of_their_own(make_container, programs, ho
     assert container.region().processes == ()
 
 
-def test_a_stopped_holder_of_the_retry_lock_only_ends_the_wait(make_container, shells):
-    container = make_container(2000)
-    shell = shells(container)
+def test_a_stopped_holder_of_the_retry_lock_only_ends_the_wait(started):
+    container, shell = started(2000)
     with container.region_path.open("r+b") as file:
         fcntl.lockf(file, fcntl.LOCK_EX, 1, at.LOCK_BASE + at.PROCESSES)
         assert shell.status("alloc", 1000 * MIB) == 0

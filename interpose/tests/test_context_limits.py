@@ -199,9 +199,8 @@ def test_a_primary_context_that_ends_gives_all_back(container, shell, end):
     assert shell("get_limit", STACK) == [0, INITIAL[STACK]]
 
 
-def test_each_device_has_its_own(make_container, shells):
-    container = make_container(LIMIT, LIMIT)
-    shell = shells(container, device=None)
+def test_each_device_has_its_own(started):
+    container, shell = started(LIMIT, LIMIT, device=None)
     second = shell("context", 1)[1]
     alone = container.agreed(1)
     assert shell.status("set_limit", HEAP, 108 * MIB) == 0
@@ -230,9 +229,8 @@ def test_without_a_context_the_driver_says_so(container, shells):
 
 
 @pytest.mark.parametrize(("mode", "counted"), [(Mode.OBSERVE, 2000 * MIB), (Mode.OFF, 0)])
-def test_nothing_is_refused_where_limits_are_not_enforced(make_container, shells, mode, counted):
-    container = make_container(1000, mode=mode)
-    shell = shells(container)
+def test_nothing_is_refused_where_limits_are_not_enforced(started, mode, counted):
+    container, shell = started(1000, mode=mode)
     before = container.region().devices[0].used_bytes
     assert shell.status("set_limit", HEAP, 2008 * MIB) == 0
     assert shell("get_limit", HEAP) == [0, 2008 * MIB]

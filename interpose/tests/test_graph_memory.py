@@ -77,10 +77,9 @@ def test_graphs_share_what_is_reserved(shell):
     assert shell.status("upload", graphs[0]) == 0
 
 
-def test_a_launch_charges_what_the_pool_lacks_and_no_more(make_container, shells):
+def test_a_launch_charges_what_the_pool_lacks_and_no_more(started):
     """Nobody is refused for memory that a graph has already, not even while it is launched."""
-    container = make_container(LIMIT)
-    shell = shells(container)
+    container, shell = started(LIMIT)
     graphs = [shell("graph", size * MIB, 1, "node")[1] for size in (500, 300, 700)]
     reserve = LIMIT * MIB - shell.free_bytes()
     for graph, held in zip(graphs, (500, 500, 700), strict=True):
@@ -150,9 +149,8 @@ def test_a_graph_that_keeps_its_memory_mapped_charges_nothing_again(make_contain
     assert (last.used_bytes, last.peak_bytes) == (found.used_bytes, found.peak_bytes)
 
 
-def test_what_the_driver_does_not_tell_counts_as_it_was_reserved(make_container, shells):
-    container = make_container(LIMIT)
-    shell = shells(container)
+def test_what_the_driver_does_not_tell_counts_as_it_was_reserved(started):
+    container, shell = started(LIMIT)
     graph, other = (shell("graph", size * MIB, 1, "node")[1] for size in (500, 300))
     assert shell.status("launch", graph) == 0
     before = container.region().devices[0].used_bytes

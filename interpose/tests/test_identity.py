@@ -77,10 +77,9 @@ def test_first_processes_of_one_clock_tick_are_told_apart(make_container, progra
 
 
 @pytest.mark.parametrize("way", ["ends", "is killed"])
-def test_free_memory_is_true_once_a_process_has_been_waited_for(make_container, shells, way):
+def test_free_memory_is_true_once_a_process_has_been_waited_for(started, shells, way):
     """Servers decide by their first look whether to start: by cuMemGetInfo and NVML, an old process and a newcomer."""
-    container = make_container(LIMIT)
-    watching = shells(container)
+    container, watching = started(LIMIT)
     before = watching.free_bytes()
     for _ in range(6):
         worker = shells(container)

@@ -34,19 +34,17 @@ def check_survivor(container, survivor, reserve: int, when: str) -> None:
     assert survivor.status("free", thing) == 0
 
 
-def test_killed_at_every_store(make_container, shells, killed_at_each_store):
-    container = make_container(LIMIT)
-    survivor = shells(container)
+def test_killed_at_every_store(started, killed_at_each_store):
+    container, survivor = started(LIMIT)
     reserve = container.region().devices[0].used_bytes
     for point, _ in enumerate(killed_at_each_store(container, *SCENARIO, least=20), 1):
         check_survivor(container, survivor, reserve, f"killed at point {point}")
 
 
-def test_killed_at_every_store_for_host_memory(make_container, shells, killed_at_each_store):
+def test_killed_at_every_store_for_host_memory(started, killed_at_each_store):
     """Where memory is scaled, what lies in the host has a counter of its own."""
     share = 1000
-    container = make_container(LIMIT, physical_mib=share)
-    survivor = shells(container)
+    container, survivor = started(LIMIT, physical_mib=share)
     reserve = container.region().devices[0].used_bytes
     scenario = ["use 0", f"alloc {share * MIB}", f"managed {700 * MIB}", "free 0", f"alloc {300 * MIB}"]
     for point, _ in enumerate(killed_at_each_store(container, *scenario, least=15), 1):
@@ -59,10 +57,9 @@ def test_killed_at_every_store_for_host_memory(make_container, shells, killed_at
         assert survivor.status("free", thing) == 0
 
 
-def test_its_cleaner_killed_at_every_store(make_container, shells, killed_at_each_store):
+def test_its_cleaner_killed_at_every_store(started, killed_at_each_store):
     """The next process cleans up when it lists processes; it is killed at that, and another takes over."""
-    container = make_container(LIMIT)
-    survivor = shells(container)
+    container, survivor = started(LIMIT)
     reserve, cleaning = container.region().devices[0].used_bytes, 0
 
     def leave_one(_: int) -> None:

@@ -41,10 +41,9 @@ def wait_for_exec(shell, program: str) -> None:
         time.sleep(0.005)
 
 
-def test_memory_of_the_only_process_returns_with_its_death(make_container, shells):
+def test_memory_of_the_only_process_returns_with_its_death(started):
     """Nobody is left to look: the reader itself tells the dead from the living."""
-    container = make_container(4000)
-    shell = shells(container)
+    container, shell = started(4000)
     assert shell.status("alloc", 1000 * MIB) == 0
     assert used(container) > 1000 * MIB
     shell.kill()
@@ -69,9 +68,8 @@ def test_memory_of_a_program_returns_when_it_becomes_another(make_container, she
 
 
 @pytest.mark.here_only("a program that qemu-user runs cannot become another")
-def test_a_program_that_starts_itself_again_starts_from_nothing(make_container, shells):
-    container = make_container(LIMIT)
-    shell = shells(container)
+def test_a_program_that_starts_itself_again_starts_from_nothing(started):
+    container, shell = started(LIMIT)
     reserve = container.region().devices[0].context_bytes
     assert shell.status("alloc", 2000 * MIB) == 0
     assert shell.line("exec") == "ready\n"

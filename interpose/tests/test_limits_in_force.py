@@ -55,9 +55,8 @@ def test_nobody_else_is_shown_where_there_is_no_region(make_container, shells):
 
 
 @pytest.mark.parametrize("mode", [Mode.ENFORCE, Mode.OBSERVE])
-def test_the_slice_is_shown_while_the_file_is_broken(make_container, shells, mode):
-    container = make_container(4000, mode=mode)
-    shell = shells(container)
+def test_the_slice_is_shown_while_the_file_is_broken(started, mode):
+    container, shell = started(4000, mode=mode)
     assert shell.status("alloc", 100 * MIB) == 0
     (container.root / "limits/limits").write_bytes(b"broken")
     assert within_a_second(shell, ("alloc", 2 * MIB), OUT_OF_MEMORY)
@@ -75,18 +74,16 @@ def test_the_environment_does_not_override_the_folder(make_container, shells):
     assert shells(container)("info")[2] == 4000 * MIB
 
 
-def test_a_device_that_is_not_named_is_denied(make_container, shells):
-    container = make_container(4000)
-    shell = shells(container)
+def test_a_device_that_is_not_named_is_denied(started):
+    container, shell = started(4000)
     assert shell.status("create", 2 * MIB, 1) == OUT_OF_MEMORY
     assert container.region().reason == region.REASONS[4]
     assert shell.status("alloc", 2 * MIB) == 0
 
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.OFF])
-def test_observe_counts_and_off_does_not_and_none_refuses(make_container, shells, mode):
-    container = make_container(1000, mode=mode)
-    shell = shells(container)
+def test_observe_counts_and_off_does_not_and_none_refuses(started, mode):
+    container, shell = started(1000, mode=mode)
     assert shell("info")[2] > 70000 * MIB
     assert shell.status("alloc", 2000 * MIB) == 0
     found = container.region()
@@ -99,9 +96,8 @@ def relimit(container, memory_mib):
     container.write_limits(Limits((device,), generation=container.limits.generation + 1))
 
 
-def test_a_larger_limit_counts_at_once(make_container, shells):
-    container = make_container(1000)
-    shell = shells(container)
+def test_a_larger_limit_counts_at_once(started):
+    container, shell = started(1000)
     assert shell.status("alloc", 2000 * MIB) == OUT_OF_MEMORY
     relimit(container, 3000)
     assert shell.status("alloc", 2000 * MIB) == 0
@@ -109,9 +105,8 @@ def test_a_larger_limit_counts_at_once(make_container, shells):
     assert container.region().devices[0].limit_bytes == 3000 * MIB
 
 
-def test_a_smaller_limit_refuses_new_memory_and_never_wraps(make_container, shells):
-    container = make_container(3000)
-    shell = shells(container)
+def test_a_smaller_limit_refuses_new_memory_and_never_wraps(started):
+    container, shell = started(3000)
     thing = shell("alloc", 2000 * MIB)[1]
     relimit(container, 1000)
     deadline = time.monotonic() + 5
@@ -157,9 +152,8 @@ def test_a_file_that_was_away_counts_again(make_container, shells):
 
 
 @pytest.mark.here_only("the simulated driver has too few addresses there to be refused by us first")
-def test_limits_hold_that_come_when_there_were_to_be_none(make_container, shells):
-    container = make_container(1000, mode=Mode.OFF)
-    shell = shells(container)
+def test_limits_hold_that_come_when_there_were_to_be_none(started):
+    container, shell = started(1000, mode=Mode.OFF)
     assert shell.status("alloc", 2000 * MIB) == 0
     container.write_limits(Limits(container.limits.devices, generation=2))
     assert within_a_second(shell, ("alloc", 2000 * MIB), OUT_OF_MEMORY)
@@ -184,10 +178,9 @@ def test_region_that_replaces_a_damaged_one_has_limits_and_use(make_container, s
     assert container.region().devices[0].used_bytes > 100 * MIB
 
 
-def test_a_file_that_breaks_denies_every_kind_of_memory(make_container, shells):
+def test_a_file_that_breaks_denies_every_kind_of_memory(started):
     """Also growth of what is there already: a pool, a graph's memory."""
-    container = make_container(3000)
-    shell = shells(container)
+    container, shell = started(3000)
     graph = shell("graph", 100 * MIB, 1, "node")[1]
     for command in [("async", 4 * MIB), ("alloc", 4096), ("create", 2 * MIB, 0)]:
         assert shell.status(*command) == 0

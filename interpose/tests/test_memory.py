@@ -102,18 +102,16 @@ def test_small_allocation_fits_into_its_block_when_the_limit_is_full(shell):
     assert shell.status("alloc", MIB - 1) == OUT_OF_MEMORY
 
 
-def test_created_memory_is_charged_to_the_device_it_is_on(make_container, shells):
-    container = make_container(4000, 3000)
-    shell = shells(container)
+def test_created_memory_is_charged_to_the_device_it_is_on(started):
+    container, shell = started(4000, 3000)
     assert shell.status("create", 8 * MIB, 1) == 0
     assert container.region().devices[1].used_bytes == 8 * MIB
     assert shell.status("create", 3000 * MIB, 1) == OUT_OF_MEMORY
     assert shell.status("create", 3000 * MIB, 0) == 0
 
 
-def test_a_destroyed_context_gives_everything_back(make_container, shells):
-    container = make_container(4000)
-    shell = shells(container, device=None)
+def test_a_destroyed_context_gives_everything_back(started):
+    container, shell = started(4000, device=None)
     context = shell("context", 0)[1]
     for size in [512, 4096, 2 * MIB, 100 * MIB]:
         assert shell.status("alloc", size) == 0
@@ -121,9 +119,8 @@ def test_a_destroyed_context_gives_everything_back(make_container, shells):
     assert container.region().devices[0].used_bytes == 0
 
 
-def test_the_last_release_of_the_primary_context_gives_everything_back(make_container, shells):
-    container = make_container(4000)
-    shell = shells(container)
+def test_the_last_release_of_the_primary_context_gives_everything_back(started):
+    container, shell = started(4000)
     reserve = container.region().devices[0].used_bytes
     assert reserve > 0
     assert shell.status("use", 0) == 0
@@ -152,9 +149,8 @@ def test_a_failed_free_changes_nothing(shell):
 
 
 @pytest.mark.here_only("qemu-user has no room for so many addresses")
-def test_no_limit_shows_and_gives_the_whole_device(make_container, shells, gpus):
-    container = make_container(0)
-    shell = shells(container)
+def test_no_limit_shows_and_gives_the_whole_device(started, gpus):
+    container, shell = started(0)
     with sim.State(gpus) as state:
         total = state.devices[0].memory_total
     assert shell("total", 0) == [0, total]
@@ -162,9 +158,8 @@ def test_no_limit_shows_and_gives_the_whole_device(make_container, shells, gpus)
     assert container.region().devices[0].used_bytes > 60000 * MIB
 
 
-def test_devices_are_known_by_uuid_not_by_number(make_container, shells):
-    container = make_container(3000, 4000, order=(1, 0))
-    shell = shells(container, device=None)
+def test_devices_are_known_by_uuid_not_by_number(started):
+    _, shell = started(3000, 4000, order=(1, 0), device=None)
     assert shell("total", 0) == [0, 4000 * MIB]
     assert shell("total", 1) == [0, 3000 * MIB]
     assert shell("nvml", 1)[1] == 3000 * MIB
@@ -201,9 +196,8 @@ def test_the_last_size_that_fits_and_the_first_that_does_not(shell, command, und
     assert shell.free_bytes() == before
 
 
-def test_a_green_context_takes_the_reserve_of_the_primary_one(make_container, shells):
-    container = make_container(4000)
-    shell = shells(container, device=None)
+def test_a_green_context_takes_the_reserve_of_the_primary_one(started, make_container, shells):
+    container, shell = started(4000, device=None)
     green = shell.made("green", 0)
     reserve = container.region().devices[0].used_bytes
     assert reserve == container.region().devices[0].context_bytes > 0
@@ -220,9 +214,8 @@ def test_a_green_context_takes_the_reserve_of_the_primary_one(make_container, sh
     assert shells(make_container(100), device=None).status("green", 0) == OUT_OF_MEMORY
 
 
-def test_an_attached_context_ends_with_its_last_reference(make_container, shells):
-    container = make_container(4000)
-    shell = shells(container, device=None)
+def test_an_attached_context_ends_with_its_last_reference(started):
+    container, shell = started(4000, device=None)
     context = shell("context", 0)[1]
     assert shell.status("attach") == 0
     assert shell.status("alloc", 10 * MIB) == 0
@@ -311,9 +304,8 @@ def test_parts_of_a_sparse_array_unmapped_together(shell, gpus):
     assert taken_by_books(gpus) == books
 
 
-def test_a_context_takes_sparse_arrays_along(make_container, shells):
-    container = make_container(4000)
-    shell = shells(container, device=None)
+def test_a_context_takes_sparse_arrays_along(started):
+    container, shell = started(4000, device=None)
     context = shell("context", 0)[1]
     array, handle = shell("sparse", 1024, 128)[1], shell("create", 2 * MIB, 0)[1]
     assert shell.status("map_tile", array, handle, 3) == 0
@@ -324,10 +316,9 @@ def test_a_context_takes_sparse_arrays_along(make_container, shells):
 
 
 @pytest.mark.parametrize("kind", ["pool", "pool_of"])
-def test_a_pool_counts_on_its_own_device_whatever_the_stream(make_container, shells, gpus, kind):
+def test_a_pool_counts_on_its_own_device_whatever_the_stream(started, gpus, kind):
     """Made for the second device, or that device's own; allocated from in a stream of the first."""
-    container = make_container(3000, 2000)
-    shell = shells(container)
+    container, shell = started(3000, 2000)
     pool = shell.made(kind, 1)
     with sim.State(gpus) as state:
         before = [device.memory_used for device in state.devices]
@@ -354,12 +345,11 @@ def test_a_pool_counts_on_its_own_device_whatever_the_stream(make_container, she
     ],
     ids=str,
 )
-def test_what_a_process_has_no_memory_to_remember_is_refused(make_container, shells, gpus, command, undo, sanitized):
+def test_what_a_process_has_no_memory_to_remember_is_refused(started, gpus, command, undo, sanitized):
     """Never given and not counted, and never counted and not given."""
     if sanitized:
         pytest.skip("the sanitizers themselves need memory")
-    container = make_container(60000)
-    shell = shells(container)
+    container, shell = started(60000)
     before = container.region().devices[0].used_bytes
     assert shell.status(*command) == 0  # what is made once is there
     assert shell.status("starve") == 0
@@ -377,12 +367,11 @@ def test_what_a_process_has_no_memory_to_remember_is_refused(make_container, she
 
 
 @pytest.mark.here_only("qemu-user needs memory for each page that a program touches")
-def test_a_mapping_that_a_process_has_no_memory_to_remember_is_refused(make_container, shells, gpus, sanitized):
+def test_a_mapping_that_a_process_has_no_memory_to_remember_is_refused(started, gpus, sanitized):
     """It would hold memory that is not counted once its handle is released, as is usual."""
     if sanitized:
         pytest.skip("the sanitizers themselves need memory")
-    container = make_container(60000)
-    shell = shells(container)
+    container, shell = started(60000)
     assert shell("create", 2 * MIB, 0) == [0, 0]
     assert shell("reserve", 2 * MIB) == [0, 1]
     assert shell.status("starve") == 0
@@ -397,9 +386,8 @@ MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP
 @pytest.mark.here_only("qemu-user has no room for so many addresses of the host")
 @pytest.mark.parametrize(("command", "undo"), [("host", "free_host"), ("register", "unregister")])
 @pytest.mark.parametrize("flags", [0, MAPPED])
-def test_host_memory_costs_the_device_nothing_at_the_limit(make_container, shells, gpus, command, undo, flags):
-    container = make_container(1000)
-    shell = shells(container)
+def test_host_memory_costs_the_device_nothing_at_the_limit(started, gpus, command, undo, flags):
+    container, shell = started(1000)
     assert shell.status("alloc", shell.free_bytes() // (2 * MIB) * 2 * MIB) == 0
     before, books = container.region().devices[0], taken_by_books(gpus)
     things = []
@@ -420,9 +408,8 @@ NO_PLACE, IN_HOST, HOST_NUMA = 0, 2, 3  # CUmemLocationType
 
 @pytest.mark.parametrize("place", [IN_HOST, HOST_NUMA])
 @pytest.mark.parametrize("kind", ["pool_at", "own_pool_at"])
-def test_a_pool_in_the_host_takes_nothing_of_the_device(make_container, shells, kind, place):
-    container = make_container(2000)
-    shell = shells(container)
+def test_a_pool_in_the_host_takes_nothing_of_the_device(started, kind, place):
+    container, shell = started(2000)
     pool = shell.made(kind, PINNED, place)
     for _ in range(3):
         assert shell.status("from_pool", 1000 * MIB, pool) == 0
@@ -432,10 +419,9 @@ def test_a_pool_in_the_host_takes_nothing_of_the_device(make_container, shells, 
 
 @pytest.mark.parametrize("place", [NO_PLACE, IN_HOST])
 @pytest.mark.parametrize("kind", ["pool_at", "own_pool_at"])
-def test_a_managed_pool_counts_wherever_it_prefers_to_be(make_container, shells, kind, place):
+def test_a_managed_pool_counts_wherever_it_prefers_to_be(started, kind, place):
     """As managed memory of any other kind: a kernel may bring all of it to the device."""
-    container = make_container(2000)
-    shell = shells(container)
+    container, shell = started(2000)
     pool = shell.made(kind, MANAGED, place)
     thing = shell.made("from_pool", 500 * MIB, pool)
     device = container.region().devices[0]

@@ -163,11 +163,10 @@ def test_the_first_versions_show_what_32_bits_hold(make_container, shells):
 
 
 @pytest.mark.here_only("qemu-user has no room for so many addresses")
-def test_more_than_the_card_has(make_container, shells, gpus):
+def test_more_than_the_card_has(started, gpus):
     with sim.State(gpus) as state:
         card = state.devices[0].memory_total // MIB
-    container = make_container(2 * card, physical_mib=card)
-    shell = shells(container)
+    container, shell = started(2 * card, physical_mib=card)
     assert shell("total", 0) == [0, 2 * card * MIB]
     for _ in range(3):
         assert shell.status("alloc", card * MIB // 2) == 0
@@ -227,9 +226,8 @@ def test_memory_that_the_device_could_not_use_there_is_refused(container, full, 
 
 
 @pytest.mark.parametrize("physical_mib", [0, LIMIT, LIMIT + 1])
-def test_without_scaling_nothing_lies_in_the_host(make_container, shells, physical_mib):
-    container = make_container(LIMIT, physical_mib=physical_mib)
-    shell = shells(container)
+def test_without_scaling_nothing_lies_in_the_host(started, physical_mib):
+    container, shell = started(LIMIT, physical_mib=physical_mib)
     room = shell.free_bytes() // (2 * MIB) * 2 * MIB
     assert shell.status("alloc", room + 1) == OUT_OF_MEMORY
     assert shell.status("alloc", room) == 0

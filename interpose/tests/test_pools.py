@@ -16,15 +16,9 @@ FRAGMENTED = {"HAMI_SIM_POOL_FRAGMENTED": "1"}
 
 
 @pytest.fixture
-def start(make_container, shells):
+def start(started):
     """A process of a container, on drivers of several habits."""
-
-    def run(**habit):
-        container = make_container(LIMIT)
-        container.variables |= habit
-        return container, shells(container)
-
-    return run
+    return lambda **habit: started(LIMIT, variables=habit)
 
 
 def room(container) -> int:

@@ -127,10 +127,9 @@ def test_a_fresh_region_reads_back(tmp_path):
         assert region.read(file.fileno()) == found
 
 
-def test_hamis_monitor_reads_limits_and_use(make_container, shells):
+def test_hamis_monitor_reads_limits_and_use(started):
     """The v1 part, read by its offsets alone, as HAMi's monitor does."""
-    container = make_container(4000)
-    shell = shells(container)
+    container, shell = started(4000)
     assert shell.status("alloc", 10 * MIB) == 0
     content = container.region_path.read_bytes()
     magic, major, minor = struct.unpack_from("<iII", content, 0)
@@ -146,9 +145,8 @@ def test_hamis_monitor_reads_limits_and_use(make_container, shells):
     assert struct.unpack_from("<i", content, slot + 1928) == (1,)
 
 
-def test_a_used_region_reads_back(make_container, shells):
-    container = make_container(4000, 3000)
-    shell = shells(container)
+def test_a_used_region_reads_back(started):
+    container, shell = started(4000, 3000)
     assert shell.status("alloc", 10 * MIB) == 0
     assert shell.status("alloc", 5000 * MIB) == OUT_OF_MEMORY
     found = container.region()
@@ -163,10 +161,9 @@ def test_a_used_region_reads_back(make_container, shells):
     assert found.build == hami_interpose.build_id()
 
 
-def test_the_heartbeat_goes_on_while_a_process_is_at_work(make_container, shells):
+def test_the_heartbeat_goes_on_while_a_process_is_at_work(started):
     """Whoever takes a slot says so as well; what counts is what comes after that."""
-    container = make_container(4000)
-    shell = shells(container)
+    container, shell = started(4000)
     long_ago = 1_000_000_000
     with container.region_path.open("r+b") as file:
         file.seek(region.BLOCK_OFFSET + 40)
@@ -223,19 +220,17 @@ def test_memory_is_split_within_what_is_in_use_whatever_the_columns_say(tmp_path
 
 
 @pytest.mark.parametrize("number", [-1, 1025, 1 << 30])
-def test_a_senseless_number_of_slots_hides_no_process(make_container, shells, number):
-    container = make_container(4000)
-    shell = shells(container)
+def test_a_senseless_number_of_slots_hides_no_process(started, number):
+    container, shell = started(4000)
     with container.region_path.open("r+b") as file:
         file.seek(2008896)
         file.write(struct.pack("<i", number))
     assert [process.pid for process in container.region().processes] == [shell.process.pid]
 
 
-def test_reading_costs_what_is_in_use(make_container, shells):
+def test_reading_costs_what_is_in_use(started):
     """Of 7 MiB a container with one process needs some 30 KiB; a node agent reads hundreds of them."""
-    container = make_container(4000)
-    shell = shells(container)
+    container, shell = started(4000)
 
     def read_so_far() -> int:
         fields = dict(line.split(": ") for line in Path("/proc/thread-self/io").read_text().splitlines())

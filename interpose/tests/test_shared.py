@@ -682,11 +682,9 @@ def test_taker_killed_at_each_store_leaves_what_was_given(make_container, shells
 
 @pytest.mark.here_only("the build with fault points is this machine's")
 @pytest.mark.parametrize("step", ["2", "512"])
-def test_maker_of_a_pool_killed_at_each_store_leaves_all(make_container, shells, killed_at_each_store, tmp_path, step):
+def test_maker_of_a_pool_killed_at_each_store_leaves_all(started, killed_at_each_store, tmp_path, step):
     """What it was about to take may count as long as the pool is there; what it took always does."""
-    container = make_container(LIMIT)
-    container.variables["HAMI_SIM_POOL_STEP_MIB"] = step
-    survivor = shells(container)
+    container, survivor = started(LIMIT, variables={"HAMI_SIM_POOL_STEP_MIB": step})
     reserve, found = container.agreed(), set()
 
     def make_ready(point: int) -> None:

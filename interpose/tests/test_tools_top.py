@@ -94,9 +94,8 @@ def names(frame):
 # ---- figures ----
 
 
-def test_once_shows_a_containers_slice(make_container, shells):
-    container = make_container(4000, 3000)
-    shell = shells(container)
+def test_once_shows_a_containers_slice(started):
+    container, shell = started(4000, 3000)
     assert shell.status("alloc", 100 * MIB) == 0
     assert shell.status("alloc", 9000 * MIB) == 2
     reserve = container.region().devices[0].context_bytes
