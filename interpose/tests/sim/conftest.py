@@ -40,6 +40,24 @@ def answer(**values):
 """
 
 
+class Program(subprocess.Popen[str]):
+    """A script at work: it answers in lines of JSON, and may wait for a line to go on."""
+
+    def answer(self) -> Any:
+        assert self.stdout is not None
+        return json.loads(self.stdout.readline())
+
+    def go_on(self) -> Any:
+        assert self.stdin is not None
+        self.stdin.write("\n")
+        self.stdin.flush()
+        return self.answer()
+
+    def end(self) -> None:
+        self.kill()
+        self.communicate()
+
+
 @dataclass
 class Machine:
     """One simulated machine."""
@@ -49,13 +67,12 @@ class Machine:
     def state(self) -> sim.State:
         return sim.State(self.directory)
 
-    def popen(self, script: str, **env: str) -> subprocess.Popen[str]:
+    def popen(self, script: str, **env: str) -> Program:
         """Starts a Python script on it."""
         command = [sys.executable, "-c", PRELUDE + textwrap.dedent(script)]
         pipe = subprocess.PIPE
-        return subprocess.Popen(
-            command, env=sim.environment(self.directory) | env, stdin=pipe, stdout=pipe, stderr=pipe, text=True
-        )
+        environment = sim.environment(self.directory) | env
+        return Program(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
     def python(self, script: str, **env: str) -> dict[str, Any]:
         """Runs a Python script to its end and returns what it answered."""

@@ -133,8 +133,7 @@ def tenant(box) -> Iterator[Callable[[], Tenant]]:
 
     yield start
     for one in started:
-        one.process.kill()
-        one.process.communicate()
+        one.process.end()
 
 
 def used(other: Tenant) -> int:

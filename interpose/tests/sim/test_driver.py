@@ -190,15 +190,13 @@ def test_a_busy_neighbour_halves_the_device(machine):
     answer(ok=1)
     time.sleep(60)
     """)
-    assert neighbour.stdout is not None
-    neighbour.stdout.readline()
+    assert neighbour.answer()
     script = "NAME = b'short_100ms'\n" + TIME_ONE
     assert m.python(script.replace("context()", "context(1)"))["ms"] >= 150  # alone 120 at most
     with m.state() as state:
         assert state.devices[1].busy_ns >= 48e9
         assert state.devices[0].busy_ns == 0
-    neighbour.kill()
-    neighbour.communicate()
+    neighbour.end()
 
 
 def test_graphs_by_hand_and_by_capture(machine):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import textwrap
 import time
@@ -244,8 +243,7 @@ def test_copies_move_bytes_and_wrong_addresses_are_refused(machine):
 def test_processes_share_the_card_and_sigkill_gives_back_at_once(machine):
     m = machine("t4")
     holder = m.popen("context(); ck(cuda.cuMemAlloc(10 << 30)); answer(ok=1); time.sleep(60)")
-    assert holder.stdout is not None
-    holder.stdout.readline()
+    assert holder.answer()
     with m.state() as state:
         card = state.devices[0]
         assert [p.pid for p in card.processes] == [holder.pid]
@@ -257,17 +255,13 @@ def test_processes_share_the_card_and_sigkill_gives_back_at_once(machine):
         sys.stdin.readline()
         answer(error=int(cuda.cuMemAlloc(8 << 30)[0]))
         """)
-        assert watcher.stdin is not None
-        assert watcher.stdout is not None
-        assert watcher.stdout.readline() == '{"error": 2}\n'
+        assert watcher.answer() == {"error": 2}
         holder.send_signal(signal.SIGKILL)
         # Not reaped yet: a zombie holds nothing either. The kernel needs a moment to take it down.
         deadline = time.monotonic() + 5
         while state.devices[0].processes and holder.pid in [p.pid for p in state.devices[0].processes]:
             assert time.monotonic() < deadline
-        watcher.stdin.write("\n")
-        watcher.stdin.flush()
-        assert watcher.stdout.readline() == '{"error": 0}\n'
+        assert watcher.go_on() == {"error": 0}
         watcher.communicate()
         holder.communicate()
         assert state.devices[0].memory_used == 0
@@ -291,16 +285,11 @@ def test_many_processes_racing_never_overshoot_and_fill_the_card(machine):
     """
     workers = [m.popen(script) for _ in range(6)]
     for w in workers:
-        assert w.stdout is not None
-        w.stdout.readline()
+        assert w.answer()
     for w in workers:
-        assert w.stdin is not None
         w.stdin.write("\n")
         w.stdin.flush()
-    counts = []
-    for w in workers:
-        assert w.stdout is not None
-        counts.append(int(w.stdout.readline().split()[1].rstrip("}")))
+    counts = [w.answer()["blocks"] for w in workers]
     with m.state() as state:
         card = state.devices[0]
     assert card.memory_used == sum(counts) * (64 << 20) + 6 * card.context_reserve
@@ -318,8 +307,7 @@ def owner_of_a_gib(machine):
     answer(handle=ctypes.string_at(handle.getPtr(), 64).hex())
     sys.stdin.readline()
     """)
-    assert owner.stdout is not None
-    return owner, json.loads(owner.stdout.readline())["handle"]
+    return owner, owner.answer()["handle"]
 
 
 def test_memory_of_another_process_is_charged_to_its_owner(machine):
@@ -380,17 +368,7 @@ answer(unmapped=used())
 sys.stdin.readline()
 """
     )
-
-    def say() -> dict[str, int]:
-        assert importer.stdin is not None
-        assert importer.stdout is not None
-        importer.stdin.write("\n")
-        importer.stdin.flush()
-        shown: dict[str, int] = json.loads(importer.stdout.readline())
-        return shown
-
-    assert importer.stdout is not None
-    assert json.loads(importer.stdout.readline())
+    assert importer.answer()
     reserve = card(m).context_reserve
     script = f"""
     context()
@@ -405,9 +383,9 @@ sys.stdin.readline()
     shown = m.python(SHARING + textwrap.dedent(script))
     assert shown["before"] == shown["after"] == 1024 + 2 * (reserve >> 20)
     assert card(m).memory_used == (1 << 30) + reserve, "only the descriptor under way still holds it"
-    assert say() == {"mapped": 1024 + (reserve >> 20)}
+    assert importer.go_on() == {"mapped": 1024 + (reserve >> 20)}
     assert card(m).processes[0].memory_used == (1 << 30) + reserve
-    assert say() == {"unmapped": reserve >> 20}
+    assert importer.go_on() == {"unmapped": reserve >> 20}
     importer.communicate("\n")
 
 
@@ -423,15 +401,12 @@ def test_shared_memory_stays_when_its_owner_is_killed_and_goes_with_the_last_pro
     answer(open=True)
     sys.stdin.readline()
     """)
-    assert other.stdout is not None
-    assert json.loads(other.stdout.readline())
+    assert other.answer()
     reserve = card(m).context_reserve
     assert card(m).memory_used == (1 << 30) + 2 * reserve
-    owner.kill()
-    owner.communicate()
+    owner.end()
     assert card(m).memory_used == (1 << 30) + reserve
-    other.kill()
-    other.communicate()
+    other.end()
     assert card(m).memory_used == 0
     shown = m.python("context(); answer(taken=int(ck(cuda.cuMemAlloc(14 << 30))) != 0)")
     assert shown == {"taken": True}, "what the dead shared can be taken again"

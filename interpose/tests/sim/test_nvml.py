@@ -64,7 +64,7 @@ def test_memory_and_processes_of_others(machine):
                for i, s in ((0, 100), (0, 200), (1, 300))]  # fmt: skip
     for holder in holders:
         assert holder.stdout is not None
-        holder.stdout.readline()
+        assert holder.answer()
     script = nvml("""
     out = []
     for i in range(2):
@@ -84,8 +84,7 @@ def test_memory_and_processes_of_others(machine):
     assert shown["cards"][1] == [300 + 104, [[pids[2], 404]]]
     assert "python" in shown["name"]
     for holder in holders:
-        holder.kill()
-        holder.communicate()
+        holder.end()
     assert m.python(script.replace("name = n.nvmlSystemGetProcessName(out[0][1][0][0])", "name = ''"))["cards"] == [
         [0, []],
         [0, []],
@@ -254,7 +253,7 @@ def test_nvml_opened_after_cuda_leaves_what_cuda_holds_accounted(machine):
         sys.stdin.readline()
     """
     with here.popen(script) as program:
-        pid = json.loads(program.stdout.readline())["pid"]
+        pid = program.answer()["pid"]
         with here.state() as state:
             card = state.devices[0]
             assert [(p.pid, p.memory_used) for p in card.processes] == [(pid, (1 << 30) + card.context_reserve)]
@@ -270,7 +269,7 @@ def test_accounting_knows_the_live_processes_once_it_is_on(machine):
         sys.stdin.readline()
     """
     with here.popen(script) as program:
-        pid = json.loads(program.stdout.readline())["pid"]
+        pid = program.answer()["pid"]
         shown = here.python(
             nvml(f"""
     def refused(call, *arguments):
