@@ -67,10 +67,8 @@ def start_beside(container, shells, *meanwhile) -> None:
 
 @pytest.mark.parametrize("command", [("free", 0), ("alloc", 500 * MIB)], ids=str)
 @pytest.mark.parametrize("pids", [HOSTS_PIDS, HOSTS_PIDS | NO_USE], ids=["figures", "growth"])
-def test_what_the_container_takes_and_gives_back_meanwhile_is_no_context(make_container, shells, pids, command):
-    container = make_container(4000)
-    container.variables |= pids | SLOW
-    beside = shells(container)
+def test_what_the_container_takes_and_gives_back_meanwhile_is_no_context(started, shells, pids, command):
+    container, beside = started(4000, variables=pids | SLOW)
     assert beside.status("alloc", 416 * MIB) == 0
     knows(container, 900, guessed=True)
     start_beside(container, shells, beside, *command)

@@ -32,11 +32,9 @@ def test_what_is_counted_is_what_is_in_use(make_container, programs, what):
     assert process.wait() == 0
 
 
-def test_memory_of_another_process_is_known_where_a_context_that_ends_had_some(make_container, programs, shells):
+def test_memory_of_another_process_is_known_where_a_context_that_ends_had_some(started, programs, shells):
     """It counts as long as it is open here, whoever took it."""
-    container = make_container(4000, 4000)
-    container.variables |= SLOW_END
-    taker = shells(container)
+    container, taker = started(4000, 4000, variables=SLOW_END)
     things = [taker("alloc", 4 * MIB)[1] for _ in range(2)]
     handles = [taker.line("ipc_get", thing).split()[1] for thing in things]
     process = container.start(programs("ending"), "shared", *handles)

@@ -136,10 +136,8 @@ def test_two_processes_that_launch_at_the_limit_get_what_fits(make_container, sh
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_graph_that_keeps_its_memory_mapped_charges_nothing_again(make_container, shells, way):
-    container = make_container(LIMIT)
-    container.variables |= MAPPED
-    shell = shells(container)
+def test_a_graph_that_keeps_its_memory_mapped_charges_nothing_again(started, way):
+    container, shell = started(LIMIT, variables=MAPPED)
     graph = shell("graph", 500 * MIB, 2, way)[1]
     assert shell.status("launch", graph) == 0
     found = container.region().devices[0]

@@ -190,11 +190,9 @@ def inside(parts, tmp_path):
     return {"HAMI_SIM_DEV": str(tmp_path / "dev")}
 
 
-def test_with_the_devices_own_nodes_alone(make_container, parts, shells, inside, gpus):
+def test_with_the_devices_own_nodes_alone(started, parts, inside, gpus):
     """As containers have it: the context is measured on the MIG device, since nobody may ask about the card."""
-    container = make_container(4000, uuids=[parts[1]])
-    container.variables |= inside
-    shell = shells(container)
+    container, shell = started(4000, uuids=[parts[1]], variables=inside)
     assert container.region().devices[0].context_bytes == CONTEXT * MIB
     assert fills(shell, 4000 - CONTEXT)
     with sim.State(gpus) as books:

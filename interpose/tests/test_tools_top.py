@@ -335,14 +335,14 @@ class Screen:
                 self.seen += os.read(self.primary, 65536).decode()
 
     def end(self):
-        """Waits for its end; returns everything it wrote."""
+        """Waits for its end, which leaves the terminal as it was."""
         deadline = time.monotonic() + 60
         while self.process.poll() is None or readable(self.primary, 0):
             assert time.monotonic() < deadline, self.seen
             if readable(self.primary, 0.05):
                 self.seen += os.read(self.primary, 65536).decode()
-        assert self.process.stderr.read() == b""
-        return self.seen
+        assert (self.process.returncode, self.process.stderr.read()) == (0, b"")
+        assert self.restored()
 
     def restored(self):
         return self.seen.endswith("\x1b[?25h\x1b[?1049l") and termios.tcgetattr(self.terminal) == self.before
@@ -366,8 +366,6 @@ def test_a_terminal_is_redrawn_in_place(tmp_path):
         screen.read_until(lambda lines: any("at offset 10: a region has" in line for line in lines))
         os.write(screen.primary, b"q")
         screen.end()
-        assert screen.process.returncode == 0
-        assert screen.restored()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -381,8 +379,6 @@ def test_a_signal_restores_the_terminal(tmp_path, number):
         else:
             screen.process.send_signal(number)
         screen.end()
-        assert screen.process.returncode == 0
-        assert screen.restored()
 
 
 SHELL = """
@@ -417,8 +413,6 @@ def test_it_stops_and_goes_on(tmp_path):
         assert screen.seen.startswith("\x1b[?1049h")
         os.write(screen.primary, b"q")
         screen.end()
-        assert screen.process.returncode == 0
-        assert screen.restored()
 
 
 def test_no_color_is_respected(tmp_path):
