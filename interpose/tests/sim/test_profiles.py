@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hami_interpose import _sim_engine as engine
 from hami_interpose import _sim_layout as layout
 from hami_interpose import sim
+
+SIM = Path(__file__).resolve().parents[2] / "sim"
 
 
 @pytest.mark.parametrize(
@@ -132,26 +136,19 @@ def test_a_state_is_not_overwritten_and_a_missing_or_foreign_one_is_named(tmp_pa
         sim.State(tmp_path / "s")
 
 
-def test_python_and_c_agree_on_every_offset(tmp_path, compiled):
-    shown = json.loads(subprocess.run([compiled("layout")], check=True, capture_output=True, text=True).stdout)
-    for name, structure in {
-        "sim_books": layout.Books,
-        "sim_device": layout.Device,
-        "sim_fault": layout.Fault,
-        "sim_slot": layout.Slot,
-        "sim_engine_page": layout.EnginePage,
-        "sim_shared": layout.Shared,
-        "sim_suspension": layout.Suspension,
-        "sim_event": layout.Event,
-        "sim_link": layout.Link,
-        "sim_mig_profile": layout.MigProfile,
-        "sim_mig_instance": layout.MigInstance,
-        "sim_engine": engine.Engine,
-        "sim_queue": engine.Queue,
-    }.items():
-        assert shown[name] == layout.offsets(structure) | {"sizeof": ctypes.sizeof(structure)}, name
-    assert shown["sim_engines"] == layout.offsets(engine.Engines) | {"sizeof": engine.SIZE}
-    assert shown["queues_at"] == engine.QUEUES_AT
+def test_python_and_c_agree_on_every_offset():
+    structures = [s for s in vars(layout).values() if isinstance(s, type) and issubclass(s, ctypes.Structure)]
+    structures += [engine.Engine, engine.Queue]
+    sizes = {structure: ctypes.sizeof(structure) for structure in structures} | {engine.Engines: engine.SIZE}
+    places = {"offsetof(struct sim_engines, queues)": engine.QUEUES_AT}
+    for structure, size in sizes.items():
+        name = "sim" + re.sub("(?=[A-Z])", "_", structure.__name__).lower()
+        places |= {f"offsetof(struct {name}, {field})": at for field, at in layout.offsets(structure).items()}
+        places[f"sizeof(struct {name})"] = size
+    text = '#include <stddef.h>\n#include "books.h"\n#include "engine.h"\n'
+    text += "\n".join(f'_Static_assert({place} == {at}, "{place}");' for place, at in places.items())
+    command = ["gcc", "-std=gnu11", "-fsyntax-only", *(f"-I{SIM / part}" for part in ("include", "generated"))]
+    subprocess.run([*command, "-x", "c", "-"], input=text, text=True, check=True)
 
 
 def test_run_returns_the_commands_status(tmp_path):
