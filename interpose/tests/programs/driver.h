@@ -101,9 +101,11 @@ __attribute__((unused)) static void *open_libraries(const char *variable, const 
     return library;
 }
 
+static void *cuda_library; /* with DIRECT, NULL: RTLD_DEFAULT */
+
 __attribute__((unused)) static void find_driver(void) {
 #ifndef DIRECT
-    void *library = open_libraries("CUDA_FILES", "libcuda.so.1");
+    void *library = cuda_library = open_libraries("CUDA_FILES", "libcuda.so.1");
 #define FUNCTION(name, result, ...)                                                                                    \
     name = (result (*)(__VA_ARGS__))library_function(library, #name);                                                  \
     if (name == NULL)                                                                                                  \
@@ -120,6 +122,16 @@ __attribute__((unused)) static void start_driver(void) {
     CHECK(cuInit(0));
     CHECK(nvmlInit_v2());
 }
+
+/* A function of CUDA's that few programs need; arguments must have the sizes of its parameters. */
+__attribute__((unused)) static int (*driver_function(const char *name))() {
+    int (*found)() = (int (*)())dlsym(cuda_library, name);
+    if (found == NULL)
+        fail(name, 0);
+    return found;
+}
+
+#define CALL(name, ...) (driver_function(#name)(__VA_ARGS__))
 
 /* Makes a context, allocates there in both ways, and ends it. */
 __attribute__((unused)) static void use_own_context(void) {

@@ -25,18 +25,6 @@ static void answer(int status) {
     printf("%d %zu\n", status, status == 0 ? made++ : 0);
 }
 
-/* A function of the driver that few programs need; arguments must have the exact types of its parameters. */
-static int (*driver_function(const char *name))() {
-    static void *library;
-    library = library != NULL ? library : dlopen("libcuda.so.1", RTLD_NOW);
-    int (*found)() = (int (*)())dlsym(library, name);
-    if (found == NULL)
-        fail(name, 0);
-    return found;
-}
-
-#define CALL(name, ...) (driver_function(#name)(__VA_ARGS__))
-
 /* How a fat binary starts. */
 struct fat_binary {
     unsigned magic;
@@ -223,6 +211,23 @@ static int import_external(uint64_t *out, int fd, uint64_t bytes) {
     return CALL(cuImportExternalMemory, (void **)out, &wanted);
 }
 
+/* As NVIDIA's are: all of them of one device file. */
+static int lend_descriptor(const char *path) {
+    int fd = open("/dev/zero", O_RDWR);
+    CHECK(send_descriptor(fd, path));
+    return fd;
+}
+
+static int register_host(uint64_t *out, uint64_t bytes, uint64_t flags) {
+    *out = (uintptr_t)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return CALL(cuMemHostRegister_v2, *out, bytes, flags);
+}
+
+static int import_pointer(uint64_t *out, uint64_t pool, const char *hex) {
+    struct hami_bytes64 data = bytes_of(hex);
+    return CALL(cuMemPoolImportPointer, out, pool, &data);
+}
+
 /* Imports what is next in the box. */
 static int fetch(uint64_t *out, int pool) {
     int fd = next_descriptor();
@@ -283,133 +288,10 @@ static int run_kernel(uint64_t ms, void *stream) {
     return CALL(cuLaunchKernel, function, 1u, 1u, 1u, 1u, 1u, 1u, 0u, stream, NULL, NULL);
 }
 
-static int allocate(char **word) {
-    uint64_t *out = &things[made];
-    uint64_t a = word[1] ? strtoull(word[1], NULL, 0) : 0;
-    uint64_t b = word[2] ? strtoull(word[2], NULL, 0) : 0;
-    uint64_t c = word[3] ? strtoull(word[3], NULL, 0) : 0;
-    size_t pitch = 0;
-    if (strcmp(word[0], "alloc") == 0) {
-        answer(cuMemAlloc_v2(out, a));
-    } else if (strcmp(word[0], "pitch") == 0) {
-        answer(cuMemAllocPitch_v2(out, &pitch, a, b, 4));
-    } else if (strcmp(word[0], "alloc_v1") == 0) {
-        answer(CALL(cuMemAlloc, (CUdeviceptr_v1 *)out, (unsigned)a));
-    } else if (strcmp(word[0], "managed") == 0) {
-        answer(cuMemAllocManaged(out, a, 1));
-    } else if (strcmp(word[0], "async") == 0) {
-        answer(cuMemAllocAsync(out, a, NULL));
-    } else if (strcmp(word[0], "pool") == 0) { /* pool DEVICE */
-        struct hami_pool_props prop = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = (int)a}};
-        answer(CALL(cuMemPoolCreate, (CUmemoryPool *)out, &prop));
-    } else if (strcmp(word[0], "pool_of") == 0) { /* pool_of DEVICE */
-        answer(CALL(cuDeviceGetDefaultMemPool, (CUmemoryPool *)out, (int)a));
-    } else if (strcmp(word[0], "pool_at") == 0) { /* pool_at TYPE PLACE: made for it */
-        struct hami_pool_props prop = {.type = (int)a, .location = {.type = (int)b}};
-        answer(CALL(cuMemPoolCreate, (CUmemoryPool *)out, &prop));
-    } else if (strcmp(word[0], "own_pool_at") == 0) { /* own_pool_at TYPE PLACE: the driver's */
-        struct hami_mem_location location = {.type = (int)b};
-        answer(CALL(cuMemGetDefaultMemPool, (CUmemoryPool *)out, &location, (int)a));
-    } else if (strcmp(word[0], "from_pool") == 0) { /* from_pool BYTES POOL */
-        answer(CALL(cuMemAllocFromPoolAsync, out, (size_t)a, (CUmemoryPool)(uintptr_t)things[b], NULL));
-    } else if (strcmp(word[0], "swap_pool") == 0) { /* swap_pool POOL BYTES */
-        answer(swap_pools((CUmemoryPool)(uintptr_t)things[a % THINGS], b, out));
-    } else if (strcmp(word[0], "create") == 0) {
-        struct hami_allocation_prop prop = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = (int)b}};
-        answer(cuMemCreate(out, a, &prop, 0));
-    } else if (strcmp(word[0], "multicast") == 0) {
-        struct {
-            unsigned devices;
-            size_t bytes;
-            uint64_t handle_types, flags;
-        } prop = {1, a, 1, 0};
-        answer(CALL(cuMulticastCreate, out, (const void *)&prop));
-    } else if (strcmp(word[0], "reserve") == 0) {
-        answer(cuMemAddressReserve(out, a, 0, 0, 0));
-    } else if (strcmp(word[0], "array") == 0) {
-        struct hami_array3d_descriptor d = {a, b, c, 0x20, 4, 0};
-        answer(cuArray3DCreate_v2((CUarray *)out, &d));
-    } else if (strcmp(word[0], "sparse") == 0) {
-        struct hami_array3d_descriptor d = {a, b, 0, 0x20, 4, CUDA_ARRAY3D_SPARSE};
-        answer(cuArray3DCreate_v2((CUarray *)out, &d));
-    } else if (strcmp(word[0], "array_v1") == 0) {
-        struct hami_array3d_descriptor_v1 d = {(unsigned)a, (unsigned)b, (unsigned)c, 0x20, 4, 0};
-        answer(CALL(cuArray3DCreate, (CUarray *)out, &d));
-    } else if (strcmp(word[0], "array2d_v1") == 0) {
-        struct hami_array_descriptor_v1 d = {(unsigned)a, (unsigned)b, 0x20, 4};
-        answer(CALL(cuArrayCreate, (CUarray *)out, &d));
-    } else if (strcmp(word[0], "mipmap") == 0) {
-        struct hami_array3d_descriptor d = {a, b, 0, 0x20, 4, 0};
-        answer(CALL(cuMipmappedArrayCreate, (CUarray *)out, &d, (unsigned)c));
-    } else if (strcmp(word[0], "external") == 0) {
-        answer(import_external(out, -1, a));
-    } else if (strcmp(word[0], "external_kind") == 0) { /* external_kind BYTES TYPE: the same handle each time */
-        static int buffer;
-        struct hami_external_memory wanted = {.type = (int)b, .handle = {&buffer}, .bytes = a};
-        answer(CALL(cuImportExternalMemory, (void **)out, &wanted));
-    } else if (strcmp(word[0], "external_lent") == 0) { /* external_lent BYTES PATH: into that box as well */
-        int fd = open("/dev/zero", O_RDWR);             /* as NVIDIA's are: all of them of one device file */
-        CHECK(send_descriptor(fd, word[2]));
-        answer(import_external(out, fd, a));
-    } else if (strcmp(word[0], "external_fetched") == 0) { /* external_fetched BYTES: from the box */
-        answer(import_external(out, next_descriptor(), a));
-    } else if (strcmp(word[0], "external_again") == 0) { /* external_again BYTES: by a duplicate of the last one */
-        answer(import_external(out, dup(kept_descriptor), a));
-    } else if (strcmp(word[0], "host") == 0) { /* host BYTES FLAGS */
-        answer(CALL(cuMemHostAlloc, (void **)out, (size_t)a, (unsigned)b));
-    } else if (strcmp(word[0], "register") == 0) { /* register BYTES FLAGS */
-        *out = (uintptr_t)mmap(NULL, a, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        answer(CALL(cuMemHostRegister_v2, (void *)(uintptr_t)*out, (size_t)a, (unsigned)b));
-    } else if (strcmp(word[0], "green") == 0) {
-        answer(CALL(cuGreenCtxCreate, (void **)out, things, (int)a, 1u));
-    } else if (strcmp(word[0], "module") == 0) { /* module FILE */
-        answer(CALL(cuModuleLoad, (void **)out, word[1]));
-    } else if (strcmp(word[0], "image") == 0) { /* image BYTES */
-        struct fat_binary image = {0xba55ed50, 1, sizeof image, a - sizeof image};
-        answer(CALL(cuModuleLoadData, (void **)out, &image));
-    } else if (strcmp(word[0], "image_ex") == 0) {
-        struct fat_binary image = {0xba55ed50, 1, sizeof image, a - sizeof image};
-        answer(CALL(cuModuleLoadDataEx, (void **)out, &image, 0u, NULL, NULL));
-    } else if (strcmp(word[0], "library") == 0) {
-        struct fat_binary image = {0xba55ed50, 1, sizeof image, a - sizeof image};
-        answer(CALL(cuLibraryLoadData, (void **)out, &image, NULL, NULL, 0u, NULL, NULL, 0u));
-    } else if (strcmp(word[0], "kernel") == 0) { /* kernel LIBRARY */
-        answer(CALL(cuLibraryGetKernel, (void **)out, (void *)(uintptr_t)things[a % THINGS], "kernel"));
-    } else if (strcmp(word[0], "kernel_function") == 0) {
-        answer(CALL(cuKernelGetFunction, (void **)out, (void *)(uintptr_t)things[a % THINGS]));
-    } else if (strcmp(word[0], "library_module") == 0) {
-        answer(CALL(cuLibraryGetModule, (void **)out, (void *)(uintptr_t)things[a % THINGS]));
-    } else if (strcmp(word[0], "attach") == 0) {
-        answer(CALL(cuCtxAttach, (CUcontext *)out, 0u));
-    } else if (strcmp(word[0], "retain") == 0) {
-        answer(CALL(cuMemRetainAllocationHandle, out, (void *)(uintptr_t)things[a % THINGS]));
-    } else if (strcmp(word[0], "fetch_pool") == 0) {
-        answer(fetch(out, 1));
-    } else if (strcmp(word[0], "import_pointer") == 0) { /* import_pointer POOL DATA */
-        struct hami_bytes64 data = bytes_of(word[2]);
-        answer(CALL(cuMemPoolImportPointer, out, (CUmemoryPool)(uintptr_t)things[a % THINGS], (void *)&data));
-    } else if (strcmp(word[0], "fetch") == 0) {
-        answer(fetch(out, 0));
-    } else if (strcmp(word[0], "ipc_open") == 0) {
-        answer(open_shared(word[1], out));
-    } else if (strcmp(word[0], "graph") == 0) {
-        answer(make_graph(out, a, b, word[3], word[4]));
-    } else if (strcmp(word[0], "stream") == 0) {
-        answer(CALL(cuStreamCreate, (void **)out, 0u));
-    } else if (strcmp(word[0], "current") == 0) {
-        answer(CALL(cuCtxGetCurrent, (CUcontext *)out));
-    } else if (strcmp(word[0], "context") == 0) {
-        answer(cuCtxCreate_v2((CUcontext *)out, 0, (int)a));
-    } else {
-        return 0;
-    }
-    return 1;
-}
-
 /* Squares of 128 elements beside each other, each a part of the array's only level. */
-static int change_tiles(int operation, CUarray array, CUmemHandle handle, uint64_t first, uint64_t count) {
+static int change_tiles(int operation, uint64_t array, CUmemHandle handle, uint64_t first, uint64_t count) {
     struct hami_array_map change = {.operation = operation, .handle = handle, .devices = 1};
-    change.part.array = array;
+    change.part.array = (CUarray)(uintptr_t)array;
     change.part.box.offset[0] = (uint32_t)first * 128;
     change.part.box.extent[0] = (uint32_t)count * 128;
     change.part.box.extent[1] = 128;
@@ -417,154 +299,19 @@ static int change_tiles(int operation, CUarray array, CUmemHandle handle, uint64
     return CALL(cuMemMapArrayAsync, &change, 1u, NULL);
 }
 
-static int give_back(char **word) {
-    uint64_t thing = word[1] ? things[strtoull(word[1], NULL, 0) % THINGS] : 0;
-    uint64_t other = word[2] ? things[strtoull(word[2], NULL, 0) % THINGS] : 0;
-    uint64_t bytes = word[3] ? strtoull(word[3], NULL, 0) : 0;
-    int status = 0;
-    if (strcmp(word[0], "free") == 0) {
-        status = cuMemFree_v2(thing);
-    } else if (strcmp(word[0], "free_async") == 0) {
-        status = cuMemFreeAsync(thing, NULL);
-    } else if (strcmp(word[0], "free_in") == 0) { /* free_in ADDRESS STREAM */
-        status = cuMemFreeAsync(thing, (CUstream)(uintptr_t)other);
-    } else if (strcmp(word[0], "run") == 0) { /* run MS, run_in MS STREAM */
-        status = run_kernel(strtoull(word[1], NULL, 0), NULL);
-    } else if (strcmp(word[0], "run_in") == 0) {
-        status = run_kernel(strtoull(word[1], NULL, 0), (void *)(uintptr_t)other);
-    } else if (strcmp(word[0], "capture_own") == 0) { /* capture_own BYTES */
-        status = capture_own(strtoull(word[1], NULL, 0));
-    } else if (strcmp(word[0], "end_stream") == 0) {
-        status = CALL(cuStreamDestroy_v2, (void *)(uintptr_t)thing);
-    } else if (strcmp(word[0], "sync_stream") == 0) {
-        status = cuStreamSynchronize((CUstream)(uintptr_t)thing);
-    } else if (strcmp(word[0], "sync") == 0) {
-        status = cuStreamSynchronize(NULL);
-    } else if (strcmp(word[0], "free_host") == 0) {
-        status = CALL(cuMemFreeHost, (void *)(uintptr_t)thing);
-    } else if (strcmp(word[0], "unregister") == 0) {
-        status = CALL(cuMemHostUnregister, (void *)(uintptr_t)thing);
-    } else if (strcmp(word[0], "enable_peer") == 0) { /* enable_peer CONTEXT */
-        status = CALL(cuCtxEnablePeerAccess, (CUcontext)(uintptr_t)thing, 0u);
-    } else if (strcmp(word[0], "sync_context") == 0) {
-        status = CALL(cuCtxSynchronize);
-    } else if (strcmp(word[0], "sync_event") == 0) {
-        void *event = NULL;
-        CHECK(CALL(cuEventCreate, &event, 0u));
-        CHECK(CALL(cuEventRecord, event, NULL));
-        status = CALL(cuEventSynchronize, event);
-        CHECK(CALL(cuEventDestroy_v2, event));
-    } else if (strcmp(word[0], "set_pool") == 0) { /* set_pool POOL DEVICE */
-        status = CALL(cuDeviceSetMemPool, atoi(word[2]), (CUmemoryPool)(uintptr_t)thing);
-    } else if (strcmp(word[0], "threshold") == 0) { /* threshold POOL BYTES: kept when somebody waits */
-        uint64_t kept = strtoull(word[2], NULL, 0);
-        status = CALL(cuMemPoolSetAttribute, (CUmemoryPool)(uintptr_t)thing, 4, (void *)&kept);
-    } else if (strcmp(word[0], "release") == 0) {
-        status = cuMemRelease(thing);
-    } else if (strcmp(word[0], "post") == 0) { /* post HANDLE PATH */
-        status = post(thing, word[2], 0);
-    } else if (strcmp(word[0], "post_pool") == 0) { /* post_pool POOL PATH */
-        status = post(thing, word[2], 1);
-    } else if (strcmp(word[0], "destroy_pool") == 0) {
-        status = CALL(cuMemPoolDestroy, (CUmemoryPool)(uintptr_t)thing);
-    } else if (strcmp(word[0], "trim_pool") == 0) {
-        status = CALL(cuMemPoolTrimTo, (CUmemoryPool)(uintptr_t)thing, (size_t)0);
-    } else if (strcmp(word[0], "map_tile") == 0) { /* map_tile ARRAY HANDLE INDEX */
-        status = change_tiles(1, (CUarray)(uintptr_t)thing, other, bytes, 1);
-    } else if (strcmp(word[0], "unmap_tiles") == 0) { /* unmap_tiles ARRAY 0 FIRST COUNT */
-        status = change_tiles(2, (CUarray)(uintptr_t)thing, 0, bytes, word[4] ? strtoull(word[4], NULL, 0) : 1);
-    } else if (strcmp(word[0], "map") == 0) { /* map ADDRESS HANDLE BYTES */
-        status = cuMemMap(thing, bytes, 0, other, 0);
-    } else if (strcmp(word[0], "unmap") == 0) { /* unmap ADDRESS 0 BYTES */
-        status = cuMemUnmap(thing, bytes);
-    } else if (strcmp(word[0], "bind") == 0) { /* bind MULTICAST HANDLE BYTES OFFSET */
-        size_t offset = word[4] ? strtoull(word[4], NULL, 0) : 0;
-        status =
-            CALL(cuMulticastBindMem, (CUmemHandle)thing, offset, (CUmemHandle)other, (size_t)0, (size_t)bytes, 0ull);
-    } else if (strcmp(word[0], "bind_address") == 0) { /* bind_address MULTICAST ADDRESS BYTES OFFSET */
-        size_t offset = word[4] ? strtoull(word[4], NULL, 0) : 0;
-        status = CALL(cuMulticastBindAddr_v2, (CUmemHandle)thing, 0, offset, (CUdeviceptr)other, (size_t)bytes, 0ull);
-    } else if (strcmp(word[0], "unbind") == 0) { /* unbind MULTICAST 0 BYTES OFFSET DEVICE */
-        size_t offset = word[4] ? strtoull(word[4], NULL, 0) : 0;
-        int device = word[4] && word[5] ? atoi(word[5]) : 0;
-        status = CALL(cuMulticastUnbind, (CUmemHandle)thing, device, offset, (size_t)bytes);
-    } else if (strcmp(word[0], "launch") == 0) {
-        status = CALL(cuGraphLaunch, (void *)(uintptr_t)thing, NULL);
-    } else if (strcmp(word[0], "upload") == 0) {
-        status = CALL(cuGraphUpload, (void *)(uintptr_t)thing, NULL);
-    } else if (strcmp(word[0], "destroy_graph") == 0) {
-        status = CALL(cuGraphExecDestroy, (void *)(uintptr_t)thing);
-    } else if (strcmp(word[0], "trim_graphs") == 0) {
-        status = CALL(cuDeviceGraphMemTrim, word[1] ? atoi(word[1]) : 0);
-    } else if (strcmp(word[0], "free_kept") == 0) {
-        status = cuMemFree_v2(things[THINGS - 1]);
-    } else if (strcmp(word[0], "destroy_mipmap") == 0) {
-        status = CALL(cuMipmappedArrayDestroy, (CUarray)(uintptr_t)thing);
-    } else if (strcmp(word[0], "destroy_external") == 0) {
-        status = CALL(cuDestroyExternalMemory, (void *)(uintptr_t)thing);
-    } else if (strcmp(word[0], "destroy_green") == 0) {
-        status = CALL(cuGreenCtxDestroy, (void *)(uintptr_t)thing);
-    } else if (strcmp(word[0], "use_green") == 0) {
-        CUcontext context = NULL;
-        status = CALL(cuCtxFromGreenCtx, &context, (void *)(uintptr_t)thing);
-        status = status != 0 ? status : cuCtxSetCurrent(context);
-    } else if (strcmp(word[0], "ipc_close") == 0) {
-        status = CALL(cuIpcCloseMemHandle, (CUdeviceptr)thing);
-    } else if (strcmp(word[0], "detach") == 0) {
-        status = CALL(cuCtxDetach, (CUcontext)(uintptr_t)thing);
-    } else if (strcmp(word[0], "unload") == 0) {
-        status = CALL(cuModuleUnload, (void *)(uintptr_t)thing);
-    } else if (strcmp(word[0], "unload_library") == 0) {
-        status = CALL(cuLibraryUnload, (void *)(uintptr_t)thing);
-    } else if (strcmp(word[0], "destroy_array") == 0) {
-        status = cuArrayDestroy((CUarray)(uintptr_t)thing);
-    } else if (strcmp(word[0], "destroy_context") == 0) {
-        status = cuCtxDestroy_v2((CUcontext)(uintptr_t)thing);
-    } else if (strcmp(word[0], "use_context") == 0) {
-        status = cuCtxSetCurrent((CUcontext)(uintptr_t)thing);
-    } else if (strcmp(word[0], "release_primary") == 0) {
-        status = cuDevicePrimaryCtxRelease_v2(word[1] ? atoi(word[1]) : 0);
-    } else if (strcmp(word[0], "reset_primary") == 0) {
-        status = CALL(cuDevicePrimaryCtxReset_v2, word[1] ? atoi(word[1]) : 0);
-    } else if (strcmp(word[0], "set_limit") == 0) { /* set_limit LIMIT VALUE */
-        status = CALL(cuCtxSetLimit, atoi(word[1]), (size_t)strtoull(word[2], NULL, 0));
-    } else {
-        return 0;
-    }
-    printf("%d\n", status);
-    return 1;
+static int wait_for_event(void) {
+    void *event = NULL;
+    CHECK(CALL(cuEventCreate, &event, 0u));
+    CHECK(CALL(cuEventRecord, event, NULL));
+    int status = CALL(cuEventSynchronize, event);
+    CHECK(CALL(cuEventDestroy_v2, event));
+    return status;
 }
 
-/* Of a process: lock PID [MS], checkpoint PID, restore PID [elsewhere], unlock PID, state PID. */
-static int suspend(char **word) {
-    static const char *const names[] = {"lock", "checkpoint", "restore", "unlock", "state"};
-    static const char *const functions[] = {"cuCheckpointProcessLock", "cuCheckpointProcessCheckpoint",
-                                            "cuCheckpointProcessRestore", "cuCheckpointProcessUnlock",
-                                            "cuCheckpointProcessGetState"};
-    struct {
-        unsigned timeout, reserved0;
-        uint64_t reserved1[7];
-    } patience = {word[2] ? (unsigned)atoi(word[2]) : 0, 0, {0}};
-    struct {
-        const void *pairs;
-        unsigned count, reserved[13];
-    } elsewhere = {(const unsigned char[32]){[31] = 1}, 1, {0}};
-    int pid = word[1] ? atoi(word[1]) : 0, state = 0;
-    for (unsigned i = 0; i < 5; i++) {
-        if (strcmp(word[0], names[i]) != 0)
-            continue;
-        int (*call)(int, void *) = (int (*)(int, void *))driver_function(functions[i]);
-        int status = call(pid, i == 0              ? (void *)&patience
-                               : i == 2 && word[2] ? (void *)&elsewhere
-                               : i == 4            ? (void *)&state
-                                                   : NULL);
-        if (i == 4)
-            printf("%d %d\n", status, state);
-        else
-            printf("%d\n", status);
-        return 1;
-    }
-    return 0;
+static int use_green(uint64_t green) {
+    CUcontext context = NULL;
+    int status = CALL(cuCtxFromGreenCtx, &context, green);
+    return status != 0 ? status : cuCtxSetCurrent(context);
 }
 
 static int use(int device) {
@@ -573,29 +320,24 @@ static int use(int device) {
     return status != 0 ? status : cuCtxSetCurrent(context);
 }
 
-static void show_nvml(int device) {
-    struct nvml_memory m = {0, 0, 0};
-    nvmlDevice handle = NULL;
-    CHECK(nvmlDeviceGetHandleByIndex_v2((unsigned)device, &handle));
-    int status = nvmlDeviceGetMemoryInfo(handle, &m);
-    printf("%d %llu %llu %llu\n", status, (unsigned long long)m.total, (unsigned long long)m.used,
-           (unsigned long long)m.free);
+static int lock(uint64_t pid, uint64_t ms) {
+    const struct {
+        unsigned timeout, reserved0;
+        uint64_t reserved1[7];
+    } patience = {(unsigned)ms, 0, {0}};
+    return CALL(cuCheckpointProcessLock, pid, &patience);
 }
 
-static void show_processes(int device) {
-    struct nvml_process processes[64];
-    unsigned count = 64;
-    nvmlDevice handle = NULL;
-    CHECK(nvmlDeviceGetHandleByIndex_v2((unsigned)device, &handle));
-    int status = nvmlDeviceGetComputeRunningProcesses_v3(handle, &count, processes);
-    printf("%d", status);
-    for (unsigned i = 0; status == 0 && i < count; i++)
-        printf(" %u:%llu", processes[i].pid, (unsigned long long)processes[i].used);
-    printf("\n");
+static int restore(uint64_t pid, bool elsewhere) {
+    const struct {
+        const void *pairs;
+        unsigned count, reserved[13];
+    } pairs = {(const unsigned char[32]){[31] = 1}, 1, {0}};
+    return CALL(cuCheckpointProcessRestore, pid, elsewhere ? &pairs : NULL);
 }
 
 /* A child that tries to take memory and to give the parent's back, which CUDA does not let it do, and ends. */
-static void fork_child(void) {
+static int fork_child(void) {
     pid_t child = fork();
     int status = 0;
     if (child == 0) {
@@ -606,15 +348,7 @@ static void fork_child(void) {
         _exit(failed == (int)made + 1 ? 0 : 1);
     }
     (void)waitpid(child, &status, 0);
-    printf("%d\n", status);
-}
-
-/* Status, where managed memory should be, and the first two who reach it there. */
-static void show_place(CUdeviceptr address) {
-    int preferred = 0, accessors[2] = {0, 0};
-    int status = CALL(cuMemRangeGetAttribute, &preferred, sizeof preferred, 2, address, (size_t)1);
-    status = status != 0 ? status : CALL(cuMemRangeGetAttribute, accessors, sizeof accessors, 3, address, (size_t)1);
-    printf("%d %d %d %d\n", status, preferred, accessors[0], accessors[1]);
+    return status;
 }
 
 /* From now on the kernel gives this process no more memory; what the C library has in stock is left. */
@@ -631,62 +365,220 @@ static int starve(void) {
     return getrlimit(RLIMIT_AS, &none) != 0 ? -1 : (none.rlim_cur = 0, setrlimit(RLIMIT_AS, &none));
 }
 
+static uint64_t number(const char *text) {
+    return text != NULL ? strtoull(text, NULL, 0) : 0;
+}
+
+#define PRINTS(command, action)                                                                                        \
+    do {                                                                                                               \
+        if (strcmp(word[0], command) == 0)                                                                             \
+            return action, 1;                                                                                          \
+    } while (0)
+#define DOES(command, call) PRINTS(command, printf("%d\n", call))
+#define MAKES(command, call) PRINTS(command, answer(call))
+#define SHOWS(command, call) PRINTS(command, show_number(call, &shown))
+
+static int allocate(char **word) {
+    static int buffer;
+    uint64_t *out = &things[made], a = number(word[1]), b = number(word[2]), c = number(word[3]);
+    uint64_t thing = word[1] != NULL ? things[a % THINGS] : 0, pitch = 0;
+    const struct fat_binary image = {0xba55ed50, 1, sizeof image, a - sizeof image};
+    const struct hami_mem_location place = {.type = (int)b};
+    const struct hami_pool_props pool = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = (int)a}};
+    const struct hami_pool_props pool_at = {.type = (int)a, .location = place};
+    const struct hami_allocation_prop memory = {.type = 1, .handle_types = 1, .location = {.type = 1, .id = (int)b}};
+    const struct hami_array3d_descriptor array = {a, b, c, 0x20, 4, 0}, level = {a, b, 0, 0x20, 4, 0};
+    const struct hami_array3d_descriptor sparse = {a, b, 0, 0x20, 4, CUDA_ARRAY3D_SPARSE};
+    const struct hami_array3d_descriptor_v1 array_v1 = {(unsigned)a, (unsigned)b, (unsigned)c, 0x20, 4, 0};
+    const struct hami_array_descriptor_v1 array2d_v1 = {(unsigned)a, (unsigned)b, 0x20, 4};
+    const struct hami_external_memory external = {.type = (int)b, .handle = {&buffer}, .bytes = a};
+    const struct {
+        unsigned devices;
+        size_t bytes;
+        uint64_t handle_types, flags;
+    } multicast = {1, a, 1, 0};
+    MAKES("alloc", cuMemAlloc_v2(out, a)); /* alloc BYTES */
+    MAKES("alloc_v1", CALL(cuMemAlloc, out, a));
+    MAKES("pitch", cuMemAllocPitch_v2(out, &pitch, a, b, 4)); /* pitch WIDTH HEIGHT */
+    MAKES("managed", cuMemAllocManaged(out, a, 1));
+    MAKES("async", cuMemAllocAsync(out, a, NULL));
+    MAKES("pool", CALL(cuMemPoolCreate, out, &pool));                   /* pool DEVICE */
+    MAKES("pool_of", CALL(cuDeviceGetDefaultMemPool, out, a));          /* pool_of DEVICE */
+    MAKES("pool_at", CALL(cuMemPoolCreate, out, &pool_at));             /* pool_at TYPE PLACE: made for it */
+    MAKES("own_pool_at", CALL(cuMemGetDefaultMemPool, out, &place, a)); /* own_pool_at TYPE PLACE: the driver's */
+    MAKES("from_pool", CALL(cuMemAllocFromPoolAsync, out, a, things[b], NULL)); /* from_pool BYTES POOL */
+    MAKES("swap_pool", swap_pools((CUmemoryPool)(uintptr_t)thing, b, out));     /* swap_pool POOL BYTES */
+    MAKES("create", cuMemCreate(out, a, &memory, 0));                           /* create BYTES DEVICE */
+    MAKES("multicast", CALL(cuMulticastCreate, out, &multicast));
+    MAKES("reserve", cuMemAddressReserve(out, a, 0, 0, 0));
+    MAKES("array", cuArray3DCreate_v2((CUarray *)out, &array)); /* array WIDTH HEIGHT DEPTH */
+    MAKES("sparse", cuArray3DCreate_v2((CUarray *)out, &sparse));
+    MAKES("array_v1", CALL(cuArray3DCreate, out, &array_v1));
+    MAKES("array2d_v1", CALL(cuArrayCreate, out, &array2d_v1));
+    MAKES("mipmap", CALL(cuMipmappedArrayCreate, out, &level, c)); /* mipmap WIDTH HEIGHT LEVELS */
+    MAKES("external", import_external(out, -1, a));
+    MAKES("external_kind", CALL(cuImportExternalMemory, out, &external)); /* BYTES TYPE: the same handle each time */
+    MAKES("external_lent", import_external(out, lend_descriptor(word[2]), a)); /* BYTES PATH: into that box as well */
+    MAKES("external_fetched", import_external(out, next_descriptor(), a));     /* from the box */
+    MAKES("external_again", import_external(out, dup(kept_descriptor), a));    /* by a duplicate of the last one */
+    MAKES("host", CALL(cuMemHostAlloc, out, a, b));                            /* host BYTES FLAGS */
+    MAKES("register", register_host(out, a, b));                               /* register BYTES FLAGS */
+    MAKES("green", CALL(cuGreenCtxCreate, out, things, a, 1u));                /* green DEVICE */
+    MAKES("module", CALL(cuModuleLoad, out, word[1]));                         /* module FILE */
+    MAKES("image", CALL(cuModuleLoadData, out, &image));                       /* image BYTES */
+    MAKES("image_ex", CALL(cuModuleLoadDataEx, out, &image, 0u, NULL, NULL));
+    MAKES("library", CALL(cuLibraryLoadData, out, &image, NULL, NULL, 0u, NULL, NULL, 0u));
+    MAKES("kernel", CALL(cuLibraryGetKernel, out, thing, "kernel")); /* kernel LIBRARY */
+    MAKES("kernel_function", CALL(cuKernelGetFunction, out, thing));
+    MAKES("library_module", CALL(cuLibraryGetModule, out, thing));
+    MAKES("attach", CALL(cuCtxAttach, out, 0u));
+    MAKES("retain", CALL(cuMemRetainAllocationHandle, out, thing)); /* retain ADDRESS */
+    MAKES("fetch", fetch(out, 0));
+    MAKES("fetch_pool", fetch(out, 1));
+    MAKES("import_pointer", import_pointer(out, thing, word[2])); /* import_pointer POOL DATA */
+    MAKES("ipc_open", open_shared(word[1], out));
+    MAKES("graph", make_graph(out, a, b, word[3], word[4]));
+    MAKES("stream", CALL(cuStreamCreate, out, 0u));
+    MAKES("current", CALL(cuCtxGetCurrent, out));
+    MAKES("context", cuCtxCreate_v2((CUcontext *)out, 0, (int)a)); /* context DEVICE */
+    return 0;
+}
+
+static int give_back(char **word) {
+    uint64_t a = number(word[1]), b = number(word[2]), c = number(word[3]), d = number(word[4]);
+    uint64_t thing = word[1] != NULL ? things[a % THINGS] : 0, other = word[2] != NULL ? things[b % THINGS] : 0;
+    DOES("free", cuMemFree_v2(thing));
+    DOES("free_kept", cuMemFree_v2(things[THINGS - 1]));
+    DOES("free_async", cuMemFreeAsync(thing, NULL));
+    DOES("free_in", CALL(cuMemFreeAsync, thing, other));     /* free_in ADDRESS STREAM */
+    DOES("run", run_kernel(a, NULL));                        /* run MS */
+    DOES("run_in", run_kernel(a, (void *)(uintptr_t)other)); /* run_in MS STREAM */
+    DOES("capture_own", capture_own(a));                     /* capture_own BYTES */
+    DOES("end_stream", CALL(cuStreamDestroy_v2, thing));
+    DOES("sync", cuStreamSynchronize(NULL));
+    DOES("sync_stream", CALL(cuStreamSynchronize, thing));
+    DOES("sync_context", CALL(cuCtxSynchronize));
+    DOES("sync_event", wait_for_event());
+    DOES("free_host", CALL(cuMemFreeHost, thing));
+    DOES("unregister", CALL(cuMemHostUnregister, thing));
+    DOES("enable_peer", CALL(cuCtxEnablePeerAccess, thing, 0u));  /* enable_peer CONTEXT */
+    DOES("set_pool", CALL(cuDeviceSetMemPool, b, thing));         /* set_pool POOL DEVICE */
+    DOES("threshold", CALL(cuMemPoolSetAttribute, thing, 4, &b)); /* threshold POOL BYTES: kept when somebody waits */
+    DOES("destroy_pool", CALL(cuMemPoolDestroy, thing));
+    DOES("trim_pool", CALL(cuMemPoolTrimTo, thing, (size_t)0));
+    DOES("post", post(thing, word[2], 0));      /* post HANDLE PATH */
+    DOES("post_pool", post(thing, word[2], 1)); /* post_pool POOL PATH */
+    DOES("release", cuMemRelease(thing));
+    DOES("map", cuMemMap(thing, c, 0, other, 0));                                /* map ADDRESS HANDLE BYTES */
+    DOES("unmap", cuMemUnmap(thing, c));                                         /* unmap ADDRESS 0 BYTES */
+    DOES("map_tile", change_tiles(1, thing, other, c, 1));                       /* map_tile ARRAY HANDLE INDEX */
+    DOES("unmap_tiles", change_tiles(2, thing, 0, c, word[4] ? d : 1));          /* unmap_tiles ARRAY 0 FIRST COUNT */
+    DOES("bind", CALL(cuMulticastBindMem, thing, d, other, (size_t)0, c, 0ull)); /* MULTICAST HANDLE BYTES OFFSET */
+    DOES("bind_address", CALL(cuMulticastBindAddr_v2, thing, 0, d, other, c, 0ull)); /* likewise, of an ADDRESS */
+    DOES("unbind", CALL(cuMulticastUnbind, thing, number(word[5]), d, c)); /* MULTICAST 0 BYTES OFFSET DEVICE */
+    DOES("launch", CALL(cuGraphLaunch, thing, NULL));
+    DOES("upload", CALL(cuGraphUpload, thing, NULL));
+    DOES("destroy_graph", CALL(cuGraphExecDestroy, thing));
+    DOES("trim_graphs", CALL(cuDeviceGraphMemTrim, a)); /* trim_graphs DEVICE */
+    DOES("destroy_array", CALL(cuArrayDestroy, thing));
+    DOES("destroy_mipmap", CALL(cuMipmappedArrayDestroy, thing));
+    DOES("destroy_external", CALL(cuDestroyExternalMemory, thing));
+    DOES("ipc_close", CALL(cuIpcCloseMemHandle, thing));
+    DOES("unload", CALL(cuModuleUnload, thing));
+    DOES("unload_library", CALL(cuLibraryUnload, thing));
+    DOES("detach", CALL(cuCtxDetach, thing));
+    DOES("use", use((int)a)); /* use DEVICE */
+    DOES("use_context", CALL(cuCtxSetCurrent, thing));
+    DOES("use_green", use_green(thing));
+    DOES("destroy_context", CALL(cuCtxDestroy_v2, thing));
+    DOES("destroy_green", CALL(cuGreenCtxDestroy, thing));
+    DOES("release_primary", cuDevicePrimaryCtxRelease_v2((int)a));
+    DOES("reset_primary", CALL(cuDevicePrimaryCtxReset_v2, a));
+    DOES("set_limit", CALL(cuCtxSetLimit, a, b)); /* set_limit LIMIT VALUE */
+    DOES("starve", starve());
+    DOES("box", open_box(word[1])); /* box PATH */
+    DOES("fork", fork_child());
+    DOES("lock", lock(a, b));                                         /* lock PID [MS] */
+    DOES("checkpoint", CALL(cuCheckpointProcessCheckpoint, a, NULL)); /* checkpoint PID */
+    DOES("restore", restore(a, word[2] != NULL));                     /* restore PID [elsewhere] */
+    DOES("unlock", CALL(cuCheckpointProcessUnlock, a, NULL));
+    return 0;
+}
+
+static void show_nvml(unsigned device) {
+    struct nvml_memory m = {0, 0, 0};
+    nvmlDevice handle = NULL;
+    CHECK(nvmlDeviceGetHandleByIndex_v2(device, &handle));
+    int status = nvmlDeviceGetMemoryInfo(handle, &m);
+    printf("%d %llu %llu %llu\n", status, (unsigned long long)m.total, (unsigned long long)m.used,
+           (unsigned long long)m.free);
+}
+
+static void show_processes(unsigned device) {
+    struct nvml_process processes[64];
+    unsigned count = 64;
+    nvmlDevice handle = NULL;
+    CHECK(nvmlDeviceGetHandleByIndex_v2(device, &handle));
+    int status = nvmlDeviceGetComputeRunningProcesses_v3(handle, &count, processes);
+    printf("%d", status);
+    for (unsigned i = 0; status == 0 && i < count; i++)
+        printf(" %u:%llu", processes[i].pid, (unsigned long long)processes[i].used);
+    printf("\n");
+}
+
+/* Status, where managed memory should be, and the first two who reach it there. */
+static void show_place(CUdeviceptr address) {
+    int preferred = 0, accessors[2] = {0, 0};
+    int status = CALL(cuMemRangeGetAttribute, &preferred, sizeof preferred, 2, address, (size_t)1);
+    status = status != 0 ? status : CALL(cuMemRangeGetAttribute, accessors, sizeof accessors, 3, address, (size_t)1);
+    printf("%d %d %d %d\n", status, preferred, accessors[0], accessors[1]);
+}
+
+static void show_number(int status, const uint64_t *shown) {
+    printf("%d %llu\n", status, (unsigned long long)*shown);
+}
+
 static bool wants(const char *only, const char *output) {
     return only == NULL || strcmp(only, output) == 0;
 }
 
-static void show(char **word) {
-    int device = word[1] ? atoi(word[1]) : 0;
-    size_t a = 0, b = 0;
-    if (strcmp(word[0], "use") == 0) {
-        printf("%d\n", use(device));
-    } else if (strcmp(word[0], "info") == 0) { /* info [free|total]: only that is asked for */
-        int status = cuMemGetInfo_v2(wants(word[1], "free") ? &a : NULL, wants(word[1], "total") ? &b : NULL);
-        printf("%d %zu %zu\n", status, a, b);
-    } else if (strcmp(word[0], "info_v1") == 0) {
-        unsigned free_v1 = 0, total_v1 = 0;
-        int status = CALL(cuMemGetInfo, wants(word[1], "free") ? &free_v1 : NULL,
-                          wants(word[1], "total") ? &total_v1 : NULL);
-        printf("%d %u %u\n", status, free_v1, total_v1);
-    } else if (strcmp(word[0], "total_v1") == 0) {
-        unsigned total_v1 = 0;
-        int status = CALL(cuDeviceTotalMem, &total_v1, device);
-        printf("%d %u\n", status, total_v1);
-    } else if (strcmp(word[0], "total") == 0) {
-        int status = cuDeviceTotalMem_v2(&a, device);
-        printf("%d %zu\n", status, a);
-    } else if (strcmp(word[0], "get_limit") == 0) { /* get_limit LIMIT */
-        int status = CALL(cuCtxGetLimit, &a, device);
-        printf("%d %zu\n", status, a);
-    } else if (strcmp(word[0], "nvml") == 0) {
-        show_nvml(device);
-    } else if (strcmp(word[0], "processes") == 0) {
-        show_processes(device);
-    } else if (strcmp(word[0], "starve") == 0) {
-        printf("%d\n", starve());
-    } else if (strcmp(word[0], "fork") == 0) {
-        fork_child();
-    } else if (strcmp(word[0], "async_over") == 0) { /* async_over BYTES NUMBER: what is in place of the address then */
-        CUdeviceptr address = strtoull(word[2], NULL, 0);
-        int status = cuMemAllocAsync(&address, strtoull(word[1], NULL, 0), NULL);
-        printf("%d %llu\n", status, (unsigned long long)address);
-    } else if (strcmp(word[0], "where") == 0) {
-        printf("0 %llu\n", (unsigned long long)things[(size_t)device % THINGS]);
-    } else if (strcmp(word[0], "place") == 0) {
-        show_place(things[(size_t)device % THINGS]);
-    } else if (strcmp(word[0], "box") == 0) { /* box PATH */
-        printf("%d\n", open_box(word[1]));
-    } else if (strcmp(word[0], "ipc_get") == 0) {
-        show_shared(things[(size_t)device % THINGS], 0);
-    } else if (strcmp(word[0], "export_pointer") == 0) {
-        show_shared(things[(size_t)device % THINGS], 1);
-    } else if (strcmp(word[0], "exec") == 0) { /* the same program again, or another that lives as long as its input */
-        char *again[] = {word[1] ? word[1] : "/proc/self/exe", NULL};
-        (void)execv(again[0], again);
-        printf("-1\n");
-    } else {
-        printf("-1 unknown command\n");
-    }
+/* info [free|total]: only that is asked for */
+static void show_info(const char *only) {
+    size_t left = 0, total = 0;
+    int status = cuMemGetInfo_v2(wants(only, "free") ? &left : NULL, wants(only, "total") ? &total : NULL);
+    printf("%d %zu %zu\n", status, left, total);
+}
+
+static void show_info_v1(const char *only) {
+    unsigned left = 0, total = 0;
+    int status = CALL(cuMemGetInfo, wants(only, "free") ? &left : NULL, wants(only, "total") ? &total : NULL);
+    printf("%d %u %u\n", status, left, total);
+}
+
+/* exec [PROGRAM]: the same program again, or another that lives as long as its input */
+static void become(char *program) {
+    char *again[] = {program != NULL ? program : "/proc/self/exe", NULL};
+    (void)execv(again[0], again);
+    printf("-1\n");
+}
+
+static int show(char **word) {
+    uint64_t a = number(word[1]), b = number(word[2]), thing = things[a % THINGS], shown = 0;
+    SHOWS("total", CALL(cuDeviceTotalMem_v2, &shown, a));
+    SHOWS("total_v1", CALL(cuDeviceTotalMem, &shown, a));
+    SHOWS("get_limit", CALL(cuCtxGetLimit, &shown, a)); /* get_limit LIMIT */
+    SHOWS("state", CALL(cuCheckpointProcessGetState, a, &shown));
+    SHOWS("where", (shown = thing, 0));
+    SHOWS("async_over", (shown = b, cuMemAllocAsync(&shown, a, NULL))); /* async_over BYTES NUMBER */
+    PRINTS("info", show_info(word[1]));
+    PRINTS("info_v1", show_info_v1(word[1]));
+    PRINTS("nvml", show_nvml((unsigned)a));
+    PRINTS("processes", show_processes((unsigned)a));
+    PRINTS("place", show_place(thing));
+    PRINTS("ipc_get", show_shared(thing, 0));
+    PRINTS("export_pointer", show_shared(thing, 1));
+    PRINTS("exec", become(word[1]));
+    return printf("-1 unknown command\n");
 }
 
 /* Nanoseconds that have passed but for those in which another ran here: at work, and waiting by our own doing. */
@@ -710,8 +602,8 @@ static void obey(char **word) {
     word += timed;
     if (strcmp(word[0], "took") == 0)
         printf("%lld\n", (long long)took / 1000000);
-    else if (!allocate(word) && !give_back(word) && !suspend(word))
-        show(word);
+    else
+        (void)(allocate(word) || give_back(word) || show(word));
     took = timed ? own_time() - from : took;
 }
 
