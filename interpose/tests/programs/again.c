@@ -11,34 +11,29 @@
 
 #include <time.h>
 
-typedef int launch_kernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
-                          void **, void **);
-
-static launch_kernel *launch;
 static void *kernel;
 
 static void launch_in(CUstream stream) {
-    CHECK(launch(kernel, 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL));
+    CHECK(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL));
 }
 
 static void step(const char *what) {
     const struct timespec settled = {0, 50000000}; /* the helper has looked */
     nanosleep(&settled, NULL);
-    puts(what);
-    fflush(stdout);
+    say(what);
     (void)getchar();
 }
 
-static void in_one_that_was_of_another_device(int create(CUstream *, unsigned), int destroy(CUstream)) {
+static void in_one_that_was_of_another_device(void) {
     CUstream before, after;
     use_device(1);
-    CHECK(create(&before, 1));
+    CHECK(cuStreamCreate(&before, 1));
     for (int i = 0; i < 3; i++)
         launch_in(before);
     CHECK(cuStreamSynchronize(before));
-    CHECK(destroy(before));
+    CHECK(cuStreamDestroy_v2(before));
     use_device(0);
-    CHECK(create(&after, 1));
+    CHECK(cuStreamCreate(&after, 1));
     if (after != before)
         fail("the driver gave another handle", 0);
     for (int i = 0; i < 3; i++)
@@ -46,30 +41,19 @@ static void in_one_that_was_of_another_device(int create(CUstream *, unsigned), 
     step("launched");
 }
 
-static int (*load)(void **, const void *);
-static int (*function)(void **, void *, const char *);
-
 static void work_in(CUcontext context) {
-    void *module = NULL;
     CHECK(cuCtxSetCurrent(context));
-    CHECK(load(&module, "image"));
-    CHECK(function(&kernel, module, "a_2ms"));
+    kernel = find_kernel("a_2ms");
     for (int i = 0; i < 50; i++)
         launch_in(NULL);
     CHECK(cuStreamSynchronize(NULL));
 }
 
-static void in_one_that_ended_with_a_green_one(void *library, const char *way) {
-    int (*make)(void **, void *, int, unsigned) = NULL, (*from)(CUcontext *, void *) = NULL;
-    int (*destroy)(void *) = NULL, (*reset)(int) = NULL;
+static void in_one_that_ended_with_a_green_one(const char *way) {
     CUcontext context = NULL;
     void *green = NULL;
-    *(void **)&make = dlsym(library, "cuGreenCtxCreate");
-    *(void **)&from = dlsym(library, "cuCtxFromGreenCtx");
-    *(void **)&destroy = dlsym(library, "cuGreenCtxDestroy");
-    *(void **)&reset = dlsym(library, "cuDevicePrimaryCtxReset_v2");
-    CHECK(make(&green, &green, 0, 1));
-    CHECK(from(&context, green));
+    CHECK(CALL(cuGreenCtxCreate, &green, &green, 0, 1u));
+    CHECK(CALL(cuCtxFromGreenCtx, &context, green));
     if (strcmp(way, "primary") == 0) {
         CHECK(cuDevicePrimaryCtxRetain(&context, 0));
         CHECK(cuDevicePrimaryCtxRelease_v2(0));
@@ -77,45 +61,37 @@ static void in_one_that_ended_with_a_green_one(void *library, const char *way) {
     work_in(context);
     step("used");
     if (strcmp(way, "reset") == 0)
-        CHECK(reset(0));
-    (void)destroy(green);
-    CHECK(make(&green, &green, 0, 1));
+        CHECK(CALL(cuDevicePrimaryCtxReset_v2, 0));
+    (void)CALL(cuGreenCtxDestroy, green);
+    CHECK(CALL(cuGreenCtxCreate, &green, &green, 0, 1u));
     work_in(context); /* of the next or its view, whichever has the handle */
     step("launched");
 }
 
 int main(int argc, char **argv) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW), *module = NULL;
-    int (*create)(CUstream *, unsigned) = NULL, (*destroy)(CUstream) = NULL;
-    *(void **)&load = dlsym(library, "cuModuleLoadData");
-    *(void **)&function = dlsym(library, "cuModuleGetFunction");
-    *(void **)&launch = dlsym(library, "cuLaunchKernel");
-    *(void **)&create = dlsym(library, "cuStreamCreate");
-    *(void **)&destroy = dlsym(library, "cuStreamDestroy_v2");
     CUstream before[2], after[2];
     start_driver();
     if (argc > 1 && strcmp(argv[1], "moved") != 0) {
-        in_one_that_ended_with_a_green_one(library, argv[1]);
+        in_one_that_ended_with_a_green_one(argv[1]);
         return 0;
     }
     use_device(0);
-    CHECK(load(&module, "image"));
-    CHECK(function(&kernel, module, "a_5us"));
+    kernel = find_kernel("a_5us");
     if (argc > 1 && strcmp(argv[1], "moved") == 0) {
-        in_one_that_was_of_another_device(create, destroy);
+        in_one_that_was_of_another_device();
         return 0;
     }
     for (int i = 0; i < 2; i++)
-        CHECK(create(&before[i], 1));
+        CHECK(cuStreamCreate(&before[i], 1));
     for (int i = 0; i < 200; i++) {
         launch_in(before[i % 2]);
         CHECK(cuStreamSynchronize(before[i % 2]));
     }
     step("used");
     for (int i = 0; i < 2; i++)
-        CHECK(destroy(before[i]));
+        CHECK(cuStreamDestroy_v2(before[i]));
     for (int i = 0; i < 2; i++)
-        CHECK(create(&after[i], 1));
+        CHECK(cuStreamCreate(&after[i], 1));
     if (after[0] != before[1] || after[1] != before[0])
         fail("the driver gave other handles", 0);
     step("destroyed");

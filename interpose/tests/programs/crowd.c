@@ -15,23 +15,7 @@
 
 enum { NON_BLOCKING = 1, RELAXED = 2, KERNELS = 4 };
 
-static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
-                     void **);
-static int (*launch_per_thread)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
-                                void **, void **);
-static int (*launch_graph)(void *, CUstream);
-static int (*stream_create)(CUstream *, unsigned);
-static int (*stream_destroy)(CUstream);
-static int (*stream_synchronize)(CUstream);
-static int (*context_synchronize)(void);
-static int (*begin_capture)(CUstream, int);
-static int (*end_capture)(CUstream, void **);
-static int (*instantiate)(void **, void *, unsigned long long);
-static int (*graph_destroy)(void *);
-static int (*executable_destroy)(void *);
-static int (*load)(void **, const void *);
-static int (*function_of)(void **, void *, const char *);
-
+static int (*launch_per_thread)();
 static void *kernels[KERNELS];
 static CUcontext primary;
 static CUstream common;
@@ -44,7 +28,7 @@ static bool more(unsigned long done) {
 }
 
 static void give(unsigned long which, CUstream stream) {
-    CHECK(launch(kernels[which % KERNELS], 100, 1, 1, 128, 1, 1, 0, stream, NULL, NULL));
+    CHECK(cuLaunchKernel(kernels[which % KERNELS], 100, 1, 1, 128, 1, 1, 0, stream, NULL, NULL));
     (void)atomic_fetch_add(&launches, 1);
 }
 
@@ -53,7 +37,7 @@ static void *shared_stream(void *data) {
     for (unsigned long i = 0; more(i); i++) {
         give(i / 8, common);
         if (i % 50 == 49)
-            CHECK(stream_synchronize(common));
+            CHECK(cuStreamSynchronize(common));
     }
     return NULL;
 }
@@ -62,12 +46,12 @@ static void *own_streams(void *data) {
     (void)data;
     for (unsigned long i = 0; more(i); i++) {
         CUstream stream = NULL;
-        CHECK(stream_create(&stream, NON_BLOCKING));
+        CHECK(cuStreamCreate(&stream, NON_BLOCKING));
         for (unsigned long k = 0; k < 20; k++)
             give(i, stream);
         if (i % 2 == 0)
-            CHECK(stream_synchronize(stream));
-        CHECK(stream_destroy(stream)); /* with work under way, too */
+            CHECK(cuStreamSynchronize(stream));
+        CHECK(cuStreamDestroy_v2(stream)); /* with work under way, too */
     }
     return NULL;
 }
@@ -78,7 +62,7 @@ static void *default_streams(void *data) {
         give(i / 4, NULL);
         CHECK(launch_per_thread(kernels[0], 100, 1, 1, 128, 1, 1, 0, NULL, NULL, NULL));
         if (i % 30 == 29)
-            CHECK(context_synchronize());
+            CHECK(CALL(cuCtxSynchronize));
     }
     return NULL;
 }
@@ -87,12 +71,10 @@ static void *contexts_come_and_go(void *data) {
     (void)data;
     for (unsigned long i = 0; more(i); i++) {
         CUcontext made = NULL;
-        void *module = NULL, *kernel = NULL;
         CHECK(cuCtxCreate_v2(&made, 0, 0));
-        CHECK(load(&module, "image"));
-        CHECK(function_of(&kernel, module, "c_30us"));
+        void *kernel = find_kernel("c_30us");
         for (unsigned k = 0; k < 20; k++)
-            CHECK(launch(kernel, 100, 1, 1, 128, 1, 1, 0, NULL, NULL, NULL));
+            CHECK(cuLaunchKernel(kernel, 100, 1, 1, 128, 1, 1, 0, NULL, NULL, NULL));
         CHECK(cuCtxDestroy_v2(made));
         (void)atomic_fetch_add(&contexts, 1);
     }
@@ -102,22 +84,22 @@ static void *contexts_come_and_go(void *data) {
 static void *captured(void *data) {
     CUstream stream = NULL;
     (void)data;
-    CHECK(stream_create(&stream, NON_BLOCKING));
+    CHECK(cuStreamCreate(&stream, NON_BLOCKING));
     for (unsigned long i = 0; more(i); i++) {
         void *graph = NULL, *executable = NULL;
-        CHECK(begin_capture(stream, RELAXED));
+        CHECK(cuStreamBeginCapture_v2(stream, RELAXED));
         for (unsigned k = 0; k < 10; k++)
-            CHECK(launch(kernels[k % KERNELS], 8, 1, 1, 128, 1, 1, 0, stream, NULL, NULL));
-        CHECK(end_capture(stream, &graph));
-        CHECK(instantiate(&executable, graph, 0));
+            CHECK(cuLaunchKernel(kernels[k % KERNELS], 8, 1, 1, 128, 1, 1, 0, stream, NULL, NULL));
+        CHECK(cuStreamEndCapture(stream, &graph));
+        CHECK(cuGraphInstantiateWithFlags(&executable, graph, 0));
         for (unsigned k = 0; k < 3; k++)
-            CHECK(launch_graph(executable, stream));
-        CHECK(stream_synchronize(stream));
-        CHECK(executable_destroy(executable));
-        CHECK(graph_destroy(graph));
+            CHECK(cuGraphLaunch(executable, stream));
+        CHECK(cuStreamSynchronize(stream));
+        CHECK(CALL(cuGraphExecDestroy, executable));
+        CHECK(CALL(cuGraphDestroy, graph));
         (void)atomic_fetch_add(&graphs, 3);
     }
-    CHECK(stream_destroy(stream));
+    CHECK(cuStreamDestroy_v2(stream));
     return NULL;
 }
 
@@ -129,7 +111,7 @@ static void *forked(void *data) {
         int status = 0;
         pid_t child = fork();
         if (child == 0)
-            _exit(launch(kernels[0], 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0 ? 0 : 1);
+            _exit(cuLaunchKernel(kernels[0], 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0 ? 0 : 1);
         if (child < 0)
             fail("fork", errno);
         while (waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -148,50 +130,29 @@ static void *with_context(void *data) {
     return (*body)(NULL);
 }
 
-static void find(void) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-#define FIND(variable, name) *(void **)&variable = library_function(library, name)
-    FIND(launch, "cuLaunchKernel");
-    FIND(launch_per_thread, "cuLaunchKernel_ptsz");
-    FIND(launch_graph, "cuGraphLaunch");
-    FIND(stream_create, "cuStreamCreate");
-    FIND(stream_destroy, "cuStreamDestroy_v2");
-    FIND(stream_synchronize, "cuStreamSynchronize");
-    FIND(context_synchronize, "cuCtxSynchronize");
-    FIND(begin_capture, "cuStreamBeginCapture_v2");
-    FIND(end_capture, "cuStreamEndCapture");
-    FIND(instantiate, "cuGraphInstantiateWithFlags");
-    FIND(graph_destroy, "cuGraphDestroy");
-    FIND(executable_destroy, "cuGraphExecDestroy");
-    FIND(load, "cuModuleLoadData");
-    FIND(function_of, "cuModuleGetFunction");
-}
-
 int main(int argc, char **argv) {
-    static void *(*bodies[])(void *) = {shared_stream,        shared_stream, own_streams, own_streams, default_streams,
-                                        contexts_come_and_go, captured,      forked};
+    static void *(*bodies[])(void *) = {shared_stream,   shared_stream,        own_streams, own_streams,
+                                        default_streams, contexts_come_and_go, captured,    forked};
     static const char *const names[KERNELS] = {"a_5us", "b_40us", "c_300us", "d_2ms"};
     enum { THREADS = sizeof bodies / sizeof bodies[0] };
     pthread_t threads[THREADS];
-    void *module = NULL;
     rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 100;
-    find();
     start_driver();
+    launch_per_thread = driver_function("cuLaunchKernel_ptsz");
     CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
     CHECK(cuCtxSetCurrent(primary));
-    CHECK(load(&module, "image"));
     for (unsigned i = 0; i < KERNELS; i++)
-        CHECK(function_of(&kernels[i], module, names[i]));
-    CHECK(stream_create(&common, NON_BLOCKING));
+        kernels[i] = find_kernel(names[i]);
+    CHECK(cuStreamCreate(&common, NON_BLOCKING));
     for (unsigned i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, with_context, &bodies[i]));
-    printf("ready\n");
-    fflush(stdout);
+    say("ready");
     while (getchar() != EOF)
         ;
     atomic_store(&over, true);
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    printf("{\"launches\": %lu, \"graphs\": %lu, \"contexts\": %lu, \"forks\": %lu}\n", launches, graphs, contexts, forks);
+    printf("{\"launches\": %lu, \"graphs\": %lu, \"contexts\": %lu, \"forks\": %lu}\n", launches, graphs, contexts,
+           forks);
     return 0;
 }

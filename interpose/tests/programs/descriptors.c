@@ -20,27 +20,18 @@ static uint64_t now(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
-                     void **);
-
 static void launch_for(void *kernel, uint64_t ns) {
     for (uint64_t end = now() + ns; now() < end;)
-        CHECK(launch(kernel, 1056, 1, 1, 128, 1, 1, 0, NULL, NULL, NULL));
+        CHECK(cuLaunchKernel(kernel, 1056, 1, 1, 128, 1, 1, 0, NULL, NULL, NULL));
 }
 
 int main(int argc, char **argv) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW), *module = NULL, *kernel = NULL;
-    int (*load)(void **, const void *) = (int (*)(void **, const void *))dlsym(library, "cuModuleLoadData");
-    int (*function)(void **, void *, const char *) =
-        (int (*)(void **, void *, const char *))dlsym(library, "cuModuleGetFunction");
-    *(void **)&launch = dlsym(library, "cuLaunchKernel");
     if (argc != 4)
         return 2;
     uint64_t ns = strtoull(argv[3], NULL, 10) * 1000000u;
     start_driver();
     use_device(0);
-    CHECK(load(&module, "image"));
-    CHECK(function(&kernel, module, "a_1ms"));
+    void *kernel = find_kernel("a_1ms");
     launch_for(kernel, 300000000);
     if (strcmp(argv[2], "limit") == 0) {
         struct rlimit none = {0, 0};

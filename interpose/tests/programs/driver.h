@@ -7,6 +7,7 @@
 #endif
 
 #include "hami/cuda_abi.h"
+#include "hami/kinds.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -45,7 +46,18 @@
     FUNCTION(cuMemMap, int, CUdeviceptr, size_t, size_t, CUmemHandle, uint64_t)                                        \
     FUNCTION(cuMemUnmap, int, CUdeviceptr, size_t)                                                                     \
     FUNCTION(cuArray3DCreate_v2, int, CUarray *, const struct hami_array3d_descriptor *)                               \
-    FUNCTION(cuArrayDestroy, int, CUarray)
+    FUNCTION(cuArrayDestroy, int, CUarray)                                                                             \
+    FUNCTION(cuModuleLoadData, int, void **, const void *)                                                             \
+    FUNCTION(cuModuleGetFunction, int, void **, void *, const char *)                                                  \
+    FUNCTION(cuLaunchKernel, int, void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
+             CUstream, void **, void **)                                                                               \
+    FUNCTION(cuStreamCreate, int, CUstream *, unsigned)                                                                \
+    FUNCTION(cuStreamDestroy_v2, int, CUstream)                                                                        \
+    FUNCTION(cuStreamBeginCapture_v2, int, CUstream, int)                                                              \
+    FUNCTION(cuStreamEndCapture, int, CUstream, void **)                                                               \
+    FUNCTION(cuGraphInstantiateWithFlags, int, void **, void *, uint64_t)                                              \
+    FUNCTION(cuGraphLaunch, int, void *, CUstream)                                                                     \
+    FUNCTION(cuDeviceGraphMemTrim, int, int)
 
 #define NVML_FUNCTIONS                                                                                                 \
     FUNCTION(nvmlInit_v2, int, void)                                                                                   \
@@ -101,7 +113,7 @@ __attribute__((unused)) static void *open_libraries(const char *variable, const 
     return library;
 }
 
-static void *cuda_library; /* with DIRECT, NULL: RTLD_DEFAULT */
+static void *cuda_library, *nvml_library; /* with DIRECT, NULL: RTLD_DEFAULT */
 
 __attribute__((unused)) static void find_driver(void) {
 #ifndef DIRECT
@@ -111,7 +123,7 @@ __attribute__((unused)) static void find_driver(void) {
     if (name == NULL)                                                                                                  \
         fail("no " #name, 0);
     FUNCTIONS
-    library = open_libraries("NVML_FILES", "libnvidia-ml.so.1");
+    library = nvml_library = open_libraries("NVML_FILES", "libnvidia-ml.so.1");
     NVML_FUNCTIONS
 #undef FUNCTION
 #endif
@@ -123,15 +135,55 @@ __attribute__((unused)) static void start_driver(void) {
     CHECK(nvmlInit_v2());
 }
 
-/* A function of CUDA's that few programs need; arguments must have the sizes of its parameters. */
+/* A function that few programs need, of CUDA's or NVML's; arguments must have the sizes of its parameters. */
 __attribute__((unused)) static int (*driver_function(const char *name))() {
-    int (*found)() = (int (*)())dlsym(cuda_library, name);
+    int (*found)() = (int (*)())dlsym(strncmp(name, "nvml", 4) == 0 ? nvml_library : cuda_library, name);
     if (found == NULL)
         fail(name, 0);
     return found;
 }
 
 #define CALL(name, ...) (driver_function(#name)(__VA_ARGS__))
+
+/* Does what a command is for, if it is this one, and returns from the function that obeys. */
+#define ON(word, command, action)                                                                                      \
+    do {                                                                                                               \
+        if (strcmp(word, command) == 0)                                                                                \
+            return action, 1;                                                                                          \
+    } while (0)
+
+/* CUDA_MEM_ALLOC_NODE_PARAMS */
+struct memory_node {
+    int type, handle_types, location_type, location_id;
+    char rest_of_pool[72];
+    const void *access;
+    size_t access_count, bytes;
+    CUdeviceptr address;
+};
+
+__attribute__((unused)) static struct hami_bytes64 bytes_of(const char *hex) {
+    struct hami_bytes64 handle;
+    for (unsigned i = 0; i < sizeof handle.bytes; i++) {
+        unsigned byte = 0;
+        if (hex == NULL || sscanf(hex + 2 * i, "%2x", &byte) != 1)
+            fail("handle", 0);
+        handle.bytes[i] = (char)byte;
+    }
+    return handle;
+}
+
+__attribute__((unused)) static void say(const char *line) {
+    puts(line);
+    fflush(stdout);
+}
+
+/* A kernel of the current context's; the simulated driver reads in its name how long it runs. */
+__attribute__((unused)) static void *find_kernel(const char *name) {
+    void *module = NULL, *kernel = NULL;
+    CHECK(cuModuleLoadData(&module, "image"));
+    CHECK(cuModuleGetFunction(&kernel, module, name));
+    return kernel;
+}
 
 /* Makes a context, allocates there in both ways, and ends it. */
 __attribute__((unused)) static void use_own_context(void) {

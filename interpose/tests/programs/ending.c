@@ -11,18 +11,10 @@
  *   shared        opens another process's memory where the context that ended had some
  */
 #include "driver.h"
-#include "hami/kinds.h"
 
 #include <pthread.h>
 
 enum { MOST = 256 };
-
-static int (*green_create)(void **, void *, int, unsigned);
-static int (*green_destroy)(void *);
-static int (*green_context)(CUcontext *, void *);
-static int (*pool_create)(CUmemoryPool *, const struct hami_pool_props *);
-static int (*pool_destroy)(CUmemoryPool);
-static int (*from_pool)(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
 
 static const char *what;
 static CUcontext theirs;
@@ -32,17 +24,10 @@ static int is(const char *name) {
     return strcmp(what, name) == 0;
 }
 
-static void *function(const char *name) {
-    void *found = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
-    if (found == NULL)
-        fail(name, 0);
-    return found;
-}
-
 static CUcontext in_green(void) {
     CUcontext context = NULL;
-    CHECK(green_create(&green, &green, 0, 1));
-    CHECK(green_context(&context, green));
+    CHECK(CALL(cuGreenCtxCreate, &green, &green, 0, 1u));
+    CHECK(CALL(cuCtxFromGreenCtx, &context, green));
     CHECK(cuCtxSetCurrent(context));
     return context;
 }
@@ -52,7 +37,7 @@ static void *ender(void *data) {
     if (is("kept") || is("view"))
         CHECK(cuDevicePrimaryCtxRelease_v2(0));
     else if (is("green"))
-        CHECK(green_destroy(green));
+        CHECK(CALL(cuGreenCtxDestroy, green));
     else
         CHECK(cuCtxDestroy_v2(theirs));
     return NULL;
@@ -70,9 +55,8 @@ static void end(pthread_t thread) {
     pthread_join(thread, NULL);
 }
 
-static void say(const char *line) {
-    printf("%s\n", line);
-    fflush(stdout);
+static void show(const char *line) {
+    say(line);
     (void)getchar();
 }
 
@@ -85,7 +69,7 @@ static void take_over(void) {
     unsigned count = 0;
     CHECK(cuCtxCreate_v2(&ours, 0, 0));
     if (is("pools"))
-        CHECK(pool_create(&pool, &prop));
+        CHECK(CALL(cuMemPoolCreate, &pool, &prop));
     if (is("green"))
         (void)in_green();
     else
@@ -98,20 +82,20 @@ static void take_over(void) {
         if (is("async"))
             CHECK(cuMemAllocAsync(&held[count++], 2 * MIB, NULL));
         else if (is("pools"))
-            CHECK(from_pool(&held[count++], 2 * MIB, pool, NULL));
+            CHECK(CALL(cuMemAllocFromPoolAsync, &held[count++], 2 * MIB, pool, NULL));
         else
             CHECK(cuMemAlloc_v2(&held[count++], 2 * MIB));
     }
     CHECK(is("async") ? cuMemFreeAsync(held[count - 1], NULL) : cuMemFree_v2(held[count - 1]));
     CHECK(cuStreamSynchronize(NULL));
     end(thread);
-    say(held[count - 1] == place ? "same" : "other");
+    show(held[count - 1] == place ? "same" : "other");
     for (unsigned i = 0; i + 1 < count; i++)
         CHECK(is("async") ? cuMemFreeAsync(held[i], NULL) : cuMemFree_v2(held[i]));
     CHECK(cuStreamSynchronize(NULL));
     if (pool != NULL)
-        CHECK(pool_destroy(pool));
-    say("freed");
+        CHECK(CALL(cuMemPoolDestroy, pool));
+    show("freed");
 }
 
 /* What another thread lets go of stays. */
@@ -127,17 +111,17 @@ static void keep(void) {
     CHECK(cuMemAlloc_v2(&third, 2 * MIB));
     end(thread);
     CHECK(cuMemFree_v2(second));
-    say((first ^ second) >> 21 == 0 ? "same" : "other");
+    show((first ^ second) >> 21 == 0 ? "same" : "other");
     if (is("view")) {
         CHECK(cuMemAlloc_v2(&second, 4096));
-        CHECK(green_destroy(green));
+        CHECK(CALL(cuGreenCtxDestroy, green));
         use_device(0);
         CHECK(cuDevicePrimaryCtxRelease_v2(0));
         CHECK(cuMemFree_v2(second));
     }
     CHECK(cuMemFree_v2(first));
     CHECK(cuMemFree_v2(third));
-    say("freed");
+    show("freed");
 }
 
 static void reuse_handle(void) {
@@ -152,30 +136,17 @@ static void reuse_handle(void) {
     CHECK(cuMemAlloc_v2(&address, 4096));
     end(thread);
     CHECK(cuMemAlloc_v2(&address, 2 * MIB));
-    say(ours == theirs ? "same" : "other");
+    show(ours == theirs ? "same" : "other");
     CHECK(cuCtxDestroy_v2(ours));
     CHECK(cuCtxDestroy_v2(before));
-    say("freed");
-}
-
-static struct hami_bytes64 bytes_of(const char *hex) {
-    struct hami_bytes64 handle;
-    for (unsigned i = 0; i < sizeof handle.bytes; i++) {
-        unsigned byte = 0;
-        if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
-            fail("handle", 0);
-        handle.bytes[i] = (char)byte;
-    }
-    return handle;
+    show("freed");
 }
 
 static void open_shared(char **handles) {
     int (*get)(CUdeviceptr *, struct hami_bytes64, unsigned) = NULL;
-    int (*close_shared)(CUdeviceptr) = NULL;
     CUcontext ours = NULL;
     CUdeviceptr first = 0, second = 0;
-    *(void **)&get = function("cuIpcOpenMemHandle_v2");
-    *(void **)&close_shared = function("cuIpcCloseMemHandle");
+    *(void **)&get = dlsym(cuda_library, "cuIpcOpenMemHandle_v2");
     CHECK(cuCtxCreate_v2(&ours, 0, 0));
     CHECK(cuCtxCreate_v2(&theirs, 0, 0));
     CHECK(get(&first, bytes_of(handles[0]), 1));
@@ -183,20 +154,14 @@ static void open_shared(char **handles) {
     pthread_t thread = begin();
     CHECK(get(&second, bytes_of(handles[1]), 1));
     end(thread);
-    say(first == second ? "same" : "other");
-    CHECK(close_shared(second));
-    say("freed");
+    show(first == second ? "same" : "other");
+    CHECK(CALL(cuIpcCloseMemHandle, second));
+    show("freed");
 }
 
 int main(int argc, char **argv) {
     what = argc > 1 ? argv[1] : "large";
     start_driver();
-    green_create = (int (*)(void **, void *, int, unsigned))function("cuGreenCtxCreate");
-    green_destroy = (int (*)(void *))function("cuGreenCtxDestroy");
-    green_context = (int (*)(CUcontext *, void *))function("cuCtxFromGreenCtx");
-    pool_create = (int (*)(CUmemoryPool *, const struct hami_pool_props *))function("cuMemPoolCreate");
-    pool_destroy = (int (*)(CUmemoryPool))function("cuMemPoolDestroy");
-    from_pool = (int (*)(CUdeviceptr *, size_t, CUmemoryPool, CUstream))function("cuMemAllocFromPoolAsync");
     if (is("kept") || is("view"))
         keep();
     else if (is("handle"))

@@ -39,8 +39,7 @@ int main(int argc, char **argv) {
         char byte;
         CHECK(read(pipes[0], &byte, 1) == 1 ? 0 : 1);
     }
-    printf("ready\n");
-    fflush(stdout);
+    say("ready");
     for (int i = 0; i < count; i++)
         failed |= wait(&status) < 0 || status != 0;
     CHECK(nvmlDeviceGetMemoryInfo(card, &memory));

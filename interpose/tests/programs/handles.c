@@ -7,7 +7,6 @@
  * end than at the start, but for what has stayed, 0 if nothing went wrong, and lives as long as its input.
  */
 #include "driver.h"
-#include "hami/kinds.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -144,7 +143,7 @@ static size_t staying(void) {
 }
 
 static CUdeviceptr common;
-static int (*get_handle)(void *, CUdeviceptr);
+static int (*get_handle)();
 
 static void *asker(void *data) {
     struct hami_bytes64 handle;
@@ -180,7 +179,7 @@ int main(int argc, char **argv) {
     size_t before = free_at_start[0] = free_bytes();
     keeping = frees ? (count + 1) / 2 : count;
     stays = references ? calloc(count * rounds, sizeof *stays) : NULL;
-    get_handle = (int (*)(void *, CUdeviceptr))dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuIpcGetMemHandle");
+    get_handle = driver_function("cuIpcGetMemHandle");
     CHECK(pthread_barrier_init(&together, NULL, (unsigned)count));
     for (unsigned long i = 0; i < count; i++) {
         void *(*run)(void *) = ipc ? asker : references ? keeper : worker;

@@ -15,27 +15,11 @@
 
 extern char **environ;
 
-static void *cuda_function(const char *name) {
-    void *found = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
-    if (found == NULL)
-        fail(name, 0);
-    return found;
-}
-
 static void launch(void) {
-    int (*load)(void **, const void *) = NULL, (*get)(void **, void *, const char *) = NULL, (*wait)(void) = NULL;
-    int (*start)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
-                 void **) = NULL;
-    void *module = NULL, *kernel = NULL;
-    *(void **)&load = cuda_function("cuModuleLoadData");
-    *(void **)&get = cuda_function("cuModuleGetFunction");
-    *(void **)&start = cuda_function("cuLaunchKernel");
-    *(void **)&wait = cuda_function("cuCtxSynchronize");
-    CHECK(load(&module, "image"));
-    CHECK(get(&kernel, module, "a_1ms"));
+    void *kernel = find_kernel("a_1ms");
     for (int i = 0; i < 50; i++)
-        CHECK(start(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
-    CHECK(wait());
+        CHECK(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+    CHECK(CALL(cuCtxSynchronize));
 }
 
 static void use(void) {
@@ -113,8 +97,7 @@ static void show_rest(void) {
     struct rlimit limit;
     char text[4096];
     mode_t mask = umask(0);
-    printf("umask %o\nlocale %s\nfolder %s\n", mask, setlocale(LC_ALL, NULL),
-           getcwd(text, sizeof text));
+    printf("umask %o\nlocale %s\nfolder %s\n", mask, setlocale(LC_ALL, NULL), getcwd(text, sizeof text));
     for (char **at = environ; *at != NULL; at++)
         if (strncmp(*at, "LD_PRELOAD=", 11) != 0 && strncmp(*at, "HAMI_VGPU_ROOT=", 15) != 0)
             printf("variable %s\n", *at);

@@ -7,10 +7,7 @@
 #include <pthread.h>
 
 static unsigned long rounds;
-static int (*load_module)(void **, const void *);
-static int (*unload_module)(void *);
-static int (*export_memory)(void *, CUmemHandle, int, unsigned long long);
-static int (*import_memory)(CUmemHandle *, void *, int);
+static int (*unload_module)(), (*export_memory)(), (*import_memory)();
 
 static int refused(int status) {
     if (status != 0 && status != 2)
@@ -45,7 +42,7 @@ static void shared(unsigned long i) {
     int fd = -1;
     if (refused(cuMemCreate(&own, (i % 3 + 1) * 2 * MIB, &prop, 0)))
         return;
-    CHECK(export_memory(&fd, own, 1, 0));
+    CHECK(export_memory(&fd, own, 1, 0ull));
     CHECK(import_memory(&again, (void *)(intptr_t)fd, 1));
     CHECK(cuMemRelease(i % 2 == 0 ? own : again));
     close(fd);
@@ -75,7 +72,7 @@ static void code(unsigned long i) {
         uint64_t bytes;
     } image = {0xba55ed50, 1, 16, (i % 3 + 1) * MIB};
     void *module = NULL;
-    if (!refused(load_module(&module, &image)))
+    if (!refused(cuModuleLoadData(&module, &image)))
         CHECK(unload_module(module));
 }
 
@@ -106,12 +103,9 @@ int main(int argc, char **argv) {
     pthread_t threads[THREADS];
     rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 100;
     start_driver();
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    load_module = (int (*)(void **, const void *))dlsym(library, "cuModuleLoadData");
-    unload_module = (int (*)(void *))dlsym(library, "cuModuleUnload");
-    export_memory =
-        (int (*)(void *, CUmemHandle, int, unsigned long long))dlsym(library, "cuMemExportToShareableHandle");
-    import_memory = (int (*)(CUmemHandle *, void *, int))dlsym(library, "cuMemImportFromShareableHandle");
+    unload_module = driver_function("cuModuleUnload");
+    export_memory = driver_function("cuMemExportToShareableHandle");
+    import_memory = driver_function("cuMemImportFromShareableHandle");
     use_device(0);
     for (unsigned i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, worker, &calls[i]));

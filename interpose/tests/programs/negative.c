@@ -10,7 +10,6 @@
  * status and, for each pointer, whether anything was written there; after an error, what.
  */
 #include "driver.h"
-#include "hami/kinds.h"
 
 #include <pthread.h>
 
@@ -105,8 +104,7 @@ int main(int argc, char **argv) {
     }
     if (strcmp(state, "context") == 0 || strcmp(state, "thread") == 0)
         use_device(0);
-    printf("ready\n");
-    fflush(stdout);
+    say("ready");
     if (strcmp(state, "thread") == 0) {
         CHECK(pthread_create(&thread, NULL, calls, NULL));
         pthread_join(thread, NULL);

@@ -13,18 +13,6 @@ static nvmlDevice card;
 static unsigned room;
 static bool given;
 
-/* A function of NVML; arguments must have the exact types of its parameters. */
-static int (*nvml_function(const char *name))() {
-    static void *library;
-    library = library != NULL ? library : dlopen("libnvidia-ml.so.1", RTLD_NOW);
-    int (*found)() = (int (*)())dlsym(library, name);
-    if (found == NULL)
-        fail(name, 0);
-    return found;
-}
-
-#define CALL(name, ...) (nvml_function(#name)(__VA_ARGS__))
-
 /* Status, number, and whether anything at or behind the given room was written. */
 static void head(int status, unsigned count, const void *list, size_t size) {
     const unsigned char *bytes = list;
@@ -74,12 +62,15 @@ static void pids(void) {
 }
 
 /* Status, whether it runs, and the most that it used. */
+static void show_stats(int status, unsigned running, unsigned long long most_used) {
+    printf(running == UNTOUCHED ? "%d -" : "%d %u %llu", status, running, most_used);
+}
+
 static void stats(unsigned pid) {
     struct nvml_accounting found;
     memset(&found, 0xa5, sizeof found);
     int status = CALL(nvmlDeviceGetAccountingStats, card, pid, &found);
-    printf(found.running == UNTOUCHED ? "%d -" : "%d %u %llu", status, found.running,
-           (unsigned long long)found.most_used);
+    show_stats(status, found.running, found.most_used);
 }
 
 static void stats_v2(unsigned pid) {
@@ -89,8 +80,7 @@ static void stats_v2(unsigned pid) {
     int status = CALL(nvmlDeviceGetAccountingStats_v2, card, &found);
     if (found.pid != pid)
         fail("about another", (int)found.pid);
-    printf(found.running == UNTOUCHED ? "%d -" : "%d %u %llu", status, found.running,
-           (unsigned long long)found.most_used);
+    show_stats(status, found.running, found.most_used);
 }
 
 static void name(unsigned pid, unsigned length) {
@@ -115,62 +105,44 @@ static void use(uint64_t bytes) {
 
 /* A kernel that outlives the test. */
 static void work(void) {
-    void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *module = NULL, *function = NULL;
-    int (*load)(void **, const void *) = (int (*)(void **, const void *))dlsym(cuda, "cuModuleLoadData");
-    int (*get)(void **, void *, const char *) =
-        (int (*)(void **, void *, const char *))dlsym(cuda, "cuModuleGetFunction");
-    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
-                  void **) = (int (*)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                      CUstream, void **, void **))dlsym(cuda, "cuLaunchKernel");
-    CHECK(load(&module, ""));
-    CHECK(get(&function, module, "k_900000ms"));
-    printf("%d", launch(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    printf("%d", cuLaunchKernel(find_kernel("k_900000ms"), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
 }
 
-static void answer(const char *what, const char *first, const char *second) {
-    unsigned a = (unsigned)strtoul(first, NULL, 0), b = (unsigned)strtoul(second, NULL, 0), value = 0;
-    int status = 0;
-    if (strcmp(what, "use") == 0)
-        use(strtoull(first, NULL, 0));
-    else if (strcmp(what, "work") == 0)
-        work();
-    else if (strcmp(what, "samples") == 0)
-        samples(strtoull(first, NULL, 0));
-    else if (strcmp(what, "infos") == 0)
-        infos(a);
-    else if (strcmp(what, "details") == 0)
-        details(a, b);
-    else if (strcmp(what, "pids") == 0)
-        pids();
-    else if (strcmp(what, "stats") == 0)
-        stats(a);
-    else if (strcmp(what, "stats_v2") == 0)
-        stats_v2(a);
-    else if (strcmp(what, "name") == 0)
-        name(a, b);
-    else if (strcmp(what, "protected") == 0)
-        protected_memory();
-    else if (strcmp(what, "set_accounting") == 0)
-        printf("%d", CALL(nvmlDeviceSetAccountingMode, card, (int)a));
-    else if (strcmp(what, "accounting") == 0) {
-        status = CALL(nvmlDeviceGetAccountingMode, card, &value);
-        printf("%d %u", status, value);
-    } else if (strcmp(what, "buffer") == 0) {
-        status = CALL(nvmlDeviceGetAccountingBufferSize, card, &value);
-        printf("%d %u", status, value);
-    } else {
-        fail(what, 0);
-    }
-    printf("\n");
-    fflush(stdout);
+static int accounting(void) {
+    unsigned enabled = 0;
+    int status = CALL(nvmlDeviceGetAccountingMode, card, &enabled);
+    return printf("%d %u", status, enabled);
+}
+
+static int buffer(void) {
+    unsigned size = 0;
+    int status = CALL(nvmlDeviceGetAccountingBufferSize, card, &size);
+    return printf("%d %u", status, size);
+}
+
+static int answer(const char *what, const char *first, const char *second) {
+    unsigned a = (unsigned)strtoul(first, NULL, 0), b = (unsigned)strtoul(second, NULL, 0);
+    ON(what, "use", use(strtoull(first, NULL, 0)));
+    ON(what, "work", work());
+    ON(what, "samples", samples(strtoull(first, NULL, 0)));
+    ON(what, "infos", infos(a));
+    ON(what, "details", details(a, b));
+    ON(what, "pids", pids());
+    ON(what, "stats", stats(a));
+    ON(what, "stats_v2", stats_v2(a));
+    ON(what, "name", name(a, b));
+    ON(what, "protected", protected_memory());
+    ON(what, "set_accounting", printf("%d", CALL(nvmlDeviceSetAccountingMode, card, (int)a)));
+    ON(what, "accounting", accounting());
+    ON(what, "buffer", buffer());
+    fail(what, 0);
 }
 
 int main(void) {
     char line[256], what[32], list[16], first[32], second[32];
     start_driver();
     CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
-    printf("ready\n");
-    fflush(stdout);
+    say("ready");
     while (fgets(line, sizeof line, stdin) != NULL) {
         strcpy(list, "null");
         strcpy(first, "0");
@@ -179,7 +151,8 @@ int main(void) {
             fail(line, 0);
         given = strcmp(list, "null") != 0;
         room = given ? (unsigned)strtoul(list, NULL, 0) : 0;
-        answer(what, first, second);
+        (void)answer(what, first, second);
+        say("");
     }
     return 0;
 }

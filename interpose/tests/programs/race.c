@@ -11,15 +11,6 @@
 
 enum { HELD = 16, SIZES = 8, GRANULE = 2 << 20 };
 
-/* CUDA_MEM_ALLOC_NODE_PARAMS */
-struct memory_node {
-    int type, handle_types, location_type, location_id;
-    char rest_of_pool[72];
-    const void *access;
-    size_t access_count, bytes;
-    CUdeviceptr address;
-};
-
 struct thing {
     char kind; /* 0: none */
     uint64_t handle;
@@ -31,30 +22,6 @@ static _Atomic unsigned long got, refused;
 static unsigned long rounds;
 static const char *kinds = "m";
 
-static int (*graph_create)(void **, unsigned);
-static int (*graph_add_memory)(void **, void *, const void *, size_t, struct memory_node *);
-static int (*graph_add_free)(void **, void *, const void *, size_t, CUdeviceptr);
-static int (*graph_instantiate)(void **, void *, uint64_t);
-static int (*graph_launch)(void *, CUstream);
-static int (*graph_trim)(int);
-
-static void *function(const char *name) {
-    void *found = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
-    if (found == NULL)
-        fail(name, 0);
-    return found;
-}
-
-static void find_functions(void) {
-    graph_create = (int (*)(void **, unsigned))function("cuGraphCreate");
-    graph_add_memory =
-        (int (*)(void **, void *, const void *, size_t, struct memory_node *))function("cuGraphAddMemAllocNode");
-    graph_add_free = (int (*)(void **, void *, const void *, size_t, CUdeviceptr))function("cuGraphAddMemFreeNode");
-    graph_instantiate = (int (*)(void **, void *, uint64_t))function("cuGraphInstantiateWithFlags");
-    graph_launch = (int (*)(void *, CUstream))function("cuGraphLaunch");
-    graph_trim = (int (*)(int))function("cuDeviceGraphMemTrim");
-}
-
 /* A graph that takes memory when it is launched, and frees it as well or leaves that to whoever launched it. */
 struct graph {
     void *exec;
@@ -65,13 +32,13 @@ static struct graph make_graph(size_t bytes, int frees) {
     struct memory_node node = {.type = 1, .location_type = 1, .bytes = bytes};
     struct graph made = {0};
     void *graph = NULL, *one = NULL;
-    CHECK(graph_create(&graph, 0));
-    CHECK(graph_add_memory(&one, graph, NULL, 0, &node));
+    CHECK(CALL(cuGraphCreate, &graph, 0u));
+    CHECK(CALL(cuGraphAddMemAllocNode, &one, graph, NULL, (size_t)0, &node));
     if (frees)
-        CHECK(graph_add_free(&one, graph, NULL, 0, node.address));
+        CHECK(CALL(cuGraphAddMemFreeNode, &one, graph, NULL, (size_t)0, node.address));
     else
         made.left = node.address;
-    CHECK(graph_instantiate(&made.exec, graph, 0));
+    CHECK(cuGraphInstantiateWithFlags(&made.exec, graph, 0));
     return made;
 }
 
@@ -92,7 +59,7 @@ static int take(struct thing *thing, uint64_t random, const struct graph *graph)
         return cuArray3DCreate_v2((CUarray *)&thing->handle, &array);
     default:
         thing->handle = graph->left;
-        return graph_launch(graph->exec, NULL);
+        return cuGraphLaunch(graph->exec, NULL);
     }
 }
 
@@ -121,7 +88,7 @@ static void give_back(struct thing *thing, uint64_t random) {
     if (thing->kind == 'p' && (random & 1) != 0)
         CHECK(cuStreamSynchronize(NULL));
     if (thing->kind == 'g' && (random & 1) != 0)
-        CHECK(graph_trim(0));
+        CHECK(cuDeviceGraphMemTrim(0));
     *thing = (struct thing){0};
 }
 
@@ -167,10 +134,8 @@ int main(int argc, char **argv) {
     unsigned long count = argc > 3 ? strtoul(argv[3], NULL, 10) : 1;
     kinds = argc > 4 ? argv[4] : kinds;
     start_driver();
-    find_functions();
     use_device(0);
-    printf("ready\n");
-    fflush(stdout);
+    say("ready");
     await_line();
     for (unsigned long i = 0; i < count && i < 64; i++)
         CHECK(pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)(seed * 64 + i + 1)));
@@ -178,7 +143,7 @@ int main(int argc, char **argv) {
         pthread_join(threads[i], NULL);
     if (strpbrk(kinds, "pg") != NULL) {
         CHECK(cuStreamSynchronize(NULL));
-        CHECK(graph_trim(0));
+        CHECK(cuDeviceGraphMemTrim(0));
     }
     printf("{\"got\": %lu, \"refused\": %lu}\n", got, refused);
     fflush(stdout);

@@ -3,7 +3,6 @@
  * the call gave. Things allocated are numbered from 0 in the order of success.
  */
 #include "driver.h"
-#include "hami/kinds.h"
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -30,15 +29,6 @@ struct fat_binary {
     unsigned magic;
     unsigned short version, header;
     uint64_t bytes;
-};
-
-/* CUDA_MEM_ALLOC_NODE_PARAMS */
-struct memory_node {
-    int type, handle_types, location_type, location_id;
-    char rest_of_pool[72];
-    const void *access;
-    size_t access_count, bytes;
-    CUdeviceptr address;
 };
 
 /* How the memory nodes come into a graph. */
@@ -117,17 +107,6 @@ static int make_graph(uint64_t *out, uint64_t bytes, uint64_t count, const char 
     if (stream != NULL)
         CHECK(CALL(cuStreamEndCapture, stream, &graph));
     return status != 0 ? status : instantiate(out, graph, call);
-}
-
-static struct hami_bytes64 bytes_of(const char *hex) {
-    struct hami_bytes64 handle;
-    for (unsigned i = 0; i < sizeof handle.bytes; i++) {
-        unsigned byte = 0;
-        if (hex == NULL || sscanf(hex + 2 * i, "%2x", &byte) != 1)
-            fail("handle", 0);
-        handle.bytes[i] = (char)byte;
-    }
-    return handle;
 }
 
 static int open_shared(const char *hex, CUdeviceptr *address) {
@@ -369,11 +348,7 @@ static uint64_t number(const char *text) {
     return text != NULL ? strtoull(text, NULL, 0) : 0;
 }
 
-#define PRINTS(command, action)                                                                                        \
-    do {                                                                                                               \
-        if (strcmp(word[0], command) == 0)                                                                             \
-            return action, 1;                                                                                          \
-    } while (0)
+#define PRINTS(command, action) ON(word[0], command, action)
 #define DOES(command, call) PRINTS(command, printf("%d\n", call))
 #define MAKES(command, call) PRINTS(command, answer(call))
 #define SHOWS(command, call) PRINTS(command, show_number(call, &shown))
@@ -610,8 +585,7 @@ static void obey(char **word) {
 int main(void) {
     char line[256];
     start_driver();
-    printf("ready\n");
-    fflush(stdout);
+    say("ready");
     while (fgets(line, sizeof line, stdin) != NULL) {
         char *word[7] = {NULL};
         unsigned count = 0;

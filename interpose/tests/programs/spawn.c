@@ -1,7 +1,7 @@
 /*
  * spawn: uses CUDA, starts programs by posix_spawn and vfork, some of which are not there, and goes on using it. Each
- * that is there is this one again, with two arguments: it uses CUDA itself, says so, and ends with a pipe. Prints "spawned"
- * when all hold what they have, 200 MiB here and 100 MiB each there; on a line of input ends them and frees.
+ * that is there is this one again, with two arguments: it uses CUDA itself, says so, and ends with a pipe. Prints
+ * "spawned" when all hold what they have, 200 MiB here and 100 MiB each there; on a line of input ends them and frees.
  */
 #define _GNU_SOURCE
 #include "driver.h"
@@ -71,8 +71,7 @@ int main(int argc, char **argv) {
         CHECK(read(told[0], &byte, 1) == 1 ? 0 : 1);
     }
     CHECK(cuMemAlloc_v2(&second, 100 * MIB));
-    printf("spawned\n");
-    fflush(stdout);
+    say("spawned");
     (void)getchar();
     close(kept[1]);
     for (int way = 0; way < WAYS; way++)
