@@ -10,6 +10,7 @@
 #include "../../src/compute/turn.c"
 #include "../../src/compute/gate.c"
 
+#include "../programs/alone.h"
 #include "fuzz.h"
 
 enum { DEEDS = 24, BUSY = 500, DEBT = 10000000, ENDS = 20000000 };
@@ -196,20 +197,6 @@ void compute_wait(const _Atomic uint32_t *word, uint32_t seen, uint64_t ns) {
     wait_up_to(ns);
 }
 
-void compute_wait_number(const _Atomic uint32_t *word, uint32_t seen, uint32_t number, uint64_t ns) {
-    (void)number;
-    compute_wait(word, seen, ns);
-}
-
-void compute_wake(const _Atomic uint32_t *word) {
-    (void)word;
-}
-
-void compute_wake_number(const _Atomic uint32_t *word, uint32_t number) {
-    (void)word;
-    (void)number;
-}
-
 /* Time pays in, and what is under way ends. */
 void balance_read(struct machine *m, struct standing *s) {
     *s = standing;
@@ -222,24 +209,8 @@ void balance_read(struct machine *m, struct standing *s) {
     }
 }
 
-int64_t balance_share(const struct machine *m) {
-    (void)m;
-    return 30;
-}
-
 int64_t balance_arrears(const struct machine *m, const struct standing *s) {
     return s->balance * 100 / balance_share(m);
-}
-
-int64_t balance_own(const struct machine *m, int64_t amount) {
-    (void)m;
-    return amount;
-}
-
-struct others balance_others(const struct machine *m, uint64_t now) {
-    (void)m;
-    (void)now;
-    return (struct others){0, INT64_MAX, INT64_MAX, 0};
 }
 
 bool balance_in_turn(const struct machine *m) {
@@ -362,39 +333,8 @@ uint64_t hami_process_self(void) {
     return 1;
 }
 
-bool hami_region_sweep(struct hami_region_view *unused) {
-    (void)unused;
-    return false;
-}
-
-int machines_refresh(void) {
-    return COMPUTE_ON;
-}
-
-void compute_lock(void) {
-}
-
-void compute_unlock(void) {
-}
-
-void helper_wake(void) {
-}
-
 void helper_wake_by(uint64_t due) {
     PROMISE(due == UINT64_MAX || due <= now + LINGER);
-}
-
-void runners_close(struct machine *m) {
-    (void)m;
-}
-
-void runners_hurry(const struct machine *m) {
-    (void)m;
-}
-
-void runners_look(struct machine *m, uint64_t at) {
-    (void)m;
-    (void)at;
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {

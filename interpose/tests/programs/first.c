@@ -45,10 +45,7 @@ static void *first_call(void *data) {
 }
 
 static void start_nvml(void) {
-    void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-#define FUNCTION(name, result, ...) name = (result (*)(__VA_ARGS__))library_function(nvml, #name);
-    NVML_FUNCTIONS
-#undef FUNCTION
+    find_driver();
     CHECK(nvmlInit_v2());
     CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
 }

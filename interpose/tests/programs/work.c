@@ -48,25 +48,24 @@ struct launch_config {
 
 #define NOBODY (~0ul)
 
-static struct {
-    unsigned long random, streams, graph, host, sync, gap, start, seconds, warm, kill, freeze, freeze_for, victim, seed, blocks, tokens, devices, lives;
-    const char *kernels, *how;
-} want = {.kernels = "k_100us", .how = "kernel", .seconds = 14, .warm = 3000, .victim = NOBODY, .blocks = 1056, .devices = 1};
+/* The options that are numbers. */
+#define NUMBERS                                                                                                        \
+    NUMBER(random)                                                                                                     \
+    NUMBER(streams)                                                                                                    \
+    NUMBER(graph) NUMBER(host) NUMBER(sync) NUMBER(gap) NUMBER(start) NUMBER(seconds) NUMBER(warm) NUMBER(kill)        \
+        NUMBER(freeze) NUMBER(victim) NUMBER(seed) NUMBER(blocks) NUMBER(tokens) NUMBER(devices) NUMBER(lives)
 
-static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
-                     void **);
-static int (*launch_ex)(const struct launch_config *, void *, void **, void **);
-static int (*launch_cooperative)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
-                                 void **);
-static int (*launch_graph)(void *, CUstream);
-static int (*launch_multi)(struct launch_params *, unsigned, unsigned);
-static int (*launch_legacy)(void *);
-static int (*launch_grid)(void *, int, int);
-static int (*launch_grid_async)(void *, int, int, CUstream);
-static int (*stream_create)(CUstream *, unsigned);
-static int (*begin_capture)(CUstream, int);
-static int (*end_capture)(CUstream, void **);
-static int (*instantiate)(void **, void *, unsigned long long);
+#define NUMBER(name) unsigned long name;
+static struct {
+    NUMBERS
+    unsigned long freeze_for;
+    const char *kernels, *how;
+} want = {
+    .kernels = "k_100us", .how = "kernel", .seconds = 14, .warm = 3000, .victim = NOBODY, .blocks = 1056, .devices = 1};
+#undef NUMBER
+
+static int (*launch)(), (*launch_ex)(), (*launch_cooperative)(), (*launch_graph)(), (*launch_multi)();
+static int (*launch_legacy)(), (*launch_grid)(), (*launch_grid_async)();
 
 static struct {
     void *function, *graph;
@@ -109,15 +108,15 @@ static int give(unsigned which, CUstream stream) {
         return launch_grid_async(function, (int)blocks, 1, stream);
     if (strcmp(want.how, "multi") == 0) {
         struct launch_params one = {function, {blocks, 1, 1}, {128, 1, 1}, 0, stream, NULL};
-        return launch_multi(&one, 1, 0);
+        return launch_multi(&one, 1u, 0u);
     }
     if (strncmp(want.how, "ex", 2) == 0) {
         struct launch_config config = {{blocks, 1, 1}, {128, 1, 1}, 0, stream, NULL, 0};
         return launch_ex(&config, function, NULL, NULL);
     }
     if (strncmp(want.how, "cooperative", 11) == 0)
-        return launch_cooperative(function, blocks, 1, 1, 128, 1, 1, 0, stream, NULL);
-    return launch(function, blocks, 1, 1, 128, 1, 1, 0, stream, NULL, NULL);
+        return launch_cooperative(function, blocks, 1u, 1u, 128u, 1u, 1u, 0u, stream, NULL);
+    return launch(function, blocks, 1u, 1u, 128u, 1u, 1u, 0u, stream, NULL, NULL);
 }
 
 static void spend_tokens(void) {
@@ -133,7 +132,7 @@ static void *run(void *data) {
     uint64_t number = (uintptr_t)data, random = (want.seed * 64 + number) * 2654435761u + 1;
     CHECK(cuCtxSetCurrent(contexts[number % want.devices]));
     if (want.streams != 0)
-        CHECK(stream_create(&stream, 1));
+        CHECK(cuStreamCreate(&stream, 1));
     rest(want.start * 1000000 + number * 300000);
     uint64_t end = began + want.seconds * 1000000000u, at = began, done = 0, batches = 0, mine = 0;
     unsigned which = 0, left = kernels[0].times;
@@ -177,7 +176,7 @@ static void *run(void *data) {
     return NULL;
 }
 
-static void prepare(void *module, int (*function)(void **, void *, const char *)) {
+static void prepare(void) {
     char text[1024];
     snprintf(text, sizeof text, "%s", want.kernels);
     for (char *save = NULL, *name = strtok_r(text, ",", &save); name != NULL; name = strtok_r(NULL, ",", &save)) {
@@ -185,17 +184,17 @@ static void prepare(void *module, int (*function)(void **, void *, const char *)
         if (times != NULL)
             *times++ = '\0';
         kernels[kernel_count].times = times != NULL ? (unsigned)strtoul(times, NULL, 10) : 1;
-        CHECK(function(&kernels[kernel_count].function, module, name));
+        kernels[kernel_count].function = find_kernel(name);
         if (want.graph != 0) {
             CUstream stream = NULL;
             void *graph = NULL;
             unsigned long nodes = want.graph;
-            CHECK(stream_create(&stream, 1));
-            CHECK(begin_capture(stream, 1));
+            CHECK(cuStreamCreate(&stream, 1));
+            CHECK(cuStreamBeginCapture_v2(stream, 1));
             for (; nodes != 0; nodes--)
-                CHECK(launch(kernels[kernel_count].function, 8, 1, 1, 128, 1, 1, 0, stream, NULL, NULL));
-            CHECK(end_capture(stream, &graph));
-            CHECK(instantiate(&kernels[kernel_count].graph, graph, 0));
+                CHECK(cuLaunchKernel(kernels[kernel_count].function, 8, 1, 1, 128, 1, 1, 0, stream, NULL, NULL));
+            CHECK(cuStreamEndCapture(stream, &graph));
+            CHECK(cuGraphInstantiateWithFlags(&kernels[kernel_count].graph, graph, 0));
         }
         kernel_count++;
     }
@@ -207,23 +206,7 @@ static void option(const char *text) {
 #define NUMBER(name)                                                                                                   \
     if (strncmp(text, #name "=", sizeof #name) == 0)                                                                   \
         want.name = number;
-    NUMBER(random)
-    NUMBER(streams)
-    NUMBER(graph)
-    NUMBER(host)
-    NUMBER(sync)
-    NUMBER(gap)
-    NUMBER(start)
-    NUMBER(seconds)
-    NUMBER(warm)
-    NUMBER(kill)
-    NUMBER(freeze)
-    NUMBER(victim)
-    NUMBER(seed)
-    NUMBER(blocks)
-    NUMBER(tokens)
-    NUMBER(devices)
-    NUMBER(lives)
+    NUMBERS
     if (strncmp(text, "freeze=", 7) == 0)
         want.freeze_for = strtoul(strchr(value, ':') + 1, NULL, 10);
     if (strncmp(text, "kernels=", 8) == 0)
@@ -238,32 +221,21 @@ int main(int argc, char **argv) {
     const char *index = getenv("HAMI_VIRTUAL_INDEX");
     if (want.victim != NOBODY && index != NULL && strtoul(index, NULL, 10) != want.victim)
         want.kill = want.freeze = 0;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW), *module = NULL;
-    int (*load)(void **, const void *) = NULL;
-    int (*function)(void **, void *, const char *) = NULL;
-#define FIND(variable, name) *(void **)&variable = library_function(library, name)
-    FIND(load, "cuModuleLoadData");
-    FIND(function, "cuModuleGetFunction");
-    bool threaded = strstr(want.how, "_ptsz") != NULL;
-    FIND(launch, threaded ? "cuLaunchKernel_ptsz" : "cuLaunchKernel");
-    FIND(launch_ex, threaded ? "cuLaunchKernelEx_ptsz" : "cuLaunchKernelEx");
-    FIND(launch_cooperative, threaded ? "cuLaunchCooperativeKernel_ptsz" : "cuLaunchCooperativeKernel");
-    FIND(launch_graph, threaded ? "cuGraphLaunch_ptsz" : "cuGraphLaunch");
-    FIND(launch_multi, "cuLaunchCooperativeKernelMultiDevice");
-    FIND(launch_legacy, "cuLaunch");
-    FIND(launch_grid, "cuLaunchGrid");
-    FIND(launch_grid_async, "cuLaunchGridAsync");
-    FIND(stream_create, "cuStreamCreate");
-    FIND(begin_capture, "cuStreamBeginCapture_v2");
-    FIND(end_capture, "cuStreamEndCapture");
-    FIND(instantiate, "cuGraphInstantiateWithFlags");
     start_driver();
+    bool threaded = strstr(want.how, "_ptsz") != NULL;
+    launch = driver_function(threaded ? "cuLaunchKernel_ptsz" : "cuLaunchKernel");
+    launch_ex = driver_function(threaded ? "cuLaunchKernelEx_ptsz" : "cuLaunchKernelEx");
+    launch_cooperative = driver_function(threaded ? "cuLaunchCooperativeKernel_ptsz" : "cuLaunchCooperativeKernel");
+    launch_multi = driver_function("cuLaunchCooperativeKernelMultiDevice");
+    launch_legacy = driver_function("cuLaunch");
+    launch_grid = driver_function("cuLaunchGrid");
+    launch_grid_async = driver_function("cuLaunchGridAsync");
+    launch_graph = driver_function(threaded ? "cuGraphLaunch_ptsz" : "cuGraphLaunch");
     for (int i = (int)want.devices - 1; i >= 0; i--) {
         CHECK(cuDevicePrimaryCtxRetain(&contexts[i], i));
         CHECK(cuCtxSetCurrent(contexts[i]));
     }
-    CHECK(load(&module, "image"));
-    prepare(module, function);
+    prepare();
     began = now();
     pthread_t threads[64];
     for (uintptr_t i = 1; i < want.streams && i < 64; i++)
