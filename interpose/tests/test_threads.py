@@ -155,7 +155,7 @@ def test_threads_where_the_kernel_refuses_membarrier(make_container, programs, t
 
 def test_what_another_thread_took_can_be_given_back(make_container, programs):
     """A thread remembers that no small allocations lie somewhere, until there are some."""
-    process = make_container(2200).start(programs("handed"))
+    process = make_container(2200).start(programs("handles"), "handed", 1, 1)
     assert process.communicate(timeout=170) == ("0\n", "")
 
 

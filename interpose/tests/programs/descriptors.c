@@ -3,22 +3,13 @@
  * their numbers, or after it has forbidden itself to write files. Prints how many descriptors are FILE's, and FILE's
  * sum.
  */
-#define _GNU_SOURCE
 #include "driver.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { FIRST = 3, LAST = 199 };
-
-static uint64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void launch_for(void *kernel, uint64_t ns) {
     for (uint64_t end = now() + ns; now() < end;)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
@@ -175,6 +176,12 @@ __attribute__((unused)) static struct hami_bytes64 bytes_of(const char *hex) {
 __attribute__((unused)) static void say(const char *line) {
     puts(line);
     fflush(stdout);
+}
+
+__attribute__((unused)) static uint64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* A kernel of the current context's; the simulated driver reads in its name how long it runs. */

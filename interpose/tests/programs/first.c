@@ -7,6 +7,9 @@
  * first construct ROUNDS PLUGIN: in each of ROUNDS processes a thread loads and unloads the plugin, which makes a
  * context and allocates in it as it is loaded, while other threads do the same as their first calls and go on.
  *
+ * first pools ROUNDS: in each of ROUNDS processes threads take memory from the device's own pool at the same moment,
+ * the first that is taken from it; the container must lose what they took, no more and no less.
+ *
  * first cancel: threads are cancelled in their first call, and in one that has new limits to read, which "changed" on
  * the input says there are; prints the memory that another thread is shown then.
  */
@@ -17,7 +20,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { PATIENCE_S = 20, HINDERS = 2, WORKERS = 3, LOADS = 5 };
+enum { PATIENCE_S = 20, HINDERS = 2, WORKERS = 3, LOADS = 5, TAKERS = 32 };
 
 static atomic_int go;
 static unsigned before_call, before_other; /* ns */
@@ -123,6 +126,39 @@ static int construct(const char *plugin) {
     return 0;
 }
 
+static void *take(void *missing) {
+    CUdeviceptr address = 0;
+    use_device(0);
+    (void)atomic_fetch_sub((atomic_int *)missing, 1);
+    while (atomic_load((atomic_int *)missing) != 0)
+        ;
+    CHECK(cuMemAllocAsync(&address, 64 * MIB, NULL));
+    return NULL;
+}
+
+/* Whoever is refused has first looked for what ended processes have left. */
+static size_t free_bytes(void) {
+    size_t bytes = 0, total = 0;
+    CUdeviceptr none = 0;
+    if (cuMemAlloc_v2(&none, (size_t)1 << 50) != 2)
+        fail("not refused", 0);
+    CHECK(cuMemGetInfo_v2(&bytes, &total));
+    return bytes;
+}
+
+static int take_from_pool(void) {
+    atomic_int missing = TAKERS;
+    pthread_t threads[TAKERS];
+    start_driver();
+    use_device(0);
+    size_t before = free_bytes();
+    for (unsigned i = 0; i < TAKERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, take, &missing));
+    for (unsigned i = 0; i < TAKERS; i++)
+        CHECK(pthread_join(threads[i], NULL));
+    return before - free_bytes() != TAKERS * 64 * MIB;
+}
+
 static void *ask(void *data) {
     struct nvml_memory *memory = data;
     while (atomic_load(&go) == 0)
@@ -178,6 +214,8 @@ int main(int argc, char **argv) {
         pid_t one = fork();
         if (one == 0 && strcmp(how, "construct") == 0)
             _exit(construct(argv[3]));
+        if (one == 0 && strcmp(how, "pools") == 0)
+            _exit(take_from_pool());
         if (one == 0)
             _exit(one_round(how, (int)(i * 7919 % 600 * 1000) - 300000, argc > 3 ? argv[3] : NULL));
         if (waitpid(one, &status, 0) != one || status != 0)

@@ -2,9 +2,10 @@
  * handles KIND ROUNDS THREADS: threads that take and give back what is known by handles, so that each handle is soon
  * given to another thread: "memory", physical and not mapped; "contexts" with some memory in them; "devices", the same
  * on two devices, counted every now and then; "frees", where half of the threads take and free memory of the primary
- * one beside others' ends; "references" to the primary context, in which memory stays; or "ipc": they ask for the
- * handle of one address at the same moment, which is freed then. Prints how much more memory the container has in the
- * end than at the start, but for what has stayed, 0 if nothing went wrong, and lives as long as its input.
+ * one beside others' ends; "references" to the primary context, in which memory stays; "handed": where one gave back
+ * large memory another takes a small allocation, the first of its 2 MiB, which the first one frees; or "ipc": they ask
+ * for the handle of one address at the same moment, which is freed then. Prints how much more memory the container has
+ * in the end than at the start, but for what has stayed, 0 if nothing went wrong, and lives as long as its input.
  */
 #include "driver.h"
 
@@ -160,6 +161,26 @@ static void *asker(void *data) {
     return NULL;
 }
 
+static void *take_small(void *at) {
+    use_device(0);
+    CHECK(cuMemAlloc_v2(at, 4096));
+    return NULL;
+}
+
+static void *hand_over(void *data) {
+    CUdeviceptr large = 0, small = 0;
+    pthread_t other;
+    use_device(0);
+    CHECK(cuMemAlloc_v2(&large, 2 * MIB));
+    CHECK(cuMemFree_v2(large));
+    CHECK(pthread_create(&other, NULL, take_small, &small));
+    pthread_join(other, NULL);
+    if (small / (2 * MIB) != large / (2 * MIB))
+        fail("the driver put it elsewhere", 0);
+    CHECK(cuMemFree_v2(small));
+    return data;
+}
+
 int main(int argc, char **argv) {
     pthread_t threads[THREADS], other;
     const char *kind = argc > 1 ? argv[1] : "memory";
@@ -182,7 +203,7 @@ int main(int argc, char **argv) {
     get_handle = driver_function("cuIpcGetMemHandle");
     CHECK(pthread_barrier_init(&together, NULL, (unsigned)count));
     for (unsigned long i = 0; i < count; i++) {
-        void *(*run)(void *) = ipc ? asker : references ? keeper : worker;
+        void *(*run)(void *) = ipc ? asker : references ? keeper : strcmp(kind, "handed") == 0 ? hand_over : worker;
         CHECK(pthread_create(&threads[i], NULL, run, (void *)(uintptr_t)(ipc ? i == 0 : i + 1)));
     }
     if (references)

@@ -15,24 +15,13 @@
  *   lock     locks the file; one that is stopped in the middle of a change does the same
  *   close    takes away everybody's permission to it
  */
-#define _GNU_SOURCE
+#include "driver.h"
 #include "hami/compute_abi.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { MILLISECOND = 1000000, FIRST = 16 /* of the head: magic, version, size */ };
-
-static uint64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void sleep_to(uint64_t due) {
     struct timespec t = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};

@@ -20,14 +20,12 @@
  *
  * Host times pass on the virtual clock (virtual.c); without it only gaps do.
  */
-#define _GNU_SOURCE
 #include "driver.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <time.h>
 
 extern void virtual_spend(uint64_t ns) __attribute__((weak));
 extern void virtual_freeze(uint64_t ns) __attribute__((weak));
@@ -49,20 +47,16 @@ struct launch_config {
 #define NOBODY (~0ul)
 
 /* The options that are numbers. */
-#define NUMBERS                                                                                                        \
-    NUMBER(random)                                                                                                     \
-    NUMBER(streams)                                                                                                    \
-    NUMBER(graph) NUMBER(host) NUMBER(sync) NUMBER(gap) NUMBER(start) NUMBER(seconds) NUMBER(warm) NUMBER(kill)        \
-        NUMBER(freeze) NUMBER(victim) NUMBER(seed) NUMBER(blocks) NUMBER(tokens) NUMBER(devices) NUMBER(lives)
+#define NUMBERS(X)                                                                                                     \
+    X(random), X(streams), X(graph), X(host), X(sync), X(gap), X(start), X(seconds), X(warm), X(kill), X(freeze),      \
+        X(victim), X(seed), X(blocks), X(tokens), X(devices), X(lives)
 
-#define NUMBER(name) unsigned long name;
+#define ITSELF(name) name
 static struct {
-    NUMBERS
-    unsigned long freeze_for;
+    unsigned long NUMBERS(ITSELF), freeze_for;
     const char *kernels, *how;
 } want = {
     .kernels = "k_100us", .how = "kernel", .seconds = 14, .warm = 3000, .victim = NOBODY, .blocks = 1056, .devices = 1};
-#undef NUMBER
 
 static int (*launch)(), (*launch_ex)(), (*launch_cooperative)(), (*launch_graph)(), (*launch_multi)();
 static int (*launch_legacy)(), (*launch_grid)(), (*launch_grid_async)();
@@ -75,12 +69,6 @@ static unsigned kernel_count;
 static uint64_t began;
 static CUcontext contexts[8];
 static _Atomic uint64_t launches, longest;
-
-static uint64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void spend(uint64_t ns) {
     if (virtual_spend != NULL)
@@ -203,10 +191,8 @@ static void prepare(void) {
 static void option(const char *text) {
     const char *value = strchr(text, '=') + 1;
     unsigned long number = strtoul(value, NULL, 10);
-#define NUMBER(name)                                                                                                   \
-    if (strncmp(text, #name "=", sizeof #name) == 0)                                                                   \
-        want.name = number;
-    NUMBERS
+#define READ(name) (void)(strncmp(text, #name "=", sizeof #name) == 0 && (want.name = number))
+    NUMBERS(READ);
     if (strncmp(text, "freeze=", 7) == 0)
         want.freeze_for = strtoul(strchr(value, ':') + 1, NULL, 10);
     if (strncmp(text, "kernels=", 8) == 0)
