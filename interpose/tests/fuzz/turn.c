@@ -10,7 +10,7 @@
 #include "../../src/compute/turn.c"
 #include "../../src/compute/gate.c"
 
-#include "../programs/alone.h"
+#include "alone.h"
 #include "fuzz.h"
 
 enum { DEEDS = 24, BUSY = 500, DEBT = 10000000, ENDS = 20000000 };

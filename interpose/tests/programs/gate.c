@@ -4,7 +4,7 @@
  */
 #include "../../src/compute/gate.c"
 
-#include "alone.h"
+#include "../fuzz/alone.h"
 
 #include <stdio.h>
 
