@@ -22,7 +22,7 @@ static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, u
                      void **);
 static int (*get_device)(int *);
 
-static double now(void) {
+static double spent_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
@@ -75,10 +75,10 @@ static int order(const void *a, const void *b) {
 static void measure(const char *name, void (*call)(void)) {
     double batch[BATCHES];
     for (unsigned i = 0; i < BATCHES; i++) {
-        double start = now();
+        double start = spent_ns();
         for (unsigned long round = 0; round < rounds; round++)
             call();
-        batch[i] = (now() - start) / (double)rounds;
+        batch[i] = (spent_ns() - start) / (double)rounds;
         CHECK(cuStreamSynchronize(NULL));
     }
     qsort(batch, BATCHES, sizeof batch[0], order);
@@ -93,10 +93,10 @@ static void keep_live(size_t from, size_t to) {
 static void *crowd_member(void *spent) {
     use_device(0);
     alloc_large();
-    double start = now();
+    double start = spent_ns();
     for (unsigned long round = 0; round < rounds; round++)
         alloc_large();
-    *(double *)spent = now() - start;
+    *(double *)spent = spent_ns() - start;
     return NULL;
 }
 
