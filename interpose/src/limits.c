@@ -200,23 +200,26 @@ static bool parse_variable(const char *text, bool percent, uint64_t *value) {
     return true;
 }
 
-/* How variables are read: NAME_<i>, else NAME. */
+/* What was found in variables so far. */
 struct variables {
     bool set; /* any is */
     bool bad; /* any cannot be read */
 };
 
-static uint64_t numbered(const char *name, unsigned i, bool percent, struct variables *variables) {
-    char own[64];
+static uint64_t read_variable(const char *name, bool percent, struct variables *variables) {
     uint64_t value = 0;
-    (void)snprintf(own, sizeof own, "%s_%u", name, i);
-    const char *text = secure_getenv(own);
-    if (text == NULL) {
-        text = secure_getenv(name);
-    }
+    const char *text = secure_getenv(name);
     variables->set = variables->set || text != NULL;
     variables->bad = !parse_variable(text, percent, &value) || variables->bad;
     return value;
+}
+
+/* NAME_<i>, or NAME where that is not set or 0, as in HAMi. */
+static uint64_t numbered(const char *name, unsigned i, bool percent, struct variables *variables) {
+    char own[64];
+    (void)snprintf(own, sizeof own, "%s_%u", name, i);
+    uint64_t value = read_variable(own, percent, variables);
+    return value != 0 ? value : read_variable(name, percent, variables);
 }
 
 static enum hami_core_policy policy_variable(void) {
@@ -274,9 +277,8 @@ void hami_limits_locate(struct hami_limits_source *source) {
         return;
     }
     const char *path = secure_getenv("CUDA_DEVICE_MEMORY_SHARED_CACHE");
-    if (path != NULL && strlen(path) < sizeof source->region_path) {
-        memcpy(source->region_path, path, strlen(path) + 1);
-    }
+    bool fits = path == NULL || strlen(path) < sizeof source->region_path;
+    (void)strcpy(source->region_path, path == NULL ? "" : fits ? path : "/"); /* no file: denies */
 }
 
 /* Scaled memory is divided into what the device has to give and the rest, for which host memory may stand in. */

@@ -220,16 +220,35 @@ def test_hamis_variables_limit_where_no_folder_is(environment_container, shells,
 
 
 SIZES = {"2048": 0, " 2g ": 2048, "2G": 2048, "2Gi": 2048, "2GiB": 2048, "2 gb": 2048, "2048m": 2048, "2048MB": 2048}
-SIZES |= {"2097152k": 2048, "2147483648": 2048, "0x80000000": 2048, "1t": 1 << 20, "0": None, "": None}
+SIZES |= {"2097152k": 2048, "2147483648": 2048, "0x80000000": 2048}
+WHOLE = ["0", "", "1t"]
 UNREAD = ["2.5g", "-1", "abc", "2 x", "2gg", "99999999999g", "99999999999999999999", "2g 3g"]
 
 
-@pytest.mark.here_only("qemu-user has no room for so many addresses")
 @pytest.mark.parametrize("text", SIZES)
 def test_sizes_in_variables_are_read_with_their_units(environment_container, shells, text):
     shell = shells(environment_container(CUDA_DEVICE_MEMORY_LIMIT=text), device=None)
-    mib = shell("total", 0)[1] // MIB
-    assert mib == (SIZES[text] or 0) if SIZES[text] is not None and SIZES[text] < 70000 else mib > 70000
+    assert shell("total", 0)[1] // MIB == SIZES[text]
+
+
+@pytest.mark.here_only("qemu-user has no room for so many addresses")
+@pytest.mark.parametrize("text", WHOLE)
+def test_no_limit_or_one_above_the_card_shows_the_card(environment_container, shells, text):
+    shell = shells(environment_container(CUDA_DEVICE_MEMORY_LIMIT=text), device=None)
+    assert shell("total", 0)[1] > 70000 * MIB
+
+
+@pytest.mark.parametrize("own", ["0", ""])
+def test_the_general_limit_holds_where_the_numbered_one_is_zero(environment_container, shells, own):
+    variables = {"CUDA_DEVICE_MEMORY_LIMIT_0": own, "CUDA_DEVICE_MEMORY_LIMIT": "2g"}
+    shell = shells(environment_container(**variables), device=None)
+    assert shell("total", 0) == [0, 2048 * MIB]
+
+
+def test_a_region_path_that_is_too_long_denies(environment_container, shells):
+    variables = {"CUDA_DEVICE_MEMORY_LIMIT": "2g", "CUDA_DEVICE_MEMORY_SHARED_CACHE": "/" + "x" * 5000}
+    shell = shells(environment_container(**variables), device=None)
+    assert shell.status("use", 0) == OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize("variable", ["CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_MEMORY_LIMIT_1", "CUDA_DEVICE_SM_LIMIT"])
