@@ -64,18 +64,20 @@ static void charge_pause(unsigned times) {
  * tried once more and then refused. What stands in the way twice without a change is no addition that is taken back.
  */
 static bool charge_retry_locked(struct hami_region_view *view, hami_attempt *attempt, void *of, int64_t until) {
-    uint64_t before = 0, in_the_way = 1;
-    for (unsigned times = 0; in_the_way != 0 && in_the_way != before && (times == 0 || charge_now_ns() < until);
-         times++) {
+    uint64_t before = 0;
+    for (unsigned times = 0; times == 0 || charge_now_ns() < until; times++) {
         if (times > 0) {
             charge_pause(times - 1);
         }
         (void)hami_region_sweep(view);
         hami_event_awake(view);
-        before = times == 0 ? 0 : in_the_way;
-        in_the_way = attempt(view, of);
+        uint64_t in_the_way = attempt(view, of);
+        if (in_the_way == 0 || in_the_way == before) {
+            return in_the_way == 0;
+        }
+        before = in_the_way;
     }
-    return in_the_way == 0;
+    return false;
 }
 
 bool hami_charge_retry(struct hami_region_view *view, hami_attempt *attempt, void *of) {

@@ -30,11 +30,6 @@ unsigned hami_ledger_slots(const struct hami_region *region) {
     return number < 0 || number > HAMI_PROCESSES ? HAMI_PROCESSES : (unsigned)number;
 }
 
-static inline bool ledger_is_summed(uint64_t owner, unsigned counter) {
-    enum hami_slot_state state = hami_ledger_state(owner); /* of a free slot CLAIMED */
-    return state != HAMI_SLOT_CLAIMED && (state != HAMI_SLOT_SUSPENDED || counter >= HAMI_DEVICES);
-}
-
 /* A program may have written any number into the file. */
 static inline uint64_t ledger_bounded(uint64_t pages) {
     return pages < HAMI_PAGES_MAX ? pages : HAMI_PAGES_MAX;
@@ -62,7 +57,7 @@ static bool share_is_held(const struct hami_region *region, const struct hami_sh
     for (unsigned i = 0; i < words; i++) {
         for (uint64_t bits = ledger_load(&entry->holders[i]); bits != 0; bits &= bits - 1) {
             unsigned slot = i * 64 + (unsigned)__builtin_ctzll(bits);
-            if (ledger_is_summed(ledger_load(&region->block.owners[slot]), summed ? 0 : HAMI_DEVICES)) {
+            if (hami_ledger_is_summed(ledger_load(&region->block.owners[slot]), summed ? 0 : HAMI_DEVICES)) {
                 return true;
             }
         }
@@ -91,7 +86,7 @@ HAMI_HOT uint64_t hami_ledger_sum(const struct hami_region *region, unsigned cou
     unsigned count = hami_ledger_slots(region);
     uint64_t sum = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (ledger_is_summed(ledger_load(&block->owners[i]), counter)) {
+        if (hami_ledger_is_summed(ledger_load(&block->owners[i]), counter)) {
             sum += ledger_bounded(ledger_load(&block->held[counter][i]));
         }
     }
@@ -129,7 +124,7 @@ HAMI_HOT bool hami_ledger_reserve(struct hami_region *region, unsigned slot, uin
     (void)atomic_fetch_add(&block->held[counter][slot], pages);
     hami_step();
     uint64_t sum = hami_ledger_sum(region, counter), now = ledger_load(&block->owners[slot]);
-    bool counted = hami_ledger_who(now) == owner && ledger_is_summed(now, counter);
+    bool counted = hami_ledger_who(now) == owner && hami_ledger_is_summed(now, counter);
     if (limit == HAMI_UNLIMITED || (counted && sum <= limit)) {
         ledger_note_peak(&block->devices[counter], sum);
         return true;

@@ -66,8 +66,7 @@ uint64_t hami_region_used_now(struct hami_region_view *view, unsigned device) {
 }
 
 uint64_t hami_region_slot_used(const struct hami_region_view *view, unsigned slot, unsigned device) {
-    enum hami_slot_state state = hami_ledger_state(atomic_load(&view->region->block.owners[slot]));
-    bool summed = state != HAMI_SLOT_CLAIMED && (state != HAMI_SLOT_SUSPENDED || device >= HAMI_DEVICES);
+    bool summed = hami_ledger_is_summed(atomic_load(&view->region->block.owners[slot]), device);
     return summed ? hami_ledger_of(view->region, slot, device) : 0;
 }
 

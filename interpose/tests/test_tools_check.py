@@ -52,7 +52,7 @@ def sound(environment) -> dict[str, list[tuple[str, str]]]:
 
 
 def only_wrong(environment, name, *arguments) -> str:
-    """What is said of the one check that finds something wrong."""
+    """The text of the only check that found something wrong."""
     status, found = states(environment, *arguments)
     assert (status, list(wrong(found))) == (1, [name])
     return wrong(found)[name]
@@ -401,7 +401,7 @@ def test_a_program_that_can_be_held_passes(make_container, tmp_path):
 @pytest.mark.parametrize("how", ["plain", "deep", "apart"])
 def test_library_that_takes_functions_past_us_is_named(make_container, programs, sanitized, how, door):
     if sanitized and how != "plain":
-        pytest.skip("AddressSanitizer ends a program that opens libraries so")
+        pytest.skip("AddressSanitizer refuses RTLD_DEEPBIND and dlmopen")
     container = make_container(4000)
     plugin = programs("plugin", "-shared", "-fPIC", "-DCONTEXT", door)
     assert container.start(programs("host"), how, plugin).stdout.readline() == "opened\n"

@@ -14,20 +14,19 @@
  * ledger.c has the steps; these are the rules that make the sum right at any moment, whoever dies or stops in between.
  *
  *   - Only the process that owns a slot changes the slot's words. A word is never less than what its process holds.
- *   - To reserve, a process sums, adds to its word, and sums again. Above the limit it takes its addition back. Of all
- *     reservations that are held at a moment, the last one was added before its sum was taken, so that sum had them
- * all.
+ *   - To reserve, a process sums, adds to its word, and sums again. Above the limit it takes its addition back. The
+ *     process that adds last sums after all others have added, so its sum has every reservation.
  *   - A sum reads the words before the shares. Memory moves only from a word to a share, and the share is written
  *     first: a sum may count memory twice for a moment, never not at all.
- *   - A slot is free, claimed or counted. Its owner word says which, and changes by compare-and-swap. Words of a
- * claimed slot are not summed: there the new owner clears what the last one left.
+ *   - A slot is free, claimed or counted. Its owner word says which. The words of a claimed slot are not summed:
+ *     its new owner clears what the last one left, and only then is the slot counted.
  *   - Whoever finds the owner of a slot dead claims the slot, clears it and sets it free.
  *   - A process that is suspended (cuCheckpointProcess...) has its owner word say so, and its words are not summed:
  *     its memory is not on the device. To resume it, its words are summed first; above the limit it stays suspended.
  *
  * A process is known by its owner word (pid and start time, as its own /proc/self/stat has them), by the inode of its
  * pid namespace, and by a record lock on one byte of the file, at HAMI_LOCK_BASE + slot, which the kernel drops when
- * the process ends or becomes another program. region.c has the rules.
+ * the process ends or becomes another program. region.h has the rules.
  */
 #ifndef HAMI_ABI_H
 #define HAMI_ABI_H

@@ -45,6 +45,12 @@ static inline uint64_t hami_ledger_who(uint64_t owner) {
     return owner & ((UINT64_C(1) << HAMI_OWNER_STATE_SHIFT) - 1);
 }
 
+/* Whether a slot with this owner word counts: on devices only while its owner is not suspended. */
+static inline bool hami_ledger_is_summed(uint64_t owner, unsigned counter) {
+    enum hami_slot_state state = hami_ledger_state(owner); /* of a free slot CLAIMED */
+    return state != HAMI_SLOT_CLAIMED && (state != HAMI_SLOT_SUSPENDED || counter >= HAMI_DEVICES);
+}
+
 /* free, or with the owner word `expected` of a dead process -> claimed by `owner`. False: it is not `expected` now. */
 bool hami_ledger_claim(struct hami_region *region, unsigned slot, uint64_t expected, uint64_t owner);
 

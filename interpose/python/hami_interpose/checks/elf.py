@@ -141,7 +141,7 @@ class Tables:
         return last + 1 if last >= first else int(first)
 
     def functions(self) -> set[str]:
-        """The names of what it exports, but for variables."""
+        """Names of the exported functions; variables are left out."""
         symbols = self._table(_DT_SYMTAB, 24 * self._symbols())
         rows = struct.iter_unpack("<IBBHQQ", symbols)
         return {self._name(name) for name, info, _, section, _, _ in rows if section and info & 15 != _STT_OBJECT}
