@@ -91,7 +91,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def core(session: nox.Session) -> None:
-    """Tests of hami-core alone."""
+    """Tests of the framework alone."""
     install(session, "test")
     session.run("pytest", "-m", NO_CLUSTER, "hami_core", *session.posargs)
 
@@ -214,7 +214,7 @@ def build(session: nox.Session) -> None:
     wheels = [str(path) for path in sorted(out.glob("*.whl"))]
     python = str(fresh / "bin" / "python")
     # The wheels by path, so that none of ours comes from an index; the extra proves that they satisfy each other.
-    session.run(python, "-m", "pip", "install", "-q", *wheels, "hami-core[all]", external=True)
+    session.run(python, "-m", "pip", "install", "-q", *wheels, "hami[all]", external=True)
     names = ["hami_core", "hami_interpose", *(f"hami_{v}" for v in VENDORS)]
     script = "; ".join(f"import {name}" for name in names) + "; print('imported', " + ", ".join(map(repr, names)) + ")"
     with session.chdir(str(fresh)):
@@ -238,7 +238,7 @@ def lock(session: nox.Session) -> None:
         project = nox.project.load_toml(ROOT / folder / "pyproject.toml")["project"]
         wanted.update(project["dependencies"], *project.get("optional-dependencies", {}).values())
     source = Path(session.create_tmp()).resolve() / "wanted.txt"
-    source.write_text("".join(f"{line}\n" for line in sorted(wanted) if not line.startswith("hami-")))
+    source.write_text("".join(f"{line}\n" for line in sorted(wanted) if not line.startswith("hami")))
     options = [
         "--universal",
         "--python-version",

@@ -12,18 +12,32 @@ from pathlib import Path
 import pytest
 
 import hami_core
+from hami_core.wire.node import DEFAULT_MODE
 
 ROOT = Path(__file__).parent.parent
 NAMED = re.compile(r"`((?:docs|contrib|hami_core|interpose|vendors|tests/(?:integration|bench|vectors))/[\w./-]+)`")
 TEST = re.compile(r"`((?:\w+/)*test_\w+\.py)(?:::(test_\w+))?")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
-DISTRIBUTIONS = ["hami-core", "hami-interpose", "hami-nvidia", "hami-ascend", "hami-cambricon"]
+DISTRIBUTIONS = ["hami", "hami-interpose", "hami-nvidia", "hami-ascend", "hami-cambricon"]
 HEAVY = {"aiohttp", "grpc", "kubernetes", "numpy", "pydantic_settings", "structlog", "rich", "pluggy"}
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_all_distributions_carry_one_version(distribution):
     assert version(distribution) == hami_core.__version__
+
+
+def test_nobody_is_sent_to_another_projects_hami_core():
+    """The name on the index is not ours; on the wire it is the word for a mode."""
+    texts = subprocess.run(
+        ["git", "grep", "-n", "-I", "-E", r"hami-core(\[|[<>=]=?[0-9]| package)|install hami-core"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert [line for line in texts.stdout.splitlines() if "test_repository.py" not in line] == []
+    assert DEFAULT_MODE == "hami-core"
 
 
 def test_extras_pin_the_same_version():

@@ -26,8 +26,8 @@ _CUDA_ENV: Final = {
     "NVIDIA_VISIBLE_DEVICES": "all",
     "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
 }
-_SCHEDULER: Final = ("hami-core", "hami-interpose", "hami-nvidia", "hami-ascend", "hami-cambricon")
-_AGENT: Final = ("hami-core", "hami-interpose", "hami-nvidia")
+_SCHEDULER: Final = ("hami", "hami-interpose", "hami-nvidia", "hami-ascend", "hami-cambricon")
+_AGENT: Final = ("hami", "hami-interpose", "hami-nvidia")
 _CLIENT: Final = ("cuda-bindings>=13", "nvidia-ml-py>=13")
 _APPLETS: Final = ("sh", "cat", "env", "find", "grep", "head", "ls", "ps", "sleep", "stat", "true", "wget")
 

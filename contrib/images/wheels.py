@@ -33,7 +33,7 @@ _EPOCH: Final = "315532800"  # 1980: the first moment a zip file can name
 _CORE: Final = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "hami_core", "contrib", "docs/changes")
 _NOT_SOURCE: Final = re.compile(r"/(__pycache__|build|dist|tests|lib/sim|lib/libvgpu\.so|\.[^/]+|[^/]+\.egg-info)(/|$)")
 DISTRIBUTIONS: Final = {
-    "hami-core": ".",
+    "hami": ".",
     "hami-interpose": "interpose",
     "hami-nvidia": "vendors/nvidia",
     "hami-ascend": "vendors/ascend",
@@ -45,7 +45,7 @@ DISTRIBUTIONS: Final = {
 def sources(root: Path, distribution: str) -> Iterator[Path]:
     """The files a distribution's wheel is made of, in order."""
     folder = root / DISTRIBUTIONS[distribution]
-    starts = [root / part for part in _CORE] if distribution == "hami-core" else [folder]
+    starts = [root / part for part in _CORE] if distribution == "hami" else [folder]
     for start in starts:
         for path in sorted(start.rglob("*")) if start.is_dir() else [start]:
             inside = f"/{path.relative_to(root).as_posix()}"

@@ -16,12 +16,12 @@ import click
 def command(name: str, *, node: bool, report: bool, timeout: float) -> None:
     """Check the installed vendor plugin NAME (entry point or distribution) against the contract.
 
-    Exits with 1 when a test failed. Needs the extra hami-core[testing].
+    Exits with 1 when a test failed. Needs the extra hami[testing].
     """
     try:
         from hami_core.testing.run import run
     except ImportError as error:
-        raise click.ClickException(f"{error}; pip install 'hami-core[testing]'") from error
+        raise click.ClickException(f"{error}; pip install 'hami[testing]'") from error
 
     result = run(name, node=node, timeout_s=timeout)
     print(json.dumps(result.as_json(), indent=1) if report else result)

@@ -38,7 +38,7 @@ def folder() -> Path:
     for candidate in (package / "examples" / "demo", package.parent / "contrib" / "examples" / "demo"):
         if candidate.is_dir():
             return candidate
-    raise ConfigError("demo", "the example manifests are not where they were installed", "reinstall hami-core")
+    raise ConfigError("demo", "the example manifests are not where they were installed", "reinstall hami")
 
 
 def load(path: Path) -> list[Manifest]:

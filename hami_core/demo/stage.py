@@ -396,7 +396,7 @@ def _interposer() -> ModuleType:
     try:
         return import_module("hami_interpose")
     except ImportError as error:
-        raise ConfigError("demo", "hami-interpose is not installed", "pip install 'hami-core[nvidia]'") from error
+        raise ConfigError("demo", "hami-interpose is not installed", "pip install 'hami[nvidia]'") from error
 
 
 def _private(path: Path, content: bytes) -> None:

@@ -25,7 +25,7 @@ def folder() -> Path:
     for candidate in (package / "chart", package.parent.parent / "contrib" / "helm" / "hami"):
         if (candidate / "Chart.yaml").is_file():
             return candidate
-    raise ConfigError("manifests", "the chart is not where it was installed", "reinstall hami-core")
+    raise ConfigError("manifests", "the chart is not where it was installed", "reinstall hami")
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ def instantiate(plugin: type[Any], source: Source) -> object:
     if built_for is None or built_for[0] != API_VERSION[0]:
         stated = ".".join(map(str, built_for)) if built_for else repr(getattr(plugin, "api_version", None))
         text = f"is built for hook API {stated}, this is hook API {'.'.join(map(str, API_VERSION))}"
-        hint = "upgrade hami-core" if built_for and built_for[0] > API_VERSION[0] else f"upgrade {source.distribution}"
+        hint = "upgrade hami" if built_for and built_for[0] > API_VERSION[0] else f"upgrade {source.distribution}"
         raise VendorError(source.name, source.label, "", f"{text}; {hint}")
     made: object = _guarded(source, "", plugin)
     return made

@@ -68,7 +68,7 @@ def as_table(loaded: Loaded) -> Table:
     for row in rows(loaded):
         table.add_row(*map(escape, row), style=None if row[-1] == "ok" else "yellow")
     if not table.rows:
-        table.caption = "No vendor is installed; for example: pip install hami-core[nvidia]"
+        table.caption = "No vendor is installed; for example: pip install hami[nvidia]"
     return table
 
 

@@ -31,7 +31,7 @@ def _environment() -> Any:  # noqa: ANN401 - the package is optional
         optional = importlib.import_module("cel_expr_python.ext.ext_optional")
         strings = importlib.import_module("cel_expr_python.ext.ext_strings")
     except ImportError as error:
-        fix = "pip install 'hami-core[testing]'"
+        fix = "pip install 'hami[testing]'"
         text = f"a CEL expression is to be evaluated, and the package cel-expr-python is not there: {fix}"
         raise ApiError(500, "InternalError", text) from error
     variables = dict.fromkeys(_VARIABLES, cel.Type.DYN)

@@ -9,7 +9,7 @@ In a vendor's ``tests/test_conformance.py``::
         def vendor(self) -> Acme:
             return Acme()
 
-Without any file: ``hami conformance acme``. Needs the extra ``hami-core[testing]``. New required tests come in minor
+Without any file: ``hami conformance acme``. Needs the extra ``hami[testing]``. New required tests come in minor
 releases only and are announced in the changelog under "plugin API".
 """
 

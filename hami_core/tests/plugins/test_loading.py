@@ -109,7 +109,7 @@ def test_claiming_what_another_vendor_claims_refuses_both_and_names_both(site, c
 @pytest.mark.parametrize(
     ("body", "shown"),
     [
-        ("api_version = (2, 0)", "built for hook API 2.0, this is hook API 1.0; upgrade hami-core"),
+        ("api_version = (2, 0)", "built for hook API 2.0, this is hook API 1.0; upgrade hami"),
         ("api_version = (0, 9)", "built for hook API 0.9, this is hook API 1.0; upgrade dist-one"),
         ("api_version = '1'", "built for hook API '1'"),
         ("def __init__(self): raise OSError('no driver')", "cannot be created: OSError: no driver"),
@@ -235,7 +235,7 @@ BROKEN = "raise RuntimeError('broken')\nclass Vendor: ..."
             "--vendors: 'kunlun' names no installed package of a vendor; installed: .*two",
         ),
         (["tow"], "scheduler", r"--vendors: 'tow' .*\(did you mean two\?\)"),
-        (["kunlun"], "scheduler", r"pip install 'hami-core\[nvidia\]'.*scheduler.vendorPackages"),
+        (["kunlun"], "scheduler", r"pip install 'hami\[nvidia\]'.*scheduler.vendorPackages"),
         (["two"], "node", "--vendors: 'two' names no installed node side of a vendor"),
     ],
 )
