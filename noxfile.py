@@ -144,6 +144,17 @@ def aarch64(session: nox.Session) -> None:
 
 
 @nox.session
+def gpu(session: nox.Session) -> None:
+    """Whether all of it holds on this machine's NVIDIA card: the kit of tests/gpu; fails where there is none.
+
+    It looks for PyTorch and others in the Python on your path; `-- --python PATH` names another one.
+    """
+    install(session, "test")
+    python = shutil.which("python3") or sys.executable
+    session.run("python", "-m", "tests.gpu", "--python", python, *session.posargs)
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """The main job: a whole cluster on simulated GPUs, from manifest to enforced limit."""
     install(session, "demo")

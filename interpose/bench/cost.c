@@ -148,20 +148,15 @@ static int only(const char *name) {
 
 int main(int argc, char **argv) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    void *module = NULL;
     rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 2000;
     start_driver();
     use_device(0);
     if (argc == 3)
         return crowd((unsigned)strtoul(argv[2], NULL, 10));
-    int (*load)(void **, const void *) = (int (*)(void **, const void *))dlsym(library, "cuModuleLoadData");
-    int (*function)(void **, void *, const char *) =
-        (int (*)(void **, void *, const char *))dlsym(library, "cuModuleGetFunction");
     launch = (int (*)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
                       void **))dlsym(library, "cuLaunchKernel");
     get_device = (int (*)(int *))dlsym(library, "cuCtxGetDevice");
-    CHECK(load(&module, "image"));
-    CHECK(function(&kernel, module, "kernel"));
+    kernel = find_kernel("kernel");
     CHECK(nvmlDeviceGetHandleByIndex_v2(0, &card));
     if (argc == 4)
         return only(argv[3]);

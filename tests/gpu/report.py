@@ -1,0 +1,116 @@
+"""What was found: rows with a state, kept as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+FORMAT: Final = 1
+RESULTS: Final = Path(__file__).resolve().parent / "results"
+"""Where runs are kept that the page shows, one file for each card and driver."""
+SIMULATED: Final = RESULTS / "simulated.json"
+
+
+class State(StrEnum):
+    """What a row says of a property."""
+
+    HOLDS = "holds"
+    BROKEN = "broken"
+    FIGURE = "figure"
+    LEFT_OUT = "left out"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One property, or one figure without a promise.
+
+    Attributes:
+        name: What was tried, unique in its part.
+        state: Whether the property holds.
+        says: The finding in words, with units.
+        figures: The same for programs: numbers in the unit that the name ends in.
+    """
+
+    name: str
+    state: State
+    says: str
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Part:
+    """The rows of one part, and how long it took."""
+
+    rows: list[Row] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, name: str, holds: bool | None, says: str, **figures: Any) -> Row:
+        """Adds a row; `holds` is None for a figure without a promise."""
+        state = State.FIGURE if holds is None else State.HOLDS if holds else State.BROKEN
+        row = Row(name, state, says, figures)
+        self.rows.append(row)
+        return row
+
+    def leave_out(self, name: str, why: str) -> None:
+        """Adds a row that says why something was not tried."""
+        self.rows.append(Row(name, State.LEFT_OUT, why))
+
+    def broken(self) -> list[Row]:
+        """Rows whose property does not hold."""
+        return [row for row in self.rows if row.state is State.BROKEN]
+
+
+@dataclass(slots=True)
+class Report:
+    """All that one run found.
+
+    Attributes:
+        machine: Card, driver and what else a reader has to know, by name.
+        notices: What makes figures less sure: somebody else on the card, a driver that says little.
+        command: How the kit was called.
+        parts: By name, in the order in which they ran.
+    """
+
+    machine: dict[str, str]
+    notices: list[str]
+    command: str
+    parts: dict[str, Part] = field(default_factory=dict)
+
+    def broken(self) -> list[tuple[str, Row]]:
+        """Part and row of each property that does not hold."""
+        return [(name, row) for name, part in self.parts.items() for row in part.broken()]
+
+    def write(self, path: Path) -> None:
+        """Writes it as JSON, one row a line, so that two runs can be compared."""
+        whole = asdict(self)
+        lines = [f'  "format": {FORMAT}']
+        lines += [f"  {json.dumps(key)}: {json.dumps(whole[key])}" for key in ("machine", "notices", "command")]
+        parts = []
+        for name, part in whole["parts"].items():
+            rows = ",\n".join(f"      {json.dumps(row)}" for row in part["rows"])
+            head = f'    {json.dumps(name)}: {{"seconds": {part["seconds"]:.1f}, "rows": ['
+            parts.append(f"{head}\n{rows}\n    ]}}" if rows else f"{head}]}}")
+        lines.append('  "parts": {\n' + ",\n".join(parts) + "\n  }")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def read(path: Path) -> Report:
+    """Reads what `Report.write` wrote.
+
+    Raises:
+        ValueError: It is of another format.
+    """
+    whole = json.loads(path.read_text())
+    if whole.get("format") != FORMAT:
+        raise ValueError(f"{path}: format {whole.get('format')}, this kit reads {FORMAT}: run the kit anew")
+    parts = {
+        name: Part([Row(row["name"], State(row["state"]), row["says"], row["figures"]) for row in part["rows"]])
+        for name, part in whole["parts"].items()
+    }
+    for name, part in parts.items():
+        part.seconds = whole["parts"][name]["seconds"]
+    return Report(whole["machine"], whole["notices"], whole["command"], parts)
