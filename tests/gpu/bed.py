@@ -239,7 +239,7 @@ class Bed:
         self.work = work
         self.python = python
         self.simulated = simulated
-        self._device = device
+        self.uuid = ""
         self._programs: dict[str, Path] = {}
         self._containers = 0
         self._processes: list[Process] = []
@@ -250,7 +250,7 @@ class Bed:
             self.card = self.observer.json("card")
         except EndedError as error:
             raise KitError(f"no NVIDIA card {device} to be seen here: {error.said}") from None
-        self.uuid: str = self.card["uuid"]
+        self.uuid = self.card["uuid"]
 
     def __enter__(self) -> Self:
         return self
@@ -281,8 +281,8 @@ class Bed:
             from hami_interpose import sim  # it needs the simulated driver, which may not be built
 
             return sim.environment(self.simulated, env)
-        if self._device != "0":
-            env["CUDA_VISIBLE_DEVICES"] = self._device
+        if self.uuid:  # CUDA counts the fastest card first, NVML the first slot
+            env["CUDA_VISIBLE_DEVICES"] = self.uuid
         return env
 
     def program(self, name: str) -> Path:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -218,7 +219,10 @@ class Nvml:
         pynvml.nvmlInit()
 
     def view(self) -> None:
-        memory = self.nvml.nvmlDeviceGetMemoryInfo(self.nvml.nvmlDeviceGetHandleByIndex(0))
+        card = os.environ.get("CUDA_VISIBLE_DEVICES")
+        nvml = self.nvml
+        handle = nvml.nvmlDeviceGetHandleByUUID(card) if card else nvml.nvmlDeviceGetHandleByIndex(0)
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
         say(total=memory.total, free=memory.free, right=True, version=version_of("nvidia-ml-py"))
 
 

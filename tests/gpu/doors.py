@@ -107,7 +107,7 @@ def _driver(bed: Bed, container: Container, part: Part) -> None:
     shell = container.shell()
     shell.numbers("use", 0)
     _, free, total = shell.numbers("info")
-    whole, (_, nvml, *_) = shell.numbers("total", 0)[1], shell.numbers("nvml", 0)
+    whole, (_, nvml, *_) = shell.numbers("total", 0)[1], shell.numbers("nvml", bed.card["index"])
     shell.end()
     said = shell.errors.read_text()
     seen = {"cuMemGetInfo": total, "cuDeviceTotalMem": whole, "nvmlDeviceGetMemoryInfo": nvml}
@@ -177,7 +177,7 @@ def _smi(container: Container, part: Part) -> None:
     if shutil.which("nvidia-smi") is None:
         part.leave_out("nvidia-smi", "nvidia-smi is not installed")
         return
-    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", "-i", container.bed.uuid, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     done = subprocess.run(command, env=container.env(), text=True, capture_output=True, check=False)
     total = done.stdout.strip().splitlines()[:1]
     holds = done.returncode == 0 and total == [str(LIMIT_MIB)] and not done.stderr

@@ -90,8 +90,10 @@ class Card:
         """Card and driver; `uses` says whether NVML tells each process's memory."""
         mode, pending = c.c_uint(0), c.c_uint(0)
         self.call("nvmlDeviceGetMigMode", self.handle, c.byref(mode), c.byref(pending))
-        processes = self.processes()
+        index, processes = c.c_uint(0), self.processes()
+        self.call("nvmlDeviceGetIndex", self.handle, c.byref(index))
         return {
+            "index": index.value,
             "name": self._text("nvmlDeviceGetName", self.handle),
             "uuid": self._text("nvmlDeviceGetUUID", self.handle),
             "driver": self._text("nvmlSystemGetDriverVersion"),
