@@ -31,6 +31,7 @@ class Rejection:
         family: The family it asked.
         counts: Reason word → devices.
         total: Devices of the family on the node.
+        detail: Further words for people on `word`.
     """
 
     node: str
@@ -39,6 +40,7 @@ class Rejection:
     family: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     total: int = 0
+    detail: str = ""
 
     @property
     def short(self) -> str:
@@ -121,4 +123,4 @@ def place(
 
 
 def _rejection(node: str, container: ContainerRequest, family: str, fit: Fit) -> Rejection:
-    return Rejection(node, fit.word, container.name, family, fit.counts, fit.total)
+    return Rejection(node, fit.word, container.name, family, fit.counts, fit.total, fit.detail)
