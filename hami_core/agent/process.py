@@ -161,7 +161,8 @@ class Agent:
         self.notes = PodNotes(api, self.recorder, self.endpoints, handoff)
         self.health = Health()
         self._informer = Informer(api, PODS, field_selector=f"spec.nodeName={options.node}")
-        self._prover = Prover(options.proc_dir)
+        store = RecordStore(options.state_dir)
+        self._prover = Prover(options.proc_dir, store.proof_of)
         self._learnt = LearntMode(options.state_dir, options.boot_id)
         serial = options.serial or (options.serial_when_needed and self._learnt.is_serial)
         self._pods = pods = PodIndex(self._informer, lambda: self.core.wake())  # noqa: PLW0108 - it is made below
@@ -170,7 +171,7 @@ class Agent:
         self.core = Reconciler(
             vendors=self.vendors,
             reader=CheckpointReader(options.plugin_dir, resources),
-            store=RecordStore(options.state_dir),
+            store=store,
             specs=SpecFolder(options.cdi_dir),
             pods=pods,
             authority=self._authority,
@@ -321,7 +322,7 @@ class Agent:
                 differs = 0.0
 
     async def _prove(self) -> None:
-        """Look for containers that run without the limits they were given."""
+        """Look for containers that run without what their CDI specs give them."""
         running = []
         for record in self.core.records.values():
             pod = self._pods.get(record.pod_uid)
@@ -331,7 +332,8 @@ class Agent:
             pod = self._pods.get(record.pod_uid)
             if pod is None:
                 continue
-            text = f"container {record.container} runs without its limits: the runtime ignored its CDI name; is CDI on?"
+            what = f"container {record.container} runs without its devices and limits"
+            text = f"{what}: the runtime ignored its CDI name; is CDI on?"
             if self.options.evict_unlimited:
                 self.notes.evict(pod, text)
             else:
@@ -473,7 +475,7 @@ class Agent:
                 "Containers whose slots are of other cards than booked",
             ),
             ("hami_agent_evictions", self.notes.evicted, "Pods deleted by the agent"),
-            ("hami_agent_containers_unlimited", len(self._prover.missing), "Containers that run without their limits"),
+            ("hami_agent_containers_unlimited", len(self._prover.missing), "Containers that run without what they were given"),
             ("hami_agent_containers", len(self.core.records), "Containers with devices on this node"),
             ("hami_agent_node_writes", self.node.written, "Times the node object was written"),
         ):

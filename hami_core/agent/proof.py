@@ -1,8 +1,8 @@
-"""That CDI works is proven, not assumed: a container that was given limits must have them mounted.
+"""That CDI works is proven, not assumed: a container whose spec was applied has the spec's mark mounted.
 
 A runtime with CDI switched off may drop CDI names without a word; the container then starts without its devices and
-limits. Where the processes of a container can be seen (the agent in the node's process namespace), their mount table
-tells.
+limits. The agent itself puts a mark into every spec, an empty file of the record, whatever the vendor answers. Where
+the processes of a container can be seen (the agent in the node's process namespace), their mount tables tell.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from hami_core.agent.records import LIMITS
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from hami_core.agent.records import Record
     from hami_core.kube.objects import Pod
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
-_SCOPE: Final = 1 << 20
+_READ_LIMIT: Final = 1 << 20
 
 
 @dataclass(slots=True)
 class Prover:
-    """Looks at the processes of containers that run, once each.
+    """Looks at the processes of containers that run, until each container is judged.
 
     Args:
         proc: The node's ``/proc`` as seen from here.
-        proven: Containers that have their mount, by runtime id.
+        proof_of: End of the host path that a record's container must have mounted; empty: none is known.
+        proven: Containers that have their mount, or need none, by runtime id.
         missing: Records of containers that lack it, by runtime id.
     """
 
     proc: Path
+    proof_of: Callable[[Record], str]
     proven: set[str] = field(default_factory=set)
     missing: dict[str, str] = field(default_factory=dict)
 
@@ -42,59 +42,63 @@ class Prover:
         """Check containers not checked yet.
 
         Args:
-            running: Records and the runtime ids of their running containers.
+            running: Records and the runtime ids of their running containers. A container has one record for each
+                resource, and one is looked at: the runtime serves CDI for all of them or for none.
 
         Returns:
-            Records of containers found without their limits. Containers whose processes can't be seen are left out.
+            Records of containers found without their mount. Containers whose processes can't be seen are left out.
         """
-        wanted = {cid: r for r, cid in running if cid and not r.whole and not r.gone}
+        wanted = {cid: r for r, cid in running if cid and not r.gone}
         self.proven &= wanted.keys()
         self.missing = {cid: name for cid, name in self.missing.items() if cid in wanted}
-        unsure = {cid: r for cid, r in wanted.items() if cid not in self.proven and cid not in self.missing}
+        proofs = {
+            cid: self.proof_of(r) for cid, r in wanted.items() if cid not in self.proven and cid not in self.missing
+        }
+        self.proven |= {cid for cid, proof in proofs.items() if not proof}
+        unsure = {cid: proof for cid, proof in proofs.items() if proof}
         if not unsure:
             return []
         found: list[Record] = []
-        for cid, pid in self._processes(set(unsure)).items():
-            mounts = self._read(pid, "mountinfo")
-            if not mounts:
-                continue
-            record = unsure[cid]
-            if _has_mount(mounts, record):
+        for cid, pids in self._processes(unsure.keys()).items():
+            seen = [self._has_mount(pid, unsure[cid]) for pid in pids]
+            if True in seen:
                 self.proven.add(cid)
-            elif self._read(pid, "mountinfo") == mounts:  # the same process still, not one just being set up
-                self.missing[cid] = record.id
-                found.append(record)
+            elif False in seen:
+                self.missing[cid] = wanted[cid].id
+                found.append(wanted[cid])
         return found
 
-    def _processes(self, ids: set[str]) -> dict[str, int]:
-        """One process of each container, found by its control group."""
-        found: dict[str, int] = {}
+    def _processes(self, ids: Iterable[str]) -> dict[str, list[int]]:
+        """The processes of each container, found by their control groups."""
+        found: dict[str, list[int]] = {cid: [] for cid in ids}
         for entry in self.proc.iterdir():
             if not entry.name.isdigit():
                 continue
             for cid in _ID.findall(self._read(int(entry.name), "cgroup")):
-                if cid in ids:
-                    found.setdefault(cid, int(entry.name))
-            if len(found) == len(ids):
-                break
+                if cid in found:
+                    found[cid].append(int(entry.name))
         return found
+
+    def _has_mount(self, pid: int, proof: str) -> bool | None:
+        """Whether a process sees the mount; None where its mount table says nothing of its container.
+
+        A table is the container's only if it shows what is mounted at ``/``, which one of a process that changed its
+        root does not. It changes between two reads while the runtime sets a process up.
+        """
+        table = self._read(pid, "mountinfo")
+        mounts = [fields for line in table.splitlines() if len(fields := line.split(" ")) > 4]
+        if any(fields[3].removesuffix("//deleted").endswith(proof) for fields in mounts):
+            return True
+        if not any(fields[4] == "/" for fields in mounts) or self._read(pid, "mountinfo") != table:
+            return None
+        return False
 
     def _read(self, pid: int, name: str) -> str:
         try:
-            with (self.proc / str(pid) / name).open() as file:
-                return file.read(_SCOPE)
+            with (self.proc / str(pid) / name).open(errors="replace") as file:
+                return file.read(_READ_LIMIT)
         except OSError:
             return ""
-
-
-def _has_mount(mountinfo: str, record: Record) -> bool:
-    """Whether a mount's root is the record's limits folder (fourth field; a deleted one carries a mark)."""
-    folder = f"/{record.name}/{LIMITS}" if record.serial else f"/{record.id}/{LIMITS}"
-    for line in mountinfo.splitlines():
-        fields = line.split(" ")
-        if len(fields) > 4 and fields[3].removesuffix("//deleted").endswith(folder):
-            return True
-    return False
 
 
 def container_id(pod: Pod, container: str) -> str:

@@ -612,6 +612,7 @@ class Reconciler:
             annotations={k: v for k, v in pod.metadata.annotations.items() if k in declared},
             created=self._now(),
             serial=serial,
+            marked=not serial,
         )
 
     # --- writing one container's files -------------------------------------------------------------------------------
@@ -633,7 +634,9 @@ class Reconciler:
         key = (record.pod_uid, record.container, record.resource)
         vendor = self.vendors[record.vendor]
         anew = record.boot_id not in ("", self._boot_id)
-        fresh = msgspec.structs.replace(record, boot_id=self._boot_id)
+        # The spec of an older agent has no mark, and stays as it is until the node boots again.
+        marked = not record.serial if anew else record.marked
+        fresh = msgspec.structs.replace(record, boot_id=self._boot_id, marked=marked)
         try:
             if anew:  # what stands there is of another boot and must start nothing, whatever happens next
                 await self._on_disk(self._specs.remove, record.name)
@@ -678,6 +681,8 @@ class Reconciler:
             self._store.write_limits(record, edits.limits)
         if anew:
             self._store.write(record)
+        if record.marked:
+            self._store.write_mark(record)
         if not record.serial:
             self._specs.write(record.name, cdi.spec(kind, record.name, edits, self._store.mounts(record, edits)))
 

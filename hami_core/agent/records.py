@@ -1,7 +1,7 @@
 """What this node has promised to each container: one folder a container, the truth after any crash.
 
 ``record.json`` says who the container is and what it holds; ``limits/`` is mounted read-only, ``region/``
-read-write. They are written in that order and the CDI spec comes last: a spec without its record cannot exist. The
+read-write, and ``mark`` read-only, for `hami_core.agent.proof`. They are written in that order and the CDI spec comes last: a spec without its record cannot exist. The
 record is synced before anything else is done; it says everything needed to write the rest again without the API server,
 which is what happens after each boot, so the rest need not outlive a loss of power.
 """
@@ -18,6 +18,7 @@ import structlog
 from hami_core.agent import files
 from hami_core.agent.serial import SerialFolders
 from hami_core.model import ContainerKind, ContainerRef, ContainerSlices, Mount, Slice
+from hami_core.wire import env
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,6 +32,7 @@ VERSION: Final = 1
 RECORD: Final = "record.json"
 LIMITS: Final = "limits"
 REGION: Final = "region"
+MARK: Final = "mark"
 _LIMIT: Final = 1 << 20
 _ID: Final = re.compile(r"(?P<uid>[^_/]+)_(?P<container>[^_/]+)_(?P<name>[0-9a-f]{8})")
 _FILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -61,6 +63,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         created: Unix seconds.
         gone: The pod is gone from API and checkpoint: only `release` and deletion are left.
         serial: Given in `serial` mode: limits and region lie where Allocate mounted them from, there is no spec.
+        marked: The spec mounts the record's mark. Agents that knew no mark left this out.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     created: float = 0.0
     gone: bool = False
     serial: bool = False
+    marked: bool = False
     version: int = VERSION
 
     @property
@@ -193,6 +197,11 @@ class RecordStore:
                     if anew or not files.is_regular(_checked(name), len(data), inside=folder):
                         files.write(name, data, 0o666, inside=folder, durable=False)
 
+    def write_mark(self, record: Record) -> None:
+        """Write the empty file that a container with a CDI spec has mounted."""
+        with self._home(record) as inside:
+            files.write(MARK, b"", 0o444, inside=inside, durable=False)
+
     @contextlib.contextmanager
     def _home(self, record: Record) -> Iterator[int]:
         """The open folder that limits and region lie in."""
@@ -214,7 +223,20 @@ class RecordStore:
             found.append(Mount(str(self.path / record.id / LIMITS), edits.limits_path))
         if edits.region_path:
             found.append(Mount(str(self.region_dir(record)), edits.region_path, read_only=False))
+        if record.marked:
+            found.append(Mount(str(self.path / record.id / MARK), f"{env.MARKS_DIR}/{record.resource}"))
         return tuple(found)
+
+    def proof_of(self, record: Record) -> str:
+        """End of the host path that a container of this record must have mounted; empty: it need not have any.
+
+        An agent that knew no mark mounted the limits folder alone, and that only where the vendor has one.
+        """
+        if record.serial:
+            return f"/{record.name}/{LIMITS}"
+        if record.marked:
+            return f"/{record.id}/{MARK}"
+        return f"/{record.id}/{LIMITS}" if (self.path / record.id / LIMITS).is_dir() else ""
 
     def region_dir(self, record: Record) -> Path:
         """The host folder of a container's region."""

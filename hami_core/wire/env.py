@@ -44,6 +44,8 @@ PRELOAD_PATH: Final = "/etc/ld.so.preload"
 LIMITS_DIR: Final = f"{VGPU_ROOT}/limits"
 REGION_DIR: Final = f"{VGPU_ROOT}/region"
 REGION_PATH: Final = f"{REGION_DIR}/vgpu.cache"
+MARKS_DIR: Final = "/.hami"
+"""Holds an empty file for each resource that the container has by CDI, such as ``nvidia.com/gpu``: the agent's mark."""
 
 
 def memory_limit(ordinal: int) -> str:

@@ -168,6 +168,8 @@ def _tree(base: str, targets: list[str]) -> None:
     Folders on the way to a target are made anew and their entries bound one by one; the rest is bound whole. All
     of it can only be read, but for places made to be written.
     """
+    os.makedirs(f"{base}/root", exist_ok=True)
+    _bind(f"{base}/root", f"{base}/root")  # a container's root is a mount, by which its mount table is known
     split = {"/"}
     for target in targets:
         folder = os.path.realpath(os.path.dirname(target))

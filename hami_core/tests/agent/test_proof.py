@@ -1,11 +1,12 @@
-"""Containers that run without the limits they were given are found by their mount table."""
+"""Containers that run without what their CDI spec gives them are found by their mount tables."""
 
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from hami_core.agent.proof import Prover, container_id
-from hami_core.agent.records import Record
+from hami_core.agent.records import Record, RecordStore
 from hami_core.kube.objects import Pod
 from hami_core.model import ContainerKind
 
@@ -22,48 +23,109 @@ RECORD = Record(
     slot_ids=("s",),
     slices=(),
     pod_slices=(),
+    marked=True,
 )
+OLD = msgspec.structs.replace(RECORD, marked=False)
+SERIAL = msgspec.structs.replace(OLD, serial=True)
+WHOLE = msgspec.structs.replace(RECORD, whole=True)
 
 
-def process(proc, pid, *, cgroup, mounts):
+def process(proc, pid, *, mounts, cgroup=f"cri-containerd-{CID}.scope"):
     folder = proc / str(pid)
     folder.mkdir(parents=True)
     (folder / "cgroup").write_text(f"0::/kubepods.slice/{cgroup}\n")
     (folder / "mountinfo").write_text(mounts)
 
 
-MOUNTED = f"36 35 8:1 /var/lib/hami/containers/{RECORD.id}/limits /usr/local/vgpu/limits ro - ext4 /dev/sda1 rw\n"
-OTHER = "36 35 8:1 /var/lib/hami/containers/uid-b_main_00000000/limits /usr/local/vgpu/limits ro - ext4 /dev/sda1 rw\n"
+def mount(source, target="/usr/local/vgpu/limits"):
+    return f"36 35 8:1 {source} {target} ro - ext4 /dev/sda1 rw\n"
 
 
-def test_a_container_with_its_mount_is_proven(tmp_path):
-    process(tmp_path, 7, cgroup=f"cri-containerd-{CID}.scope", mounts=MOUNTED)
-    prover = Prover(tmp_path)
-    assert prover.look([(RECORD, CID)]) == []
-    assert prover.proven == {CID}
+ROOT = mount("/", "/")
+FOLDER = f"/var/lib/hami/containers/{RECORD.id}"
+MARK = mount(f"{FOLDER}/mark", "/.hami/acme.io/card")
+LIMITS = mount(f"{FOLDER}/limits")
+ANOTHERS = mount("/var/lib/hami/containers/uid-b_main_00000000/mark", "/.hami/acme.io/card")
+FILLED = mount(f"/var/lib/hami/serial/{RECORD.name}/limits")
 
 
-def test_a_container_without_it_is_found_once(tmp_path):
-    process(tmp_path, 7, cgroup=f"cri-containerd-{CID}.scope", mounts=OTHER)
-    prover = Prover(tmp_path)
+@pytest.fixture
+def look(tmp_path):
+    """What one look at processes (mount table, control group) says of a record's container: proven, missing."""
+    store = RecordStore(tmp_path / "state")
+    store.prepare()
+
+    def once(record, *tables, limits=False, cgroup=f"cri-containerd-{CID}.scope"):
+        store.write(record)
+        if limits:
+            store.write_limits(record, {"limits": b""})
+        for number, table in enumerate(tables):
+            process(tmp_path / "proc", 7 + number, mounts=table, cgroup=cgroup)
+        (tmp_path / "proc").mkdir(exist_ok=True)
+        prover = Prover(tmp_path / "proc", store.proof_of)
+        found = prover.look([(record, CID)])
+        assert found == ([record] if prover.missing else [])
+        return bool(prover.proven), bool(prover.missing)
+
+    return once
+
+
+PROVEN, MISSING, UNKNOWN = (True, False), (False, True), (False, False)
+
+
+@pytest.mark.parametrize(
+    ("record", "mounts", "limits", "verdict"),
+    [
+        pytest.param(RECORD, ROOT + MARK, False, PROVEN, id="marked, a vendor without limits"),
+        pytest.param(RECORD, ROOT + MARK + LIMITS, True, PROVEN, id="marked, a vendor with limits"),
+        pytest.param(RECORD, ROOT + MARK.replace("/mark", "/mark//deleted"), False, PROVEN, id="the mark is deleted"),
+        pytest.param(RECORD, ROOT, False, MISSING, id="no mark, a vendor without limits"),
+        pytest.param(RECORD, ROOT, True, MISSING, id="no mark, a vendor with limits"),
+        pytest.param(RECORD, ROOT + ANOTHERS, False, MISSING, id="another container's mark"),
+        pytest.param(WHOLE, ROOT + MARK, False, PROVEN, id="whole cards, marked"),
+        pytest.param(WHOLE, ROOT, False, MISSING, id="whole cards, no mark"),
+        pytest.param(OLD, ROOT, False, PROVEN, id="an older agent's, a vendor without limits"),
+        pytest.param(OLD, ROOT + LIMITS, True, PROVEN, id="an older agent's, limits mounted"),
+        pytest.param(OLD, ROOT, True, MISSING, id="an older agent's, limits not mounted"),
+        pytest.param(SERIAL, ROOT + FILLED, False, PROVEN, id="serial, the folder is mounted"),
+        pytest.param(SERIAL, ROOT, False, MISSING, id="serial, it is not"),
+    ],
+)
+def test_the_mount_that_the_record_promised_is_judged(look, record, mounts, limits, verdict, monkeypatch):
+    if record.serial:
+        monkeypatch.setattr(RecordStore, "write", lambda *_: None)
+    assert look(record, mounts, limits=limits) == verdict
+
+
+@pytest.mark.parametrize(
+    ("tables", "verdict"),
+    [
+        pytest.param([ROOT, ROOT + MARK], PROVEN, id="one process of the container has it"),
+        pytest.param([ROOT + MARK, ROOT], PROVEN, id="another one has mounts of its own"),
+        pytest.param([ROOT, ROOT], MISSING, id="none has it"),
+        pytest.param([mount("/x", "/proc")], UNKNOWN, id="the process changed its root"),
+        pytest.param([mount("/x", "/proc"), ROOT], MISSING, id="one changed its root, the other lacks it"),
+        pytest.param([""], UNKNOWN, id="the process is gone"),
+        pytest.param([], UNKNOWN, id="no process is seen"),
+        pytest.param(["garbage\n"], UNKNOWN, id="garbage"),
+    ],
+)
+def test_every_process_of_a_container_may_prove_it(look, tables, verdict):
+    assert look(RECORD, *tables) == verdict
+
+
+def test_what_cant_be_seen_is_not_judged(look):
+    assert look(RECORD, ROOT, cgroup="init.scope") == UNKNOWN
+
+
+def test_a_container_is_found_once_and_forgotten_when_it_ends(tmp_path):
+    process(tmp_path, 7, mounts=ROOT)
+    prover = Prover(tmp_path, lambda record: f"/{record.id}/mark")
     assert prover.look([(RECORD, CID)]) == [RECORD]
     assert prover.look([(RECORD, CID)]) == []
     assert prover.missing == {CID: RECORD.id}
     assert prover.look([]) == []
     assert not prover.missing
-
-
-def test_what_cant_be_seen_is_not_judged(tmp_path):
-    process(tmp_path, 7, cgroup="init.scope", mounts=OTHER)
-    prover = Prover(tmp_path)
-    assert prover.look([(RECORD, CID)]) == []
-    assert not prover.proven
-    assert not prover.missing
-
-
-def test_whole_cards_have_no_limits(tmp_path):
-    process(tmp_path, 7, cgroup=CID, mounts=OTHER)
-    assert Prover(tmp_path).look([(msgspec.structs.replace(RECORD, whole=True), CID)]) == []
 
 
 def test_the_runtimes_id():
