@@ -475,7 +475,11 @@ class Agent:
                 "Containers whose slots are of other cards than booked",
             ),
             ("hami_agent_evictions", self.notes.evicted, "Pods deleted by the agent"),
-            ("hami_agent_containers_unlimited", len(self._prover.missing), "Containers that run without what they were given"),
+            (
+                "hami_agent_containers_unlimited",
+                len(self._prover.missing),
+                "Containers that run without what they were given",
+            ),
             ("hami_agent_containers", len(self.core.records), "Containers with devices on this node"),
             ("hami_agent_node_writes", self.node.written, "Times the node object was written"),
         ):

@@ -1,9 +1,10 @@
 """What this node has promised to each container: one folder a container, the truth after any crash.
 
 ``record.json`` says who the container is and what it holds; ``limits/`` is mounted read-only, ``region/``
-read-write, and ``mark`` read-only, for `hami_core.agent.proof`. They are written in that order and the CDI spec comes last: a spec without its record cannot exist. The
-record is synced before anything else is done; it says everything needed to write the rest again without the API server,
-which is what happens after each boot, so the rest need not outlive a loss of power.
+read-write, and the empty file ``mark`` read-only (`hami_core.agent.proof`). They are written in that order and the CDI
+spec comes last: a spec without its record cannot exist. The record is synced before anything else is done; it says
+everything needed to write the rest again without the API server, which is what happens after each boot, so the rest
+need not outlive a loss of power.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 import pytest
@@ -44,7 +44,9 @@ def install(root: Path) -> None:
     shutil.copytree(TEMPLATE / "hami_acme", site / "hami_acme")
     (site / "site_acme.py").write_text(NODE_SIDE)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hami-acme\nVersion: 0.1.0\n")
-    (info / "entry_points.txt").write_text("[hami.vendors]\nacme = hami_acme:Acme\n[hami.node]\nacme = site_acme:Node\n")
+    (info / "entry_points.txt").write_text(
+        "[hami.vendors]\nacme = hami_acme:Acme\n[hami.node]\nacme = site_acme:Node\n"
+    )
     for index in range(2):
         card = root / f"acme/acme{index}"
         card.mkdir(parents=True)
@@ -59,7 +61,7 @@ class Bed:
     def __init__(self, root: Path, *, cdi: bool) -> None:
         self.root, self.cdi = root, cdi
 
-    async def __aenter__(self) -> Bed:
+    async def __aenter__(self) -> Self:
         install(self.root)
         spec = NodeSpec("n1", resync_seconds=1.0, cdi=self.cdi)
         self.cluster = Cluster(self.root / "c", nodes=[spec], scheduler_config=None)
