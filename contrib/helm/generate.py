@@ -29,6 +29,7 @@ BEGIN, END = "<!-- generated from values.yaml -->", "<!-- end of what is generat
 VENDORS = {"nvidia", "ascend", "cambricon"}
 
 NAME = "^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$"
+RESOURCE = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 SCALAR = {"type": ["string", "number", "boolean"]}
 STRINGS = {"type": "array", "items": {"type": "string"}}
 NAMED = {
@@ -56,10 +57,8 @@ TYPES: dict[str, dict[str, Any]] = {
     "root": {"type": "string", "pattern": "^/[^:]*$"},
     "bool|string": {"enum": [True, False, "true", "false"]},
     "name": {"type": "string", "pattern": NAME},
-    "resource": {
-        "type": "string",
-        "pattern": r"^(([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
-    },
+    "resource": {"type": "string", "pattern": f"^({RESOURCE})?$"},
+    "list:resource": {"type": "array", "items": {"type": "string", "pattern": f"^{RESOURCE}$"}},
     "list:name": {"type": "array", "items": {"type": "string", "pattern": NAME}},
     "word": {"type": "string", "pattern": "^([A-Za-z0-9]([-A-Za-z0-9._/:@]*[A-Za-z0-9])?)?$"},
     "time": {"type": "string", "pattern": r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[-+][0-9]{2}:[0-9]{2}))?$"},

@@ -159,7 +159,7 @@ class Bind:
         if pod.spec.node_name:
             self._check_bound(pod, node)
             return
-        wanted = pods.request_of(pod, self._cluster.loaded.parse, self._cluster.defaults)
+        wanted = self._cluster.request_of(pod)
         if not wanted.families:
             await self._write(pod, node, {}, permit)
             return
@@ -306,7 +306,7 @@ class Bind:
             raise BindRefusedError(f"pod {pod.key} was bound to node {node} without an allocation")
 
     def _asks(self, pod: Pod) -> bool:
-        wanted = pods.request_of(pod, self._cluster.loaded.parse, self._cluster.defaults)
+        wanted = self._cluster.request_of(pod)
         return bool(wanted.families)
 
 

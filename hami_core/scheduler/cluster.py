@@ -18,6 +18,7 @@ from hami_core.kube.objects import Container, Node, ObjectReference, Pod, PodSpe
 from hami_core.kube.port import NODES, PODS, RESOURCE_QUOTAS
 from hami_core.placement.hard import Fault, Finding, findings
 from hami_core.scheduler import pods
+from hami_core.scheduler.errors import UnservedError
 from hami_core.scheduler.keyring import Keyring
 from hami_core.scheduler.marks import AgentMarks
 from hami_core.scheduler.unreadable import UnreadablePod, UnreadablePods
@@ -26,7 +27,7 @@ from hami_core.wire import keys
 from hami_core.wire.signature import epoch_of, signer_of, statement_of, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from hami_core.kube.port import KubeApi, Undecodable
     from hami_core.model import Booking, Device, NodeFacts, PodRequest
@@ -66,6 +67,7 @@ class Cluster:
         loaded: The vendors.
         defaults: Policies of pods that name none.
         keyring: Keys whose signatures count.
+        managed: Resource names that kube-scheduler leaves to us. Those that no loaded vendor serves are refused.
         node_labels: Only nodes with these labels are registered.
         sync_wait_s: How long a request may wait for the first sync: kube-scheduler's ``httpTimeout`` less a margin.
         clock: Monotonic seconds.
@@ -78,6 +80,7 @@ class Cluster:
         defaults: PolicyDefaults,
         *,
         keyring: Keyring | None = None,
+        managed: Collection[str] = (),
         node_labels: dict[str, str] | None = None,
         sync_wait_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
@@ -118,6 +121,7 @@ class Cluster:
         self._facts: dict[str, NodeFacts] = {}
         self._epoch = -1
         self._resources = {name for family in self.families.values() for name in family.resources.names()}
+        self._unserved = frozenset(managed) - self._resources
         self._allocated = {family.allocated_key for family in self.families.values()}
         self.nodes.on_change(self._node)
         self.pods.on_change(self._pod)
@@ -267,7 +271,7 @@ class Cluster:
     def _trim(self, pod: Pod) -> Pod:
         """Keep whole what concerns us, of other pods only that they exist."""
         annotations = pod.metadata.annotations
-        if not self._allocated.isdisjoint(annotations) or self.asks(pod):
+        if not self._allocated.isdisjoint(annotations) or self.asks(pod) or pods.first_asked(pod, self._unserved):
             return pod
         meta = type(pod.metadata)(
             name=pod.metadata.name,
@@ -282,8 +286,13 @@ class Cluster:
         """What a pod asks for.
 
         Raises:
+            UnservedError: It asks for a managed resource that no loaded vendor serves.
             RequestError: Names the container or annotation at fault and the fix.
         """
+        unserved = pods.first_asked(pod, self._unserved)
+        if unserved is not None:
+            loaded = (vendor.name for vendor in self.loaded.vendors)
+            raise UnservedError(*unserved, loaded, (source.name for source in self.loaded.refused))
         return pods.request_of(pod, self.loaded.parse, self.defaults)
 
     def asks(self, pod: Pod) -> bool:

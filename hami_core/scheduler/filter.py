@@ -16,6 +16,7 @@ from hami_core.http.serve import Request, Response, text
 from hami_core.inventory.names import RawNames
 from hami_core.kube.objects import Node, ObjectList, Pod
 from hami_core.scheduler import pods
+from hami_core.scheduler.errors import UnservedError
 from hami_core.wire.extender import decode_filter_args, encode_filter_result
 
 if TYPE_CHECKING:
@@ -96,7 +97,10 @@ class Filter:
         await wait_synced(self._cluster)
         pod = decode_pod(args)
         try:
-            wanted = pods.request_of(pod, self._cluster.loaded.parse, self._cluster.defaults)
+            wanted = self._cluster.request_of(pod)
+        except UnservedError as error:
+            self._notes.filter_error(pod, error)
+            return _refused_everywhere(args, error.reason)
         except HamiError as error:
             self._notes.filter_error(pod, error)
             raise
@@ -202,6 +206,11 @@ def _echo(args: FilterArgs) -> bytes:
     if args.nodes is not None:
         return encode_filter_result(nodes=bytes(args.nodes))
     return encode_filter_result(names=args.names())
+
+
+def _refused_everywhere(args: FilterArgs, reason: str) -> bytes:
+    names = args.names() if args.nodes is None else [node.metadata.name for node in decode_nodes(args)]
+    return encode_filter_result(failed=dict.fromkeys(names or (), reason))
 
 
 def _refused(outcome: FilterOutcome) -> bytes:

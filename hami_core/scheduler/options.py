@@ -50,6 +50,7 @@ class Options:
         metrics: Listen address of the metrics; empty: none.
         metrics_token: Says which bearer token a scrape needs; empty: none.
         body_limit: Bytes a request may have.
+        managed: Resource names that kube-scheduler leaves to us.
         node_labels: Only nodes with these labels are registered.
         signing_key: Signs allocations; None: they are unsigned.
         public_keys: Further keys whose signatures count.
@@ -81,6 +82,7 @@ class Options:
     metrics: str = ":9395"
     metrics_token: Callable[[], str] = no_token
     body_limit: int = BODY_LIMIT
+    managed: tuple[str, ...] = ()
     node_labels: dict[str, str] = field(default_factory=dict)
     signing_key: PrivateKey | None = None
     public_keys: tuple[PublicKey, ...] = ()
@@ -124,6 +126,7 @@ def from_settings(settings: SchedulerSettings) -> Options:
         webhook_tls=files,
         metrics=settings.metrics_bind_address,
         metrics_token=TokenFile(token, "metrics_token_file") if (token := settings.metrics_token_file) else no_token,
+        managed=settings.managed_resources,
         node_labels=settings.node_label_selector,
         signing_key=_signing_key(settings.signing_key),
         hold_s=settings.hold_time,

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hami_core.errors import RequestError
+from hami_core.errors import RequestError, WireError
 from hami_core.kube.objects import ObjectMeta, Pod, PodSpec, PodStatus
 from hami_core.model import Booking, ContainerKind, ContainerSpec, NodeFacts, PodFacts, PodRequest
 from hami_core.placement.request import pod_request
 from hami_core.wire.pod import devices_asked, read_allocation
+from hami_core.wire.quantity import parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from hami_core.kube.objects import Container, ContainerStatus, Node
     from hami_core.kube.port import Undecodable
@@ -76,6 +77,26 @@ def request_of(pod: Pod, parse: Parse, defaults: PolicyDefaults) -> PodRequest:
         raise RequestError(f"pod {pod.key}", "spec.containers", problem)
     meta = pod.metadata
     return pod_request(meta.uid, meta.namespace, meta.name, specs, meta.annotations, parse, defaults)
+
+
+def first_asked(pod: Pod, names: Collection[str]) -> tuple[str, str] | None:
+    """The first container that asks for one of these resources, with the resource; None: no container does.
+
+    An amount of 0 asks for nothing. One that is no number asks.
+    """
+    for container in (*pod.spec.init_containers, *pod.spec.containers) if names else ():
+        for amounts in (container.resources.limits, container.resources.requests):
+            for name, amount in amounts.items():
+                if name in names and _is_asked(str(amount)):
+                    return container.name, name
+    return None
+
+
+def _is_asked(amount: str) -> bool:
+    try:
+        return parse_quantity(amount) != 0
+    except WireError:
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from hami_core.errors import HamiError
 from hami_core.http.serve import Request, Response, text
-from hami_core.scheduler import pods
 from hami_core.scheduler.filter import decode_nodes, decode_pod, wait_synced
 from hami_core.wire.extender import HostPriority, decode_filter_args, encode_priorities
 
@@ -51,7 +50,7 @@ class Prioritize:
     def _rank_again(self, args: FilterArgs, names: list[str]) -> Ranking | None:
         """Another replica answered Filter, or another extender took the held node away: hold the best of the rest."""
         pod = decode_pod(args)
-        wanted = pods.request_of(pod, self._cluster.loaded.parse, self._cluster.defaults)
+        wanted = self._cluster.request_of(pod)
         if not wanted.families:
             return None
         inventory = self._cluster.inventory

@@ -87,6 +87,7 @@ class Scheduler:
             loaded,
             options.defaults,
             keyring=self.keyring,
+            managed=options.managed,
             node_labels=options.node_labels,
             sync_wait_s=options.sync_wait_s,
             clock=clock,

@@ -200,12 +200,12 @@ class Webhook:
         """What the pod asks for as it stands now.
 
         Raises:
-            RequestError: Names the container or annotation at fault and the fix.
+            RequestError: Names the container, resource or annotation at fault and the fix.
         """
         pod = msgspec.convert(after, Pod)
         meta = msgspec.structs.replace(pod.metadata, namespace=namespace, name=pod.metadata.name or "pod")
         named = msgspec.structs.replace(pod, metadata=meta)
-        return pods.request_of(named, self._cluster.loaded.parse, self._cluster.defaults)
+        return self._cluster.request_of(named)
 
     def _over_quota(self, wanted: PodRequest) -> str:
         """Why the namespace's quota forbids the pod; empty: it does not."""

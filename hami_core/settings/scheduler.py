@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hami_core.settings.base import Settings, notes
-from hami_core.settings.values import DAY, Address, DevicePolicy, Labels, Names, NodePolicy, Seconds
+from hami_core.settings.values import DAY, Address, DevicePolicy, Labels, Names, NodePolicy, ResourceNames, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -280,6 +280,12 @@ class SchedulerSettings(Settings):
     vendors: Names = Field(
         (),
         description="Vendors to serve, by name, each of which must be installed; none: all that are.",
+        json_schema_extra=notes(group=_VENDORS),
+    )
+    managed_resources: ResourceNames = Field(
+        (),
+        description="Resource names that kube-scheduler leaves to this scheduler, its managedResources: a pod that "
+        "asks for one that no loaded vendor serves is refused.",
         json_schema_extra=notes(group=_VENDORS),
     )
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]*):(?P<port>\d{1,5})")
+_RESOURCE: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 DAY: Final = 86400.0
 
 
@@ -97,12 +98,28 @@ def check_chain(text: str, words: Sequence[str]) -> str:
     return text
 
 
+def check_resource(text: str) -> str:
+    """Accept the name of an extended resource.
+
+    Raises:
+        ValueError: Anything else; such as ``cpu``, which every pod may ask for.
+    """
+    domain = text.partition("/")[0]
+    if _RESOURCE.fullmatch(text) is None or f".{domain}".endswith(".kubernetes.io"):
+        raise ValueError(f"{shown(text)} is no name of an extended resource; write such as example.com/npu")
+    return text
+
+
 Seconds = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=365 * DAY, allow_inf_nan=False)]
 """A duration: a number of seconds, or Go's form ``5m30s``."""
 Address = Annotated[str, AfterValidator(check_address)]
 """A listener: ``host:port``, ``:port``, ``unix:/path``; empty: none."""
+ResourceName = Annotated[str, AfterValidator(check_resource)]
+"""Name of an extended resource."""
 Names = Annotated[tuple[str, ...], BeforeValidator(split_list)]
 """Words, as a list or separated by commas."""
+ResourceNames = Annotated[tuple[ResourceName, ...], BeforeValidator(split_list)]
+"""Names of extended resources, as a list or separated by commas."""
 Labels = Annotated[dict[str, str], BeforeValidator(split_selector)]
 """Labels, as a mapping or ``key=value,key2=value2``."""
 NodePolicy = Annotated[str, AfterValidator(partial(check_policy, words=NODE_POLICIES))]

@@ -13,6 +13,7 @@ from hami_core.errors import ConfigError
 from hami_core.manifests import Chart, Release, render, warnings
 from hami_core.manifests.values import assign
 from hami_core.model import DEVICE_POLICIES, NODE_POLICIES
+from hami_core.plugins import load
 from hami_core.settings import AgentSettings, SchedulerSettings, load_device_config
 from hami_core.wire import keys
 
@@ -184,15 +185,66 @@ NOT_SHIPPED = [
 ]  # fmt: skip
 
 
+def names_of(objects):
+    return {resource["name"] for resource in managed(objects)}
+
+
+def scheduler_settings(objects):
+    word, *arguments = container(objects, "Deployment", "vgpu-scheduler-extender")["args"]
+    assert word == "scheduler"
+    return SchedulerSettings.from_arguments(arguments)[0]
+
+
+def served(objects):
+    """What the scheduler of these objects serves, with their vendors and device-config."""
+    config = load_device_config(objects["ConfigMap/hami-scheduler-device"]["data"]["device-config.yaml"])
+    loaded = load(config, only=scheduler_settings(objects).vendors)
+    return {name for family in loaded.families.values() for name in family.resources.names()}
+
+
 @pytest.mark.parametrize("vendor", NOT_SHIPPED)
-def test_a_vendor_without_a_package_is_left_out_and_named(vendor):
+def test_resources_of_a_vendor_without_a_package_are_refused(vendor):
     given = {"devices": {vendor: {"enabled": True}}}
     plain, more = made(), made(values=given)
-    assert managed(plain) == managed(more)
-    assert plain["Deployment/hami-scheduler"]["spec"] == more["Deployment/hami-scheduler"]["spec"]
+    assert scheduler_settings(more).vendors == scheduler_settings(plain).vendors
+    unserved = names_of(more) - served(more)
+    assert unserved == names_of(more) - names_of(plain)
+    assert unserved
     [warning] = warnings(CHART, given, Release(kube_version="1.36.3"))
     assert warning.startswith(f"devices.{vendor}.enabled: no package for {vendor}")
+    assert "are refused" in warning
     assert "scheduler.vendorPackages" in warning
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (),
+        ("devices.ascend.enabled=true",),
+        ("devices.cambricon.enabled=false",),
+        ("devices.kunlun.enabled=true", "devices.customresources={a/b}"),
+        ("scheduler.vendorPackages={acme}", "devices.customresources={acme.com/npu}"),
+        ("resourceName=example.com/gpu", "resourcePriority=", "mluResourceMem=example.com/mem"),
+        ("scheduler.admissionWebhook.enabled=false",),
+    ],
+)
+def test_the_scheduler_is_told_what_kube_scheduler_leaves_to_it(settings):
+    objects = made(*settings)
+    assert list(scheduler_settings(objects).managed_resources) == [r["name"] for r in managed(objects)]
+
+
+@pytest.mark.parametrize("enabled", ["ascend", "cambricon", ""])
+def test_a_shipped_vendor_serves_all_that_is_managed_for_it(enabled):
+    objects = made(*([f"devices.{enabled}.enabled=true"] if enabled else ["devices.cambricon.enabled=false"]))
+    assert names_of(objects) == served(objects)
+
+
+@pytest.mark.parametrize(
+    "setting", ["devices.customresources={npu}", "devices.amd.customresources={a/b/c}", "resourceName=nvidia"]
+)
+def test_a_name_that_is_no_extended_resource_is_refused(setting):
+    with pytest.raises(ConfigError, match=setting.split("=", maxsplit=1)[0]):
+        made(setting)
 
 
 def test_every_vendor_of_the_values_is_shipped_or_named():
@@ -203,11 +255,10 @@ def test_every_vendor_of_the_values_is_shipped_or_named():
 def test_hamis_own_values_serve_shipped_vendors_and_warn_of_the_others():
     given = yaml.safe_load(HAMIS.read_text())
     objects = made(values=given)
-    [argument] = [
-        a for a in container(objects, "Deployment", "vgpu-scheduler-extender")["args"] if a.startswith("--vendors=")
-    ]
-    assert set(argument.removeprefix("--vendors=").split(",")) <= {"nvidia", "ascend", "cambricon"}
-    assert not any("kunlunxin" in resource["name"] for resource in managed(objects))
+    assert set(scheduler_settings(objects).vendors) <= {"nvidia", "ascend", "cambricon"}
+    unserved = names_of(objects) - served(objects)
+    domains = {name.split("/")[0] for name in unserved}
+    assert domains == {"birentech.com", "enflame.com", "kunlunxin.com", "mthreads.com", "vastaitech.com"}
     told = warnings(CHART, given, Release(kube_version="1.36.3"))
     assert {text.split(".")[1] for text in told if text.startswith("devices.")} >= {"kunlun", "enflame", "biren"}
     assert not warnings(CHART, {}, Release(kube_version="1.36.3"))
@@ -215,8 +266,10 @@ def test_hamis_own_values_serve_shipped_vendors_and_warn_of_the_others():
 
 def test_resources_of_others_need_a_vendor_that_serves_them():
     given = {"devices": {"customresources": ["a/b"]}}
-    assert "a/b" not in {resource["name"] for resource in managed(made(values=given))}
-    assert warnings(CHART, given, Release(kube_version="1.36.3"))[0].startswith("devices.customresources:")
+    assert "a/b" in names_of(made(values=given)) - served(made(values=given))
+    [warning] = warnings(CHART, given, Release(kube_version="1.36.3"))
+    assert warning.startswith("devices.customresources:")
+    assert "are refused" in warning
 
 
 def test_hamis_images_are_named_as_not_ours():

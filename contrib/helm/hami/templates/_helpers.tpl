@@ -133,12 +133,12 @@ imagePullSecrets:
 {{- range $name, $vendor := .Values.devices -}}
 {{- if kindIs "map" $vendor -}}
 {{- if and (get $vendor "enabled") (not (has $name $served)) }}
-devices.{{ $name }}.enabled: no package for {{ $name }} is in our image, so its resources are not managed (where yours holds one, add {{ $name }} to scheduler.vendorPackages)
+devices.{{ $name }}.enabled: no package for {{ $name }} is in our image, so pods that ask for its resources are refused (where your image holds one, add {{ $name }} to scheduler.vendorPackages; where another device plugin serves them, set devices.{{ $name }}.enabled to false)
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.devices.customresources (not .Values.scheduler.vendorPackages) }}
-devices.customresources: no further vendor is served, so they are not managed (add its name to scheduler.vendorPackages)
+devices.customresources: no further vendor is served, so pods that ask for them are refused (add the vendor's name to scheduler.vendorPackages)
 {{- end -}}
 {{- range $key, $image := dict "scheduler.extender.image" .Values.scheduler.extender.image "devicePlugin.image" .Values.devicePlugin.image -}}
 {{- if contains "projecthami/" $image.repository }}
@@ -147,41 +147,44 @@ devices.customresources: no further vendor is served, so they are not managed (a
 {{- end -}}
 {{- end -}}
 
-{{- /* All resource names we manage, as a JSON list, which is CEL's too. */ -}}
+{{- /* All resource names we manage, as a JSON list, which is CEL's too: those of vendors that are served, and those of
+vendors that the values switch on and no package serves. The scheduler refuses pods that ask for the latter. */ -}}
 {{- define "hami.resources" -}}
 {{- $v := .Values -}}
-{{- $served := include "hami.vendors" . | splitList "," -}}
+{{- $managed := include "hami.vendors" . | splitList "," -}}
+{{- range $name, $vendor := $v.devices -}}
+{{- if and (kindIs "map" $vendor) (get $vendor "enabled") -}}
+{{- $managed = append $managed $name -}}
+{{- end -}}
+{{- end -}}
 {{- $names := list $v.resourceName $v.resourceMem $v.resourceMemPercentage $v.resourceCores $v.resourcePriority -}}
-{{- if has "cambricon" $served -}}
+{{- if has "cambricon" $managed -}}
 {{- $names = concat $names (list $v.mluResourceName $v.mluResourceMem $v.mluResourceCores) -}}
 {{- end -}}
-{{- if has "hygon" $served -}}
+{{- if has "hygon" $managed -}}
 {{- $names = concat $names (list $v.dcuResourceName $v.dcuResourceMem $v.dcuResourceCores) -}}
 {{- end -}}
-{{- if has "metax" $served -}}
+{{- if has "metax" $managed -}}
 {{- $names = concat $names (list $v.metaxResourceName $v.metaxResourceCore $v.metaxResourceMem) -}}
 {{- end -}}
-{{- if has "enflame" $served -}}
+{{- if has "enflame" $managed -}}
 {{- $names = concat $names (list $v.enflameResourceNameDRSGCU $v.enflameResourceNameGCUMemory $v.enflameResourceNameGCUCore) -}}
 {{- end -}}
-{{- if has "kunlun" $served -}}
+{{- if has "kunlun" $managed -}}
 {{- $names = concat $names (list $v.kunlunResourceName $v.kunlunResourceVCountName $v.kunlunResourceVMemoryName) -}}
 {{- end -}}
-{{- if has "vastai" $served -}}
+{{- if has "vastai" $managed -}}
 {{- $names = append $names $v.vastaiResourceName -}}
 {{- end -}}
-{{- if has "biren" $served -}}
+{{- if has "biren" $managed -}}
 {{- $names = append $names $v.birenResourceName -}}
 {{- end -}}
 {{- range $name, $vendor := $v.devices -}}
-{{- if and (kindIs "map" $vendor) (has $name $served) -}}
+{{- if and (kindIs "map" $vendor) (has $name $managed) -}}
 {{- $names = concat $names (default (list) (get $vendor "customresources")) -}}
 {{- end -}}
 {{- end -}}
-{{- if $v.scheduler.vendorPackages -}}
-{{- $names = concat $names (default (list) $v.devices.customresources) -}}
-{{- end -}}
-{{- $names | compact | uniq | toJson -}}
+{{- concat $names (default (list) $v.devices.customresources) | compact | uniq | toJson -}}
 {{- end -}}
 
 {{- define "hami.metricsPort" -}}
