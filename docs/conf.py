@@ -12,7 +12,7 @@ copyright = "The HAMi authors"
 release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_design"]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build", "changes"]
+exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"HAMi in Python {version}"
 myst_enable_extensions = ["colon_fence", "deflist"]

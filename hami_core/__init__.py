@@ -146,3 +146,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands fo
     value = getattr(import_module(module), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    """List the public names too that are not loaded yet, so that an interactive shell completes them."""
+    return sorted({*globals(), *__all__})

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 import hami_core
+import hami_core.testing
 from hami_core.wire.node import DEFAULT_MODE
 
 ROOT = Path(__file__).parent.parent
-NAMED = re.compile(r"`((?:docs|contrib|hami_core|interpose|vendors|tests/(?:integration|bench|vectors))/[\w./-]+)`")
+FOLDERS = r"docs|contrib|hami_core|interpose|vendors|tests/(?:integration|bench|vectors)"
+NAMED = re.compile(rf"`((?:{FOLDERS})/[\w./-]+)(?:<[^`]*)?`")
 TEST = re.compile(r"`((?:\w+/)*test_\w+\.py)(?:::(test_\w+))?")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
 DISTRIBUTIONS = ["hami", "hami-interpose", "hami-nvidia", "hami-ascend", "hami-cambricon"]
 HEAVY = {"aiohttp", "grpc", "kubernetes", "numpy", "pydantic_settings", "structlog", "rich", "pluggy"}
 
@@ -86,3 +88,11 @@ def test_every_test_the_documents_name_exists():
         if not any(str(path).endswith(f"/{file}") and f"def {test}" in path.read_text() for path in tests)
     ]
     assert not missing
+
+
+@pytest.mark.parametrize("module", [hami_core, hami_core.testing])
+def test_dir_lists_public_names_before_they_are_loaded(module):
+    """In a fresh process; an interactive shell completes by it."""
+    code = f"import {module.__name__} as it; print(*sorted(set(it.__all__) - set(dir(it))))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

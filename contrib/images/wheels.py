@@ -30,7 +30,7 @@ GLIBC: Final = 36
 """Minor version of the image's glibc 2."""
 UV: Final = "`pip install uv`"
 _EPOCH: Final = "315532800"  # 1980: the first moment a zip file can name
-_CORE: Final = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "hami_core", "contrib", "docs/changes")
+_CORE: Final = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "hami_core", "contrib")
 _NOT_SOURCE: Final = re.compile(r"/(__pycache__|build|dist|tests|lib/sim|lib/libvgpu\.so|\.[^/]+|[^/]+\.egg-info)(/|$)")
 DISTRIBUTIONS: Final = {
     "hami": ".",

@@ -21,7 +21,8 @@ CONTRACT: Final = ("register", "check_type", "check_uuid", "custom_filter", "pat
 _INTRO: Final = """# Hooks
 
 Generated from `hami_core.hookspecs` by `python -m hami_core.plugins.reference`; a test compares. This is version
-{version} of the contract. How to write a vendor: {{doc}}`/how-to/write-a-vendor-plugin`.
+{version} of the contract. How to write a vendor: [Write a vendor plugin](../how-to/write-a-vendor-plugin.md). What hooks take
+and answer: [Types](types.md).
 
 A vendor is one class behind one entry point: group `hami.vendors` for the scheduler side, `hami.node` for the node
 side, both under the vendor's name. It implements the hooks it wants, marked with `hami_core.hookimpl`, each with the

@@ -36,3 +36,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - the class, whose import nee
     from hami_core.testing.suite import VendorSuite  # noqa: PLC0415 - after the rewrite is registered
 
     return VendorSuite
+
+
+def __dir__() -> list[str]:
+    """List the public names too that are not loaded yet, so that an interactive shell completes them."""
+    return sorted({*globals(), *__all__})

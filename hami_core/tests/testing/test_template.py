@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
-TEMPLATE = Path(__file__).parents[3] / "contrib" / "template"
+ROOT = Path(__file__).parents[3]
+TEMPLATE = ROOT / "contrib" / "template"
+HOW_TO = ROOT / "docs/how-to/write-a-vendor-plugin.md"
 
 SCHEDULE = """
 import json
@@ -66,7 +70,7 @@ def author(tmp_path_factory):
     subprocess.run(pip, cwd=package, check=True, capture_output=True)
 
     def run(*arguments, **environment):
-        here = str(Path(__file__).parents[3])
+        here = str(ROOT)
         variables = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{here}", **environment}
         command = [sys.executable, *arguments]
         return subprocess.run(command, cwd=package, env=variables, capture_output=True, text=True, check=False)
@@ -96,9 +100,56 @@ def test_package_is_found_and_its_pods_are_scheduled(author):
 
 
 def test_own_test_file_passes_the_kit(author):
-    options = ["-q", "-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function"]
-    done = author("-m", "pytest", *options, "tests")
-    assert done.returncode == 0, done.stdout[-3000:]
+    done = author("-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "warning" not in (done.stdout + done.stderr).lower()
+
+
+def test_node_side_passes_the_kit_on_fake_devices(author):
+    readme = (
+        re.sub(r"acme", "zeta", (TEMPLATE / "README.md").read_text()).replace("ACME", "ZETA").replace("Acme", "Zeta")
+    )
+    recipes = {
+        textwrap.dedent(found[1])
+        for page in (HOW_TO.read_text(), readme)
+        for found in re.finditer(r"^ *```sh\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)
+        if "_SYSFS=" in found[1]
+    }
+    [recipe] = recipes
+    script = recipe.replace(".venv/bin/hami", f"{sys.executable} -m hami_core")
+    show = "; ".join(
+        (
+            "import os, hami_core as core",
+            "from hami_zeta.node import ZetaNode",
+            "piece = core.Slice('ZETA-0001', 'ZETA', 1, 0)",
+            "edits = ZetaNode().allocate((piece,), core.ContainerRef('u', 'ns', 'p', 'c', core.ContainerKind.APP))",
+            "[node] = edits.device_nodes",
+            "print(node.path, os.stat(node.host_path).st_size)",
+        )
+    )
+    shell = "import subprocess, sys; sys.exit(subprocess.run(['sh', '-ec', sys.argv[1]]).returncode)"
+    done = author("-c", shell, f'{script}\n{sys.executable} -c "{show}"')
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed   allocate answers the same again" in done.stdout
+    assert done.stdout.splitlines()[-1] == "/dev/zeta1 0"
+
+
+def test_code_in_the_how_to_is_the_templates():
+    blocks = re.findall(r"^<!-- from (\S+) -->\n```\w+\n(.*?)^```", HOW_TO.read_text(), re.DOTALL | re.MULTILINE)
+    assert {path for path, _ in blocks} >= {
+        "contrib/template/pyproject.toml",
+        "contrib/template/src/hami_acme/__init__.py",
+        "contrib/template/src/hami_acme/node.py",
+        "contrib/template/tests/test_conformance.py",
+    }
+    for path, code in blocks:
+        assert code in (ROOT / path).read_text(), f"{HOW_TO}: the block from {path} is not what the file says"
+
+
+@pytest.mark.parametrize("page", ["how-to/write-a-vendor-plugin.md", "reference/hooks.md"])
+def test_pages_for_authors_read_well_where_nothing_renders_them(page):
+    """Sphinx's own directives and roles are raw text where a code host shows the page."""
+    assert re.findall(r"\{[\w-]+\}`[^`]*`|^[`:]{3,}\{[\w-]+\}", (ROOT / "docs" / page).read_text(), re.MULTILINE) == []
 
 
 def test_kit_without_files_passes_and_names_the_distribution(author):

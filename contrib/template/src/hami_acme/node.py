@@ -29,6 +29,7 @@ class AcmeNode:
 
     def __init__(self) -> None:
         self._sysfs = Path(os.environ.get("HAMI_ACME_SYSFS", "/sys/class/acme"))
+        self._dev = Path(os.environ.get("HAMI_ACME_DEV", "/dev"))
         self._count = AcmeConfig().count
 
     @hookimpl
@@ -89,8 +90,12 @@ class AcmeNode:
             raise DeviceError(f"container {container.container}: device {missing[0]} is not on this node")
         return ContainerEdits(
             env={"ACME_MEMORY_LIMITS_MIB": ",".join(str(piece.memory_mib) for piece in slices)},
-            device_nodes=tuple(DeviceNode(f"/dev/acme{index[piece.device_id]}") for piece in slices),
+            device_nodes=tuple(self._node(index[piece.device_id]) for piece in slices),
         )
+
+    def _node(self, index: int) -> DeviceNode:
+        """The device node: always below /dev in the container, below HAMI_ACME_DEV on the node."""
+        return DeviceNode(f"/dev/acme{index}", host_path=str(self._dev / f"acme{index}"))
 
 
 def _device(folder: Path) -> Device:

@@ -26,7 +26,7 @@ VGPU_MODE: Final = "nvidia.com/vgpu-mode"
 CAPABILITIES: Final = {
     Capability.SHARING: Grade(Support.FULL),
     Capability.MEMORY_LIMIT: Grade(Support.FULL),
-    Capability.CORE_LIMIT: Grade(Support.PARTIAL, "booked and handed to the container; enforcing it is planned"),
+    Capability.CORE_LIMIT: Grade(Support.FULL),
     Capability.PERCENT_MEMORY: Grade(Support.FULL),
     Capability.TYPE_SELECTORS: Grade(Support.FULL),
     Capability.UUID_SELECTORS: Grade(Support.FULL),
