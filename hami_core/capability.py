@@ -7,7 +7,12 @@ from typing import NamedTuple
 
 
 class Capability(StrEnum):
-    """One thing a vendor may support."""
+    """One thing a vendor may support.
+
+    Example:
+        >>> Capability("memory-limit") is Capability.MEMORY_LIMIT
+        True
+    """
 
     SHARING = "sharing"
     """Several containers on one device."""
@@ -34,7 +39,12 @@ class Capability(StrEnum):
 
 
 class Support(StrEnum):
-    """How well."""
+    """How well.
+
+    Example:
+        >>> [str(word) for word in Support]
+        ['full', 'partial', 'planned', 'unsupported']
+    """
 
     FULL = "full"
     PARTIAL = "partial"
@@ -43,7 +53,12 @@ class Support(StrEnum):
 
 
 class Grade(NamedTuple):
-    """Support of one capability, with the reason where it is not full."""
+    """Support of one capability, with the reason where it is not full.
+
+    Example:
+        >>> Grade(Support.PARTIAL, "kept by Acme's runtime library, not by the driver").support
+        <Support.PARTIAL: 'partial'>
+    """
 
     support: Support
     reason: str = ""

@@ -25,6 +25,25 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
+__all__ = [
+    "JsonObject",
+    "Unknown",
+    "below",
+    "did_you_mean",
+    "explained",
+    "finding_in_words",
+    "kind_of",
+    "load_json",
+    "load_mapping",
+    "load_yaml",
+    "none_of",
+    "one_line",
+    "read_model",
+    "read_text",
+    "shown",
+]
+"""What vendors may import too: `hami_core.documents` is public."""
+
 MAX_BYTES: Final = 4 << 20
 """Largest document: four times what a ConfigMap holds."""
 MAX_DEPTH: Final = 64
@@ -41,26 +60,46 @@ _SHOWN: Final = 80
 
 
 def shown(value: object) -> str:
-    """A value for a message: on one line and not long, however large the value is."""
+    """A value for a message: on one line and not long, however large the value is.
+
+    Example:
+        >>> shown("a" * 200)[-4:], shown({"a": 1})
+        ('aaa…', "{'a': 1}")
+    """
     text = reprlib.repr(value) if not isinstance(value, str) else repr(value[: _SHOWN + 1])
     return text if len(text) <= _SHOWN + 2 else text[:_SHOWN] + "…"
 
 
 def one_line(text: object, limit: int = 300) -> str:
-    """Another program's message, for ours: on one line, printable, not long."""
+    """Another program's message, for ours: on one line, printable, not long.
+
+    Example:
+        >>> one_line(ValueError("first  second"))
+        'first second'
+    """
     line = "".join(character if character.isprintable() else " " for character in str(text)[: 2 * limit])
     return " ".join(line.split())[:limit]
 
 
 def did_you_mean(word: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """``did you mean binpack?`` for a word that resembles a known one, else nothing."""
+    """``did you mean binpack?`` for a word that resembles a known one, else nothing.
+
+    Example:
+        >>> did_you_mean("binpak", ["binpack", "spread"])
+        'did you mean binpack?'
+    """
     by_folded = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(str(word)[:100].casefold(), by_folded, n=1, cutoff=cutoff)
     return f"did you mean {by_folded[near[0]]}?" if near else ""
 
 
 def none_of(word: object, known: Collection[str]) -> str:
-    """Says that a word is none of those there are, with the one that was probably meant."""
+    """Says that a word is none of those there are, with the one that was probably meant.
+
+    Example:
+        >>> none_of("binpak", ["binpack", "spread"])
+        "'binpak' is none of binpack, spread; did you mean binpack?"
+    """
     hint = did_you_mean(word, known)
     return f"{shown(word)} is none of {', '.join(known)}" + (f"; {hint}" if hint else "")
 
@@ -73,6 +112,12 @@ def read_text(path: Path) -> str:
 
     Raises:
         ConfigError: It can't be read, is too long or is no UTF-8.
+
+    Example:
+        >>> from pathlib import Path
+        >>> read_text(Path("/nonexistent"))
+        Traceback (most recent call last):
+        hami_core.errors.ConfigError: /nonexistent: can't be read: No such file or directory (name a file...)
     """
     try:
         with path.open("rb") as file:
@@ -147,6 +192,10 @@ def load_yaml(text: str, where: str) -> Any:  # noqa: ANN401 - whatever it holds
 
     Raises:
         ConfigError: It is no YAML, or more than one document; with line and column.
+
+    Example:
+        >>> load_yaml("on: [1, two]", "settings.yaml")
+        {'on': [1, 'two']}
     """
     documents = list(load_all_yaml(text, where))
     if len(documents) > 1:
@@ -159,6 +208,11 @@ def load_mapping(text: str, where: str) -> dict[str, Any]:
 
     Raises:
         ConfigError: It is no YAML or holds something else; with line and column.
+
+    Example:
+        >>> load_mapping("{slots: 1, slots: 2}", "acme.yaml")
+        Traceback (most recent call last):
+        hami_core.errors.ConfigError: acme.yaml, line 1, column 12: key 'slots' stands twice
     """
     content = load_yaml(text, where)
     if content is None:
@@ -246,7 +300,12 @@ def _fault(problem: str, mark: Any) -> _Refused:  # noqa: ANN401 - PyYAML's mark
 
 
 class JsonObject(dict[str, Any]):
-    """An object of a JSON text that remembers which of its keys stood several times."""
+    """An object of a JSON text that remembers which of its keys stood several times.
+
+    Example:
+        >>> load_json('{"name": "n1", "name": "n2"}', "nodes.json").repeated
+        ('name',)
+    """
 
     repeated: tuple[str, ...] = ()
 
@@ -256,6 +315,10 @@ def load_json(text: str, where: str) -> Any:  # noqa: ANN401 - any JSON value
 
     Raises:
         ConfigError: It is no JSON; with line and column.
+
+    Example:
+        >>> load_json('{"name": "n1"}', "nodes.json")
+        {'name': 'n1'}
     """
     if not text.strip():
         raise ConfigError(where, "is empty", "write {} or leave the file away")
@@ -313,6 +376,10 @@ class Unknown:
     Attributes:
         path: Where it stands, such as ``nvidia.parts[1].sise``.
         hint: ``did you mean size?``, or empty where no known key resembles it.
+
+    Example:
+        >>> print(Unknown("acme.sltos", "did you mean slots?"))
+        acme.sltos (did you mean slots?)
     """
 
     path: str
@@ -336,6 +403,14 @@ def read_model(model: type[M], raw: object, where: str, path: str = "") -> tuple
 
     Raises:
         ConfigError: It does not fit the model; names file, place, key, value and what is expected.
+
+    Example:
+        >>> from pydantic import BaseModel
+        >>> class Acme(BaseModel):
+        ...     slots: int = 10
+        >>> made, unknown = read_model(Acme, {"slots": 4, "sltos": 5}, "device-config.yaml", "acme")
+        >>> made.slots, [str(key) for key in unknown]
+        (4, ['acme.sltos (did you mean slots?)'])
     """
     try:
         made = model.model_validate(raw)
@@ -350,7 +425,18 @@ def read_model(model: type[M], raw: object, where: str, path: str = "") -> tuple
 
 
 def explained(error: ValidationError, where: str, path: str = "") -> ConfigError:
-    """The first of a validation's findings in our words, and how many there are."""
+    """The first of a validation's findings in our words, and how many there are.
+
+    Example:
+        >>> from pydantic import BaseModel, ValidationError
+        >>> class Acme(BaseModel):
+        ...     slots: int
+        >>> try:
+        ...     Acme.model_validate({})
+        ... except ValidationError as error:
+        ...     print(explained(error, "device-config.yaml", "acme"))
+        device-config.yaml: acme.slots: is required (write it)
+    """
     findings = error.errors(include_url=False)
     first = findings[0]
     place = path
@@ -362,14 +448,30 @@ def explained(error: ValidationError, where: str, path: str = "") -> ConfigError
 
 
 def below(path: str, key: object) -> str:
-    """The place of a key within a place: ``nvidia.deviceSplitCount``, ``nodeconfig[1] (n1): operatingmode``."""
+    """The place of a key within a place: ``nvidia.deviceSplitCount``, ``nodeconfig[1] (n1): operatingmode``.
+
+    Example:
+        >>> below("acme", "slots"), below("nodes[1] (n1)", "mode")
+        ('acme.slots', 'nodes[1] (n1): mode')
+    """
     text = str(key) if len(str(key)) <= _LONGEST_KEY else str(key)[:_LONGEST_KEY] + "…"
     text = text if text.isprintable() else repr(text)
     return text if not path else f"{path}: {text}" if path.endswith(")") else f"{path}.{text}"
 
 
 def finding_in_words(finding: ErrorDetails) -> tuple[str, str]:
-    """Problem and fix of one finding of a validation."""
+    """Problem and fix of one finding of a validation.
+
+    Example:
+        >>> from pydantic import BaseModel, ValidationError
+        >>> class Acme(BaseModel):
+        ...     slots: int
+        >>> try:
+        ...     Acme.model_validate({})
+        ... except ValidationError as error:
+        ...     print(finding_in_words(error.errors()[0]))
+        ('is required', 'write it')
+    """
     kind, context, value = finding["type"], finding.get("ctx", {}), finding["input"]
     got = f", got {shown(value)}"
     if kind == "missing":
@@ -455,6 +557,11 @@ def _aliases(field: Any) -> Iterator[str]:  # noqa: ANN401 - pydantic's FieldInf
 
 
 def kind_of(value: object) -> str:
-    """What JSON calls a value's type."""
+    """What JSON calls a value's type.
+
+    Example:
+        >>> kind_of({}), kind_of("one"), kind_of(1)
+        ('mapping', 'text', 'number')
+    """
     names: Mapping[type, str] = {dict: "mapping", list: "list", str: "text", bool: "boolean", int: "number"}
     return next((name for kind, name in names.items() if isinstance(value, kind)), "number")

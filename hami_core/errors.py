@@ -8,7 +8,12 @@ from __future__ import annotations
 
 
 class HamiError(Exception):
-    """Base of every error this project raises on purpose."""
+    """Base of every error this project raises on purpose.
+
+    Example:
+        >>> issubclass(RequestError, HamiError)
+        True
+    """
 
 
 class ConfigError(HamiError):
@@ -18,6 +23,10 @@ class ConfigError(HamiError):
         where: Setting, file or key, such as ``device-config.yaml: nvidia.deviceSplitCount``.
         problem: What is wrong with it.
         fix: What to write instead; may be empty.
+
+    Example:
+        >>> print(ConfigError("device-config.yaml: acme.slots", "is 0", "write 1 or more"))
+        device-config.yaml: acme.slots: is 0 (write 1 or more)
     """
 
     def __init__(self, where: str, problem: str, fix: str = "") -> None:
@@ -35,6 +44,10 @@ class RequestError(HamiError):
         field: The field or key, such as ``nvidia.com/gpumem``.
         problem: What is wrong with the value, with the value.
         fix: What to write instead; may be empty.
+
+    Example:
+        >>> print(RequestError("container main", "acme.example/npu", "3 is odd", "ask for 2 or 4"))
+        container main: acme.example/npu: 3 is odd (ask for 2 or 4)
     """
 
     def __init__(self, subject: str, field: str, problem: str, fix: str = "") -> None:
@@ -52,6 +65,10 @@ class WireError(HamiError):
         key: Annotation key, file name or payload that held the value.
         position: Byte offset or element index of the fault; -1 when the value as a whole is at fault.
         problem: What is wrong there. HAMi's own wording where a peer may look for it.
+
+    Example:
+        >>> print(WireError("hami.io/node-acme-register", 17, "expected a number"))
+        hami.io/node-acme-register at 17: expected a number
     """
 
     def __init__(self, key: str, position: int, problem: str) -> None:
@@ -70,6 +87,10 @@ class VendorError(HamiError):
         distribution: Distribution that supplied it, with version, such as ``hami-nvidia 0.1.0``.
         hook: Hook that failed; empty when loading failed.
         problem: What happened, with the arguments where a hook was called.
+
+    Example:
+        >>> print(VendorError("acme", "hami-acme 0.1.0", "allocate", "answered None"))
+        vendor acme (hami-acme 0.1.0) in allocate: answered None
     """
 
     def __init__(self, vendor: str, distribution: str, hook: str, problem: str) -> None:
@@ -82,7 +103,12 @@ class VendorError(HamiError):
 
 
 class DeviceError(HamiError):
-    """A device, its driver or its node-side tooling failed."""
+    """A device, its driver or its node-side tooling failed.
+
+    Example:
+        >>> print(DeviceError("/sys/class/acme does not exist: is the driver loaded?"))
+        /sys/class/acme does not exist: is the driver loaded?
+    """
 
 
 class KubeError(HamiError):
@@ -93,6 +119,10 @@ class KubeError(HamiError):
         status: HTTP status; 0 when no answer came.
         problem: The server's or the transport's words.
         retryable: Whether the same call may succeed later.
+
+    Example:
+        >>> print(KubeError("bind pods default/one", 409, "conflict", retryable=True))
+        bind pods default/one: 409: conflict
     """
 
     def __init__(self, verb: str, status: int, problem: str, *, retryable: bool) -> None:

@@ -46,7 +46,12 @@ DEVICE_POLICIES: Final = (BINPACK, SPREAD, MUTEX, TOPOLOGY_AWARE, NUMA)
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Extended-resource names of one family; an empty string means the family has none of that kind."""
+    """Extended-resource names of one family; an empty string means the family has none of that kind.
+
+    Example:
+        >>> Resources(count="acme.example/npu", memory="acme.example/npu-memory").names()
+        ('acme.example/npu', 'acme.example/npu-memory')
+    """
 
     count: str
     memory: str = ""
@@ -62,7 +67,13 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class SelectorKeys:
-    """One pair of pod annotations by which a pod names or refuses devices; empty string: not supported."""
+    """One pair of pod annotations by which a pod names or refuses devices; empty string: not supported.
+
+    Example:
+        >>> by_id = SelectorKeys(use="acme.example/use-npu-uuid", nouse="acme.example/nouse-npu-uuid")
+        >>> SelectorKeys(use="acme.example/use-npu-type", nouse="").nouse
+        ''
+    """
 
     use: str
     nouse: str
@@ -96,6 +107,18 @@ class Family:
         choose_is_preference: Every combination will do and some are better: `choose` never answers a `Reason`. Filter
             then asks it about the best nodes instead of every one, and where it fails devices are taken in order.
         capabilities: What the family supports.
+
+    Example:
+        >>> acme = Family(
+        ...     word="ACME",
+        ...     resources=Resources(count="acme.example/npu", memory="acme.example/npu-memory"),
+        ...     allocated_key="hami.io/acme-devices-allocated",
+        ...     register_key="hami.io/node-acme-register",
+        ...     pod_keys=("acme.example/priority",),
+        ...     capabilities={Capability.SHARING: Grade(Support.FULL)},
+        ... )
+        >>> acme.memory_factor, acme.depends_on_chosen
+        (1, False)
     """
 
     word: str
@@ -124,7 +147,13 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class MigPlacement:
-    """Where a MIG instance lies on its card, in memory slices: ``[start, start + size)``."""
+    """Where a MIG instance lies on its card, in memory slices: ``[start, start + size)``.
+
+    Example:
+        >>> place = MigPlacement(start=4, size=4)
+        >>> range(place.start, place.start + place.size)
+        range(4, 8)
+    """
 
     start: int
     size: int
@@ -132,7 +161,13 @@ class MigPlacement:
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """One MIG profile a card offers."""
+    """One MIG profile a card offers.
+
+    Example:
+        >>> small = MigProfile("1g.5gb", 4864, 14, 1, (MigPlacement(0, 1), MigPlacement(1, 1)))
+        >>> small.memory_mib, len(small.placements)
+        (4864, 2)
+    """
 
     name: str
     memory_mib: int
@@ -147,6 +182,10 @@ class DeviceKind:
 
     ``whole_only`` and ``whole_mib`` are set for a device that serves one container as a whole only: why, and how much
     memory makes it whole (`Device.whole_only`, `Device.usable_mib`).
+
+    Example:
+        >>> Device("ACME-0", 0, 10, 32768, 100, "Acme-X1", "ACME").kind
+        DeviceKind(family='ACME', type='Acme-X1', mode='', whole_only='', whole_mib=0)
     """
 
     family: str
@@ -178,6 +217,11 @@ class Device:
         reserved_mib: Part of ``memory_mib`` that the driver keeps for itself: no container can have it.
         not_offered: Why the node keeps the device from pods, for people; empty: it is offered. Not empty: unhealthy.
         whole_only: Why the device serves one container as a whole only, for people; empty: it may be shared.
+
+    Example:
+        >>> card = Device("ACME-0", 0, 10, 32768, 100, "Acme-X1", "ACME", reserved_mib=768)
+        >>> card.usable_mib, card.healthy
+        (32000, True)
     """
 
     id: str
@@ -216,6 +260,12 @@ class DeviceUsage:
     """A device and what is booked on it (sums; bookings and holds alike).
 
     ``pods`` are ``namespace/name``; ``mig_in_use`` the placements of the MIG instances booked.
+
+    Example:
+        >>> card = Device("ACME-0", 0, 10, 32768, 100, "Acme-X1", "ACME")
+        >>> usage = DeviceUsage(card, used_slots=1, used_memory_mib=8192, pods=("default/one",))
+        >>> usage.device.memory_mib - usage.used_memory_mib
+        24576
     """
 
     device: Device
@@ -230,7 +280,12 @@ class DeviceUsage:
 
 
 class ContainerKind(StrEnum):
-    """The three lifetimes a container of a pod can have (ephemeral containers never hold devices)."""
+    """The three lifetimes a container of a pod can have (ephemeral containers never hold devices).
+
+    Example:
+        >>> ContainerKind("init") is ContainerKind.INIT
+        True
+    """
 
     INIT = "init"
     SIDECAR = "sidecar"
@@ -242,6 +297,11 @@ class ContainerSpec:
     """What hooks see of a container: name, kind, its resource maps and the environment it already has.
 
     ``limits`` and ``requests`` hold quantities as the API server keeps them (strings).
+
+    Example:
+        >>> main = ContainerSpec("main", ContainerKind.APP, limits={"acme.example/npu": "2"})
+        >>> main.limits["acme.example/npu"], main.privileged
+        ('2', False)
     """
 
     name: str
@@ -254,7 +314,13 @@ class ContainerSpec:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What hooks see of a pod. ``annotations`` holds only the keys the family declared."""
+    """What hooks see of a pod. ``annotations`` holds only the keys the family declared.
+
+    Example:
+        >>> pod = PodFacts("default", "one", "3f1c", {"acme.example/priority": "high"})
+        >>> pod.annotations.get("acme.example/priority", "low")
+        'high'
+    """
 
     namespace: str
     name: str
@@ -279,6 +345,13 @@ class Request:
         annotations: The pod annotations the family declared.
         numa_bind: All devices on one NUMA node.
         custom: The vendor's own data, opaque to the core.
+
+    Example:
+        >>> half = Request("ACME", count=2, memory_percent=50)
+        >>> half.memory_on(32000)
+        16000
+        >>> Request("ACME", count=1, memory_mib=3000).memory_on(32000)
+        3000
     """
 
     family: str
@@ -366,6 +439,11 @@ class Slice:
         index: The device's ordinal; -1 when not known (it is not on the wire).
         mig_profile: MIG instance reserved, if any.
         mig_placement: Where.
+
+    Example:
+        >>> piece = Slice("ACME-0", "ACME", memory_mib=8192, cores=30)
+        >>> piece.slots, piece.mig_profile
+        (1, '')
     """
 
     device_id: str
@@ -382,7 +460,13 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSlices:
-    """The slices of one container, empty for one that asked for nothing."""
+    """The slices of one container, empty for one that asked for nothing.
+
+    Example:
+        >>> main = ContainerSlices("main", ContainerKind.APP, (Slice("ACME-0", "ACME", 8192, 0),))
+        >>> sum(piece.memory_mib for piece in main.slices)
+        8192
+    """
 
     name: str
     kind: ContainerKind
@@ -391,7 +475,14 @@ class ContainerSlices:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """The slices of one pod on one node: one entry per container in HAMi's order (init first), none left out."""
+    """The slices of one pod on one node: one entry per container in HAMi's order (init first), none left out.
+
+    Example:
+        >>> main = ContainerSlices("main", ContainerKind.APP, (Slice("ACME-0", "ACME", 8192, 0),))
+        >>> allocation = Allocation("node-1", (ContainerSlices("setup", ContainerKind.INIT), main))
+        >>> allocation.families, [len(pieces) for pieces in allocation.of("ACME")]
+        (('ACME',), [0, 1])
+    """
 
     node: str
     containers: tuple[ContainerSlices, ...]
@@ -426,6 +517,10 @@ class Reason:
         needed: Amount asked for, in the unit the code implies.
         available: Amount there is.
         detail: Further words for people.
+
+    Example:
+        >>> Reason("TooManyTenants", "ACME-0", needed=1, available=0, detail="four containers share it").code
+        'TooManyTenants'
     """
 
     code: str
@@ -440,7 +535,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What `register` sees of a node object. Quantities are strings as the API server keeps them."""
+    """What `register` sees of a node object. Quantities are strings as the API server keeps them.
+
+    Example:
+        >>> node = NodeFacts("node-1", {"hami.io/node-acme-register": "[]"}, capacity={"acme.example/npu": "20"})
+        >>> node.capacity.get("acme.example/npu")
+        '20'
+    """
 
     name: str
     annotations: Mapping[str, str] = field(default_factory=_empty)
@@ -464,6 +565,11 @@ class Mutation:
             writes may outrank that.
         pod_annotations: Annotations to set on the pod.
         runtime_class: runtimeClassName for a pod that has none; empty: leave.
+
+    Example:
+        >>> wish = Mutation(uses_devices=True, env=(("ACME_LOG", "off"),), env_removed=frozenset({"ACME_VISIBLE"}))
+        >>> wish.runtime_class
+        ''
     """
 
     uses_devices: bool
@@ -477,7 +583,12 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A bind mount from node to container."""
+    """A bind mount from node to container.
+
+    Example:
+        >>> Mount("/usr/lib/acme", "/usr/lib/acme").read_only
+        True
+    """
 
     host_path: str
     container_path: str
@@ -486,7 +597,12 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class DeviceNode:
-    """A device node to make visible in the container; ``host_path`` empty: same as ``path``."""
+    """A device node to make visible in the container; ``host_path`` empty: same as ``path``.
+
+    Example:
+        >>> DeviceNode("/dev/acme0", host_path="/dev/acme/card0").permissions
+        'rw'
+    """
 
     path: str
     host_path: str = ""
@@ -495,7 +611,12 @@ class DeviceNode:
 
 @dataclass(frozen=True, slots=True)
 class OciHook:
-    """An OCI hook as CDI writes it: ``name`` is createRuntime, createContainer, startContainer and so on."""
+    """An OCI hook as CDI writes it: ``name`` is createRuntime, createContainer, startContainer and so on.
+
+    Example:
+        >>> OciHook("createContainer", "/usr/bin/acme-hook", ("acme-hook", "prepare")).env
+        ()
+    """
 
     name: str
     path: str
@@ -510,6 +631,11 @@ class ContainerEdits:
     ``limits`` and ``region`` are files (name → content) the agent puts into the container's record folder: the
     first mounted read-only at ``limits_path``, the second read-write at ``region_path`` (files there are made
     once, with mode 0666, and never rewritten while the record lives). Empty path: no such folder.
+
+    Example:
+        >>> edits = ContainerEdits(env={"ACME_MEMORY_MIB": "8192"}, device_nodes=(DeviceNode("/dev/acme0"),))
+        >>> [node.path for node in edits.device_nodes]
+        ['/dev/acme0']
     """
 
     env: Mapping[str, str] = field(default_factory=_empty)
@@ -524,7 +650,13 @@ class ContainerEdits:
 
 @dataclass(frozen=True, slots=True)
 class ContainerRef:
-    """Which container `allocate` is called for, and what of its pod the node side may know."""
+    """Which container `allocate` is called for, and what of its pod the node side may know.
+
+    Example:
+        >>> one = ContainerRef("3f1c", "default", "one", "main", ContainerKind.APP)
+        >>> f"{one.namespace}/{one.pod}: {one.container}"
+        'default/one: main'
+    """
 
     pod_uid: str
     namespace: str
@@ -544,6 +676,11 @@ class Advertisement:
     ``slots`` maps resource name to slot id → (healthy, NUMA node). Slot ids keep HAMi's form ``<uuid>-<k>``.
     ``env`` is what every container with a slot gets unless its pod says otherwise, before it is known which one it
     is: it must show no device.
+
+    Example:
+        >>> said = Advertisement(slots={"acme.example/npu": {"ACME-0-0": (True, 0), "ACME-0-1": (True, 0)}})
+        >>> sorted(said.slots["acme.example/npu"])
+        ['ACME-0-0', 'ACME-0-1']
     """
 
     annotations: Mapping[str, str] = field(default_factory=_empty)
@@ -557,6 +694,10 @@ class HealthChange:
     """A device's health as its driver tells it now.
 
     ``rediscover``: the device is no longer as `discover` described it (its mode changed): discover anew at once.
+
+    Example:
+        >>> HealthChange("ACME-0", False, "the driver reports error 79").rediscover
+        False
     """
 
     device_id: str
@@ -567,7 +708,12 @@ class HealthChange:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One metric sample of the node side: name with HAMi's spelling, labels, value in the unit of the name."""
+    """One metric sample of the node side: name with HAMi's spelling, labels, value in the unit of the name.
+
+    Example:
+        >>> Sample("hami_acme_temperature_celsius", {"device": "ACME-0"}, 61.0, "Temperature of the device.").value
+        61.0
+    """
 
     name: str
     labels: Mapping[str, str]

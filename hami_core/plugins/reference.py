@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hami_core import hookspecs
 from hami_core.hookspecs import API_VERSION
 from hami_core.plugins.manager import HOOKS, NODE_REQUIRED, START
+from hami_core.plugins.markdown import docstring
 from hami_core.plugins.tighten import RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CONTRACT: Final = ("register", "check_type", "check_uuid", "custom_filter", "patch_annotations", "allocate")
 """The six hooks whose names are frozen."""
@@ -21,8 +18,8 @@ CONTRACT: Final = ("register", "check_type", "check_uuid", "custom_filter", "pat
 _INTRO: Final = """# Hooks
 
 Generated from `hami_core.hookspecs` by `python -m hami_core.plugins.reference`; a test compares. This is version
-{version} of the contract. How to write a vendor: [Write a vendor plugin](../how-to/write-a-vendor-plugin.md). What hooks take
-and answer: [Types](types.md).
+{version} of the contract. What hooks take and answer is in [Types](types.md). [Write a vendor
+plugin](../how-to/write-a-vendor-plugin.md) goes step by step.
 
 A vendor is one class behind one entry point: group `hami.vendors` for the scheduler side, `hami.node` for the node
 side, both under the vendor's name. It implements the hooks it wants, marked with `hami_core.hookimpl`, each with the
@@ -113,7 +110,6 @@ _MAY: Final = {
     "_unhealthier": "call devices unhealthy",
     "_free": "change the answer",
 }
-_SECTION: Final = re.compile(r"(Args|Returns|Raises):")
 
 
 def page() -> str:
@@ -146,33 +142,8 @@ def _row(name: str) -> str:
 
 def _hook(name: str) -> str:
     doc = inspect.getdoc(getattr(hookspecs, name)) or ""
-    body = "\n".join(_markdown(doc.splitlines()))
+    body = "\n".join(docstring(doc))
     return f"(hook-{name.replace('_', '-')})=\n## `{name}`\n\n```python\n{signature(name)}\n```\n\n{body}\n"
-
-
-def _markdown(lines: list[str]) -> Iterator[str]:
-    """A Google-style docstring as markdown: sections become bold words, arguments a list."""
-    inside = ""
-    for line in lines:
-        section = _SECTION.fullmatch(line)
-        if section:
-            inside = section[1]
-            yield f"**{ {'Args': 'Arguments', 'Returns': 'Answer', 'Raises': 'Raises'}[inside] }**"
-            yield ""
-        elif line and not line.startswith(" "):
-            inside = ""
-            yield _literals(line)
-        elif inside == "Args" and re.match(r" {4}\w+:", line):
-            argument, _, text = line.strip().partition(": ")
-            yield f"- `{argument}`: {_literals(text)}"
-        elif inside == "Args":
-            yield f"  {_literals(line.strip())}".rstrip()
-        else:
-            yield _literals(line.strip())
-
-
-def _literals(text: str) -> str:
-    return text.replace("``", "`")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - the class, whose import nee
     pytest.register_assert_rewrite("hami_core.testing.suites", "hami_core.testing.suite")
     from hami_core.testing.suite import VendorSuite  # noqa: PLC0415 - after the rewrite is registered
 
+    globals()[name] = VendorSuite
     return VendorSuite
 
 

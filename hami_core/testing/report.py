@@ -18,6 +18,10 @@ class Result:
         test: Its name without ``test_``.
         outcome: How it ended.
         detail: Why it failed, was skipped or does not apply.
+
+    Example:
+        >>> Result("admission", "test_admission_is_total", "failed", "TypeError: boom").outcome
+        'failed'
     """
 
     suite: str
@@ -37,6 +41,14 @@ class Report:
         api_version: The contract version it was held against.
         results: Every test.
         capabilities: Family → capability → what the vendor declares.
+
+    Example:
+        >>> one = Result("admission", "test_admission_is_total", "passed")
+        >>> print(Report("acme", "hami-acme", "0.1.0", "1.0", (one,), {}))
+        acme (hami-acme 0.1.0) against hook API 1.0
+          admission
+            passed   test admission is total
+        PASSED: 1 passed
     """
 
     vendor: str

@@ -33,6 +33,11 @@ def run(name: str, *, node: bool = False, timeout_s: float = 600.0) -> Report:
 
     Raises:
         ConfigError: No such vendor is installed.
+
+    Example:
+        >>> run("nobody")
+        Traceback (most recent call last):
+        hami_core.errors.ConfigError: vendor nobody: no such vendor is installed (installed: ...)
     """
     source = find(name)
     with tempfile.TemporaryDirectory(prefix="hami-conformance-") as folder:

@@ -47,7 +47,16 @@ class VendorSuite(
     BudgetSuite,
     AllocateSuite,
 ):
-    """Inherit, fill in the fixture ``vendor`` (and ``node_side``), done. See `hami_core.testing.suites.case`."""
+    """Inherit, fill in the fixture ``vendor`` (and ``node_side``), done.
+
+    Example:
+        >>> class TestAcme(VendorSuite):
+        ...     node_fixtures = "data/nodes/*.yaml"
+        ...
+        ...     @pytest.fixture
+        ...     def vendor(self):
+        ...         return Acme()
+    """
 
     def test_no_standard_test_was_replaced_in_silence(self) -> None:
         """A test that does not apply is overridden with ``@pytest.mark.xfail(reason=…)``, never dropped."""

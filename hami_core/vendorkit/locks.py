@@ -37,6 +37,11 @@ class NodeLock:
         namespace: Of the pod that holds it; empty in the older form.
         pod: Its name; empty in the older form.
         legacy: A bare time: nobody can be said to hold it.
+
+    Example:
+        >>> lock = parse_lock("2026-01-02T03:04:05Z,default,one")
+        >>> lock.held_by("default", "one"), lock.legacy
+        (True, False)
     """
 
     taken: datetime
@@ -50,7 +55,12 @@ class NodeLock:
 
 
 class LockVerdict(StrEnum):
-    """What to do about a node's lock."""
+    """What to do about a node's lock.
+
+    Example:
+        >>> LockVerdict("take-over") is LockVerdict.TAKE_OVER
+        True
+    """
 
     TAKE = "take"
     """Free: write ours on the condition that nothing changed."""
@@ -67,6 +77,10 @@ def parse_lock(text: str, *, key: str = keys.NODE_LOCK) -> NodeLock:
 
     Raises:
         WireError: HAMi's words.
+
+    Example:
+        >>> parse_lock("2026-01-02T03:04:05Z,default,one").pod
+        'one'
     """
     parts = text.split(",")
     if len(parts) == 1:
@@ -77,12 +91,24 @@ def parse_lock(text: str, *, key: str = keys.NODE_LOCK) -> NodeLock:
 
 
 def format_lock(now: datetime, namespace: str, pod: str) -> str:
-    """Write HAMi's lock value; ``now`` with zone."""
+    """Write HAMi's lock value; ``now`` with zone.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> format_lock(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "default", "one")
+        '2026-01-02T03:04:05Z,default,one'
+    """
     return f"{format_time_lock(now)},{namespace},{pod}"
 
 
 def format_time_lock(now: datetime) -> str:
-    """Write a lock of the bare-time form (Cambricon); ``now`` with zone."""
+    """Write a lock of the bare-time form (Cambricon); ``now`` with zone.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> format_time_lock(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+        '2026-01-02T03:04:05Z'
+    """
     return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -109,6 +135,14 @@ def judge_lock(
 
     Raises:
         WireError: The annotation is malformed; it is never taken over.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> held, now = "2026-01-02T03:04:05Z,default,one", datetime(2026, 1, 2, 3, 5, 0, tzinfo=UTC)
+        >>> str(judge_lock(held, namespace="default", pod="two", now=now))
+        'contended'
+        >>> str(judge_lock(held, namespace="default", pod="two", now=now, holder_exists=False))
+        'take-over'
     """
     if text is None:
         return LockVerdict.TAKE
@@ -123,12 +157,22 @@ def judge_lock(
 
 
 def contention_text(node: str, timeout: timedelta = NODE_LOCK_TIMEOUT) -> str:
-    """HAMi's words for a node that another pod holds; callers retry on the part behind the colon."""
+    """HAMi's words for a node that another pod holds; callers retry on the part behind the colon.
+
+    Example:
+        >>> contention_text("node-1")
+        'node node-1 has been locked within 5m0s: node lock contention'
+    """
     return f"node {node} has been locked within {_go_duration(timeout)}: {CONTENTION}"
 
 
 def may_release(text: str | None, *, namespace: str, pod: str) -> bool:
-    """Whether a pod's lock may be removed on its behalf: it holds it, or the lock is of the bare-time form."""
+    """Whether a pod's lock may be removed on its behalf: it holds it, or the lock is of the bare-time form.
+
+    Example:
+        >>> may_release("2026-01-02T03:04:05Z,default,one", namespace="default", pod="two")
+        False
+    """
     return text is not None and ("," not in text or text.endswith(f",{namespace},{pod}"))
 
 

@@ -20,6 +20,12 @@ def read_json_register(node: NodeFacts, family: Family) -> tuple[Device, ...] | 
 
     Raises:
         WireError: The annotation is malformed.
+
+    Example:
+        >>> acme = Family("ACME", Resources("acme.example/npu"), "hami.io/acme", register_key="acme.example/register")
+        >>> text = '[{"id": "A-0", "count": 10, "devmem": 32768, "devcore": 100, "type": "X1", "health": true}]'
+        >>> [device.id for device in read_json_register(NodeFacts("n1", {"acme.example/register": text}), acme)]
+        ['A-0']
     """
     text = node.annotations.get(family.register_key)
     return None if text is None else decode_devices_json(text, key=family.register_key, family=family.word)
@@ -30,6 +36,12 @@ def read_csv_register(node: NodeFacts, family: Family) -> tuple[Device, ...] | N
 
     Raises:
         WireError: The annotation is malformed.
+
+    Example:
+        >>> acme = Family("ACME", Resources("acme.example/npu"), "hami.io/acme", register_key="acme.example/register")
+        >>> node = NodeFacts("n1", {"acme.example/register": "A-0,10,32768,100,X1,0,true,0,hami-core:"})
+        >>> [(device.id, device.slots, device.memory_mib) for device in read_csv_register(node, acme)]
+        [('A-0', 10, 32768)]
     """
     text = node.annotations.get(family.register_key)
     return None if text is None else decode_devices_csv(text, key=family.register_key, family=family.word)
@@ -40,6 +52,10 @@ def capacity(node: NodeFacts, resource: str) -> int:
 
     Raises:
         WireError: The node's capacity is no whole number from 0 to 10⁹.
+
+    Example:
+        >>> capacity(NodeFacts("n1", capacity={"acme.example/npu": "1k"}), "acme.example/npu")
+        1000
     """
     text = node.capacity.get(resource, "") if resource else ""
     if not text:

@@ -19,6 +19,10 @@ class RequestDefaults:
     Attributes:
         memory_mib: Memory on each device; 0: the whole device.
         cores: Percent of each device's compute.
+
+    Example:
+        >>> RequestDefaults(memory_mib=4096).cores
+        0
     """
 
     memory_mib: int = 0
@@ -29,7 +33,12 @@ _NONE = RequestDefaults()
 
 
 def quantity_of(container: ContainerSpec, resource: str) -> str | None:
-    """A container's amount of a resource as written: its limit, else its request; None: neither names it."""
+    """A container's amount of a resource as written: its limit, else its request; None: neither names it.
+
+    Example:
+        >>> quantity_of(ContainerSpec("main", ContainerKind.APP, {"acme.example/npu": "2"}), "acme.example/npu")
+        '2'
+    """
     if not resource:
         return None
     found = container.limits.get(resource)
@@ -41,6 +50,11 @@ def amount_of(container: ContainerSpec, resource: str, *, maximum: int = INT32_M
 
     Raises:
         RequestError: Negative, fractional, too large or no quantity.
+
+    Example:
+        >>> main = ContainerSpec("main", ContainerKind.APP, {"acme.example/npu": "2"})
+        >>> amount_of(main, "acme.example/npu"), amount_of(main, "acme.example/npu-cores")
+        (2, None)
     """
     text = quantity_of(container, resource)
     if text is None:
@@ -58,6 +72,11 @@ def memory_of(container: ContainerSpec, resource: str, factor: int = 1) -> int |
 
     Raises:
         RequestError: Negative, fractional, too large, with a unit or no quantity.
+
+    Example:
+        >>> main = ContainerSpec("main", ContainerKind.APP, {"acme.example/npu-memory": "6"})
+        >>> memory_of(main, "acme.example/npu-memory", factor=512)
+        3072
     """
     text = quantity_of(container, resource)
     if text is None:
@@ -73,6 +92,12 @@ def is_zero_beside_amounts(container: ContainerSpec, family: Family) -> bool:
 
     Raises:
         RequestError: The count is no whole number.
+
+    Example:
+        >>> acme = Family("ACME", Resources("acme.example/npu", "acme.example/npu-memory"), "hami.io/acme")
+        >>> limits = {"acme.example/npu": "0", "acme.example/npu-memory": "4096"}
+        >>> is_zero_beside_amounts(ContainerSpec("main", ContainerKind.APP, limits), acme)
+        True
     """
     names = family.resources
     others = any(name in container.limits for name in names.names() if name != names.count)
@@ -93,6 +118,14 @@ def default_parse_request(
 
     Raises:
         RequestError: An amount that is negative, fractional, too large, with a unit or no quantity.
+
+    Example:
+        >>> acme = Family("ACME", Resources("acme.example/npu", "acme.example/npu-memory"), "hami.io/acme")
+        >>> limits = {"acme.example/npu": "2", "acme.example/npu-memory": "4096"}
+        >>> main = ContainerSpec("main", ContainerKind.APP, limits)
+        >>> request = default_parse_request(main, PodFacts("default", "one", "3f1c"), acme)
+        >>> request.count, request.memory_mib
+        (2, 4096)
     """
     names = family.resources
     count = amount_of(container, names.count)

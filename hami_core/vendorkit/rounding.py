@@ -9,10 +9,20 @@ if TYPE_CHECKING:
 
 
 def ceil_div(amount: int, unit: int) -> int:
-    """How many units hold an amount; ``unit`` ≥ 1."""
+    """How many units hold an amount; ``unit`` ≥ 1.
+
+    Example:
+        >>> ceil_div(1000, 512)
+        2
+    """
     return -(-amount // unit)
 
 
 def round_up_to(amount: int, steps: Iterable[int]) -> int | None:
-    """The smallest of the steps that holds an amount, or None: none does."""
+    """The smallest of the steps that holds an amount, or None: none does.
+
+    Example:
+        >>> round_up_to(3000, [2048, 4096, 8192]), round_up_to(9000, [2048, 4096, 8192])
+        (4096, None)
+    """
     return min((step for step in steps if step >= amount), default=None)

@@ -25,6 +25,13 @@ def default_check_uuid(request: Request, device_id: str, family: Family) -> Reas
 
     Returns:
         None to accept, else ``CardUuidMismatch``.
+
+    Example:
+        >>> keys = SelectorKeys("acme.example/use", "acme.example/nouse")
+        >>> acme = Family("ACME", Resources("acme.example/npu"), "hami.io/acme", uuid_selectors=(keys,))
+        >>> picky = Request("ACME", 1, annotations={"acme.example/use": "A-0,A-1"})
+        >>> default_check_uuid(picky, "A-0", acme), default_check_uuid(picky, "A-2", acme).code
+        (None, 'CardUuidMismatch')
     """
     accepted = all(_uuid_accepted(request.annotations, pair, device_id) for pair in family.uuid_selectors)
     return None if accepted else Reason(reasons.CARD_UUID_MISMATCH, device_id)
@@ -39,6 +46,14 @@ def default_check_type(request: Request, kind: DeviceKind, family: Family) -> Re
 
     Returns:
         None to accept, else ``CardTypeMismatch``.
+
+    Example:
+        >>> keys = SelectorKeys("acme.example/use", "acme.example/nouse")
+        >>> acme = Family("ACME", Resources("acme.example/npu"), "hami.io/acme", type_selectors=(keys,))
+        >>> picky = Request("ACME", 1, annotations={"acme.example/use": "x1"})
+        >>> default_check_type(picky, DeviceKind("ACME", "Acme-X1"), acme)
+        >>> default_check_type(picky, DeviceKind("ACME", "Acme-X2"), acme).code
+        'CardTypeMismatch'
     """
     accepted = kind.family == request.family and all(
         _type_accepted(request.annotations, pair, kind.type) for pair in family.type_selectors
@@ -62,6 +77,10 @@ def mode_accepted(wanted: str | None, mode: str) -> bool:
 
     HAMi's rule: the annotation contains the mode. So ``hami-core,mig`` admits both modes, an empty annotation admits
     none, and a device without a mode is always admitted. A pod without the annotation is admitted everywhere.
+
+    Example:
+        >>> mode_accepted("hami-core,mig", "mig"), mode_accepted("", "mig"), mode_accepted(None, "mig")
+        (True, False, True)
     """
     return wanted is None or mode in wanted
 

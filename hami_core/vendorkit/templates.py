@@ -18,6 +18,10 @@ class Template:
         memory_mib: Memory it has.
         cores: Compute units it has, in the vendor's unit.
         cpus: Control CPUs it has.
+
+    Example:
+        >>> Template("vir02", memory_mib=4096, cores=2).cpus
+        0
     """
 
     name: str
@@ -27,11 +31,23 @@ class Template:
 
 
 def smallest_template(templates: Iterable[Template], memory_mib: int) -> Template | None:
-    """The template with the least memory that holds a request, or None: none does."""
+    """The template with the least memory that holds a request, or None: none does.
+
+    Example:
+        >>> sizes = [Template("vir02", 4096), Template("vir04", 8192)]
+        >>> smallest_template(sizes, 5000).name
+        'vir04'
+    """
     fitting = (t for t in templates if t.memory_mib >= memory_mib)
     return min(fitting, key=lambda t: t.memory_mib, default=None)
 
 
 def template_named_for(templates: Iterable[Template], memory_mib: int) -> str:
-    """Name of the template with exactly this memory; empty: none (a whole device)."""
+    """Name of the template with exactly this memory; empty: none (a whole device).
+
+    Example:
+        >>> sizes = [Template("vir02", 4096), Template("vir04", 8192)]
+        >>> template_named_for(sizes, 4096), template_named_for(sizes, 5000)
+        ('vir02', '')
+    """
     return next((t.name for t in templates if t.memory_mib == memory_mib), "")

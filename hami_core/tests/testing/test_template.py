@@ -117,15 +117,11 @@ def test_node_side_passes_the_kit_on_fake_devices(author):
     }
     [recipe] = recipes
     script = recipe.replace(".venv/bin/hami", f"{sys.executable} -m hami_core")
-    show = "; ".join(
-        (
-            "import os, hami_core as core",
-            "from hami_zeta.node import ZetaNode",
-            "piece = core.Slice('ZETA-0001', 'ZETA', 1, 0)",
-            "edits = ZetaNode().allocate((piece,), core.ContainerRef('u', 'ns', 'p', 'c', core.ContainerKind.APP))",
-            "[node] = edits.device_nodes",
-            "print(node.path, os.stat(node.host_path).st_size)",
-        )
+    show = (
+        "import os, hami_core as core; from hami_zeta.node import ZetaNode; "
+        "container = core.ContainerRef('u', 'ns', 'p', 'c', core.ContainerKind.APP); "
+        "[node] = ZetaNode().allocate((core.Slice('ZETA-0001', 'ZETA', 1, 0),), container).device_nodes; "
+        "print(node.path, os.stat(node.host_path).st_size)"
     )
     shell = "import subprocess, sys; sys.exit(subprocess.run(['sh', '-ec', sys.argv[1]]).returncode)"
     done = author("-c", shell, f'{script}\n{sys.executable} -c "{show}"')

@@ -1,0 +1,60 @@
+"""Google-style docstrings as Markdown, for the reference pages."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SECTION: Final = re.compile(r"(Args|Returns|Raises|Attributes|Example):")
+_WORDS: Final = {"Args": "Arguments", "Returns": "Answer"}
+
+
+def docstring(text: str, *, without: str = "") -> Iterator[str]:
+    """The lines of a docstring as Markdown: sections become bold words, arguments a list, an example a code block.
+
+    Args:
+        text: The docstring, dedented.
+        without: A section to leave out.
+    """
+    for name, lines in _sections(text):
+        if name == without and name:
+            continue
+        if name:
+            yield from (f"**{_WORDS.get(name, name)}**", "")
+        if name == "Example":
+            yield from ("```python", *textwrap.dedent("\n".join(lines)).strip().splitlines(), "```", "")
+        elif name == "Args":
+            yield from _arguments(lines)
+        else:
+            yield from (literals(line.strip()) for line in lines)
+
+
+def literals(text: str) -> str:
+    """Code as Markdown writes it."""
+    return text.replace("``", "`")
+
+
+def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Section name, empty for plain text, and its lines."""
+    name, lines = "", list[str]()
+    for line in text.splitlines():
+        section = _SECTION.fullmatch(line)
+        if section or (name and line and not line.startswith(" ")):
+            yield name, lines
+            name, lines = (section[1], []) if section else ("", [line])
+        else:
+            lines.append(line)
+    yield name, lines
+
+
+def _arguments(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        if re.match(r" {4}\w+:", line):
+            argument, _, text = line.strip().partition(": ")
+            yield f"- `{argument}`: {literals(text)}"
+        else:
+            yield f"  {literals(line.strip())}".rstrip()

@@ -1,0 +1,84 @@
+"""The reference pages of public types and functions: current, whole, and with examples that are true."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import hami_core
+from hami_core.plugins.api import PAGES, by_home, page
+
+ROOT = Path(__file__).parents[3]
+PUBLIC = {entry.module: set(import_module(entry.module).__all__) for entry in PAGES.values()}
+OURS_ONLY = ("hami_core.wire", "hami_core.agent")
+"""What vendors of this repository may use beside: they are released together with the core."""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_reference_page_is_current(name):
+    file = ROOT / f"docs/reference/{name}.md"
+    assert file.read_text("utf-8") == page(name), f"run: python -m hami_core.plugins.api {name} > {file}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_public_name_is_on_its_page(name):
+    module = PAGES[name].module
+    assert {each for names in by_home(module).values() for each in names} == PUBLIC[module]
+    text = (ROOT / f"docs/reference/{name}.md").read_text("utf-8")
+    assert [each for each in PUBLIC[module] if f"# `{each}`\n" not in text] == []
+
+
+NAMES = [
+    (module, name)
+    for module, names in PUBLIC.items()
+    for name in sorted(names)
+    if callable(getattr(import_module(module), name)) and name != "hookimpl"  # which the page of hooks shows
+]
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_a_public_name_has_an_example_that_is_true(module, name):
+    it = getattr(import_module(module), name)
+    known = {each: getattr(hami_core, each) for each in hami_core.__all__}
+    known |= {each: getattr(import_module(module), each) for each in PUBLIC[module]} | {"pytest": pytest}
+    [test] = doctest.DocTestFinder(recurse=False).find(it, name, globs=known, module=False)
+    assert test.examples, f"{module}.{name} has no example"
+    told: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=told.append)
+    assert "".join(told) == ""
+
+
+@pytest.mark.parametrize("field", ["Attributes", "Args"])
+def test_sections_name_what_is_there(field):
+    """A field that is described and gone, or renamed, would mislead."""
+    for home, names in by_home("hami_core").items():
+        for name in names:
+            it = getattr(import_module(home), name)
+            text = (it.__doc__ or "").partition(f"{field}:\n")[2].partition("\n\n")[0]
+            described = [line.strip().partition(":")[0] for line in text.splitlines() if line.startswith(" " * 8)]
+            described = [each for each in described if each.isidentifier()]
+            known = {*getattr(it, "__annotations__", {}), *getattr(it.__init__, "__annotations__", {})}
+            assert set(described) <= known, f"{home}.{name}"
+
+
+FILES = [
+    path
+    for folder in ("vendors/nvidia/src", "vendors/ascend/src", "vendors/cambricon/src", "contrib/template/src")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_vendors_import_public_names_only(path):
+    wrong = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "hami_core":
+            modules = {each.removeprefix("hami_core.") for each in PUBLIC} if node.module == "hami_core" else set()
+            public = PUBLIC.get(node.module, set()) | modules
+            ours = "template" not in str(path) and str(node.module).startswith(OURS_ONLY)
+            wrong += [f"{node.module}.{each.name}" for each in node.names if each.name not in public and not ours]
+    assert wrong == []
