@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hami_core.demo.manifests import Ask, asks
 from hami_core.demo.verdict import MIB, PodVerdict, fits_nowhere, judge_container, judge_refused
 from hami_core.demo.view import Card, PodRow, Snapshot
+from hami_core.testing.stage import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -153,19 +154,6 @@ class Course:
             containers.append(judge_container(ask, report, sizes, held))
         problems = () if phase in {"Running", "Succeeded"} else (f"is {phase}: {refusal_of(now)}",)
         return PodVerdict(name, phase, node, containers=tuple(containers), problems=problems)
-
-
-def refusal_of(pod: Mapping[str, Any]) -> str:
-    """Why a pod is not running, in the words its status has; empty when it does not say."""
-    status = pod.get("status", {})
-    for condition in status.get("conditions", []):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return str(condition.get("message", ""))
-    for container in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
-        waiting = container.get("state", {}).get("waiting")
-        if waiting:
-            return f"{waiting.get('reason', '')} {waiting.get('message', '')}".strip()
-    return str(status.get("message", ""))
 
 
 def describe(ask: Ask) -> str:

@@ -90,8 +90,13 @@ class NodePaths:
 
     def log(self, uid: str, container: str) -> str:
         """What the latest attempt at a container has printed."""
+        latest = self.attempt(uid, container)
+        return (latest.folder / "log").read_text() if latest else ""
+
+    def attempt(self, uid: str, container: str) -> containers.Container | None:
+        """The latest attempt at a container, whose folder holds ``spec.json``; None before the first."""
         known = containers.attempts(self.root / "pods", uid, container)
-        return (known[-1].folder / "log").read_text() if known else ""
+        return known[-1] if known else None
 
 
 @dataclass

@@ -1,6 +1,6 @@
-"""The conformance kit: what a vendor has to prove, as a test class to inherit and as a command.
+"""What a vendor's author tests with: the conformance kit, and a stage that runs pods on an embedded cluster.
 
-In a vendor's ``tests/test_conformance.py``::
+`VendorSuite` holds a vendor against the contract. In a vendor's ``tests/test_conformance.py``::
 
     class TestAcme(VendorSuite):
         node_fixtures = "data/nodes/*.yaml"
@@ -9,25 +9,42 @@ In a vendor's ``tests/test_conformance.py``::
         def vendor(self) -> Acme:
             return Acme()
 
-Without any file: ``hami conformance acme``. Needs the extra ``hami[testing]``. New required tests come in minor
-releases only and are announced in the changelog under "plugin API".
+Without any file: ``hami conformance acme``. New required tests come in minor releases only and are announced in the
+changelog under "plugin API".
+
+`Stage` runs scheduler, webhook and node agents with the installed vendor, and shows what a container got; its
+docstring has an example. Without any file: ``hami demo --vendor acme --manifests pods.yaml``.
+
+Both need the extra ``hami[testing]``.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hami_core.testing.report import Report, Result
 from hami_core.testing.run import run
 
 if TYPE_CHECKING:
+    from hami_core.testing.parts import StageError
+    from hami_core.testing.stage import Stage, StagedContainer, StageNode
     from hami_core.testing.suite import VendorSuite
 
-__all__ = ["Report", "Result", "VendorSuite", "run"]
+_STAGE = {
+    "Stage": "hami_core.testing.stage",
+    "StageError": "hami_core.testing.parts",
+    "StageNode": "hami_core.testing.stage",
+    "StagedContainer": "hami_core.testing.stage",
+}
+
+__all__ = ["Report", "Result", "Stage", "StageError", "StageNode", "StagedContainer", "VendorSuite", "run"]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - the class, whose import needs pytest and hypothesis
-    """Import the suites when asked for, after pytest was told to show what their assertions compared."""
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class, whose import needs the extra
+    """Import suites and stage when asked for; pytest is told first to show what the suites' assertions compared."""
+    if name in _STAGE:
+        return getattr(import_module(_STAGE[name]), name)
     if name != "VendorSuite":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import pytest  # noqa: PLC0415 - see above

@@ -21,10 +21,10 @@ import aiohttp
 from hami_core.agent.kubelet import dial
 from hami_core.agent.proto import deviceplugin_pb2 as api
 from hami_core.agent.proto import deviceplugin_pb2_grpc as services
-from hami_core.demo.parts import Part, free_port
 from hami_core.model import Allocation, ContainerKind, ContainerSlices, Slice
 from hami_core.plugins import load
 from hami_core.sim import Cluster
+from hami_core.testing.parts import Part, free_port
 from hami_core.tests.agent.stub_kubelet import Given, StubKubelet
 from hami_core.wire import keys
 from hami_core.wire.pod import allocation_annotations

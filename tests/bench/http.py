@@ -16,9 +16,9 @@ from pathlib import Path
 
 import aiohttp
 
-from hami_core.demo.parts import Part, free_port
 from hami_core.model import Device, Slice
 from hami_core.sim import Cluster
+from hami_core.testing.parts import Part, free_port
 from hami_core.wire import node as node_wire
 from hami_core.wire import pod as pod_wire
 from tests.bench import scrape

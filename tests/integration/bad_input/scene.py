@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hami_core.demo.parts import PartError
+from hami_core.testing.parts import StageError
 from tests.integration.bed import all_end, container, pod, wrong_slices
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Scene:
         """Submit a pod that must be refused at admission; the server's words."""
         try:
             await self.stage.submit(body)
-        except PartError as error:
+        except StageError as error:
             return str(error)
         raise AssertionError(f"admitted: {json.dumps(body)}")
 

@@ -33,8 +33,8 @@ def _end_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-class PartError(HamiError):
-    """A process of the stage did not start, with the end of its log."""
+class StageError(HamiError):
+    """A process of the stage did not start, the API server refused a call, or a pod does not run; says why."""
 
 
 def free_port() -> int:
@@ -55,6 +55,7 @@ class Part:
         env: Its whole environment.
         log: File its output goes to.
         ready_url: Answers 200 once the part serves.
+        fatal: Text in its log that means that it will not serve; empty: none. Waiting ends at once then.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Part:
     env: Mapping[str, str]
     log: Path
     ready_url: str
+    fatal: str = ""
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self) -> None:
@@ -81,20 +83,23 @@ class Part:
         """Wait until it serves.
 
         Raises:
-            PartError: It ended, or did not serve in time.
+            StageError: It ended, or did not serve in time.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as session:
             while loop.time() < deadline:
                 if self.process is None or self.process.poll() is not None:
-                    raise PartError(f"{self.name} ended while starting:\n{self.tail()}")
+                    raise StageError(f"{self.name} ended while starting:\n{self.tail()}")
+                told = [line for line in self.tail().splitlines() if self.fatal and self.fatal in line]
+                if told:
+                    raise StageError(f"{self.name} does not serve: {told[-1]}")
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError):
                     async with session.get(self.ready_url) as answer:
                         if answer.status == 200:
                             return
                 await asyncio.sleep(0.02)
-        raise PartError(f"{self.name} did not serve {self.ready_url} within {limit_s:.0f} s:\n{self.tail()}")
+        raise StageError(f"{self.name} did not serve {self.ready_url} within {limit_s:.0f} s:\n{self.tail()}")
 
     def signal(self, number: int) -> None:
         """Send a signal to the process, if it runs."""
