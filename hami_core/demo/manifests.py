@@ -1,35 +1,55 @@
-"""Read example manifests, and say what each of their containers asked for."""
+"""Read manifests of pods, and say what each of their containers asks for, by its vendor's own rules."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import yaml
 
 from hami_core.errors import ConfigError
+from hami_core.kube.objects import Pod
+from hami_core.scheduler.pods import container_specs, facts
 
-COUNT, MEMORY, CORES = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"
+if TYPE_CHECKING:
+    from hami_core.scheduler.pods import Parse
+
+REPORTING: Final = ("cuda-probe", "hami_core.demo.programs.")
+"""Programs of the demo that print what they measured, by a word of their command line."""
 
 Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one container's manifest asks for.
+    """What one container asks of one family of devices.
 
     Attributes:
         container: Its name.
         count: Devices.
-        memory_mib: MiB on each, None: a whole card.
-        cores: Percent, 0: not said.
+        memory_mib: MiB on each; None: see ``memory_percent``.
+        cores: Percent of each device's compute, 0: not said.
+        memory_percent: Percent of each device's memory; None beside no ``memory_mib``: no memory is booked.
+        family: Common word.
+        reports: Its program is one of the demo's, which prints what it measured.
     """
 
     container: str
     count: int
     memory_mib: int | None
     cores: int
+    memory_percent: int | None = None
+    family: str = ""
+    reports: bool = False
+
+    def memory_on(self, device_mib: int) -> int:
+        """MiB it asks for on a device of this size; without any amount the whole device."""
+        if self.memory_mib is not None:
+            return self.memory_mib
+        return device_mib if self.memory_percent is None else device_mib * self.memory_percent // 100
 
 
 def folder() -> Path:
@@ -45,38 +65,79 @@ def load(path: Path) -> list[Manifest]:
     """All pod manifests of a file or folder, in the order of the file names.
 
     Raises:
-        ConfigError: Not YAML, or not a Pod.
+        ConfigError: Not YAML, or not a pod that the demo can submit.
     """
-    files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-    pods: list[Manifest] = []
-    for file in files:
-        try:
-            documents = [d for d in yaml.safe_load_all(file.read_text()) if d]
-        except (OSError, yaml.YAMLError) as error:
-            raise ConfigError(str(file), f"cannot be read: {error}") from error
-        for document in documents:
-            if not isinstance(document, dict) or document.get("kind") != "Pod":
-                raise ConfigError(str(file), "holds something else than a Pod", "the demo submits pods only")
-            pods.append(document)
-    if not pods:
-        raise ConfigError(str(path), "holds no pod manifest")
+    pods = documents(path, "Pod", "the demo submits pods only: put the pod template into a manifest of kind Pod")
+    names: set[str] = set()
+    for pod in pods:
+        meta = pod["metadata"]
+        if meta.get("namespace", "default") != "default":
+            problem = f"pod {meta['name']} is of namespace {meta['namespace']}"
+            raise ConfigError(str(path), problem, "the demo has the namespace default only: leave the field out")
+        if not isinstance(pod.get("spec"), dict) or not pod["spec"].get("containers"):
+            raise ConfigError(str(path), f"pod {meta['name']} has no spec.containers")
+        if meta["name"] in names:
+            raise ConfigError(str(path), f"two pods are named {meta['name']}", "give each its own name")
+        names.add(meta["name"])
     return pods
 
 
-def asks(pod: Manifest) -> list[Ask]:
-    """What the containers of a pod ask for, init containers first; containers without devices are left out."""
-    found = []
-    for container in [*pod["spec"].get("initContainers", []), *pod["spec"].get("containers", [])]:
-        limits = container.get("resources", {}).get("limits", {})
-        if COUNT not in limits:
-            continue
-        memory = limits.get(MEMORY)
-        found.append(
-            Ask(
-                container["name"],
-                int(limits[COUNT]),
-                None if memory is None else int(memory),
-                int(limits.get(CORES, 0)),
-            )
-        )
+def documents(path: Path, kind: str, fix: str) -> list[Manifest]:
+    """The documents of a file or folder, each of one kind and with a name.
+
+    Raises:
+        ConfigError: Not YAML, another kind, or no name; with ``fix`` for another kind.
+    """
+    found: list[Manifest] = []
+    for file in sorted(path.glob("*.yaml")) if path.is_dir() else [path]:
+        try:
+            read = [d for d in yaml.safe_load_all(file.read_text("utf-8")) if d]
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ConfigError(str(file), f"cannot be read: {error}") from error
+        for document in read:
+            said = document.get("kind") if isinstance(document, dict) else None
+            if said != kind:
+                raise ConfigError(str(file), f"holds {f'a {said}' if said else 'a document without a kind'}", fix)
+            meta = document.get("metadata")
+            if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
+                raise ConfigError(str(file), f"holds a {kind} without metadata.name", "give it a name")
+            found.append(document)
+    if not found:
+        raise ConfigError(str(path), f"holds no manifest of kind {kind}")
     return found
+
+
+def asks(pod: Manifest, parse: Parse) -> list[Ask]:
+    """What the containers of a pod ask for, init containers first; containers without devices are left out.
+
+    Args:
+        pod: Its manifest, or the pod as the API server has it after admission.
+        parse: The vendors' reading of a container (`hami_core.plugins.Loaded.parse`).
+
+    Raises:
+        RequestError: The manifest asks for something that cannot be granted as written.
+        ConfigError: It is no pod.
+    """
+    try:
+        typed = msgspec.json.decode(json.dumps(pod, default=str), type=Pod)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"pod {pod['metadata'].get('name')}", str(error)) from error
+    commands = {c["name"]: [*(c.get("command") or []), *(c.get("args") or [])] for c in containers(pod)}
+    return [
+        Ask(
+            spec.name,
+            request.count,
+            request.memory_mib or None,
+            request.cores,
+            request.memory_percent,
+            request.family,
+            any(str(word).startswith(REPORTING) for word in commands[spec.name]),
+        )
+        for spec in container_specs(typed)
+        for request in parse(spec, facts(typed))
+    ]
+
+
+def containers(pod: Manifest) -> list[dict[str, Any]]:
+    """All containers of a pod, init containers first."""
+    return [*(pod["spec"].get("initContainers") or []), *pod["spec"]["containers"]]

@@ -1,28 +1,57 @@
-"""The demo's course: start, submit, watch, judge."""
+"""The demo's course: submit pods, watch them, and judge what they got.
+
+A pod whose programs are the demo's own is judged by what they measure and what the driver says. Any other pod is judged
+by its phase and by the scheduler's allocation; what its vendor's node side put into it is told.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from hami_core.demo.manifests import Ask, asks
-from hami_core.demo.verdict import MIB, PodVerdict, fits_nowhere, judge_container, judge_refused
+import msgspec
+
+from hami_core.demo.manifests import Ask, asks, containers
+from hami_core.demo.stage import GpuStage
+from hami_core.demo.verdict import (
+    MIB,
+    ContainerVerdict,
+    Given,
+    GivenSlice,
+    PodVerdict,
+    fits_nowhere,
+    judge_container,
+    judge_given,
+    judge_refused,
+)
 from hami_core.demo.view import Card, PodRow, Snapshot
+from hami_core.errors import RequestError
+from hami_core.kube.objects import Node, Pod
+from hami_core.scheduler.pods import container_kinds, node_facts
+from hami_core.testing.parts import StageError
 from hami_core.testing.stage import refusal_of
+from hami_core.wire.pod import read_allocation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from hami_core.demo.manifests import Manifest
     from hami_core.demo.stage import Card as DriverCard
-    from hami_core.demo.stage import Stage
+    from hami_core.model import Device
+    from hami_core.testing.stage import Stage
 
 POLL_S: Final = 0.15
 POD_LIMIT_S: Final = 60.0
+"""How long a pod whose programs measure may take."""
+REFUSED_S: Final = 10.0
+"""A pod that has said for so long why it does not run is not waited for any more."""
+RUN_S: Final = 3.0
+"""How long an ordinary program is given to end before it is told of as running."""
 ENDED: Final = {"Succeeded", "Failed"}
+_OF_THE_IMAGE: Final = frozenset({"PATH", "HOME", "HOSTNAME", "LD_LIBRARY_PATH", "HAMI_SIM_STATE", "HAMI_SIM_DEV"})
 
 
 @dataclass
@@ -42,14 +71,23 @@ class Course:
     seen: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
     holders: dict[int, str] = field(default_factory=dict)
+    given: dict[tuple[str, str], Given] = field(default_factory=dict)
+    denied: dict[str, str] = field(default_factory=dict)
+    """Pod → why the API server or our webhook did not take it."""
     isolation: str = "mount-namespace"
     """How containers see their mounts: ``mount-namespace``, or ``reduced`` where the machine allows none."""
+    _devices: dict[str, tuple[Device, ...]] = field(default_factory=dict)
+    _asks: dict[str, list[Ask]] = field(default_factory=dict)
+    _since: dict[tuple[str, str], float] = field(default_factory=dict)
 
     async def run(self) -> AsyncIterator[Snapshot]:
         """Submit one pod after the other and wait for each; yields what to show meanwhile."""
         for pod in self.pods:
             name = pod["metadata"]["name"]
-            await self.stage.submit(pod)
+            try:
+                await self.stage.submit(pod)
+            except StageError as error:
+                self.denied[name] = str(error)
             deadline = time.monotonic() + POD_LIMIT_S
             while time.monotonic() < deadline:
                 await self._look()
@@ -61,23 +99,67 @@ class Course:
         yield self._snapshot("done")
 
     def verdicts(self) -> list[PodVerdict]:
-        """Judge every pod by what its programs and the driver say."""
+        """Judge every pod."""
         return [self._judge(pod) for pod in self.pods]
 
     # --- looking ----------------------------------------------------------------------------------------------
 
     async def _look(self) -> None:
         self.seen = await self.stage.pods()
+        await self._look_at_nodes()
         for pod in self.pods:
             name = pod["metadata"]["name"]
             if name not in self.seen:
                 continue
-            for ask in asks(pod):
-                if (name, ask.container) not in self.reports:
+            for ask in self.asks(name):
+                if ask.reports and (name, ask.container) not in self.reports:
                     await self._read_report(name, ask.container)
+                await self._look_into(pod, ask)
         listing = await self.stage.call("GET", "/api/v1/namespaces/default/events")
         said = [(item["involvedObject"].get("name", ""), item.get("message", "")) for item in listing["items"]]
         self.events = list(dict.fromkeys(f"{name}: {message}" for name, message in said))
+
+    def asks(self, name: str) -> list[Ask]:
+        """What a pod asks for, as admitted: the webhook may have completed what the user wrote."""
+        if name not in self._asks and name in self.seen:
+            try:
+                self._asks[name] = asks(self.seen[name], self.stage.loaded.parse)
+            except RequestError:
+                self._asks[name] = []  # the scheduler says so too, in the pod's status
+        return self._asks.get(name, [])
+
+    async def _look_at_nodes(self) -> None:
+        for item in (await self.stage.call("GET", "/api/v1/nodes"))["items"]:
+            node = msgspec.json.decode(json.dumps(item), type=Node)
+            found = self.stage.loaded.register(node_facts(node)).devices.values()
+            self._devices[node.metadata.name] = tuple(device for devices in found for device in devices or ())
+
+    async def _look_into(self, pod: Manifest, ask: Ask) -> None:
+        """What a container was given so far."""
+        name = pod["metadata"]["name"]
+        given = Given(slices=self._slices(name, ask))
+        try:
+            got = await self.stage.container(name, ask.container)
+        except StageError:
+            self.given[name, ask.container] = given
+            return
+        spec = next(c for c in containers(pod) if c["name"] == ask.container)
+        own = _OF_THE_IMAGE.union(variable.get("name") for variable in spec.get("env") or [])
+        image = self.stage.image_env
+        env = {k: v for k, v in got.env.items() if k not in own and image.get(k) != v}
+        self.given[name, ask.container] = replace(given, env=env, devices=tuple(got.devices), exit_code=got.exit_code)
+
+    def _slices(self, name: str, ask: Ask) -> tuple[GivenSlice, ...]:
+        pod = msgspec.json.decode(json.dumps(self.seen[name]), type=Pod)
+        kinds = container_kinds(pod)
+        limits = [c.resources.limits for c in (*pod.spec.init_containers, *pod.spec.containers)]
+        reading = read_allocation(pod.metadata.annotations, self.stage.loaded.families, kinds, limits)
+        return tuple(
+            GivenSlice(piece.device_id, piece.memory_mib, piece.cores)
+            for held in (reading.allocation.containers if reading.allocation else ())
+            for piece in held.slices
+            if held.name == ask.container and piece.family == ask.family
+        )
 
     def _explanation(self, name: str) -> str:
         """What our scheduler's event says of a pod that fits nowhere."""
@@ -95,42 +177,71 @@ class Course:
 
     def _settled(self, pod: Manifest) -> bool:
         name = pod["metadata"]["name"]
+        if name in self.denied:
+            return True
         now = self.seen.get(name)
         if now is None:
             return False
-        if self._is_refused(pod):
-            return bool(refusal_of(now))
-        phase = now.get("status", {}).get("phase", "")
-        return phase in ENDED or all((name, ask.container) in self.reports for ask in asks(pod))
+        phase, refusal = now.get("status", {}).get("phase", ""), refusal_of(now)
+        if self._is_refused(name):
+            return bool(refusal)
+        if phase in ENDED or (refusal and self._lasts(name, "refused", REFUSED_S)):
+            return True
+        if phase != "Running":
+            return False
+        if not refusal:
+            self._since.pop((name, "refused"), None)
+        found = self.asks(name)
+        measured = all((name, ask.container) in self.reports for ask in found if ask.reports)
+        is_ours = bool(found) and all(ask.reports for ask in found)
+        return measured and (is_ours or self._lasts(name, "runs", RUN_S))
 
-    def _is_refused(self, pod: Manifest) -> bool:
-        return fits_nowhere(asks(pod), [card.total for card in self._cards()])
+    def _lasts(self, name: str, what: str, seconds: float) -> bool:
+        """Whether something has been true of a pod for so long; called whenever it is."""
+        now = time.monotonic()
+        return now - self._since.setdefault((name, what), now) >= seconds
 
-    def _cards(self) -> list[DriverCard]:
-        return [card for cards in self.stage.devices().values() for card in cards]
+    def _is_refused(self, name: str) -> bool:
+        largest: dict[str, int] = {}
+        for device in (device for devices in self._devices.values() for device in devices):
+            largest[device.family] = max(largest.get(device.family, 0), device.usable_mib)
+        return fits_nowhere(self.asks(name), largest)
+
+    def _cards(self) -> Mapping[str, Sequence[DriverCard]]:
+        return self.stage.devices() if isinstance(self.stage, GpuStage) else {}
 
     def _snapshot(self, step: str) -> Snapshot:
         rows = [self._row(pod) for pod in self.pods if pod["metadata"]["name"] in self.seen]
         return Snapshot(step, time.monotonic() - self.started, self._bars(), rows, self.events)
 
     def _bars(self) -> Mapping[str, Sequence[Card]]:
-        found = {}
-        for node, cards in self.stage.devices().items():
-            row = []
+        """Cards by what the driver says of them; where no driver can be asked, by what is booked on them."""
+        found: dict[str, list[Card]] = {}
+        for node, cards in self._cards().items():
+            found[node] = []
             for card in cards:
                 held: dict[str, int] = {}
                 for pid, used in card.used_by.items():
                     pod = self.holders.get(pid, "…")
                     held[pod] = held.get(pod, 0) + used
-                row.append(Card(card.name, card.uuid, card.total, held))
-            found[node] = row
-        return found
+                found[node].append(Card(card.name, card.uuid, card.total, held))
+        if found:
+            return found
+        booked: dict[str, dict[str, int]] = {}
+        for (pod, _), given in self.given.items():
+            for piece in given.slices:
+                of = booked.setdefault(piece.device, {})
+                of[pod] = of.get(pod, 0) + piece.memory_mib * MIB
+        return {
+            node: [Card(d.type, d.id, d.memory_mib * MIB, booked.get(d.id, {})) for d in devices]
+            for node, devices in self._devices.items()
+        }
 
     def _row(self, pod: Manifest) -> PodRow:
         name = pod["metadata"]["name"]
         now = self.seen[name]
         phase = now.get("status", {}).get("phase", "Pending")
-        wanted = "; ".join(describe(ask) for ask in asks(pod))
+        wanted = "; ".join(describe(ask) for ask in self.asks(name))
         return PodRow(
             name, wanted, phase, now["spec"].get("nodeName", ""), refusal_of(now) if phase == "Pending" else ""
         )
@@ -139,37 +250,61 @@ class Course:
 
     def _judge(self, pod: Manifest) -> PodVerdict:
         name = pod["metadata"]["name"]
+        if name in self.denied:
+            return PodVerdict(name, "Denied", reason=self.denied[name], problems=(f"is denied: {self.denied[name]}",))
         now = self.seen.get(name, {})
         phase = now.get("status", {}).get("phase", "Unknown")
-        if self._is_refused(pod):
+        if self._is_refused(name):
             return judge_refused(name, phase, refusal_of(now), self._explanation(name))
         node = now.get("spec", {}).get("nodeName", "")
-        cards = self.stage.devices().get(node, [])
+        judged = tuple(self._judge_container(name, node, ask) for ask in self.asks(name) if node)
+        problems: tuple[str, ...] = ()
+        if phase not in {"Running", "Succeeded"}:
+            why = self._explanation(name) or refusal_of(now)
+            ends = {c.container: c.given.exit_code for c in judged if c.given.exit_code}
+            why = why or ", ".join(f"{container} ended with {code}" for container, code in ends.items())
+            problems = (f"is {phase}: {why or 'its status says no more'}",)
+        return PodVerdict(name, phase, node, containers=judged, problems=problems)
+
+    def _judge_container(self, name: str, node: str, ask: Ask) -> ContainerVerdict:
+        given = self.given.get((name, ask.container), Given())
+        if not ask.reports:
+            return judge_given(ask, given, {device.id: device.usable_mib for device in self._devices.get(node, ())})
+        cards = self._cards().get(node, [])
         sizes = {card.uuid: card.total for card in cards}
-        containers = []
-        for ask in asks(pod):
-            report = self.reports.get((name, ask.container))
-            pid = int(report["pid"]) if report else 0
-            held = {card.uuid: card.used_by[pid] for card in cards if pid in card.used_by}
-            containers.append(judge_container(ask, report, sizes, held))
-        problems = () if phase in {"Running", "Succeeded"} else (f"is {phase}: {refusal_of(now)}",)
-        return PodVerdict(name, phase, node, containers=tuple(containers), problems=problems)
+        report = self.reports.get((name, ask.container))
+        pid = int(report["pid"]) if report else 0
+        held = {card.uuid: card.used_by[pid] for card in cards if pid in card.used_by}
+        return replace(judge_container(ask, report, sizes, held), given=given)
 
 
 def describe(ask: Ask) -> str:
     """A request in a few words."""
-    memory = "whole" if ask.memory_mib is None else f"{ask.memory_mib:,} MiB"
+    share = "whole" if ask.memory_percent in {None, 100} else f"{ask.memory_percent} % of memory"
+    memory = share if ask.memory_mib is None else f"{ask.memory_mib:,} MiB"
     return f"{ask.count} x {memory}" + (f", {ask.cores} %" if ask.cores else "")
 
 
-def document(verdicts: Sequence[PodVerdict], seconds: float, isolation: str, *, real: bool) -> dict[str, Any]:
-    """The result for machines."""
+def document(
+    verdicts: Sequence[PodVerdict], seconds: float, isolation: str, *, vendor: str, gpus: str
+) -> dict[str, Any]:
+    """The result for machines.
+
+    Args:
+        verdicts: Of all pods.
+        seconds: How long it took.
+        isolation: How containers saw their mounts.
+        vendor: Whose devices.
+        gpus: ``simulated``, ``real``, or empty for another vendor than NVIDIA.
+    """
     devices = [device for pod in verdicts for container in pod.containers for device in container.devices]
     return {
         "ok": all(pod.ok for pod in verdicts),
-        "gpus": "real" if real else "simulated",
+        "vendor": vendor,
+        "gpus": gpus,
         "isolation": isolation,
         "seconds": round(seconds, 1),
+        "measured": bool(devices),
         "overshoot_bytes": sum(device.overshoot for device in devices),
         "limit_mib_equal_to_request": all(device.seen // MIB == device.asked // MIB for device in devices),
         "pods": [pod.as_json() for pod in verdicts],

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from hami_core.errors import ConfigError
 from hami_core.sim import NodeSpec
 from hami_core.testing.parts import StageError
-from hami_core.testing.stage import Stage as AnyStage
-from hami_core.testing.stage import StageNode
+from hami_core.testing.stage import Stage, StageNode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +51,7 @@ class Card:
 
 
 @dataclass
-class Stage(AnyStage):
+class GpuStage(Stage):
     """The stage with GPUs.
 
     Attributes:
@@ -84,14 +83,17 @@ class Stage(AnyStage):
             }
         return environment
 
+    @property
+    def image_env(self) -> dict[str, str]:
+        """Environment of every image: the client programs, and where CUDA images look for the driver's libraries."""
+        return {"PATH": f"{self.work / 'bin'}:{super().image_env['PATH']}", "LD_LIBRARY_PATH": LIBRARY_DIR}
+
     def node_spec(self, node: StageNode) -> NodeSpec:
         """An embedded node; the books of its GPUs are hardware, so all containers see them as they are."""
-        path = f"{self.work / 'bin'}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
-        env = {"PATH": path, "LD_LIBRARY_PATH": LIBRARY_DIR}
-        if not self.real:
-            env |= {"HAMI_SIM_STATE": str(self.gpu_state(node.name)), "HAMI_SIM_DEV": "/dev"}
-        shared = [] if self.real else [self.gpu_state(node.name)]
-        return NodeSpec(name=node.name, image_env=env, shared=shared, **self.kubelet)
+        if self.real:
+            return super().node_spec(node)
+        env = self.image_env | {"HAMI_SIM_STATE": str(self.gpu_state(node.name)), "HAMI_SIM_DEV": "/dev"}
+        return NodeSpec(name=node.name, image_env=env, shared=[self.gpu_state(node.name)], **self.kubelet)
 
     def gpu_state(self, node: str) -> Path:
         """State folder of a node's simulated GPUs."""

@@ -34,13 +34,43 @@ class DeviceVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenSlice:
+    """What the scheduler gave a container of one device; 0 MiB or 0 percent: no limit."""
+
+    device: str
+    memory_mib: int
+    cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a container got: its slices, and what its vendor's node side put into it.
+
+    Attributes:
+        slices: The scheduler's allocation.
+        env: Environment that stands neither in the image nor in the manifest.
+        devices: Paths of device nodes in the container.
+        exit_code: How its latest attempt ended; None while it runs or before it started.
+    """
+
+    slices: tuple[GivenSlice, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerVerdict:
-    """One container: what its program measured, and whether it is what was asked for."""
+    """One container: what its program measured, and whether it is what was asked for.
+
+    ``devices`` is what its program measured; empty for a program that is not the demo's.
+    """
 
     container: str
     program: str
     devices: tuple[DeviceVerdict, ...] = ()
     problems: tuple[str, ...] = ()
+    given: Given = field(default_factory=Given)
 
     @property
     def ok(self) -> bool:
@@ -99,12 +129,32 @@ def judge_container(
     return ContainerVerdict(ask.container, str(report["program"]), devices, tuple(problems))
 
 
+def judge_given(ask: Ask, given: Given, device_mib: Mapping[str, int]) -> ContainerVerdict:
+    """Judge a container whose program measures nothing, by the allocation.
+
+    Args:
+        ask: What its manifest says.
+        given: What it got.
+        device_mib: Memory that containers can have of each device, by id.
+    """
+    problems = []
+    if len(given.slices) != ask.count:
+        problems.append(f"asked for {ask.count} devices, was given {len(given.slices)}")
+    for piece in given.slices:
+        asked = ask.memory_on(device_mib.get(piece.device, 0))
+        # A vendor may round up to what its devices can be cut into. 0: its devices' memory is not limited.
+        if piece.memory_mib and piece.memory_mib < asked:
+            problems.append(f"asked for {asked} MiB, was given {piece.memory_mib} MiB of {piece.device}")
+    return ContainerVerdict(ask.container, "", (), tuple(problems), given)
+
+
 def _judge_device(
     ask: Ask, device: Mapping[str, Any], card_bytes: Mapping[str, int], driver_used: Mapping[str, int]
 ) -> DeviceVerdict:
     uuid = str(device["uuid"])
     card = card_bytes.get(uuid, 0)
-    asked = card if ask.memory_mib is None else ask.memory_mib * MIB
+    is_whole = ask.memory_mib is None and ask.memory_percent in {None, 100}
+    asked = card if is_whole else ask.memory_on(card // MIB) * MIB
     seen = int(device["total_bytes"])
     allocated = device.get("allocated_bytes")
     refusal = device.get("refusal")
@@ -142,6 +192,11 @@ def judge_refused(name: str, phase: str, reason: str, explanation: str = "") -> 
     return PodVerdict(name, phase, "", reason, explanation, (), tuple(problems))
 
 
-def fits_nowhere(asks: Sequence[Ask], card_bytes: Sequence[int]) -> bool:
-    """Whether a pod asks more memory of one card than the largest card has."""
-    return any(ask.memory_mib is not None and ask.memory_mib * MIB > max(card_bytes, default=0) for ask in asks)
+def fits_nowhere(asks: Sequence[Ask], largest_mib: Mapping[str, int]) -> bool:
+    """Whether a pod asks more memory of one device than the largest device of that family has.
+
+    Args:
+        asks: What its containers ask for.
+        largest_mib: Common word → memory of the largest device.
+    """
+    return any(ask.memory_mib is not None and ask.memory_mib > largest_mib.get(ask.family, 0) for ask in asks)

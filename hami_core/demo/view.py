@@ -95,7 +95,19 @@ def live(snapshot: Snapshot) -> RenderableType:
 
 
 def final(verdicts: Sequence[PodVerdict]) -> RenderableType:
-    """The final table: asked, seen, taken, refused, per container and card; below it what was refused, and why."""
+    """The final tables: what was measured, what was given; below them what was refused, and why."""
+    lines: list[Text] = []
+    for pod in verdicts:
+        if not pod.containers and not pod.problems:
+            said = pod.explanation or pod.reason
+            told = f" {pod.name} is refused: {said}" if said else f" {pod.name} is {pod.phase} and asks for no device"
+            lines.append(Text.assemble(_mark(pod.ok), told))
+        lines += [Text(f"✗ {pod.name}: {problem}", style="red") for problem in _problems(pod)]
+    return Group(*_measured(verdicts), *_given(verdicts), *lines)
+
+
+def _measured(verdicts: Sequence[PodVerdict]) -> list[Table]:
+    """Asked, seen, taken, refused, per container and card; nothing without measurements."""
     table = Table(
         box=box.ROUNDED,
         title="What each container asked for, and what it got (MiB)",
@@ -106,14 +118,7 @@ def final(verdicts: Sequence[PodVerdict]) -> RenderableType:
     for column in ("container", "card", "asked", "sees", "took", "driver", "next", ""):
         numeric = column in {"asked", "sees", "took", "driver"}
         table.add_column(column, justify="right" if numeric else "left", no_wrap=True)
-    lines: list[Text] = []
     for pod in verdicts:
-        if not pod.containers:
-            lines.append(
-                Text.assemble(
-                    _mark(pod.ok), f" {pod.name} is refused: ", pod.explanation or pod.reason or "no reason given"
-                )
-            )
         for container in pod.containers:
             for device in container.devices:
                 table.add_row(
@@ -126,8 +131,29 @@ def final(verdicts: Sequence[PodVerdict]) -> RenderableType:
                     _answer(device.refusal),
                     _mark(container.ok),
                 )
-        lines += [Text(f"✗ {pod.name}: {problem}", style="red") for problem in _problems(pod)]
-    return Group(table, *lines)
+    return [table] if table.rows else []
+
+
+def _given(verdicts: Sequence[PodVerdict]) -> list[Table]:
+    """Containers whose programs measured nothing: how they are, their slices, and what was put into them."""
+    table = Table(box=box.ROUNDED, title="What each container was given", title_style="bold")
+    for column in ("container", "phase", "node", "slices", "environment and devices", ""):
+        table.add_column(column, overflow="fold")
+    for pod in verdicts:
+        for container in (c for c in pod.containers if not c.devices):
+            given = container.given
+            ended = "" if given.exit_code is None else f", exit {given.exit_code}"
+            slices = [f"{s.device}: {s.memory_mib:,} MiB" + (f", {s.cores} %" * bool(s.cores)) for s in given.slices]
+            put = [f"{name}={value}" for name, value in sorted(given.env.items())] + list(given.devices)
+            table.add_row(
+                f"{pod.name}/{container.container}",
+                pod.phase + ended,
+                pod.node,
+                "\n".join(slices),
+                "\n".join(put),
+                _mark(container.ok and pod.ok),
+            )
+    return [table] if table.rows else []
 
 
 def _answer(code: int | None) -> str:

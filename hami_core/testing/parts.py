@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import socket
@@ -55,7 +56,8 @@ class Part:
         env: Its whole environment.
         log: File its output goes to.
         ready_url: Answers 200 once the part serves.
-        fatal: Text in its log that means that it will not serve; empty: none. Waiting ends at once then.
+        fatal: Event in its log (JSON lines) that means that it will not serve; empty: none. Waiting ends at once then.
+        fix: What to do then.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Part:
     log: Path
     ready_url: str
     fatal: str = ""
+    fix: str = ""
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self) -> None:
@@ -91,9 +94,8 @@ class Part:
             while loop.time() < deadline:
                 if self.process is None or self.process.poll() is not None:
                     raise StageError(f"{self.name} ended while starting:\n{self.tail()}")
-                told = [line for line in self.tail().splitlines() if self.fatal and self.fatal in line]
-                if told:
-                    raise StageError(f"{self.name} does not serve: {told[-1]}")
+                if told := self._fatal_error():
+                    raise StageError(f"{self.name}: {self.fatal}: {told} ({self.fix})")
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError):
                     async with session.get(self.ready_url) as answer:
                         if answer.status == 200:
@@ -116,6 +118,13 @@ class Part:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+    def _fatal_error(self) -> str:
+        for line in self.tail().splitlines() if self.fatal else ():
+            if self.fatal in line:
+                with contextlib.suppress(ValueError, KeyError):
+                    return str(json.loads(line)["error"])
+        return ""
 
     def tail(self, lines: int = 30) -> str:
         """The end of its log."""

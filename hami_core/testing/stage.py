@@ -209,10 +209,14 @@ class Stage:
         """Environment of the node's agents, beside what every process gets."""
         return dict(node.env)
 
+    @property
+    def image_env(self) -> dict[str, str]:
+        """Environment that every container's image is taken to have."""
+        return {"PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"}
+
     def node_spec(self, node: StageNode) -> NodeSpec:
         """The embedded node."""
-        path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
-        return NodeSpec(name=node.name, image_env={"PATH": path}, **self.kubelet)
+        return NodeSpec(name=node.name, image_env=self.image_env, **self.kubelet)
 
     # --- vendors -----------------------------------------------------------------------------------------------
 
@@ -291,6 +295,7 @@ class Stage:
             self.work / f"agent-{node.name}{several}.log",
             f"http://127.0.0.1:{metrics}/readyz",
             fatal="devices can't be discovered",
+            fix="say where its devices are: StageNode(env=…), or hami demo --agent-env NAME=VALUE",
         )
 
     def _scheduler_config(self) -> dict[str, Any]:

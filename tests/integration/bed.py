@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hami_core.demo.stage import Stage
+    from hami_core.demo.stage import GpuStage
 
 MIB = 1 << 20
 ALLOCATED = "hami.io/vgpu-devices-allocated"
@@ -42,7 +42,7 @@ def booked(pod: dict[str, Any]) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
-async def seen(stage: Stage, name: str, container: str) -> list[tuple[str, int]] | None:
+async def seen(stage: GpuStage, name: str, container: str) -> list[tuple[str, int]] | None:
     """(uuid, MiB) of each card as the program in the container saw it; None: it printed nothing yet."""
     lines = [line for line in (await stage.log(name, container)).splitlines() if line.startswith("{")]
     if not lines:
@@ -50,7 +50,7 @@ async def seen(stage: Stage, name: str, container: str) -> list[tuple[str, int]]
     return [(device["uuid"], device["total_bytes"] // MIB) for device in json.loads(lines[-1])["devices"]]
 
 
-async def wrong_slices(stage: Stage, pods: list[dict[str, Any]]) -> list[str]:
+async def wrong_slices(stage: GpuStage, pods: list[dict[str, Any]]) -> list[str]:
     """Every container whose program saw anything else than its own booking and its own request."""
     now = await stage.pods()
     found = []
@@ -69,7 +69,7 @@ async def wrong_slices(stage: Stage, pods: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-async def all_end(stage: Stage, names: set[str], limit_s: float) -> dict[str, str]:
+async def all_end(stage: GpuStage, names: set[str], limit_s: float) -> dict[str, str]:
     """Wait until these pods have ended; pods that have not, with why."""
     from hami_core.demo.run import refusal_of
 
@@ -88,7 +88,7 @@ async def all_end(stage: Stage, names: set[str], limit_s: float) -> dict[str, st
         await asyncio.sleep(0.25)
 
 
-async def replace_rejected(stage: Stage, pods: list[dict[str, Any]]) -> int:
+async def replace_rejected(stage: GpuStage, pods: list[dict[str, Any]]) -> int:
     """Do what a Job's controller does: make pods anew that the kubelet rejected at admission; how many.
 
     The kubelet rejects for good what arrives while a device plugin is away; no plugin can change that. Such a pod never
@@ -107,7 +107,7 @@ async def replace_rejected(stage: Stage, pods: list[dict[str, Any]]) -> int:
     return replaced
 
 
-async def delete_all(stage: Stage) -> None:
+async def delete_all(stage: GpuStage) -> None:
     """Delete every pod and wait until they are gone."""
     for name in await stage.pods():
         await stage.call("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})

@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from hami_core.demo.stage import GpuNode, Stage
+from hami_core.demo.stage import GpuNode, GpuStage
 from tests.integration.bed import all_end, container, pod, wrong_slices
 
 NODE = "gpu-1"
@@ -15,12 +15,12 @@ PATIENT = {"resync_seconds": 1.0, "status_seconds": 8.0}
 """A kubelet that publishes late that an agent is away, as real ones do."""
 
 
-async def label(stage: Stage) -> str:
+async def label(stage: GpuStage) -> str:
     node = await stage.call("GET", f"/api/v1/nodes/{NODE}")
     return str(node["metadata"]["labels"].get("hami.io/agent-nvidia", ""))
 
 
-async def told(stage: Stage) -> set[str]:
+async def told(stage: GpuStage) -> set[str]:
     """What pods were told."""
     events = await stage.call("GET", "/api/v1/namespaces/default/events")
     return {event["message"] for event in events["items"]}
@@ -28,7 +28,7 @@ async def told(stage: Stage) -> set[str]:
 
 @pytest.mark.timeout(600)
 async def test_no_pod_is_rejected_while_its_agent_is_replaced(short):
-    async with Stage(short / "r", [GpuNode(NODE, "a100x2", split=100)], kubelet=PATIENT) as stage:
+    async with GpuStage(short / "r", [GpuNode(NODE, "a100x2", split=100)], kubelet=PATIENT) as stage:
         pods, over = [], asyncio.Event()
 
         async def stream() -> None:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from hami_core.demo.stage import GpuNode, Stage
+from hami_core.demo.stage import GpuNode, GpuStage
 from tests.integration.bed import all_end, container, delete_all, pod, wrong_slices
 
 PODS = 100
@@ -36,7 +36,7 @@ def crowd(rng: random.Random) -> list[dict]:
 
 async def rounds(short, seeds) -> None:
     node = GpuNode("big", "h100x8", split=20)
-    async with Stage(short / str(seeds[0]), [node], kubelet={"seed": seeds[0], "resync_seconds": 2.0}) as stage:
+    async with GpuStage(short / str(seeds[0]), [node], kubelet={"seed": seeds[0], "resync_seconds": 2.0}) as stage:
         for seed in seeds:
             pods = crowd(random.Random(seed))
             await asyncio.gather(*(stage.submit(entry) for entry in pods))

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from hami_core.demo.stage import GpuNode, Stage
+from hami_core.demo.stage import GpuNode, GpuStage
 from tests.integration.bed import container, pod
 
 ALL = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
 TELL = ["sh", "-c", "echo visible=$NVIDIA_VISIBLE_DEVICES; exec sleep 60"]
 
 
-async def change(stage: Stage, body: Any, kind: str) -> Any:
+async def change(stage: GpuStage, body: Any, kind: str) -> Any:
     """What ``kubectl debug`` does."""
     path = "/api/v1/namespaces/default/pods/free/ephemeralcontainers"
     headers = {"Content-Type": f"application/{kind}+json"}
@@ -28,7 +28,7 @@ async def test_nobody_without_devices_sees_the_cards(short):
     config = short / "device-config.yaml"
     config.write_text("nvidia: {overwriteEnv: true, gpuCorePolicy: force}\n")
     flags = [f"--device-config-file={config}"]
-    async with Stage(short / "imposed", [GpuNode("n1", "a100x4")], scheduler=flags) as stage:
+    async with GpuStage(short / "imposed", [GpuNode("n1", "a100x4")], scheduler=flags) as stage:
         main, init = (container(name, None, command=TELL) | ALL for name in ("main", "init"))
         init["command"] = [*TELL[:2], "echo visible=$NVIDIA_VISIBLE_DEVICES"]
         free = pod("free", [main], [init])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from hami_core.demo.run import refusal_of
-from hami_core.demo.stage import GpuNode, Stage
+from hami_core.demo.stage import GpuNode, GpuStage
 from hami_core.wire.signature import generate_private_key, key_id, private_key_pem, public_key_pem
 from tests.integration.bed import all_end, container, pod, wrong_slices
 
 
 async def test_a_pod_signed_with_an_unknown_key_starts_once_the_key_is_published(short):
-    async with Stage(short / "k", [GpuNode("gpu-1", "a100x2")], kubelet={"resync_seconds": 2.0}) as stage:
+    async with GpuStage(short / "k", [GpuNode("gpu-1", "a100x2")], kubelet={"resync_seconds": 2.0}) as stage:
         agent = stage.parts["agent:gpu-1"]
         key = generate_private_key()
         (stage.work / "signing.key").write_bytes(private_key_pem(key))

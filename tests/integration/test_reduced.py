@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hami_core.demo.stage import GpuNode, Stage
+from hami_core.demo.stage import GpuNode, GpuStage
 from tests.integration.bed import all_end, container, pod, wrong_slices
 
 PODS = [
@@ -16,7 +16,7 @@ PODS = [
 
 @pytest.mark.timeout(240)
 async def test_limits_hold_in_reduced_mode_too_and_the_output_says_so(short):
-    async with Stage(short / "reduced", [GpuNode("gpu-1", "h100x2")], kubelet={"reduced": True}) as stage:
+    async with GpuStage(short / "reduced", [GpuNode("gpu-1", "h100x2")], kubelet={"reduced": True}) as stage:
         for entry in PODS:
             await stage.submit(entry)
         left = await all_end(stage, {entry["metadata"]["name"] for entry in PODS}, 60)

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from hami_core.demo.stage import GpuNode, Stage
+from hami_core.demo.stage import GpuNode, GpuStage
 from tests.integration.bed import all_end, container, delete_all, pod, replace_rejected, wrong_slices
 
 NODES = [GpuNode("gpu-1", "h100x2"), GpuNode("gpu-2", "a100x2")]
@@ -25,7 +25,7 @@ def wave(rng: random.Random, number: int) -> list[dict]:
 
 async def kills(short, seed: int, points: int) -> None:
     rng = random.Random(seed)
-    async with Stage(short / str(seed), NODES, kubelet={"resync_seconds": 2.0}) as stage:
+    async with GpuStage(short / str(seed), NODES, kubelet={"resync_seconds": 2.0}) as stage:
         for number in range(points):
             victim = stage.part_names[number % len(stage.part_names)]
             pods = wave(rng, number)
@@ -51,7 +51,7 @@ async def kills(short, seed: int, points: int) -> None:
             print(f"point {number}: {where}, every pod its own slice", flush=True)
 
 
-async def submit_again(stage: Stage, entry: dict) -> None:
+async def submit_again(stage: GpuStage, entry: dict) -> None:
     """Submit as a controller would: again until the API server has taken it (its webhook may be down)."""
     for _ in range(200):
         try:

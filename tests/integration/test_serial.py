@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from hami_core.demo.stage import GpuNode, Stage
+from hami_core.demo.stage import GpuNode, GpuStage
 from tests.integration.bed import all_end, container, pod, wrong_slices
 
 PODS = 12
@@ -54,13 +54,13 @@ def liar(name: str, memory: int) -> dict:
     return pod(name, [main | {"env": LIES}], [init | {"env": LIES}, side | {"env": LIES}])
 
 
-async def mode(stage: Stage) -> str:
+async def mode(stage: GpuStage) -> str:
     """The mode the node's agent has told the scheduler."""
     node = await stage.call("GET", "/api/v1/nodes/n1")
     return node["metadata"]["annotations"].get(MODE, "")
 
 
-async def submit_and_check(stage: Stage, pods: list[dict]) -> None:
+async def submit_and_check(stage: GpuStage, pods: list[dict]) -> None:
     await asyncio.gather(*(stage.submit(entry) for entry in pods))
     left = await all_end(stage, {entry["metadata"]["name"] for entry in pods}, 50)
     assert not left, left
@@ -70,7 +70,7 @@ async def submit_and_check(stage: Stage, pods: list[dict]) -> None:
 @pytest.mark.timeout(240)
 async def test_each_container_has_exactly_its_own_slice_without_cdi(short):
     node = GpuNode("n1", "a100x4", split=20)
-    async with Stage(short / "always", [node], kubelet=NO_CDI, agent=["--serial=always"]) as stage:
+    async with GpuStage(short / "always", [node], kubelet=NO_CDI, agent=["--serial=always"]) as stage:
         assert await mode(stage) == "serial"
         await submit_and_check(stage, [*crowd(1), liar("liar", 3000)])
         for part in ("init", "side", "main"):
@@ -92,7 +92,7 @@ async def test_each_container_has_exactly_its_own_slice_without_cdi(short):
 async def test_auto_finds_out_and_no_container_has_a_card_until_it_did(short):
     node = GpuNode("n1", "a100x4", split=20)
     flags = ["--serial=auto", "--reconcile-interval=0.5"]
-    async with Stage(short / "auto", [node], kubelet=NO_CDI, agent=flags) as stage:
+    async with GpuStage(short / "auto", [node], kubelet=NO_CDI, agent=flags) as stage:
         assert await mode(stage) == "cdi"
         look = ["sh", "-c", "ls /dev/nvidia0 /dev/nvidiactl /usr/local/vgpu/limits; exec sleep 60"]
         await stage.submit(pod("first", [container("main", 1000, command=look)]))

@@ -3,7 +3,17 @@ from __future__ import annotations
 import pytest
 
 from hami_core.demo.manifests import Ask, asks, folder, load
-from hami_core.demo.verdict import MIB, fits_nowhere, judge_container, judge_refused
+from hami_core.demo.verdict import (
+    MIB,
+    Given,
+    GivenSlice,
+    fits_nowhere,
+    judge_container,
+    judge_given,
+    judge_refused,
+)
+from hami_core.errors import ConfigError
+from hami_core.plugins import load as load_vendors
 
 CARD = {"GPU-a": 80_000 * MIB}
 ASK = Ask("main", 1, 3000, 30)
@@ -57,9 +67,75 @@ def test_a_refused_pod_must_be_pending_and_say_why():
     assert not judge_refused("carol", "Pending", "").ok
 
 
-def test_the_examples_are_read_in_order_and_one_of_them_fits_nowhere():
+def nvidia():
+    return load_vendors(only=["nvidia"]).parse
+
+
+def test_examples_are_read_in_order_and_one_fits_nowhere():
     pods = load(folder())
     assert [pod["metadata"]["name"] for pod in pods] == ["alice", "bob", "carol", "dave", "erin"]
-    assert [fits_nowhere(asks(pod), [80_000 * MIB]) for pod in pods] == [False, False, True, False, False]
-    assert asks(pods[3]) == [Ask("look", 1, 1000, 0), Ask("main", 2, 10_000, 0)]
-    assert asks(pods[4]) == [Ask("main", 1, None, 0)]
+    found = [asks(pod, nvidia()) for pod in pods]
+    assert [fits_nowhere(each, {"NVIDIA": 80_000}) for each in found] == [False, False, True, False, False]
+    assert [(a.container, a.count, a.memory_mib, a.cores, a.reports) for a in found[3]] == [
+        ("look", 1, 1000, 0, True),
+        ("main", 2, 10_000, 0, True),
+    ]
+    assert (found[4][0].memory_mib, found[4][0].memory_percent) == (None, 100)
+
+
+@pytest.mark.parametrize(
+    ("limits", "mib"),
+    [
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}, 3000),
+        ({"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "25"}, 20_389),
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 100}, 81_559),
+        ({"nvidia.com/gpu": 1}, 81_559),
+    ],
+)
+def test_amount_asked_for_is_what_the_vendor_reads(limits, mib):
+    container = {"name": "main", "command": ["sleep", "9"], "resources": {"limits": limits}}
+    found = asks({"metadata": {"name": "p"}, "spec": {"containers": [container]}}, nvidia())
+    assert [(ask.count, ask.memory_on(81_559), ask.reports) for ask in found] == [(1, mib, False)]
+
+
+def test_share_of_a_card_seen_exactly_is_ok():
+    ask = Ask("main", 1, None, 0, memory_percent=25)
+    right = judge_container(ask, report(total_bytes=20_000 * MIB), CARD, {"GPU-a": 19_999 * MIB})
+    assert right.ok
+    assert not judge_container(ask, report(total_bytes=80_000 * MIB), CARD, {}).ok
+
+
+@pytest.mark.parametrize(
+    ("slices", "problem"),
+    [
+        ([("d", 3000)], ""),
+        ([("d", 4096)], ""),
+        ([("d", 0)], ""),
+        ([("d", 2999)], "asked for 3000 MiB, was given 2999 MiB of d"),
+        ([], "asked for 1 devices, was given 0"),
+        ([("d", 3000), ("e", 3000)], "asked for 1 devices, was given 2"),
+    ],
+)
+def test_ordinary_program_is_judged_by_its_allocation(slices, problem):
+    given = Given(tuple(GivenSlice(device, memory, 0) for device, memory in slices))
+    assert "; ".join(judge_given(ASK, given, {"d": 32_768}).problems) == problem
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kind: Deployment\nmetadata: {name: d}", "holds a Deployment .*submits pods only.*kind Pod"),
+        ("- 1", "holds a document without a kind"),
+        ("kind: Pod\nmetadata: {generateName: d-}", "without metadata.name"),
+        ("kind: Pod\nmetadata: {name: d, namespace: team}\nspec: {containers: [{name: a}]}", "namespace team.*leave"),
+        ("kind: Pod\nmetadata: {name: d}\nspec: {}", "pod d has no spec.containers"),
+        ("kind: Pod\nmetadata: {name: d}\nspec: {containers: [{name: a}]}\n---\n" * 2, "two pods are named d"),
+        ("a: [", "cannot be read"),
+        ("", "no manifest of kind Pod"),
+    ],
+)
+def test_manifest_that_cannot_be_submitted_says_why(tmp_path, text, words):
+    file = tmp_path / "pods.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        load(file)

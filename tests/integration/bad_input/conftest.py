@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from hami_core.demo.stage import GpuNode, Stage
+from hami_core.demo.stage import GpuNode, GpuStage
 from tests.integration.bad_input import distributions
 from tests.integration.bad_input.scene import Scene
 
@@ -22,7 +22,7 @@ async def scene():
     nodes = [GpuNode("gpu-1", "h100x2"), GpuNode("gpu-2", "a100x2")]
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONPATH", str(folder / "site"))
-        async with Stage(folder / "s", nodes, vendors=vendors, kubelet={"resync_seconds": 2.0}) as stage:
+        async with GpuStage(folder / "s", nodes, vendors=vendors, kubelet={"resync_seconds": 2.0}) as stage:
             made = Scene(stage)
             await made.begin()
             yield made

@@ -15,7 +15,7 @@ from tests.integration.bed import all_end, container, pod, wrong_slices
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hami_core.demo.stage import Stage
+    from hami_core.demo.stage import GpuStage
 
 STEADY = Path(__file__).with_name("steady.py")
 NEIGHBOUR = "neighbour"
@@ -48,7 +48,7 @@ class Scene:
         stage: Where.
     """
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: GpuStage) -> None:
         self.stage = stage
         self._numbers = itertools.count()
         self._pids = self.pids()

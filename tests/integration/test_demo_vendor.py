@@ -1,0 +1,107 @@
+"""`hami demo` with a vendor that is not NVIDIA, and with manifests of a user's own."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.integration import acme
+
+pytestmark = pytest.mark.timeout(240)
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def installed(short):
+    yield from acme.installed(short)
+
+
+def demo(*arguments):
+    command = [sys.executable, "-m", "hami_core", "demo", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+
+
+def written(path, *pods):
+    path.write_text(yaml.safe_dump_all(pods))
+    return path
+
+
+def env_options(env):
+    return [word for name, value in env.items() for word in ("--agent-env", f"{name}={value}")]
+
+
+def test_any_vendors_pods_are_told_of(short):
+    env = acme.devices(short / "two")
+    pods = [acme.pod("trainer", 3000, 2), acme.pod("job", 1000, command="true"), acme.pod("large", 40_000)]
+    file = written(short / "pods.yaml", *pods)
+    done = demo("--vendor=acme", "--manifests", file, *env_options(env), "--json", "--dir", short / "d")
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    assert (result["vendor"], result["ok"], result["measured"]) == ("acme", True, False)
+    assert result["seconds"] < 45
+    trainer, job, large = result["pods"]
+    assert (trainer["phase"], trainer["node"], job["phase"]) == ("Running", "node-1", "Succeeded")
+    given = trainer["containers"][0]["given"]
+    assert {piece["memory_mib"] for piece in given["slices"]} == {3000}
+    assert len(given["slices"]) == 2
+    assert given["env"] == {"ACME_MEMORY_LIMITS_MIB": "3000,3000"}
+    assert sorted(given["devices"]) == ["/dev/acme0", "/dev/acme1"]
+    assert [pod["containers"][0]["given"]["exit_code"] for pod in (trainer, job)] == [None, 0]
+    assert "CardInsufficientMemory" in large["reason"]
+
+
+def test_pod_that_fails_or_is_denied_is_no_success(short):
+    env = acme.devices(short / "three", count=1)
+    pods = [acme.pod("broken", 1000, command="false"), acme.pod("wrong", -5)]
+    file = written(short / "bad.yaml", *pods)
+    done = demo("--vendor=acme", "--manifests", file, *env_options(env), "--dir", short / "f")
+    assert done.returncode == 1, done.stdout + done.stderr
+    text = " ".join(done.stdout.split())
+    assert "broken: is Failed: main ended with 1" in text
+    assert "wrong: is denied" in text
+    assert "Not as it should be" in text
+
+
+def test_users_share_of_a_gpu_is_judged_by_the_vendors_reading(short):
+    ordinary = acme.pod("ordinary", 1)
+    ordinary["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 2000}}
+    chooser = yaml.safe_load((ROOT / "contrib/examples/selectors.yaml").read_text())
+    done = demo("--manifests", written(short / "gpu.yaml", chooser, ordinary), "--json", "--dir", short / "g")
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    measured, told = (pod["containers"][0] for pod in result["pods"])
+    assert measured["devices"][0]["seen"] == measured["devices"][0]["asked"]
+    assert [piece["memory_mib"] for piece in told["given"]["slices"]] == [2000]
+    assert result["seconds"] < 45
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--vendor=acmee"], "--vendor: 'acmee' names no installed package.*did you mean acme"),
+        (["--vendor=acme"], "--manifests: .*NVIDIA's devices .*of acme: --manifests FILE"),
+        (["--vendor=ascend", "--manifests={pods}"], "ascend has no node side.*hami.node.*--nodes FILE"),
+        (["--vendor=acme", "--manifests={pods}", "--agent-env=X"], "--agent-env: 'X' is not NAME=VALUE"),
+        (["--vendor=acme", "--manifests={pods}", "--gpu=real"], "--gpu: is for nvidia, not acme"),
+        (["--nodes={pods}"], "--nodes: nvidia's nodes are the demo's own"),
+        (["--vendor=acme", "--manifests={pods}", "--nodes={pods}"], "holds a Pod"),
+        (
+            ["--vendor=acme", "--manifests={pods}"],
+            "acme does not exist: is the acme driver loaded.*--agent-env NAME=VALUE",
+        ),
+    ],
+    ids=["vendor", "manifests", "node-side", "agent-env", "gpu", "gpu-nodes", "nodes", "devices"],
+)
+def test_error_names_what_is_missing(short, arguments, words):
+    file = written(short / "any.yaml", acme.pod("p", 1))
+    done = demo(*(word.format(pods=file) for word in arguments))
+    assert done.returncode == 1, done.stderr
+    text = " ".join((done.stdout + done.stderr).replace('"', "").split())
+    assert re.search(words, text), text
+    assert "Traceback" not in text
