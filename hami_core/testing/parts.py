@@ -35,7 +35,11 @@ def _end_with_parent() -> None:
 
 
 class StageError(HamiError):
-    """A process of the stage did not start, the API server refused a call, or a pod does not run; says why."""
+    """A process of the stage did not start, the API server refused a call, or a pod does not run; says why.
+
+    >>> str(StageError("pod broken is Failed"))
+    'pod broken is Failed'
+    """
 
 
 def free_port() -> int:

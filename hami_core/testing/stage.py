@@ -51,6 +51,10 @@ class StageNode:
         annotations: Annotations of the node object. A vendor without a node side has its devices here.
         labels: Labels of the node object.
         capacity: Extended resources of the node object, for vendors that count devices there.
+
+    >>> node = StageNode("npu-1", env={"HAMI_ACME_SYSFS": "/tmp/acme"}, labels={"zone": "b"})
+    >>> node.name, dict(node.labels)
+    ('npu-1', {'zone': 'b'})
     """
 
     name: str
@@ -69,6 +73,10 @@ class StagedContainer:
         mounts: Path in the container → path on the node.
         devices: Device path in the container → path on the node.
         exit_code: How its latest attempt ended; None while it runs.
+
+    >>> got = StagedContainer({"ACME": "1"}, {}, {"/dev/acme0": "/dev/acme0"}, None)
+    >>> got.env["ACME"], sorted(got.devices)
+    ('1', ['/dev/acme0'])
     """
 
     env: Mapping[str, str]

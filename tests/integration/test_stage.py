@@ -83,7 +83,7 @@ async def test_vendor_that_is_not_installed_is_named(short):
 
 
 async def test_node_without_devices_says_what_the_node_side_said(short):
-    with pytest.raises(StageError, match=r"agent:n does not serve.*/nowhere does not exist"):
+    with pytest.raises(StageError, match=r"agent:n: devices can't be discovered.*/nowhere does not exist"):
         async with Stage(short / "y", [StageNode("n", env={"HAMI_ACME_SYSFS": "/nowhere"})], vendors=["acme"]):
             pass
 
