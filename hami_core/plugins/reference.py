@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import sys
+import textwrap
 from typing import Final
 
 from hami_core import hookspecs
 from hami_core.hookspecs import API_VERSION
+from hami_core.plugins.example import Acme
 from hami_core.plugins.manager import HOOKS, NODE_REQUIRED, START
 from hami_core.plugins.markdown import docstring
 from hami_core.plugins.tighten import RULES
@@ -20,6 +22,8 @@ _INTRO: Final = """# Hooks
 Generated from `hami_core.hookspecs` by `python -m hami_core.plugins.reference`; a test compares. This is version
 {version} of the contract. What hooks take and answer is in [Types](types.md). [Write a vendor
 plugin](../how-to/write-a-vendor-plugin.md) goes step by step.
+
+Below each hook is how a made-up vendor implements it; `hami_core/plugins/example.py` has them together.
 
 A vendor is one class behind one entry point: group `hami.vendors` for the scheduler side, `hami.node` for the node
 side, both under the vendor's name. It implements the hooks it wants, marked with `hami_core.hookimpl`, each with the
@@ -143,7 +147,13 @@ def _row(name: str) -> str:
 def _hook(name: str) -> str:
     doc = inspect.getdoc(getattr(hookspecs, name)) or ""
     body = "\n".join(docstring(doc))
-    return f"(hook-{name.replace('_', '-')})=\n## `{name}`\n\n```python\n{signature(name)}\n```\n\n{body}\n"
+    shown = f"**Example**\n\n```python\n{example(name)}\n```\n"
+    return f"(hook-{name.replace('_', '-')})=\n## `{name}`\n\n```python\n{signature(name)}\n```\n\n{body}\n\n{shown}"
+
+
+def example(name: str) -> str:
+    """How the made-up vendor of `hami_core.plugins.example` implements a hook."""
+    return textwrap.dedent(inspect.getsource(getattr(Acme, name))).strip()
 
 
 if __name__ == "__main__":
