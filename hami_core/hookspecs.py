@@ -259,10 +259,9 @@ def choose(request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -
 
     Returns:
         Positions in ``candidates``, exactly ``request.count`` of them; None: take them in order; or the reason why no
-        combination of them will do: the node then does not fit. A family that declares ``choose_is_preference`` answers
-        no reason.
+        combination of them will do, of a family that declares ``choose_refuses``: the node then does not fit.
 
-    When it fails: the node does not fit; with ``choose_is_preference``, in order.
+    When it fails: the node does not fit.
     """
 
 

@@ -104,8 +104,8 @@ class Family:
         account_modes: Device modes `account` must be asked about; None: all. Nodes without such devices are placed
             by vector code.
         choose_policies: Words of the device policy under which `choose` is asked; None: always.
-        choose_is_preference: Every combination will do and some are better: `choose` never answers a `Reason`. Filter
-            then asks it about the best nodes instead of every one, and where it fails devices are taken in order.
+        choose_refuses: Whether `choose` may answer a `Reason`: devices that fit one by one, and no combination of them
+            does. Filter then asks it about every node instead of the best ones.
         capabilities: What the family supports.
 
     Example:
@@ -138,7 +138,7 @@ class Family:
     exact_uuid_selectors: bool = True
     account_modes: frozenset[str] | None = None
     choose_policies: frozenset[str] | None = None
-    choose_is_preference: bool = False
+    choose_refuses: bool = False
     capabilities: Mapping[Capability, Grade] = field(default_factory=_empty)
 
 

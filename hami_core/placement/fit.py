@@ -122,7 +122,7 @@ class Ask:
     @property
     def may_find_no_combination(self) -> bool:
         """Whether enough devices that fit one by one are not enough."""
-        return self.chooses and not self.rules.family.choose_is_preference
+        return self.chooses and self.rules.family.choose_refuses
 
     def choice(self, picks: list[Pick]) -> list[Pick] | Reason:
         """Which of the devices that fit the vendor takes, or why no combination will do."""
@@ -251,25 +251,14 @@ def walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None = None) -> Fit
     """
     if not ask.chooses:
         return _walk(ordered, ask, admits, gather=False)
-    fit = _gather(ordered, ask, None if admits is None else (lambda pieces: admits(pieces[-1:])))
-    if not fit.fits or admits is None or admits([piece for _, piece in fit.picks]):
+    fit = _walk(ordered, ask, None if admits is None else (lambda pieces: admits(pieces[-1:])), gather=True)
+    if not fit.fits or not _choose(fit, ask):
+        return fit
+    if admits is None or admits([piece for _, piece in fit.picks]):
         return fit
     fit = _walk(ordered, ask, admits, gather=False)  # what the quota still admits
     if fit.fits:
         _choose(fit, ask)
-    return fit
-
-
-def _gather(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
-    """The vendor's choice of all devices that fit; of those of one NUMA node after the other, where that is asked."""
-    fit = _walk(ordered, ask, admits, gather=True)
-    rest, tried = list(ordered), fit
-    while tried.fits:
-        numa = tried.picks[0][0].device.numa
-        if _choose(tried, ask) or not ask.numa_bind:
-            return tried
-        rest = [card for card in rest if card.device.numa != numa]
-        tried = _walk(rest, ask, admits, gather=True)
     return fit
 
 

@@ -149,11 +149,11 @@ def positions(answer: object, wanted: int, candidates: Sequence[DeviceUsage]) ->
 def choice(
     answer: object, wanted: int, candidates: Sequence[DeviceUsage], *, refuses: bool
 ) -> tuple[int, ...] | Reason:
-    """Positions, or a refusal where not every combination will do."""
+    """Positions, or a refusal of a family that declares it."""
     if not isinstance(answer, Reason):
         return positions(answer, wanted, candidates)
     if not refuses:
-        raise Unusable(f"answered {answer.code}, but its family declares choose_is_preference")
+        raise Unusable(f"answered {answer.code}, but its family does not declare choose_refuses")
     return answer
 
 

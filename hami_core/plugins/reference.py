@@ -57,8 +57,8 @@ Three hooks say which devices a container gets. They are asked in this order, fo
    the first device, the node does not fit. So this is for rules that any first device can meet, such as "all of one
    model".
 3. `choose`: which of all the devices that passed? It sees every one of them, whatever `depends_on_chosen` says, so it
-   can tell whether any combination will do. If none does it answers a `Reason`: its code stands on the node, its
-   `detail` in the pod's event.
+   can tell whether any combination will do. If none does it answers a `Reason`, and its family declares
+   `choose_refuses=True`. The reason's code stands on the node, its `detail` in the pod's event.
 
 A container that the namespace's quota does not allow the chosen devices is asked about once more, with the devices
 that the quota does allow.
@@ -101,9 +101,8 @@ class Rings:
         return Reason("AcmeNoArc", detail=f"no {request.count} neighbours in a ring are free")
 ```
 
-A preference, such as the best links, declares `choose_is_preference=True` on its family: Filter then asks `choose`
-about the best nodes only. Without it every node is asked in Python, some 50 µs each.
-"""
+A preference, such as the best links, needs no `choose_refuses`: Filter then asks `choose` about the best nodes only.
+With it, every node is asked in Python, some 50 µs each. """
 
 _MAY: Final = {
     "_same": "refuse by raising",

@@ -242,16 +242,14 @@ class LoadedVendor:
     def _choose(
         self, request: Request, candidates: tuple[DeviceUsage, ...], policy: str
     ) -> tuple[int, ...] | Reason | None:
-        any_will_do = any(family.word == request.family and family.choose_is_preference for family in self.families)
+        refuses = next((family.choose_refuses for family in self.families if family.word == request.family), False)
         args = (request, candidates, policy)
         try:
             return self._optional(
-                "choose",
-                args,
-                lambda answer: answers.choice(answer, request.count, candidates, refuses=not any_will_do),
+                "choose", args, lambda answer: answers.choice(answer, request.count, candidates, refuses=refuses)
             )
-        except Exception as error:  # noqa: BLE001 - reported already
-            return None if any_will_do else Reason(FAILED, detail=str(error))
+        except Exception as error:  # noqa: BLE001 - reported already; the node does not fit
+            return Reason(FAILED, detail=str(error))
 
     def _account(
         self, request: Request, device: DeviceUsage, plain: Slice, taken: tuple[DeviceUsage, ...]

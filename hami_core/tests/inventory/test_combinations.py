@@ -25,7 +25,7 @@ def example(name: str) -> VendorRules:
     nvidia = rules()[0]
     return replace(
         nvidia,
-        family=replace(nvidia.family, choose_policies=None, choose_is_preference=False),
+        family=replace(nvidia.family, choose_policies=None, choose_refuses=True),
         choose=space[name]().choose,
     )
 
@@ -86,16 +86,6 @@ def test_each_container_of_a_pod_has_a_combination_of_its_own():
     for container in placed.containers:
         assert go_together("Pairs", tuple(sorted(int(p.device_id.rpartition("-")[2]) for p in container.slices)))
     assert isinstance(made.book(pod("b", 9000, cards=2), "n1"), Rejection)
-
-
-def test_a_pair_is_looked_for_on_each_numa_node():
-    for out in ({1, 3}, {5, 7}, {1, 4}):
-        made = Inventory([example("Pairs")], PolicyDefaults("binpack", "binpack"))
-        there = [replace(d, healthy=d.index not in out, numa=d.index // 4) for d in devices("n1", 8)]
-        made.set_node(NodeFacts("n1"), {"NVIDIA": there})
-        wanted = pod("two", 9000, cards=2, numa_bind=True)
-        assert made.filter(wanted, ["n1"]).hold_node == "n1"
-        assert go_together("Pairs", given(made.book(wanted, "n1")))
 
 
 def test_where_no_combination_is_free_the_pod_is_told_so():

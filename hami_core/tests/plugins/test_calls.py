@@ -7,7 +7,6 @@ import logging
 import math
 import signal
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -276,11 +275,6 @@ def test_choice_that_is_none_refuses_the_node(value):
     rules = one(vendor_with(choose=answers(value))).rules()[0]
     two = Request("ONE", 2)
     assert rules.choose(two, (USAGE, USAGE), "binpack").code == "VendorPluginFailed"
-
-
-def test_preference_that_is_none_is_passed_over():
-    vendor = vendor_with(choose=answers(Reason("Never")), families=answers([replace(ONE, choose_is_preference=True)]))
-    assert one(vendor).rules()[0].choose(Request("ONE", 2), (USAGE, USAGE), "binpack") is None
 
 
 def test_choice_is_used():
