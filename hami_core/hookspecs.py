@@ -210,10 +210,8 @@ def check_uuid(request: Request, device_id: str) -> Reason | None:
 def custom_filter(request: Request, device: DeviceUsage, chosen: tuple[DeviceUsage, ...]) -> Reason | None:
     """A vendor's own rule on one candidate. Contract hook.
 
-    When: with ``chosen=()`` once per distinct device row (device and its sums). A family that declares
-    ``depends_on_chosen`` is asked again with the devices already chosen while one node is placed: one device after the
-    other in the policy's order, without going back to one that was chosen before. For what only a combination can tell
-    there is `choose`.
+    When: with ``chosen=()`` once per distinct device row (device and its sums); a family that declares
+    ``depends_on_chosen`` is asked again with the devices already chosen while one node is placed.
 
     Args:
         request: As in `check_type`.
@@ -246,22 +244,20 @@ def fit_mask(request: Request, columns: Mapping[str, np.ndarray]) -> np.ndarray 
 
 
 @hookspec(firstresult=True)
-def choose(request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | Reason | None:
-    """Pick a combination among all devices of one node that fit by themselves. Optional (pairs, rings, topology).
+def choose(request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | None:
+    """Pick the best combination among fitting devices of one node. Optional (topology).
 
-    When: while one node is placed, for each container that enough devices of the node serve.
+    When: while one node is placed and more devices fit than are needed.
 
     Args:
         request: As in `check_type`; ``request.count`` is how many to pick.
-        candidates: Every device that `custom_filter` accepts with ``chosen=()``, in the order the policy would take
-            them.
+        candidates: Fitting devices in the order the policy would take them.
         policy: The pod's device policy string.
 
     Returns:
-        Positions in ``candidates``, exactly ``request.count`` of them; None: take them in order; or the reason why no
-        combination of them will do, of a family that declares ``choose_refuses``: the node then does not fit.
+        Positions in ``candidates``, exactly ``request.count`` of them, or None: take them in order.
 
-    When it fails: the node does not fit.
+    When it fails: in order.
     """
 
 

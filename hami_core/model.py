@@ -104,8 +104,6 @@ class Family:
         account_modes: Device modes `account` must be asked about; None: all. Nodes without such devices are placed
             by vector code.
         choose_policies: Words of the device policy under which `choose` is asked; None: always.
-        choose_refuses: Whether `choose` may answer a `Reason`: devices that fit one by one, and no combination of them
-            does. Filter then asks it about every node instead of the best ones.
         capabilities: What the family supports.
 
     Example:
@@ -138,7 +136,6 @@ class Family:
     exact_uuid_selectors: bool = True
     account_modes: frozenset[str] | None = None
     choose_policies: frozenset[str] | None = None
-    choose_refuses: bool = False
     capabilities: Mapping[Capability, Grade] = field(default_factory=_empty)
 
 
@@ -742,7 +739,7 @@ class VendorRules:
     check_uuid: Callable[[Request, str], Reason | None] = no_reason
     custom_filter: Callable[[Request, DeviceUsage, tuple[DeviceUsage, ...]], Reason | None] = no_reason
     fit_mask: Callable[[Request, Mapping[str, np.ndarray]], np.ndarray | None] | None = None
-    choose: Callable[[Request, tuple[DeviceUsage, ...], str], tuple[int, ...] | Reason | None] | None = None
+    choose: Callable[[Request, tuple[DeviceUsage, ...], str], tuple[int, ...] | None] | None = None
     account: Callable[[Request, DeviceUsage, Slice, tuple[DeviceUsage, ...]], Slice | Reason | None] | None = None
     score_node: Callable[[NodeFacts, Allocation, str], float] | None = None
     custom: Mapping[str, Any] = field(default_factory=_empty)

@@ -64,9 +64,7 @@ def explain(node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: Q
     family = cards.get(placed.family, ())
     where = f"node {node}, container {placed.container}"
     if placed.word:
-        there = len(family) if placed.word == reasons.NODE_INSUFFICIENT_DEVICE else None
-        detail = f"{where}: {placed.detail}" if placed.detail else where
-        found = Reason(placed.word, "", ask.request.count, there, detail)
+        found = Reason(placed.word, "", ask.request.count, len(family), where)
         return Explanation(node, placed.container, _needs(ask), (found,), len(family))
     by_quota = None
     if quota is not None and reasons.QUOTA_NOT_FIT in placed.counts:
@@ -98,9 +96,7 @@ def _whole_nodes(group: Sequence[Explanation]) -> str:
     others: dict[str, int] = {}
     for reason in every:
         if not reason.device:
-            cause = reason.detail.partition(": ")[2]
-            words = f"refuses: {reason.code}" + (f" ({cause})" if cause else "")
-            words = words if reason.available is None else f"has only {reason.available} cards"
+            words = f"has only {reason.available} cards" if reason.available is not None else f"refuses: {reason.code}"
             others[words] = others.get(words, 0) + 1
     where = f"{group[0].node}'s" if len(group) == 1 else f"the {cards} cards on {len(group)} nodes"
     parts = []
@@ -135,25 +131,13 @@ _PHRASES: Final = {
     reasons.CARD_TIME_SLICING_EXHAUSTED: "{n} without a free slot",
     reasons.EXCLUSIVE_CONFLICT: "{n} in use while the container wants its cards alone",
     reasons.CARD_COMPUTE_UNITS_EXHAUSTED: "{n} with all cores given away",
-    reasons.CARD_INSUFFICIENT_MEMORY: "{n} with at most {best} MiB free",
-    reasons.CARD_INSUFFICIENT_CORE: "{n} with at most {best} % of their cores free",
+    reasons.CARD_INSUFFICIENT_MEMORY: "the freest has {best} MiB free",
+    reasons.CARD_INSUFFICIENT_CORE: "the least busy has {best} % of its cores free",
     reasons.TOO_FEW_CARDS: "only {n} would serve",
     reasons.NUMA_NOT_FIT: "{n} would serve, but not enough on one NUMA node",
     reasons.QUOTA_NOT_FIT: "{n} would serve, but the namespace's quota leaves {best}",
     reasons.MIG_INFEASIBLE: "{n} without a free MIG instance large enough",
 }
-
-
-_OF_ALL: Final = {
-    reasons.CARD_INSUFFICIENT_MEMORY: "the freest has {best} MiB free",
-    reasons.CARD_INSUFFICIENT_CORE: "the least busy has {best} % of its cores free",
-}
-"""Of all cards that the container could have, where each is refused for this reason."""
-
-_NEVER_ITS: Final = frozenset(
-    {reasons.CARD_NOT_HEALTH, reasons.CARD_CORDONED, reasons.CARD_TYPE_MISMATCH, reasons.CARD_UUID_MISMATCH}
-)
-"""Reasons why a card is none that the container could have, however free it is."""
 
 
 def _phrases(found: Sequence[Reason]) -> list[str]:
@@ -169,8 +153,7 @@ def _phrases(found: Sequence[Reason]) -> list[str]:
         words += [_WITH_CAUSE[code].format(n=number, cause=cause) for cause, number in caused.items()]
         rest = len(groups[code]) - sum(caused.values())
         if rest:
-            phrases = _PHRASES | _OF_ALL if groups.keys() <= {code, *_NEVER_ITS} else _PHRASES
-            words.append(phrases.get(code, "{n} refused as " + code).format(n=rest, best=best))
+            words.append(_PHRASES.get(code, "{n} refused as " + code).format(n=rest, best=best))
     return words
 
 

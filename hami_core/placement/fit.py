@@ -37,14 +37,12 @@ class Fit:
         counts: Reason word → devices, when it does not fit.
         total: Devices of the family on the node.
         word: A reason that stands for the node as a whole, in place of the counts.
-        detail: Its further words for people.
     """
 
     picks: list[Pick] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     total: int = 0
     word: str = ""
-    detail: str = ""
 
     @property
     def fits(self) -> bool:
@@ -119,19 +117,6 @@ class Ask:
         words = self.rules.family.choose_policies
         return self.rules.choose is not None and (words is None or bool(words & self.policy.tokens))
 
-    @property
-    def may_find_no_combination(self) -> bool:
-        """Whether enough devices that fit one by one are not enough."""
-        return self.chooses and self.rules.family.choose_refuses
-
-    def choice(self, picks: list[Pick]) -> list[Pick] | Reason:
-        """Which of the devices that fit the vendor takes, or why no combination will do."""
-        choose, count = self.rules.choose, self.request.count
-        wanted = None if choose is None else choose(self.request, tuple(c.usage() for c, _ in picks), self.policy.text)
-        if isinstance(wanted, Reason):
-            return wanted
-        return picks[:count] if wanted is None else [picks[i] for i in wanted]
-
     def counts_apart(self, card: Card) -> bool:
         """Whether the vendor's `account` decides what such a device gives (MIG)."""
         modes = self.rules.family.account_modes
@@ -163,16 +148,8 @@ class Ask:
             return reasons.CARD_CORDONED
         return self.type_refusal(card.device.kind)
 
-    def refusal(
-        self, card: Card, picks: list[Pick], admits: Admits | None, *, alone: bool = False
-    ) -> Reason | str | Slice:
+    def refusal(self, card: Card, picks: list[Pick], admits: Admits | None) -> Reason | str | Slice:
         """Checks 5 to 15 on one device, given what the container has taken already.
-
-        Args:
-            card: The device.
-            picks: What the container has taken.
-            admits: As in `walk`.
-            alone: `picks` are candidates of which some will be taken: `custom_filter` is told of none.
 
         Returns:
             The slice it would get, or why not.
@@ -188,7 +165,7 @@ class Ask:
         piece = self._piece(card)
         if admits is not None and not admits([*(taken for _, taken in picks), piece]):
             return reasons.QUOTA_NOT_FIT
-        answer = self._capacity_refusal(card, piece) or self._vendor_answer(card, piece, picks, alone=alone)
+        answer = self._capacity_refusal(card, piece) or self._vendor_answer(card, piece, picks)
         if admits is not None and isinstance(answer, Slice) and answer is not piece:
             return answer if admits([*(taken for _, taken in picks), answer]) else reasons.QUOTA_NOT_FIT
         return answer
@@ -215,10 +192,9 @@ class Ask:
             return reasons.CARD_COMPUTE_UNITS_EXHAUSTED
         return None
 
-    def _vendor_answer(self, card: Card, piece: Slice, picks: list[Pick], *, alone: bool) -> Reason | Slice:
+    def _vendor_answer(self, card: Card, piece: Slice, picks: list[Pick]) -> Reason | Slice:
         if self.custom is not None:
-            tells = self.rules.family.depends_on_chosen and not alone
-            chosen = tuple(taken.usage() for taken, _ in picks) if tells else ()
+            chosen = tuple(taken.usage() for taken, _ in picks) if self.rules.family.depends_on_chosen else ()
             refusal = self.custom(self.request, card.usage(), chosen)
             if refusal is not None:
                 return refusal
@@ -249,27 +225,25 @@ def walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None = None) -> Fit
         ask: The request.
         admits: Says whether the namespace's quota allows the container these slices; None: no quota.
     """
-    if not ask.chooses:
+    choose = ask.rules.choose
+    if choose is None or not ask.chooses:
         return _walk(ordered, ask, admits, gather=False)
     fit = _walk(ordered, ask, None if admits is None else (lambda pieces: admits(pieces[-1:])), gather=True)
-    if not fit.fits or not _choose(fit, ask):
+    if not fit.fits:
         return fit
+    candidates = fit.picks
+    count = ask.request.count
+    wanted = (
+        choose(ask.request, tuple(c.usage() for c, _ in candidates), ask.policy.text)
+        if len(candidates) > count
+        else None
+    )
+    if wanted is None or len(set(wanted)) != count or not all(0 <= i < len(candidates) for i in wanted):
+        wanted = tuple(range(count))
+    fit.picks = [candidates[i] for i in wanted]
     if admits is None or admits([piece for _, piece in fit.picks]):
         return fit
-    fit = _walk(ordered, ask, admits, gather=False)  # what the quota still admits
-    if fit.fits:
-        _choose(fit, ask)
-    return fit
-
-
-def _choose(fit: Fit, ask: Ask) -> bool:
-    """Leave the devices that the vendor takes of those that fit; False: no combination of them will do."""
-    chosen = ask.choice(fit.picks)
-    if isinstance(chosen, Reason):
-        fit.picks, fit.word, fit.detail = [], chosen.code, chosen.detail
-        return False
-    fit.picks = chosen
-    return True
+    return _walk(ordered, ask, admits, gather=False)
 
 
 def _walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None, *, gather: bool) -> Fit:
@@ -290,7 +264,7 @@ def _walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None, *, gather: b
             picks.clear()
             numa = card.device.numa
         for _ in range(count if ask.repeats(card) else 1):
-            answer = ask.refusal(card, picks, admits, alone=gather)
+            answer = ask.refusal(card, picks, admits)
             if not isinstance(answer, Slice):
                 _count(counts, answer)
                 break

@@ -31,7 +31,6 @@ class Rejection:
         family: The family it asked.
         counts: Reason word → devices.
         total: Devices of the family on the node.
-        detail: Further words for people on `word`.
     """
 
     node: str
@@ -40,7 +39,6 @@ class Rejection:
     family: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     total: int = 0
-    detail: str = ""
 
     @property
     def short(self) -> str:
@@ -123,4 +121,4 @@ def place(
 
 
 def _rejection(node: str, container: ContainerRequest, family: str, fit: Fit) -> Rejection:
-    return Rejection(node, fit.word, container.name, family, fit.counts, fit.total, fit.detail)
+    return Rejection(node, fit.word, container.name, family, fit.counts, fit.total)

@@ -146,17 +146,6 @@ def positions(answer: object, wanted: int, candidates: Sequence[DeviceUsage]) ->
     return got
 
 
-def choice(
-    answer: object, wanted: int, candidates: Sequence[DeviceUsage], *, refuses: bool
-) -> tuple[int, ...] | Reason:
-    """Positions, or a refusal of a family that declares it."""
-    if not isinstance(answer, Reason):
-        return positions(answer, wanted, candidates)
-    if not refuses:
-        raise Unusable(f"answered {answer.code}, but its family does not declare choose_refuses")
-    return answer
-
-
 def piece(answer: object, plain: Slice) -> Slice | Reason:
     """The slice to book, on the device asked about, or a refusal."""
     if isinstance(answer, Reason):

@@ -46,64 +46,6 @@ A call costs about 0.2 µs beyond the hook itself, 6 µs where a wrapper wraps i
 |---|---|---|---|
 """
 
-_TOGETHER: Final = """
-## Devices that go together
-
-Three hooks say which devices a container gets. They are asked in this order, for each container and node:
-
-1. `custom_filter` with `chosen=()`: may this device serve the container at all?
-2. Where the family declares `depends_on_chosen`, and no `choose` is asked: the devices are taken one after the other
-   in the policy's order, and `custom_filter` hears of those taken before. It does not go back: if nothing goes with
-   the first device, the node does not fit. So this is for rules that any first device can meet, such as "all of one
-   model".
-3. `choose`: which of all the devices that passed? It sees every one of them, whatever `depends_on_chosen` says, so it
-   can tell whether any combination will do. If none does it answers a `Reason`, and its family declares
-   `choose_refuses=True`. The reason's code stands on the node, its `detail` in the pod's event.
-
-A container that the namespace's quota does not allow the chosen devices is asked about once more, with the devices
-that the quota does allow.
-
-Two devices only as a wired pair, 2n and 2n + 1:
-
-```python
-from itertools import combinations
-
-from hami_core import Reason, hookimpl
-
-
-class Pairs:
-    @hookimpl
-    def choose(self, request, candidates, policy):
-        if request.count == 1:
-            return None
-        for pair in combinations(range(len(candidates)), 2):
-            low, high = sorted(candidates[at].device.index for at in pair)
-            if request.count == 2 and low % 2 == 0 and high == low + 1:
-                return pair
-        return Reason("AcmeNotAPair", detail="no two cards that are wired to each other are free")
-```
-
-Several devices only as neighbours in a ring of four:
-
-```python
-from hami_core import Reason, hookimpl
-
-
-class Rings:
-    @hookimpl
-    def choose(self, request, candidates, policy):
-        at = {usage.device.index: position for position, usage in enumerate(candidates)}
-        for first in at:
-            ring = first - first % 4
-            cards = [ring + (first + step) % 4 for step in range(request.count)]
-            if request.count <= 4 and all(card in at for card in cards):
-                return tuple(at[card] for card in cards)
-        return Reason("AcmeNoArc", detail=f"no {request.count} neighbours in a ring are free")
-```
-
-A preference, such as the best links, needs no `choose_refuses`: Filter then asks `choose` about the best nodes only.
-With it, every node is asked in Python, some 50 µs each. """
-
 _MAY: Final = {
     "_same": "refuse by raising",
     "_refusals": "add reasons",
@@ -118,9 +60,7 @@ _MAY: Final = {
 def page() -> str:
     """The whole page in MyST markdown."""
     intro = _INTRO.format(version=".".join(map(str, API_VERSION)))
-    return (
-        intro + "\n".join(_row(name) for name in HOOKS) + "\n\n" + "\n".join(_hook(name) for name in HOOKS) + _TOGETHER
-    )
+    return intro + "\n".join(_row(name) for name in HOOKS) + "\n\n" + "\n".join(_hook(name) for name in HOOKS)
 
 
 def signature(name: str) -> str:

@@ -239,17 +239,12 @@ class LoadedVendor:
             return nothing
         return found
 
-    def _choose(
-        self, request: Request, candidates: tuple[DeviceUsage, ...], policy: str
-    ) -> tuple[int, ...] | Reason | None:
-        refuses = next((family.choose_refuses for family in self.families if family.word == request.family), False)
+    def _choose(self, request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | None:
         args = (request, candidates, policy)
         try:
-            return self._optional(
-                "choose", args, lambda answer: answers.choice(answer, request.count, candidates, refuses=refuses)
-            )
-        except Exception as error:  # noqa: BLE001 - reported already; the node does not fit
-            return Reason(FAILED, detail=str(error))
+            return self._optional("choose", args, lambda answer: answers.positions(answer, request.count, candidates))
+        except Exception:  # noqa: BLE001 - reported already; in order
+            return None
 
     def _account(
         self, request: Request, device: DeviceUsage, plain: Slice, taken: tuple[DeviceUsage, ...]

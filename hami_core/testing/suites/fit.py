@@ -108,7 +108,8 @@ class FitSuite(VendorCase):
         rules, request = _asked(loaded, data)
         if rules.choose is None:
             pytest.skip("the vendor has no choose")
-        candidates = tuple(map(DeviceUsage, _several(devices, request.family)))
+        candidates = tuple(DeviceUsage(device) for device in devices if device.family == request.family)
+        assume(len(candidates) > 0)
         wanted = replace(request, count=data.draw(st.integers(1, len(candidates))))
         rules.choose(wanted, candidates, data.draw(st.sampled_from(["binpack", "spread", "topology-aware"])))
         assert not reporter.failures
@@ -125,15 +126,6 @@ def _asked(loaded: LoadedVendor, data: st.DataObject) -> tuple[VendorRules, Requ
     assume(request is not None)
     assert request is not None
     return rules, request
-
-
-def _several(devices: tuple[Device, ...], family: str) -> list[Device]:
-    """The devices of a family, with copies of one until there are four: enough to choose among."""
-    found = [device for device in devices if device.family == family]
-    assume(found)
-    first = 1 + max(device.index for device in found)
-    copies = range(first, first + max(0, 4 - len(found)))
-    return found + [replace(found[0], id=f"{found[0].id}-copy-{index}", index=index) for index in copies]
 
 
 def _columns(usages: list[DeviceUsage]) -> dict[str, np.ndarray]:

@@ -162,16 +162,6 @@ mutant(
     account=lambda self, piece: Slice(piece.device_id, "GOOD", 90000, 0),
 )
 mutant("Choosy", "test_choice_is_among_the_candidates", choose=lambda self: (7,))
-
-mutant(
-    "Twice", "test_choice_is_among_the_candidates", choose=lambda self, request: (0, 0) if request.count == 2 else None
-)
-mutant(
-    "FarOff",
-    "test_choice_is_among_the_candidates",
-    choose=lambda self, request: (99, 100) if request.count == 2 else None,
-)
-mutant("Undeclared", "test_choice_is_among_the_candidates", choose=lambda self: Reason("AcmeNotAPair"))
 mutant("Refusing", "test_smallest_pod_is_scheduled", custom_filter=lambda self: Reason("Never"))
 mutant("Masked", "test_mask_agrees_with_the_filter", fit_mask=lambda self, columns: np.ones((1, 1)) > 0)
 mutant("Empty", "test_devices_are_discovered", "node_side", discover=lambda self: [])
