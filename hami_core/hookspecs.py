@@ -210,8 +210,10 @@ def check_uuid(request: Request, device_id: str) -> Reason | None:
 def custom_filter(request: Request, device: DeviceUsage, chosen: tuple[DeviceUsage, ...]) -> Reason | None:
     """A vendor's own rule on one candidate. Contract hook.
 
-    When: with ``chosen=()`` once per distinct device row (device and its sums); a family that declares
-    ``depends_on_chosen`` is asked again with the devices already chosen while one node is placed.
+    When: with ``chosen=()`` once per distinct device row (device and its sums). A family that declares
+    ``depends_on_chosen`` is asked again with the devices already chosen while one node is placed; a device has to pass
+    both times. Combinations are tried in the policy's order until one fits or the search gives up; `choose` is the way
+    to see all devices at once.
 
     Args:
         request: As in `check_type`.
@@ -244,20 +246,25 @@ def fit_mask(request: Request, columns: Mapping[str, np.ndarray]) -> np.ndarray 
 
 
 @hookspec(firstresult=True)
-def choose(request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | None:
-    """Pick the best combination among fitting devices of one node. Optional (topology).
+def choose(request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | Reason | None:
+    """Pick one combination among the fitting devices of one node, or refuse them all. Optional (topology).
 
-    When: while one node is placed and more devices fit than are needed.
+    When: while one node is placed and at least as many devices fit as are needed; once for each request of a container,
+    and under NUMA binding once for each NUMA node until one is taken. A family that declares ``choose_policies`` is
+    asked under these policies only.
 
     Args:
         request: As in `check_type`; ``request.count`` is how many to pick.
-        candidates: Fitting devices in the order the policy would take them.
+        candidates: All devices that fit with nothing chosen yet, in the order the policy would take them. A device
+            that may give several slices (MIG) stands there once for each.
         policy: The pod's device policy string.
 
     Returns:
-        Positions in ``candidates``, exactly ``request.count`` of them, or None: take them in order.
+        Different positions in ``candidates``, exactly ``request.count`` of them. None: take them in order. A reason:
+        no combination of them serves; the pod's event shows it. A family that declares ``choose_is_preference`` answers
+        no reason.
 
-    When it fails: in order.
+    When it fails: refuses the candidates; takes them in order where the family declares ``choose_is_preference``.
     """
 
 

@@ -96,14 +96,18 @@ class Family:
         uuid_selectors: Annotation pairs that choose devices by id; all pairs must pass.
         type_selectors: Annotation pairs that choose devices by model.
         memory_factor: MiB per unit of the memory resource (Cambricon 256, most 1).
-        depends_on_chosen: Whether `custom_filter` depends on the devices already chosen for the container.
+        depends_on_chosen: Whether `custom_filter` depends on the devices already chosen for the container. A device
+            has to pass with nothing chosen as well.
         full_card_rule: Whether the rules on exclusive and fully booked cores apply (HAMi's generic Fit).
         device_type_on_wire: Allocation entries carry the device's registered type in place of the word (AMD).
         exact_uuid_selectors: Selector lists name ids exactly, so all ids that stand in no list get one answer and
             `check_uuid` is asked for one of them only. False: every device is asked.
         account_modes: Device modes `account` must be asked about; None: all. Nodes without such devices are placed
             by vector code.
-        choose_policies: Words of the device policy under which `choose` is asked; None: always.
+        choose_policies: Words of the device policy under which `choose` is asked; None: always. Pods name their
+            policy: a rule that every pod has to keep leaves this None.
+        choose_is_preference: `choose` never answers a `Reason`: every combination serves, some are better. Nodes are
+            then judged in columns, without asking it. Where it fails, devices are taken in order.
         capabilities: What the family supports.
 
     Example:
@@ -136,6 +140,7 @@ class Family:
     exact_uuid_selectors: bool = True
     account_modes: frozenset[str] | None = None
     choose_policies: frozenset[str] | None = None
+    choose_is_preference: bool = False
     capabilities: Mapping[Capability, Grade] = field(default_factory=_empty)
 
 
@@ -739,7 +744,7 @@ class VendorRules:
     check_uuid: Callable[[Request, str], Reason | None] = no_reason
     custom_filter: Callable[[Request, DeviceUsage, tuple[DeviceUsage, ...]], Reason | None] = no_reason
     fit_mask: Callable[[Request, Mapping[str, np.ndarray]], np.ndarray | None] | None = None
-    choose: Callable[[Request, tuple[DeviceUsage, ...], str], tuple[int, ...] | None] | None = None
+    choose: Callable[[Request, tuple[DeviceUsage, ...], str], tuple[int, ...] | Reason | None] | None = None
     account: Callable[[Request, DeviceUsage, Slice, tuple[DeviceUsage, ...]], Slice | Reason | None] | None = None
     score_node: Callable[[NodeFacts, Allocation, str], float] | None = None
     custom: Mapping[str, Any] = field(default_factory=_empty)

@@ -394,6 +394,8 @@ class Inventory:
             if self.quota.refusal(entry.namespace, word, *amounts) is not None:
                 return False
         plan = Plan(entry.request, self.rules, self.defaults)
+        if any(ask.custom is not None or ask.may_refuse_combinations for asks in plan.asks for ask in asks):
+            return False  # only placing the pod anew asks the vendor's own rules about the devices as they are now
         return self._rules_allow(entry, node, plan)
 
     def _rules_allow(self, entry: Entry, node: Node, plan: Plan) -> bool:

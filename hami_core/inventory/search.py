@@ -248,7 +248,7 @@ class Query:
     def _must_walk(self) -> bool:
         """Whether no node can be judged in columns alone."""
         return self._limits.walk or any(
-            ask.custom is not None and (ask.rules.fit_mask is None or ask.rules.family.depends_on_chosen)
+            ask.may_refuse_combinations or (ask.custom is not None and ask.rules.fit_mask is None)
             for _, ask in self._asks
         )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
-from hami_core.model import INT32_MAX, Allocation, Reason
+from hami_core.model import INT32_MAX, Allocation, Reason, Slice
 from hami_core.placement.peak import Amounts
 from hami_core.placement.place import place
 from hami_core.wire import reasons
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Apart:
+    """Cards that would serve by themselves, of which the vendor takes no combination.
+
+    Attributes:
+        devices: Their ids.
+        together: How many the container needs.
+        why: The vendor's reason, in words.
+    """
+
+    devices: frozenset[str]
+    together: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why one node refuses a pod.
 
@@ -31,6 +47,8 @@ class Explanation:
         reasons: One for each device that refuses, or one for the node as a whole; empty: the pod fits.
         cards: Devices of the family on the node.
         quota: What the namespace's quota leaves and which object says so, where that stands in the way.
+        apart: The cards of which the vendor takes no combination; None: combinations do not stand in the way.
+        earlier: The pod's earlier containers have taken a part of these cards.
     """
 
     node: str
@@ -39,6 +57,8 @@ class Explanation:
     reasons: tuple[Reason, ...] = ()
     cards: int = 0
     quota: str = ""
+    apart: Apart | None = None
+    earlier: bool = False
 
 
 def of_node(node: str, word: str) -> Explanation:
@@ -55,6 +75,7 @@ def explain(node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: Q
         plan: The pod.
         quota: Namespace limits.
     """
+    before = {word: [card.usage() for card in row] for word, row in cards.items()}
     placed = place(node, cards, plan, quota)
     if isinstance(placed, Allocation):
         return Explanation(node)
@@ -69,9 +90,16 @@ def explain(node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: Q
     by_quota = None
     if quota is not None and reasons.QUOTA_NOT_FIT in placed.counts:
         by_quota = _quota_reason(plan, ask, quota, max(card.device.usable_mib for card in family))
-    by_card = tuple(_card_reason(card, ask, placed, where, by_quota) for card in family)
+    answers = [ask.refusal_before_numa(card) or ask.refusal(card, [], None) for card in family]
+    pairs = list(zip(family, answers, strict=True))
+    by_card = tuple(_card_reason(card, answer, ask, placed, where, by_quota) for card, answer in pairs)
     told = f"{by_quota.available} {by_quota.detail}" if by_quota else ""
-    return Explanation(node, placed.container, _needs(ask), by_card, len(family), told)
+    apart = None
+    if placed.combination is not None:
+        alone = frozenset(card.device.id for card, answer in pairs if isinstance(answer, Slice))
+        apart = Apart(alone, ask.request.count, _words(placed.combination))
+    earlier = [card.usage() for card in family] != before.get(placed.family, [])
+    return Explanation(node, placed.container, _needs(ask), by_card, len(family), told, apart, earlier)
 
 
 def text(explanations: Sequence[Explanation]) -> str:
@@ -92,7 +120,8 @@ def text(explanations: Sequence[Explanation]) -> str:
 def _whole_nodes(group: Sequence[Explanation]) -> str:
     cards = sum(one.cards for one in group)
     every = [reason for one in group for reason in one.reasons]
-    by_card = [reason for reason in every if reason.device]
+    combined = {(one.node, device) for one in group if one.apart for device in one.apart.devices}
+    by_card = [r for one in group for r in one.reasons if r.device and (one.node, r.device) not in combined]
     others: dict[str, int] = {}
     for reason in every:
         if not reason.device:
@@ -100,10 +129,11 @@ def _whole_nodes(group: Sequence[Explanation]) -> str:
             others[words] = others.get(words, 0) + 1
     where = f"{group[0].node}'s" if len(group) == 1 else f"the {cards} cards on {len(group)} nodes"
     parts = []
-    if by_card:
-        parts.append(
-            f"of {where} {_plural(cards) if len(group) == 1 else ''}".rstrip() + " " + ", ".join(_phrases(by_card))
-        )
+    phrases = _phrases(by_card, cards) + _together(group)
+    if phrases:
+        of = f"of {where} {_plural(cards) if len(group) == 1 else ''}".rstrip()
+        beside = ", beside what the pod's earlier containers take," if any(one.earlier for one in group) else ""
+        parts.append(f"{of}{beside} " + ", ".join(phrases))
     single = group[0].node if len(group) == 1 else ""
     parts += [f"{single or f'{number} of {len(group)} nodes'}: {words}" for words, number in others.items()]
     parts += dict.fromkeys(one.quota for one in group if one.quota)
@@ -114,6 +144,8 @@ def _plural(number: int) -> str:
     return f"{number} card" if number == 1 else f"{number} cards"
 
 
+MAX_WHY: Final = 200
+"""Most characters of a vendor's reason that a sentence repeats."""
 MAX_CAUSES: Final = 3
 """Most causes of one reason that a sentence names."""
 
@@ -131,17 +163,28 @@ _PHRASES: Final = {
     reasons.CARD_TIME_SLICING_EXHAUSTED: "{n} without a free slot",
     reasons.EXCLUSIVE_CONFLICT: "{n} in use while the container wants its cards alone",
     reasons.CARD_COMPUTE_UNITS_EXHAUSTED: "{n} with all cores given away",
-    reasons.CARD_INSUFFICIENT_MEMORY: "the freest has {best} MiB free",
-    reasons.CARD_INSUFFICIENT_CORE: "the least busy has {best} % of its cores free",
+    reasons.CARD_INSUFFICIENT_MEMORY: "{n} with {most}{best} MiB free",
+    reasons.CARD_INSUFFICIENT_CORE: "{n} with {most}{best} % of the cores free",
     reasons.TOO_FEW_CARDS: "only {n} would serve",
     reasons.NUMA_NOT_FIT: "{n} would serve, but not enough on one NUMA node",
     reasons.QUOTA_NOT_FIT: "{n} would serve, but the namespace's quota leaves {best}",
     reasons.MIG_INFEASIBLE: "{n} without a free MIG instance large enough",
 }
 
+_OF_ALL: Final = {
+    reasons.CARD_INSUFFICIENT_MEMORY: "the freest has {best} MiB free",
+    reasons.CARD_INSUFFICIENT_CORE: "the least busy has {best} % of its cores free",
+}
+"""Where every card has the same reason: only then is the best of them the best of all."""
 
-def _phrases(found: Sequence[Reason]) -> list[str]:
-    """Shortest way first: what is nearest to fitting."""
+
+def _phrases(found: Sequence[Reason], cards: int) -> list[str]:
+    """Shortest way first: what is nearest to fitting.
+
+    Args:
+        found: One reason a card.
+        cards: How many cards the sentence is about.
+    """
     groups: dict[str, list[Reason]] = {}
     for reason in found:
         groups.setdefault(reason.code, []).append(reason)
@@ -153,8 +196,29 @@ def _phrases(found: Sequence[Reason]) -> list[str]:
         words += [_WITH_CAUSE[code].format(n=number, cause=cause) for cause, number in caused.items()]
         rest = len(groups[code]) - sum(caused.values())
         if rest:
-            words.append(_PHRASES.get(code, "{n} refused as " + code).format(n=rest, best=best))
+            phrase = _PHRASES.get(code, "{n} refused as " + code)
+            phrase = _OF_ALL.get(code, phrase) if rest == cards else phrase
+            words.append(phrase.format(n=rest, best=best, most="at most " if rest > 1 else ""))
     return words
+
+
+def _together(group: Sequence[Explanation]) -> list[str]:
+    """What stands in the way of cards that would serve by themselves."""
+    found: Counter[tuple[int, str]] = Counter()
+    for one in group:
+        if one.apart:
+            found[one.apart.together, one.apart.why] += len(one.apart.devices)
+    shown = found.most_common(MAX_CAUSES)
+    return [
+        f"{n} would serve alone, but no {needed} of them together: {why}"
+        if needed > 1
+        else f"{n} would serve, but not by the vendor's rule on combinations: {why}"
+        for (needed, why), n in shown
+    ]
+
+
+def _words(reason: Reason) -> str:
+    return shorten(f"{reason.code}: {reason.detail}" if reason.detail else reason.code, MAX_WHY, placeholder=" …")
 
 
 def _caused(group: Sequence[Reason]) -> dict[str, int]:
@@ -194,9 +258,15 @@ def _quota_reason(plan: Plan, ask: Ask, quota: QuotaBook, largest_mib: int) -> R
     return replace(together, needed=None) if together else alone
 
 
-def _card_reason(card: Card, ask: Ask, rejection: Rejection, where: str, by_quota: Reason | None) -> Reason:
+def _card_reason(  # noqa: PLR0917 - what is known of one card
+    card: Card,
+    answer: Reason | str | Slice,
+    ask: Ask,
+    rejection: Rejection,
+    where: str,
+    by_quota: Reason | None,
+) -> Reason:
     """A device's own reason; where it would serve alone, what stopped the container as a whole."""
-    answer = ask.refusal_before_numa(card) or ask.refusal(card, [], None)
     device = card.device
     if isinstance(answer, Reason):
         detail = f"{where}: {answer.detail}" if answer.detail else where
@@ -211,6 +281,9 @@ def _card_reason(card: Card, ask: Ask, rejection: Rejection, where: str, by_quot
     }
     if isinstance(answer, str):
         return Reason(answer, device.id, *amounts.get(answer, (None, None)), where)
+    if (refused := rejection.combination) is not None:
+        detail = f"{where}: {refused.detail}" if refused.detail else where
+        return Reason(refused.code, device.id, ask.request.count, None, detail)
     if by_quota is not None:
         return Reason(reasons.QUOTA_NOT_FIT, device.id, by_quota.needed, by_quota.available, where)
     if reasons.NUMA_NOT_FIT in rejection.counts:

@@ -3,11 +3,15 @@
 The order is that of HAMi v2.10's NVIDIA Fit, from which its other vendors' Fits only leave steps out: health, cordon,
 type, NUMA group, UUID, slots, mutex, namespace quota, memory, cores, exclusive card, card with all cores sold, the
 vendor's own rule, the vendor's accounting (MIG). Devices are tried from the end of the sorted list.
+
+Where a vendor has a say in *combinations* of devices (its hook `choose`, or `custom_filter` with
+`Family.depends_on_chosen`), every device that fits by itself is collected first. A combination is then taken out of
+these candidates as a whole.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from hami_core.model import Reason, Slice, no_reason
@@ -27,6 +31,10 @@ if TYPE_CHECKING:
 WHOLE_CARD: Final = 100
 """Percent of one device's compute."""
 
+MAX_QUESTIONS: Final = 256
+"""How often a search for a combination may ask about a device, beyond once for each candidate. Enough for every pair
+among 16 devices. A node whose combinations take longer to find is refused."""
+
 
 @dataclass(slots=True)
 class Fit:
@@ -37,12 +45,15 @@ class Fit:
         counts: Reason word → devices, when it does not fit.
         total: Devices of the family on the node.
         word: A reason that stands for the node as a whole, in place of the counts.
+        combination: Why the vendor takes no combination of the devices that fit by themselves; None: that did not
+            stand in the way.
     """
 
     picks: list[Pick] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     total: int = 0
     word: str = ""
+    combination: Reason | None = None
 
     @property
     def fits(self) -> bool:
@@ -61,7 +72,8 @@ class Ask:
     """
 
     __slots__ = (
-        "_ids", "_kinds", "_named", "cores", "custom", "mutex", "numa_bind", "policy", "request", "rules", "weights"
+        "_ids", "_kinds", "_named", "chooses", "combines", "cores", "custom", "may_refuse_combinations", "mutex",
+        "numa_bind", "policy", "request", "rules", "weights",
     )  # fmt: skip
 
     def __init__(self, request: Request, rules: VendorRules, policy: DevicePolicy, weights: Weights) -> None:
@@ -73,6 +85,15 @@ class Ask:
         self.mutex = policy.mutex
         self.numa_bind = request.numa_bind
         self.custom = None if rules.custom_filter is no_reason else rules.custom_filter
+        family = rules.family
+        words = family.choose_policies
+        self.chooses = rules.choose is not None and (words is None or bool(words & policy.tokens))
+        """Whether the vendor's `choose` picks among the devices that fit."""
+        depends = self.custom is not None and family.depends_on_chosen
+        self.combines = self.chooses or depends
+        """Whether the vendor has a say in combinations of devices."""
+        self.may_refuse_combinations = depends or (self.chooses and not family.choose_is_preference)
+        """Whether a node with enough fitting devices may be refused all the same."""
         self._kinds: dict[DeviceKind, Reason | None] = {}
         self._ids: dict[str, Reason | None] = {}
         self._named = _named_ids(request, rules)
@@ -110,12 +131,6 @@ class Ask:
     def id_refusals(self) -> list[Reason | None]:
         """The distinct answers the vendor gave about device ids so far."""
         return list(self._ids.values())
-
-    @property
-    def chooses(self) -> bool:
-        """Whether the vendor's `choose` picks among the cards that fit."""
-        words = self.rules.family.choose_policies
-        return self.rules.choose is not None and (words is None or bool(words & self.policy.tokens))
 
     def counts_apart(self, card: Card) -> bool:
         """Whether the vendor's `account` decides what such a device gives (MIG)."""
@@ -225,29 +240,11 @@ def walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None = None) -> Fit
         ask: The request.
         admits: Says whether the namespace's quota allows the container these slices; None: no quota.
     """
-    choose = ask.rules.choose
-    if choose is None or not ask.chooses:
-        return _walk(ordered, ask, admits, gather=False)
-    fit = _walk(ordered, ask, None if admits is None else (lambda pieces: admits(pieces[-1:])), gather=True)
-    if not fit.fits:
-        return fit
-    candidates = fit.picks
-    count = ask.request.count
-    wanted = (
-        choose(ask.request, tuple(c.usage() for c, _ in candidates), ask.policy.text)
-        if len(candidates) > count
-        else None
-    )
-    if wanted is None or len(set(wanted)) != count or not all(0 <= i < len(candidates) for i in wanted):
-        wanted = tuple(range(count))
-    fit.picks = [candidates[i] for i in wanted]
-    if admits is None or admits([piece for _, piece in fit.picks]):
-        return fit
-    return _walk(ordered, ask, admits, gather=False)
+    return _walk(ordered, ask, admits) if not ask.combines else _combine(ordered, ask, admits)
 
 
-def _walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None, *, gather: bool) -> Fit:
-    """Walk the list; ``gather``: go on past the number asked for, so that the vendor may choose among all that fit."""
+def _walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
+    """Take each device that fits beside those taken before it."""
     count = ask.request.count
     fit = Fit(total=len(ordered))
     picks, counts = fit.picks, fit.counts
@@ -257,10 +254,8 @@ def _walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None, *, gather: b
             _count(counts, early)
             continue
         if ask.numa_bind and card.device.numa != numa:
-            if len(picks) >= count:
-                break
             if picks:
-                counts[reasons.NUMA_NOT_FIT] = counts.get(reasons.NUMA_NOT_FIT, 0) + len(picks)
+                _count(counts, reasons.NUMA_NOT_FIT, len(picks))
             picks.clear()
             numa = card.device.numa
         for _ in range(count if ask.repeats(card) else 1):
@@ -269,12 +264,131 @@ def _walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None, *, gather: b
                 _count(counts, answer)
                 break
             picks.append((card, answer))
-            if not gather and len(picks) == count:
+            if len(picks) == count:
                 return fit
-    if picks and len(picks) < count:
-        counts[reasons.TOO_FEW_CARDS] = len(picks)
+    if picks:
+        _count(counts, reasons.TOO_FEW_CARDS, len(picks))
         picks.clear()
     return fit
+
+
+def _combine(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
+    """Take a combination that the vendor accepts, out of all devices that fit by themselves."""
+    groups, counts = _candidates(ordered, ask, admits)
+    fit = Fit(total=len(ordered), counts=counts)
+    for group in groups:
+        if len(group) < ask.request.count:
+            if group:
+                _count(counts, reasons.TOO_FEW_CARDS if group is groups[-1] else reasons.NUMA_NOT_FIT, len(group))
+            continue
+        cards = [card for card, _ in group]
+        found = _chosen(cards, ask, admits) if ask.chooses else _searched(cards, ask, admits)
+        if found == reasons.QUOTA_NOT_FIT and ask.chooses:
+            return _in_order(ordered, ask, admits)
+        if isinstance(found, list):
+            fit.picks = found
+            return fit
+        _count(counts, found, len(group))
+        if isinstance(found, Reason) and fit.combination is None:
+            fit.combination = found
+    return fit
+
+
+def _candidates(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> tuple[list[list[Pick]], dict[str, int]]:
+    """Every device that fits by itself, first to try first, and the reasons of the others.
+
+    Returns:
+        One list of candidates; one for each NUMA node where the request is bound to one. A device that may give
+        several slices stands there once for each.
+    """
+    groups: list[list[Pick]] = [[]]
+    counts: dict[str, int] = {}
+    alone = None if admits is None else (lambda pieces: admits(pieces[-1:]))
+    numa: int | None = None
+    for card in reversed(ordered):
+        if (early := ask.refusal_before_numa(card)) is not None:
+            _count(counts, early)
+            continue
+        if ask.numa_bind and card.device.numa != numa:
+            numa = card.device.numa
+            groups.append([])
+        own: list[Pick] = []
+        for _ in range(ask.request.count if ask.repeats(card) else 1):
+            answer = ask.refusal(card, own, alone)
+            if not isinstance(answer, Slice):
+                _count(counts, answer)
+                break
+            own.append((card, answer))
+        groups[-1] += own
+    return groups, counts
+
+
+def _chosen(candidates: Sequence[Card], ask: Ask, admits: Admits | None) -> list[Pick] | Reason | str:
+    """The vendor's choice, held against all checks once more; None from the vendor: in the policy's order."""
+    choose = ask.rules.choose
+    wanted = choose(ask.request, tuple(c.usage() for c in candidates), ask.policy.text) if choose is not None else None
+    if isinstance(wanted, Reason):
+        return wanted
+    if wanted is None:
+        return _searched(candidates, ask, admits)
+    picks: list[Pick] = []
+    for position in wanted:
+        answer = ask.refusal(candidates[position], picks, admits)
+        if not isinstance(answer, Slice):
+            return answer
+        picks.append((candidates[position], answer))
+    return picks
+
+
+def _in_order(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
+    """What the namespace's quota allows in the policy's order, where it does not allow the vendor's choice.
+
+    The vendor is asked about these devices alone, so that it can refuse them.
+    """
+    fit = _walk(ordered, ask, admits)
+    if fit.fits and ask.may_refuse_combinations:
+        found = _chosen([card for card, _ in fit.picks], ask, admits)
+        if isinstance(found, list):
+            fit.picks = found
+        else:
+            fit.counts = {reasons.QUOTA_NOT_FIT: len(fit.picks)}
+            fit.picks = []
+    return fit
+
+
+def _searched(candidates: Sequence[Card], ask: Ask, admits: Admits | None) -> list[Pick] | Reason | str:
+    """The first combination, in the policy's order, each device of which fits beside those before it.
+
+    Where no further device fits beside those taken, the last one taken is given up for the next candidate. The search
+    ends after `MAX_QUESTIONS` questions more than there are candidates.
+
+    Returns:
+        The combination, or the first reason that a device was refused for.
+    """
+    count = ask.request.count
+    picks: list[Pick] = []
+    taken: list[int] = []
+    refusal: Reason | str = reasons.TOO_FEW_CARDS
+    position, left = 0, len(candidates) + MAX_QUESTIONS
+    while len(picks) < count:
+        if position + count - len(picks) > len(candidates):
+            if not taken:
+                return refusal
+            position = taken.pop() + 1
+            picks.pop()
+            continue
+        if not left:
+            detail = f"gave up after {MAX_QUESTIONS} questions; the vendor's hook `choose` has no such limit"
+            return replace(refusal, detail=detail) if isinstance(refusal, Reason) else refusal
+        left -= 1
+        answer = ask.refusal(candidates[position], picks, admits)
+        if isinstance(answer, Slice):
+            picks.append((candidates[position], answer))
+            taken.append(position)
+        elif refusal == reasons.TOO_FEW_CARDS:
+            refusal = answer
+        position += 1
+    return picks
 
 
 def fit_node(cards: Sequence[Card], ask: Ask, admits: Admits | None = None) -> Fit:
@@ -292,9 +406,9 @@ def fit_node(cards: Sequence[Card], ask: Ask, admits: Admits | None = None) -> F
     return walk(ask.order(cards), ask, admits)
 
 
-def _count(counts: dict[str, int], answer: Reason | str) -> None:
+def _count(counts: dict[str, int], answer: Reason | str, devices: int = 1) -> None:
     word = answer if isinstance(answer, str) else answer.code
-    counts[word] = counts.get(word, 0) + 1
+    counts[word] = counts.get(word, 0) + devices
 
 
 def _named_ids(request: Request, rules: VendorRules) -> frozenset[str] | None:

@@ -14,7 +14,7 @@ from hami_core.wire.reasons import encode_histogram
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hami_core.model import ContainerRequest, PodRequest, VendorRules
+    from hami_core.model import ContainerRequest, PodRequest, Reason, VendorRules
     from hami_core.placement.card import Card
     from hami_core.placement.fit import Admits, Fit
     from hami_core.placement.quota import QuotaBook
@@ -31,6 +31,7 @@ class Rejection:
         family: The family it asked.
         counts: Reason word → devices.
         total: Devices of the family on the node.
+        combination: As in `hami_core.placement.fit.Fit`.
     """
 
     node: str
@@ -39,6 +40,7 @@ class Rejection:
     family: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     total: int = 0
+    combination: Reason | None = None
 
     @property
     def short(self) -> str:
@@ -121,4 +123,4 @@ def place(
 
 
 def _rejection(node: str, container: ContainerRequest, family: str, fit: Fit) -> Rejection:
-    return Rejection(node, fit.word, container.name, family, fit.counts, fit.total)
+    return Rejection(node, fit.word, container.name, family, fit.counts, fit.total, fit.combination)

@@ -138,9 +138,17 @@ def mask(answer: Any, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a nu
     return answer
 
 
-def positions(answer: object, wanted: int, candidates: Sequence[DeviceUsage]) -> tuple[int, ...]:
-    """Distinct positions among the candidates, as many as were wanted."""
+def choice(
+    answer: object, wanted: int, candidates: Sequence[DeviceUsage], *, may_refuse: bool
+) -> tuple[int, ...] | Reason:
+    """Distinct positions among the candidates, as many as were wanted; or a refusal, where the family refuses."""
+    if isinstance(answer, Reason):
+        if may_refuse:
+            return answer
+        raise Unusable("answered Reason, but the family declares choose_is_preference")
     got = sequence(answer, int)
+    if any(isinstance(item, bool) for item in got):
+        raise Unusable(f"answered {got!r}, expected positions, not truth values")
     if len(got) != wanted or len(set(got)) != wanted or any(not 0 <= item < len(candidates) for item in got):
         raise Unusable(f"answered {got!r}, expected {wanted} different positions from 0 to {len(candidates) - 1}")
     return got

@@ -46,10 +46,99 @@ A call costs about 0.2 µs beyond the hook itself, 6 µs where a wrapper wraps i
 |---|---|---|---|
 """
 
+_COMBINATIONS: Final = """## Combinations
+
+A container that asks for several devices gets them as one *combination*. Three hooks have a say in it:
+
+| hook | asked | sees | answers |
+|---|---|---|---|
+| `custom_filter` | about each device, before any is taken | one device | a reason against this device |
+| the same, with `depends_on_chosen` | again, beside those taken | one device, those taken before it | the same |
+| `choose` | once, when enough devices fit | all devices that fit | a combination, a reason against all, or None |
+
+A node is placed in this order:
+
+1. Every device goes through the scheduler's checks and `custom_filter` with `chosen=()`. Those that pass are the
+   *candidates*. With fewer candidates than the container asks for, the node is refused and `choose` is not asked.
+2. `choose` gets all candidates, in the order of the pod's policy. Its `Reason` refuses the node: all candidates count
+   under that reason, and the pod's event repeats its `detail`. Under NUMA binding step 2 is done for each NUMA node,
+   until one of them gives a combination.
+3. What `choose` picks is checked once more, each device beside those before it: amounts, the namespace's quota, and
+   `custom_filter`. Where the quota does not allow the choice, the devices in order are put to `choose` alone.
+4. Without `choose`, or where it answers None, candidates are taken in order. Where a family with `depends_on_chosen`
+   refuses every further device, the last one taken is given up and the next candidate tried. The search asks at most
+   256 questions more than there are candidates, which is enough for every pair among 16 devices. Then the node is
+   refused. Each combination is tried in one order only, that of the policy.
+
+All of them are asked for each request of each container, init containers too. Filter places such a pod node by node,
+best first, until enough nodes are found. Where `choose` only prefers some combinations and refuses none, the family
+declares `choose_is_preference`. It then answers no `Reason`, and Filter judges nodes without asking it. Link scores of
+NVIDIA cards are such a preference.
+
+Use `depends_on_chosen` for a rule between two devices. Use `choose` where the rule is about more of them, where some
+combinations are better, or where the event should say why there is none.
+
+**Pairs, device by device.** Cards 0 and 1, 2 and 3, and so on belong together; the family declares
+`depends_on_chosen=True`. Of four free cards but for a little on card 3, a container that asks for two whole ones gets
+cards 0 and 1, though card 2 is the first in order: no other card goes with it, so it is given up.
+
+```python
+from hami_core import DeviceUsage, Reason, hookimpl
+
+
+class PairsByFilter:
+    @hookimpl
+    def custom_filter(self, device: DeviceUsage, chosen: tuple[DeviceUsage, ...]) -> Reason | None:
+        if chosen and chosen[0].device.index // 2 != device.device.index // 2:
+            return Reason("AcmeNotAPair")
+        return None
+```
+
+**Pairs, all at once.** The same rule in `choose`, which keeps pairs whole as well: a container that asks for one card
+gets one whose partner is taken already, if there is any.
+
+```python
+from hami_core import DeviceUsage, Reason, Request, hookimpl
+
+
+class PairsByChoice:
+    @hookimpl
+    def choose(self, request: Request, candidates: tuple[DeviceUsage, ...]) -> tuple[int, ...] | Reason | None:
+        position = {usage.device.index: at for at, usage in enumerate(candidates)}
+        if request.count == 1:
+            alone = [at for index, at in position.items() if index ^ 1 not in position]
+            return (alone[0],) if alone else None
+        pairs = [(at, position[index ^ 1]) for index, at in position.items() if index ^ 1 in position]
+        if request.count == 2 and pairs:
+            return pairs[0]
+        return Reason("AcmeNotAPair", detail=f"{request.count} cards are asked for, both cards of a pair are given")
+```
+
+**Rings of four.** Cards 0 to 3 form a ring, 4 to 7 the next. Two or three cards must be neighbours, four a whole ring.
+
+```python
+from hami_core import DeviceUsage, Reason, Request, hookimpl
+
+
+class Rings:
+    @hookimpl
+    def choose(self, request: Request, candidates: tuple[DeviceUsage, ...]) -> tuple[int, ...] | Reason:
+        position = {usage.device.index: at for at, usage in enumerate(candidates)}
+        for first in position:
+            ring, place = first // 4 * 4, first % 4
+            wanted = [ring + (place + step) % 4 for step in range(request.count)]
+            if request.count <= 4 and all(index in position for index in wanted):
+                return tuple(position[index] for index in wanted)
+        return Reason("AcmeNoRing", detail=f"no {request.count} neighbours of one ring are free")
+```
+
+"""
+
 _MAY: Final = {
     "_same": "refuse by raising",
     "_refusals": "add reasons",
     "_mask": "refuse more devices",
+    "_choice": "refuse, or choose where the vendor answers None",
     "_piece": "refuse, or make the slice smaller",
     "_subset": "leave out devices",
     "_unhealthier": "call devices unhealthy",
@@ -60,7 +149,8 @@ _MAY: Final = {
 def page() -> str:
     """The whole page in MyST markdown."""
     intro = _INTRO.format(version=".".join(map(str, API_VERSION)))
-    return intro + "\n".join(_row(name) for name in HOOKS) + "\n\n" + "\n".join(_hook(name) for name in HOOKS)
+    rows = "\n".join(_row(name) for name in HOOKS)
+    return intro + rows + "\n\n" + _COMBINATIONS + "\n".join(_hook(name) for name in HOOKS)
 
 
 def signature(name: str) -> str:

@@ -51,6 +51,13 @@ def _mask(inner: Any, outer: Any) -> Any:
     return both
 
 
+def _choice(inner: Any, outer: Any) -> Any:
+    """A choice may become a refusal, not another choice; where the vendor leaves the order, a wrapper may choose."""
+    if outer is inner or isinstance(outer, Reason) or inner is None or outer == inner:
+        return outer
+    raise Loosened("replaced the vendor's choice")
+
+
 def _piece(inner: Any, outer: Any) -> Any:
     """A slice may become a refusal or smaller; a refusal stays one."""
     if outer is inner or isinstance(outer, Reason):
@@ -101,7 +108,7 @@ RULES: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "check_uuid": _refusals,
     "custom_filter": _refusals,
     "fit_mask": _mask,
-    "choose": _free,
+    "choose": _choice,
     "account": _piece,
     "score_node": _free,
     "patch_annotations": _same,

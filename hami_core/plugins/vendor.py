@@ -193,14 +193,25 @@ class LoadedVendor:
         # a wrapper that refuses in custom_filter must not be passed by through the vectorised twin
         if calls["fit_mask"].implemented and not calls["custom_filter"].wrapped:
             optional["fit_mask"] = self._fit_mask
-        methods = {"choose": self._choose, "account": self._account, "score_node": self._score_node}
+        methods = {"account": self._account, "score_node": self._score_node}
         optional |= {hook: method for hook, method in methods.items() if calls[hook].implemented}
         check_type: Callable[[Request, DeviceKind], Reason | None] = self._refusing("check_type")
         check_uuid: Callable[[Request, str], Reason | None] = self._refusing("check_uuid")
         return tuple(
-            VendorRules(family=family, check_type=check_type, check_uuid=check_uuid, **optional)
+            VendorRules(**self._choosing(family), check_type=check_type, check_uuid=check_uuid, **optional)
             for family in self.families
         )
+
+    def _choosing(self, family: Family) -> dict[str, Any]:
+        """The family and how it chooses, as arguments of `VendorRules`."""
+        call = self.calls["choose"]
+        if not call.implemented:
+            return {"family": family}
+        if not family.choose_is_preference:
+            return {"family": family, "choose": self._choose}
+        if call.wrapped:  # a wrapper may refuse: no node is judged without asking it
+            return {"family": replace(family, choose_is_preference=False), "choose": self._choose}
+        return {"family": family, "choose": self._prefer}
 
     def _refusing(self, hook: str) -> Any:  # noqa: ANN401 - a callable of the hook's arguments
         """The hook as a callable that answers None or a reason, whatever the plugin does."""
@@ -239,12 +250,29 @@ class LoadedVendor:
             return nothing
         return found
 
-    def _choose(self, request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | None:
-        args = (request, candidates, policy)
+    def _choose(
+        self, request: Request, candidates: tuple[DeviceUsage, ...], policy: str
+    ) -> tuple[int, ...] | Reason | None:
         try:
-            return self._optional("choose", args, lambda answer: answers.positions(answer, request.count, candidates))
-        except Exception:  # noqa: BLE001 - reported already; in order
+            return self._choice((request, candidates, policy), may_refuse=True)
+        except Exception as error:  # noqa: BLE001 - reported already; refuses the combination
+            return Reason(FAILED, detail=str(error))
+
+    def _prefer(
+        self, request: Request, candidates: tuple[DeviceUsage, ...], policy: str
+    ) -> tuple[int, ...] | Reason | None:
+        try:
+            return self._choice((request, candidates, policy), may_refuse=False)
+        except Exception:  # noqa: BLE001 - reported already; in order, since every combination serves
             return None
+
+    def _choice(
+        self, args: tuple[Request, tuple[DeviceUsage, ...], str], *, may_refuse: bool
+    ) -> tuple[int, ...] | Reason | None:
+        request, candidates, _ = args
+        return self._optional(
+            "choose", args, lambda answer: answers.choice(answer, request.count, candidates, may_refuse=may_refuse)
+        )
 
     def _account(
         self, request: Request, device: DeviceUsage, plain: Slice, taken: tuple[DeviceUsage, ...]

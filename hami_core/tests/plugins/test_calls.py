@@ -271,10 +271,12 @@ def test_request_out_of_range_refuses_the_pod(request_):
 
 
 @pytest.mark.parametrize("value", [(), (0,), (0, 0), (0, 2), (-1, 0), "01", (0.0, 1.0), 3, [0, 1, 0]])
-def test_choice_that_is_none_is_passed_over(value):
+def test_choice_that_is_none_refuses_the_candidates(value):
     rules = one(vendor_with(choose=answers(value))).rules()[0]
     two = Request("ONE", 2)
-    assert rules.choose(two, (USAGE, USAGE), "binpack") is None
+    refusal = rules.choose(two, (USAGE, USAGE), "binpack")
+    assert refusal.code == "VendorPluginFailed"
+    assert "expected" in refusal.detail
 
 
 def test_choice_is_used():

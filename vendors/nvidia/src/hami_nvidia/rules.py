@@ -60,6 +60,7 @@ def family(config: NvidiaConfig) -> Family:
         memory_factor=max(config.memory_factor, 1),
         account_modes=frozenset({mig.MODE}),
         choose_policies=frozenset({topology.POLICY}),
+        choose_is_preference=True,
         capabilities=MappingProxyType(CAPABILITIES),
     )
 

@@ -130,7 +130,7 @@ def test_a_driver_without_memory_info_v2_keeps_nothing(nvml, state, error, answe
         (
             {"mig": True},
             {},
-            "the freest has 40960 MiB free, 1 not offered: card is in MIG mode, which this agent does not serve (ad",
+            "1 with 40960 MiB free, 1 not offered: card is in MIG mode, which this agent does not serve (ad",
         ),
         ({"compute": "prohibited"}, {}, "1 not offered: card is in compute mode PROHIBITED"),
         ({}, {"operating_mode": "mig"}, "2 not offered: MIG is not served by this agent"),
