@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
@@ -90,6 +91,59 @@ def plain_containers(family: Family) -> st.SearchStrategy[ContainerSpec]:
     return limits.map(
         lambda amounts: ContainerSpec("main", ContainerKind.APP, {name: str(value) for name, value in amounts.items()})
     )
+
+
+class _EveryKey(dict[str, Any]):
+    """Published data in which every key is there, with one and the same value."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__()
+        self._value = value
+
+    def __missing__(self, key: str) -> object:
+        return self._value
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def get(self, key: str, default: object = None) -> object:  # noqa: ARG002 - the signature of dict
+        return self._value
+
+
+@st.composite
+def linked_rows(draw: st.DrawFn, device: Device) -> tuple[DeviceUsage, ...]:
+    """Two to eight devices like this one, free, in any order, that are neighbours in every way a vendor may look at.
+
+    Their indexes and NUMA nodes follow each other, each has a link score to the others, and whatever key a vendor
+    looks up in ``custom`` names the device's pair.
+    """
+    ids = [f"{device.id}-{index}" for index in range(draw(st.sampled_from([2, 4, 6, 8])))]
+    scores = draw(st.sampled_from([(0, 0), (1, 0), (100, 10), (100, 100)]))
+    named = draw(
+        st.sampled_from(
+            [
+                lambda index: index // 2,
+                lambda index: str(index // 2),
+                lambda index: index ^ 1,
+                lambda index: ids[index ^ 1],
+                lambda index: [ids[index ^ 1]],
+            ]
+        )
+    )
+    row = [
+        DeviceUsage(
+            replace(
+                device,
+                id=own,
+                index=index,
+                numa=index // 4,
+                pair_scores={other: scores[at // 2 != index // 2] for at, other in enumerate(ids) if at != index},
+                custom=_EveryKey(named(index)),
+            )
+        )
+        for index, own in enumerate(ids)
+    ]
+    return tuple(draw(st.permutations(row)))
 
 
 def usages(device: Device) -> st.SearchStrategy[DeviceUsage]:

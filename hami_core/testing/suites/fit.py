@@ -11,8 +11,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hami_core.errors import RequestError
+from hami_core.errors import RequestError, VendorError
 from hami_core.model import DeviceKind, DeviceUsage, Reason, Request, Slice
+from hami_core.plugins.answers import Unusable, choice
 from hami_core.testing import samples
 from hami_core.testing.suites.case import VendorCase
 from hami_core.testing.suites.inventory import RELAXED
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from hami_core.model import Device, VendorRules
     from hami_core.plugins.problem import Reporter
     from hami_core.plugins.vendor import LoadedVendor
+
+
+POLICIES = st.sampled_from(["binpack", "spread", "topology-aware"])
 
 
 class FitSuite(VendorCase):
@@ -104,15 +108,38 @@ class FitSuite(VendorCase):
     def test_choice_is_among_the_candidates(
         self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: Reporter, data: st.DataObject
     ) -> None:
-        """`choose` answers positions, as many as were asked for, or leaves it to the policy."""
+        """`choose` answers positions, as many as were asked for, a reason, or leaves it to the policy."""
         rules, request = _asked(loaded, data)
         if rules.choose is None:
             pytest.skip("the vendor has no choose")
         candidates = tuple(DeviceUsage(device) for device in devices if device.family == request.family)
         assume(len(candidates) > 0)
         wanted = replace(request, count=data.draw(st.integers(1, len(candidates))))
-        rules.choose(wanted, candidates, data.draw(st.sampled_from(["binpack", "spread", "topology-aware"])))
+        rules.choose(wanted, candidates, data.draw(POLICIES))
         assert not reporter.failures
+
+    @RELAXED
+    @given(data=st.data())
+    def test_choice_is_well_formed_whatever_the_links(
+        self, loaded: LoadedVendor, devices: tuple[Device, ...], data: st.DataObject
+    ) -> None:
+        """`choose` on more devices than the nodes have, with links that these may lack: only its answer is judged."""
+        rules, request = _asked(loaded, data)
+        if rules.choose is None:
+            pytest.skip("the vendor has no choose")
+        own = [device for device in devices if device.family == request.family]
+        assume(own)
+        row = data.draw(samples.linked_rows(data.draw(st.sampled_from(own))))
+        wanted = replace(request, count=data.draw(st.integers(1, len(row))))
+        try:
+            answer = loaded.calls["choose"](wanted, row, data.draw(POLICIES))
+        except VendorError:
+            return  # devices that no node of this vendor has
+        if answer is not None:
+            try:
+                choice(answer, wanted.count, row, may_refuse=not rules.family.choose_is_preference)
+            except Unusable as finding:
+                pytest.fail(f"choose {finding}, of {len(row)} candidates; asked for {wanted.count}")
 
 
 def _asked(loaded: LoadedVendor, data: st.DataObject) -> tuple[VendorRules, Request]:

@@ -18,7 +18,8 @@ from hami_core.testing.suites.case import VendorCase
 from hami_core.testing.suites.inventory import RELAXED
 
 if TYPE_CHECKING:
-    from hami_core.model import Device, PodRequest
+    from hami_core.inventory import FilterOutcome
+    from hami_core.model import Device, Family, PodRequest
     from hami_core.plugins.problem import Reporter
     from hami_core.plugins.vendor import LoadedVendor
 
@@ -27,13 +28,12 @@ class PlacementSuite(VendorCase):
     """Filter and Bind with the vendor's rules."""
 
     def test_smallest_pod_is_scheduled(self, loaded: LoadedVendor, devices: tuple[Device, ...]) -> None:
-        """One device of each family that has one, nothing else said."""
+        """The smallest number of devices that the vendor gives, of each family that has one, nothing else said."""
         inventory = _inventory(loaded, devices)
         for family in loaded.families:
-            if any(device.family == family.word for device in devices):
-                container = ContainerSpec("main", ContainerKind.APP, {family.resources.count: "1"})
-                wanted = _pod(loaded, f"pod-{family.word}", container)
-                outcome = inventory.filter(wanted, ["node"])
+            ids = {device.id for device in devices if device.family == family.word}
+            if ids:
+                wanted, outcome = _smallest(loaded, inventory, family, len(ids))
                 assert [name for name, _ in outcome.best] == ["node"], dict(outcome.refused)
                 booked = inventory.book(wanted, "node")
                 assert isinstance(booked, Allocation), booked
@@ -60,6 +60,31 @@ class PlacementSuite(VendorCase):
             assert usage.used_memory_mib <= usage.device.memory_mib, usage
             assert usage.used_cores <= usage.device.cores, usage
         assert inventory.drift() == 0
+
+
+def _smallest(
+    loaded: LoadedVendor, inventory: Inventory, family: Family, most: int
+) -> tuple[PodRequest, FilterOutcome]:
+    """A pod that asks for one device, or for the fewest that the vendor gives together, and what Filter says of it.
+
+    Where no number of devices is given, the pod that asks for one.
+    """
+    first: tuple[PodRequest, FilterOutcome] | RequestError | None = None
+    for count in range(1, most + 1):
+        container = ContainerSpec("main", ContainerKind.APP, {family.resources.count: str(count)})
+        try:
+            wanted = _pod(loaded, f"pod-{family.word}", container)
+            tried = wanted, inventory.filter(wanted, ["node"])
+        except RequestError as error:
+            first = first or error
+            continue
+        if tried[1].best:
+            return tried
+        first = first or tried
+    if isinstance(first, tuple):
+        return first
+    assert first is not None
+    raise first
 
 
 def _inventory(loaded: LoadedVendor, devices: tuple[Device, ...]) -> Inventory:

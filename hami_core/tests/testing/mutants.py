@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,22 @@ class TestGood(VendorSuite):
         pytest.fail("not installed")
 
 
+class InPairs(Good):
+    """Gives two cards of a pair together, and no card alone."""
+
+    @hookimpl
+    def choose(self, request, candidates):
+        position = {usage.device.index: at for at, usage in enumerate(candidates)}
+        pairs = [(at, position[index ^ 1]) for index, at in position.items() if index ^ 1 in position]
+        return pairs[0] if pairs and request.count == 2 else Reason("NotAPair")
+
+
+class TestGoodInPairs(TestGood):
+    @pytest.fixture
+    def vendor(self):
+        return InPairs()
+
+
 def mutant(name, test, side="vendor", **hooks):
     """A test class for a vendor that differs in some hooks or attributes; ``test`` has to fail for it."""
     base = Good if side == "vendor" else GoodNode
@@ -162,6 +179,31 @@ mutant(
     account=lambda self, piece: Slice(piece.device_id, "GOOD", 90000, 0),
 )
 mutant("Choosy", "test_choice_is_among_the_candidates", choose=lambda self: (7,))
+
+
+def pairs_by_score(self, candidates):
+    first = candidates[0].device
+    return (0, 0) if any(first.pair_scores.values()) else None
+
+
+def pairs_by_published_data(self, candidates):
+    pairs = [usage.device.custom.get("pair") for usage in candidates]
+    return (99, 100) if pairs[0] is not None else None
+
+
+def pairs_by_index(self, request, candidates):
+    """Right on two devices, all that the sample nodes have."""
+    return tuple(range(request.count)) if len(candidates) <= 2 else (0,) * request.count
+
+
+for number, wrong in enumerate((pairs_by_score, pairs_by_published_data, pairs_by_index, lambda self: [True, False])):
+    mutant(f"Pairing{number}", "test_choice_is_well_formed_whatever_the_links", choose=wrong)
+mutant(
+    "Unsure",
+    "test_choice_is_among_the_candidates",
+    families=lambda self: [replace(FAMILY, choose_is_preference=True)],
+    choose=lambda self: Reason("NoPair"),
+)
 mutant("Refusing", "test_smallest_pod_is_scheduled", custom_filter=lambda self: Reason("Never"))
 mutant("Masked", "test_mask_agrees_with_the_filter", fit_mask=lambda self, columns: np.ones((1, 1)) > 0)
 mutant("Empty", "test_devices_are_discovered", "node_side", discover=lambda self: [])

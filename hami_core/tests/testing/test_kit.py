@@ -32,8 +32,9 @@ def kit(tmp_path, *selection):
     return outcomes
 
 
-def test_good_vendor_passes(tmp_path):
-    outcomes = kit(tmp_path, f"{MUTANTS}::TestGood")
+@pytest.mark.parametrize("vendor", ["TestGood", "TestGoodInPairs"])
+def test_good_vendor_passes(tmp_path, vendor):
+    outcomes = kit(tmp_path, f"{MUTANTS}::{vendor}")
     assert len(outcomes) > 40
     assert {key for key, outcome in outcomes.items() if outcome == "failed"} == set()
 
