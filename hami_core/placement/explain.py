@@ -125,11 +125,13 @@ def _whole_nodes(group: Sequence[Explanation]) -> str:
     others: dict[str, int] = {}
     for reason in every:
         if not reason.device:
-            words = f"has only {reason.available} cards" if reason.available is not None else f"refuses: {reason.code}"
+            words = (
+                f"has only {_plural(reason.available)}" if reason.available is not None else f"refuses: {reason.code}"
+            )
             others[words] = others.get(words, 0) + 1
     where = f"{group[0].node}'s" if len(group) == 1 else f"the {cards} cards on {len(group)} nodes"
     parts = []
-    phrases = _phrases(by_card, cards) + _together(group)
+    phrases = _phrases(by_card, cards, len(group)) + _together(group)
     if phrases:
         of = f"of {where} {_plural(cards) if len(group) == 1 else ''}".rstrip()
         beside = ", beside what the pod's earlier containers take," if any(one.earlier for one in group) else ""
@@ -178,12 +180,13 @@ _OF_ALL: Final = {
 """Where every card has the same reason: only then is the best of them the best of all."""
 
 
-def _phrases(found: Sequence[Reason], cards: int) -> list[str]:
+def _phrases(found: Sequence[Reason], cards: int, nodes: int) -> list[str]:
     """Shortest way first: what is nearest to fitting.
 
     Args:
         found: One reason a card.
         cards: How many cards the sentence is about.
+        nodes: How many nodes these are on.
     """
     groups: dict[str, list[Reason]] = {}
     for reason in found:
@@ -197,7 +200,10 @@ def _phrases(found: Sequence[Reason], cards: int) -> list[str]:
         rest = len(groups[code]) - sum(caused.values())
         if rest:
             phrase = _PHRASES.get(code, "{n} refused as " + code)
-            phrase = _OF_ALL.get(code, phrase) if rest == cards else phrase
+            if rest == cards:
+                phrase = _OF_ALL.get(code, phrase)
+            if code == reasons.TOO_FEW_CARDS and nodes > 1:
+                phrase = "{n} would serve, but not enough on one node"
             words.append(phrase.format(n=rest, best=best, most="at most " if rest > 1 else ""))
     return words
 

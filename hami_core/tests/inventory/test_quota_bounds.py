@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,6 +32,8 @@ from .worlds import A100, rules
 if TYPE_CHECKING:
     import numpy as np
 
+    from hami_core.model import DeviceUsage
+
 PLAIN = Family("X", Resources("x.com/n", "x.com/mem", "x.com/mem-percentage", "x.com/core"), "x")
 PROFILES = tuple(
     MigProfile(name, memory, cores, 1, tuple(MigPlacement(*place) for place in places))
@@ -45,6 +48,21 @@ def templates(request: Request, device: object, piece: Slice, taken: object) -> 
 
 def even_cards(request: Request, columns: dict[str, np.ndarray]) -> np.ndarray:
     return columns["free_memory"] >= 1000
+
+
+def is_no_pair(one: DeviceUsage, other: DeviceUsage) -> bool:
+    return one.device.index // 2 != other.device.index // 2
+
+
+def beside_its_pair(request: Request, usage: DeviceUsage, chosen: tuple[DeviceUsage, ...]) -> Reason | None:
+    return Reason("NoPair") if any(is_no_pair(usage, other) for other in chosen) else None
+
+
+def a_pair(request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | Reason | None:
+    if request.count == 1:
+        return None
+    pairs = [(i, j) for i, j in combinations(range(len(candidates)), 2) if not is_no_pair(candidates[i], candidates[j])]
+    return pairs[-1] if pairs and request.count == 2 else Reason("NoPair")
 
 
 def not_three(request: Request, usage: object, chosen: tuple[object, ...]) -> Reason | None:
@@ -62,6 +80,12 @@ SHAPES = {
     "own rule in columns": VendorRules(PLAIN, custom_filter=lambda r, u, c: None, fit_mask=even_cards),
     "depends on chosen": VendorRules(replace(PLAIN, depends_on_chosen=True), custom_filter=not_three),
     "chooses": VendorRules(PLAIN, choose=lambda r, candidates, policy: tuple(range(r.count))),
+    "pairs device by device": VendorRules(replace(PLAIN, depends_on_chosen=True), custom_filter=beside_its_pair),
+    "pairs at once": VendorRules(PLAIN, choose=a_pair),
+    "pairs twice": VendorRules(replace(PLAIN, depends_on_chosen=True), custom_filter=beside_its_pair, choose=a_pair),
+    "prefers pairs": VendorRules(
+        replace(PLAIN, choose_is_preference=True), choose=lambda r, c, p: tuple(range(len(c)))[-r.count :]
+    ),
     "scores nodes": VendorRules(PLAIN, score_node=lambda facts, allocation, policy: 1.0),
     "nvidia": rules()[0],
 }

@@ -380,17 +380,31 @@ def test_wrapper_may_refuse_a_choice_but_make_none(inner, outer, wanted, prefere
 # --- holds ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("vendor", PAIRS)
-def test_hold_that_lost_its_pair_gets_another_or_none(vendor):
-    """A booking that displaces holds takes a card of the pair held; Bind asks the vendor about what is left."""
-    made = stage(example(vendor), 0, 0, 0, 0)
-    first = made.hold(pod(cards(2), uid="a"), "n1", 1e9)
-    taken = {piece.device_id for piece in first.containers[0].slices}
-    assert isinstance(made.book(pod(cards(2), uid="b"), "n1"), Allocation)
-    assert isinstance(made.book(pod(cards(1), uid="c"), "n1"), Allocation), "in place of the hold"
-    assert not isinstance(made.book(pod(cards(2), uid="a"), "n1"), Allocation)
+def idle_pair(self, request, candidates):
+    """Two idle cards side by side; amounts alone would let a card serve several pods."""
+    idle = {usage.device.index: at for at, usage in enumerate(candidates) if not usage.used_slots}
+    pairs = [(at, idle[index ^ 1]) for index, at in idle.items() if index ^ 1 in idle]
+    return pairs[0][: request.count] if pairs else Reason("NoIdlePair")
+
+
+def is_in_use(self, device):
+    return Reason("InUse") if device.used_slots else None
+
+
+@pytest.mark.parametrize(
+    "vendor",
+    [choosing(idle_pair), acme(type("Rule", (), {"custom_filter": hookimpl(is_in_use)}))],
+    ids=["choose", "custom_filter"],
+)
+def test_bind_asks_the_vendor_about_a_hold_that_others_displaced(vendor):
+    made = stage(vendor, 0, 0, 0, 0)
+    small = cards(2, 1000)
+    for uid in "ab":
+        assert isinstance(made.hold(pod(small, uid=uid), "n1", 1e9), Allocation)
+    assert isinstance(made.book(pod(small, uid="c"), "n1"), Allocation), "in the place of a hold"
+    assert [isinstance(made.book(pod(small, uid=uid), "n1"), Allocation) for uid in "ab"].count(True) == 1
+    assert all(usage.used_slots == 1 for usage in made.usage("n1"))
     assert made.drift() == 0
-    assert taken
 
 
 # --- what the pod is told ------------------------------------------------------------------------------------------
@@ -461,6 +475,40 @@ def test_amounts_in_the_event_are_those_of_the_cards(vendor, seed):
             assert int(number) == len(enough)
         assert "only" not in told or "has only" in told or len(enough) < count, told
         assert ("together" in told or "by the vendor" in told) <= (len(enough) >= count), told
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (
+            ((0, 3072, 3072, 0), (0, 3072, 9000, 0)),
+            "of the 8 cards on 2 nodes 4 with at most 29696 MiB free, 4 would serve alone, but no 2 of them together",
+        ),
+        (
+            ((0, 3072), (3072, 0)),
+            "of the 4 cards on 2 nodes 2 with at most 29696 MiB free, 2 would serve, but not enough on one node",
+        ),
+        (
+            ((0, 3072), (0, 9000, 3072, 0)),
+            (
+                "of the 6 cards on 2 nodes 3 with at most 29696 MiB free, 1 would serve, but not enough on one node,"
+                " 2 would serve alone, but no 2 of them together"
+            ),
+        ),
+        (((3072, 9000), (4000, 5000)), "of the 4 cards on 2 nodes the freest has 29696 MiB free"),
+        (((3072, 9000), (4000,)), "of the 3 cards on 2 nodes 2 with at most 29696 MiB free; 1 of 2 nodes: has only 1"),
+    ],
+)
+def test_sentence_over_several_nodes_is_true_of_each(rows, told):
+    made = stage(example("PairsByFilter"), *rows[0])
+    made.set_node(
+        NodeFacts("n2"), {"ACME": [Device(f"e{i}", i, 4, CARD_MIB, 100, "NPU", "ACME") for i in range(len(rows[1]))]}
+    )
+    for i, used in enumerate(rows[1]):
+        if used:
+            part = ContainerSlices("c", ContainerKind.APP, (Slice(f"e{i}", "ACME", used, 0),))
+            made.set_pod(Booking(f"v{i}", "other", "p", Allocation("n2", (part,))))
+    assert f"{NEEDS} each of 2 cards; {told}" in made.explain_text(pod(cards(2)))
 
 
 def test_least_busy_card_is_named_among_all_only():
