@@ -105,7 +105,7 @@ class Family:
         account_modes: Device modes `account` must be asked about; None: all. Nodes without such devices are placed
             by vector code.
         choose_policies: Words of the device policy under which `choose` is asked; None: always. Pods name their
-            policy: a rule that every pod has to keep leaves this None.
+            policy, so a rule that every pod has to keep leaves this None.
         choose_is_preference: `choose` never answers a `Reason`: every combination serves, some are better. Nodes are
             then judged in columns, without asking it. Where it fails, devices are taken in order.
         capabilities: What the family supports.
