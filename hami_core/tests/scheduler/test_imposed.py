@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,10 +10,10 @@ import orjson
 import pytest
 
 from hami_core import hookimpl
-from hami_core.inventory.index import Inventory
 from hami_core.model import ContainerSpec, Mutation, PodFacts
 from hami_core.placement.policy import PolicyDefaults
 from hami_core.plugins import load
+from hami_core.scheduler.cluster import Cluster
 from hami_core.scheduler.webhook import OTHER_SCHEDULER, Verdict, Webhook
 from hami_core.tests.scheduler.conftest import load as load_classes
 from hami_core.tests.scheduler.test_patch_reference import apply
@@ -74,9 +73,7 @@ def entries(name: str, how: str, right: str = "") -> list[dict[str, Any]]:
 def webhook(vendor: str, **options: Any) -> Webhook:
     loaded = VENDORS[vendor]()
     assert not loaded.problems
-    cluster: Any = SimpleNamespace(
-        loaded=loaded, families=loaded.families, inventory=Inventory(loaded.rules()), defaults=PolicyDefaults()
-    )
+    cluster: Any = Cluster(None, loaded, PolicyDefaults())  # type: ignore[arg-type] # no API is asked
     return Webhook(cluster, scheduler_name="hami-scheduler", **options)
 
 
