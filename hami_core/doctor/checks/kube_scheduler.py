@@ -160,6 +160,13 @@ def _managed(context: Context, name: str, path: str, extender: Mapping[str, Any]
     if missing:
         fix = "add them with ignoredByScheduler: true; pods that name them stay Pending, since no kubelet offers them"
         yield fail(name, f"{path}.managedResources", f"missing: {', '.join(missing)}", fix)
+    known = {r for family in context.facts.families for r in family.resources.names()}
+    told = {r for part in context.install.schedulers for r in part.setting("managed_resources").split(",")}
+    unserved = sorted(set(listed) - known - told) if known else []
+    if unserved:
+        seen = f"{', '.join(unserved)}: no vendor known here serves it, and our scheduler is not told of it"
+        fix = "add it to --managed-resources of our scheduler: else a pod that asks for it may run anywhere, without it"
+        yield warn(name, f"{path}.managedResources", seen, fix)
 
 
 def profiles(context: Context) -> Iterator[Finding]:

@@ -125,6 +125,12 @@ BROKEN = [
     ),
     (
         "kube-scheduler.settings",
+        "warn",
+        "mthreads.com/vgpu: no vendor known here serves it",
+        lambda c: extender(c, managedResources=[*managed(), {"name": "mthreads.com/vgpu", "ignoredByScheduler": True}]),
+    ),
+    (
+        "kube-scheduler.settings",
         "fail",
         "no extender manages",
         lambda c: c["ConfigMap/hami-scheduler"]["data"].update(
@@ -494,3 +500,10 @@ def test_what_is_broken_is_named(cluster, check, level, expected, spoil):
 
 def test_every_check_is_broken_once():
     assert {c.name for c in CHECKS} - {b[0] for b in BROKEN} == {"cluster.version", "scheduler.role"}
+
+
+def test_an_unserved_resource_that_our_scheduler_refuses_is_fine(cluster):
+    mthreads = {"name": "mthreads.com/vgpu", "ignoredByScheduler": True}
+    extender(cluster, managedResources=[*managed(), mthreads])
+    argument(cluster, SCHEDULER, "managed-resources", "nvidia.com/gpu,mthreads.com/vgpu")
+    assert "mthreads" not in words(look(cluster).findings)
