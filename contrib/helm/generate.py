@@ -67,6 +67,71 @@ TYPES: dict[str, dict[str, Any]] = {
     "count|all": {"type": ["string", "integer"], "minimum": 1, "pattern": "^([1-9][0-9]*|all)$"},
     "level": {"enum": [0, 1, 2, 3, 4, "0", "1", "2", "3", "4"]},
 }
+AGENT: dict[str, Any] = {
+    "name": ({"pattern": "^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$"}, "Name in those of its objects, such as acme"),
+    "vendor": ({"pattern": NAME}, "Vendor, by the name of its entry point"),
+    "resourceNames": (
+        {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "string", "pattern": f"^{RESOURCE}$"},
+        },
+        "Every resource name of the vendor: pods that name one go to the webhook and the scheduler",
+    ),
+    "image": (
+        {
+            "type": "object",
+            "properties": {
+                "registry": {"type": "string"},
+                "repository": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9._/]*[a-z0-9])?$"},
+                "tag": {"type": "string"},
+                "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
+                "pullSecrets": TYPES["list:secret"],
+            },
+            "required": ["repository"],
+            "additionalProperties": False,
+        },
+        "registry, repository, tag (empty: global.imageTag), pullPolicy, pullSecrets",
+    ),
+    "nodeSelector": (TYPES["map:string"], "Labels of the nodes it runs on; empty: all nodes"),
+    "env": (TYPES["map:scalar"], "Environment of the agent"),
+    "mounts": (
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "hostPath": TYPES["root"],
+                    "mountPath": TYPES["root"],
+                    "readOnly": {"type": "boolean"},
+                },
+                "required": ["hostPath"],
+                "additionalProperties": False,
+            },
+        },
+        "Paths of the node that the agent sees: hostPath, mountPath (the same), readOnly (true)",
+    ),
+    "systemKeys": (STRINGS, "Annotations of pods that only the system may set, beside hami.io/…-allocated"),
+    "deviceConfig": (TYPES["object"], "The vendor's section of device-config.yaml, under its key"),
+    "resources": (TYPES["object"], "Resources of the container; none: devicePlugin's"),
+    "securityContext": (TYPES["object"], "Security context of the container; none: devicePlugin's"),
+    "tolerations": (TYPES["list:object"], "Tolerations of the pods"),
+    "affinity": (TYPES["object"], "Affinity of the pods"),
+    "extraArgs": (STRINGS, "More arguments"),
+}
+"""Fields of an entry of ``agents``: schema and meaning. The first four are required."""
+TYPES["list:agent"] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            name: {"description": text, **({} if "type" in part else {"type": "string"}), **part}
+            for name, (part, text) in AGENT.items()
+        },
+        "required": list(AGENT)[:4],
+        "additionalProperties": False,
+    },
+}
 WORDS = {"node-policy": NODE_POLICIES, "device-policy": DEVICE_POLICIES}
 """Words that the scheduler's settings know too."""
 
@@ -190,6 +255,8 @@ def table(found: list[Key]) -> str:
         is_set = key.type.startswith(("enum:", "words:", "chain:"))
         shown_type = " or ".join(words(key.type) if is_set else key.type.split("|"))
         out.append(f"| `{'.'.join(key.path)}` | {shown_type} | `{shown}` | {key.text} |")
+    out += ["", "### An entry of `agents`", "", "| field | required | meaning |", "|---|---|---|"]
+    out += [f"| `{name}` | {'yes' if name in list(AGENT)[:4] else ''} | {text} |" for name, (_, text) in AGENT.items()]
     return "\n".join(out).strip()
 
 

@@ -52,6 +52,32 @@ MATRIX: dict[str, dict[str, Any]] = {
     "defaults": {},
     "hami-2.10": HAMIS,
     "bed": values("v1.36.3"),
+    "agents": {
+        "prometheus": {"enabled": True},
+        "networkPolicy": {"enabled": True},
+        "global": {"managedNodeSelectorEnable": True},
+        "agents": [
+            {
+                "name": "acme",
+                "vendor": "acme",
+                "resourceNames": ["acme.example/npu", "acme.example/npu-memory"],
+                "image": {"registry": "registry.example", "repository": "acme/agent", "pullSecrets": ["pull"]},
+                "nodeSelector": {"acme.example/npu": "present"},
+                "env": {"HAMI_ACME_SYSFS": "/sys/class/acme", "DEBUG": 1},
+                "mounts": [{"hostPath": "/sys/class/acme"}, {"hostPath": "/a", "mountPath": "/b", "readOnly": False}],
+                "systemKeys": ["acme.example/allocated"],
+                "deviceConfig": {"acme": {"resourceCountName": "acme.example/npu"}},
+                "securityContext": {"privileged": True},
+                "tolerations": [{"operator": "Exists"}],
+                "extraArgs": ["--log-format=json"],
+            },
+            {"name": "z", "vendor": "z", "resourceNames": ["z.example/npu"], "image": {"repository": "z"}},
+        ],
+    },
+    "agents-alone": {
+        "devicePlugin": {"enabled": False},
+        "agents": [{"name": "z", "vendor": "z", "resourceNames": ["z.example/npu"], "image": {"repository": "z"}}],
+    },
     "everything": {
         "global": {
             "imageRegistry": "registry.example:5000",
@@ -196,7 +222,8 @@ def test_helm_finds_nothing_to_say_against_it(helm, tmp_path):
 
 @pytest.mark.parametrize(
     ("setting", "place"),
-    [("scheduler.replica=2", "replica"), ("nosuch=1", "nosuch"), ("devicePlugin.mode=any", "mode"),
+    [("agents[0].name=a", "vendor"),
+     ("scheduler.replica=2", "replica"), ("nosuch=1", "nosuch"), ("devicePlugin.mode=any", "mode"),
      ("devicePlugin.nvidiaNodeSelector.gpu=true", "gpu"), ("scheduler.replicas=0", "replicas")],
 )  # fmt: skip
 def test_helm_refuses_what_the_schema_does(helm, setting, place, tmp_path):

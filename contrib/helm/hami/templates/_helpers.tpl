@@ -56,6 +56,34 @@
 {{- default (include "hami.agent" .) .Values.devicePlugin.serviceAccountName -}}
 {{- end -}}
 
+{{- /* Every node agent, NVIDIA's first, as a JSON list: name of its objects, its component, its ServiceAccount. */ -}}
+{{- define "hami.agents" -}}
+{{- $root := . -}}
+{{- $d := .Values.devicePlugin -}}
+{{- $found := list -}}
+{{- $taken := list -}}
+{{- if $d.enabled -}}
+{{- $found = append $found (dict "object" (include "hami.agent" .) "component" "hami-device-plugin" "account" (include "hami.agentServiceAccount" .) "isMade" (not $d.serviceAccountName) "hostNetwork" $d.hostNetwork) -}}
+{{- end -}}
+{{- range .Values.agents -}}
+{{- if has .name $taken -}}
+{{- fail (printf "agents: two entries are named %s; give each its own name" .name) -}}
+{{- end -}}
+{{- if and $d.enabled (eq .vendor "nvidia") -}}
+{{- fail (printf "agents: %s: vendor nvidia is served by devicePlugin; set devicePlugin.enabled to false or leave the entry out" .name) -}}
+{{- end -}}
+{{- $taken = append $taken .name -}}
+{{- $object := include "hami.agentOf" (dict "root" $root "name" .name) -}}
+{{- $found = append $found (dict "object" $object "component" (printf "hami-agent-%s" .name) "account" $object "isMade" true "hostNetwork" false) -}}
+{{- end -}}
+{{- $found | toJson -}}
+{{- end -}}
+
+{{- /* Name of the objects of an entry of agents: dict "root" $ "name" its name. */ -}}
+{{- define "hami.agentOf" -}}
+{{- printf "%s-agent-%s" (include "hami.fullname" .root | trunc 32 | trimSuffix "-") .name -}}
+{{- end -}}
+
 {{- define "hami.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "hami.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -124,6 +152,9 @@ imagePullSecrets:
 {{- if .Values.devices.cambricon.enabled -}}
 {{- $names = append $names "cambricon" -}}
 {{- end -}}
+{{- range .Values.agents -}}
+{{- $names = append $names .vendor -}}
+{{- end -}}
 {{- concat $names (default (list) .Values.scheduler.vendorPackages) | uniq | join "," -}}
 {{- end -}}
 
@@ -137,8 +168,13 @@ devices.{{ $name }}.enabled: no package for {{ $name }} is in our image, so pods
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if and .Values.devices.customresources (not .Values.scheduler.vendorPackages) }}
+{{- if and .Values.devices.customresources (not .Values.scheduler.vendorPackages) (not .Values.agents) }}
 devices.customresources: no further vendor is served, so pods that ask for them are refused (add the vendor's name to scheduler.vendorPackages)
+{{- end -}}
+{{- range .Values.agents -}}
+{{- if and (eq $.Values.scheduler.extender.image.repository "hami/scheduler") (not (has .vendor (list "nvidia" "ascend" "cambricon"))) }}
+agents: {{ .name }}: the image hami/scheduler does not hold the package of vendor {{ .vendor }}, so the scheduler would not start (name one that does in scheduler.extender.image.repository)
+{{- end -}}
 {{- end -}}
 {{- range $key, $image := dict "scheduler.extender.image" .Values.scheduler.extender.image "devicePlugin.image" .Values.devicePlugin.image -}}
 {{- if contains "projecthami/" $image.repository }}
@@ -158,6 +194,9 @@ vendors that the values switch on and no package serves. The scheduler refuses p
 {{- end -}}
 {{- end -}}
 {{- $names := list $v.resourceName $v.resourceMem $v.resourceMemPercentage $v.resourceCores $v.resourcePriority -}}
+{{- range $v.agents -}}
+{{- $names = concat $names .resourceNames -}}
+{{- end -}}
 {{- if has "cambricon" $managed -}}
 {{- $names = concat $names (list $v.mluResourceName $v.mluResourceMem $v.mluResourceCores) -}}
 {{- end -}}
