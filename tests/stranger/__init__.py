@@ -1,0 +1,1 @@
+"""A stranger's vendor, from an empty folder to a card in a container."""
