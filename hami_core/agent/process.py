@@ -16,6 +16,8 @@ import gc
 import os
 import signal
 import socket
+import threading
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -82,6 +84,8 @@ REDISCOVER_S: Final = 60.0
 """Devices are discovered anew this often without cause."""
 SUSPECT_S: Final = 1.0
 """A device whose health is unsettled is looked at this often."""
+WORKERS_END_S: Final = 2.0
+"""How long hooks under way may take when everything else has ended."""
 TEND_S: Final = 5.0
 """Vendors look after running containers this often (the period of HAMi v2.10's monitor)."""
 
@@ -520,7 +524,21 @@ def run(settings: AgentSettings) -> int:
     configure(settings.log_level, settings.log_format, component="agent", node=settings.node_name)
     _give_back_large_buffers()
     _export(settings)
-    return asyncio.run(_main(settings))
+    code = asyncio.run(_main(settings))
+    _end_without_hanging_hooks(code)
+    return code
+
+
+def _end_without_hanging_hooks(code: int) -> None:
+    """End the process at once if a worker thread does not: Python would wait for it without a limit."""
+    workers = [t for t in threading.enumerate() if t is not threading.current_thread() and not t.daemon]
+    deadline = time.monotonic() + WORKERS_END_S
+    for worker in workers:
+        worker.join(max(deadline - time.monotonic(), 0))
+    left = [worker.name for worker in workers if worker.is_alive()]
+    if left:
+        log.warning("a hook does not return, the process ends without it", threads=left)
+        os._exit(code)
 
 
 def _give_back_large_buffers() -> None:

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.timeout(120)
 TEMPLATE = Path(__file__).parents[3] / "contrib/template/src"
 NODE_SIDE = '''
 """The template's node side, with a device node that every machine has; some pods get limits as NVIDIA's do."""
+import os, time
 from dataclasses import replace
 from hami_acme.node import AcmeNode
 from hami_core import DeviceNode, hookimpl
@@ -29,6 +30,12 @@ from hami_core import DeviceNode, hookimpl
 LIMITED = {"limits": {"limits": b"x"}, "limits_path": "/usr/local/vgpu/limits"}
 
 class Node(AcmeNode):
+    @hookimpl
+    def health(self, devices):
+        if "HANGS" in os.environ:
+            time.sleep(1000)
+        return super().health(devices)
+
     @hookimpl
     def allocate(self, slices, container):
         edits = super().allocate(slices, container)
@@ -58,8 +65,9 @@ def install(root: Path) -> None:
 class Bed:
     """One node with two Acme devices, its agent, and a scheduler played by the test."""
 
-    def __init__(self, root: Path, *, cdi: bool) -> None:
+    def __init__(self, root: Path, *, cdi: bool = True, hangs: bool = False) -> None:
         self.root, self.cdi = root, cdi
+        self.more = {"HANGS": "yes"} if hangs else {}
 
     async def __aenter__(self) -> Self:
         install(self.root)
@@ -69,7 +77,7 @@ class Bed:
         self.http = aiohttp.ClientSession(self.cluster.url)
         place = self.cluster.node("n1")
         keep = {k: v for k, v in os.environ.items() if not k.startswith("HAMI_")}
-        more = {"PYTHONPATH": str(self.root / "site"), "HAMI_ACME_SYSFS": str(self.root / "acme")}
+        more = {"PYTHONPATH": str(self.root / "site"), "HAMI_ACME_SYSFS": str(self.root / "acme"), **self.more}
         with (self.root / "agent.log").open("wb") as log:
             self.agent = subprocess.Popen(
                 [
@@ -80,7 +88,8 @@ class Bed:
                     f"--cdi-dir={place.cdi_dir}",
                     f"--proc-dir={place.proc}",
                     f"--metrics-bind-address=unix:{self.root / 'm.sock'}",
-                    *("--mode=trust:hami-scheduler", "--reconcile-interval=0.3", "--log-format=json"),
+                    *("--mode=trust:hami-scheduler", "--reconcile-interval=0.3", "--health-interval=0.3"),
+                    *("--handover-time=0", "--log-format=json"),
                 ],
                 env=keep | more,
                 stdout=log,
@@ -180,3 +189,11 @@ async def test_a_runtime_that_ignores_cdi_is_found(root, name):
             return await bed.accused() == ([name], "serial", True, True)
 
         await bed.until(found, "the runtime to be found out")
+
+
+async def test_sigterm_ends_an_agent_whose_hook_hangs(root):
+    async with Bed(root, hangs=True) as bed:
+        await asyncio.sleep(1)  # three times the interval at which health is asked for
+        bed.agent.terminate()
+        assert await asyncio.to_thread(bed.agent.wait, 10) == 0
+    assert "a hook does not return" in (root / "agent.log").read_text()
