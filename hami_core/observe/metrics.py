@@ -146,7 +146,16 @@ PLUGINS: Final = (
         ("plugin", "distribution", "hook"),
     ),
     MetricSpec(
-        "hami_plugin_refused", Kind.GAUGE, "A plugin that is installed and not loaded; 1.", ("plugin", "distribution")
+        "hami_plugin_blocks",
+        Kind.GAUGE,
+        "Times a hook held up the whole process for a second since the start; the log has the first with its stack.",
+        ("plugin", "distribution", "hook"),
+    ),
+    MetricSpec(
+        "hami_plugin_refused",
+        Kind.GAUGE,
+        "A plugin that is installed and not loaded, or closed; 1.",
+        ("plugin", "distribution"),
     ),
 )
 """Vendor and wrapper plugins that misbehave."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hami_core.errors import HamiError, RequestError, VendorError, WireError
@@ -18,7 +19,7 @@ from hami_core.plugins.problem import Problem
 from hami_core.plugins.tighten import RULES, Loosened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
     from types import TracebackType
 
     import pluggy
@@ -93,10 +94,16 @@ class HookCall:
         sources: Who stands behind each plugin object, by its name in the manager.
         owner: The vendor.
         reporter: Where failures are counted.
+        closed: Why the vendor is closed: every call raises it; None: it is open.
     """
 
     def __init__(
-        self, hook: pluggy.HookCaller, sources: Mapping[str, Source], owner: Source, reporter: Reporter
+        self,
+        hook: pluggy.HookCaller,
+        sources: Mapping[str, Source],
+        owner: Source,
+        reporter: Reporter,
+        closed: VendorError | None = None,
     ) -> None:
         if hook.spec is None:  # pragma: no cover - the manager adds the specs first
             raise TypeError(f"hook {hook.name} has no specification")
@@ -112,7 +119,8 @@ class HookCall:
         self._wrappers = [impl for impl in impls if impl.wrapper]
         self.implemented: Final = bool(impls)
         self.wrapped: Final = bool(self._wrappers)
-        plain = len(self._own) == 1 and not self.wrapped
+        self._closed = closed
+        plain = len(self._own) == 1 and not self.wrapped and closed is None
         self.direct: Final = _direct(self._own[0], self._argnames) if plain else None
         """The implementation itself, for hot paths, whose callers hand what it raises to `failed`."""
         self._allowed = ALLOWED.get(self.name, ())
@@ -135,6 +143,8 @@ class HookCall:
             if self._first:
                 return answer
             return [] if answer is None else [answer]
+        if self._closed is not None:
+            raise self._closed.with_traceback(None)
         if not self.implemented:
             return None if self._first else []
         if not self.wrapped:
@@ -182,24 +192,25 @@ class HookCall:
         if is_ours_to_pass(error):
             raise error
         problem = f"{type(error).__name__}: {error}"
-        return self._report(self._culprit(error), problem, type(error).__name__, error, args)
+        return self._report(self.culprit(_codes(error.__traceback__)), problem, type(error).__name__, error, args)
 
     def _raise(self, error: BaseException, args: tuple[Any, ...]) -> NoReturn:
         if isinstance(error, self._allowed):
             raise error
         raise self.failed(error, args) from error
 
-    def _culprit(self, error: BaseException) -> Source:
-        """Who raised: the first frame below pluggy that belongs to one of the implementations."""
+    def functions(self) -> Iterator[tuple[Source, str, str]]:
+        """Who implements or wraps the hook, with file and name of the function."""
+        for impl in (*self._own, *self._wrappers):
+            code = _code(impl.function)
+            if isinstance(code, CodeType):
+                yield self._sources[impl.plugin_name], code.co_filename, code.co_name
+
+    def culprit(self, codes: Iterable[object]) -> Source:
+        """Whose code runs, given the code of each frame of the call, outermost first: the last implementation's."""
         impls = {_code(impl.function): impl.plugin_name for impl in (*self._wrappers, *self._own)}
-        trace: TracebackType | None = error.__traceback__
-        culprit = self.owner
-        while trace is not None:
-            name = impls.get(trace.tb_frame.f_code)
-            if name is not None:
-                culprit = self._sources[name]
-            trace = trace.tb_next
-        return culprit
+        names = [impls[code] for code in codes if code in impls]
+        return self._sources[names[-1]] if names else self.owner
 
     def _report(
         self, source: Source, problem: str, kind: str, cause: BaseException | None, args: tuple[Any, ...]
@@ -220,6 +231,12 @@ def _direct(impl: pluggy.HookImpl, argnames: tuple[str, ...]) -> Callable[..., A
     if named:
         return lambda *args: function(*[args[i] for i in take], **{name: args[i] for name, i in named})
     return lambda *args: function(*[args[i] for i in take])
+
+
+def _codes(trace: TracebackType | None) -> Iterator[object]:
+    while trace is not None:
+        yield trace.tb_frame.f_code
+        trace = trace.tb_next
 
 
 def _code(function: object) -> object:

@@ -20,7 +20,7 @@ from hami_core.documents import did_you_mean, shown
 from hami_core.errors import ConfigError, VendorError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from importlib.metadata import EntryPoint
 
 VENDORS: Final = "hami.vendors"
@@ -155,12 +155,15 @@ def misspelt_switch() -> list[str]:
     return [f"{told[name]}; {hint}" if hint else told[name] for name, hint in hints.items()]
 
 
-def discover(group: str, selection: Selection) -> list[Found]:
+def discover(
+    group: str, selection: Selection, barred: Callable[[Source], VendorError | None] = lambda _: None
+) -> list[Found]:
     """Import the selected plugins of a group.
 
     Args:
         group: Entry-point group.
         selection: What to load; everything else is not even imported.
+        barred: Why a plugin must not be imported, or None.
 
     Returns:
         One entry for each selected entry point, by name. Two distributions that claim one name both get an error
@@ -176,7 +179,9 @@ def discover(group: str, selection: Selection) -> list[Found]:
             text = f"the name {name!r} is claimed by {_listed([source for source, _ in claims])}; uninstall all but one"
             found += [Found(source, error=VendorError(name, source.label, "", text)) for source, _ in claims]
             continue
-        found.append(_import(*claims[0]))
+        source, point = claims[0]
+        error = barred(source)
+        found.append(Found(source, error=error) if error is not None else _import(source, point))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from hami_core.documents import did_you_mean
@@ -17,11 +18,13 @@ from hami_core.plugins.manager import NODE_REQUIRED, VendorManager, api_version,
 from hami_core.plugins.problem import Problem, Reporter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hami_core.plugins.vendor import LoadedVendor
 
 Side = Literal["scheduler", "node"]
+Closed = Callable[[Source], tuple[VendorError, bool] | None]
+"""Why a vendor is closed, and whether it is not even to be imported; None: it is open."""
 
 
 def load(
@@ -32,6 +35,7 @@ def load(
     blocked: Sequence[str] = (),
     named_by: str = "",
     observer: Callable[[Problem], None] | None = None,
+    closed: Closed = lambda _: None,
 ) -> Loaded:
     """Load the installed vendors and wrapper plugins.
 
@@ -43,6 +47,7 @@ def load(
             narrows both further.
         named_by: The flag that ``only`` comes from: each name must then be installed. Empty: names may be absent.
         observer: Called with each problem when it first occurs, at loading and later.
+        closed: Whether a vendor is closed (`hami_core.plugins.closed.ClosedVendors.of`).
 
     Returns:
         What could be loaded; `Loaded.problems` says what could not and why. Nothing is raised for a plugin's fault.
@@ -53,7 +58,12 @@ def load(
     if named_by:
         discovery.require_installed(only or (), discovery.NODE if side == "node" else discovery.VENDORS, named_by)
     selection = Selection.from_environment(only, blocked)
-    vendors = discovery.discover(discovery.VENDORS, selection)
+
+    def barred(source: Source) -> VendorError | None:
+        found = closed(source)
+        return found[0] if found is not None and found[1] else None
+
+    vendors = discovery.discover(discovery.VENDORS, selection, barred)
     nodes: list[Found] = []
     if side == "node":
         nodes = discovery.discover(discovery.NODE, selection)
@@ -61,7 +71,7 @@ def load(
         vendors = [found for found in vendors if found.source.name in names]
     # choosing vendors must not drop a policy: wrappers only tighten
     wrappers = discovery.discover(discovery.PLUGINS, Selection.from_environment(None, blocked))
-    loaded = assemble(vendors, nodes, wrappers, config=config, side=side, observer=observer)
+    loaded = assemble(vendors, nodes, wrappers, config=config, side=side, observer=observer, closed=closed)
     for text in discovery.misspelt_switch():
         loaded.reporter.found(Problem("warning", "", "", "", text))
     return loaded
@@ -75,6 +85,7 @@ def assemble(
     config: Mapping[str, Any] = EMPTY,
     side: Side = "scheduler",
     observer: Callable[[Problem], None] | None = None,
+    closed: Closed = lambda _: None,
 ) -> Loaded:
     """`load` without discovery: for the conformance kit and for tests of vendors that are not installed."""
     reporter = Reporter(observer)
@@ -84,7 +95,11 @@ def assemble(
     for group in _by_name(vendors, nodes):
         owner = group[-1].source
         try:
-            vendor = build_vendor(_objects(group), wrappers, config, reporter)
+            shut = closed(owner)
+            vendor = build_vendor(_objects(group), wrappers, config, reporter, shut[0] if shut else None)
+            if shut:
+                refused.append(owner)
+                reporter.found(_as_problem(owner, shut[0]))
             _check_node_side(vendor, side)
         except HamiError as error:
             refused.append(owner)

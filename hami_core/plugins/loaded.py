@@ -55,9 +55,9 @@ class Loaded:
 
     Attributes:
         side: ``scheduler`` or ``node``.
-        vendors: In the order of their names.
+        vendors: In the order of their names; a closed one is among them, and answers nothing.
         wrappers: Cross-cutting plugins in use.
-        refused: Plugins found and not loaded, each with a problem.
+        refused: Plugins found and not loaded, or closed, each with a problem.
         reporter: Problems of loading and of every call since.
     """
 

@@ -87,10 +87,15 @@ class VendorManager(pluggy.PluginManager):
         """Register a cross-cutting plugin that passed `check_hooks`."""
         self._register(plugin, f"{source.group}:{source.name}", source)
 
-    def compile(self) -> dict[str, HookCall]:
-        """Fix all hooks; nothing is registered after this."""
+    def compile(self, closed: VendorError | None = None) -> dict[str, HookCall]:
+        """Fix all hooks; nothing is registered after this.
+
+        Args:
+            closed: What each call raises, of a vendor that is closed.
+        """
         self.register(recorder(RULES.keys()), "hami:recorder")
-        return {name: HookCall(getattr(self.hook, name), self._sources, self.owner, self._reporter) for name in HOOKS}
+        of = (self._sources, self.owner, self._reporter, closed)
+        return {name: HookCall(getattr(self.hook, name), *of) for name in HOOKS}
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:  # noqa: ANN401 - pluggy's own type
         """Leave out what another object of the vendor, asked before, implements already."""
@@ -177,6 +182,7 @@ def build_vendor(
     wrappers: Sequence[tuple[object, Source]],
     config: Mapping[str, Any],
     reporter: Reporter,
+    closed: VendorError | None = None,
 ) -> LoadedVendor:
     """Put a vendor together.
 
@@ -186,6 +192,7 @@ def build_vendor(
         wrappers: Cross-cutting plugins.
         config: The device-config, section name → raw content.
         reporter: Where problems go.
+        closed: Why the vendor is closed: it says what it serves and refuses all of it; None: it is open.
 
     Raises:
         VendorError: The vendor cannot be used.
@@ -206,7 +213,7 @@ def build_vendor(
         manager.add_wrapper(plugin, source)
     version = api_version(type(objects[-1][0])) or API_VERSION
     keys = {"": declared_keys(families), **{family.word: declared_keys([family]) for family in families}}
-    vendor = LoadedVendor(owner.name, owner, families, version, manager, manager.compile(), keys)
+    vendor = LoadedVendor(owner.name, owner, families, version, manager, manager.compile(closed), keys)
     defaults.vendor = vendor
     return vendor
 

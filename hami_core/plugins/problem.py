@@ -56,6 +56,7 @@ class Reporter:
         self._problems: list[Problem] = []
         self._failures: Counter[tuple[str, str]] = Counter()
         self._kinds: Counter[tuple[str, str, str]] = Counter()
+        self._blocks: Counter[tuple[str, str]] = Counter()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -66,6 +67,15 @@ class Reporter:
     def failures(self) -> Mapping[tuple[str, str], int]:
         """Failed calls by (plugin, hook) since loading, for the process to export."""
         return dict(self._failures)
+
+    @property
+    def blocks(self) -> Mapping[tuple[str, str], int]:
+        """Times a hook held up the process for a second, by (plugin, hook), for the process to export."""
+        return dict(self._blocks)
+
+    def blocked(self, plugin: str, hook: str) -> None:
+        """Count a hook that holds up the process."""
+        self._blocks[plugin, hook] += 1
 
     def found(self, problem: Problem) -> None:
         """Record a problem of loading."""

@@ -32,13 +32,19 @@ Where both classes implement a hook, the agent asks the node side.
 
 Whatever a hook raises, and an answer of the wrong type or out of range, is logged with distribution, version, hook and
 arguments (of one kind of failure the 1st, 10th, 100th…), counted, and has the effect named under *When it fails*. It
-never ends the process. `RequestError` out of `parse_request` and `mutate_admission` is the user's error and denies the
-pod with its text; `WireError` out of `register` is the node's.
+never ends the process; a hook that does not return does, see below. `RequestError` out of `parse_request` and
+`mutate_admission` is the user's error and denies the pod with its text; `WireError` out of `register` is the node's.
 
 A **wrapper** is a class in group `hami.plugins` whose hooks are generator functions marked `@hookimpl(wrapper=True)`.
 It sees every call of the hooks it wraps, for every vendor, and may refuse; it cannot turn a refusal into a yes. What it
 may change is in the last column; where it tries more, the vendor's answer stands and the wrapper is reported. A
 vendor's `fit_mask` is not used while a wrapper wraps `custom_filter`, so that nothing goes past it.
+
+The scheduler calls hooks on its event loop, one after another: a hook that waits or computes holds up every pod. After
+a second a watchdog logs vendor, version, hook and stack, and counts it (`hami_plugin_blocks`). A vendor whose hooks
+hold the loop for `--hook-time-limit` (30 s) without a pause ends the process and is closed from the next start on: its
+pods are refused by name, other vendors' pods go on ({{doc}}`scheduler`). The agent calls hooks in threads, each with a
+time limit, and goes on without the answer.
 
 A call costs about 0.2 µs beyond the hook itself, 6 µs where a wrapper wraps it.
 

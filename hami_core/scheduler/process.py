@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +27,8 @@ from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import PODS, ApiError
 from hami_core.observe.log import configure
 from hami_core.plugins import load
+from hami_core.plugins.closed import ClosedVendors
+from hami_core.plugins.watchdog import Watchdog
 from hami_core.scheduler.bind import Bind
 from hami_core.scheduler.cluster import Cluster
 from hami_core.scheduler.credentials.keeper import Credentials
@@ -325,14 +326,21 @@ def run(settings: SchedulerSettings) -> int:
         ConfigError: A setting is wrong; nothing was started.
     """
     configure("debug" if settings.debug else settings.log_level, settings.log_format, component="scheduler")
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(settings))
+    closed = ClosedVendors(settings.closed_vendors_file)
+    watchdog = Watchdog(closed, limit_s=settings.hook_time_limit, drain_s=settings.drain_time)
+    watchdog.start()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_run(settings, closed, watchdog))
+    finally:
+        watchdog.close()
 
 
-async def _run(settings: SchedulerSettings) -> int:
+async def _run(settings: SchedulerSettings, closed: ClosedVendors, watchdog: Watchdog) -> int:
     options = from_settings(settings)
     config = load_device_config(settings.device_config_file)
-    loaded = load(config, side="scheduler", only=settings.vendors or None, named_by="--vendors")
+    loaded = load(config, side="scheduler", only=settings.vendors or None, named_by="--vendors", closed=closed.of)
+    watchdog.guard(loaded)
     loaded.require()
     if options.signing_key is None and options.signing_names is None:
         log.warning(
@@ -348,8 +356,7 @@ async def _run(settings: SchedulerSettings) -> int:
     try:
         scheduler = Scheduler(api, loaded, options, lead=leadership(settings, api))
         stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        watchdog.attach(stop.set)
         sparing = asyncio.create_task(_spare_the_collector(scheduler.cluster))
         try:
             return await scheduler.run_until(stop)

@@ -109,6 +109,12 @@ def plugin_rows(loaded: Loaded) -> Iterator[Row]:
     for (plugin, hook), count in loaded.reporter.failures.items():
         of = {"plugin": plugin, "distribution": labels.get(plugin, ""), "hook": hook}
         yield "hami_plugin_failures", of, float(count)
+    for (plugin, hook), count in loaded.reporter.blocks.items():
+        yield (
+            "hami_plugin_blocks",
+            {"plugin": plugin, "distribution": labels.get(plugin, ""), "hook": hook},
+            float(count),
+        )
     for name, label in {(source.name, source.label) for source in loaded.refused}:
         yield "hami_plugin_refused", {"plugin": name, "distribution": label}, 1.0
 

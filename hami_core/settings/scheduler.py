@@ -288,6 +288,16 @@ class SchedulerSettings(Settings):
         "asks for one that no loaded vendor serves is refused.",
         json_schema_extra=notes(group=_VENDORS),
     )
+    hook_time_limit: Seconds = Field(
+        30.0,
+        description="A vendor whose hooks hold up the process for so long is closed and the process ends; 0: never.",
+        json_schema_extra=notes(group=_VENDORS),
+    )
+    closed_vendors_file: Path | None = Field(
+        None,
+        description="Keeps closed vendors closed; must outlive the container. None: the next start opens them.",
+        json_schema_extra=notes(group=_VENDORS),
+    )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe level that is logged; -v=5 is debug.", json_schema_extra=notes(group=_RUNNING)
