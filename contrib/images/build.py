@@ -12,9 +12,9 @@ from pathlib import Path
 if __package__ in {None, ""}:  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from contrib.images import sbom
+from contrib.images import sbom, wheels
 from contrib.images.errors import BuildError, MissingTool
-from contrib.images.recipes import RECIPES, make
+from contrib.images.recipes import RECIPES, make, node_sides
 from contrib.images.workshop import Workshop
 
 TYPE_CHECKING = False
@@ -48,6 +48,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--registry", default="localhost", help="what image names begin with (default: localhost)")
     parser.add_argument("--tag", default="dev", help="tag of the images (default: dev)")
     parser.add_argument("--unpack", action="store_true", help="also unpack each image into DIR/NAME")
+    parser.add_argument(
+        "--vendor-wheel",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="wheel of a further vendor, for scheduler and agent-vendor; repeatable",
+    )
     parser.add_argument("--kube-scheduler", type=Path, metavar="PATH", help="program of the kube-scheduler image")
     parser.add_argument("--cache", type=Path, default=default_cache(), metavar="DIR", help="default: %(default)s")
     return parser
@@ -56,8 +64,14 @@ def _parser() -> argparse.ArgumentParser:
 def main(words: Sequence[str] | None = None) -> int:
     """Run; returns the exit status."""
     options = _parser().parse_args(words)
-    shop = Workshop(options.cache.resolve(), kube_scheduler=options.kube_scheduler)
-    names = options.only or [n for n in RECIPES if n != "kube-scheduler" or options.kube_scheduler]
+    try:
+        vendors = tuple(wheels.given(path) for path in options.vendor_wheel)
+    except BuildError as error:
+        sys.stderr.write(f"--vendor-wheel: {error}\n")
+        return 1
+    shop = Workshop(options.cache.resolve(), kube_scheduler=options.kube_scheduler, vendors=vendors)
+    absent = {"kube-scheduler": not options.kube_scheduler, "agent-vendor": not node_sides(shop)}
+    names = options.only or [name for name in RECIPES if not absent.get(name)]
     for name in names:
         began = time.monotonic()
         try:

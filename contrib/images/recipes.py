@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from contrib.images import native
+from contrib.images import native, wheels
 from contrib.images.command import run
 from contrib.images.errors import MissingTool
 from contrib.images.oci import Image
@@ -58,12 +58,25 @@ class Recipe:
 
 
 def _scheduler(shop: Workshop) -> tuple[Layer, ...]:
-    return shop.python(), shop.dependencies(_SCHEDULER), shop.own(_SCHEDULER)
+    return shop.python(), shop.dependencies(_SCHEDULER), shop.own(_SCHEDULER), *shop.further()
 
 
 def _agent(shop: Workshop) -> tuple[Layer, ...]:
     # The scheduler's dependencies, so that nodes which run both keep them once.
     return shop.python(), shop.dependencies(_SCHEDULER), shop.own(_AGENT)
+
+
+def _agent_vendor(shop: Workshop) -> tuple[Layer, ...]:
+    if not node_sides(shop):
+        raise MissingTool("a vendor's node side", "name wheels with an entry point in hami.node: --vendor-wheel FILE")
+    needed = {wheels.distribution_of(need) for vendor in shop.vendors for need in vendor.needs}
+    ours = ("hami", *(name for name in wheels.DISTRIBUTIONS if name in needed and name != "hami"))
+    return shop.python(), shop.dependencies(_SCHEDULER), shop.own(ours), *shop.further()
+
+
+def node_sides(shop: Workshop) -> tuple[str, ...]:
+    """The vendors whose node sides are in the wheels given."""
+    return tuple(side for vendor in shop.vendors for side in vendor.node_sides)
 
 
 def _kube_scheduler(shop: Workshop) -> tuple[Layer, ...]:
@@ -95,6 +108,11 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     "agent-nvidia": Recipe(
         # It serves sockets in the kubelet's folder and writes CDI specs, which belong to root.
         *(("hami/agent-nvidia",), _agent, ("/usr/local/bin/hami",), "HAMi's agent for NVIDIA GPUs", ("--help",), _ENV),
+        user="0:0",
+    ),
+    "agent-vendor": Recipe(
+        *(("hami/agent-vendor",), _agent_vendor, ("/usr/local/bin/hami",), "HAMi's agent for further vendors"),
+        *(("--help",), _ENV),
         user="0:0",
     ),
     "kube-scheduler": Recipe(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import email
 import hashlib
 import importlib.util
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import tomllib
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -83,7 +85,7 @@ def requirements(root: Path, distributions: Iterable[str]) -> list[str]:
     wanted: set[str] = set()
     for name in distributions:
         project = tomllib.loads((root / DISTRIBUTIONS[name] / "pyproject.toml").read_text())["project"]
-        wanted.update(line for line in project["dependencies"] if not line.startswith("hami-"))
+        wanted.update(line for line in project["dependencies"] if distribution_of(line) not in DISTRIBUTIONS)
     return sorted(wanted)
 
 
@@ -108,6 +110,53 @@ def download(root: Path, wanted: Sequence[str], out: Path) -> list[Path]:
     if len(found) != len(pins):
         raise BuildError(f"{len(pins)} wheels were asked for, {len(found)} came: {', '.join(pins)}")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A wheel of somebody else, built already.
+
+    Attributes:
+        path: The file.
+        name: Its distribution.
+        needs: Requirements, extras left out.
+        node_sides: Vendors whose node side it has.
+    """
+
+    path: Path
+    name: str
+    needs: tuple[str, ...]
+    node_sides: tuple[str, ...]
+
+
+def given(path: Path) -> Given:
+    """Read what a wheel says of itself.
+
+    Raises:
+        BuildError: It is not a wheel, or not one for the image's machine.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            info = next(name for name in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name))
+            metadata = email.message_from_bytes(archive.read(info))
+            points = ""
+            with contextlib.suppress(KeyError):
+                points = archive.read(info.replace("METADATA", "entry_points.txt")).decode()
+    except StopIteration as error:
+        raise BuildError(f"{path}: is not a wheel: it has no METADATA") from error
+    except (OSError, zipfile.BadZipFile) as error:
+        raise BuildError(f"{path}: is not a wheel that can be read: {error}") from error
+    if not re.search(r"-(none-any|[^-]+-[^-]*x86_64)\.whl$", path.name):
+        raise BuildError(f"{path.name}: is not for the image's machine; build it for any, or for Linux on x86_64")
+    needs = tuple(line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line)
+    sides = tuple(name for name, _ in _entry_points(points, "hami.node"))
+    return Given(path, str(metadata["Name"]), needs, sides)
+
+
+def distribution_of(requirement: str) -> str:
+    """The distribution that a requirement names, in the form of `DISTRIBUTIONS`."""
+    found = re.match(r"[A-Za-z0-9][-A-Za-z0-9._]*", requirement.strip())
+    return re.sub(r"[-_.]+", "-", found[0] if found else requirement).lower()
 
 
 def unpack(wheel: Path, files: Files, site: Path) -> Component:
@@ -145,10 +194,17 @@ def _target(name: str) -> str | None:
     return found[2] if found[1] in {"purelib", "platlib"} else None
 
 
-def _commands(entry_points: str, files: Files) -> None:
-    section = re.search(r"^\[console_scripts\]\n((?:[^\[].*\n?)*)", entry_points, re.MULTILINE)
+def _entry_points(text: str, group: str) -> Iterator[tuple[str, str]]:
+    """Name and target of each entry point of a group."""
+    section = re.search(rf"^\[{re.escape(group)}\]\n((?:[^\[].*\n?)*)", text, re.MULTILINE)
     for line in (section[1] if section else "").splitlines():
         name, _, point = (part.strip() for part in line.partition("="))
+        if name and point:
+            yield name, point
+
+
+def _commands(entry_points: str, files: Files) -> None:
+    for name, point in _entry_points(entry_points, "console_scripts"):
         module, _, function = point.partition(":")
         if name and function:
             text = (

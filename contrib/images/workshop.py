@@ -57,11 +57,13 @@ class Workshop:
         cache: Folder of finished layers and fetched packages; safe to delete.
         root: The source tree.
         kube_scheduler: The program of the kube-scheduler image.
+        vendors: Wheels of further vendors.
     """
 
     cache: Path
     root: Path = ROOT
     kube_scheduler: Path | None = None
+    vendors: tuple[wheels.Given, ...] = ()
 
     def python(self) -> Layer:
         """Debian's Python without the rest of Debian."""
@@ -114,6 +116,20 @@ class Workshop:
             return self._unpacked(built, files, tree, leave_out="/hami_interpose/lib/sim")
 
         return self._layer(key, fill)
+
+    def further(self) -> tuple[Layer, ...]:
+        """The wheels of further vendors and what they need from elsewhere; nothing where there are none."""
+        if not self.vendors:
+            return ()
+        here = {*wheels.DISTRIBUTIONS, *(wheels.distribution_of(vendor.name) for vendor in self.vendors)}
+        wanted = sorted({n for v in self.vendors for n in v.needs if wheels.distribution_of(n) not in here})
+        checksums = [hashlib.sha256(vendor.path.read_bytes()).hexdigest() for vendor in self.vendors]
+
+        def fill(files: Files, tree: Path) -> list[Component]:
+            return self._unpacked([vendor.path for vendor in self.vendors], files, tree)
+
+        needed = (self.wheels(wanted),) if wanted else ()
+        return (*needed, self._layer(self._key("further", *checksums), fill))
 
     def wheel(self, distribution: str) -> Path:
         """A wheel of this repository."""

@@ -258,3 +258,49 @@ def test_scheduler_and_agent_are_reproducible_and_start(tmp_path):
         assert done.stdout.startswith(f"Usage: hami {words[0]}")
         assert not list(root.glob("**/bin/*sh")), "no shell"
         assert not list(root.glob("**/libcuda*")), "nothing simulated"
+
+
+def vendor_wheel(
+    folder: Path, name: str = "hami_acme-0.1.0-py3-none-any.whl", points: str = "", needs: str = ""
+) -> Path:
+    """A vendor's wheel, as small as it can be."""
+    info = "hami_acme-0.1.0.dist-info"
+    with zipfile.ZipFile(folder / name, "w") as archive:
+        archive.writestr("hami_acme/__init__.py", "class Acme: ...\n")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: hami-acme\nVersion: 0.1.0\n{needs}")
+        archive.writestr(f"{info}/entry_points.txt", points or "[hami.node]\nacme = hami_acme:Acme\n")
+    return folder / name
+
+
+def test_vendor_wheel_says_what_it_needs_and_serves(tmp_path):
+    needs = "Requires-Dist: hami<0.2,>=0.1\nRequires-Dist: acme-driver>=2\nRequires-Dist: pytest; extra == 'test'\n"
+    found = wheels.given(vendor_wheel(tmp_path, needs=needs))
+    assert (found.name, found.node_sides) == ("hami-acme", ("acme",))
+    assert [wheels.distribution_of(need) for need in found.needs] == ["hami", "acme-driver"]
+    only_scheduler = wheels.given(vendor_wheel(tmp_path, points="[hami.vendors]\nacme = hami_acme:Acme\n"))
+    assert only_scheduler.node_sides == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.whl", b"no zip", "is not a wheel that can be read"),
+        ("absent.whl", None, "No such file"),
+        ("hami_acme-0.1.0-cp311-cp311-macosx_11_0_arm64.whl", b"", "not for the image's machine"),
+        ("hami_acme-0.1.0-cp311-cp311-manylinux_2_17_aarch64.whl", b"", "not for the image's machine"),
+    ],
+)
+def test_file_that_is_no_wheel_for_the_image_is_named(tmp_path, capsys, name, content, words):
+    path = tmp_path / name
+    if content == b"":
+        vendor_wheel(tmp_path, name)
+    elif content:
+        path.write_bytes(content)
+    assert main(["--out", str(tmp_path / "out"), "--vendor-wheel", str(path)]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_agent_without_a_node_side_is_refused(tmp_path, capsys):
+    words = ["--out", str(tmp_path / "out"), "--cache", str(tmp_path / "cache"), "--only", "agent-vendor"]
+    assert main(words) == 1
+    assert "--vendor-wheel FILE" in capsys.readouterr().err

@@ -171,9 +171,11 @@ devices.{{ $name }}.enabled: no package for {{ $name }} is in our image, so pods
 {{- if and .Values.devices.customresources (not .Values.scheduler.vendorPackages) (not .Values.agents) }}
 devices.customresources: no further vendor is served, so pods that ask for them are refused (add the vendor's name to scheduler.vendorPackages)
 {{- end -}}
+{{- $image := .Values.scheduler.extender.image -}}
+{{- $isOurs := and (eq $image.repository "hami/scheduler") (not $image.registry) (not $image.tag) -}}
 {{- range .Values.agents -}}
-{{- if and (eq $.Values.scheduler.extender.image.repository "hami/scheduler") (not (has .vendor (list "nvidia" "ascend" "cambricon"))) }}
-agents: {{ .name }}: the image hami/scheduler does not hold the package of vendor {{ .vendor }}, so the scheduler would not start (name one that does in scheduler.extender.image.repository)
+{{- if and $isOurs (not (has .vendor (list "nvidia" "ascend" "cambricon"))) }}
+agents: {{ .name }}: the image hami/scheduler does not hold the package of vendor {{ .vendor }}, so the scheduler would not start (name one that does in scheduler.extender.image)
 {{- end -}}
 {{- end -}}
 {{- range $key, $image := dict "scheduler.extender.image" .Values.scheduler.extender.image "devicePlugin.image" .Values.devicePlugin.image -}}
