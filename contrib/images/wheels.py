@@ -178,7 +178,7 @@ def unpack(wheel: Path, files: Files, site: Path) -> Component:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(archive.read(name))
         points = info.replace("METADATA", "entry_points.txt")
-        if wheel.name.startswith("hami_") and points in names:
+        if wheel.name.startswith(("hami-", "hami_")) and points in names:
             _commands(archive.read(points).decode(), files)
         metadata = email.message_from_bytes(archive.read(info))
     checksum = hashlib.sha256(wheel.read_bytes()).hexdigest()

@@ -192,5 +192,5 @@ def _say(screen: Any, result: dict[str, Any]) -> None:  # noqa: ANN401 - a Rich 
     elif result["measured"]:
         word = f"[green]Every container got exactly its slice[/], {result['overshoot_bytes']} bytes beyond any limit"
     else:
-        word = "[green]Every container was given the devices it asked for[/]; its program measured nothing"
+        word = "[green]Every container was given the devices it asked for[/]"
     screen.print(f"{word}, {result['seconds']} s in all.")

@@ -304,3 +304,14 @@ def test_agent_without_a_node_side_is_refused(tmp_path, capsys):
     words = ["--out", str(tmp_path / "out"), "--cache", str(tmp_path / "cache"), "--only", "agent-vendor"]
     assert main(words) == 1
     assert "--vendor-wheel FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("distribution", "has_command"), [("hami", True), ("hami_acme", True), ("other", False)])
+def test_commands_of_our_own_wheels_are_in_the_image(tmp_path, distribution, has_command):
+    points = "[console_scripts]\nhami = hami_core.cli.main:main\n[hami.node]\nacme = hami_acme:Acme\n"
+    files, wheel = Files(), vendor_wheel(tmp_path, f"{distribution}-1-py3-none-any.whl", points=points)
+    wheels.unpack(wheel, files, tmp_path / "site")
+    out = tmp_path / "layer"
+    out.mkdir()
+    with tarfile.open(Layer.write(out, files, []).path) as layer:
+        assert ("usr/local/bin/hami" in layer.getnames()) is has_command
