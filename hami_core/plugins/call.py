@@ -216,7 +216,8 @@ class HookCall:
         self, source: Source, problem: str, kind: str, cause: BaseException | None, args: tuple[Any, ...]
     ) -> VendorError:
         called = ", ".join(f"{name}={_short(value)}" for name, value in zip(self._argnames, args, strict=False))
-        error = VendorError(source.name, source.label, self.name, f"{problem}; called with {called}")
+        with_arguments = f"; called with {called}" if called else ""
+        error = VendorError(source.name, source.label, self.name, problem + with_arguments)
         self._reporter.failed(Problem("error", source.name, source.label, self.name, error.problem, error), kind, cause)
         return error
 

@@ -155,6 +155,22 @@ def misspelt_switch() -> list[str]:
     return [f"{told[name]}; {hint}" if hint else told[name] for name, hint in hints.items()]
 
 
+def misspelt_groups() -> list[str]:
+    """One error for each entry-point group that resembles one of ours, or begins like one, and that nobody reads."""
+    known = (VENDORS, NODE, PLUGINS)
+    told = []
+    for point in importlib_metadata.entry_points():
+        hint = did_you_mean(point.group, known, 0.8)
+        if point.group in known or not (hint or point.group.startswith("hami.")):
+            continue
+        who = f"{point.dist.name} {point.dist.version}" if point.dist is not None else "a distribution"
+        hint = hint or f"expected one of {', '.join(known)}"
+        told.append(
+            f"{who}: its entry point {point.name!r} is in the group {point.group!r}, which nobody reads; {hint}"
+        )
+    return list(dict.fromkeys(told))
+
+
 def discover(
     group: str, selection: Selection, barred: Callable[[Source], VendorError | None] = lambda _: None
 ) -> list[Found]:

@@ -74,6 +74,8 @@ def load(
     loaded = assemble(vendors, nodes, wrappers, config=config, side=side, observer=observer, closed=closed)
     for text in discovery.misspelt_switch():
         loaded.reporter.found(Problem("warning", "", "", "", text))
+    for text in discovery.misspelt_groups():
+        loaded.reporter.found(Problem("error", "", "", "", text))
     return loaded
 
 
@@ -174,12 +176,16 @@ def _without_conflicts(
             claims["annotation", family.allocated_key].append(vendor)
             for name in family.resources.names():
                 claims["resource", name].append(vendor)
-    losers: dict[str, str] = {}
+    losers: dict[str, str] = {}  # by name; each text says how to keep that vendor
     for (what, name), claimants in claims.items():
         if len({id(vendor) for vendor in claimants}) > 1:
             both = " and ".join(dict.fromkeys(f"{vendor.name} ({vendor.source.label})" for vendor in claimants))
             for vendor in claimants:
-                losers.setdefault(vendor.name, f"the {what} {name} is claimed by {both}; neither is loaded")
+                others = " ".join(dict.fromkeys(v.distribution or v.name for v in claimants if v is not vendor))
+                text = (
+                    f"the {what} {name} is claimed by {both}; neither is loaded; to keep {vendor.name}: pip uninstall"
+                )
+                losers.setdefault(vendor.name, f"{text} {others}, or name it alone in --vendors or {discovery.SWITCH}")
     for vendor in vendors:
         if vendor.name in losers:
             error = VendorError(vendor.name, vendor.source.label, "families", losers[vendor.name])

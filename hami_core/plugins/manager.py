@@ -119,16 +119,24 @@ def check_hooks(plugin: object, source: Source, *, wrapper: bool) -> set[str]:
         The names of the hooks.
 
     Raises:
-        VendorError: An unknown hook name, an async hook, a wrapper in a vendor, or a plain hook in a wrapper plugin.
+        VendorError: An unknown hook name or argument, a hook without its mark, an async hook, a generator or a
+            wrapper in a vendor, or a plain hook in a wrapper plugin.
     """
     found: set[str] = set()
     probe = pluggy.PluginManager("hami")
     for attribute in dir(plugin):
         options = probe.parse_hookimpl_opts(plugin, attribute)
+        function = getattr(type(plugin), attribute, None)
         if options is None:
+            # a rule that is never asked would let everything through, so the plugin is refused
+            if attribute in HOOKS and inspect.isroutine(function):
+                mark = "@hookimpl(wrapper=True)" if wrapper else "@hookimpl"
+                text = f"the method has a hook's name and is not marked; write {mark} above it, or rename it"
+                raise VendorError(source.name, source.label, attribute, text)
             continue
         name = options.get("specname") or attribute
-        problem = _hook_problem(name, getattr(type(plugin), attribute, None), options, wrapper=wrapper)
+        problem = _hook_problem(name, function, options, wrapper=wrapper)
+        problem = problem or _argument_problem(name, getattr(plugin, attribute))
         if problem and not (options.get("optionalhook") and name not in HOOKS):
             raise VendorError(source.name, source.label, name, problem)
         found.add(name)
@@ -151,6 +159,21 @@ def _hook_problem(name: str, function: object, options: Mapping[str, Any], *, wr
         return "this hook cannot be wrapped"
     if not wrapper and options.get("wrapper"):
         return "a vendor cannot wrap; wrappers belong to a plugin of the group hami.plugins"
+    if not wrapper and inspect.isgeneratorfunction(function):
+        return "the hook is a generator function (it uses yield); it must return its answer"
+    return ""
+
+
+def _argument_problem(name: str, function: Callable[..., Any]) -> str:
+    known = HOOKS[name]
+    for argument in inspect.signature(function).parameters.values():
+        if argument.default is not argument.empty or argument.kind in {argument.VAR_POSITIONAL, argument.VAR_KEYWORD}:
+            continue
+        if argument.name not in known:
+            hint = did_you_mean(argument.name, known) or f"it has {', '.join(known) or 'none'}"
+            return f"the hook has no argument {argument.name!r}; {hint}"
+        if argument.kind is argument.KEYWORD_ONLY:
+            return f"the argument {argument.name!r} is keyword-only; hooks are called by position"
     return ""
 
 
@@ -162,10 +185,14 @@ def instantiate(plugin: type[Any], source: Source) -> object:
     """
     built_for = api_version(plugin)
     if built_for is None or built_for[0] != API_VERSION[0]:
-        stated = ".".join(map(str, built_for)) if built_for else repr(getattr(plugin, "api_version", None))
-        text = f"is built for hook API {stated}, this is hook API {'.'.join(map(str, API_VERSION))}"
-        hint = "upgrade hami" if built_for and built_for[0] > API_VERSION[0] else f"upgrade {source.distribution}"
-        raise VendorError(source.name, source.label, "", f"{text}; {hint}")
+        if built_for is None:
+            stated = repr(getattr(plugin, "api_version", None))
+            text = f"api_version is {stated}, expected two whole numbers; write api_version = {API_VERSION}"
+        else:
+            stated = ".".join(map(str, built_for))
+            text = f"is built for hook API {stated}, this is hook API {'.'.join(map(str, API_VERSION))}; upgrade "
+            text += "hami" if built_for[0] > API_VERSION[0] else source.distribution
+        raise VendorError(source.name, source.label, "", text)
     made: object = _guarded(source, "", plugin)
     return made
 
@@ -249,26 +276,37 @@ def check_families(answer: object, source: Source) -> tuple[Family, ...]:
         families = answers.sequence(answer, Family)
     except answers.Unusable as finding:
         raise VendorError(source.name, source.label, "families", str(finding)) from None
+    if not families:
+        text = "answered no families, expected at least one hami_core.Family"
+        raise VendorError(source.name, source.label, "families", text)
     words: set[str] = set()
     names: dict[str, str] = {}
     for family in families:
-        problem = ""
-        if not _WORD.fullmatch(str(family.word)):
-            problem = f"the common word {family.word!r} must be letters, digits, '.', '_' and '-'"
-        elif family.word in words:
-            problem = f"the common word {family.word!r} is given twice"
-        elif not family.resources.count:
-            problem = f"family {family.word} names no count resource"
-        elif not family.allocated_key:
-            problem = f"family {family.word} names no allocated_key"
-        for name in family.resources.names():
-            if name in names and not problem:
-                problem = f"families {names[name]} and {family.word} both claim the resource {name}"
-            names[name] = family.word
+        problem = _family_problem(family, words, names)
         if problem:
             raise VendorError(source.name, source.label, "families", problem)
         words.add(family.word)
+        names |= dict.fromkeys(family.resources.names(), family.word)
     return families
+
+
+def _family_problem(family: Family, words: set[str], names: Mapping[str, str]) -> str:
+    """What is wrong with a family beside those before it: their words, and their words by resource name."""
+    own = family.resources.names()
+    if not _WORD.fullmatch(str(family.word)):
+        return f"the common word {family.word!r} must be letters, digits, '.', '_' and '-'"
+    if family.word in words:
+        return f"the common word {family.word!r} is given twice"
+    if not family.resources.count:
+        return f"family {family.word} names no count resource"
+    if not family.allocated_key:
+        return f"family {family.word} names no allocated_key"
+    for position, name in enumerate(own):
+        if name in own[:position]:
+            return f"family {family.word} names the resource {name} twice"
+        if name in names:
+            return f"families {names[name]} and {family.word} both claim the resource {name}"
+    return ""
 
 
 def _guarded(source: Source, hook: str, function: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - checked next

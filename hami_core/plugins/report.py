@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from hami_core.capability import Capability, Support
 from hami_core.hookspecs import API_VERSION
+from hami_core.plugins.discovery import SWITCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rich.table import Table
-
     from hami_core.model import Family
     from hami_core.plugins.discovery import Source
+    from hami_core.plugins.examine import NodeSide
     from hami_core.plugins.loaded import Loaded
     from hami_core.plugins.vendor import LoadedVendor
 
 
-def as_json(loaded: Loaded) -> dict[str, Any]:
+def as_json(loaded: Loaded, nodes: Sequence[NodeSide] = ()) -> dict[str, Any]:
     """Everything as plain data."""
     return {
         "apiVersion": _dotted(API_VERSION),
         "side": loaded.side,
         "vendors": [_vendor(vendor, loaded) for vendor in loaded.vendors],
         "plugins": [_source(source) for source in loaded.wrappers],
+        "nodeSides": [{**_source(side.source), "state": side.state, "hooks": list(side.hooks)} for side in nodes],
         "refused": [_source(source) for source in loaded.refused],
         "problems": [
             {
@@ -39,37 +42,56 @@ def as_json(loaded: Loaded) -> dict[str, Any]:
     }
 
 
-def rows(loaded: Loaded) -> list[tuple[str, str, str, str, str, str]]:
-    """The table: name, distribution, API, families with their count resource, hooks, state."""
-    table = [
-        (
-            vendor.name,
-            vendor.source.label,
-            _dotted(vendor.api_version),
-            "\n".join(f"{family.word} ({family.resources.count})" for family in vendor.families) or "none",
-            ", ".join(vendor.hooks),
-            _state(vendor.name, loaded),
-        )
-        for vendor in loaded.vendors
-    ]
-    table += [(source.name, source.label, "", "", "wraps hooks", "ok") for source in loaded.wrappers]
-    table += [(source.name, source.label, "", "", "", _state(source.name, loaded)) for source in loaded.refused]
-    return table
+def as_text(loaded: Loaded, nodes: Sequence[NodeSide] = (), width: int = 80) -> str:
+    """A block a plugin for a terminal. Words are not broken, so that names can be copied."""
+    blocks: list[list[tuple[str, str]]] = []
+    used: set[NodeSide] = set()
+    for vendor in loaded.vendors:
+        mine = [side for side in nodes if side.source.name == vendor.name]
+        used.update(mine)
+        title = f"{vendor.source.label}, hook API {_dotted(vendor.api_version)}"
+        state = _states(vendor.name, loaded)
+        block = [(vendor.name, f"{title}: {'ok' if not state else 'look at this'}")]
+        names = [f"{family.word} ({family.resources.count})" for family in vendor.families]
+        block += [("families" if not position else "", text) for position, text in enumerate(names)]
+        block += [("hooks", ", ".join(vendor.hooks))]
+        sides = [("node side", f"{side.state} ({side.source.target})") for side in mine]
+        blocks.append([*block, *(sides or [("node side", "none installed")]), *state])
+    for source in loaded.wrappers:
+        state = _states(source.name, loaded)
+        blocks.append([(source.name, f"{source.label}: {'ok' if not state else 'look at this'}, wraps hooks"), *state])
+    for source in loaded.refused:
+        sides = [("node side", f"{s.state} ({s.source.target})") for s in nodes if s.source.name == source.name]
+        used.update(side for side in nodes if side.source.name == source.name)
+        blocks.append([(source.name, f"{source.label}: not loaded"), *sides, *_states(source.name, loaded)])
+    for side in nodes:
+        if side not in used:
+            title = f"{side.source.label}: node side alone, {side.state} ({side.source.target})"
+            blocks.append([(side.source.name, title), *_states(side.source.name, loaded)])
+    lines = [f"Vendor plugins (hook API {_dotted(API_VERSION)})"]
+    for block in blocks:
+        (name, title), *rest = block
+        lines += ["", *_wrapped(f"{name}  ", title, width)]
+        lines += [line for label, text in rest for line in _wrapped(f"  {label:<9}  ", text, width)]
+    if not blocks:
+        lines += ["", "No vendor is loaded. To install one, for example: pip install 'hami[nvidia]'"]
+    if SWITCH in os.environ:
+        lines += ["", *_wrapped("", f"{SWITCH}={os.environ[SWITCH]} is set: other plugins are left out.", width)]
+    general = _states("", loaded)
+    return "\n".join(
+        [*lines, *([""] if general else []), *(x for k, t in general for x in _wrapped(f"{k}  ", t, width))]
+    )
 
 
-def as_table(loaded: Loaded) -> Table:
-    """The table for a terminal."""
-    from rich.markup import escape  # noqa: PLC0415 - 64 ms that only the terminal needs
-    from rich.table import Table  # noqa: PLC0415 - as above
-
-    table = Table(title=f"Vendor plugins (hook API {_dotted(API_VERSION)})", title_justify="left")
-    for heading in ("name", "distribution", "API", "families", "hooks", "state"):
-        table.add_column(heading, overflow="fold")
-    for row in rows(loaded):
-        table.add_row(*map(escape, row), style=None if row[-1] == "ok" else "yellow")
-    if not table.rows:
-        table.caption = "No vendor is installed; for example: pip install hami[nvidia]"
-    return table
+def _wrapped(first: str, text: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=" " * (len(first) if first.startswith("  ") else 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def capability_matrix(vendors: Iterable[LoadedVendor]) -> list[dict[str, str]]:
@@ -122,8 +144,13 @@ def _source(source: Source) -> dict[str, str]:
     }
 
 
-def _state(name: str, loaded: Loaded) -> str:
-    return "\n".join(f"{p.severity}: {p.text}" for p in loaded.problems if p.plugin == name) or "ok"
+def _states(name: str, loaded: Loaded) -> list[tuple[str, str]]:
+    """Severity and text of what is wrong with a plugin; under the empty name, with none in particular."""
+    return [
+        (problem.severity, f"in {problem.hook}: {problem.text}" if problem.hook else problem.text)
+        for problem in loaded.problems
+        if problem.plugin == name
+    ]
 
 
 def _dotted(version: Sequence[int]) -> str:

@@ -104,6 +104,8 @@ def test_claiming_what_another_vendor_claims_refuses_both_and_names_both(site, c
     for text in errors(loaded):
         assert what in text
         assert "one (dist-one 1.0) and two (dist-two 1.0)" in text
+    assert "to keep one: pip uninstall dist-two, or name it alone in --vendors or HAMI_PLUGINS" in errors(loaded)[0]
+    assert "to keep two: pip uninstall dist-one" in errors(loaded)[1]
 
 
 @pytest.mark.parametrize(
@@ -111,12 +113,22 @@ def test_claiming_what_another_vendor_claims_refuses_both_and_names_both(site, c
     [
         ("api_version = (2, 0)", "built for hook API 2.0, this is hook API 1.0; upgrade hami"),
         ("api_version = (0, 9)", "built for hook API 0.9, this is hook API 1.0; upgrade dist-one"),
-        ("api_version = '1'", "built for hook API '1'"),
+        ("api_version = '1'", "api_version is '1', expected two whole numbers; write api_version = (1, 0)"),
+        ("api_version = 1.0", "api_version is 1.0, expected two whole numbers"),
+        ("api_version = (1, True)", "expected two whole numbers"),
         ("def __init__(self): raise OSError('no driver')", "cannot be created: OSError: no driver"),
         ("def __init__(self, needed): ...", "cannot be created: TypeError"),
         ("def __init__(self): raise SystemExit", "cannot be created: SystemExit"),
         ("@hookimpl\ndef chek_type(self, request): ...", "there is no such hook; did you mean check_type?"),
-        ("@hookimpl\ndef check_type(self, nonsense): ...", "nonsense"),
+        ("def custom_filter(self, device): ...", "in custom_filter: the method has a hook's name and is not marked"),
+        ("def choose(self): ...", "write @hookimpl above it, or rename it"),
+        (
+            "@hookimpl\ndef check_type(self, kindd): ...",
+            "in check_type: the hook has no argument 'kindd'; did you mean kind",
+        ),
+        ("@hookimpl\ndef check_type(self, zzz): ...", "no argument 'zzz'; it has request, kind"),
+        ("@hookimpl\ndef check_type(self, *, kind): ...", "in check_type: the argument 'kind' is keyword-only"),
+        ("@hookimpl\ndef register(self, node): yield", "in register: the hook is a generator function"),
         ("@hookimpl\nasync def register(self, node): ...", "hooks are plain functions, this one is async"),
         ("@hookimpl(wrapper=True)\ndef register(self): yield", "a vendor cannot wrap"),
     ],
@@ -153,6 +165,8 @@ def test_newer_minor_version_of_the_contract_loads_with_a_warning(site):
         ("[Family(word='a', resources=Resources(count=''), allocated_key='k')]", "names no count resource"),
         ("[Family(word='a', resources=R, allocated_key='')]", "names no allocated_key"),
         ("[Family(word='a', resources=R, allocated_key='k')] * 2", "given twice"),
+        ("[]", "in families: answered no families, expected at least one"),
+        ("[Family(word='a', resources=Resources('c', 'c'), allocated_key='k')]", "family a names the resource c twice"),
         (
             "[Family(word='a', resources=R, allocated_key='k'), Family(word='b', resources=R, allocated_key='l')]",
             "families a and b both claim the resource c",
