@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hami_core.model import (
     INT32_MAX,
+    Advertisement,
+    ContainerEdits,
     Device,
+    DeviceNode,
     DeviceUsage,
+    Mount,
     Mutation,
+    OciHook,
     Reason,
     Request,
     Slice,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
 T = TypeVar("T")
 
@@ -171,3 +176,50 @@ def number(answer: object) -> float:
     if isinstance(answer, bool) or not isinstance(answer, int | float) or not isfinite(answer):
         raise Unusable(f"answered {answer!r}, expected a finite number")
     return float(answer)
+
+
+def advertisement(answer: object) -> Advertisement:
+    """An advertisement of strings, whose slots each have a health and a NUMA node."""
+    got = instance(answer, Advertisement)
+    for name in ("annotations", "labels", "env"):
+        _part(got, name, strings)
+    for resource, slots in _mapping(got.slots, "slots").items():
+        for slot, state in _mapping(slots, f"slots[{resource!r}]").items():
+            right = _is_text(slot) and isinstance(state, tuple) and len(state) == 2
+            if not right or [type(part) for part in state] != [bool, int]:
+                raise Unusable(f"slots[{resource!r}] holds {slot!r}: {state!r}, expected str to (healthy, NUMA node)")
+    return got
+
+
+def edits(answer: object) -> ContainerEdits:
+    """Edits whose texts are strings, since the agent writes them into a CDI spec."""
+    got = instance(answer, ContainerEdits)
+    _part(got, "env", strings)
+    for name, kind, texts in (
+        ("mounts", Mount, ("host_path", "container_path")),
+        ("device_nodes", DeviceNode, ("path", "host_path", "permissions")),
+        ("hooks", OciHook, ("name", "path")),
+    ):
+        for item in _part(got, name, lambda value, kind=kind: sequence(value, kind)):  # type: ignore[misc]
+            for text in texts:
+                if not isinstance(getattr(item, text), str):
+                    raise Unusable(f"{name}: {text} is {getattr(item, text)!r}, expected str")
+    for name in ("limits", "region"):
+        for file, content in _mapping(getattr(got, name), name).items():
+            if not _is_text(file) or not isinstance(content, bytes):
+                raise Unusable(f"{name} holds {file!r}: {_kind(content)}, expected a file name to bytes")
+    return got
+
+
+def _part(thing: object, name: str, check: Callable[[object], T]) -> T:
+    """One attribute, checked; its name stands before what is wrong with it."""
+    try:
+        return check(getattr(thing, name))
+    except Unusable as finding:
+        raise Unusable(f"{name}: {finding}") from None
+
+
+def _mapping(value: object, name: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise Unusable(f"{name} is {_kind(value)}, expected a mapping")
+    return value

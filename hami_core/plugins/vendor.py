@@ -306,7 +306,7 @@ class LoadedVendor:
         Raises:
             VendorError: The plugin failed; nothing is to be changed.
         """
-        return self._required("advertise", (devices,), lambda answer: answers.instance(answer, Advertisement))
+        return self._required("advertise", (devices,), answers.advertisement)
 
     def allocate(self, slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:
         """What one container needs to see its slices.
@@ -314,7 +314,7 @@ class LoadedVendor:
         Raises:
             VendorError: The plugin failed; the container is to be refused.
         """
-        return self._required("allocate", (slices, container), lambda answer: answers.instance(answer, ContainerEdits))
+        return self._required("allocate", (slices, container), answers.edits)
 
     def health(self, devices: Sequence[Device]) -> tuple[HealthChange, ...]:
         """Devices' health where it is known; empty when the vendor does not watch it.

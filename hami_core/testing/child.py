@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import pytest
 
-from hami_core.plugins.discovery import Found, installed
+from hami_core.plugins.discovery import NODE, VENDORS, Selection, discover
 from hami_core.plugins.load import assemble
 from hami_core.plugins.report import capability_matrix
-from hami_core.testing.run import RESULTS, VENDOR
+from hami_core.testing.run import NODE_SIDE, RESULTS, RUN_LIMIT, STACKS, TEST_LIMIT, VENDOR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator
+
+    from hami_core.plugins.vendor import LoadedVendor
 
 _CASE = """
 import pytest
@@ -49,34 +53,68 @@ SUBJECTS: Final = (
 
 
 class Collector:
-    """Pytest plugin that keeps one result a test and writes them after each, so that a crash loses nothing."""
+    """Pytest plugin that keeps one result a test and writes them after each, so that a crash loses nothing.
 
-    def __init__(self, file: Path) -> None:
+    Args:
+        file: Where the results go.
+        stacks: Open file for the stack of a test that hangs; the process then ends.
+        limits: Seconds that one test, and that the whole run may take.
+    """
+
+    def __init__(self, file: Path, stacks: TextIO, limits: tuple[float, float]) -> None:
         self._file = file
+        self._stacks = stacks
+        self._test_limit_s = limits[0]
+        self._end = time.monotonic() + limits[1]
         self._results: dict[str, dict[str, Any]] = {}
         self.capabilities: dict[str, dict[str, str]] = {}
+        self.running = ""
+        self.started("loading the vendor")
+
+    def started(self, what: str) -> None:
+        """Name what runs now, and set the time after which it hangs."""
+        self.running = what
+        self.write(finished=False)
+        left = max(min(self._test_limit_s, self._end - time.monotonic()), 0.1)
+        faulthandler.dump_traceback_later(left, exit=True, file=self._stacks)
+
+    def add(self, key: str, suite: str, test: str, outcome: str, detail: str) -> None:
+        """Keep a result."""
+        self._results[key] = {"suite": suite, "test": test, "outcome": outcome, "detail": detail}
+        self.write(finished=False)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Watch one test."""
+        self.started(_test(nodeid))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Say what a group of exceptions holds."""
+        report = yield
+        if call.excinfo is not None and isinstance(call.excinfo.value, BaseExceptionGroup):
+            report.sections.append((_GROUP, "\n".join(_leaves(call.excinfo.value))))
+        return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the worst of set-up, call and tear-down."""
+        """Keep the worst of set-up, call and tear-down, and the cause that tear-down tells."""
         if report.when != "call" and report.outcome == "passed":
             return
-        name = report.nodeid.partition("::")[2].rpartition("::")[2]
+        name = _test(report.nodeid)
         outcome = "xfailed" if hasattr(report, "wasxfail") else report.outcome
         before = self._results.get(report.nodeid)
+        detail = "" if outcome == "passed" else _detail(report)
         if before is not None and before["outcome"] == "failed":
+            if detail not in before["detail"]:
+                before["detail"] += f"\ncause: {detail}"
+            self.write(finished=False)
             return
         from hami_core.testing.suite import standard_tests  # noqa: PLC0415 - imported under pytest, see the package
 
-        suite = standard_tests().get(name.partition("[")[0])
+        suite = standard_tests().get(f"test_{name}".partition("[")[0])
         subject = suite.__name__.removesuffix("Suite").lower() if suite else "kit"
-        detail = "" if outcome == "passed" else _detail(report)
-        self._results[report.nodeid] = {
-            "suite": subject,
-            "test": name.removeprefix("test_"),
-            "outcome": outcome,
-            "detail": detail,
-        }
-        self.write(finished=False)
+        self.add(report.nodeid, subject, name, outcome, detail)
 
     def write(self, *, finished: bool) -> None:
         """Write what there is by now."""
@@ -85,45 +123,70 @@ class Collector:
             "results": ordered,
             "capabilities": self.capabilities,
             "finished": finished,
+            "running": self.running,
         }
         self._file.write_text(json.dumps(content), "utf-8")
+
+
+_GROUP: Final = "what the group of exceptions holds"
+
+
+def _test(nodeid: str) -> str:
+    return nodeid.partition("::")[2].rpartition("::")[2].removeprefix("test_")
+
+
+def _leaves(error: BaseException) -> list[str]:
+    if isinstance(error, BaseExceptionGroup):
+        return list(dict.fromkeys(line for part in error.exceptions for line in _leaves(part)))
+    return [f"{type(error).__name__}: {error}"]
 
 
 def _detail(report: pytest.TestReport) -> str:
     if isinstance(report.longrepr, tuple):
         return str(report.longrepr[2]).removeprefix("Skipped: ")
+    group = next((text for heading, text in report.sections if heading == _GROUP), "")
     crash = getattr(report.longrepr, "reprcrash", None)
-    return str(crash.message if crash is not None else report.longreprtext)[:1500]
+    message = group or str(crash.message if crash is not None else report.longreprtext)
+    return message.removeprefix("AssertionError: ").removeprefix("Failed: ")[:1500]
 
 
-def _capabilities(name: str) -> Iterable[dict[str, str]]:
-    found = [Found(source, point.load()) for source, point in installed("hami.vendors") if source.name == name]
-    return capability_matrix(assemble(found).vendors)
+def _load_errors(name: str, *, node: bool) -> tuple[list[str], tuple[LoadedVendor, ...]]:
+    selection = Selection(only=frozenset({name}))
+    sides = [discover(VENDORS, selection), discover(NODE, selection) if node else []]
+    loaded = assemble(*sides, side="node" if node else "scheduler")
+    return [str(problem) for problem in loaded.problems if problem.severity == "error"], loaded.vendors
 
 
 def main(folder: str) -> int:
     """Run the kit; the exit status is pytest's."""
     case = Path(folder) / "test_installed.py"
     case.write_text(_CASE, "utf-8")
-    collector = Collector(Path(os.environ[RESULTS]))
-    options = [
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:randomly",
-        "-W",
-        "error",
-        f"--rootdir={folder}",
-        "-c",
-        os.devnull,
-    ]
-    status = int(pytest.main([*options, str(case)], plugins=[collector]))
-    try:
-        rows = _capabilities(os.environ[VENDOR])
-        collector.capabilities = {row["family"]: {k: v for k, v in row.items() if k != "family"} for row in rows}
-    finally:
-        collector.write(finished=status in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED})
+    limits = (float(os.environ[TEST_LIMIT]), float(os.environ[RUN_LIMIT]))
+    with Path(folder, STACKS).open("w", encoding="utf-8") as stacks:
+        collector = Collector(Path(os.environ[RESULTS]), stacks, limits)
+        status = _run(folder, str(case), collector)
+        faulthandler.cancel_dump_traceback_later()
+    return status
+
+
+def _run(folder: str, case: str, collector: Collector) -> int:
+    name = os.environ[VENDOR]
+    errors, vendors = _load_errors(name, node=False)
+    if errors:
+        # each test would fail for the same reason
+        collector.add("load", "discovery", "vendor can be loaded", "failed", "\n".join(errors))
+        collector.write(finished=True)
+        return int(pytest.ExitCode.TESTS_FAILED)
+    if os.environ.get(NODE_SIDE):
+        errors, _ = _load_errors(name, node=True)
+        if errors:
+            os.environ[NODE_SIDE] = ""
+            collector.add("node", "allocate", "node side can be loaded", "failed", "\n".join(errors))
+    rows = capability_matrix(vendors)
+    collector.capabilities = {row["family"]: {k: v for k, v in row.items() if k != "family"} for row in rows}
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-W", "error", f"--rootdir={folder}"]
+    status = int(pytest.main([*options, "-c", os.devnull, case], plugins=[collector]))
+    collector.write(finished=status in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED})
     return status
 
 

@@ -41,6 +41,7 @@ class Report:
         api_version: The contract version it was held against.
         results: Every test.
         capabilities: Family → capability → what the vendor declares.
+        node_untested: Why the node side was not tested; empty where it was.
 
     Example:
         >>> one = Result("admission", "test_admission_is_total", "passed")
@@ -57,10 +58,11 @@ class Report:
     api_version: str
     results: tuple[Result, ...]
     capabilities: dict[str, dict[str, str]]
+    node_untested: str = ""
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed and something ran."""
+        """Whether nothing failed and something ran; of the node side it says nothing where that was not tested."""
         return any(r.outcome == "passed" for r in self.results) and all(r.outcome != "failed" for r in self.results)
 
     def as_json(self) -> dict[str, Any]:
@@ -70,15 +72,19 @@ class Report:
     def __str__(self) -> str:
         lines = [f"{self.vendor} ({self.distribution} {self.version}) against hook API {self.api_version}"]
         suite = ""
+        told: set[str] = set()
         for result in self.results:
             if result.suite != suite:
                 suite = result.suite
                 lines.append(f"  {suite}")
             lines.append(f"    {result.outcome:<8} {result.test.replace('_', ' ')}")
-            if result.detail and result.outcome != "passed":
+            if result.detail and result.outcome != "passed" and result.detail not in told:
+                told.add(result.detail)
                 lines += [f"             {line}" for line in result.detail.strip().splitlines()]
         counts = Counter(result.outcome for result in self.results)
-        lines.append(
-            f"{'PASSED' if self.passed else 'FAILED'}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
-        )
+        verdict = "PASSED" if self.passed else "FAILED"
+        if self.node_untested:
+            lines.append(f"node side: {self.node_untested}")
+            verdict += " (scheduler side only)" if self.passed else ""
+        lines.append(f"{verdict}: " + ", ".join(f"{n} {word}" for word, n in counts.items()))
         return "\n".join(lines)

@@ -16,8 +16,8 @@ from hami_core.testing.suites.case import VendorCase
 from hami_core.testing.suites.inventory import RELAXED
 
 if TYPE_CHECKING:
-    from hami_core.plugins.problem import Reporter
     from hami_core.plugins.vendor import LoadedVendor
+    from hami_core.testing.suites.case import FailureLog
 
 POD = PodFacts("default", "pod", "uid")
 
@@ -52,8 +52,29 @@ class AdmissionSuite(VendorCase):
 
     @RELAXED
     @given(data=st.data())
+    def test_request_is_never_less_than_the_limit(self, loaded: LoadedVendor, data: st.DataObject) -> None:
+        """Rounding up is fine. Less than the user wrote is a mistake in the unit: amounts are MiB and percent."""
+        family = data.draw(st.sampled_from(loaded.families))
+        container = data.draw(samples.plain_containers(family))
+        try:
+            request = loaded.parse_request(container, POD, family)
+        except RequestError:
+            return
+        names = family.resources
+        limits = {name: int(amount) for name, amount in container.limits.items()}
+        said = f"limits {dict(container.limits)} became {request}"
+        assert request is not None, said
+        assert request.count >= limits[names.count], said
+        assert request.cores >= limits.get(names.cores, 0), said
+        memory, percent = limits.get(names.memory, 0), limits.get(names.memory_percentage, 0)
+        assert request.memory_mib >= memory, f"less memory than asked for: {said}"
+        if percent and not request.memory_mib:
+            assert (request.memory_percent or 0) >= percent, f"less memory than asked for: {said}"
+
+    @RELAXED
+    @given(data=st.data())
     def test_requests_are_total_and_bounded(
-        self, loaded: LoadedVendor, reporter: Reporter, data: st.DataObject
+        self, loaded: LoadedVendor, reporter: FailureLog, data: st.DataObject
     ) -> None:
         """Any amounts and annotations give a bounded request, none, or a `RequestError`; nothing else."""
         container = data.draw(samples.odd_containers(loaded.families))
@@ -63,11 +84,11 @@ class AdmissionSuite(VendorCase):
                 loaded.parse_request(container, pod, family)
             except RequestError as error:
                 assert str(error)  # noqa: PT017 - raising is one of two right answers
-        assert not reporter.failures
+        reporter.check()
 
     @RELAXED
     @given(data=st.data())
-    def test_admission_is_total(self, loaded: LoadedVendor, reporter: Reporter, data: st.DataObject) -> None:
+    def test_admission_is_total(self, loaded: LoadedVendor, reporter: FailureLog, data: st.DataObject) -> None:
         """Any container is changed, left alone or refused; the same one twice in the same way."""
         container = data.draw(samples.odd_containers(loaded.families))
         pod = data.draw(samples.pods(loaded.families))
@@ -77,5 +98,5 @@ class AdmissionSuite(VendorCase):
                 answers.append(loaded.mutate_admission(container, pod))
             except RequestError as error:
                 answers.append(str(error))
-        assert not reporter.failures
+        reporter.check()
         assert answers[0] == answers[1]

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from hami_core.model import ContainerKind, ContainerRef, NodeFacts, Slice
 from hami_core.testing.suites.case import VendorCase
 
 if TYPE_CHECKING:
+    import pytest
+
     from hami_core.model import Device
     from hami_core.plugins.vendor import LoadedVendor
 
@@ -78,6 +81,26 @@ class AllocateSuite(VendorCase):
                 assert hook.name in _HOOKS, hook
                 assert hook.path.startswith("/"), hook
 
+    def test_hooks_of_the_node_print_and_change_nothing(
+        self, node_loaded: LoadedVendor, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """The agent's output is its log; devices and containers are shared with other calls."""
+        devices = node_loaded.discover()
+        container = _container()
+        calls: list[tuple[str, partial[Any]]] = [
+            ("discover", partial(node_loaded.discover)),
+            ("advertise", partial(node_loaded.advertise, list(devices))),
+            ("health", partial(node_loaded.health, list(devices))),
+            *[("allocate", partial(node_loaded.allocate, (_slice(device),), container)) for device in devices],
+        ]
+        for hook, call in calls:
+            capfd.readouterr()
+            before = repr(call.args)
+            call()
+            assert repr(call.args) == before, f"{hook} changes its arguments"
+            out, err = capfd.readouterr()
+            assert not out + err, f"{hook} prints {(out + err).splitlines()[0]!r}"
+
     def test_release_may_be_repeated(self, node_loaded: LoadedVendor) -> None:
         """Also for a container that never got anything."""
         container = _container()
@@ -97,7 +120,7 @@ class AllocateSuite(VendorCase):
 
 
 def _container() -> ContainerRef:
-    return ContainerRef("3f1c1b5e-0000-4000-8000-000000000001", "default", "pod", "main", ContainerKind.APP)
+    return ContainerRef("3f1c1b5e-0000-4000-8000-000000000001", "default", "pod", "main", ContainerKind.APP, {}, {})
 
 
 def _slice(device: Device) -> Slice:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 import yaml
 
-from hami_core.errors import WireError
+from hami_core.errors import HamiError, WireError
 from hami_core.model import EMPTY, NodeFacts
 from hami_core.plugins.discovery import NODE, VENDORS, Source, installed
 from hami_core.plugins.manager import build_vendor
@@ -19,10 +19,34 @@ from hami_core.plugins.problem import Reporter
 from hami_core.testing import samples
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hami_core.model import Device
+    from hami_core.plugins.problem import Problem
     from hami_core.plugins.vendor import LoadedVendor
+
+
+_load_errors_told: set[tuple[type, str]] = set()
+
+
+class FailureLog(Reporter):
+    """Keeps failed calls until the next `check`, so that a test says why a hook failed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unchecked: list[Problem] = []
+
+    def failed(self, problem: Problem, kind: str, cause: BaseException | None) -> None:
+        """Count a failed call, and keep the first few."""
+        super().failed(problem, kind, cause)
+        if len(self._unchecked) < 10:
+            self._unchecked.append(problem)
+
+    def check(self) -> None:
+        """Fail with the first call that failed since the last check."""
+        failed, self._unchecked = self._unchecked, []
+        if failed:
+            raise AssertionError(f"{failed[0].hook}: {failed[0].text}")
 
 
 class VendorCase:
@@ -46,22 +70,41 @@ class VendorCase:
         return None
 
     @pytest.fixture
-    def reporter(self) -> Reporter:
+    def reporter(self) -> FailureLog:
         """Where failures of the vendor are counted."""
-        return Reporter()
+        return FailureLog()
+
+    @pytest.fixture(autouse=True)
+    def no_hook_failed(self, reporter: FailureLog) -> Iterator[None]:
+        """No test passes where a hook failed; where a test fails for it, the cause stands beside."""
+        yield
+        try:
+            reporter.check()
+        except AssertionError as error:
+            pytest.fail(str(error), pytrace=False)
 
     @pytest.fixture
     def loaded(self, vendor: object, reporter: Reporter) -> LoadedVendor:
         """The scheduler side, loaded as the scheduler would."""
-        return build_vendor([(vendor, source_of(vendor, VENDORS))], [], self.config, reporter)
+        return self._built([(vendor, source_of(vendor, VENDORS))], reporter)
 
     @pytest.fixture
     def node_loaded(self, vendor: object, node_side: object | None, reporter: Reporter) -> LoadedVendor:
         """Both sides, loaded as the agent would."""
         if node_side is None:
-            pytest.skip("no node side to test: the fixture `node_side` returns None")
-        objects = [(vendor, source_of(vendor, VENDORS)), (node_side, source_of(node_side, NODE))]
-        return build_vendor(objects, [], self.config, reporter)
+            pytest.skip("the node side is not tested: the fixture `node_side` returns None")
+        return self._built([(vendor, source_of(vendor, VENDORS)), (node_side, source_of(node_side, NODE))], reporter)
+
+    def _built(self, objects: Sequence[tuple[object, Source]], reporter: Reporter) -> LoadedVendor:
+        """The loaded vendor. The first test fails with what is wrong, the others are skipped for it."""
+        try:
+            return build_vendor(objects, [], self.config, reporter)
+        except HamiError as error:
+            told = (type(self), str(error))
+        if told in _load_errors_told:
+            pytest.skip("the vendor cannot be loaded, see the first failed test")
+        _load_errors_told.add(told)
+        pytest.fail(told[1], pytrace=False)
 
     @pytest.fixture
     def nodes(self, loaded: LoadedVendor) -> tuple[NodeFacts, ...]:

@@ -3,22 +3,20 @@
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 from hami_core.hookspecs import API_VERSION
-from hami_core.plugins.discovery import NODE, VENDORS
+from hami_core.plugins import examine
+from hami_core.plugins.discovery import NODE, VENDORS, installed
 from hami_core.plugins.manager import api_version, check_families
 from hami_core.testing.suites.case import VendorCase, source_of
 
 if TYPE_CHECKING:
     from hami_core.plugins.vendor import LoadedVendor
 
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
-_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_RESOURCE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+IMPORT_LIMIT_S = 15
 
 _PROBE = """
 import sys
@@ -51,14 +49,24 @@ class DiscoverySuite(VendorCase):
 
     def test_entry_point_name_is_legal(self, vendor: object) -> None:
         """Lower case, digits and dashes: it becomes part of settings and file names."""
-        name = source_of(vendor, VENDORS).name
-        assert _NAME.fullmatch(name), f"{name!r} should match {_NAME.pattern}"
+        problem = examine.entry_point_problem(source_of(vendor, VENDORS).name)
+        assert not problem, problem
+
+    def test_scheduler_side_has_no_hooks_of_the_node(self, vendor: object) -> None:
+        """The scheduler imports no driver, and the node side's class has none of the scheduler's rules."""
+        problem = examine.node_hooks_of_scheduler_side(vendor)
+        assert not problem, problem
 
     def test_node_side_has_the_same_name(self, vendor: object, node_side: object | None) -> None:
         """The two entry points of one vendor are found by their common name."""
         scheduler_side = source_of(vendor, VENDORS)
         if node_side is not None and scheduler_side.distribution:
-            assert source_of(node_side, NODE).name == scheduler_side.name
+            found = source_of(node_side, NODE).name
+            assert found == scheduler_side.name, f"the node side is called {found!r} in group {NODE}"
+        for source, _ in installed(NODE):
+            if scheduler_side.distribution and source.distribution == scheduler_side.distribution:
+                problem = examine.node_name_problem(source)
+                assert not problem, f"{source.name}: {problem}"
 
     def test_class_is_made_without_arguments(self, vendor: object) -> None:
         """As the loader does it."""
@@ -66,32 +74,28 @@ class DiscoverySuite(VendorCase):
 
     def test_states_a_version_of_the_contract_we_have(self, vendor: object) -> None:
         """``api_version = (major, minor)`` of the contract it was written for."""
-        assert hasattr(type(vendor), "api_version"), f"state api_version = {API_VERSION} on the class"
+        problem = examine.missing_api_version(vendor)
+        assert not problem, problem
         stated = api_version(type(vendor))
-        assert stated is not None
-        assert stated[0] == API_VERSION[0]
+        assert stated is not None, f"api_version is {getattr(vendor, 'api_version', None)!r}, write {API_VERSION}"
+        assert stated[0] == API_VERSION[0], f"is built for hook API {stated}, this is {API_VERSION}"
 
     def test_importing_the_scheduler_side_touches_no_device(self, vendor: object) -> None:
         """No driver library, device file, connection or process: schedulers run on machines without devices."""
         command = [sys.executable, "-c", _PROBE, type(vendor).__module__]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_LIMIT_S, check=False)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.strip() == ""
+        assert not done.stdout.strip(), f"importing {type(vendor).__module__}: {done.stdout.strip()}"
 
     def test_names_are_legal_in_kubernetes(self, loaded: LoadedVendor) -> None:
         """Resource names are extended resources, annotation keys are qualified names."""
-        for family in loaded.families:
-            for name in family.resources.names():
-                assert _RESOURCE.fullmatch(name), f"{family.word}: resource {name!r} should be domain/name"
-            keys = [
-                family.allocated_key,
-                family.to_allocate_key,
-                family.register_key,
-                family.handshake_key,
-                family.foreign_lock,
-            ]
-            for key in filter(None, [*keys, *family.pod_keys]):
-                assert _KEY.fullmatch(key), f"{family.word}: annotation key {key!r} is not legal"
+        problems = [text for family in loaded.families for text in examine.name_problems(family)]
+        assert not problems, "; ".join(problems)
+
+    def test_allocation_keys_are_protected(self, loaded: LoadedVendor) -> None:
+        """The admission policy refuses keys of HAMi's form to users; another key could be forged."""
+        problems = [text for text in map(examine.allocated_key_problem, loaded.families) if text]
+        assert not problems, "; ".join(problems)
 
     def test_families_are_the_same_each_time(self, loaded: LoadedVendor) -> None:
         """They depend on the configuration alone."""

@@ -20,8 +20,8 @@ from hami_core.testing.suites.inventory import RELAXED
 
 if TYPE_CHECKING:
     from hami_core.model import Device, VendorRules
-    from hami_core.plugins.problem import Reporter
     from hami_core.plugins.vendor import LoadedVendor
+    from hami_core.testing.suites.case import FailureLog
 
 
 POLICIES = st.sampled_from(["binpack", "spread", "topology-aware"])
@@ -33,7 +33,7 @@ class FitSuite(VendorCase):
     @RELAXED
     @given(data=st.data())
     def test_checks_are_total_and_repeatable(
-        self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: Reporter, data: st.DataObject
+        self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: FailureLog, data: st.DataObject
     ) -> None:
         """Any declared annotation, any device: None or a reason, the same one again."""
         rules, request = _asked(loaded, data)
@@ -50,7 +50,7 @@ class FitSuite(VendorCase):
             )
             for _ in range(2)
         ]
-        assert not reporter.failures
+        reporter.check()
         assert answers[0] == answers[1]
 
     @RELAXED
@@ -87,7 +87,7 @@ class FitSuite(VendorCase):
     @RELAXED
     @given(data=st.data())
     def test_booked_slice_stays_on_its_device(
-        self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: Reporter, data: st.DataObject
+        self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: FailureLog, data: st.DataObject
     ) -> None:
         """What `account` makes of a slice is on the same device and never larger than the device."""
         rules, request = _asked(loaded, data)
@@ -98,7 +98,7 @@ class FitSuite(VendorCase):
         plain = Slice(device.id, device.family, memory, min(request.cores, device.cores), device.family, device.mode)
         usage = DeviceUsage(device)
         booked = rules.account(replace(request, family=device.family), usage, plain, (usage,))
-        assert not reporter.failures
+        reporter.check()
         if booked is not None and not isinstance(booked, Reason):
             assert booked.memory_mib <= device.memory_mib
             assert booked.device_id == device.id
@@ -106,7 +106,7 @@ class FitSuite(VendorCase):
     @RELAXED
     @given(data=st.data())
     def test_choice_is_among_the_candidates(
-        self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: Reporter, data: st.DataObject
+        self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: FailureLog, data: st.DataObject
     ) -> None:
         """`choose` answers positions, as many as were asked for, a reason, or leaves it to the policy."""
         rules, request = _asked(loaded, data)
@@ -116,7 +116,7 @@ class FitSuite(VendorCase):
         assume(len(candidates) > 0)
         wanted = replace(request, count=data.draw(st.integers(1, len(candidates))))
         rules.choose(wanted, candidates, data.draw(POLICIES))
-        assert not reporter.failures
+        reporter.check()
 
     @RELAXED
     @given(data=st.data())

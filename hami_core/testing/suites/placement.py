@@ -20,8 +20,8 @@ from hami_core.testing.suites.inventory import RELAXED
 if TYPE_CHECKING:
     from hami_core.inventory import FilterOutcome
     from hami_core.model import Device, Family, PodRequest
-    from hami_core.plugins.problem import Reporter
     from hami_core.plugins.vendor import LoadedVendor
+    from hami_core.testing.suites.case import FailureLog
 
 
 class PlacementSuite(VendorCase):
@@ -43,7 +43,7 @@ class PlacementSuite(VendorCase):
     @RELAXED
     @given(data=st.data())
     def test_no_device_is_overbooked(
-        self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: Reporter, data: st.DataObject
+        self, loaded: LoadedVendor, devices: tuple[Device, ...], reporter: FailureLog, data: st.DataObject
     ) -> None:
         """Whatever is booked, in whatever order: slots, memory and cores stay within each device."""
         inventory = _inventory(loaded, devices)
@@ -54,7 +54,7 @@ class PlacementSuite(VendorCase):
                 inventory.book(_pod(loaded, f"pod-{number}", container), "node")
             except RequestError:
                 continue
-        assert not reporter.failures
+        reporter.check()
         for usage in inventory.usage("node"):
             assert usage.used_slots <= usage.device.slots, usage
             assert usage.used_memory_mib <= usage.device.memory_mib, usage

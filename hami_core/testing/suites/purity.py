@@ -1,9 +1,11 @@
-"""Scheduler-side hooks are pure: no files, sockets, processes, clock or environment; same input, same answer."""
+"""Scheduler-side hooks are pure: they touch, change, print and keep nothing; same input, same answer."""
 
 # ruff: noqa: S101 - these are tests
 from __future__ import annotations
 
+import inspect
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hami_core.errors import HamiError
@@ -17,11 +19,14 @@ from hami_core.model import (
     Request,
     Slice,
 )
+from hami_core.testing.growth import kept_memory
 from hami_core.testing.isolation import watched
 from hami_core.testing.suites.case import VendorCase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import pytest
 
     from hami_core.model import Device, NodeFacts
     from hami_core.plugins.vendor import LoadedVendor
@@ -45,17 +50,44 @@ class PuritySuite(VendorCase):
         self, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...], devices: tuple[Device, ...]
     ) -> None:
         """What is handed in is shared with others."""
-        before = repr((nodes, devices))
-        for _, call in scheduler_calls(loaded, nodes, devices):
+        for hook, call in scheduler_calls(loaded, nodes, devices):
+            before = repr((call.args, nodes, devices))
             _outcome(call)
-        assert repr((nodes, devices)) == before
+            after = repr((call.args, nodes, devices))
+            assert after == before, f"{hook} changes its arguments: {_difference(before, after)}"
+
+    def test_hooks_print_nothing(
+        self,
+        loaded: LoadedVendor,
+        nodes: tuple[NodeFacts, ...],
+        devices: tuple[Device, ...],
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        """The scheduler's output is its log; a line a call would fill it."""
+        for hook, call in scheduler_calls(loaded, nodes, devices):
+            capfd.readouterr()
+            _outcome(call)
+            out, err = capfd.readouterr()
+            assert not out + err, f"{hook} prints {(out + err).splitlines()[0]!r}"
+
+    def test_hooks_keep_no_memory(
+        self, vendor: object, loaded: LoadedVendor, nodes: tuple[NodeFacts, ...], devices: tuple[Device, ...]
+    ) -> None:
+        """The scheduler runs for months; a bounded cache is fine."""
+        package = str(Path(inspect.getfile(type(vendor))).parent)
+        seen: set[str] = set()
+        for hook, call in scheduler_calls(loaded, nodes, devices):
+            if hook not in seen:
+                seen.add(hook)
+                kept = kept_memory(call, package)
+                assert not kept, f"{hook} {kept}"
 
 
 def scheduler_calls(
     loaded: LoadedVendor, nodes: tuple[NodeFacts, ...], devices: tuple[Device, ...]
-) -> Iterator[tuple[str, Callable[[], Any]]]:
+) -> Iterator[tuple[str, partial[Any]]]:
     """A typical call of every scheduler-side hook."""
-    pod = PodFacts("default", "pod", "uid")
+    pod = PodFacts("default", "pod", "uid", {})  # a dict, so that a hook that changes it is seen to do so
     for node in nodes:
         yield "register", partial(loaded.register, node)
     for rules in loaded.rules():
@@ -80,6 +112,14 @@ def scheduler_calls(
                 yield "account", partial(rules.account, request, usage, piece, (usage,))
             if rules.score_node is not None:
                 yield "score_node", partial(rules.score_node, nodes[0], allocation, "binpack")
+
+
+def _difference(before: str, after: str) -> str:
+    """The part of the second text where the two differ."""
+    start = next(
+        (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+    )
+    return f"…{before[max(start - 40, 0) : start + 40]}… became …{after[max(start - 40, 0) : start + 60]}…"
 
 
 def _outcome(call: Callable[[], Any]) -> object:

@@ -38,7 +38,7 @@ from hami_core.testing import VendorSuite  # noqa: E402
 FAMILY = Family(
     word="GOOD",
     resources=Resources("good.io/npu", "good.io/memory", "", "good.io/cores"),
-    allocated_key="hami.io/good",
+    allocated_key="hami.io/good-allocated",
     register_key="hami.io/node-good",
     pod_keys=("good.io/level",),
     uuid_selectors=(SelectorKeys("good.io/use", "good.io/nouse"),),
