@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import pytest
 
+from hami_core.errors import HamiError
 from hami_core.plugins.discovery import NODE, VENDORS, Selection, discover
 from hami_core.plugins.load import assemble
 from hami_core.plugins.report import capability_matrix
@@ -66,7 +68,7 @@ class Collector:
         self._stacks = stacks
         self._test_limit_s = limits[0]
         self._end = time.monotonic() + limits[1]
-        self._results: dict[str, dict[str, Any]] = {}
+        self.results: dict[str, dict[str, Any]] = {}
         self.capabilities: dict[str, dict[str, str]] = {}
         self.running = ""
         self.started("loading the vendor")
@@ -80,7 +82,7 @@ class Collector:
 
     def add(self, key: str, suite: str, test: str, outcome: str, detail: str) -> None:
         """Keep a result."""
-        self._results[key] = {"suite": suite, "test": test, "outcome": outcome, "detail": detail}
+        self.results[key] = {"suite": suite, "test": test, "outcome": outcome, "detail": detail}
         self.write(finished=False)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -91,10 +93,10 @@ class Collector:
     def pytest_runtest_makereport(
         self, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Say what a group of exceptions holds."""
+        """Keep the exception's own text: pytest's has the notes of hypothesis, which fill a screen."""
         report = yield
-        if call.excinfo is not None and isinstance(call.excinfo.value, BaseExceptionGroup):
-            report.sections.append((_GROUP, "\n".join(_leaves(call.excinfo.value))))
+        if call.excinfo is not None:
+            report.sections.append((_CAUSE, "\n".join(_causes(call.excinfo.value))))
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -103,7 +105,7 @@ class Collector:
             return
         name = _test(report.nodeid)
         outcome = "xfailed" if hasattr(report, "wasxfail") else report.outcome
-        before = self._results.get(report.nodeid)
+        before = self.results.get(report.nodeid)
         detail = "" if outcome == "passed" else _detail(report)
         if before is not None and before["outcome"] == "failed":
             if detail not in before["detail"]:
@@ -118,7 +120,7 @@ class Collector:
 
     def write(self, *, finished: bool) -> None:
         """Write what there is by now."""
-        ordered = sorted(self._results.values(), key=lambda result: SUBJECTS.index(result["suite"]))
+        ordered = sorted(self.results.values(), key=lambda result: SUBJECTS.index(result["suite"]))
         content = {
             "results": ordered,
             "capabilities": self.capabilities,
@@ -128,26 +130,28 @@ class Collector:
         self._file.write_text(json.dumps(content), "utf-8")
 
 
-_GROUP: Final = "what the group of exceptions holds"
+_CAUSE: Final = "cause"
+_REPEATED: Final = re.compile(r"\nassert not ['\"].*", re.DOTALL)
+"""Pytest's explanation of ``assert not problem, problem``."""
 
 
 def _test(nodeid: str) -> str:
     return nodeid.partition("::")[2].rpartition("::")[2].removeprefix("test_")
 
 
-def _leaves(error: BaseException) -> list[str]:
+def _causes(error: BaseException) -> list[str]:
     if isinstance(error, BaseExceptionGroup):
-        return list(dict.fromkeys(line for part in error.exceptions for line in _leaves(part)))
+        return list(dict.fromkeys(line for part in error.exceptions for line in _causes(part)))
+    if isinstance(error, AssertionError | HamiError | pytest.fail.Exception):
+        return [_REPEATED.sub("", str(error))]
     return [f"{type(error).__name__}: {error}"]
 
 
 def _detail(report: pytest.TestReport) -> str:
     if isinstance(report.longrepr, tuple):
         return str(report.longrepr[2]).removeprefix("Skipped: ")
-    group = next((text for heading, text in report.sections if heading == _GROUP), "")
-    crash = getattr(report.longrepr, "reprcrash", None)
-    message = group or str(crash.message if crash is not None else report.longreprtext)
-    return message.removeprefix("AssertionError: ").removeprefix("Failed: ")[:1500]
+    cause = next((text for heading, text in report.sections if heading == _CAUSE), "")
+    return (cause or str(report.longreprtext))[:1500]
 
 
 def _load_errors(name: str, *, node: bool) -> tuple[list[str], tuple[LoadedVendor, ...]]:
