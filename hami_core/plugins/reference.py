@@ -27,7 +27,8 @@ Below each hook is how a made-up vendor implements it; `hami_core/plugins/exampl
 
 A vendor is one class behind one entry point: group `hami.vendors` for the scheduler side, `hami.node` for the node
 side, both under the vendor's name. It implements the hooks it wants, marked with `hami_core.hookimpl`, each with the
-subset of the arguments it needs, by name. It states `api_version = (major, minor)`; another major version is refused.
+subset of the arguments it needs, by name. A method that has a hook's name and no mark refuses the whole vendor: its
+rule would never be asked. It states `api_version = (major, minor)`; another major version is refused.
 Where both classes implement a hook, the agent asks the node side.
 
 Whatever a hook raises, and an answer of the wrong type or out of range, is logged with distribution, version, hook and
@@ -47,6 +48,20 @@ pods are refused by name, other vendors' pods go on ({{doc}}`scheduler`). The ag
 time limit, and goes on without the answer.
 
 A call costs about 0.2 µs beyond the hook itself, 6 µs where a wrapper wraps it.
+
+`hami plugins` shows what is installed, imports node sides too, and exits with 1 when a plugin has an error. A node side
+that needs a driver this machine lacks is "not importable here", which is none. `hami conformance NAME` runs the kit of
+`hami_core.testing` on an installed vendor:
+
+| it shows | for example |
+|---|---|
+| the cause beside the failed test | `custom_filter: ValueError: boom; called with request=…` |
+| a load error once | `in choose: the method has a hook's name and is not marked` |
+| the hook that does not return, after a third of `--timeout` (60 s) | `the hook choose did not return` |
+| which side was not tested, and why | `PASSED (scheduler side only)` |
+
+Hooks of the scheduler side must not touch files, clock or network, change their arguments, print, or keep memory of
+each call; a cache of up to 2,000 entries is fine. A request may be rounded up; it must never be less than the limit says.
 
 | hook | side | required | a wrapper may |
 |---|---|---|---|
