@@ -44,7 +44,7 @@ vendor's `fit_mask` is not used while a wrapper wraps `custom_filter`, so that n
 The scheduler calls hooks on its event loop, one after another: a hook that waits or computes holds up every pod. After
 a second a watchdog logs vendor, version, hook and stack, and counts it (`hami_plugin_blocks`). A vendor whose hooks
 hold the loop for `--hook-time-limit` (30 s) without a pause ends the process and is closed from the next start on: its
-pods are refused by name, other vendors' pods go on ({{doc}}`scheduler`). The agent calls hooks in threads, each with a
+pods are refused by name, other vendors' pods go on ([scheduler](scheduler.md)). The agent calls hooks in threads, each with a
 time limit, and goes on without the answer.
 
 A call costs about 0.2 µs beyond the hook itself, 6 µs where a wrapper wraps it.
@@ -61,7 +61,8 @@ that needs a driver this machine lacks is "not importable here", which is none. 
 | which side was not tested, and why | `PASSED (scheduler side only)` |
 
 Hooks of the scheduler side must not touch files, clock or network, change their arguments, print, or keep memory of
-each call; a cache of up to 2,000 entries is fine. A request may be rounded up; it must never be less than the limit says.
+each call; a cache of up to 2,000 entries is fine. A request may be rounded up; it must never be less than the limit
+says.
 
 | hook | side | required | a wrapper may |
 |---|---|---|---|

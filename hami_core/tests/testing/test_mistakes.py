@@ -242,7 +242,7 @@ MISTAKES = {
         r"in allocate: env: answered 'ACME_COUNT': 1, expected str to str",
     ),
     "path-for-device-node": (
-        {NODE: ('DeviceNode(f"/dev/acme{index[piece.device_id]}")', 'DeviceNode(Path("/dev/acme0"))')},
+        {NODE: ('return DeviceNode(f"/dev/acme{index}"', 'return DeviceNode(Path("/dev/acme0")')},
         "test_edits_are_well_formed_and_keep_off_the_host",
         r"device_nodes: path is PosixPath\('/dev/acme0'\), expected str",
     ),

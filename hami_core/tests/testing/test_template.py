@@ -113,7 +113,7 @@ def test_node_side_passes_the_kit_on_fake_devices(author):
         textwrap.dedent(found[1])
         for page in (HOW_TO.read_text(), readme)
         for found in re.finditer(r"^ *```sh\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)
-        if "_SYSFS=" in found[1]
+        if "export HAMI_ZETA_SYSFS=" in found[1]
     }
     [recipe] = recipes
     script = recipe.replace(".venv/bin/hami", f"{sys.executable} -m hami_core")
