@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hami_core.errors import ConfigError
+from hami_core.plugins import load
 from hami_core.sim import NodeSpec
 from hami_core.testing.parts import StageError
 from hami_core.testing.stage import Stage, StageNode
@@ -21,6 +22,8 @@ from hami_core.testing.stage import Stage, StageNode
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import ModuleType
+
+    from hami_core.plugins import Loaded
 
 LIBRARY_DIR: Final = "/usr/local/nvidia/lib64"
 """Where containers find the driver's libraries: on the path of every CUDA image."""
@@ -56,13 +59,19 @@ class GpuStage(Stage):
 
     Attributes:
         nodes: The nodes.
-        vendors: Vendors the scheduler loads.
+        vendors: Vendors the scheduler loads; the stage itself knows NVIDIA's.
         real: Use the machine's own GPUs in place of simulated ones (one node).
     """
 
     nodes: Sequence[GpuNode]
     vendors: Sequence[str] = ("nvidia",)
     real: bool = field(default=False, kw_only=True)
+
+    def load(self) -> Loaded:
+        """NVIDIA's package alone: what else the scheduler is told to load need not even be sound."""
+        loaded = load(self.device_config, only=["nvidia"], named_by="vendors")
+        loaded.require()
+        return loaded
 
     def prepare(self) -> None:
         """Make the simulated GPUs and the C client program."""

@@ -133,7 +133,7 @@ class Stage:
     # --- life ------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        self.loaded = self._load()
+        self.loaded = self.load()
         self.work.mkdir(parents=True, exist_ok=True)
         self._write_keys()
         self.prepare()
@@ -234,7 +234,8 @@ class Stage:
         have = {source.name for source, _ in installed(NODE)}
         return tuple(name for name in self.vendors if name in have)
 
-    def _load(self) -> Loaded:
+    def load(self) -> Loaded:
+        """The vendors as this process sees them: what they serve, and how their requests are read."""
         loaded = load(self.device_config, only=self.vendors, named_by="vendors")
         loaded.require()
         for name in self.vendors:
