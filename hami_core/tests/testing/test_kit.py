@@ -84,3 +84,16 @@ def test_report_passes_only_when_something_ran_and_nothing_failed():
     assert not report().passed
     assert "why" in str(report("failed"))
     assert str(report("failed")).endswith("FAILED: 1 failed")
+
+
+def test_report_says_that_the_node_side_was_not_tested():
+    results = (Result("fit", "test", "passed"), Result("allocate", "devices", "skipped", "no node side"))
+    lines = str(Report("v", "d", "1", "1.0", results, {}, "not tested; no devices")).splitlines()
+    assert lines[-2:] == ["node side: not tested; no devices", "PASSED (scheduler side only): 1 passed, 1 skipped"]
+
+
+def test_report_tells_a_cause_in_full_once_and_then_in_short():
+    results = tuple(Result("fit", test, "failed", "answered bool; called with x=1\nand more") for test in "ab")
+    text = str(Report("v", "d", "1", "1.0", results, {}))
+    assert text.count("answered bool") == 2
+    assert text.count("called with x=1") == 1
