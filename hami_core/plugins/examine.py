@@ -20,7 +20,7 @@ from hami_core.plugins.problem import Problem
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from hami_core.model import Family
     from hami_core.plugins.discovery import Source
@@ -73,10 +73,13 @@ def name_problems(family: Family) -> list[str]:
     selectors = [key for pair in (*family.uuid_selectors, *family.type_selectors) for key in (pair.use, pair.nouse)]
     used = (family.allocated_key, family.to_allocate_key, family.register_key, family.handshake_key)
     every = dict.fromkeys((*used, family.foreign_lock, *family.pod_keys, *selectors))
-    found += [
-        f"family {family.word}: the annotation key {k!r} is not legal" for k in every if k and not _KEY.fullmatch(k)
-    ]
+    found += [f"family {family.word}: the annotation key {k!r} is not legal" for k in illegal_keys(filter(None, every))]
     return found
+
+
+def illegal_keys(written: Iterable[str]) -> list[str]:
+    """Keys of annotations or labels that the API server would refuse."""
+    return [key for key in written if not _KEY.fullmatch(key)]
 
 
 def allocated_key_problem(family: Family) -> str:

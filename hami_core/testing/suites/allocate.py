@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hami_core.model import ContainerKind, ContainerRef, NodeFacts, Slice
+from hami_core.plugins.examine import illegal_keys
 from hami_core.testing.suites.case import VendorCase
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class AllocateSuite(VendorCase):
         """Slot ids keep HAMi's form ``<uuid>-<k>``, as many a device as it has slots."""
         devices = node_loaded.discover()
         said = node_loaded.advertise(devices)
+        assert not illegal_keys((*said.annotations, *said.labels)), "advertise: illegal keys of annotations or labels"
         counts = {family.resources.count for family in node_loaded.families}
         assert set(said.slots) & counts, f"no slots under any of {sorted(counts)}"
         for resource, slots in said.slots.items():
@@ -91,6 +93,9 @@ class AllocateSuite(VendorCase):
             ("discover", partial(node_loaded.discover)),
             ("advertise", partial(node_loaded.advertise, list(devices))),
             ("health", partial(node_loaded.health, list(devices))),
+            ("release", partial(node_loaded.release, container)),
+            ("tend", partial(node_loaded.tend, {}, {}, {})),
+            ("metrics", partial(node_loaded.metrics, {}, {})),
             *[("allocate", partial(node_loaded.allocate, (_slice(device),), container)) for device in devices],
         ]
         for hook, call in calls:

@@ -23,6 +23,7 @@ LIMITS: Final = {
     "check_type": 500,
     "check_uuid": 500,
     "custom_filter": 500,
+    "fit_mask": 2_000,
     "patch_annotations": 5_000,
     "lock_annotations": 1_000,
     "choose": 20_000,

@@ -13,6 +13,7 @@ from hami_core.errors import RequestError
 from hami_core.inventory import Inventory, PolicyDefaults
 from hami_core.model import Allocation, ContainerKind, ContainerSpec, NodeFacts, PodFacts, Request
 from hami_core.placement.request import pod_request
+from hami_core.plugins.examine import illegal_keys
 from hami_core.testing import samples
 from hami_core.testing.suites.case import VendorCase
 from hami_core.testing.suites.inventory import RELAXED
@@ -38,7 +39,8 @@ class PlacementSuite(VendorCase):
                 booked = inventory.book(wanted, "node")
                 assert isinstance(booked, Allocation), booked
                 assert len(booked.of(family.word)[0]) == wanted.containers[0].requests[0].count
-                loaded.patch_annotations(PodFacts("default", wanted.name, wanted.uid), booked)
+                written = loaded.patch_annotations(PodFacts("default", wanted.name, wanted.uid), booked)
+                assert not illegal_keys(written), f"patch_annotations: illegal keys {illegal_keys(written)}"
 
     @RELAXED
     @given(data=st.data())

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hami_core.errors import HamiError
 from hami_core.model import (
     Allocation,
@@ -106,12 +108,31 @@ def scheduler_calls(
             yield "custom_filter", partial(rules.custom_filter, request, usage, ())
             yield "patch_annotations", partial(loaded.patch_annotations, pod, allocation)
             yield "lock_annotations", partial(loaded.lock_annotations, "node", pod)
+            if rules.fit_mask is not None:
+                yield "fit_mask", partial(_mask, rules.fit_mask, request, usage)
             if rules.choose is not None:
                 yield "choose", partial(rules.choose, request, (usage,), "binpack")
             if rules.account is not None:
                 yield "account", partial(rules.account, request, usage, piece, (usage,))
             if rules.score_node is not None:
                 yield "score_node", partial(rules.score_node, nodes[0], allocation, "binpack")
+
+
+def _mask(fit_mask: Callable[..., Any], request: Request, usage: DeviceUsage) -> list[list[bool]] | None:
+    """The vectorised rule on one device, as plain data."""
+    device = usage.device
+    values = {
+        "total_memory": device.memory_mib,
+        "free_memory": device.memory_mib - usage.used_memory_mib,
+        "total_cores": device.cores,
+        "free_cores": device.cores - usage.used_cores,
+        "slots": device.slots,
+        "used_slots": usage.used_slots,
+        "numa": device.numa,
+    }
+    answer = fit_mask(request, {name: np.array([[value]], np.int64) for name, value in values.items()})
+    found: list[list[bool]] | None = None if answer is None else answer.tolist()
+    return found
 
 
 def _difference(before: str, after: str) -> str:

@@ -226,6 +226,36 @@ MISTAKES = {
         "test_hooks_print_nothing",
         r"check_type prints 'hm'",
     ),
+    "print-in-the-mask": (
+        hook("@hookimpl\ndef fit_mask(self, columns): print('masked')\n"),
+        "test_hooks_print_nothing",
+        r"fit_mask prints 'masked'",
+    ),
+    "mask-that-keeps": (
+        hook("@hookimpl\ndef fit_mask(self, columns, _seen=[]): _seen.append(columns)\n"),
+        "test_hooks_keep_no_memory",
+        r"fit_mask keeps \d+ bytes of each call for ever",
+    ),
+    "illegal-key-at-bind": (
+        hook("@hookimpl\ndef patch_annotations(self): return {'acme.example/a key': 'x'}\n"),
+        "test_smallest_pod_is_scheduled",
+        r"patch_annotations: illegal keys \['acme.example/a key'\]",
+    ),
+    "illegal-key-on-the-node": (
+        {NODE: ("annotations={REGISTER_KEY:", "annotations={'a key!': '', REGISTER_KEY:")},
+        "test_slots_are_named_after_their_device",
+        r"advertise: illegal keys of annotations or labels",
+    ),
+    "print-in-metrics": (
+        {
+            NODE: (
+                "    @hookimpl\n    def health",
+                "    @hookimpl\n    def metrics(self): print('m'); return []\n\n    @hookimpl\n    def health",
+            )
+        },
+        "test_hooks_of_the_node_print_and_change_nothing",
+        r"metrics prints 'm'",
+    ),
     "print-on-the-node": (
         {NODE: ("        index = {device.id", "        print('!')\n        index = {device.id")},
         "test_hooks_of_the_node_print_and_change_nothing",
