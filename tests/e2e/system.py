@@ -31,6 +31,8 @@ class System:
     Attributes:
         bed: The cluster.
         kubernetes: Its full version.
+
+    `vendors` are wheels of further vendors, which the scheduler's image and the image agent-vendor then hold.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class System:
         nodes: Sequence[Node] = (Node("node1", "a100x2"), Node("node2", "a100x2")),
         *,
         bed: dict[str, Any] | None = None,
+        vendors: Sequence[Path] = (),
         **chart: Any,
     ) -> None:
         self.work = work
         self.tools = tools
         names = ["scheduler", "agent-nvidia", "kube-scheduler", "client", "client-static", "client-musl"]
-        self.bed = Bed(work, tools, nodes, images=images.ensure(tools, names), **(bed or {}))
+        names += ["agent-vendor"] if vendors else []
+        self.bed = Bed(work, tools, nodes, images=images.ensure(tools, names, vendors=vendors), **(bed or {}))
         self.gpu_nodes = [node.name for node in nodes if node.gpus]
         self.chart = chart
 

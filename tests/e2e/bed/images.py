@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from contrib.images import errors
+from contrib.images import errors, wheels
 from contrib.images.build import publish
 from contrib.images.recipes import RECIPES, make
 from contrib.images.workshop import Workshop
@@ -22,13 +22,16 @@ TAG = "dev"
 PAUSE = "pause"
 
 
-def ensure(tools: Tools, names: Iterable[str] = (), cache: Path | None = None) -> list[Path]:
+def ensure(
+    tools: Tools, names: Iterable[str] = (), cache: Path | None = None, vendors: Iterable[Path] = ()
+) -> list[Path]:
     """Archives of images, made from the sources as they are now unless the same were made before.
 
     Args:
         tools: The bed's programs; kube-scheduler is one of them.
         names: Which, by their names in contrib/images; pods' sandbox image comes with them always.
         cache: Folder of layers and archives; by default below the bed's own.
+        vendors: Wheels of further vendors, for the images of the scheduler and of their agent.
 
     Returns:
         One archive an image. Names are ``localhost/hami/<name>:dev``, and ``localhost/pause:1``.
@@ -38,7 +41,8 @@ def ensure(tools: Tools, names: Iterable[str] = (), cache: Path | None = None) -
         BuildError: A step failed.
     """
     folder = cache or bed_cache() / "images"
-    shop = Workshop(folder, kube_scheduler=tools.kubernetes_bin / "kube-scheduler")
+    further = tuple(wheels.given(path) for path in vendors)
+    shop = Workshop(folder, kube_scheduler=tools.kubernetes_bin / "kube-scheduler", vendors=further)
     return [_archive(shop, name) for name in dict.fromkeys((*names, PAUSE))]
 
 
