@@ -14,7 +14,7 @@ import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 if importlib.util.find_spec("hami_interpose") is None:
@@ -22,7 +22,7 @@ if importlib.util.find_spec("hami_interpose") is None:
 
 from . import compute, cost, doors, facts, memory, page, priority  # noqa: E402 - they need the path
 from .bed import Bed, KitError  # noqa: E402
-from .report import RESULTS, SIMULATED, Part, Report, State  # noqa: E402
+from .report import RESULTS, SIMULATED, Part, Report, Row, State  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -95,7 +95,7 @@ def describe(bed: Bed) -> dict[str, str]:
     }
 
 
-def run_part(bed: Bed, name: str, part: Part, seconds: float, run: Callable[[Bed, Part], None]) -> None:
+def run_part(bed: Bed, part: Part, seconds: float, run: Callable[[Bed, Part], None]) -> None:
     """Runs one part; what goes wrong in it is a row, and its programs end with it."""
 
     def over(*_: object) -> None:
@@ -117,14 +117,6 @@ def run_part(bed: Bed, name: str, part: Part, seconds: float, run: Callable[[Bed
         part.seconds = time.monotonic() - began
 
 
-def show(name: str, part: Part, shown: int = 0) -> int:
-    """Prints rows that were not shown yet; returns how many there are now."""
-    signs = {State.HOLDS: "ok    ", State.BROKEN: "BROKEN", State.FIGURE: "      ", State.LEFT_OUT: "-     "}
-    for row in part.rows[shown:]:
-        print(f"  {signs[row.state]} {row.name}: {row.says}", flush=True)
-    return len(part.rows)
-
-
 def chosen(text: str) -> Iterator[str]:
     """The names of parts in a list.
 
@@ -140,14 +132,11 @@ def chosen(text: str) -> Iterator[str]:
 class Shown(Part):
     """A part that prints its rows as they come: a run takes minutes."""
 
-    def add(self, name: str, holds: bool | None, says: str, **figures: Any) -> Any:
-        row = super().add(name, holds, says, **figures)
-        show("", self, len(self.rows) - 1)
-        return row
+    SIGNS: ClassVar = {State.HOLDS: "ok    ", State.BROKEN: "BROKEN", State.FIGURE: "      ", State.LEFT_OUT: "-     "}
 
-    def leave_out(self, name: str, why: str) -> None:
-        super().leave_out(name, why)
-        show("", self, len(self.rows) - 1)
+    def put(self, row: Row) -> Row:
+        print(f"  {self.SIGNS[row.state]} {row.name}: {row.says}", flush=True)
+        return super().put(row)
 
 
 def go(options: argparse.Namespace, words: Sequence[str]) -> int:
@@ -176,7 +165,7 @@ def go(options: argparse.Namespace, words: Sequence[str]) -> int:
                     run, seconds, left = functools.partial(compute.run, times=compute.FULL), 3600, 3600
                 print(f"\n{name}", flush=True)
                 part = report.parts[name] = Shown()
-                run_part(bed, name, part, min(seconds, left), run)
+                run_part(bed, part, min(seconds, left), run)
     if options.json:
         report.write(options.json)
     if options.keep:

@@ -184,7 +184,8 @@ class Container:
 
     def used(self) -> int:
         """Bytes in use, as its region says."""
-        return self.bed.used(self)
+        assert self.root is not None
+        return region.read(self.root / "region/vgpu.cache").devices[0].used_bytes
 
     def env(self) -> dict[str, str]:
         """The environment of a process in it."""
@@ -339,11 +340,6 @@ class Bed:
         """Limits of the one card."""
         device = DeviceLimit(self.uuid, memory_mib * MIB, memory_mib * MIB, cores)
         return Limits((device,), mode=mode, core_policy=policy, priority=priority)
-
-    def used(self, container: Container) -> int:
-        """Bytes of the card that a container's region counts."""
-        assert container.root is not None
-        return region.read(container.root / "region/vgpu.cache").devices[0].used_bytes
 
     def device_used(self) -> int:
         """Bytes in use of the whole card, as NVML says from outside."""

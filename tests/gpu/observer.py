@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import ctypes as c
+import itertools
 import json
 import sys
 import threading
@@ -169,7 +170,7 @@ class Watch:
 
     def run(self) -> None:
         """Never ends."""
-        for number in range(1 << 62):
+        for number in itertools.count():
             self.look()
             if number % 50 == 0:
                 self.gather()

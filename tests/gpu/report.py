@@ -50,13 +50,16 @@ class Part:
     def add(self, name: str, holds: bool | None, says: str, **figures: Any) -> Row:
         """Adds a row; `holds` is None for a figure without a promise."""
         state = State.FIGURE if holds is None else State.HOLDS if holds else State.BROKEN
-        row = Row(name, state, says, figures)
-        self.rows.append(row)
-        return row
+        return self.put(Row(name, state, says, figures))
 
     def leave_out(self, name: str, why: str) -> None:
         """Adds a row that says why something was not tried."""
-        self.rows.append(Row(name, State.LEFT_OUT, why))
+        self.put(Row(name, State.LEFT_OUT, why))
+
+    def put(self, row: Row) -> Row:
+        """Adds a row as it is."""
+        self.rows.append(row)
+        return row
 
     def broken(self) -> list[Row]:
         """Rows whose property does not hold."""

@@ -203,7 +203,7 @@ def test_a_part_that_does_not_exist_is_named():
 
 def test_a_part_that_takes_too_long_says_so_and_its_programs_end(bed):
     part = Part()
-    kit.run_part(bed, "compute", part, 1, compute.run)
+    kit.run_part(bed, part, 1, compute.run)
     assert "not over after 1 s" in part.rows[-1].says
     assert bed.watch() >= 0, "the observer lives"
 
@@ -211,7 +211,7 @@ def test_a_part_that_takes_too_long_says_so_and_its_programs_end(bed):
 def test_a_part_that_fails_is_a_row(bed, monkeypatch):
     monkeypatch.setattr(Container, "shell", lambda self: self.start("/nonexistent"))
     part = Part()
-    kit.run_part(bed, "memory", part, 30, memory.run)
+    kit.run_part(bed, part, 30, memory.run)
     assert "FileNotFoundError" in part.rows[-1].says
 
 
