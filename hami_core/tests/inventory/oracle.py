@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import combinations
 
 import numpy as np
 
@@ -226,7 +225,28 @@ def pick_linked(taken: list, count: int) -> list:
     link = lambda a, b: a[0].pairs.get(b[0].id, 0)  # noqa: E731
     if count == 1:
         return [min(taken, key=lambda a: sum(link(a, b) for b in taken if b is not a))]
-    return list(max(combinations(taken, count), key=lambda c: sum(link(a, b) for a, b in combinations(c, 2))))
+    links = [[link(a, b) for a in taken] for b in taken]  # by the later of two, then by the earlier
+    strongest = [max(row) for row in links]
+    best, chosen = -1, ()
+
+    def extend(picked: tuple[int, ...], total: int) -> None:
+        """All combinations in order but those that cannot win any more; the first of the greatest sum wins."""
+        nonlocal best, chosen
+        missing = count - len(picked)
+        if not missing:
+            if total > best:
+                best, chosen = total, picked
+            return
+        start = picked[-1] + 1 if picked else 0
+        rest = [sum([row[other] for other in picked]) for row in links[start:]]
+        most = sum(sorted(rest)[-missing:]) + max(strongest[start:]) * missing * (missing - 1) // 2
+        if total + most <= best:
+            return
+        for at in range(start, len(taken) - missing + 1):
+            extend((*picked, at), total + rest[at - start])
+
+    extend((), 0)
+    return [taken[at] for at in chosen]
 
 
 def peak_sum(history: list, extra: list) -> tuple[int, int, int]:
