@@ -11,6 +11,7 @@ the program a session runs.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,8 +41,12 @@ LOCK = ["--constraint", "constraints.txt"]
 
 # What `tests` leaves to sessions of its own.
 NO_CLUSTER = "not soak and not gpu and not e2e and not qemu"
+# Files go to workers whole, so that what a file shares is made once. Tests wait much: three workers for two cores.
+PARALLEL = ["-n", str(max(2, len(os.sched_getaffinity(0)) * 3 // 2)), "--dist", "loadfile"]
 # Oldest and newest Kubernetes that is supported, each with a containerd of its time.
 E2E = {"1.36": "2", "1.30": "1.7"}
+# How a generated page of docs/reference names its command.
+GENERATED = re.compile(r"^Generated from .*?\sby\s`python -m (.+?)`", re.MULTILINE | re.DOTALL)
 
 
 def group(*names: str) -> list[str]:
@@ -81,19 +86,15 @@ def lint(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Everything that needs no cluster: core, vendors, interposer, vectors, integration on simulated GPUs."""
     install(session, "test")
-    session.run(
-        "pytest",
-        "-m",
-        NO_CLUSTER,
-        *posargs(session, "hami_core", "vendors", "interpose/tests", "tests"),
-    )
+    everything = [*PARALLEL, "--durations", "10", "hami_core", "vendors", "interpose/tests", "tests"]
+    session.run("pytest", "-m", NO_CLUSTER, *posargs(session, *everything))
 
 
 @nox.session
 def core(session: nox.Session) -> None:
     """Tests of the framework alone."""
     install(session, "test")
-    session.run("pytest", "-m", NO_CLUSTER, "hami_core", *session.posargs)
+    session.run("pytest", "-m", NO_CLUSTER, "hami_core", *posargs(session, *PARALLEL))
 
 
 @nox.session(tags=["vendors"])
@@ -134,6 +135,17 @@ def interpose(session: nox.Session) -> None:
             session.log(f"{', '.join(cells)}, run beside it:\n{said.read()}")
     if failed:
         session.error(f"{', '.join(cells)}: failed")
+
+
+@nox.session
+def minimums(session: nox.Session) -> None:
+    """Tests of core and vendors with the oldest release of every library that our distributions accept."""
+    if session.venv_backend == "uv":
+        oldest = ["--resolution", "lowest-direct"]
+    else:
+        session.error("needs uv, which chooses the oldest releases: pip install uv")
+    session.install(*oldest, *LOCAL, *group("test"))
+    session.run("pytest", "-m", NO_CLUSTER, *posargs(session, *PARALLEL, "hami_core", "vendors"))
 
 
 @nox.session
@@ -210,6 +222,31 @@ def docs(session: nox.Session) -> None:
     """Build the documentation; a warning is an error."""
     session.install(*LOCK, "-e", ".", *group("docs"))
     session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html", *session.posargs)
+
+
+@nox.session(tags=["gen"])
+def gen(session: nox.Session) -> None:
+    """Write anew what is generated: C tables and stubs, the chart's schema, the pages of docs/reference."""
+    install(session, "test")
+    for script in ("interpose/gen/emit.py", "interpose/sim/gen_stubs.py", "contrib/helm/generate.py"):
+        session.run("python", script)
+    session.run("python", "-m", "tests.gpu", "--page")
+    for page in sorted(ROOT.glob("docs/reference/*.md")):
+        command = GENERATED.search(page.read_text("utf-8"))
+        if command:
+            text = session.run("python", "-m", *command[1].split(), silent=True, log=False)
+            page.write_text(str(text), "utf-8")
+            session.log(f"python -m {command[1]} > {page.relative_to(ROOT)}")
+
+
+@nox.session(tags=["gen"])
+def protos(session: nox.Session) -> None:
+    """Write anew the Python of the kubelet's gRPC interfaces."""
+    # Generated code runs on the protobuf and grpcio it was made with and on later ones: the oldest that `hami` accepts.
+    session.install("grpcio-tools==1.74.0", "mypy-protobuf==5.1.0")
+    kinds = ("--python_out=.", "--grpc_python_out=.", "--mypy_out=quiet:.", "--mypy_grpc_out=quiet:.")
+    files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("hami_core/agent/proto/*.proto"))
+    session.run("python", "-m", "grpc_tools.protoc", "-I.", *kinds, *files)
 
 
 @nox.session
