@@ -65,9 +65,10 @@ def lint(session: nox.Session) -> None:
     install(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    session.run("mypy", "hami_core", *(f"vendors/{v}/src" for v in VENDORS), "interpose/python")
+    session.run("mypy", "hami_core", *(f"vendors/{v}/src" for v in VENDORS), "interpose/python", "contrib/template/src")
     bed = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/e2e/bed/*.py"))
-    session.run("mypy", "contrib/images", "contrib/vendors.py", "contrib/lint_imports.py", *bed)
+    ours = ["contrib/images", "contrib/vendors.py", "contrib/lint_imports.py"]
+    session.run("mypy", "--explicit-package-bases", *ours, *bed)
     session.run("python", "contrib/lint_imports.py", "--no-cache")
     sources = [
         str(path) for folder in ("src", "sim", "include") for path in (ROOT / "interpose" / folder).rglob("*.[ch]")

@@ -22,7 +22,11 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = r"docs|contrib|hami_core|interpose|vendors|tests/(?:integration|bench|vectors)"
 NAMED = re.compile(rf"`((?:{FOLDERS})/[\w./-]+)(?:<[^`]*)?`")
 TEST = re.compile(r"`((?:\w+/)*test_\w+\.py)(?:::(test_\w+))?")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(ROOT / "docs").rglob("*.md"),
+    *ROOT.glob("vendors/*/*.md"),
+]
 DISTRIBUTIONS = ["hami", "hami-interpose", *(vendor.distribution for vendor in in_tree())]
 HEAVY = {"aiohttp", "grpc", "kubernetes", "numpy", "pydantic_settings", "structlog", "rich", "pluggy"}
 
