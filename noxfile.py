@@ -70,11 +70,11 @@ def lint(session: nox.Session) -> None:
     install(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    session.run("mypy", "hami_core", *(f"vendors/{v}/src" for v in VENDORS), "interpose/python")
+    session.run("mypy", "hami_core", *(f"vendors/{v}/src" for v in VENDORS), "interpose/python", "contrib/template/src")
     bed = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/e2e/bed/*.py"))
-    session.run("mypy", "contrib/images", *bed)
-    # The interposer's Python is read where it stands.
-    session.run("lint-imports", "--no-cache", env={"PYTHONPATH": str(ROOT / "interpose" / "python")})
+    ours = ["contrib/images", "contrib/vendors.py", "contrib/lint_imports.py"]
+    session.run("mypy", "--explicit-package-bases", *ours, *bed)
+    session.run("python", "contrib/lint_imports.py", "--no-cache")
     sources = [
         str(path) for folder in ("src", "sim", "include") for path in (ROOT / "interpose" / folder).rglob("*.[ch]")
     ]
@@ -102,7 +102,8 @@ def core(session: nox.Session) -> None:
 def vendor(session: nox.Session, vendor: str) -> None:
     """Unit and conformance tests of one vendor distribution."""
     install(session, "test")
-    session.run("pytest", "-m", NO_CLUSTER, f"vendors/{vendor}", *session.posargs)
+    # This pyproject.toml, though a vendor's may have settings of its own for pytest.
+    session.run("pytest", "-c", "pyproject.toml", "-m", NO_CLUSTER, f"vendors/{vendor}", *session.posargs)
 
 
 @nox.session
@@ -282,6 +283,7 @@ def lock(session: nox.Session) -> None:
     """Write constraints.txt: the newest release of everything, for every Python we support."""
     session.install("uv")
     wanted = set(group("test", "e2e", "demo", "bench", "lint", "docs"))
+    wanted.update(*PROJECT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["optional-dependencies"].values())
     for folder in (".", "interpose", *(f"vendors/{v}" for v in VENDORS)):
         project = nox.project.load_toml(ROOT / folder / "pyproject.toml")["project"]
         wanted.update(project["dependencies"], *project.get("optional-dependencies", {}).values())

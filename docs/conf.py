@@ -1,10 +1,19 @@
 """Sphinx configuration."""
 
+import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+from contrib.vendors import in_tree
 from hami_core import __version__
+
+# A vendor's page lies in its folder; Sphinx reads pages below docs/ only.
+PAGES = Path(__file__).parent / "vendors"
+shutil.rmtree(PAGES, ignore_errors=True)
+PAGES.mkdir()
+for vendor in in_tree():
+    shutil.copy2(vendor.page, PAGES / f"{vendor.name}.md")
 
 project = "HAMi in Python"
 author = "The HAMi authors"

@@ -10,17 +10,24 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 
 import hami_core
 import hami_core.testing
+from contrib.vendors import in_tree
 from hami_core.wire.node import DEFAULT_MODE
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = r"docs|contrib|hami_core|interpose|vendors|tests/(?:integration|bench|vectors)"
 NAMED = re.compile(rf"`((?:{FOLDERS})/[\w./-]+)(?:<[^`]*)?`")
 TEST = re.compile(r"`((?:\w+/)*test_\w+\.py)(?:::(test_\w+))?")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
-DISTRIBUTIONS = ["hami", "hami-interpose", "hami-nvidia", "hami-ascend", "hami-cambricon"]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(ROOT / "docs").rglob("*.md"),
+    *ROOT.glob("vendors/*/*.md"),
+]
+DISTRIBUTIONS = ["hami", "hami-interpose", *(vendor.distribution for vendor in in_tree())]
 HEAVY = {"aiohttp", "grpc", "kubernetes", "numpy", "pydantic_settings", "structlog", "rich", "pluggy"}
 
 
@@ -42,11 +49,18 @@ def test_nobody_is_sent_to_another_projects_hami_core():
     assert DEFAULT_MODE == "hami-core"
 
 
-def test_extras_pin_the_same_version():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    ours = {line for lines in extras.values() for line in lines if line.startswith("hami-")}
-    assert ours == {f"hami-{vendor}=={hami_core.__version__}" for vendor in ("nvidia", "ascend", "cambricon")}
-    assert set(extras["all"]) == ours
+def test_each_vendor_is_an_extra_of_its_version():
+    extras = ProjectMetadata(str(ROOT), PluginManager()).core.optional_dependencies
+    vendors = {vendor.name: f"hami-{vendor.name}=={hami_core.__version__}" for vendor in in_tree()}
+    assert {"nvidia", "ascend", "cambricon"} <= vendors.keys()
+    assert {name: extras[name] for name in vendors} == {name: [pin] for name, pin in vendors.items()}
+    assert extras["all"] == sorted(vendors.values())
+    assert extras.keys() == {*vendors, "all", "testing"}
+
+
+def test_a_copy_of_the_template_has_the_right_version():
+    template = tomllib.loads((ROOT / "contrib/template/pyproject.toml").read_text())
+    assert template["project"]["version"] == hami_core.__version__
 
 
 def test_the_readme_holds_the_two_commands_and_ci_runs_the_second():

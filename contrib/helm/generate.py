@@ -3,13 +3,14 @@
     python contrib/helm/generate.py [--check]
 
 values.schema.json and the table of docs/reference/chart.md come from the comments of values.yaml: "# -- text" above a
-key, with its type in parentheses where the default doesn't show it. files/system-keys.json comes from
-hami_core.wire.keys and the vendors that are installed; all of ours must be.
+key, with its type in parentheses where the default doesn't show it. files/vendors.json names the vendors of vendors/,
+whose packages our images hold. files/system-keys.json comes from hami_core.wire.keys and those vendors.
 """
 
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
 import sys
 from dataclasses import dataclass
@@ -18,15 +19,18 @@ from typing import Any
 
 import yaml
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from contrib import vendors
 from hami_core.model import DEVICE_POLICIES, INT32_MAX, NODE_POLICIES
-from hami_core.plugins import load
+from hami_core.plugins.discovery import Found, Source
+from hami_core.plugins.load import assemble
 from hami_core.wire import keys
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = vendors.ROOT
 CHART = ROOT / "contrib/helm/hami"
 PAGE = ROOT / "docs/reference/chart.md"
 BEGIN, END = "<!-- generated from values.yaml -->", "<!-- end of what is generated -->"
-VENDORS = {"nvidia", "ascend", "cambricon"}
 
 NAME = "^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$"
 RESOURCE = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
@@ -260,13 +264,19 @@ def table(found: list[Key]) -> str:
     return "\n".join(out).strip()
 
 
-def system_keys() -> dict[str, Any]:
-    """Annotations that only the system sets."""
-    vendors = load().vendors
-    missing = VENDORS - {vendor.name for vendor in vendors}
-    if missing:
-        raise SystemExit(f"not installed, and its keys belong to the list: {', '.join(sorted(missing))}")
-    families = [family for vendor in vendors if vendor.name in VENDORS for family in vendor.families]
+def system_keys(found: list[vendors.Vendor]) -> dict[str, Any]:
+    """Annotations that only the system sets. Vendors are read where they stand, installed or not."""
+    sys.path[:0] = [str(vendor.source) for vendor in found]
+    sides = [
+        Found(
+            Source(vendor.name, vendors.VENDORS, vendor.target(vendors.VENDORS), vendor.distribution, vendor.version),
+            pkgutil.resolve_name(vendor.target(vendors.VENDORS)),
+        )
+        for vendor in found
+    ]
+    loaded = assemble(sides)
+    loaded.require()
+    families = [family for vendor in loaded.vendors for family in vendor.families]
     own = {key for family in families for key in (family.allocated_key, family.to_allocate_key) if key}
     listed = sorted(keys.SYSTEM_POD_KEYS | own)
     return {"prefix": keys.ALLOCATED_PREFIX, "suffix": keys.ALLOCATED_SUFFIX, "keys": listed}
@@ -274,13 +284,14 @@ def system_keys() -> dict[str, Any]:
 
 def main() -> None:
     """Write, or with ``--check`` compare."""
-    found = values()
+    found, in_tree = values(), vendors.in_tree(ROOT)
     page = PAGE.read_text()
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     wanted = {
         CHART / "values.schema.json": json.dumps(schema(found), indent=1) + "\n",
-        CHART / "files/system-keys.json": json.dumps(system_keys(), indent=1) + "\n",
+        CHART / "files/vendors.json": json.dumps([vendor.name for vendor in in_tree]) + "\n",
+        CHART / "files/system-keys.json": json.dumps(system_keys(in_tree), indent=1) + "\n",
         PAGE: f"{before}{BEGIN}\n\n{table(found)}\n\n{END}{after}",
     }
     old = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from contrib import vendors
 from contrib.images import native, wheels
 from contrib.images.command import run
 from contrib.images.errors import MissingTool
@@ -26,8 +27,8 @@ _CUDA_ENV: Final = {
     "NVIDIA_VISIBLE_DEVICES": "all",
     "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
 }
-_SCHEDULER: Final = ("hami", "hami-interpose", "hami-nvidia", "hami-ascend", "hami-cambricon")
-_AGENT: Final = ("hami", "hami-interpose", "hami-nvidia")
+_VENDORS: Final = vendors.in_tree()
+_SCHEDULER: Final = wheels.with_ours(vendors.ROOT, ("hami", *(vendor.distribution for vendor in _VENDORS)))
 _CLIENT: Final = ("cuda-bindings>=13", "nvidia-ml-py>=13")
 _APPLETS: Final = ("sh", "cat", "env", "find", "grep", "head", "ls", "ps", "sleep", "stat", "true", "wget")
 
@@ -61,16 +62,24 @@ def _scheduler(shop: Workshop) -> tuple[Layer, ...]:
     return shop.python(), shop.dependencies(_SCHEDULER), shop.own(_SCHEDULER), *shop.further()
 
 
-def _agent(shop: Workshop) -> tuple[Layer, ...]:
-    # The scheduler's dependencies, so that nodes which run both keep them once.
-    return shop.python(), shop.dependencies(_SCHEDULER), shop.own(_AGENT)
+def _agent(vendor: vendors.Vendor) -> Recipe:
+    def layers(shop: Workshop) -> tuple[Layer, ...]:
+        packages = (shop.packages(vendor.debian_packages),) if vendor.debian_packages else ()
+        ours = wheels.with_ours(shop.root, ("hami", vendor.distribution))
+        # The scheduler's dependencies, so that nodes which run both keep them once.
+        return shop.python(), *packages, shop.dependencies(_SCHEDULER), shop.own(ours)
+
+    name = f"agent-{vendor.name}"
+    title = f"HAMi's agent for {vendor.name}"
+    # It serves sockets in the kubelet's folder and writes CDI specs, which belong to root.
+    return Recipe((f"hami/{name}",), layers, ("/usr/local/bin/hami",), title, ("--help",), _ENV, "0:0")
 
 
 def _agent_vendor(shop: Workshop) -> tuple[Layer, ...]:
     if not node_sides(shop):
         raise MissingTool("a vendor's node side", "name wheels with an entry point in hami.node: --vendor-wheel FILE")
-    needed = {wheels.distribution_of(need) for vendor in shop.vendors for need in vendor.needs}
-    ours = ("hami", *(name for name in wheels.DISTRIBUTIONS if name in needed and name != "hami"))
+    needed = (wheels.distribution_of(need) for vendor in shop.vendors for need in vendor.needs)
+    ours = wheels.with_ours(shop.root, ("hami", *needed))
     return shop.python(), shop.dependencies(_SCHEDULER), shop.own(ours), *shop.further()
 
 
@@ -105,11 +114,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     "scheduler": Recipe(
         ("hami/scheduler",), _scheduler, ("/usr/local/bin/hami",), "HAMi's scheduler side", ("--help",), _ENV
     ),
-    "agent-nvidia": Recipe(
-        # It serves sockets in the kubelet's folder and writes CDI specs, which belong to root.
-        *(("hami/agent-nvidia",), _agent, ("/usr/local/bin/hami",), "HAMi's agent for NVIDIA GPUs", ("--help",), _ENV),
-        user="0:0",
-    ),
+    **{f"agent-{vendor.name}": _agent(vendor) for vendor in _VENDORS if vendor.target(vendors.NODE)},
     "agent-vendor": Recipe(
         *(("hami/agent-vendor",), _agent_vendor, ("/usr/local/bin/hami",), "HAMi's agent for further vendors"),
         *(("--help",), _ENV),

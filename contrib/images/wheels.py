@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from contrib import vendors
 from contrib.images.command import run
 from contrib.images.errors import BuildError
 from contrib.images.sbom import Component
@@ -32,14 +33,12 @@ GLIBC: Final = 36
 """Minor version of the image's glibc 2."""
 UV: Final = "`pip install uv`"
 _EPOCH: Final = "315532800"  # 1980: the first moment a zip file can name
-_CORE: Final = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "hami_core", "contrib")
+_CORE: Final = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "CHANGELOG.md", "hami_core", "contrib")
 _NOT_SOURCE: Final = re.compile(r"/(__pycache__|build|dist|tests|lib/sim|lib/libvgpu\.so|\.[^/]+|[^/]+\.egg-info)(/|$)")
 DISTRIBUTIONS: Final = {
     "hami": ".",
     "hami-interpose": "interpose",
-    "hami-nvidia": "vendors/nvidia",
-    "hami-ascend": "vendors/ascend",
-    "hami-cambricon": "vendors/cambricon",
+    **{vendor.distribution: f"vendors/{vendor.name}" for vendor in vendors.in_tree()},
 }
 """Folder of each distribution of this repository."""
 
@@ -47,7 +46,9 @@ DISTRIBUTIONS: Final = {
 def sources(root: Path, distribution: str) -> Iterator[Path]:
     """The files a distribution's wheel is made of, in order."""
     folder = root / DISTRIBUTIONS[distribution]
-    starts = [root / part for part in _CORE] if distribution == "hami" else [folder]
+    starts = [folder]
+    if distribution == "hami":
+        starts = [*(root / part for part in _CORE), *sorted(root.glob("vendors/*/pyproject.toml"))]
     for start in starts:
         for path in sorted(start.rglob("*")) if start.is_dir() else [start]:
             inside = f"/{path.relative_to(root).as_posix()}"
@@ -82,11 +83,25 @@ def build(root: Path, distribution: str, out: Path) -> Path:
 
 def requirements(root: Path, distributions: Iterable[str]) -> list[str]:
     """What distributions of this repository need from elsewhere."""
-    wanted: set[str] = set()
-    for name in distributions:
-        project = tomllib.loads((root / DISTRIBUTIONS[name] / "pyproject.toml").read_text())["project"]
-        wanted.update(line for line in project["dependencies"] if distribution_of(line) not in DISTRIBUTIONS)
-    return sorted(wanted)
+    needed = {line for name in distributions for line in _dependencies(root, name)}
+    return sorted(line for line in needed if distribution_of(line) not in DISTRIBUTIONS)
+
+
+def with_ours(root: Path, distributions: Iterable[str]) -> tuple[str, ...]:
+    """Distributions of this repository and those of this repository that they need, in the order of `DISTRIBUTIONS`."""
+    found: set[str] = set()
+    waiting = list(distributions)
+    while waiting:
+        name = waiting.pop()
+        if name in DISTRIBUTIONS and name not in found:
+            found.add(name)
+            waiting += map(distribution_of, _dependencies(root, name))
+    return tuple(name for name in DISTRIBUTIONS if name in found)
+
+
+def _dependencies(root: Path, distribution: str) -> list[str]:
+    project = tomllib.loads((root / DISTRIBUTIONS[distribution] / "pyproject.toml").read_text())["project"]
+    return list(project.get("dependencies", ()))
 
 
 def download(root: Path, wanted: Sequence[str], out: Path) -> list[Path]:

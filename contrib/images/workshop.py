@@ -73,12 +73,21 @@ class Workshop:
         def fill(files: Files, tree: Path) -> list[Component]:
             found = debian.unpack(packages, self.cache / "debs", tree)
             bytecode.compile_tree(tree, tree, ["/usr/lib/python3.11"])
-            files.tree(tree, keep=_kept)
-            for package in packages:
-                # Where scanners of images without dpkg look.
-                files.file(f"/var/lib/dpkg/status.d/{package.name}", package.control + "\n")
+            _installed(packages, files, tree)
             files.link("/usr/bin/python3", "python3.11")
             _skeleton(files)
+            return found
+
+        return self._layer(key, fill)
+
+    def packages(self, names: Sequence[str]) -> Layer:
+        """Further Debian packages; each is named, since what they depend on does not come along."""
+        packages = debian.candidates(names)
+        key = self._key("packages", *(p.sha256 for p in packages))
+
+        def fill(files: Files, tree: Path) -> list[Component]:
+            found = debian.unpack(packages, self.cache / "debs", tree)
+            _installed(packages, files, tree)
             return found
 
         return self._layer(key, fill)
@@ -265,6 +274,14 @@ class Workshop:
                     write(fresh)
                     fresh.rename(folder)
         return folder
+
+
+def _installed(packages: Sequence[debian.Package], files: Files, tree: Path) -> None:
+    """Take unpacked packages into a layer."""
+    files.tree(tree, keep=_kept)
+    for package in packages:
+        # Where scanners of images without dpkg look.
+        files.file(f"/var/lib/dpkg/status.d/{package.name}", package.control + "\n")
 
 
 def _kept(path: str) -> bool:

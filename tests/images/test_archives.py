@@ -227,8 +227,10 @@ def test_a_wheel_may_not_leave_its_folder(tmp_path):
 def test_the_containerfile_says_of_each_image_what_its_recipe_says():
     text = (ROOT / "contrib/images/Containerfile").read_text()
     stages = re.findall(r"^FROM scratch AS (\S+)\n((?:.+\n)+)", text, re.MULTILINE)
-    assert [name for name, _ in stages] == ["scheduler", "agent-nvidia"]
-    for name, body in stages:
+    assert [name for name, _ in stages] == ["scheduler", "agent"]
+    agents = [name for name in RECIPES if name.startswith("agent-") and name != "agent-vendor"]
+    assert "agent-nvidia" in agents
+    for name, body in [stages[0], *((name, stages[1][1].replace("/agent/", f"/{name}/")) for name in agents)]:
         recipe = RECIPES[name]
         said = dict(line.split(" ", 1) for line in body.splitlines())
         assert json.loads(said["ENTRYPOINT"]) == list(recipe.entrypoint)

@@ -68,8 +68,8 @@ def test_sections_name_what_is_there(field):
 
 FILES = [
     path
-    for folder in ("vendors/nvidia/src", "vendors/ascend/src", "vendors/cambricon/src", "contrib/template/src")
-    for path in sorted((ROOT / folder).rglob("*.py"))
+    for folder in (*sorted(ROOT.glob("vendors/*/src")), ROOT / "contrib/template/src")
+    for path in sorted(folder.rglob("*.py"))
 ]
 
 

@@ -25,6 +25,7 @@ from hami_nvidia.settings import NodeSettings, options
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from contrib.vendors import in_tree
 from hami_core.agent.keyfiles import KeyFiles
 from hami_core.documents import load_mapping, read_text
 from hami_core.errors import ConfigError
@@ -41,7 +42,7 @@ from hami_core.wire.signature import generate_private_key, private_key_pem, publ
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-OURS = discovery.Selection(frozenset({"nvidia", "ascend", "cambricon"}))
+OURS = discovery.Selection(frozenset(vendor.name for vendor in in_tree()))
 VENDORS = discovery.discover(discovery.VENDORS, OURS)
 NODE_SIDE = discovery.discover(discovery.NODE, OURS)
 CHART = Chart.read()

@@ -146,11 +146,10 @@ imagePullSecrets:
 {{- /* Vendors the scheduler serves, comma-separated: only those whose packages its image holds. */ -}}
 {{- define "hami.vendors" -}}
 {{- $names := list "nvidia" -}}
-{{- if .Values.devices.ascend.enabled -}}
-{{- $names = append $names "ascend" -}}
+{{- range .Files.Get "files/vendors.json" | fromJsonArray -}}
+{{- if dig . "enabled" false $.Values.devices -}}
+{{- $names = append $names . -}}
 {{- end -}}
-{{- if .Values.devices.cambricon.enabled -}}
-{{- $names = append $names "cambricon" -}}
 {{- end -}}
 {{- range .Values.agents -}}
 {{- $names = append $names .vendor -}}
@@ -174,7 +173,7 @@ devices.customresources: no further vendor is served, so pods that ask for them 
 {{- $image := .Values.scheduler.extender.image -}}
 {{- $isOurs := and (eq $image.repository "hami/scheduler") (not $image.registry) (not $image.tag) -}}
 {{- range .Values.agents -}}
-{{- if and $isOurs (not (has .vendor (list "nvidia" "ascend" "cambricon"))) }}
+{{- if and $isOurs (not (has .vendor ($.Files.Get "files/vendors.json" | fromJsonArray))) }}
 agents: {{ .name }}: the image hami/scheduler does not hold the package of vendor {{ .vendor }}, so the scheduler would not start (name one that does in scheduler.extender.image)
 {{- end -}}
 {{- end -}}

@@ -18,8 +18,8 @@ class AcmeConfig(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"section": "acme"})
 
-    count: str = Field("acme.example/npu", alias="resourceCountName")
-    memory: str = Field("acme.example/npu-memory", alias="resourceMemoryName")
+    count: str = Field(default="acme.example/npu", alias="resourceCountName")
+    memory: str = Field(default="acme.example/npu-memory", alias="resourceMemoryName")
 
 
 class Acme:

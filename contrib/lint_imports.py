@@ -1,0 +1,40 @@
+"""Run import-linter on this tree; arguments are those of ``lint-imports``, such as ``--no-cache``.
+
+    python contrib/lint_imports.py --no-cache
+
+import-linter wants every package by name. The contracts in pyproject.toml say ``VENDORS`` where the packages of
+``vendors/`` belong; a temporary file gets their names.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+if __package__ in {None, ""}:  # run as a file
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from contrib.vendors import ROOT, in_tree
+
+
+def configuration(root: Path = ROOT) -> str:
+    """The pyproject.toml of a tree with the names of its vendors' packages."""
+    names = ", ".join(f'"{vendor.package}"' for vendor in in_tree(root))
+    return (root / "pyproject.toml").read_text("utf-8").replace('"VENDORS"', names)
+
+
+def main() -> None:
+    """Run; ends the process with import-linter's status."""
+    from importlinter.cli import lint_imports_command  # noqa: PLC0415 - tests read the configuration without it
+
+    # Packages are read where they stand, installed or not.
+    sys.path[:0] = [str(ROOT / "interpose/python"), *(str(vendor.source) for vendor in in_tree())]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "pyproject.toml"
+        file.write_text(configuration(), "utf-8")
+        lint_imports_command(["--config", str(file), *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""A vendor of this repository is its folder: the template, copied to ``vendors/``, is known everywhere at once.
+
+The copy stands in a copy of this tree. Nothing is installed from an index, no image is built.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
+
+from contrib import lint_imports, vendors
+
+ROOT = Path(__file__).parent.parent
+BUILD = """
+import os, sys
+from hatchling import build
+command, source, out = sys.argv[1:]
+os.chdir(source)
+getattr(build, command)(out)
+"""
+IMAGES = """
+import json
+from pathlib import Path
+from contrib.images.recipes import RECIPES
+
+class Shop:
+    '''Stands for the workshop: answers each request for a layer with its words.'''
+    root, vendors = Path(), ()
+    def __getattr__(self, name):
+        return lambda *words: (name, *words)
+
+print(json.dumps({name: RECIPES[name].make(Shop()) for name in ("scheduler", "agent-acme")}))
+"""
+CHART = """
+import json
+from hami_core.manifests import Chart, Release, render, warnings
+release = Release(kube_version="1.36.3")
+agent = {"name": "acme", "vendor": "acme", "resourceNames": ["acme.example/npu"]}
+values = {"agents": [agent | {"image": {"repository": "hami/agent-acme"}}]}
+objects = [manifest.content for manifest in render(Chart.read(), values, release)]
+print(json.dumps({"objects": objects, "warnings": list(warnings(Chart.read(), values, release))}))
+"""
+
+
+class Tree:
+    """A copy of what git knows of this tree, and the template in ``vendors/acme``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+        for name in filter(None, listed.stdout.split("\0")):
+            if (ROOT / name).is_file():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, root / name)
+        shutil.copytree(root / "contrib/template", root / "vendors/acme")
+
+    def run(self, *words: str | Path, path: tuple[Path, ...] = ()) -> str:
+        """Run Python there; what it prints."""
+        found = os.pathsep.join(map(str, (self.root, *path)))
+        env = {**os.environ, "PYTHONPATH": found, "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, *map(str, words)]
+        done = subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Tree:
+    return Tree(tmp_path_factory.mktemp("tree"))
+
+
+def test_nox_has_its_session_by_its_tag(tree):
+    sessions = json.loads(tree.run("-m", "nox", "--list", "--json", "--tags", "acme"))
+    assert [session["session"] for session in sessions] == ["vendor(acme)"]
+
+
+def test_extra_is_there_in_wheels_from_tree_and_sdist(tree, tmp_path):
+    extras = ProjectMetadata(str(tree.root), PluginManager()).core.optional_dependencies
+    assert extras["acme"] == ["hami-acme==0.1.0"]
+    assert "hami-acme==0.1.0" in extras["all"]
+    tree.run("-c", BUILD, "build_sdist", tree.root, tmp_path)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        archive.extractall(tmp_path, filter="data")
+    [source] = tmp_path.glob("hami-*/")
+    shutil.rmtree(source / "vendors", ignore_errors=True)
+    tree.run("-c", BUILD, "build_wheel", source, tmp_path)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        [metadata] = [name for name in wheel.namelist() if name.endswith("/METADATA")]
+        lines = wheel.read(metadata).decode().splitlines()
+    assert {"Provides-Extra: acme", "Requires-Dist: hami-acme==0.1.0; extra == 'acme'"} <= set(lines)
+
+
+def test_images_hold_it_and_its_agent_has_one(tree):
+    made = json.loads(tree.run("-c", IMAGES))
+    own = {name: layer[1] for name, layers in made.items() for layer in layers if layer[0] == "own"}
+    assert "hami-acme" in own["scheduler"]
+    assert own["agent-acme"] == ["hami", "hami-acme"]
+
+
+def test_debian_packages_of_an_agent_come_from_its_folder(tree):
+    file = tree.root / "vendors/acme/pyproject.toml"
+    text = file.read_text()
+    try:
+        file.write_text(text + '\n[tool.hami.image]\ndebian-packages = ["libudev1"]\n')
+        made = json.loads(tree.run("-c", IMAGES))
+    finally:
+        file.write_text(text)
+    assert ["packages", ["libudev1"]] in made["agent-acme"]
+    assert ["packages", ["libudev1"]] not in made["scheduler"]
+
+
+def test_chart_protects_its_keys_and_trusts_our_image(tree):
+    tree.run("contrib/helm/generate.py")
+    said = json.loads(tree.run("-c", CHART))
+    assert said["warnings"] == []
+    text = json.dumps(said["objects"])
+    assert "--vendors=nvidia,cambricon,acme" in text
+    assert "hami/agent-acme" in text
+    assert "hami.io/acme-devices-allocated" in (tree.root / "contrib/helm/hami/files/system-keys.json").read_text()
+
+
+def test_docs_have_its_page(tree):
+    tree.run("docs/conf.py")
+    assert (tree.root / "docs/vendors/acme.md").read_text() == (tree.root / "vendors/acme/README.md").read_text()
+    assert "\nvendors/*\n" in (tree.root / "docs/index.md").read_text()
+
+
+def test_import_rules_hold_for_it(tree):
+    rules = tomllib.loads(lint_imports.configuration(tree.root))["tool"]["importlinter"]
+    assert "hami_acme" in rules["root_packages"]
+    lists = {
+        contract["name"]: [name for kind in ("source_modules", "modules") for name in contract.get(kind, ())]
+        for contract in rules["contracts"]
+    }
+    assert "hami_acme" in lists["Vendors see only what is public"]
+    assert "hami_acme" in lists["Vendors do not know each other"]
+
+
+def test_lists_of_the_repositorys_tests_have_it(tree, tmp_path):
+    tree.run("-c", BUILD, "build_wheel", tree.root / "vendors/acme", tmp_path)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        wheel.extractall(tmp_path)
+    files = ["vendors/acme", "tests/test_repository.py", "hami_core/tests/plugins/test_api_reference.py"]
+    chosen = "one_version or extra_of_its_version or import_public_names_only or (TestAcme and entry_point)"
+    words = ["-v", "-c", "pyproject.toml", "-p", "no:cacheprovider", *files, "-k", chosen]
+    said = tree.run("-m", "pytest", *words, path=(tmp_path,))
+    for test in ("one_version[hami-acme] PASSED", "hami_acme/node.py] PASSED", "TestAcme::test_"):
+        assert test in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('name = "hami-acme"', 'name = "acme"', "project.name: write 'hami-acme'"),
+        ('version = "0.1.0"', "", "project.version: write the version"),
+        ('acme = "hami_acme:Acme"', 'a = "hami_acme:Acme"', 'entry-points."hami.vendors": add acme'),
+    ],
+)
+def test_folder_that_breaks_a_rule_is_named(tmp_path, old, new, words):
+    file = tmp_path / "vendors/acme/pyproject.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text((ROOT / "contrib/template/pyproject.toml").read_text().replace(old, new))
+    with pytest.raises(ValueError, match=r"vendors/acme/pyproject\.toml: ") as told:
+        vendors.in_tree(tmp_path)
+    assert words in str(told.value)
