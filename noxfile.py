@@ -41,8 +41,10 @@ LOCK = ["--constraint", "constraints.txt"]
 
 # What `tests` leaves to sessions of its own.
 NO_CLUSTER = "not soak and not gpu and not e2e and not qemu"
-# Files go to workers whole, so that what a file shares is made once. Tests wait much: three workers for two cores.
-PARALLEL = ["-n", str(max(2, len(os.sched_getaffinity(0)) * 3 // 2)), "--dist", "loadfile"]
+# Files go to workers whole, so that what a file shares is made once, and in order: those with long tests come first.
+# Tests wait much: three workers for two cores.
+WORKERS = max(2, len(os.sched_getaffinity(0)) * 3 // 2)
+PARALLEL = ["-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder"]
 # Oldest and newest Kubernetes that is supported, each with a containerd of its time.
 E2E = {"1.36": "2", "1.30": "1.7"}
 # How a generated page of docs/reference names its command.
@@ -86,7 +88,7 @@ def lint(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Everything that needs no cluster: core, vendors, interposer, vectors, integration on simulated GPUs."""
     install(session, "test")
-    everything = [*PARALLEL, "--durations", "10", "hami_core", "vendors", "interpose/tests", "tests"]
+    everything = [*PARALLEL, "--durations", "10", "tests", "interpose/tests", "vendors", "hami_core"]
     session.run("pytest", "-m", NO_CLUSTER, *posargs(session, *everything))
 
 
