@@ -171,7 +171,9 @@ static void streams(void) {
     CHECK(CALL(cuEventCreate, &first, 0u));
     CHECK(CALL(cuEventCreate, &second, 0u));
     CHECK(CALL(cuEventRecord, first, stream));
-    CHECK(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL));
+    /* Long enough that a busy machine asks while they run. */
+    for (int launch = 0; launch < 100; launch++)
+        CHECK(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL));
     CHECK(CALL(cuEventRecord, second, stream));
     fact("query of an event behind a kernel", CALL(cuEventQuery, second));
     fact("query of a stream at work", CALL(cuStreamQuery, stream));
