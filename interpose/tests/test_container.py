@@ -205,8 +205,16 @@ def test_memory_of_another_process_is_counted_once(make_container, shells):
     assert other.free_bytes() == before + 1000 * MIB
 
 
-@pytest.mark.parametrize("kinds", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("rounds", [200, pytest.param(20_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+SOAK = [pytest.mark.soak, pytest.mark.timeout(3600)]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rounds"),
+    [
+        pytest.param(KINDS["all"], 200, id="all"),
+        *(pytest.param(kinds, 20_000, marks=SOAK, id=f"{name}-long") for name, kinds in KINDS.items()),
+    ],
+)
 def test_many_racing_processes_never_overshoot(full_size, programs, kinds, rounds):
     container = full_size(64 * 420 + 60)
     finish_race(container, start_race(container, programs, range(64), rounds, 1, kinds))

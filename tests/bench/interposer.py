@@ -30,7 +30,7 @@ LIMITED_BUDGET_NS: Final = 25.0
 
 def _printed(name: str, *, quick: bool) -> Any:
     program = PROGRAMS / name
-    argv = [sys.executable, str(program), *(["--rounds", "2000", "--repeat", "3"] if quick else [])]
+    argv = [sys.executable, str(program), *(["--rounds", "500", "--repeat", "1"] if quick else [])]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{program} failed:\n{done.stderr}")
