@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hami_core.documents import load_yaml
+from hami_core.documents import load_mapping, read_text
 from hami_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,21 +29,19 @@ def folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart's content.
+    """What we read of a chart; its templates are for helm.
 
     Attributes:
+        path: Its folder.
         meta: Chart.yaml.
         values: The defaults.
         schema: What values must be like (JSON Schema).
-        templates: Path → text.
-        files: Path → text of what is neither of these.
     """
 
+    path: Path
     meta: Mapping[str, Any]
     values: Mapping[str, Any]
     schema: Mapping[str, Any]
-    templates: Mapping[str, str]
-    files: Mapping[str, str]
 
     @classmethod
     def read(cls, path: Path | None = None) -> Chart:
@@ -54,28 +51,9 @@ class Chart:
             ConfigError: A file can't be read.
         """
         root = path or folder()
-        texts = {str(file.relative_to(root)): _read(file) for file in sorted(root.rglob("*")) if file.is_file()}
-        special = {"Chart.yaml", "values.yaml", "values.schema.json"}
-        templates = {name: text for name, text in texts.items() if name.startswith("templates/")}
         return cls(
-            meta=load_yaml(texts["Chart.yaml"], "Chart.yaml"),
-            values=load_yaml(texts["values.yaml"], "values.yaml"),
-            schema=json.loads(texts["values.schema.json"]),
-            templates=templates,
-            files={name: text for name, text in texts.items() if name not in {*special, *templates}},
+            path=root,
+            meta=load_mapping(read_text(root / "Chart.yaml"), "Chart.yaml"),
+            values=load_mapping(read_text(root / "values.yaml"), "values.yaml"),
+            schema=json.loads(read_text(root / "values.schema.json")),
         )
-
-    def file(self, name: str) -> str:
-        """A file's text; empty where there is none."""
-        return self.files.get(name, "")
-
-    def glob(self, form: str) -> dict[str, str]:
-        """Files whose path has a form."""
-        return {name: text for name, text in self.files.items() if fnmatch.fnmatch(name, form)}
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), f"can't be read: {error}") from error

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from hami_core.documents import load_all_yaml
 from hami_core.errors import ConfigError
 from hami_core.manifests import values as values_of
-from hami_core.manifests.template import Templates
+from hami_core.manifests.helm import rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from hami_core.manifests.chart import Chart
+    from hami_core.manifests.release import Release
 
 ORDER: Final = (
     "Namespace",
@@ -33,37 +34,9 @@ ORDER: Final = (
     "MutatingWebhookConfiguration",
 )
 """Kinds in the order helm installs them; others come last, by name."""
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _DOCUMENT: Final = re.compile(r"(?:^|\s*\n)---(?:[ \t]*\n|$)")
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """What the objects are made for.
-
-    Attributes:
-        name: Of the release, part of names.
-        namespace: Where its objects live.
-        kube_version: The cluster's, such as ``1.36.3``; empty: not known.
-        api_versions: What the cluster serves beside Kubernetes' own, such as
-            ``monitoring.coreos.com/v1/ServiceMonitor``.
-        service: Who manages the objects, for their label.
-    """
-
-    name: str = "hami"
-    namespace: str = "kube-system"
-    kube_version: str = ""
-    api_versions: Collection[str] = ()
-    service: str = "hami"
-
-    def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name) or len(self.name) > 53:
-            raise ConfigError("name", f"{self.name!r} is no name", "small letters, digits and -, at most 53")
-        if not _NAMESPACE.fullmatch(self.namespace) or len(self.namespace) > 63:
-            raise ConfigError("namespace", f"{self.namespace!r} is no name of a namespace")
-        if self.kube_version and not re.fullmatch(r"v?\d+\.\d+\.\d+([-+].*)?", self.kube_version):
-            raise ConfigError("kube-version", f"{self.kube_version!r} is no version", "write it as 1.36.3")
+_WARNING: Final = "\nWARNING\n"
+"""Begins the warnings in NOTES.txt; they are its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +69,9 @@ def render(chart: Chart, given: Mapping[str, Any], release: Release, origins: va
     merged = values_of.laid_over(chart.values, given)
     values_of.check(merged, chart.schema, origins)
     _check_version(chart, merged, release)
-    templates = Templates(chart.templates)
-    data = _data(chart, merged, release)
-    found: list[Manifest] = []
-    try:
-        for name in chart.templates:
-            if name.endswith((".yaml", ".yml")):
-                found += _manifests(f"{chart.meta['name']}/{name}", templates.render(name, data))
-    except ConfigError as error:
-        files = ", ".join(dict.fromkeys(where for where, _ in origins))
-        raise type(error)(f"values {files}".rstrip(), f"make no objects: {error}") from error
+    files = ", ".join(dict.fromkeys(where for where, _ in origins))
+    texts = rendered(chart.path, given, release, f"values {files}".rstrip())
+    found = [each for source, text in texts.items() if source.endswith(".yaml") for each in _manifests(source, text)]
     rank = {kind: place for place, kind in enumerate(ORDER)}
     kinds = [(manifest.content["kind"], manifest) for manifest in found]
     return [manifest for kind, manifest in sorted(kinds, key=lambda each: (rank.get(each[0], len(rank)), each[0]))]
@@ -113,10 +79,8 @@ def render(chart: Chart, given: Mapping[str, Any], release: Release, origins: va
 
 def warnings(chart: Chart, given: Mapping[str, Any], release: Release) -> list[str]:
     """What the values ask for and the chart does not do, one sentence each; helm shows the same in its notes."""
-    data = _data(chart, values_of.laid_over(chart.values, given), release)
-    asking = '{{ include "hami.warnings" . }}'
-    text = Templates({**chart.templates, "warnings": asking}).render("warnings", data)
-    return [line for line in text.splitlines() if line.strip()]
+    notes = rendered(chart.path, given, release)[f"{chart.meta['name']}/templates/NOTES.txt"]
+    return [line for line in notes.partition(_WARNING)[2].splitlines() if line.strip()]
 
 
 def _check_version(chart: Chart, merged: Mapping[str, Any], release: Release) -> None:
@@ -128,21 +92,6 @@ def _check_version(chart: Chart, merged: Mapping[str, Any], release: Release) ->
     if scheduler["enabled"] and not scheduler["image"]["tag"] and not release.kube_version:
         fix = "give --kube-version, or scheduler.kubeScheduler.image.tag"
         raise ConfigError("kube-version", "kube-scheduler must be of the cluster's version, which is not known", fix)
-
-
-def _data(chart: Chart, merged: Mapping[str, Any], release: Release) -> dict[str, Any]:
-    """What templates see as their current value."""
-    meta = chart.meta
-    return {
-        "Values": merged,
-        "Release": {"Name": release.name, "Namespace": release.namespace, "Service": release.service},
-        "Chart": {"Name": meta["name"], "Version": meta["version"], "AppVersion": str(meta["appVersion"])},
-        "Capabilities": {
-            "KubeVersion": {"Version": "v" + release.kube_version.removeprefix("v")},
-            "APIVersions": {"Has": lambda version: version in release.api_versions},
-        },
-        "Files": {"Get": chart.file, "Glob": chart.glob},
-    }
 
 
 def _manifests(source: str, text: str) -> Iterator[Manifest]:

@@ -124,3 +124,11 @@ def test_keys_a_model_does_not_know_come_with_the_nearest():
 def test_a_value_in_a_message_is_short_and_on_one_line(value):
     assert len(shown(value)) < 100
     assert "\n" not in shown(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("a: 2001-01-01", "2001-01-01"), ("a: 12:30", "12:30"), ("a: 2.0", 2), ("a: 1.5", 1.5), ("a: on", True)],
+)
+def test_yaml_is_read_as_helm_reads_it(text, expected):
+    assert load_yaml(text, "t") == {"a": expected}

@@ -1,4 +1,4 @@
-"""The chart: what helm makes of it, what our own renderer makes of it, and what a real API server says to both.
+"""The chart: what helm 3 and 4 make of it, what `hami manifests` makes of it, and what a real API server says to both.
 
 The cluster of this module has no nodes: objects are admitted and policies hold, nothing runs. That the chart's
 processes do their work is what every other module shows.
@@ -182,8 +182,8 @@ def by_name(objects: Iterator[dict[str, Any]] | list[dict[str, Any]]) -> dict[tu
     return found
 
 
-def ours(given: dict[str, Any], service: str = "Helm") -> list[dict[str, Any]]:
-    release = Release("hami", NAMESPACE, "1.36.3", [MONITOR], service)
+def ours(given: dict[str, Any]) -> list[dict[str, Any]]:
+    release = Release("hami", NAMESPACE, "1.36.3", [MONITOR])
     return [dict(manifest.content) for manifest in render(CHART, given, release)]
 
 
@@ -257,7 +257,7 @@ def test_the_api_server_takes_every_object(bed, case):
 @pytest.fixture(scope="module")
 def installed(bed: Bed) -> Bed:
     """The objects of an installation, by ``hami manifests``; nobody answers the webhook."""
-    bed.apply(*ours({"scheduler": {"overwriteEnv": True}}, service="hami"))
+    bed.apply(*ours({"scheduler": {"overwriteEnv": True}}))
     bed.wait("the policies hold", lambda: refused(bed, plain("probe", **{"hami.io/vgpu-node": "n"})))
     return bed
 
@@ -306,7 +306,7 @@ def test_other_pods_do_not_notice(installed):
     assert refused(installed, excepted) == ""
 
 
-SYSTEM = json.loads(CHART.file("files/system-keys.json"))
+SYSTEM = json.loads((FOLDER / "files/system-keys.json").read_text())
 
 
 def test_policies_are_without_type_errors(installed):

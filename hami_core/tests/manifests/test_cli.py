@@ -53,5 +53,15 @@ def test_what_is_wrong_is_one_line():
         assert not done.stdout
 
 
+def test_missing_engine_is_told_with_the_extra_to_install():
+    without = "import sys; sys.modules['helm_python'] = None; from hami_core.cli.main import main; main()"
+    argv = [sys.executable, "-c", without, "manifests", "--kube-version", "1.36.3"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    assert "pip install 'hami[manifests]'" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
+
+
 def test_all_values_can_be_shown():
     assert manifests("--show-values").stdout == (folder() / "values.yaml").read_text()
