@@ -6,7 +6,7 @@ its deadline.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from hami_core.errors import KubeError
@@ -111,7 +111,7 @@ class Undecodable:
     key: str
     uid: str
     resource_version: str
-    body: bytes
+    body: bytes = field(compare=False)  # a list writes the same object without kind and apiVersion
     error: str
 
 

@@ -1,17 +1,30 @@
-"""A small scripted API server for these tests: real HTTP, real versions, faults where a test puts them."""
+"""The embedded API server (`hami_core.sim.apiserver`) in these tests' process: faults by a function, and a back door.
+
+Tests put and remove objects without validation, look at what is stored, and see every request.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
+import tempfile
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import orjson
 from aiohttp import web
 
+from hami_core.sim import apiserver
+from hami_core.sim.resources import RESOURCES, Object, Resource
+from hami_core.sim.store import Store
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
+
+BY_PLURAL = {resource.plural: resource for resource in RESOURCES}
 
 
 @dataclass
@@ -29,26 +42,45 @@ class Fault:
     """Do the work after the delay, then answer."""
 
 
-class ApiServer:
-    """Objects by (group/version, plural) and key, a version counter, a change log for watches."""
+class Stored(MutableMapping[str, Object]):
+    """Stored objects of one resource by ``namespace/name``; what a test changes here no watch tells."""
+
+    def __init__(self, store: Store, resource: Resource) -> None:
+        self._objects = store._objects[resource]
+
+    def __getitem__(self, key: str) -> Object:
+        return self._objects[_split(key)]
+
+    def __setitem__(self, key: str, obj: Object) -> None:
+        self._objects[_split(key)] = obj
+
+    def __delitem__(self, key: str) -> None:
+        del self._objects[_split(key)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([f"{namespace}/{name}" if namespace else name for namespace, name in self._objects])
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+
+class ApiServer(apiserver.ApiServer):
+    """The embedded server, with what tests do to it."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, dict[str, dict[str, Any]]] = {}
-        self.log: list[tuple[int, str, str, dict[str, Any]]] = []
-        self.version = 1
-        self.compacted = 0
-        self.changed = asyncio.Condition()
+        self._folder = tempfile.TemporaryDirectory(prefix="api-")
+        super().__init__(Store(Path(self._folder.name) / "journal"))
+        self.objects = {plural: Stored(self._store, resource) for plural, resource in BY_PLURAL.items()}
+        for name in ("hami", "d"):
+            self.objects["namespaces"][name] = {"metadata": {"name": name, "resourceVersion": "1"}}
         self.faults: list[Callable[[str, str], Fault | None]] = []
         self.requests: list[tuple[str, str, Any]] = []
-        self.generation = 0
-        self.copies_labels = True
+        self._ended = asyncio.Event()
         self.minor = "36"
         self.url = ""
 
     async def __aenter__(self) -> Self:
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(self.app(), access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
@@ -58,6 +90,26 @@ class ApiServer:
     async def __aexit__(self, *_: object) -> None:
         await self.end_watches()
         await self._runner.cleanup()
+        self._store.close()
+        self._folder.cleanup()
+
+    @property
+    def copies_labels(self) -> bool:
+        """Whether a Binding's labels go to the pod."""
+        return self._copy_binding_labels
+
+    @copies_labels.setter
+    def copies_labels(self, copies: bool) -> None:
+        self._copy_binding_labels = copies
+
+    @property
+    def minor(self) -> str:
+        """Kubernetes' minor version, as ``/version`` says it."""
+        return str(self._documents["/version"]["minor"])
+
+    @minor.setter
+    def minor(self, minor: str) -> None:
+        self._documents["/version"] = {"major": "1", "minor": minor, "gitVersion": f"v1.{minor}.0"}
 
     def kubeconfig(self, folder: Path) -> Path:
         path = folder / "kubeconfig"
@@ -77,185 +129,80 @@ class ApiServer:
 
     # --- what tests do directly
 
-    async def put(self, plural: str, obj: dict[str, Any], kind: str = "") -> dict[str, Any]:
-        store = self.objects.setdefault(plural, {})
+    async def put(self, plural: str, obj: Object) -> Object:
+        """Write an object as it is, and tell watches."""
+        obj = copy.deepcopy(obj)
         meta = obj.setdefault("metadata", {})
-        key = _key(meta)
-        kind = kind or ("MODIFIED" if key in store else "ADDED")
-        self.version += 1
-        meta["resourceVersion"] = str(self.version)
+        key = f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else meta["name"]
         meta.setdefault("uid", f"uid-{key}")
-        store[key] = obj
-        await self._note(plural, kind, obj)
-        return obj
+        before = self.objects[plural].get(key)
+        return self._store.write(BY_PLURAL[plural], "MODIFIED" if before else "ADDED", obj, before)
 
     async def remove(self, plural: str, key: str) -> None:
-        obj = self.objects[plural].pop(key)
-        self.version += 1
-        obj["metadata"]["resourceVersion"] = str(self.version)
-        await self._note(plural, "DELETED", obj)
+        """Take an object away, and tell watches."""
+        obj = self.objects[plural][key]
+        self._store.write(BY_PLURAL[plural], "DELETED", obj, obj)
 
     async def end_watches(self) -> None:
-        self.generation += 1
-        async with self.changed:
-            self.changed.notify_all()
+        """End all watches as the server does after their time."""
+        self._ended.set()
+        self._ended = asyncio.Event()
+
+    @property
+    def version(self) -> int:
+        """The version of the last write."""
+        return self._store.version
 
     def compact(self) -> None:
-        self.version += 1
-        self.compacted = self.version
-
-    async def _note(self, plural: str, kind: str, obj: dict[str, Any]) -> None:
-        self.log.append((self.version, plural, kind, json.loads(json.dumps(obj))))
-        async with self.changed:
-            self.changed.notify_all()
+        """Forget the history: watches from before get 410."""
+        self._store.version += 1
+        self._store.forget()
 
     # --- HTTP
 
-    async def _serve(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        decoded = json.loads(body) if body else None
-        self.requests.append((request.method, request.path, decoded))
+        self.requests.append((request.method, request.path, json.loads(body) if body else None))
         assert request.headers.get("authorization") == "Bearer secret-token"
         fault = next((f for f in (check(request.method, request.path_qs) for check in self.faults) if f), None)
         if fault is None:
-            return await self._answer(request, decoded)
+            return await super()._handle(request)
         if fault.late:
             await asyncio.sleep(fault.delay_s)
-            return await self._answer(request, decoded)
+            return await super()._handle(request)
         if fault.commit:
-            await self._answer(request, decoded)
+            await super()._handle(request)
         await asyncio.sleep(fault.delay_s)
         if fault.drop:
             assert request.transport is not None
             request.transport.close()
-        return _refusal(fault.status or 500, "Injected", fault.message, fault.headers)
+        status = {"kind": "Status", "status": "Failure", "reason": "Injected", "message": fault.message}
+        return web.Response(
+            body=orjson.dumps(status | {"code": fault.status or 500}),
+            status=fault.status or 500,
+            headers=fault.headers,
+            content_type="application/json",
+        )
 
-    async def _answer(self, request: web.Request, body: Any) -> web.StreamResponse:
-        parts = [part for part in request.path.split("/") if part]
-        if parts == ["version"]:
-            return web.json_response({"major": "1", "minor": self.minor, "gitVersion": f"v1.{self.minor}.0"})
-        parts = parts[2:] if parts[0] == "api" else parts[3:]
-        namespace = ""
-        if parts[0] == "namespaces" and len(parts) > 2:
-            namespace, parts = parts[1], parts[2:]
-        plural, name, sub = (*parts, "", "")[:3]
-        if request.method == "GET" and not name:
-            if request.query.get("watch"):
-                return await self._watch(request, plural, namespace)
-            return self._list(request, plural, namespace)
-        if request.method == "POST" and not sub:
-            return await self._create(plural, namespace, body)
-        key = f"{namespace}/{name}" if namespace else name
-        found = self.objects.get(plural, {}).get(key)
-        if found is None:
-            return _refusal(404, "NotFound", f'{plural} "{name}" not found')
-        if sub == "binding":
-            return await self._bind(found, body)
-        if request.method == "PATCH":
-            return await self._patch(plural, found, body)
-        if request.method == "DELETE":
-            uid = (body or {}).get("preconditions", {}).get("uid")
-            if uid and uid != found["metadata"]["uid"]:
-                return _refusal(409, "Conflict", "Precondition failed: UID in precondition")
-            await self.remove(plural, key)
-        return web.json_response(found)
-
-    def _selected(self, request: web.Request, plural: str, namespace: str, obj: dict[str, Any]) -> bool:
-        meta = obj["metadata"]
-        if namespace and meta.get("namespace") != namespace:
-            return False
-        selector = request.query.get("fieldSelector", "")
-        for term in filter(None, selector.split(",")):
-            path, _, wanted = term.partition("=")
-            value: Any = obj
-            for step in path.split("."):
-                value = value.get(step, "")
-            if value != wanted:
-                return False
-        return True
-
-    def _list(self, request: web.Request, plural: str, namespace: str) -> web.Response:
-        items = [o for o in self.objects.get(plural, {}).values() if self._selected(request, plural, namespace, o)]
-        limit, start = int(request.query.get("limit", 0) or 0), int(request.query.get("continue", 0) or 0)
-        meta: dict[str, Any] = {"resourceVersion": str(self.version)}
-        if limit and start + limit < len(items):
-            meta["continue"] = str(start + limit)
-        page = items[start : start + limit] if limit else items
-        return web.json_response({"kind": "List", "metadata": meta, "items": page or None})
-
-    async def _watch(self, request: web.Request, plural: str, namespace: str) -> web.StreamResponse:
-        after, generation = int(request.query["resourceVersion"]), self.generation
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await response.prepare(request)
-        if after < self.compacted:
-            status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
-            await response.write(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
-            return response
-        sent = 0
-        while generation == self.generation:
-            for version, kind_of, event, obj in self.log[sent:]:
-                sent += 1
-                if version > after and kind_of == plural and self._selected(request, plural, namespace, obj):
-                    await response.write(json.dumps({"type": event, "object": obj}).encode() + b"\n")
-            async with self.changed:
-                if sent == len(self.log) and generation == self.generation:
-                    await self.changed.wait()
-        return response
-
-    async def _create(self, plural: str, namespace: str, body: dict[str, Any]) -> web.Response:
-        if namespace:
-            body["metadata"]["namespace"] = namespace
-        if _key(body["metadata"]) in self.objects.get(plural, {}):
-            return _refusal(409, "AlreadyExists", "already exists")
-        return web.json_response(await self.put(plural, body), status=201)
-
-    async def _patch(self, plural: str, found: dict[str, Any], body: Any) -> web.Response:
-        meta = body.get("metadata", {})
-        if meta.get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
-            return _refusal(422, "Invalid", f'metadata.uid: Invalid value: "{meta["uid"]}": field is immutable')
-        version = found["metadata"]["resourceVersion"]
-        if meta.get("resourceVersion", version) != version:
-            return _refusal(409, "Conflict", "the object has been modified: resourceVersion")
-        merged = _merge(found, body)
-        return web.json_response(await self.put(plural, merged))
-
-    async def _bind(self, pod: dict[str, Any], body: dict[str, Any]) -> web.Response:
-        meta = body["metadata"]
-        if meta.get("uid") and meta["uid"] != pod["metadata"]["uid"]:
-            return _refusal(409, "Conflict", "Precondition failed: UID in precondition")
-        if pod["spec"].get("nodeName"):
-            return _refusal(409, "Conflict", f"pod is already assigned to node {pod['spec']['nodeName']!r}")
-        pod = json.loads(json.dumps(pod))
-        pod["spec"]["nodeName"] = body["target"]["name"]
-        pod["metadata"].setdefault("annotations", {}).update(meta.get("annotations", {}))
-        if self.copies_labels:
-            pod["metadata"].setdefault("labels", {}).update(meta.get("labels", {}))
-        await self.put("pods", pod)
-        return web.json_response({"kind": "Status", "status": "Success", "code": 201}, status=201)
+    async def _feed(self, *given: Any, **how: Any) -> None:
+        feeding = asyncio.ensure_future(super()._feed(*given, **how))
+        ended = asyncio.ensure_future(self._ended.wait())
+        try:
+            await asyncio.wait({feeding, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if feeding.done():
+                feeding.result()
+        finally:
+            feeding.cancel()
+            ended.cancel()
+            await asyncio.gather(feeding, ended, return_exceptions=True)
 
 
-def _key(meta: dict[str, Any]) -> str:
-    return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
+def _split(key: str) -> tuple[str, str]:
+    namespace, _, name = key.rpartition("/")
+    return namespace, name
 
 
-def _merge(target: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = _merge(merged.get(key), value)
-    return merged
-
-
-def _refusal(status: int, reason: str, message: str, headers: dict[str, str] | None = None) -> web.Response:
-    body = {"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": status}
-    return web.json_response(body, status=status, headers=headers)
-
-
-def pod(name: str, *, namespace: str = "default", uid: str = "", **fields: Any) -> dict[str, Any]:
+def pod(name: str, *, namespace: str = "default", uid: str = "", **fields: Any) -> Object:
     """A pod manifest with one container."""
     meta = {"name": name, "namespace": namespace, "uid": uid or f"uid-{name}"}
     meta.update(fields.pop("metadata", {}))
