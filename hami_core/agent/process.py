@@ -55,7 +55,7 @@ from hami_core.kube.informer import Backoff, Informer
 from hami_core.kube.lease import LeaseElector
 from hami_core.kube.objects import ObjectReference
 from hami_core.kube.port import PODS
-from hami_core.model import HealthChange
+from hami_core.model import HealthChange, NodeContext
 from hami_core.observe.metrics import build_info
 from hami_core.wire import keys
 
@@ -488,7 +488,6 @@ def run(settings: AgentSettings) -> int:
 
     configure(settings.log_level, settings.log_format, component="agent", node=settings.node_name)
     _give_back_large_buffers()
-    _export(settings)
     code = asyncio.run(_main(settings))
     _end_without_hanging_hooks(code)
     return code
@@ -544,19 +543,24 @@ def _load(settings: AgentSettings) -> Loaded:
 
     path = settings.device_config_file
     config: DeviceConfig | dict[str, Any] = load_device_config(path) if path else {}
-    loaded = load(config, side="node", only=[settings.vendor] if settings.vendor else None, named_by="--vendor")
+    only = [settings.vendor] if settings.vendor else None
+    loaded = load(config, side="node", node=node_of(settings), only=only, named_by="--vendor")
     loaded.require()
     if settings.vendor:
         loaded.vendor(settings.vendor)
     return loaded
 
 
-def _export(settings: AgentSettings) -> None:
-    """Tell vendors, by the environment, what the agent was told: their own settings start from it."""
-    os.environ["NODE_NAME"] = settings.node_name
-    for name in ("node_name", "state_dir", "node_config_file", "enforcement", "legacy_metrics"):
-        os.environ["HAMI_" + name.upper()] = str(getattr(settings, name))
-    os.environ["HAMI_CDI_SEARCH_DIRS"] = ",".join(settings.cdi_search_dirs)
+def node_of(settings: AgentSettings) -> NodeContext:
+    """The node that the agent serves, as vendors are told of it."""
+    return NodeContext(
+        name=settings.node_name,
+        state_dir=settings.state_dir.absolute(),
+        cdi_dirs=tuple(Path(folder) for folder in settings.cdi_search_dirs),
+        config_file=settings.node_config_file,
+        enforcement=settings.enforcement,
+        legacy_metrics=settings.legacy_metrics,
+    )
 
 
 def options_of(settings: AgentSettings) -> Options:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
+from hami_core.model import Enforcement  # noqa: TC001 - pydantic too
 from hami_core.settings.base import Settings, notes
 from hami_core.settings.values import Address, Names, Seconds  # noqa: TC001 - pydantic too
 
@@ -126,7 +127,7 @@ class AgentSettings(Settings):
         description="In mode trust: schedulerNames whose unsigned allocations count.",
         json_schema_extra=notes(group=_TRUST),
     )
-    enforcement: Literal["enforce", "observe", "off"] = Field(
+    enforcement: Enforcement = Field(
         "enforce",
         description="What the interposer does with a container's limits.",
         json_schema_extra=notes(group=_TRUST),
