@@ -223,30 +223,24 @@ class NvidiaNode(Nvidia):
         """Device nodes, driver files, interposer, limits and region of one container."""
         if any(s.device_id not in self._cards for s in slices):
             self.discover()
-        pages = {uuid: self._turns.keep(uuid) for uuid in self._limited(slices, container)}
+        held = container_edits.in_order(container_edits.per_card(slices), self._cards)
+        limits = self._limits(held, container)
+        limited = container_edits.limited_cards(limits) if limits and self.settings.turn_pages else ()
         return container_edits.edits(
-            slices,
-            container,
+            held,
+            limits,
             cards=self._cards,
             driver=self._driver_files(),
             control=driver_files.control_nodes(self.settings.dev_root),
             interposer=self._installed(),
             options=self.options,
             dev_root=self.settings.dev_root,
-            limits_mode=self._node.enforcement,
-            priority_resource=self._family.resources.priority,
-            turn_pages=pages,
+            turn_pages={uuid: self._turns.keep(uuid) for uuid in limited},
         )
 
-    def _limits(self, slices: Sequence[Slice], container: ContainerRef) -> Limits:
+    def _limits(self, held: Sequence[Slice], container: ContainerRef) -> Limits | None:
         resource = self._family.resources.priority
-        return container_edits.limits_of(slices, container, self.options, self._node.enforcement, resource)
-
-    def _limited(self, slices: Sequence[Slice], container: ContainerRef) -> tuple[str, ...]:
-        """Cards whose turn pages a container is to have."""
-        if not self.settings.turn_pages or container_edits.is_whole(container, self.options):
-            return ()
-        return container_edits.limited_cards(self._limits(slices, container))
+        return container_edits.limits_of(held, container, self.options, self._node.enforcement, resource)
 
     def _driver_files(self) -> driver_files.DriverFiles:
         if self._driver is None:
@@ -304,12 +298,12 @@ class NvidiaNode(Nvidia):
 
     def _tenant(self, slices: Sequence[Slice], container: ContainerRef) -> Tenant | None:
         """A container with a region, or None."""
-        if container_edits.is_whole(container, self.options):
-            return None
         try:
-            limits = self._limits(slices, container)
+            limits = self._limits(container_edits.per_card(slices), container)
         except RequestError:
             return None  # it was refused its devices
+        if limits is None:
+            return None
         return Tenant(
             cards=frozenset(device.uuid for device in limits.devices),
             priority=limits.priority if limits.mode is Mode.ENFORCE else 0,
