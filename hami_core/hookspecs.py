@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         Family,
         HealthChange,
         Mutation,
+        NodeContext,
         NodeFacts,
         PodFacts,
         Reason,
@@ -85,14 +86,15 @@ def config_model() -> type[BaseModel] | None:
 
 
 @hookspec(firstresult=True)
-def families(config: Any) -> Sequence[Family]:  # noqa: ANN401 - the vendor's own model
+def families(config: Any, node: NodeContext | None) -> Sequence[Family]:  # noqa: ANN401 - the vendor's own model
     """Say what the vendor serves. Required.
 
-    When: exactly once, before every other hook but `config_model`; keep what you need of ``config`` on ``self``.
+    When: exactly once, before every other hook but `config_model`; keep what you need of the arguments on ``self``.
 
     Args:
         config: An instance of the model named by `config_model`, with its defaults where the file has no such
             section; None where the vendor names no model.
+        node: The node that the process serves; None in a process that serves none, such as the scheduler.
 
     Returns:
         Families, each with its common word, resource names, annotation keys and capabilities. Two vendors that

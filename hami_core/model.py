@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     import numpy as np
 
@@ -550,6 +551,37 @@ class NodeFacts:
     labels: Mapping[str, str] = field(default_factory=_empty)
     capacity: Mapping[str, str] = field(default_factory=_empty)
     allocatable: Mapping[str, str] = field(default_factory=_empty)
+
+
+Enforcement = Literal["enforce", "observe", "off"]
+"""What a node does with containers' limits: keep them, only count, or neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContext:
+    """The node that an agent serves, as the agent's settings have it: what a node side need not be told again.
+
+    Attributes:
+        name: Name of the node object.
+        state_dir: The agent's folder on the host, at the same path in the agent's container; outlives a reboot.
+        cdi_dirs: Where other programs' CDI specs are, such as those of the vendor's own toolkit.
+        config_file: HAMi's per-node file, which need not exist; None: there is none.
+        enforcement: Containers' limits are kept (``enforce``), only counted (``observe``), or neither (``off``).
+        legacy_metrics: Whether metrics are served under their old names too.
+
+    Example:
+        >>> from pathlib import Path
+        >>> node = NodeContext("node-1", Path("/var/lib/hami"), cdi_dirs=(Path("/etc/cdi"),))
+        >>> str(node.state_dir / "acme"), node.enforcement
+        ('/var/lib/hami/acme', 'enforce')
+    """
+
+    name: str
+    state_dir: Path
+    cdi_dirs: tuple[Path, ...] = ()
+    config_file: Path | None = None
+    enforcement: Enforcement = "enforce"
+    legacy_metrics: bool = False
 
 
 @dataclass(frozen=True, slots=True)

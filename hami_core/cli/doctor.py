@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hami_core.doctor.finding import Report
+    from hami_core.model import NodeContext
     from hami_core.plugins.loaded import Loaded
 
 COULD_NOT_LOOK = 2
@@ -65,9 +66,9 @@ def _look_here(plugin_dir: Path | None, cdi_dir: Path | None, state_dir: Path | 
     return examine(gather(Places(plugin_dir, cdi_dir, state_dir, proc), _discover))
 
 
-def _discover() -> tuple[dict[str, int], dict[str, str]]:
+def _discover(node: NodeContext) -> tuple[dict[str, int], dict[str, str]]:
     """How many devices each vendor's node side finds, and what went wrong where it could not look."""
-    loaded = _loaded({}, side="node")
+    loaded = _loaded({}, side="node", node=node)
     found: dict[str, int] = {}
     problems = {problem.plugin: str(problem) for problem in loaded.problems if problem.severity == "error"}
     for vendor in loaded.vendors:
@@ -99,13 +100,15 @@ def _vendors(device_config: str) -> Loaded:
     return _loaded(load_device_config(device_config or None))
 
 
-def _loaded(config: Mapping[str, Any], *, side: Literal["scheduler", "node"] = "scheduler") -> Loaded:
+def _loaded(
+    config: Mapping[str, Any], *, side: Literal["scheduler", "node"] = "scheduler", node: NodeContext | None = None
+) -> Loaded:
     import logging
 
     from hami_core.plugins import load
 
     logging.getLogger("hami.plugins").setLevel(logging.CRITICAL)  # what goes wrong becomes a finding
-    return load(config, side=side)
+    return load(config, side=side, node=node)
 
 
 def _print(report: Report, output: str) -> None:

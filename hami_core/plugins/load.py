@@ -20,6 +20,7 @@ from hami_core.plugins.problem import Problem, Reporter
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from hami_core.model import NodeContext
     from hami_core.plugins.vendor import LoadedVendor
 
 Side = Literal["scheduler", "node"]
@@ -31,6 +32,7 @@ def load(
     config: Mapping[str, Any] = EMPTY,
     *,
     side: Side = "scheduler",
+    node: NodeContext | None = None,
     only: Sequence[str] | None = None,
     blocked: Sequence[str] = (),
     named_by: str = "",
@@ -42,6 +44,7 @@ def load(
     Args:
         config: The device-config: section name → raw content (`hami_core.settings.DeviceConfig` is one).
         side: ``scheduler`` loads ``hami.vendors``; ``node`` loads ``hami.node`` and the vendors of the same names.
+        node: The node that this process serves; None: none.
         only: Vendors to load and no others, None: all. Wrapper plugins are loaded all the same.
         blocked: Names to leave out, of vendors and of wrapper plugins. The environment variable ``HAMI_PLUGINS``
             narrows both further.
@@ -71,7 +74,7 @@ def load(
         vendors = [found for found in vendors if found.source.name in names]
     # choosing vendors must not drop a policy: wrappers only tighten
     wrappers = discovery.discover(discovery.PLUGINS, Selection.from_environment(None, blocked))
-    loaded = assemble(vendors, nodes, wrappers, config=config, side=side, observer=observer, closed=closed)
+    loaded = assemble(vendors, nodes, wrappers, config=config, side=side, node=node, observer=observer, closed=closed)
     for text in discovery.misspelt_switch():
         loaded.reporter.found(Problem("warning", "", "", "", text))
     for text in discovery.misspelt_groups():
@@ -86,6 +89,7 @@ def assemble(
     *,
     config: Mapping[str, Any] = EMPTY,
     side: Side = "scheduler",
+    node: NodeContext | None = None,
     observer: Callable[[Problem], None] | None = None,
     closed: Closed = lambda _: None,
 ) -> Loaded:
@@ -98,7 +102,7 @@ def assemble(
         owner = group[-1].source
         try:
             shut = closed(owner)
-            vendor = build_vendor(_objects(group), wrappers, config, reporter, shut[0] if shut else None)
+            vendor = build_vendor(_objects(group), wrappers, config, reporter, shut[0] if shut else None, node=node)
             if shut:
                 refused.append(owner)
                 reporter.found(_as_problem(owner, shut[0]))

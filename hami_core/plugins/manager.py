@@ -24,6 +24,7 @@ from hami_core.plugins.vendor import LoadedVendor, declared_keys
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from hami_core.model import NodeContext
     from hami_core.plugins.discovery import Source
     from hami_core.plugins.problem import Reporter
 
@@ -210,6 +211,8 @@ def build_vendor(
     config: Mapping[str, Any],
     reporter: Reporter,
     closed: VendorError | None = None,
+    *,
+    node: NodeContext | None = None,
 ) -> LoadedVendor:
     """Put a vendor together.
 
@@ -220,6 +223,7 @@ def build_vendor(
         config: The device-config, section name → raw content.
         reporter: Where problems go.
         closed: Why the vendor is closed: it says what it serves and refuses all of it; None: it is open.
+        node: The node that this process serves; None: none.
 
     Raises:
         VendorError: The vendor cannot be used.
@@ -231,7 +235,7 @@ def build_vendor(
     for plugin, source in reversed(objects):
         manager.add_vendor(plugin, source)
     for plugin, source in objects:
-        families = _families(plugin, source, config, reporter, manager.sections) or families
+        families = _families(plugin, source, config, reporter, manager.sections, node=node) or families
     if families is None:
         raise VendorError(owner.name, owner.label, "families", "is required and missing")
     defaults = Defaults(families)
@@ -251,6 +255,8 @@ def _families(
     config: Mapping[str, Any],
     reporter: Reporter,
     sections: set[str],
+    *,
+    node: NodeContext | None,
 ) -> tuple[Family, ...] | None:
     hooks = check_hooks(plugin, source, wrapper=False)
     section = None
@@ -262,7 +268,9 @@ def _families(
     if "families" not in hooks:
         return None
     method = plugin.families  # type: ignore[attr-defined]
-    answer = _guarded(source, "families", method, *([section] if inspect.signature(method).parameters else []))
+    told = {"config": section, "node": node}
+    wanted = inspect.signature(method).parameters
+    answer = _guarded(source, "families", method, **{name: told[name] for name in told if name in wanted})
     return check_families(answer, source)
 
 
@@ -309,10 +317,10 @@ def _family_problem(family: Family, words: set[str], names: Mapping[str, str]) -
     return ""
 
 
-def _guarded(source: Source, hook: str, function: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - checked next
+def _guarded(source: Source, hook: str, function: Callable[..., Any], **told: Any) -> Any:  # noqa: ANN401 - checked next
     """Call into a plugin while loading; whatever it raises becomes a `VendorError`, a `ConfigError` passes."""
     try:
-        return function(*args)
+        return function(**told)
     except ConfigError:
         raise
     except BaseException as error:

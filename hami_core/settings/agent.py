@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
+from hami_core.model import Enforcement  # noqa: TC001 - pydantic too
 from hami_core.settings.base import Settings, notes
-from hami_core.settings.values import Address, Names, Seconds  # noqa: TC001 - pydantic too
+from hami_core.settings.values import Address, Folder, Names, Seconds  # noqa: TC001 - pydantic too
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +97,7 @@ class AgentSettings(Settings):
         description="HAMi's per-node configuration (nodeconfig list); it need not exist.",
         json_schema_extra=notes(group=_NODE),
     )
-    state_dir: Path = Field(
+    state_dir: Folder = Field(
         Path("/var/lib/hami"),
         description="Records of the containers served; must outlive a reboot.",
         json_schema_extra=notes(group=_NODE),
@@ -126,7 +127,7 @@ class AgentSettings(Settings):
         description="In mode trust: schedulerNames whose unsigned allocations count.",
         json_schema_extra=notes(group=_TRUST),
     )
-    enforcement: Literal["enforce", "observe", "off"] = Field(
+    enforcement: Enforcement = Field(
         "enforce",
         description="What the interposer does with a container's limits.",
         json_schema_extra=notes(group=_TRUST),
@@ -137,12 +138,12 @@ class AgentSettings(Settings):
         json_schema_extra=notes(group=_TRUST),
     )
 
-    kubelet_plugin_dir: Path = Field(
+    kubelet_plugin_dir: Folder = Field(
         Path("/var/lib/kubelet/device-plugins"),
         description="The kubelet's folder with kubelet.sock and the device checkpoint.",
         json_schema_extra=notes(group=_KUBELET),
     )
-    cdi_dir: Path = Field(
+    cdi_dir: Folder = Field(
         Path("/var/run/cdi"),
         description="Where CDI specs are written; the runtime must watch it.",
         json_schema_extra=notes(group=_KUBELET),

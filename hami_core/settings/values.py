@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -109,6 +110,9 @@ def check_resource(text: str) -> str:
         raise ValueError(f"{shown(text)} is no name of an extended resource; write such as example.com/npu")
     return text
 
+
+Folder = Annotated[Path, AfterValidator(Path.absolute)]
+"""A folder; a relative path counts from where the process was started."""
 
 Seconds = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=365 * DAY, allow_inf_nan=False)]
 """A duration: a number of seconds, or Go's form ``5m30s``."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import pytest
 
 from hami_core.errors import HamiError
+from hami_core.model import NodeContext
 from hami_core.plugins.discovery import NODE, VENDORS, Selection, discover
 from hami_core.plugins.load import assemble
 from hami_core.plugins.report import capability_matrix
@@ -154,10 +155,10 @@ def _detail(report: pytest.TestReport) -> str:
     return (cause or str(report.longreprtext))[:1500]
 
 
-def _load_errors(name: str, *, node: bool) -> tuple[list[str], tuple[LoadedVendor, ...]]:
+def _load_errors(name: str, node: NodeContext | None = None) -> tuple[list[str], tuple[LoadedVendor, ...]]:
     selection = Selection(only=frozenset({name}))
     sides = [discover(VENDORS, selection), discover(NODE, selection) if node else []]
-    loaded = assemble(*sides, side="node" if node else "scheduler")
+    loaded = assemble(*sides, side="node" if node else "scheduler", node=node)
     return [str(problem) for problem in loaded.problems if problem.severity == "error"], loaded.vendors
 
 
@@ -175,14 +176,14 @@ def main(folder: str) -> int:
 
 def _run(folder: str, case: str, collector: Collector) -> int:
     name = os.environ[VENDOR]
-    errors, vendors = _load_errors(name, node=False)
+    errors, vendors = _load_errors(name)
     if errors:
         # each test would fail for the same reason
         collector.add("load", "discovery", "vendor can be loaded", "failed", "\n".join(errors))
         collector.write(finished=True)
         return int(pytest.ExitCode.TESTS_FAILED)
     if os.environ.get(NODE_SIDE):
-        errors, _ = _load_errors(name, node=True)
+        errors, _ = _load_errors(name, NodeContext("node", Path(folder)))
         if errors:
             os.environ[NODE_SIDE] = ""
             collector.add("node", "allocate", "node side can be loaded", "failed", "\n".join(errors))

@@ -45,7 +45,7 @@ ONE_MS, SEVERAL_MS = (1.0, 3.0), (4.0, 10.0)
 def rules() -> VendorRules:
     """NVIDIA's rules without the plugin layer, which has a bench of its own."""
     nvidia = Nvidia()
-    (family,) = nvidia.families(NvidiaConfig())
+    (family,) = nvidia.families(NvidiaConfig(), None)
     return VendorRules(
         family,
         nvidia.check_type,

@@ -18,12 +18,13 @@ from tests.e2e.bed import gpus
 # with the cards it has seen first.
 NODE = """
 import json
-from dataclasses import asdict
-from hami_core import ContainerKind, ContainerRef, Slice
+import os
+from pathlib import Path
+from hami_core import ContainerKind, ContainerRef, NodeContext, Slice
 from hami_nvidia.node import NvidiaNode
 
 node = NvidiaNode()
-node.families(None)
+node.families(None, NodeContext("n1", Path(os.environ["STATE"]), cdi_dirs=(Path(os.environ["CDI"]),)))
 devices = node.discover()
 pieces = tuple(Slice(d.id, "NVIDIA", 1000, 0, type="NVIDIA") for d in devices[1:])
 edits = node.allocate(pieces, ContainerRef("uid-1", "default", "pod", "main", ContainerKind.APP))
@@ -51,8 +52,8 @@ def agent(root, script=NODE, **env):
     driver = root / "opt/nvidia-sim"
     settings = {
         "HAMI_NVIDIA_DRIVER_ROOT": str(driver),
-        "HAMI_CDI_SEARCH_DIRS": str(root / "etc/cdi"),
-        "HAMI_STATE_DIR": str(root / "var-lib-hami"),
+        "CDI": str(root / "etc/cdi"),
+        "STATE": str(root / "var-lib-hami"),
         "HAMI_SIM_STATE": str(driver / "state"),
     }
     done = subprocess.run(
@@ -103,7 +104,7 @@ def test_the_agent_finds_nvml_below_the_driver_root_and_the_files_in_the_spec(ro
 
 
 def test_without_a_spec_the_driver_root_is_searched(root, tmp_path):
-    said = agent(root, HAMI_CDI_SEARCH_DIRS=str(tmp_path), HAMI_NVIDIA_CONTAINER_LIBRARY_DIR="/usr/local/nvidia/lib64")
+    said = agent(root, CDI=str(tmp_path), HAMI_NVIDIA_CONTAINER_LIBRARY_DIR="/usr/local/nvidia/lib64")
     host = str(root / "opt/nvidia-sim/lib/libcuda.so.1")
     assert said["mounts"]["/usr/local/nvidia/lib64/libcuda.so.1"] == [host, True]
 

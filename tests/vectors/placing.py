@@ -35,7 +35,7 @@ UNSET = 101
 def nvidia_rules(**config: Any) -> VendorRules:
     """NVIDIA's rules as placement gets them."""
     nvidia = Nvidia()
-    (family,) = nvidia.families(NvidiaConfig(**config))
+    (family,) = nvidia.families(NvidiaConfig(**config), None)
     return VendorRules(
         family,
         check_type=nvidia.check_type,

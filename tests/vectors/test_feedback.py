@@ -6,7 +6,7 @@ import pytest
 from hami_interpose.feedback import Words
 from hami_nvidia import feedback
 
-from hami_core.agent.process import TEND_S
+from hami_core.agent.devices import TEND_S
 
 from .cases import Case, cases, value
 

@@ -25,12 +25,12 @@ def _container(case: Any) -> ContainerSpec:
 
 def _nvidia(**config: Any) -> Nvidia:
     nvidia = Nvidia()
-    nvidia.families(NvidiaConfig.model_validate(config))
+    nvidia.families(NvidiaConfig.model_validate(config), None)
     return nvidia
 
 
 def _parse(nvidia: Nvidia, container: ContainerSpec) -> Request | None:
-    (family,) = nvidia.families(nvidia._config)
+    (family,) = nvidia.families(nvidia._config, None)
     return nvidia.parse_request(container, POD, family)
 
 
@@ -114,7 +114,7 @@ def test_chart_defaults() -> None:
         if key not in node_only:
             assert config[key] == type(config[key])(wanted), key
     resources = value("vendors/nvidia.resources")
-    (family,) = Nvidia().families(None)
+    (family,) = Nvidia().families(None, None)
     names = (
         resources["count"],
         resources["mem"],

@@ -20,6 +20,7 @@ from hami_core.doctor.install import setting
 from hami_core.doctor.objects import Container
 from hami_core.doctor.on_node.facts import Folder, NodeFacts, Process, find_key
 from hami_core.errors import WireError
+from hami_core.model import NodeContext
 from hami_core.wire.env import VGPU_ROOT
 
 if TYPE_CHECKING:
@@ -54,12 +55,13 @@ class Places:
     root: Path = Path("/")
 
 
-def gather(places: Places, discover: Callable[[], tuple[Mapping[str, int], Mapping[str, str]]]) -> NodeFacts:
+def gather(places: Places, discover: Callable[[NodeContext], tuple[Mapping[str, int], Mapping[str, str]]]) -> NodeFacts:
     """Look at everything the node's checks need.
 
     Args:
         places: Where to look.
-        discover: Asks the vendors installed here for devices: (vendor → how many, vendor → what went wrong).
+        discover: Asks the vendors installed here for this node's devices: (vendor → how many, vendor → what went
+            wrong).
     """
     pid, words = _agent(places.proc)
     told = Container(args=words)
@@ -69,10 +71,16 @@ def gather(places: Places, discover: Callable[[], tuple[Mapping[str, int], Mappi
     boot_id = _text(places.proc / "sys/kernel/random/boot_id")
     checkpoint, entries, registered = _checkpoint(plugin_dir / CHECKPOINT)
     enabled, runtime_dirs = _containerd(places.root / CONTAINERD_CONFIG)
-    devices, problems = discover()
+    node = NodeContext(
+        name=setting(told, "node_name", os.environ.get("NODE_NAME", socket.gethostname())),
+        state_dir=state_dir,
+        cdi_dirs=tuple(Path(word) for word in setting(told, "cdi_search_dirs", "/etc/cdi,/var/run/cdi").split(",")),
+        config_file=Path(setting(told, "node_config_file", "/config/config.json")),
+    )
+    devices, problems = discover(node)
     library = state_dir / "lib"
     return NodeFacts(
-        node=setting(told, "node_name", os.environ.get("NODE_NAME", socket.gethostname())),
+        node=node.name,
         agent_pid=pid,
         plugin_dir=_folder(plugin_dir, places.proc),
         socket=_socket(plugin_dir / "kubelet.sock"),

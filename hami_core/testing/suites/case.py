@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hami_core.errors import HamiError, WireError
-from hami_core.model import EMPTY, NodeFacts
+from hami_core.model import EMPTY, NodeContext, NodeFacts
 from hami_core.plugins.discovery import NODE, VENDORS, Source, installed
 from hami_core.plugins.manager import build_vendor
 from hami_core.plugins.problem import Reporter
@@ -70,6 +70,11 @@ class VendorCase:
         return None
 
     @pytest.fixture
+    def node_context(self, tmp_path: Path) -> NodeContext:
+        """The node that the node side serves, with a folder of its own."""
+        return NodeContext("node", tmp_path)
+
+    @pytest.fixture
     def reporter(self) -> FailureLog:
         """Where failures of the vendor are counted."""
         return FailureLog()
@@ -89,16 +94,21 @@ class VendorCase:
         return self._built([(vendor, source_of(vendor, VENDORS))], reporter)
 
     @pytest.fixture
-    def node_loaded(self, vendor: object, node_side: object | None, reporter: Reporter) -> LoadedVendor:
+    def node_loaded(
+        self, vendor: object, node_side: object | None, node_context: NodeContext, reporter: Reporter
+    ) -> LoadedVendor:
         """Both sides, loaded as the agent would."""
         if node_side is None:
             pytest.skip("the node side is not tested: the fixture `node_side` returns None")
-        return self._built([(vendor, source_of(vendor, VENDORS)), (node_side, source_of(node_side, NODE))], reporter)
+        both = [(vendor, source_of(vendor, VENDORS)), (node_side, source_of(node_side, NODE))]
+        return self._built(both, reporter, node_context)
 
-    def _built(self, objects: Sequence[tuple[object, Source]], reporter: Reporter) -> LoadedVendor:
+    def _built(
+        self, objects: Sequence[tuple[object, Source]], reporter: Reporter, node: NodeContext | None = None
+    ) -> LoadedVendor:
         """The loaded vendor. The first test fails with what is wrong, the others are skipped for it."""
         try:
-            return build_vendor(objects, [], self.config, reporter)
+            return build_vendor(objects, [], self.config, reporter, node=node)
         except HamiError as error:
             told = (type(self), str(error))
         if told in _load_errors_told:

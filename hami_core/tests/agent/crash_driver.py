@@ -87,8 +87,9 @@ class World:
             authority=Authority("n1", {"ACME": FAMILY}, (KEY.public_key(),), Policy()),
             host=notes,
             boot_id=boot,
+            prestart_wait_s=5.0,
         )
-        core.devices = {d.id: d for d in node.vendor.discover()}
+        core.devices.update({d.id: d for d in node.vendor.discover()})
         await core.start()
         tasks = [asyncio.ensure_future(informer.run()), asyncio.ensure_future(core.run())]
         core.wake()

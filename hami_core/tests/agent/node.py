@@ -171,7 +171,7 @@ class Agent:
             clock=self.clock,
         )
         devices = await self.vendor.discover()
-        self.core.devices = {d.id: d for d in devices}
+        self.core.devices.update({d.id: d for d in devices})
         advertised = await self.vendor.advertise(devices)
         self.endpoint = Endpoint(n.plugin_dir, GPU, self.core)
         self.endpoint.offer.set(advertised.slots[GPU])

@@ -84,7 +84,7 @@ OWN = [
 
 @pytest.mark.parametrize(("kind", "serial"), [(APP, True), (INIT, True), (ContainerKind.SIDECAR, True), (APP, False)])
 async def test_a_pods_own_view_of_devices_is_refused_without_cdi(node, kind, serial, monkeypatch):
-    monkeypatch.setattr("hami_core.agent.answers.CANDIDATE_WAIT_S", 0.1)
+    monkeypatch.setattr("hami_core.agent.serial_allocate.CANDIDATE_WAIT_S", 0.1)
     agent = await node.up(serial=serial)
     await node.registered()
     for number, (env, refused) in enumerate(OWN):
@@ -108,7 +108,7 @@ COVERING = ["/usr/local/vgpu/limits", "/usr/local/vgpu/limits/limits", "/usr/loc
 
 @pytest.mark.parametrize("serial", [True, False])
 async def test_a_volume_over_our_files_is_refused_in_both_modes(node, serial, monkeypatch):
-    monkeypatch.setattr("hami_core.agent.answers.CANDIDATE_WAIT_S", 0.1)
+    monkeypatch.setattr("hami_core.agent.serial_allocate.CANDIDATE_WAIT_S", 0.1)
     await node.up(serial=serial)
     await node.registered()
     for number, path in enumerate(["/usr/local/vgpus", "/etc", "/data", *COVERING]):
@@ -125,7 +125,7 @@ async def test_a_volume_over_our_files_is_refused_in_both_modes(node, serial, mo
 
 @pytest.mark.parametrize("serial", [True, False])
 async def test_a_privileged_container_is_refused_in_both_modes(node, serial, monkeypatch):
-    monkeypatch.setattr("hami_core.agent.answers.CANDIDATE_WAIT_S", 0.1)
+    monkeypatch.setattr("hami_core.agent.serial_allocate.CANDIDATE_WAIT_S", 0.1)
     await node.up(serial=serial)
     await node.registered()
     written = {"main": {"securityContext": {"privileged": True}}}

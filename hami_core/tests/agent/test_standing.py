@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from hami_core.agent.process import Agent, Options
+from hami_core.agent.options import from_settings
+from hami_core.agent.process import Agent
 from hami_core.kube.port import NODES, PODS
 from hami_core.model import ContainerKind
+from hami_core.settings import AgentSettings
 from hami_core.tests.agent.node import GPU
 from hami_core.wire import keys
 
@@ -21,7 +24,16 @@ class Life:
 
     def __init__(self, node, **how) -> None:
         node.api.objects.setdefault(("nodes", "", "n1"), {"metadata": {"name": "n1", "resourceVersion": "1"}})
-        options = Options("n1", node.plugin_dir, node.cdi_dir, node.state_dir, lease_namespace="", **how)
+        settings = AgentSettings(
+            node_name="n1",
+            mode="trust:hami-scheduler",
+            kubelet_plugin_dir=node.plugin_dir,
+            cdi_dir=node.cdi_dir,
+            state_dir=node.state_dir,
+            metrics_bind_address="",
+            **how,
+        )
+        options = replace(from_settings(settings), lease_namespace="")
         self.node = node
         self.agent = Agent(node.api, [node.vendor], options)
         self.stop = asyncio.Event()
@@ -106,7 +118,7 @@ async def test_it_says_that_it_goes_before_it_goes(node, live):
 
 async def test_it_waits_for_pods_bound_here(node, live):
     """Each container of them: an init container that has its devices does not speak for the others."""
-    one = live(handover_s=120.0)
+    one = live(handover_time=120.0)
     await one.says("ready")
     node.pod("a", [("first", ContainerKind.INIT, [("card-00000000", 100)]), ("main", APP, [("card-00000000", 100)])])
     ending = asyncio.ensure_future(one.end())
@@ -124,7 +136,7 @@ async def test_it_waits_for_pods_bound_here(node, live):
 
 @pytest.mark.parametrize("how", ["deleted", "rejected", "none of ours", "running"])
 async def test_it_does_not_wait_for_others(node, live, how):
-    one = live(handover_s=600.0)
+    one = live(handover_time=300.0)
     await one.says("ready")
     node.pod("a", [("main", APP, [] if how == "none of ours" else [("card-00000000", 100)])])
     body = node.api.objects["pods", "default", "a"]
@@ -136,7 +148,7 @@ async def test_it_does_not_wait_for_others(node, live, how):
 
 
 async def test_its_patience_has_an_end(node, live):
-    one = live(handover_s=1.0)
+    one = live(handover_time=1.0)
     await one.says("ready")
     node.pod("a", [("main", APP, [("card-00000000", 100)])])
     await asyncio.wait_for(one.end(), 60)
@@ -144,7 +156,7 @@ async def test_its_patience_has_an_end(node, live):
 
 
 async def test_without_an_api_server_it_goes_all_the_same(node, live):
-    one = live(handover_s=600.0)
+    one = live(handover_time=300.0)
     await one.says("ready")
     node.api.down = True
     await asyncio.wait_for(one.end(), 60)
@@ -152,7 +164,7 @@ async def test_without_an_api_server_it_goes_all_the_same(node, live):
 
 
 async def test_without_a_kubelet_nobody_is_waited_for(node, live):
-    one = live(handover_s=600.0)
+    one = live(handover_time=300.0)
     await one.says("ready")
     node.pod("a", [("main", APP, [("card-00000000", 100)])])
     node.api.drop(PODS, "a", "default")
@@ -163,7 +175,7 @@ async def test_without_a_kubelet_nobody_is_waited_for(node, live):
 
 
 async def test_told_to_it_goes_at_once_and_says_nothing(node, live):
-    one = live(handover_s=0.0)
+    one = live(handover_time=0.0)
     await one.says("ready")
     node.pod("a", [("main", APP, [("card-00000000", 100)])])
     await asyncio.wait_for(one.end(), 60)

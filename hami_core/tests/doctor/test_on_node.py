@@ -118,7 +118,7 @@ def node():
 
 def facts_of(root: Path, **more) -> NodeFacts:
     places = Places(root / "plugins", root / "cdi", root / "state", root=root, **more)
-    return gather(places, lambda: ({"nvidia": 1}, {}))
+    return gather(places, lambda _: ({"nvidia": 1}, {}))
 
 
 def test_files_sockets_and_checkpoint_are_read(node):
@@ -165,7 +165,7 @@ def test_the_agent_tells_where_to_look(node):
     proc.mkdir(parents=True)
     flags = ["agent", f"--state-dir={node}/state", "--kubelet-plugin-dir", f"{node}/plugins", f"--cdi-dir={node}/cdi"]
     (proc / "cmdline").write_bytes("\0".join(["/usr/bin/python3", "/usr/bin/hami", *flags, ""]).encode())
-    facts = gather(Places(proc=node / "proc", root=node), lambda: ({}, {}))
+    facts = gather(Places(proc=node / "proc", root=node), lambda _: ({}, {}))
     assert facts.agent_pid == 41
     assert (facts.state_dir.path, facts.plugin_dir.path, facts.cdi_dir.path) == (
         f"{node}/state", f"{node}/plugins", f"{node}/cdi",
@@ -192,7 +192,7 @@ def test_processes_with_limits_and_without_the_interposer_are_found(node):
             ("cgroup", "0::/"),
         ):
             (folder / name).write_text(text)
-    facts = gather(Places(proc=node / "proc", root=node), lambda: ({}, {}))
+    facts = gather(Places(proc=node / "proc", root=node), lambda _: ({}, {}))
     assert facts.processes == (
         Process(50, "p50", preloaded=True), Process(51, "p51", preloaded=False, musl=True),
         Process(52, "p52", preloaded=False),

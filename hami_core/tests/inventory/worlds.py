@@ -74,7 +74,7 @@ POLICIES = [
 def rules() -> list[VendorRules]:
     """NVIDIA's rules and those of a plain vendor."""
     nvidia = Nvidia()
-    (family,) = nvidia.families(NvidiaConfig())
+    (family,) = nvidia.families(NvidiaConfig(), None)
     return [
         VendorRules(
             family,

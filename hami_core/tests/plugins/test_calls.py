@@ -7,6 +7,7 @@ import logging
 import math
 import signal
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from hami_core import (
     Device,
     DeviceKind,
     Mutation,
+    NodeContext,
     NodeFacts,
     Reason,
     Request,
@@ -485,3 +487,24 @@ def test_node_class_that_extends_the_vendor_class_stands_for_both():
     assert result.problems == ()
     assert Node.made == 1
     assert result.vendors[0].discover() == (DEVICE,)
+
+
+@pytest.mark.parametrize("node", [NodeContext("n1", Path("/state")), None], ids=["agent", "scheduler"])
+def test_families_is_told_the_node_if_it_takes_that_argument(node):
+    heard = {}
+
+    def with_node(self, config, node):
+        heard["with"] = (config, node)
+        return [ONE]
+
+    def node_alone(self, node):
+        heard["alone"] = node
+        return [ONE]
+
+    def without_node(self, config):
+        heard["without"] = config
+        return [ONE]
+
+    for method in (with_node, node_alone, without_node):
+        assert assemble([found(vendor_with(families=method))], node=node).problems == ()
+    assert heard == {"with": (None, node), "alone": node, "without": None}

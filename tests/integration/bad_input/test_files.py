@@ -33,6 +33,7 @@ from hami_core.http import tls
 from hami_core.http.token import TokenFile
 from hami_core.kube.official import connect
 from hami_core.manifests import Chart, Release, render, warnings
+from hami_core.model import NodeContext
 from hami_core.plugins import discovery
 from hami_core.plugins.load import assemble
 from hami_core.scheduler.options import from_settings
@@ -66,7 +67,7 @@ def read_for_agent(path: Path) -> list[str]:
 
 
 def read_node_config(path: Path) -> list[str]:
-    options(NodeSettings(node_name="n1", node_config=path), {})
+    options(NodeSettings(), {}, NodeContext("n1", Path("/var/lib/hami"), config_file=path))
     return node_config.read(path, "n1").warnings
 
 

@@ -36,7 +36,7 @@ NODES = Path(__file__).parent / "data" / "nodes"
 
 def nvidia(**config: Any) -> Nvidia:
     made = Nvidia()
-    made.families(NvidiaConfig(**config))
+    made.families(NvidiaConfig(**config), None)
     return made
 
 
@@ -55,7 +55,7 @@ def pod(**annotations: str) -> PodFacts:
 
 def parse(spec: ContainerSpec, facts: PodFacts | None = None, **config: Any) -> Request | None:
     made = nvidia(**config)
-    (family,) = made.families(NvidiaConfig(**config))
+    (family,) = made.families(NvidiaConfig(**config), None)
     return made.parse_request(spec, facts or pod(), family)
 
 
@@ -271,5 +271,5 @@ def test_a_mode_annotation_admits_the_modes_it_names(wanted, mode, said):
 
 
 def test_nodes_of_hamis_plugin_are_locked_with_hamis_lock():
-    (family,) = nvidia().families(None)
+    (family,) = nvidia().families(None, None)
     assert family.foreign_lock == "hami.io/mutex.lock"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         DeviceUsage,
         Family,
         Mutation,
+        NodeContext,
         NodeFacts,
         PodFacts,
         Reason,
@@ -45,8 +46,9 @@ class Nvidia:
         return NvidiaConfig
 
     @hookimpl
-    def families(self, config: NvidiaConfig | None) -> Sequence[Family]:
-        """One family, ``NVIDIA``."""
+    def families(self, config: NvidiaConfig | None, node: NodeContext | None) -> Sequence[Family]:
+        """One family, ``NVIDIA``; the same on every node."""
+        del node
         self._config = config or NvidiaConfig()
         self._family = rules.family(self._config)
         return (self._family,)

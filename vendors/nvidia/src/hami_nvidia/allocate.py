@@ -40,8 +40,8 @@ class Interposer:
 
 
 def edits(
-    slices: Sequence[Slice],
-    container: ContainerRef,
+    held: Sequence[Slice],
+    limits: Limits | None,
     *,
     cards: Mapping[str, Card],
     driver: DriverFiles,
@@ -49,47 +49,36 @@ def edits(
     interposer: Interposer,
     options: NodeOptions,
     dev_root: Path,
-    limits_mode: str,
-    priority_resource: str,
     turn_pages: Mapping[str, Path],
 ) -> ContainerEdits:
     """What one container needs.
 
     Args:
-        slices: Its slices.
-        container: Which container.
+        held: What it holds of each card (`per_card`).
+        limits: What it may take of each card (`limits_of`); None: it has whole cards and gets no interposer.
         cards: The node's cards by UUID.
         driver: The driver's files.
         control: Control device nodes.
         interposer: The library and the preload file.
         options: What holds on this node.
         dev_root: Folder of the device nodes.
-        limits_mode: ``enforce``, ``observe`` or ``off``.
-        priority_resource: Name of the priority resource.
         turn_pages: Turn pages on the host by card; a card without one has none.
 
     Raises:
-        DeviceError: A card of a slice is not on this node.
-        RequestError: The container's priority makes no sense.
+        DeviceError: The limits can't be written down.
     """
-    missing = [s.device_id for s in slices if s.device_id not in cards]
-    if missing:
-        raise DeviceError(f"card {missing[0]} is not on this node or does not answer")
-    # NVML and CUDA (in PCI order) count cards as their index does; the container's ordinals follow.
-    ordered = sorted(slices, key=lambda s: cards[s.device_id].index)
-    nodes = _card_nodes([cards[s.device_id] for s in ordered], driver, dev_root)
+    nodes = _card_nodes([cards[s.device_id] for s in held], driver, dev_root)
     common = {n.path: n for n in (*driver.device_nodes, *control)}
     seen = dict(driver.env) | dict(HIDDEN)
     every = (*nodes, *(n for path, n in common.items() if path not in {m.path for m in nodes}))
-    if is_whole(container, options):
+    if limits is None:
         return ContainerEdits(env=seen, mounts=driver.mounts, device_nodes=every, hooks=driver.hooks)
-    limits = limits_of(ordered, container, options, limits_mode, priority_resource)
     try:
         limits_file, region = encode(limits), initial(limits)
     except LimitsError as error:
-        raise DeviceError(f"container {container.container} can't be limited: {error}") from error
+        raise DeviceError(f"the container can't be limited: {error}") from error
     return ContainerEdits(
-        env=seen | _hami_env(ordered, options),
+        env=seen | _hami_env(held, options),
         mounts=(*driver.mounts, *_interposer_mounts(interposer), *_turn_mounts(limits, turn_pages)),
         device_nodes=every,
         hooks=driver.hooks,
@@ -124,11 +113,6 @@ def _turn_mounts(limits: Limits, pages: Mapping[str, Path]) -> tuple[Mount, ...]
     )
 
 
-def is_whole(container: ContainerRef, options: NodeOptions) -> bool:
-    """Whether a container has whole cards and so no interposer."""
-    return container.whole_devices and options.memory_scaling == 1 and options.core_scaling == 1
-
-
 def limited_cards(limits: Limits) -> tuple[str, ...]:
     """Cards on which a core limit holds."""
     if limits.mode is not Mode.ENFORCE or limits.core_policy is CorePolicy.DISABLE:
@@ -137,13 +121,22 @@ def limited_cards(limits: Limits) -> tuple[str, ...]:
 
 
 def limits_of(
-    ordered: Sequence[Slice], container: ContainerRef, options: NodeOptions, mode: str, priority_resource: str
-) -> Limits:
-    """What a container may take of each of its cards.
+    held: Sequence[Slice], container: ContainerRef, options: NodeOptions, mode: str, priority_resource: str
+) -> Limits | None:
+    """What a container may take of each of its cards; None: whole cards, which are not limited.
+
+    Args:
+        held: What it holds of each card.
+        container: Which container.
+        options: What holds on this node.
+        mode: ``enforce``, ``observe`` or ``off``.
+        priority_resource: Name of the priority resource.
 
     Raises:
         RequestError: Its priority makes no sense.
     """
+    if container.whole_devices and options.memory_scaling == 1 and options.core_scaling == 1:
+        return None
     devices = tuple(
         DeviceLimit(
             uuid=s.device_id,
@@ -151,15 +144,27 @@ def limits_of(
             physical_bytes=int(s.memory_mib * MIB / options.memory_scaling),
             cores=0 if s.cores >= 100 else s.cores,
         )
-        for s in _merged(ordered)
+        for s in held
     )
     return Limits(devices, 1, Mode(mode), CorePolicy(options.core_policy), _priority(container, priority_resource))
 
 
-def _merged(ordered: Sequence[Slice]) -> list[Slice]:
+def in_order(held: Sequence[Slice], cards: Mapping[str, Card]) -> list[Slice]:
+    """Slices in the order of their cards. NVML and CUDA (in PCI order) count cards so, and containers' ordinals follow.
+
+    Raises:
+        DeviceError: A card of a slice is not on this node.
+    """
+    missing = [s.device_id for s in held if s.device_id not in cards]
+    if missing:
+        raise DeviceError(f"card {missing[0]} is not on this node or does not answer")
+    return sorted(held, key=lambda s: cards[s.device_id].index)
+
+
+def per_card(slices: Sequence[Slice]) -> list[Slice]:
     """One slice per card; a container that has two of one card may use what they come to together."""
     found: dict[str, Slice] = {}
-    for piece in ordered:
+    for piece in slices:
         before = found.get(piece.device_id)
         if before is None:
             found[piece.device_id] = piece
@@ -184,11 +189,10 @@ def _priority(container: ContainerRef, resource: str) -> int:
     return int(text)
 
 
-def _hami_env(ordered: Sequence[Slice], options: NodeOptions) -> dict[str, str]:
+def _hami_env(held: Sequence[Slice], options: NodeOptions) -> dict[str, str]:
     """HAMi's variables, for programs that read them; they decide nothing while the limits folder is there."""
-    slices = _merged(ordered)
-    found = {names.memory_limit(i): f"{s.memory_mib}m" for i, s in enumerate(slices) if s.memory_mib}
-    found[names.SM_LIMIT] = str(slices[0].cores)
+    found = {names.memory_limit(i): f"{s.memory_mib}m" for i, s in enumerate(held) if s.memory_mib}
+    found[names.SM_LIMIT] = str(held[0].cores)
     found[names.SHARED_CACHE] = names.REGION_PATH
     if options.memory_scaling > 1:
         found[names.OVERSUBSCRIBE] = "true"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from hami_interpose.limits import Limits
 
-    from hami_core import ContainerEdits, ContainerRef, Family, HealthChange, Sample, Slice
+    from hami_core import ContainerEdits, ContainerRef, Family, HealthChange, NodeContext, Sample, Slice
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +47,10 @@ class NvidiaNode(Nvidia):
         clock: Monotonic seconds.
         now: Unix seconds.
     """
+
+    _node: NodeContext
+    """The node served; not set in a process that serves none, where no further hook is called."""
+    _turns: TurnPages
 
     def __init__(
         self,
@@ -66,9 +70,6 @@ class NvidiaNode(Nvidia):
         self._damaged: set[str] = set()
         self._unmatched: frozenset[str] = frozenset()
         policy = XidPolicy.parse(self.settings.disable_health_checks, self.settings.enable_health_checks)
-        self._turns = TurnPages(
-            self.settings.state_dir / "turns", self.settings.proc_root / "sys/kernel/random/boot_id"
-        )
         self._tenants: dict[str, Tenant | None] = {}
         self._host_pids = HostPids(self.settings.proc_root, clock)
         self._attendant = Attendant(clock, now, self._host_pids)
@@ -84,10 +85,13 @@ class NvidiaNode(Nvidia):
     # --- start -----------------------------------------------------------------------------------------------------
 
     @hookimpl
-    def families(self, config: NvidiaConfig | None) -> Sequence[Family]:
+    def families(self, config: NvidiaConfig | None, node: NodeContext | None) -> Sequence[Family]:
         """One family; the options of this node are settled here."""
-        found = super().families(config)
-        self.options = options(self.settings, self._config.model_dump(by_alias=True))
+        found = super().families(config, node)
+        if node is not None:
+            self._node = node
+            self._turns = TurnPages(node.state_dir / "turns", self.settings.proc_root / "sys/kernel/random/boot_id")
+        self.options = options(self.settings, self._config.model_dump(by_alias=True), node)
         if self.options.mode == "mig":
             log.warning("no card of this node is offered", operating_mode="mig", reason=MIG_NOT_SERVED)
         elif self.options.mode == "mps":
@@ -219,30 +223,24 @@ class NvidiaNode(Nvidia):
         """Device nodes, driver files, interposer, limits and region of one container."""
         if any(s.device_id not in self._cards for s in slices):
             self.discover()
-        pages = {uuid: self._turns.keep(uuid) for uuid in self._limited(slices, container)}
+        held = container_edits.in_order(container_edits.per_card(slices), self._cards)
+        limits = self._limits(held, container)
+        limited = container_edits.limited_cards(limits) if limits and self.settings.turn_pages else ()
         return container_edits.edits(
-            slices,
-            container,
+            held,
+            limits,
             cards=self._cards,
             driver=self._driver_files(),
             control=driver_files.control_nodes(self.settings.dev_root),
             interposer=self._installed(),
             options=self.options,
             dev_root=self.settings.dev_root,
-            limits_mode=self.settings.limits_mode,
-            priority_resource=self._family.resources.priority,
-            turn_pages=pages,
+            turn_pages={uuid: self._turns.keep(uuid) for uuid in limited},
         )
 
-    def _limits(self, slices: Sequence[Slice], container: ContainerRef) -> Limits:
+    def _limits(self, held: Sequence[Slice], container: ContainerRef) -> Limits | None:
         resource = self._family.resources.priority
-        return container_edits.limits_of(slices, container, self.options, self.settings.limits_mode, resource)
-
-    def _limited(self, slices: Sequence[Slice], container: ContainerRef) -> tuple[str, ...]:
-        """Cards whose turn pages a container is to have."""
-        if not self.settings.turn_pages or container_edits.is_whole(container, self.options):
-            return ()
-        return container_edits.limited_cards(self._limits(slices, container))
+        return container_edits.limits_of(held, container, self.options, self._node.enforcement, resource)
 
     def _driver_files(self) -> driver_files.DriverFiles:
         if self._driver is None:
@@ -250,7 +248,7 @@ class NvidiaNode(Nvidia):
             if own.driver_libraries:
                 self._driver = driver_files.from_libraries(own.driver_libraries, own.container_library_dir)
             else:
-                self._driver = driver_files.from_cdi(own.cdi_spec_dirs) or driver_files.discover(
+                self._driver = driver_files.from_cdi(self._node.cdi_dirs) or driver_files.discover(
                     self._root, self.nvml.driver_version(), own.container_library_dir
                 )
             log.info("driver files", source=self._driver.source, mounts=len(self._driver.mounts))
@@ -261,16 +259,16 @@ class NvidiaNode(Nvidia):
         if self._interposer is None:
             from hami_interpose import library  # noqa: PLC0415 - the wheel with the library, needed only here
 
+            folder = self.settings.library_dir or self._node.state_dir / "lib"
             try:
                 content = library().read_bytes()
-                folder = self.settings.libraries
                 folder.mkdir(mode=0o755, parents=True, exist_ok=True)
                 name = f"libvgpu-{hashlib.sha256(content).hexdigest()[:16]}.so"
                 _install(folder / name, content, 0o755)
                 preload = folder / "ld.so.preload"
                 _install(preload, container_edits.PRELOAD, 0o644)
             except OSError as error:
-                raise DeviceError(f"libvgpu.so can't be put into {self.settings.libraries}: {error}") from error
+                raise DeviceError(f"libvgpu.so can't be put into {folder}: {error}") from error
             self._interposer = container_edits.Interposer(folder / name, preload)
         return self._interposer
 
@@ -300,12 +298,12 @@ class NvidiaNode(Nvidia):
 
     def _tenant(self, slices: Sequence[Slice], container: ContainerRef) -> Tenant | None:
         """A container with a region, or None."""
-        if container_edits.is_whole(container, self.options):
-            return None
         try:
-            limits = self._limits(slices, container)
+            limits = self._limits(container_edits.per_card(slices), container)
         except RequestError:
             return None  # it was refused its devices
+        if limits is None:
+            return None
         return Tenant(
             cards=frozenset(device.uuid for device in limits.devices),
             priority=limits.priority if limits.mode is Mode.ENFORCE else 0,
@@ -329,14 +327,14 @@ class NvidiaNode(Nvidia):
     def metrics(self, records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> list[Sample]:
         """HAMi's monitor metrics."""
         cards = sorted(self._cards.values(), key=lambda c: c.index)
-        legacy = self.settings.legacy_metrics
+        legacy = self._node.legacy_metrics
         measured = monitor.driver_memory(self.nvml, {card.uuid for card in cards}, self._host_pids.named)
         containers = monitor.container_samples(records, region_dirs, self._damaged, measured, legacy=legacy)
         lent = monitor.lent_cards(containers)
         return [
-            *monitor.host_samples(self.nvml, cards, self.settings.node_name, lent, legacy=legacy),
+            *monitor.host_samples(self.nvml, cards, self._node.name, lent, legacy=legacy),
             *containers,
-            *self._attendant.samples(self.settings.node_name, records),
+            *self._attendant.samples(self._node.name, records),
         ]
 
 

@@ -1,4 +1,7 @@
-"""Settings of the NVIDIA node side: environment ``HAMI_NVIDIA_…``, over HAMi's per-node file, over device-config."""
+"""Settings of the NVIDIA node side: environment ``HAMI_NVIDIA_…``, over HAMi's per-node file, over device-config.
+
+What the agent is told too (its folder, where CDI specs are, …) is not here: it comes as `hami_core.NodeContext`.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ from hami_nvidia.node_config import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from hami_core import NodeContext
 
 log = structlog.get_logger(__name__)
 
@@ -40,16 +45,12 @@ HealthWords = Annotated[str, AfterValidator(_check_health_words)]
 class NodeSettings(BaseSettings):
     """Where things are on this node, and what its administrator wants.
 
-    Every field is the environment variable ``HAMI_NVIDIA_<NAME>``; lists are separated by commas. What the agent
-    itself is told (node name, state folder, …) it exports as ``HAMI_<NAME>``, and that counts here. Fields that are
+    Every field is the environment variable ``HAMI_NVIDIA_<NAME>``; lists are separated by commas. Fields that are
     None are taken from HAMi's per-node file and then from the ``nvidia`` section of device-config.yaml.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True)
 
-    node_name: str = Field(
-        default="", validation_alias=AliasChoices("HAMI_NVIDIA_NODE_NAME", "HAMI_NODE_NAME", "NODE_NAME")
-    )
     nvml_library: str = ""
     """libnvidia-ml.so.1 to load; empty: below driver_root, or by name where that is this process's own root."""
     driver_root: Path = Path("/")
@@ -60,28 +61,14 @@ class NodeSettings(BaseSettings):
     """Host files to mount as the driver's libraries; empty: NVIDIA's own CDI spec, else found below driver_root."""
     container_library_dir: str = ""
     """Where containers see the driver's libraries; empty: the same folder as on the host."""
-    cdi_spec_dirs: Annotated[tuple[Path, ...], NoDecode] = Field(
-        default=(Path("/etc/cdi"), Path("/var/run/cdi")),
-        validation_alias=AliasChoices("HAMI_NVIDIA_CDI_SPEC_DIRS", "HAMI_CDI_SEARCH_DIRS"),
-    )
-    """Where NVIDIA's own CDI spec (of nvidia-ctk) may be."""
     dev_root: Path = Path("/dev")
     """Folder of the device nodes on the host."""
     sys_root: Path = Path("/sys")
     """Root of sysfs."""
     proc_root: Path = Path("/proc")
     """Root of procfs."""
-    state_dir: Path = Field(
-        default=Path("/var/lib/hami"), validation_alias=AliasChoices("HAMI_NVIDIA_STATE_DIR", "HAMI_STATE_DIR")
-    )
-    """The agent's folder on the host; the same path in the agent's own container."""
     library_dir: Path | None = None
     """Host folder for libvgpu.so, at the same path here; None: ``lib`` in the agent's folder."""
-    node_config: Path = Field(
-        default=node_config.DEFAULT_PATH,
-        validation_alias=AliasChoices("HAMI_NVIDIA_NODE_CONFIG", "HAMI_NODE_CONFIG_FILE"),
-    )
-    """HAMi's per-node file; optional."""
     split_count: int | None = Field(default=None, ge=1, le=1000)
     memory_scaling: float | None = Field(default=None, gt=0, le=100)
     core_scaling: float | None = Field(default=None, gt=0, le=100)
@@ -102,16 +89,10 @@ class NodeSettings(BaseSettings):
     """Register a card's memory less what its driver keeps for itself; False: all of it, as HAMi does."""
     xid_recovery_s: float = Field(default=0.0, ge=0)
     """Seconds after which a card with a critical error counts as recovered if it answers; 0: not before a restart."""
-    limits_mode: Literal["enforce", "observe", "off"] = Field(
-        default="enforce", validation_alias=AliasChoices("HAMI_NVIDIA_LIMITS_MODE", "HAMI_ENFORCEMENT")
-    )
     turn_pages: bool = True
     """Containers with a core limit on one card take turns through a page they share; False: none is mounted."""
-    legacy_metrics: bool = Field(
-        default=False, validation_alias=AliasChoices("HAMI_NVIDIA_LEGACY_METRICS", "HAMI_LEGACY_METRICS")
-    )
 
-    @field_validator("driver_libraries", "cdi_spec_dirs", mode="before")
+    @field_validator("driver_libraries", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:  # noqa: ANN401 - text from the environment, or a sequence
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -145,11 +126,6 @@ class NodeSettings(BaseSettings):
         if isinstance(alias, AliasChoices):
             return tuple(str(choice) for choice in alias.choices)
         return (PREFIX + name.upper(),)
-
-    @property
-    def libraries(self) -> Path:
-        """Host folder for libvgpu.so."""
-        return self.library_dir or self.state_dir / "lib"
 
 
 class NodeOptions(BaseModel):
@@ -198,12 +174,13 @@ _FROM_SETTINGS: Final = {
 }
 
 
-def options(settings: NodeSettings, section: Mapping[str, Any]) -> NodeOptions:
+def options(settings: NodeSettings, section: Mapping[str, Any], node: NodeContext | None) -> NodeOptions:
     """What holds on this node.
 
     Args:
         settings: The node's settings; they win.
         section: The ``nvidia`` section of device-config by HAMi's keys; it gives the defaults.
+        node: Which node, and where its per-node file is; None: no node is served.
 
     Raises:
         ConfigError: The per-node file or a value is wrong.
@@ -214,7 +191,7 @@ def options(settings: NodeSettings, section: Mapping[str, Any]) -> NodeOptions:
     found.update({ours: section[key] for key, ours in _FROM_CONFIG.items() if section.get(key) not in (None, "")})
     if section.get("disableCoreLimit"):
         found["core_policy"] = "disable"
-    file = node_config.read(settings.node_config, settings.node_name)
+    file = node_config.read(node.config_file, node.name) if node and node.config_file else node_config.Found()
     for warning in file.warnings:
         log.warning("the per-node file", warning=warning)
     for _, entry in file.entries:

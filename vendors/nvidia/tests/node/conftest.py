@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 from hami_interpose import sim
 from hami_nvidia.node import NvidiaNode
 from hami_nvidia.nvml import Nvml
 from hami_nvidia.settings import NodeSettings
+
+from hami_core import NodeContext
 
 LIBRARY = str(sim.LIBRARIES / "libnvidia-ml.so.1")
 
@@ -47,17 +50,16 @@ def node(gpus, tmp_path):
 
     def make(config=None, clocks=(), **settings):
         fixed = {
-            "node_name": "n1",
             "nvml_library": LIBRARY,
             "driver_libraries": (sim.LIBRARIES / "libcuda.so.1", sim.LIBRARIES / "libnvidia-ml.so.1"),
             "container_library_dir": "/usr/local/nvidia/lib64",
             "dev_root": gpus / "dev",
-            "state_dir": tmp_path / "hami",
             "library_dir": tmp_path / "lib",
-            "node_config": tmp_path / "none",
         }
+        context = NodeContext("n1", tmp_path / "hami")
+        told = {name: settings.pop(name) for name in tuple(settings) if hasattr(context, name)}
         made = NvidiaNode(NodeSettings(**(fixed | settings)), *clocks)
-        made.families(config)
+        made.families(config, replace(context, **told))
         made.folder = gpus
         opened.append(made)
         return made

@@ -60,13 +60,13 @@ def test_pair_scores_when_wanted(node):
 def test_hidden_cards_are_not_offered(node, tmp_path):
     file = tmp_path / "config.json"
     file.write_text('{"nodeconfig": [{"name": "n1", "filterdevices": {"index": [0]}}]}')
-    assert [d.index for d in node(node_config=file).discover()] == [1]
+    assert [d.index for d in node(config_file=file).discover()] == [1]
 
 
 def test_a_filter_that_names_no_card_here_is_told_once(node, tmp_path):
     file = tmp_path / "config.json"
     file.write_text('{"nodeconfig": [{"name": "n1", "filterdevices": {"index": [1, 7], "uuid": ["GPU-typo"]}}]}')
-    made = node(node_config=file)
+    made = node(config_file=file)
     with capture_logs() as logs:
         assert [d.index for d in made.discover()] == [0]
         made.discover()
@@ -185,7 +185,7 @@ def test_the_drivers_files_from_nvidias_own_cdi_spec(node, tmp_path):
         ],
     }
     (folder / "nvidia.yaml").write_text(json.dumps(spec))
-    made = node(driver_libraries=(), cdi_spec_dirs=(folder,))
+    made = node(driver_libraries=(), cdi_dirs=(folder,))
     first, _ = made.discover()
     edits = made.allocate((slice_of(first, 10),), ref())
     paths = {n.path for n in edits.device_nodes}
@@ -202,14 +202,14 @@ def test_the_drivers_files_from_nvidias_own_cdi_spec(node, tmp_path):
 )
 def test_a_broken_spec_is_an_error_that_names_the_file(node, tmp_path, text):
     (tmp_path / "nvidia.yaml").write_text(text)
-    made = node(driver_libraries=(), cdi_spec_dirs=(tmp_path,))
+    made = node(driver_libraries=(), cdi_dirs=(tmp_path,))
     first, _ = made.discover()
     with pytest.raises(DeviceError, match=r"nvidia\.yaml"):
         made.allocate((slice_of(first, 10),), ref())
 
 
 def test_the_drivers_files_found_below_its_root(node, tmp_path):
-    made = node(driver_libraries=(), cdi_spec_dirs=(), driver_root=tmp_path / "root", container_library_dir="")
+    made = node(driver_libraries=(), cdi_dirs=(), driver_root=tmp_path / "root", container_library_dir="")
     version = made.nvml.driver_version()
     libraries = tmp_path / "root/usr/lib/x86_64-linux-gnu"
     libraries.mkdir(parents=True)
@@ -271,7 +271,7 @@ def test_links_in_a_circle_are_an_error(tmp_path):
 
 
 def test_no_driver_says_what_to_set(node, tmp_path):
-    made = node(driver_libraries=(), cdi_spec_dirs=(), driver_root=tmp_path)
+    made = node(driver_libraries=(), cdi_dirs=(), driver_root=tmp_path)
     first, _ = made.discover()
     with pytest.raises(DeviceError, match="HAMI_NVIDIA_DRIVER_ROOT"):
         made.allocate((slice_of(first, 1),), ref())

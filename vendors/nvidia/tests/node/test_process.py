@@ -328,7 +328,7 @@ async def test_the_driver_of_a_host_that_the_agent_sees_elsewhere(root):
     env = {
         "LD_LIBRARY_PATH": None,
         "HAMI_NVIDIA_DRIVER_LIBRARIES": None,
-        "HAMI_NVIDIA_CDI_SPEC_DIRS": str(root / "none"),
+        "HAMI_CDI_SEARCH_DIRS": str(root / "none"),
         "HAMI_NVIDIA_DRIVER_ROOT": str(host),
         "HAMI_NVIDIA_AGENT_DRIVER_ROOT": str(seen),
     }

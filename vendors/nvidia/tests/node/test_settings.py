@@ -8,7 +8,12 @@ import pytest
 from hami_nvidia import node_config
 from hami_nvidia.settings import NodeSettings, options
 
-from hami_core import ConfigError
+from hami_core import ConfigError, NodeContext
+
+
+def at(file):
+    """The node of these tests, with its per-node file."""
+    return NodeContext("n1", Path("/var/lib/hami"), config_file=file)
 
 
 def test_settings_win_over_the_nodes_file_over_the_device_config(tmp_path):
@@ -31,18 +36,18 @@ def test_settings_win_over_the_nodes_file_over_the_device_config(tmp_path):
         )
     )
     config = {"deviceSplitCount": 2, "deviceMemoryScaling": 1.0, "deviceCoreScaling": 2.0, "libCudaLogLevel": 3}
-    found = options(NodeSettings(node_name="n1", node_config=file, memory_scaling=3.0), config)
+    found = options(NodeSettings(memory_scaling=3.0), config, at(file))
     assert (found.mode, found.split_count, found.memory_scaling, found.core_scaling) == ("mps", 4, 3.0, 2.0)
     assert (found.hidden_uuids, found.hidden_indices) == ({"GPU-x"}, {3})
     assert found.log_level == 3
 
 
 def test_without_a_file_the_mode_is_hami_core(tmp_path):
-    assert options(NodeSettings(node_name="n1", node_config=tmp_path / "none"), {}).mode == "hami-core"
+    assert options(NodeSettings(), {}, at(tmp_path / "none")).mode == "hami-core"
 
 
 def test_disable_core_limit_disables():
-    assert options(NodeSettings(), {"disableCoreLimit": True, "gpuCorePolicy": "force"}).core_policy == "disable"
+    assert options(NodeSettings(), {"disableCoreLimit": True, "gpuCorePolicy": "force"}, None).core_policy == "disable"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"nodeconfig": 3}'])
@@ -50,17 +55,16 @@ def test_a_broken_file_is_an_error_that_names_it(tmp_path, text):
     file = tmp_path / "config.json"
     file.write_text(text)
     with pytest.raises(ConfigError, match=r"config\.json"):
-        options(NodeSettings(node_name="n1", node_config=file), {})
+        options(NodeSettings(), {}, at(file))
 
 
 def test_from_the_environment(monkeypatch):
     monkeypatch.setenv("HAMI_NVIDIA_DRIVER_LIBRARIES", "/a/libcuda.so.1, /a/libnvidia-ml.so.1")
     monkeypatch.setenv("HAMI_NVIDIA_SPLIT_COUNT", "7")
-    monkeypatch.setenv("NODE_NAME", "n7")
     monkeypatch.setenv("ENABLE_TOPOLOGY_SCORE", "true")
     found = NodeSettings()
     assert found.driver_libraries == (Path("/a/libcuda.so.1"), Path("/a/libnvidia-ml.so.1"))
-    assert (found.split_count, found.node_name, found.topology_score) == (7, "n7", True)
+    assert (found.split_count, found.topology_score) == (7, True)
 
 
 OWN = {"name": "n1", "devicesplitcount": 4}
@@ -107,7 +111,7 @@ def test_a_fault_in_anothers_entry_is_only_a_warning(tmp_path, fault, message):
     assert [entry.devicesplitcount for _, entry in found.entries] == [4]
     [warning] = found.warnings
     assert re.search(rf"config\.json: nodeconfig\[0\] \(gpu-03\): {message}", warning)
-    assert options(NodeSettings(node_name="n1", node_config=file), {}).split_count == 4
+    assert options(NodeSettings(), {}, at(file)).split_count == 4
 
 
 @pytest.mark.parametrize("entry", [None, 3, "gpu-03", [], {}, {"name": 5}, {"name": None}, {"name": ""}])
@@ -170,7 +174,7 @@ def test_filters_of_two_entries_add_up(tmp_path):
         {"name": "n1", "filterdevices": {"index": ["0"]}, "devicesplitcount": 2},
         {"name": "n1", "filterdevices": {"uuid": ["GPU-x"]}, "devicesplitcount": 3},
     )
-    found = options(NodeSettings(node_name="n1", node_config=file), {})
+    found = options(NodeSettings(), {}, at(file))
     assert (found.hidden_indices, found.hidden_uuids, found.split_count) == ({0}, {"GPU-x"}, 3)
 
 
@@ -184,7 +188,6 @@ def test_a_file_that_was_named_and_is_absent_is_told(tmp_path):
     [
         ("HAMI_NVIDIA_OPERATING_MODE", "mgi", r"'mgi' is none of hami-core, mig, mps \(did you mean mig\?\)"),
         ("HAMI_NVIDIA_CORE_POLICY", "froce", r"'froce' is none of default, force, disable \(did you mean force\?\)"),
-        ("HAMI_ENFORCEMENT", "of", r"'of' is none of enforce, observe, off \(did you mean off\?\)"),
         ("HAMI_NVIDIA_SPLIT_COUNT", "ten", "expected a whole number, got 'ten'"),
         ("HAMI_NVIDIA_DISABLE_HEALTH_CHECKS", "al", r"'al' is none of all, xids; did you mean all\?, nor the number"),
         ("DP_DISABLE_HEALTHCHECKS", "13,x31", "'x31' is none of all, xids, nor the number of an XID"),

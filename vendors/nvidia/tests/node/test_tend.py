@@ -178,7 +178,7 @@ def test_nobody_waits_for_one_who_is_gone(bed, how):
     if how != "no longer enforced":
         bed.end("high")
     if how != "ended":
-        bed.restart(limits_mode="observe" if how == "no longer enforced" else "enforce")
+        bed.restart(enforcement="observe" if how == "no longer enforced" else "enforce")
     for _ in range(2):
         if how == "no longer enforced":
             bed.launch("high")

@@ -52,7 +52,7 @@ def test_no_page_without_a_limit(node, tmp_path, cores):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"turn_pages": False}, {"limits_mode": "observe"}, {"limits_mode": "off"}, {"core_policy": "disable"}]
+    "settings", [{"turn_pages": False}, {"enforcement": "observe"}, {"enforcement": "off"}, {"core_policy": "disable"}]
 )
 def test_no_page_where_nothing_takes_turns(node, tmp_path, settings):
     made = node(**settings)

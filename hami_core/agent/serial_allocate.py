@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from hami_core.agent.serial import SerialFolders
     from hami_core.agent.vendor import Vendor
     from hami_core.kube.objects import Pod
+    from hami_core.model import ContainerEdits
 
 log = structlog.get_logger(__name__)
 
 _LOOK_S = 0.05
 
 
-class SerialAnswers:
-    """Answers, and what they were meant for until the checkpoint says it.
+class SerialAllocate:
+    """Answers Allocate, and remembers which container each answer was meant for until the checkpoint says it.
 
     Args:
         pods: This node's pods.
@@ -84,6 +85,11 @@ class SerialAnswers:
     def forget(self, name: str) -> None:
         """The checkpoint has the name, or never will."""
         self._meant.pop(name, None)
+
+    def mismatch(self, record: Record, edits: ContainerEdits) -> str:
+        """How the stored answer differs from what the container that got it should have got; empty: it does not."""
+        entry = next((e for e in self._reader.last.entries if self._folders.name_of(e) == record.name), None)
+        return self._folders.mismatch(entry, record.name, edits) if entry else ""
 
     async def _next(self, name: str, resource: str, count: int) -> Record | None:
         deadline = self._clock() + CANDIDATE_WAIT_S

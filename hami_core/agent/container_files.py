@@ -1,0 +1,244 @@
+"""The files of containers with devices: written in the order that lets none start too early, removed when it is gone.
+
+Each step may be repeated, so a crash anywhere is answered by doing it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from hami_core.agent import cdi
+from hami_core.agent.refusals import Refusal, key_of
+from hami_core.errors import HamiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from hami_core.agent.cdi import SpecFolder
+    from hami_core.agent.counters import Counters
+    from hami_core.agent.host import Host
+    from hami_core.agent.pods import PodIndex
+    from hami_core.agent.records import Record, RecordStore
+    from hami_core.agent.refusals import Refusals
+    from hami_core.agent.vendor import Vendor
+    from hami_core.model import ContainerEdits
+
+log = structlog.get_logger(__name__)
+
+WRITERS: Final = 4
+"""Containers whose files are being written at once."""
+SCAN_S: Final = 5.0
+"""Folders are searched for files that belong to nothing this often at most."""
+RETRY_S: Final = 2.0
+"""A vendor's failure is tried again this often."""
+LOAD_S: Final = 30.0
+"""How long the start waits for specs to be written."""
+END_S: Final = 2.0
+"""How long what is being written may take when the agent ends."""
+
+
+class ContainerFiles:
+    """Records, and the limits, regions and specs behind them.
+
+    Args:
+        vendors: Vendor by name.
+        store: The records' folder.
+        specs: The CDI folder.
+        pods: This node's pods.
+        refusals: Where a container is refused whose files can't be written.
+        mismatch: How what Allocate answered in serial mode differs from what the container should get; empty: not.
+        host: Sends pods away.
+        changed: Called when a container's files have been written or could not be.
+        wake: Called when another pass is wanted.
+        boot_id: Identity of this boot; specs of another one are written again.
+        counters: Specs written are counted here.
+        clock: Monotonic seconds.
+
+    Attributes:
+        records: Every record of a loaded vendor, by name.
+        ready: Names whose containers may start.
+    """
+
+    def __init__(
+        self,
+        *,
+        vendors: Mapping[str, Vendor],
+        store: RecordStore,
+        specs: SpecFolder,
+        pods: PodIndex,
+        refusals: Refusals,
+        mismatch: Callable[[Record, ContainerEdits], str],
+        host: Host,
+        changed: Callable[[], None],
+        wake: Callable[[], None],
+        boot_id: str,
+        counters: Counters,
+        clock: Callable[[], float],
+    ) -> None:
+        self.records: dict[str, Record] = {}
+        self.ready: set[str] = set()
+        self._vendors = vendors
+        self._store = store
+        self._specs = specs
+        self._pods = pods
+        self._refusals = refusals
+        self._mismatch = mismatch
+        self._host = host
+        self._changed = changed
+        self._wake = wake
+        self._boot_id = boot_id
+        self._counters = counters
+        self._clock = clock
+        self._making: dict[str, asyncio.Task[None]] = {}
+        self._removing: dict[str, asyncio.Task[None]] = {}
+        self._writers = asyncio.Semaphore(WRITERS)
+        self._scan_due = float("-inf")
+
+    async def load(self) -> None:
+        """Load the records and write every spec that is missing or of another boot; needs no API server."""
+        self.records.update(await asyncio.to_thread(self._store.load))
+        foreign = [name for name, record in self.records.items() if record.vendor not in self._vendors]
+        for name in foreign:
+            log.warning("a record of a vendor that is not loaded is left alone", record=self.records.pop(name).id)
+        present = await asyncio.to_thread(self._specs.names)
+        for name, record in self.records.items():
+            if name in present and record.boot_id == self._boot_id and not record.gone and not record.serial:
+                self.ready.add(name)
+            elif not record.gone:
+                self.write(record)
+        if self._making:
+            await asyncio.wait(self._making.values(), timeout=LOAD_S)
+
+    async def stop(self) -> None:
+        """Let what is being written end, for two seconds at most; what is not written is written next time."""
+        tasks = [*self._making.values(), *self._removing.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=END_S)
+        for task in tasks:
+            task.cancel()
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def write(self, record: Record) -> None:
+        """Begin to write a container's files, unless that is under way."""
+        if record.name in self._making or record.gone:
+            return
+        task = asyncio.ensure_future(self._write(record))
+        self._making[record.name] = task
+        task.add_done_callback(lambda _: self._written(record.name))
+
+    def _written(self, name: str) -> None:
+        self._making.pop(name, None)
+        self._changed()
+
+    async def _write(self, record: Record) -> None:
+        """Record, then what the vendor sets up, then limits and region, then the spec that lets it start."""
+        vendor = self._vendors[record.vendor]
+        anew = record.boot_id not in ("", self._boot_id)
+        # The spec of an older agent has no mark, and stays as it is until the node boots again.
+        marked = not record.serial if anew else record.marked
+        fresh = msgspec.structs.replace(record, boot_id=self._boot_id, marked=marked)
+        try:
+            if anew:  # what stands there is of another boot and must start nothing, whatever happens next
+                await self._on_disk(self._specs.remove, record.name)
+            await self._on_disk(self._store.write, record if record.boot_id else fresh)
+            edits = await vendor.allocate(record.slices, record.ref)
+            if record.serial and (problem := self._mismatch(record, edits)):
+                self._send_away(record, problem)
+                return
+            await self._on_disk(self._write_files, fresh, edits, vendor.kind, anew)
+        except (HamiError, OSError, ValueError) as error:
+            text = f"its devices can't be prepared: {error}"
+            self._refusals.put(key_of(record), Refusal(text, final=isinstance(error, HamiError)))
+            log.warning("a container's devices can't be prepared", record=record.id, error=str(error))
+            await asyncio.sleep(RETRY_S)
+            return
+        self.records[record.name] = fresh
+        self.ready.add(record.name)
+        self._refusals.drop(key_of(record))
+        self._counters.specs_written += 1
+        log.info("a container's devices are ready", pod=f"{record.namespace}/{record.pod}", container=record.container)
+
+    def _send_away(self, record: Record, problem: str) -> None:
+        """Refuse and evict a container that was answered for another one."""
+        pod = self._pods.get(record.pod_uid)
+        if pod is not None and not pod.is_deleting:
+            text = f"container {record.container}: {problem}"
+            self._refusals.put(key_of(record), Refusal(text, final=True))
+            self._host.evict(pod, text)
+
+    async def _on_disk(self, work: Callable[..., None], *arguments: object) -> None:
+        """Write in a thread, few at a time: the kubelet waits in Allocate for the loop, and threads take it turns."""
+        async with self._writers:
+            await asyncio.to_thread(work, *arguments)
+
+    def _write_files(self, record: Record, edits: ContainerEdits, kind: str, anew: bool) -> None:
+        # In serial mode the limits file is what lets the container take anything, so it comes last.
+        if edits.region_path:
+            self._store.write_region(record, edits.region, anew=anew)
+        if edits.limits_path:
+            self._store.write_limits(record, edits.limits)
+        if anew:
+            self._store.write(record)
+        if record.marked:
+            self._store.write_mark(record)
+        if not record.serial:
+            self._specs.write(record.name, cdi.spec(kind, record.name, edits, self._store.mounts(record, edits)))
+
+    # --- taking away -------------------------------------------------------------------------------------------------
+
+    async def clean(self, named: AbstractSet[str | None], uids: AbstractSet[str], given: Container[str]) -> None:
+        """Remove what belongs to pods that neither the API server nor the kubelet has any more.
+
+        Args:
+            named: Names in the kubelet's checkpoint.
+            uids: Pods there.
+            given: Names that the checkpoint lacks and may still get.
+        """
+        if self._pods.synced:
+            for name, record in self.records.items():
+                over = name not in named and record.pod_uid not in uids and self._pods.get(record.pod_uid) is None
+                if (over or record.gone) and name not in self._removing and name not in self._making:
+                    self._removing[name] = asyncio.ensure_future(self._remove(record))
+        if self._clock() < self._scan_due:
+            return
+        self._scan_due = self._clock() + SCAN_S
+        await self._remove_strays(named, given)
+
+    async def _remove_strays(self, named: AbstractSet[str | None], given: Container[str]) -> None:
+        """Remove files that belong to no record; folders are read now and then, since a start waits for no one."""
+        for name in await asyncio.to_thread(self._store.serial.names):
+            if name not in named and name not in self.records and name not in given:
+                await asyncio.to_thread(self._store.serial.remove, name)
+        for kind in {vendor.kind for vendor in self._vendors.values()}:
+            present = await asyncio.to_thread(self._specs.names_of, kind, frozenset(self.records))
+            for name in present - named - set(self.records):
+                log.warning("a CDI spec that belongs to nothing is removed", name=name)
+                await asyncio.to_thread(self._specs.remove, name)
+
+    async def _remove(self, record: Record) -> None:
+        """Mark it gone, take the spec away, let the vendor take back, delete."""
+        try:
+            if not record.gone:
+                record = msgspec.structs.replace(record, gone=True)
+                await asyncio.to_thread(self._store.write, record)
+                self.records[record.name] = record
+            self.ready.discard(record.name)
+            await asyncio.to_thread(self._specs.remove, record.name)
+            await asyncio.to_thread(self._store.serial.remove, record.name)
+            await self._vendors[record.vendor].release(record.ref)
+            await asyncio.to_thread(self._store.remove, record.id)
+            self.records.pop(record.name, None)
+            log.info("a container's files are removed", record=record.id)
+            self._wake()
+        except (HamiError, OSError) as error:
+            log.warning("what a container held can't be taken back, tried again", record=record.id, error=str(error))
+            await asyncio.sleep(RETRY_S)
+            self._wake()
+        finally:
+            self._removing.pop(record.name, None)

@@ -1,0 +1,18 @@
+"""What the agent counts while it serves the kubelet; `hami_core.agent.instruments` makes metrics of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Counters:
+    """Whole numbers since the process started."""
+
+    allocations: int = 0
+    prestarts: int = 0
+    refusals: int = 0
+    nudges: int = 0
+    specs_written: int = 0
+    slot_card_mismatches: int = 0
+    lost_names: int = 0

@@ -1,0 +1,187 @@
+"""This node's devices: discovered, offered to the kubelet and on the node object, watched, tended while used."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from hami_core.agent.health import HealthBook
+from hami_core.agent.kubelet import Endpoint
+from hami_core.errors import HamiError
+from hami_core.kube.informer import Backoff
+from hami_core.kube.objects import ObjectReference
+from hami_core.model import HealthChange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from hami_core.agent.kubelet import KubeletLink
+    from hami_core.agent.reconcile import Reconciler
+    from hami_core.agent.registration import NodeWriter
+    from hami_core.agent.vendor import Vendor
+    from hami_core.kube.events import EventRecorder
+    from hami_core.model import Device
+
+log = structlog.get_logger(__name__)
+
+REDISCOVER_S: Final = 60.0
+"""Devices are discovered anew this often without cause."""
+SUSPECT_S: Final = 1.0
+"""A device whose health is unsettled is looked at this often."""
+TEND_S: Final = 5.0
+"""Vendors look after running containers this often (the period of HAMi v2.10's monitor)."""
+
+
+class NodeDevices:
+    """The devices of all vendors served.
+
+    Args:
+        vendors: Vendors served.
+        node: Writes the node object.
+        recorder: Events about the node.
+        core: Is told the devices; serves the kubelet's calls.
+        link: Registers endpoints with the kubelet.
+        endpoints: One for each resource offered; filled here.
+        plugin_dir: The kubelet's device-plugin folder.
+        health_s: How often devices' health is asked for.
+
+    Attributes:
+        discovered: Devices by vendor name, as last discovered.
+        books: Their health, by vendor name.
+    """
+
+    def __init__(
+        self,
+        *,
+        vendors: Sequence[Vendor],
+        node: NodeWriter,
+        recorder: EventRecorder,
+        core: Reconciler,
+        link: KubeletLink,
+        endpoints: dict[str, Endpoint],
+        plugin_dir: Path,
+        health_s: float,
+    ) -> None:
+        self.discovered: dict[str, tuple[Device, ...]] = {}
+        self.books = {vendor.name: HealthBook() for vendor in vendors}
+        self._node = node
+        self._recorder = recorder
+        self._core = core
+        self._link = link
+        self._endpoints = endpoints
+        self._plugin_dir = plugin_dir
+        self._health_s = health_s
+        self._not_offered: dict[str, str] = {}
+
+    # --- discovering, offering ---------------------------------------------------------------------------------------
+
+    async def discover_first(self, vendor: Vendor) -> None:
+        """Discover and offer a vendor's devices; tried again until it works."""
+        backoff = Backoff(1.0, 30.0)
+        while True:
+            try:
+                await self._discover(vendor)
+            except HamiError as error:
+                wait = backoff.next()
+                log.warning("devices can't be discovered", vendor=vendor.name, error=str(error), retry_s=round(wait, 1))
+                await asyncio.sleep(wait)
+            else:
+                return
+
+    async def _discover(self, vendor: Vendor) -> None:
+        self.discovered[vendor.name] = await vendor.discover()
+        self._tell_not_offered(self.discovered[vendor.name])
+        await self._advertise(vendor)
+
+    def _tell_not_offered(self, devices: Iterable[Device]) -> None:
+        """Log and record on the node, once for each change, which devices are kept from pods and why."""
+        # The kubelet's own events name the node as UID, and `kubectl describe node` looks for both.
+        node = ObjectReference(kind="Node", name=self._node.name, uid=self._node.name, api_version="v1")
+        for device in devices:
+            before, reason = self._not_offered.get(device.id, ""), device.not_offered
+            if reason == before:
+                continue
+            self._not_offered[device.id] = reason
+            if reason:
+                log.warning("a device is not offered", device=device.id, reason=reason)
+                self._recorder.record(node, "Warning", "DeviceNotOffered", f"{device.id}: {reason}")
+            else:
+                log.info("a device is offered again", device=device.id)
+                self._recorder.record(node, "Normal", "DeviceOffered", f"{device.id} is offered again")
+
+    async def _advertise(self, vendor: Vendor) -> None:
+        devices = self.books[vendor.name].apply(self.discovered[vendor.name])
+        said = await vendor.advertise(devices)
+        self._core.devices.update({device.id: device for device in devices})
+        for resource, slots in said.slots.items():
+            endpoint = self._endpoints.get(resource)
+            if endpoint is None:
+                endpoint = self._endpoints[resource] = Endpoint(self._plugin_dir, resource, self._core)
+                self._link.endpoints = (*self._link.endpoints, endpoint)
+            if endpoint.offer.set(slots):
+                log.info("slots offered", resource=resource, slots=len(slots), healthy=endpoint.offer.healthy)
+        self._node.want(said.annotations, said.labels)
+        self._core.wake()
+
+    # --- health ------------------------------------------------------------------------------------------------------
+
+    async def watch(self, vendor: Vendor) -> None:
+        """Ask for health; discover anew when it changed, and now and then for cards that came or a driver reloaded."""
+        book, due = self.books[vendor.name], REDISCOVER_S
+        while True:
+            pause = SUSPECT_S if book.unsettled else self._health_s
+            await asyncio.sleep(pause)
+            due -= pause
+            readings = await self._health(vendor)
+            changed = self._take(book, readings)
+            if changed or due <= 0 or any(reading.rediscover for reading in readings):
+                due = REDISCOVER_S
+                await self._rediscover(vendor)
+
+    async def _rediscover(self, vendor: Vendor) -> None:
+        """Discover anew; where that fails, the devices known count as unhealthy."""
+        try:
+            await self._discover(vendor)
+        except HamiError as error:
+            log.warning("devices can't be discovered, tried again", vendor=vendor.name, error=str(error))
+            lost = [HealthChange(d.id, healthy=False, reason=str(error)) for d in self.discovered[vendor.name]]
+            if self._take(self.books[vendor.name], lost):
+                await self._advertise_safely(vendor)
+
+    async def _advertise_safely(self, vendor: Vendor) -> None:
+        try:
+            await self._advertise(vendor)
+        except HamiError as error:
+            log.warning("devices can't be advertised", vendor=vendor.name, error=str(error))
+
+    async def _health(self, vendor: Vendor) -> Sequence[HealthChange]:
+        try:
+            return await vendor.health(self.discovered[vendor.name])
+        except HamiError as error:
+            log.warning("devices' health can't be told", vendor=vendor.name, error=str(error))
+            return ()
+
+    def _take(self, book: HealthBook, readings: Sequence[HealthChange]) -> bool:
+        """Take readings in. Returns whether a device is to be offered, or not, that was not, or was."""
+        changed = book.take(readings)
+        for device, before, after in changed:
+            log.warning("device health", device=device, was=before.state, now=after.state, reason=after.reason)
+        return any(before.offered != after.offered for _, before, after in changed)
+
+    # --- running containers ------------------------------------------------------------------------------------------
+
+    async def tend(self, vendor: Vendor) -> None:
+        """Have a vendor look after its running containers, again and again."""
+        while True:
+            live = self._core.live(vendor.name)
+            refs = {r.id: r.ref for r in live}
+            slices = {r.id: r.slices for r in live}
+            regions = {r.id: str(self._core.region_dir(r)) for r in live}
+            try:
+                await vendor.tend(refs, slices, regions)
+            except HamiError as error:
+                log.warning("running containers can't be looked after", vendor=vendor.name, error=str(error))
+            await asyncio.sleep(TEND_S)

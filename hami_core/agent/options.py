@@ -1,0 +1,85 @@
+"""What the agent's process is told: `AgentSettings`, and what they name, read."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+from hami_core.agent.authority import Mode, Policy
+from hami_core.agent.keyfiles import KeyFiles
+from hami_core.http.metrics import no_token
+from hami_core.http.token import TokenFile
+from hami_core.model import NodeContext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hami_core.settings import AgentSettings
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the process is told.
+
+    Attributes:
+        settings: The settings themselves; what is used as it was given is read from here.
+        policy: Which allocations count.
+        signing_keys: Keys they are verified with.
+        boot_id: Identity of this boot.
+        token: Says which bearer token a scrape of the metrics needs; empty: none.
+        lease_namespace: Namespace of the liveness Lease; empty: none is kept.
+    """
+
+    settings: AgentSettings
+    policy: Policy
+    signing_keys: KeyFiles
+    boot_id: str
+    token: Callable[[], str]
+    lease_namespace: str
+
+
+def from_settings(settings: AgentSettings) -> Options:
+    """Read what the settings name: keys, boot id and token.
+
+    Raises:
+        ConfigError: A file is missing or wrong.
+    """
+    before = settings.adopt_before
+    if before is not None and before.tzinfo is None:
+        before = before.replace(tzinfo=UTC)
+    return Options(
+        settings=settings,
+        policy=Policy(Mode(settings.mode), before, frozenset(settings.trust_schedulers)),
+        signing_keys=KeyFiles(settings.signing_keys),
+        boot_id=_boot_id(settings.proc_dir),
+        token=TokenFile(token, "metrics_token_file") if (token := settings.metrics_token_file) else no_token,
+        lease_namespace=os.environ.get("POD_NAMESPACE", "kube-system"),
+    )
+
+
+def node_context(settings: AgentSettings) -> NodeContext:
+    """The node that the agent serves, as vendors are told of it."""
+    return NodeContext(
+        name=settings.node_name,
+        state_dir=settings.state_dir,
+        cdi_dirs=tuple(Path(folder) for folder in settings.cdi_search_dirs),
+        config_file=settings.node_config_file,
+        enforcement=settings.enforcement,
+        legacy_metrics=settings.legacy_metrics,
+    )
+
+
+def _boot_id(proc: Path) -> str:
+    try:
+        return (proc / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError as error:
+        log.warning("this boot can't be told from the last, specs are written anew", error=str(error))
+        return f"{socket.gethostname()}-{os.getpid()}"

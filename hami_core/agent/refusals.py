@@ -1,0 +1,80 @@
+"""Why containers may not start: each reason is kept until it is gone, and its pod is told of it once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from hami_core.agent.host import Host
+    from hami_core.agent.identity import Entry
+    from hami_core.agent.records import Record
+    from hami_core.kube.objects import Pod
+
+Key = tuple[str, str, str]
+"""Pod UID, container name and resource."""
+
+
+def key_of(of: Entry | Record) -> Key:
+    """What tells a container's slots of one resource from all others."""
+    return of.pod_uid, of.container, of.resource
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a container may not start yet. ``final``: waiting a little does not help."""
+
+    text: str
+    final: bool
+
+
+PREPARING: Final = Refusal("its devices are being prepared", final=False)
+
+
+class Refusals:
+    """The refusals of this node's containers.
+
+    Args:
+        host: Tells pods.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._of: dict[Key, Refusal] = {}
+        self._told: dict[Key, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def of(self, key: Key) -> Refusal | None:
+        """Why a container may not start; None: nothing is known against it."""
+        return self._of.get(key)
+
+    def put(self, key: Key, refusal: Refusal) -> None:
+        """Keep a refusal in place of the one before."""
+        self._of[key] = refusal
+
+    def drop(self, key: Key) -> None:
+        """The container may start."""
+        self._of.pop(key, None)
+
+    def replace(self, current: Mapping[Key, Refusal], entries: Iterable[Entry]) -> None:
+        """Keep these refusals and no others; what containers outside ``entries`` were told is forgotten."""
+        self._of = dict(current)
+        keys = {key_of(entry) for entry in entries}
+        self._told = {key: text for key, text in self._told.items() if key in keys}
+
+    def tell(self, entry: Entry, pod: Pod) -> None:
+        """Tell a pod why its container is refused, unless it was told so before."""
+        key = key_of(entry)
+        refusal = self._of.get(key)
+        if refusal is not None and self._told.get(key) != refusal.text:
+            self._told[key] = refusal.text
+            self._host.refused(pod, entry.container, refusal.text)
+
+    def end(self, entry: Entry, pod: Pod | None) -> None:
+        """The container is ready: where its pod was told of a refusal, the kubelet is made to try at once."""
+        if self._told.pop(key_of(entry), None) is not None and pod is not None:
+            self._host.resolved(pod)
