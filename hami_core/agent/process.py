@@ -18,7 +18,6 @@ import signal
 import socket
 import threading
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
@@ -32,6 +31,7 @@ from hami_core.agent.cdi import SpecFolder
 from hami_core.agent.handoff import Handoff
 from hami_core.agent.health import HealthBook
 from hami_core.agent.identity import CheckpointReader
+from hami_core.agent.instruments import Instruments
 from hami_core.agent.keyfiles import KeyFiles
 from hami_core.agent.kubelet import Endpoint, KubeletLink
 from hami_core.agent.metrics import AgentMetrics
@@ -55,10 +55,9 @@ from hami_core.kube.informer import Backoff, Informer
 from hami_core.kube.lease import LeaseElector
 from hami_core.kube.objects import ObjectReference
 from hami_core.kube.port import PODS
-from hami_core.model import HealthChange, Sample
+from hami_core.model import HealthChange
 from hami_core.observe.metrics import build_info
 from hami_core.wire import keys
-from hami_core.wire.node import decode_cordon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -155,7 +154,6 @@ class Agent:
         failures: Callable[[], Mapping[tuple[str, str], int]] = dict,
     ) -> None:
         self.options = options
-        self._failures = failures
         self.vendors = tuple(Vendor(side) for side in sides)
         self.endpoints: dict[str, Endpoint] = {}
         self.recorder = EventRecorder(api, "hami-agent", instance=options.node)
@@ -194,6 +192,15 @@ class Agent:
         self._books = {vendor.name: HealthBook() for vendor in self.vendors}
         self._discovered: dict[str, tuple[Device, ...]] = {}
         self._not_offered: dict[str, str] = {}
+        self._instruments = Instruments(
+            node=self.node,
+            core=self.core,
+            notes=self.notes,
+            prover=self._prover,
+            discovered=self._discovered,
+            books=self._books,
+            failures=failures,
+        )
         self._registering: asyncio.Task[Any] | None = None
         self._serving = False
         self._build_health()
@@ -291,7 +298,11 @@ class Agent:
         if not self.options.listen:
             return []
         metrics = AgentMetrics(
-            self.vendors, self._containers, self._samples, extra=[build_info(__version__)], token=self.options.token
+            self.vendors,
+            self._containers,
+            self._instruments.samples,
+            extra=[build_info(__version__)],
+            token=self.options.token,
         )
         routes = [metrics.route(), *self.health.routes()]
         return [Listener(self.options.listen, routes, body_limit=1 << 16, setting="--metrics-bind-address")]
@@ -462,52 +473,6 @@ class Agent:
     def _containers(self, vendor: str) -> tuple[Mapping[str, ContainerRef], Mapping[str, str]]:
         live = self._live(vendor)
         return {r.id: r.ref for r in live}, {r.id: str(self.core.region_dir(r)) for r in live}
-
-    def _samples(self) -> Iterable[Sample]:
-        node = {"node": self.options.node}
-        c = self.core.counters
-        for name, value, text in (
-            ("hami_agent_allocations", c.allocations, "Containers the kubelet asked a name for"),
-            ("hami_agent_prestarts", c.prestarts, "PreStartContainer calls"),
-            ("hami_agent_refusals", c.refusals, "PreStartContainer calls refused"),
-            ("hami_agent_checkpoint_nudges", c.nudges, "Times the kubelet was made to write its checkpoint again"),
-            ("hami_agent_specs_written", c.specs_written, "CDI specs written"),
-            ("hami_agent_names_lost", c.lost_names, "Names given for containers that never came to be"),
-            (
-                "hami_slot_card_mismatch",
-                c.slot_card_mismatches,
-                "Containers whose slots are of other cards than booked",
-            ),
-            ("hami_agent_evictions", self.notes.evicted, "Pods deleted by the agent"),
-            (
-                "hami_agent_containers_unlimited",
-                len(self._prover.missing),
-                "Containers that run without what they were given",
-            ),
-            ("hami_agent_containers", len(self.core.records), "Containers with devices on this node"),
-            ("hami_agent_node_writes", self.node.written, "Times the node object was written"),
-        ):
-            yield Sample(name, node, float(value), text)
-        for (plugin, hook), count in self._failures().items():
-            labels = {**node, "plugin": plugin, "hook": hook}
-            yield Sample("hami_plugin_failures", labels, float(count), "Calls of a hook that failed since the start")
-        yield from self._device_samples(node)
-
-    def _device_samples(self, node: Mapping[str, str]) -> Iterable[Sample]:
-        mine = self.node.node
-        cordoned = decode_cordon(mine.metadata.annotations.get(keys.DEVICE_CORDON, "") if mine else "")
-        for name, devices in self._discovered.items():
-            states = self._books[name].shown(devices, cordoned)
-            for device, state in states.items():
-                labels = {**node, "device_uuid": device, "state": state.value}
-                yield Sample("hami_device_state", labels, 1.0, "1 for the state each device is in")
-            for kept in devices:
-                if kept.not_offered:
-                    labels = {**node, "device_uuid": kept.id, "reason": kept.not_offered}
-                    yield Sample("hami_device_not_offered", labels, 1.0, "1 for each device that is kept from pods")
-            for state, count in Counter(states.values()).items():
-                labels = {**node, "vendor": name, "state": state.value}
-                yield Sample("hami_devices", labels, float(count), "Devices by state")
 
 
 # --- from settings -------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class NodeWriter:
         self.is_current = False
         """Whether the node object says what is wanted."""
         self._api = api
-        self._node = node
+        self.name = node
         self._annotations: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self._revision = 0
@@ -55,7 +55,7 @@ class NodeWriter:
     @property
     def node(self) -> Node | None:
         """The node object as last seen."""
-        return self.informer.store.get(self._node)
+        return self.informer.store.get(self.name)
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -84,7 +84,7 @@ class NodeWriter:
         labels = _difference(self._labels, node.metadata.labels)
         if annotations or labels:
             patch = metadata_patch(annotations=annotations, labels=labels)
-            self._returned = seen, await self._api.patch(NODES, self._node, patch)
+            self._returned = seen, await self._api.patch(NODES, self.name, patch)
             self.written += 1
             log.info("node object written", keys=sorted({*annotations, *labels}))
         self.is_current = revision == self._revision  # else more was wanted meanwhile, and another write is due
