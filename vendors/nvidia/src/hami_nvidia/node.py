@@ -23,6 +23,7 @@ from hami_nvidia.feedback import Tenant
 from hami_nvidia.health import HealthWatch, XidPolicy
 from hami_nvidia.host_pids import HostPids
 from hami_nvidia.links import pair_scores
+from hami_nvidia.metrics import METRICS
 from hami_nvidia.modes import MIG_NOT_SERVED, NO_MPS, not_offered, whole_only
 from hami_nvidia.nvml import MIB, Card, Nvml, NvmlError
 from hami_nvidia.rules import WORD
@@ -47,6 +48,8 @@ class NvidiaNode(Nvidia):
         clock: Monotonic seconds.
         now: Unix seconds.
     """
+
+    metric_specs = METRICS
 
     def __init__(
         self,

@@ -410,7 +410,7 @@ async def take_turns(bed):
     await bed.until(lives, "the agent's sign of life")
     assert page.stat().st_ino == inode
     _, metrics = await bed.get("/metrics")
-    shown = [line for line in metrics.splitlines() if line.startswith("hami_vgpu_compute_turns{")]
+    shown = [line for line in metrics.splitlines() if line.startswith("hami_vgpu_compute_turns_total{")]
     assert len(shown) == 2
     assert all(float(line.rpartition(" ")[2]) > 3 for line in shown)
 
