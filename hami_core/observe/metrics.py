@@ -241,7 +241,7 @@ class StateCollector(Collector):
         return iter(self._families().values())
 
     def collect(self) -> Iterator[Family]:
-        """The families that have samples."""
+        """The families with their samples."""
         families = self._families()
         for name, labels, value in self._rows():
             spec = self._specs[name]
@@ -249,7 +249,7 @@ class StateCollector(Collector):
                 raise ValueError(f"{name} has labels {sorted(labels)}, its table says {sorted(spec.labels)}")
             values = [labels[label] for label in spec.labels] + (["vGPU"] if spec.zoned else [])
             families[name].add_metric(values, value)
-        return (family for family in families.values() if family.samples)
+        return iter(families.values())
 
     def _families(self) -> dict[str, Family]:
         return {
