@@ -44,4 +44,4 @@ async def test_a_vendor_that_fails_leaves_the_agents_own_metrics():
     text = await scrape(Acme(), [("hami_agent_evictions_total", {"node": "n1"}, 3.0)])
     assert "# TYPE hami_agent_evictions_total counter\n" in text
     assert 'hami_agent_evictions_total{node="n1"} 3.0\n' in text
-    assert "hami_acme" not in text
+    assert "\nhami_acme" not in text

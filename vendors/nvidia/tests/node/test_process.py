@@ -483,7 +483,7 @@ async def test_the_metrics_show_what_a_containers_memory_consists_of(bed):
     assert (await seen(second.id)) == {
         "used": other.used_bytes,
         "limit": 1000 << 20,
-        "denied": 0,
+        "denied_total": 0,
         **dict.fromkeys(held, 0),
     }
 
