@@ -448,6 +448,9 @@ def tend(
 def metrics(records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> Sequence[Sample]:
     """Measure devices and containers. Optional.
 
+    The plugin's class lists what it measures in ``metric_specs``, a tuple of `hami_core.MetricSpec`: HAMi's names
+    where HAMi has one, else names of your own. Samples of other names or labels are refused.
+
     When: at each scrape, at most once per 5 s.
 
     Args:
@@ -455,7 +458,7 @@ def metrics(records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str])
         region_dirs: Host folder of each record's region, by record id.
 
     Returns:
-        Samples with HAMi's metric names and units.
+        Samples of metrics in the table, in the units of their names.
 
     Several answers: joined. When it fails: those samples are missing from the scrape; reported.
     """

@@ -7,6 +7,7 @@ bounded before it got here (see `hami_core.wire.quantity`).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -740,19 +741,82 @@ class HealthChange:
     rediscover: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One metric sample of the node side: name with HAMi's spelling, labels, value in the unit of the name.
+_METRIC_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+class MetricKind(StrEnum):
+    """Prometheus' kinds of metrics.
 
     Example:
-        >>> Sample("hami_acme_temperature_celsius", {"device": "ACME-0"}, 61.0, "Temperature of the device.").value
+        >>> MetricKind("counter")
+        <MetricKind.COUNTER: 'counter'>
+    """
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """One metric: a line in the table of the scheduler, the agent or a vendor.
+
+    Attributes:
+        name: With the unit at its end, as Prometheus advises. Names of counters end in ``_total``, and no others do.
+        kind: A vendor has gauges and counters.
+        help: What is measured, one sentence.
+        labels: Names of the labels that every sample has.
+        zoned: Whether samples also get HAMi's constant label ``zone="vGPU"``; it is not among ``labels``.
+        buckets: Upper bounds of a histogram's buckets, in the unit of the name.
+
+    Raises:
+        ValueError: No name that Prometheus takes, or one that does not fit the kind.
+
+    Example:
+        >>> MetricSpec.gauge("hami_acme_temperature_celsius", "Temperature of the device.", "device").labels
+        ('device',)
+    """
+
+    name: str
+    kind: MetricKind
+    help: str
+    labels: tuple[str, ...] = ()
+    zoned: bool = False
+    buckets: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _METRIC_NAME.fullmatch(self.name):
+            raise ValueError(f"metric {self.name!r}: a name has letters, digits and _, and starts with no digit")
+        if (self.kind is MetricKind.COUNTER) != self.name.endswith("_total"):
+            raise ValueError(f"metric {self.name} is a {self.kind}: names of counters end in _total, no others do")
+
+    @classmethod
+    def gauge(cls, name: str, help: str, *labels: str, zoned: bool = False) -> MetricSpec:  # noqa: A002 - Prometheus' word
+        """A value that goes up and down."""
+        return cls(name, MetricKind.GAUGE, help, labels, zoned)
+
+    @classmethod
+    def counter(cls, name: str, help: str, *labels: str, zoned: bool = False) -> MetricSpec:  # noqa: A002 - as above
+        """A value that only grows, from 0 at the start of what it counts."""
+        return cls(name, MetricKind.COUNTER, help, labels, zoned)
+
+    def agrees_with(self, other: MetricSpec) -> bool:
+        """Whether both may be served under one name: kind and labels are the same."""
+        return (self.kind, set(self.labels), self.zoned) == (other.kind, set(other.labels), other.zoned)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value of a metric of a vendor's table, in the unit of the name.
+
+    Example:
+        >>> Sample("hami_acme_temperature_celsius", {"device": "ACME-0"}, 61.0).value
         61.0
     """
 
     name: str
     labels: Mapping[str, str]
     value: float
-    help: str = ""
 
 
 # --- vendor rules, as placement gets them ------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from hami_nvidia.attend import Attendant
 from hami_nvidia.host_pids import HostPids
 from hami_nvidia.nvml import Traffic, Usage
 
-from hami_core import ContainerKind, ContainerRef
+from hami_core import ContainerKind, ContainerRef, MetricKind
 from hami_core.observe import metrics
 
 ROOT = Path(__file__).parent.parent
@@ -64,18 +64,11 @@ def exported(tmp_path_factory) -> set[str]:
         *monitor.container_samples(records, {"good": str(folder), "damaged": str(damaged)}, set(), lambda *_: 1),
         *attendant.samples("n1", records),
     ]
-    specs = [*metrics.HAMI_SCHEDULER, *metrics.SCHEDULER, *metrics.PLUGINS]
-    agents = "\n".join(source.read_text() for source in (ROOT / "hami_core/agent").glob("*.py"))
+    specs = [spec for table in metrics.TABLES.values() for spec in table]
     return {
         *(sample.name for sample in samples),
         *(spec.name for spec in specs),
-        *(
-            f"{spec.name}_{part}"
-            for spec in specs
-            if spec.kind is metrics.Kind.HISTOGRAM
-            for part in ("bucket", "count")
-        ),
-        *re.findall(r'"(hami_\w+)"', agents),
+        *(f"{spec.name}_{part}" for spec in specs if spec.kind is MetricKind.HISTOGRAM for part in ("bucket", "count")),
     }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hami_core.model import Sample
 from hami_core.wire import keys
 from hami_core.wire.node import decode_cordon
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from hami_core.agent.reconcile import Reconciler
     from hami_core.agent.registration import NodeWriter
     from hami_core.model import Device
+    from hami_core.observe.metrics import Row
 
 
 class Instruments:
@@ -52,49 +52,35 @@ class Instruments:
         self._books = books
         self._failures = failures
 
-    def samples(self) -> Iterable[Sample]:
-        """What the agent has counted and what it knows now."""
+    def rows(self) -> Iterable[Row]:
+        """What the agent has counted and what it knows now: `hami_core.observe.metrics.AGENT`."""
         node = {"node": self._node.name}
-        c = self._core.counters
-        for name, value, text in (
-            ("hami_agent_allocations", c.allocations, "Containers the kubelet asked a name for"),
-            ("hami_agent_prestarts", c.prestarts, "PreStartContainer calls"),
-            ("hami_agent_refusals", c.refusals, "PreStartContainer calls refused"),
-            ("hami_agent_checkpoint_nudges", c.nudges, "Times the kubelet was made to write its checkpoint again"),
-            ("hami_agent_specs_written", c.specs_written, "CDI specs written"),
-            ("hami_agent_names_lost", c.lost_names, "Names given for containers that never came to be"),
-            (
-                "hami_slot_card_mismatch",
-                c.slot_card_mismatches,
-                "Containers whose slots are of other cards than booked",
-            ),
-            ("hami_agent_evictions", self._notes.evicted, "Pods deleted by the agent"),
-            (
-                "hami_agent_containers_unlimited",
-                len(self._prover.missing),
-                "Containers that run without what they were given",
-            ),
-            ("hami_agent_containers", len(self._core.records), "Containers with devices on this node"),
-            ("hami_agent_node_writes", self._node.written, "Times the node object was written"),
-        ):
-            yield Sample(name, node, float(value), text)
+        counters = self._core.counters
+        yield "hami_agent_allocations_total", node, float(counters.allocations)
+        yield "hami_agent_prestarts_total", node, float(counters.prestarts)
+        yield "hami_agent_refusals_total", node, float(counters.refusals)
+        yield "hami_agent_checkpoint_nudges_total", node, float(counters.nudges)
+        yield "hami_agent_specs_written_total", node, float(counters.specs_written)
+        yield "hami_agent_names_lost_total", node, float(counters.lost_names)
+        yield "hami_slot_card_mismatches_total", node, float(counters.slot_card_mismatches)
+        yield "hami_agent_evictions_total", node, float(self._notes.evicted)
+        yield "hami_agent_node_writes_total", node, float(self._node.written)
+        yield "hami_agent_containers", node, float(len(self._core.records))
+        yield "hami_agent_containers_unlimited", node, float(len(self._prover.missing))
         for (plugin, hook), count in self._failures().items():
-            labels = {**node, "plugin": plugin, "hook": hook}
-            yield Sample("hami_plugin_failures", labels, float(count), "Calls of a hook that failed since the start")
-        yield from self._device_samples(node)
+            yield "hami_agent_plugin_failures_total", {**node, "plugin": plugin, "hook": hook}, float(count)
+        yield from self._device_rows(node)
 
-    def _device_samples(self, node: Mapping[str, str]) -> Iterable[Sample]:
+    def _device_rows(self, node: Mapping[str, str]) -> Iterable[Row]:
         mine = self._node.node
         cordoned = decode_cordon(mine.metadata.annotations.get(keys.DEVICE_CORDON, "") if mine else "")
         for name, devices in self._discovered.items():
             states = self._books[name].shown(devices, cordoned)
             for device, state in states.items():
-                labels = {**node, "device_uuid": device, "state": state.value}
-                yield Sample("hami_device_state", labels, 1.0, "1 for the state each device is in")
+                yield "hami_device_state", {**node, "device_uuid": device, "state": state.value}, 1.0
             for kept in devices:
                 if kept.not_offered:
                     labels = {**node, "device_uuid": kept.id, "reason": kept.not_offered}
-                    yield Sample("hami_device_not_offered", labels, 1.0, "1 for each device that is kept from pods")
+                    yield "hami_device_not_offered", labels, 1.0
             for state, count in Counter(states.values()).items():
-                labels = {**node, "vendor": name, "state": state.value}
-                yield Sample("hami_devices", labels, float(count), "Devices by state")
+                yield "hami_devices", {**node, "vendor": name, "state": state.value}, float(count)

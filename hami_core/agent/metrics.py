@@ -8,46 +8,25 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from hami_core.errors import HamiError
 from hami_core.http.metrics import metrics_route, no_token
 from hami_core.http.serve import Request, Response, Route
+from hami_core.observe import metrics as tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from prometheus_client.registry import Collector
 
     from hami_core.agent.vendor import Vendor
     from hami_core.model import ContainerRef, Sample
+    from hami_core.observe.metrics import Row
 
 log = structlog.get_logger(__name__)
 
 FRESH_S: Final = 5.0
 """Vendors are asked at most this often, however many scrape."""
-
-
-class SampleCollector(Collector):
-    """Samples as gauges; samples of one name may differ in labels (missing ones are empty)."""
-
-    def __init__(self, read: Callable[[], Iterable[Sample]]) -> None:
-        self._read = read
-
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing: what there will be is not known before."""
-        return iter(())
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """One family a name."""
-        by_name: dict[str, list[Sample]] = {}
-        for sample in self._read():
-            by_name.setdefault(sample.name, []).append(sample)
-        for name, samples in sorted(by_name.items()):
-            labels = sorted({label for sample in samples for label in sample.labels})
-            family = GaugeMetricFamily(name, samples[0].help, labels=labels)
-            for sample in samples:
-                family.add_metric([sample.labels.get(label, "") for label in labels], sample.value)
-            yield family
 
 
 class AgentMetrics:
@@ -65,7 +44,7 @@ class AgentMetrics:
         self,
         vendors: Sequence[Vendor],
         containers: Callable[[str], tuple[Mapping[str, ContainerRef], Mapping[str, str]]],
-        own: Callable[[], Iterable[Sample]],
+        own: Callable[[], Iterable[Row]],
         *,
         extra: Sequence[Collector] = (),
         token: Callable[[], str] = no_token,
@@ -76,7 +55,8 @@ class AgentMetrics:
         self._at = float("-inf")
         self._lock = asyncio.Lock()
         registry = CollectorRegistry()
-        registry.register(SampleCollector(lambda: (*self._samples, *own())))
+        specs = [*tables.AGENT, *(spec for vendor in vendors for spec in vendor.metric_specs.values())]
+        registry.register(tables.StateCollector(specs, lambda: (*self._rows(), *own())))
         for collector in extra:
             registry.register(collector)
         ProcessCollector(registry=registry)
@@ -98,6 +78,9 @@ class AgentMetrics:
             answers = await asyncio.gather(*(self._ask(vendor) for vendor in self._vendors))
             self._samples = tuple(sample for answer in answers for sample in answer)
             self._at = time.monotonic()
+
+    def _rows(self) -> Iterable[Row]:
+        return ((sample.name, sample.labels, sample.value) for sample in self._samples)
 
     async def _ask(self, vendor: Vendor) -> tuple[Sample, ...]:
         records, regions = self._containers(vendor.name)

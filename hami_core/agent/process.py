@@ -257,7 +257,7 @@ class Agent:
         metrics = AgentMetrics(
             self.vendors,
             self._containers,
-            self._instruments.samples,
+            self._instruments.rows,
             extra=[build_info(__version__)],
             token=self.options.token,
         )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Device,
         Family,
         HealthChange,
+        MetricSpec,
         Sample,
         Slice,
     )
@@ -48,6 +49,11 @@ class NodeVendor(Protocol):
     @property
     def families(self) -> Sequence[Family]:
         """What it serves."""
+        ...
+
+    @property
+    def metric_specs(self) -> Mapping[str, MetricSpec]:
+        """What it measures, by metric name."""
         ...
 
     def discover(self) -> Sequence[Device]:
@@ -89,6 +95,7 @@ class Vendor:
 
     def __init__(self, side: NodeVendor) -> None:
         self.name = side.name
+        self.metric_specs = side.metric_specs
         self.families = {family.word: family for family in side.families}
         self.kind = kind_of(side.name)
         self.resources = frozenset(f.resources.count for f in side.families if f.resources.count)

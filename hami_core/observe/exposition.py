@@ -18,7 +18,7 @@ from prometheus_client.utils import floatToGoString
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hami_core.observe.metrics import MetricSpec
+    from hami_core.model import MetricSpec
 
 Encoder = Callable[[Collector], bytes]
 """What `prometheus_client.exposition.choose_encoder` gives."""

@@ -1,57 +1,39 @@
-"""Every metric in one table: name, kind, meaning, labels. HAMi's names keep HAMi's labels and values.
+"""Every metric of scheduler and agent in one table: name, kind, meaning, labels. A vendor's are in a table of its own.
 
-A process builds `Metrics` from the tables it needs; these are counted as things happen. Gauges of the state at the time
-of a scrape come from `StateCollector`, which asks for rows then; where there are many, see `exposition`.
+HAMi's names keep HAMi's labels and values. A process builds `Metrics` from the tables it needs; these are counted as
+things happen. What is read at the time of a scrape comes from `StateCollector`, which asks for rows then; where there
+are many, see `exposition`.
 """
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-
-class Kind(StrEnum):
-    """Prometheus' kinds."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
-    HISTOGRAM = "histogram"
-
-
-@dataclass(frozen=True, slots=True)
-class MetricSpec:
-    """One metric. ``zoned``: carries HAMi's constant label ``zone="vGPU"``."""
-
-    name: str
-    kind: Kind
-    help: str
-    labels: tuple[str, ...] = ()
-    zoned: bool = False
-    buckets: tuple[float, ...] = ()
+from hami_core.model import MetricKind, MetricSpec
 
 
 def _hami(name: str, help: str, *labels: str) -> MetricSpec:  # noqa: A002 - Prometheus' word
-    return MetricSpec(name, Kind.GAUGE, help, labels, zoned=True)
+    return MetricSpec.gauge(name, help, *labels, zoned=True)
 
 
+_gauge, _counter = MetricSpec.gauge, MetricSpec.counter
 _DEVICE: Final = ("node", "device_uuid", "device_index", "device_type")
 _MIG: Final = ("mig_uuid", "profile", "gpu_instance_id", "compute_instance_id")
 _VGPU: Final = ("namespace", "node", "pod", "container_index", "device_uuid")
 _LATENCY: Final = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.125, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
-BUILD_INFO: Final = MetricSpec(
+BUILD_INFO: Final = _gauge(
     "hami_build_info",
-    Kind.GAUGE,
     "Version of this program; always 1.",
-    ("version", "revision", "build_date", "go_version", "compiler", "platform"),
+    *("version", "revision", "build_date", "go_version", "compiler", "platform"),
 )
+"""Of every process. HAMi's name and labels."""
 
 HAMI_SCHEDULER: Final = (
     _hami("hami_gpu_memory_limit_bytes", "Memory the device offers.", *_DEVICE),
@@ -97,68 +79,116 @@ HAMI_SCHEDULER_LEGACY: Final = (
 SCHEDULER: Final = (
     MetricSpec(
         "hami_scheduler_request_duration_seconds",
-        Kind.HISTOGRAM,
+        MetricKind.HISTOGRAM,
         "Time from a request's body to its answer, by verb and result (ok, refused, error).",
         ("verb", "result"),
         buckets=_LATENCY,
     ),
-    MetricSpec("hami_scheduler_holds", Kind.GAUGE, "Placements held between Filter and Bind."),
-    MetricSpec("hami_scheduler_bookings", Kind.GAUGE, "Pods with booked devices."),
-    MetricSpec("hami_scheduler_leader", Kind.GAUGE, "1 on the replica that binds."),
-    MetricSpec("hami_scheduler_epoch", Kind.GAUGE, "Epoch the leader signs allocations with."),
-    MetricSpec(
+    _gauge("hami_scheduler_holds", "Placements held between Filter and Bind."),
+    _gauge("hami_scheduler_bookings", "Pods with booked devices."),
+    _gauge("hami_scheduler_leader", "1 on the replica that binds."),
+    _gauge("hami_scheduler_epoch", "Epoch the leader signs allocations with."),
+    _gauge(
         "hami_scheduler_closed_nodes",
-        Kind.GAUGE,
         "Nodes closed to new pods of a vendor: its devices or a pod's allocation there can't be read.",
     ),
-    MetricSpec(
+    _gauge(
         "hami_scheduler_allocations_in_doubt",
-        Kind.GAUGE,
         "Live pods whose allocation can't be read (unreadable: their nodes are closed), or is counted though its"
         " signature is missing (unsigned) or not ours (invalid).",
-        ("reason",),
+        "reason",
     ),
-    MetricSpec(
+    _gauge(
         "hami_scheduler_quota_entries_at_fault",
-        Kind.GAUGE,
         "Entries of ResourceQuotas about devices that can't be read and count as 0 (unreadable), that nobody enforces "
         "(unenforced), or of which Kubernetes counts a part (partial).",
-        ("reason",),
+        "reason",
     ),
-    MetricSpec(
+    _gauge(
         "hami_scheduler_certificate_expiry_timestamp_seconds",
-        Kind.GAUGE,
         "When the webhook's certificate runs out, if this process issues it; else 0.",
     ),
-    MetricSpec("hami_scheduler_signing_keys", Kind.GAUGE, "Keys whose signatures count."),
-    MetricSpec("hami_scheduler_credential_error", Kind.GAUGE, "1 while a credential can't be kept.", ("credential",)),
-    MetricSpec("hami_cache_drift", Kind.GAUGE, "Rows that differed when usage was recomputed; must be 0."),
-    MetricSpec("hami_informer_objects", Kind.GAUGE, "Objects in the local copy.", ("resource",)),
-    MetricSpec("hami_informer_synced", Kind.GAUGE, "1 once the local copy is complete.", ("resource",)),
+    _gauge("hami_scheduler_signing_keys", "Keys whose signatures count."),
+    _gauge(
+        "hami_scheduler_credential_error",
+        "1 while a credential that this process keeps can't be kept; the log says why.",
+        "credential",
+    ),
+    _gauge("hami_cache_drift", "Sums that differed when usage was recomputed; anything but 0 is a defect."),
+    _gauge("hami_informer_objects", "Objects in the local copy.", "resource"),
+    _gauge("hami_informer_synced", "1 once the local copy is complete.", "resource"),
 )
 """Our own scheduler metrics."""
 
+_HOOK: Final = ("plugin", "distribution", "hook")
+
 PLUGINS: Final = (
-    MetricSpec(
-        "hami_plugin_failures",
-        Kind.GAUGE,
-        "Calls of a hook that failed since the start, by plugin; the log has the first.",
-        ("plugin", "distribution", "hook"),
+    _counter(
+        "hami_plugin_failures_total", "Calls of a hook that failed since the start; the log has the first.", *_HOOK
     ),
-    MetricSpec(
-        "hami_plugin_blocks",
-        Kind.GAUGE,
+    _counter(
+        "hami_plugin_blocks_total",
         "Times a hook held up the whole process for a second since the start; the log has the first with its stack.",
-        ("plugin", "distribution", "hook"),
+        *_HOOK,
     ),
-    MetricSpec(
+    _gauge(
         "hami_plugin_refused",
-        Kind.GAUGE,
-        "A plugin that is installed and not loaded, or closed; 1.",
-        ("plugin", "distribution"),
+        "1 for a plugin that is installed and could not be loaded, or is closed.",
+        *("plugin", "distribution"),
     ),
 )
-"""Vendor and wrapper plugins that misbehave."""
+"""Plugins of the scheduler that misbehave."""
+
+AGENT: Final = (
+    _counter("hami_agent_allocations_total", "Containers for which the kubelet asked for devices.", "node"),
+    _counter("hami_agent_prestarts_total", "Calls of PreStartContainer.", "node"),
+    _counter("hami_agent_refusals_total", "Calls of PreStartContainer that the agent refused.", "node"),
+    _counter(
+        "hami_agent_checkpoint_nudges_total",
+        "Times the kubelet's checkpoint was late and the agent made it write another.",
+        "node",
+    ),
+    _counter("hami_agent_specs_written_total", "CDI specs that the agent wrote.", "node"),
+    _counter(
+        "hami_agent_names_lost_total", "CDI names given to the kubelet for containers that never came to be.", "node"
+    ),
+    _counter(
+        "hami_slot_card_mismatches_total",
+        "Containers whose slot ids are of other cards than booked; harmless.",
+        "node",
+    ),
+    _counter("hami_agent_evictions_total", "Pods that the agent deleted.", "node"),
+    _counter("hami_agent_node_writes_total", "Times the agent wrote the node object.", "node"),
+    _counter(
+        "hami_agent_plugin_failures_total",
+        "Calls of a hook in the agent that failed since the start; the log has the first.",
+        *("node", "plugin", "hook"),
+    ),
+    _gauge("hami_agent_containers", "Containers with devices on this node.", "node"),
+    _gauge(
+        "hami_agent_containers_unlimited",
+        "Containers that run without the devices and limits of their CDI spec.",
+        "node",
+    ),
+    _gauge("hami_devices", "Devices of a vendor, by state.", "node", "vendor", "state"),
+    _gauge("hami_device_state", "1 for the state that the device is in.", "node", "device_uuid", "state"),
+    _gauge(
+        "hami_device_not_offered",
+        "1 for a device that the agent keeps from pods whatever its health.",
+        *("node", "device_uuid", "reason"),
+    ),
+)
+"""The agent's own metrics."""
+
+TABLES: Final = {
+    "Scheduler and agent": (BUILD_INFO,),
+    "Scheduler: HAMi's": HAMI_SCHEDULER,
+    "Scheduler: HAMi's old names": HAMI_SCHEDULER_LEGACY,
+    "Scheduler: ours": SCHEDULER,
+    "Scheduler: plugins": PLUGINS,
+    "Agent": AGENT,
+}
+"""All of them by heading, in the order of the page docs/reference/metrics.md."""
 
 Row = tuple[str, Mapping[str, str], float]
 """Metric name, labels, value."""
@@ -187,18 +217,30 @@ class Metrics:
         return _expect(self._made[name], Histogram)
 
 
+Family = GaugeMetricFamily | CounterMetricFamily
+_FAMILIES: Final[Mapping[MetricKind, type[GaugeMetricFamily | CounterMetricFamily]]] = {
+    MetricKind.GAUGE: GaugeMetricFamily,
+    MetricKind.COUNTER: CounterMetricFamily,
+}
+
+
 class StateCollector(Collector):
-    """Gauges read at scrape time from ``rows()``; rows with names or labels outside the table are an error."""
+    """Gauges and counters read at scrape time from ``rows()``; rows outside the table are an error.
+
+    Args:
+        specs: The table.
+        rows: What there is now.
+    """
 
     def __init__(self, specs: Sequence[MetricSpec], rows: Callable[[], Iterable[Row]]) -> None:
         self._specs = {spec.name: spec for spec in specs}
         self._rows = rows
 
-    def describe(self) -> Iterator[GaugeMetricFamily]:
+    def describe(self) -> Iterator[Family]:
         """The families without samples (so that registering reads no state)."""
         return iter(self._families().values())
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Family]:
         """The families with their samples."""
         families = self._families()
         for name, labels, value in self._rows():
@@ -209,11 +251,23 @@ class StateCollector(Collector):
             families[name].add_metric(values, value)
         return iter(families.values())
 
-    def _families(self) -> dict[str, GaugeMetricFamily]:
+    def _families(self) -> dict[str, Family]:
         return {
-            name: GaugeMetricFamily(name, spec.help, labels=[*spec.labels, *(["zone"] if spec.zoned else [])])
+            name: _FAMILIES[spec.kind](name, spec.help, labels=[*spec.labels, *(["zone"] if spec.zoned else [])])
             for name, spec in self._specs.items()
         }
+
+
+def disagreements(tables: Iterable[Iterable[MetricSpec]]) -> dict[str, tuple[MetricSpec, MetricSpec]]:
+    """Names that several tables have with other kinds or labels, each with the first two that differ."""
+    first: dict[str, MetricSpec] = {}
+    found: dict[str, tuple[MetricSpec, MetricSpec]] = {}
+    for table in tables:
+        for spec in table:
+            known = first.setdefault(spec.name, spec)
+            if not known.agrees_with(spec):
+                found.setdefault(spec.name, (known, spec))
+    return found
 
 
 def build_info(version: str, *, revision: str = "", build_date: str = "") -> StateCollector:
@@ -230,9 +284,9 @@ def build_info(version: str, *, revision: str = "", build_date: str = "") -> Sta
 
 
 def _make(spec: MetricSpec, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
-    if spec.kind is Kind.COUNTER:
+    if spec.kind is MetricKind.COUNTER:
         return Counter(spec.name, spec.help, spec.labels, registry=registry)
-    if spec.kind is Kind.GAUGE:
+    if spec.kind is MetricKind.GAUGE:
         return Gauge(spec.name, spec.help, spec.labels, registry=registry)
     return Histogram(spec.name, spec.help, spec.labels, registry=registry, buckets=spec.buckets or _LATENCY)
 

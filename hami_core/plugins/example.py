@@ -24,6 +24,7 @@ from hami_core import (
     DeviceUsage,
     Family,
     HealthChange,
+    MetricSpec,
     Mutation,
     NodeFacts,
     PodFacts,
@@ -58,6 +59,7 @@ class Acme:
     """Both sides in one class; a real vendor keeps the node side in a module of its own."""
 
     api_version = (1, 0)
+    metric_specs = (MetricSpec.gauge("hami_acme_containers", "Containers with an Acme slice."),)
 
     @hookimpl
     def config_model(self) -> type[AcmeConfig]:
@@ -178,4 +180,4 @@ class Acme:
 
     @hookimpl
     def metrics(self, records: Mapping[str, ContainerRef]) -> list[Sample]:
-        return [Sample("hami_acme_containers", {}, float(len(records)), "Containers with an Acme slice.")]
+        return [Sample("hami_acme_containers", {}, float(len(records)))]

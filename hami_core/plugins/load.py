@@ -10,6 +10,7 @@ from hami_core.documents import did_you_mean
 from hami_core.errors import ConfigError, HamiError, VendorError
 from hami_core.hookspecs import API_VERSION
 from hami_core.model import EMPTY
+from hami_core.observe.metrics import disagreements
 from hami_core.plugins import discovery
 from hami_core.plugins.config import HAMI_SECTIONS
 from hami_core.plugins.discovery import Found, Selection, Source
@@ -180,6 +181,9 @@ def _without_conflicts(
             claims["annotation", family.allocated_key].append(vendor)
             for name in family.resources.names():
                 claims["resource", name].append(vendor)
+    tables = [vendor.metric_specs.values() for vendor in vendors]
+    for name in disagreements(tables):
+        claims["metric", name] = [vendor for vendor in vendors if name in vendor.metric_specs]
     losers: dict[str, str] = {}  # by name; each text says how to keep that vendor
     for (what, name), claimants in claims.items():
         if len({id(vendor) for vendor in claimants}) > 1:

@@ -13,7 +13,7 @@ from hami_core.documents import did_you_mean
 from hami_core.errors import ConfigError, VendorError
 from hami_core.hookspecs import API_VERSION
 from hami_core.model import Family
-from hami_core.plugins import answers
+from hami_core.plugins import answers, metrics
 from hami_core.plugins.call import HookCall, recorder
 from hami_core.plugins.config import read_section, section_name
 from hami_core.plugins.defaults import Defaults
@@ -244,7 +244,8 @@ def build_vendor(
         manager.add_wrapper(plugin, source)
     version = api_version(type(objects[-1][0])) or API_VERSION
     keys = {"": declared_keys(families), **{family.word: declared_keys([family]) for family in families}}
-    vendor = LoadedVendor(owner.name, owner, families, version, manager, manager.compile(closed), keys)
+    specs = metrics.declared([*objects, *wrappers])
+    vendor = LoadedVendor(owner.name, owner, families, version, manager, manager.compile(closed), specs, keys)
     defaults.vendor = vendor
     return vendor
 

@@ -42,10 +42,10 @@ may change is in the last column; where it tries more, the vendor's answer stand
 vendor's `fit_mask` is not used while a wrapper wraps `custom_filter`, so that nothing goes past it.
 
 The scheduler calls hooks on its event loop, one after another: a hook that waits or computes holds up every pod. After
-a second a watchdog logs vendor, version, hook and stack, and counts it (`hami_plugin_blocks`). A vendor whose hooks
-hold the loop for `--hook-time-limit` (30 s) without a pause ends the process and is closed from the next start on: its
-pods are refused by name, other vendors' pods go on ([scheduler](scheduler.md)). The agent calls hooks in threads, each
-with a time limit, and goes on without the answer.
+a second a watchdog logs vendor, version, hook and stack, and counts it (`hami_plugin_blocks_total`). A vendor whose
+hooks hold the loop for `--hook-time-limit` (30 s) without a pause ends the process and is closed from the next start
+on: its pods are refused by name, other vendors' pods go on ([scheduler](scheduler.md)). The agent calls hooks in
+threads, each with a time limit, and goes on without the answer.
 
 A call costs about 0.2 µs beyond the hook itself, 6 µs where a wrapper wraps it.
 

@@ -30,7 +30,7 @@ from hami_core.model import (
     Slice,
     VendorRules,
 )
-from hami_core.plugins import answers
+from hami_core.plugins import answers, metrics
 from hami_core.plugins.answers import Unusable
 from hami_core.vendorkit import is_zero_beside_amounts
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from hami_core.model import MetricSpec
     from hami_core.plugins.call import HookCall
     from hami_core.plugins.discovery import Source
     from hami_core.plugins.manager import VendorManager
@@ -69,6 +70,7 @@ class LoadedVendor:
         api_version: The contract version it states.
         manager: Its own pluggy manager: itself, the defaults for what it leaves out, the wrappers.
         calls: Every hook by name.
+        metric_specs: What it measures, by metric name.
         keys: Pod annotations its hooks are shown, by common word; those of all its families under "".
     """
 
@@ -78,6 +80,7 @@ class LoadedVendor:
     api_version: tuple[int, int]
     manager: VendorManager
     calls: Mapping[str, HookCall]
+    metric_specs: Mapping[str, MetricSpec]
     keys: Mapping[str, frozenset[str]]
 
     @property
@@ -355,7 +358,7 @@ class LoadedVendor:
         args = (records, region_dirs)
         found: list[Sample] = []
         for part in self.calls["metrics"](*args):
-            found += self._checked("metrics", args, part, lambda answer: answers.sequence(answer, Sample))
+            found += self._checked("metrics", args, part, lambda answer: metrics.samples(answer, self.metric_specs))
         return tuple(found)
 
     # --- checks ----------------------------------------------------------------------------------------------------

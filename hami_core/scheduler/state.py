@@ -106,15 +106,14 @@ def quota_rows(inventory: Inventory) -> Iterator[Row]:
 def plugin_rows(loaded: Loaded) -> Iterator[Row]:
     """What plugins do wrong."""
     labels = {source.name: source.label for source in (*(v.source for v in loaded.vendors), *loaded.wrappers)}
-    for (plugin, hook), count in loaded.reporter.failures.items():
-        of = {"plugin": plugin, "distribution": labels.get(plugin, ""), "hook": hook}
-        yield "hami_plugin_failures", of, float(count)
-    for (plugin, hook), count in loaded.reporter.blocks.items():
-        yield (
-            "hami_plugin_blocks",
-            {"plugin": plugin, "distribution": labels.get(plugin, ""), "hook": hook},
-            float(count),
-        )
+    reporter = loaded.reporter
+    for name, counts in (
+        ("hami_plugin_failures_total", reporter.failures),
+        ("hami_plugin_blocks_total", reporter.blocks),
+    ):
+        for (plugin, hook), count in counts.items():
+            of = {"plugin": plugin, "distribution": labels.get(plugin, ""), "hook": hook}
+            yield name, of, float(count)
     for name, label in {(source.name, source.label) for source in loaded.refused}:
         yield "hami_plugin_refused", {"plugin": name, "distribution": label}, 1.0
 

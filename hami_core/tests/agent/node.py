@@ -7,7 +7,7 @@ import contextlib
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from hami_core.agent.authority import Authority, Policy
 from hami_core.agent.cdi import SpecFolder
@@ -30,6 +30,7 @@ from hami_core.model import (
     Device,
     DeviceNode,
     Family,
+    MetricSpec,
     Resources,
     Slice,
 )
@@ -63,6 +64,7 @@ class Acme:
     released: list[str] = field(default_factory=list)
     tended: dict[str, tuple[str, tuple[Slice, ...], str]] | None = None
     fail: Exception | None = None
+    metric_specs: ClassVar[dict[str, MetricSpec]] = {}
 
     def discover(self) -> list[Device]:
         return [

@@ -4,31 +4,51 @@ from __future__ import annotations
 
 import json
 from io import StringIO
-from pathlib import Path
 
 import pytest
 import structlog
 from prometheus_client import CollectorRegistry, generate_latest
 
+from hami_core import MetricKind, MetricSpec
 from hami_core.errors import ConfigError
 from hami_core.observe import log, metrics
 from hami_core.observe.trace import span
 
-TABLES = (metrics.HAMI_SCHEDULER, metrics.SCHEDULER)
 
-
-def test_names_are_unique_and_ours():
-    names = [spec.name for table in TABLES for spec in table]
+def test_names_are_unique_and_ours_have_the_prefix():
+    names = [spec.name for table in metrics.TABLES.values() for spec in table]
     assert len(names) == len(set(names))
-    assert all(name.startswith("hami_") for name in names)
-    assert all(spec.help.endswith(".") for table in TABLES for spec in table)
+    ours = [spec for table in metrics.TABLES.values() if table is not metrics.HAMI_SCHEDULER_LEGACY for spec in table]
+    assert all(spec.name.startswith("hami_") for spec in ours)
+    assert all(spec.help.endswith(".") for table in metrics.TABLES.values() for spec in table)
 
 
-def test_every_metric_of_the_scheduler_is_on_its_page():
-    page = Path(__file__).parents[3] / "docs" / "reference" / "scheduler.md"
-    text = page.read_text()
-    names = [spec.name for table in (metrics.HAMI_SCHEDULER, metrics.SCHEDULER) for spec in table]
-    assert [name for name in names if f"`{name}`" not in text] == []
+@pytest.mark.parametrize(
+    ("name", "kind"), [("hami_x", MetricKind.COUNTER), ("hami_x_total", MetricKind.GAUGE), ("9x", MetricKind.GAUGE)]
+)
+def test_a_name_that_does_not_fit_its_kind_is_refused(name, kind):
+    with pytest.raises(ValueError, match=f"metric '?{name}"):
+        MetricSpec(name, kind, "A test.")
+
+
+def test_one_name_with_other_labels_or_kind_is_a_disagreement():
+    plain = MetricSpec.gauge("hami_x", "A test.", "node")
+    reordered = MetricSpec.gauge("hami_x", "Other words.", "node")
+    other = MetricSpec.gauge("hami_x", "A test.", "node", "pod")
+    assert metrics.disagreements([[plain], [reordered]]) == {}
+    assert metrics.disagreements([[plain], [other]]) == {"hami_x": (plain, other)}
+
+
+def test_read_counters_have_help_and_type():
+    registry = CollectorRegistry()
+    rows = [("hami_plugin_refused", {"plugin": "a", "distribution": "b"}, 1.0)]
+    rows += [("hami_plugin_blocks_total", {"plugin": "a", "distribution": "b", "hook": "c"}, 2.0)]
+    registry.register(metrics.StateCollector(metrics.PLUGINS, lambda: rows))
+    text = generate_latest(registry).decode()
+    assert "# HELP hami_plugin_blocks_total Times a hook held up" in text
+    assert "# TYPE hami_plugin_blocks_total counter\n" in text
+    assert 'hami_plugin_blocks_total{distribution="b",hook="c",plugin="a"} 2.0\n' in text
+    assert "# TYPE hami_plugin_refused gauge\n" in text
 
 
 def test_hamis_gauges_carry_its_labels_and_zone():
@@ -48,12 +68,13 @@ def test_a_row_outside_the_table_is_an_error_not_a_sample():
 
 
 def test_counted_metrics_by_name():
-    counter = metrics.MetricSpec("hami_test_total", metrics.Kind.COUNTER, "A test.", ("result",))
+    counter = MetricSpec.counter("hami_test_total", "A test.", "result")
     made = metrics.Metrics([*metrics.SCHEDULER, counter])
     made.counter("hami_test_total").labels(result="ok").inc()
     made.gauge("hami_cache_drift").set(0)
     made.histogram("hami_scheduler_request_duration_seconds").labels(verb="bind", result="ok").observe(0.003)
     text = generate_latest(made.registry).decode()
+    assert "# HELP hami_test_total A test.\n# TYPE hami_test_total counter\n" in text
     assert 'hami_test_total{result="ok"} 1.0' in text
     assert 'hami_scheduler_request_duration_seconds_bucket{le="0.004",result="ok",verb="bind"} 1.0' in text
     with pytest.raises(KeyError):

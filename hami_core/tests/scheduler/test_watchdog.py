@@ -162,7 +162,7 @@ async def test_a_sleeping_hook_is_named_with_its_stack_and_counted(tmp_path, bed
         assert await bed.place(hami, "a", "acme") == ""
         metrics = await bed.get(hami, "/metrics")
         assert await hami.end() == 0
-    sample = 'hami_plugin_blocks{distribution="hami-acme 1.0",hook="custom_filter",plugin="acme"} '
+    sample = 'hami_plugin_blocks_total{distribution="hami-acme 1.0",hook="custom_filter",plugin="acme"} '
     assert sample in metrics
     (line,) = told(hami, "a hook holds up the process")
     assert (line["plugin"], line["version"], line["hook"]) == ("acme", "hami-acme 1.0", "custom_filter")

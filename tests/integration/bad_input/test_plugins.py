@@ -35,7 +35,7 @@ async def test_the_scheduler_goes_on_and_says_which_hook_of_which_plugin_failed(
         await well.logged("scheduler", name, f"rogue-{name} 6.6")
     for name in distributions.LOADABLE:
         await well.logged("scheduler", f"rogue-{name} 6.6", "register")
-        assert await well.metrics("scheduler", "hami_plugin_failures", f'plugin="{name}"', 'hook="register"')
+        assert await well.metrics("scheduler", "hami_plugin_failures_total", f'plugin="{name}"', 'hook="register"')
     for name in distributions.BROKEN:
         assert await well.metrics("scheduler", "hami_plugin_refused", f'plugin="{name}"', "rogue")
 

@@ -113,11 +113,9 @@ class Attendant:
 
     def samples(self, node: str, records: Mapping[str, ContainerRef]) -> Iterable[Sample]:
         """Who waits, and what could not be looked at."""
-        skipped = "Looks at a container's region that was none, since the start"
-        yield Sample("hami_vgpu_region_skips", {"zone": "vGPU", "node": node}, float(self.skipped), skipped)
+        yield Sample("hami_vgpu_region_skips_total", {"node": node}, float(self.skipped))
         for name, waits in self.suspended.items():
             if name in records:
                 ref = records[name]
-                labels = {"zone": "vGPU", "namespace": ref.namespace, "pod": ref.pod, "container": ref.container}
-                text = "1: launches wait for a container of higher priority"
-                yield Sample("hami_vgpu_suspended", labels, float(waits), text)
+                labels = {"namespace": ref.namespace, "pod": ref.pod, "container": ref.container}
+                yield Sample("hami_vgpu_suspended", labels, float(waits))

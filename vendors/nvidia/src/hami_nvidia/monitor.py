@@ -1,4 +1,4 @@
-"""HAMi's monitor metrics: what cards do, and what each container holds of them (names and labels of HAMi v2.10)."""
+"""Samples of what cards do, and of what each container holds of them; the table is `hami_nvidia.metrics`."""
 
 from __future__ import annotations
 
@@ -23,23 +23,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-ZONE: Final = {"zone": "vGPU"}
 NS: Final = 10**9
-_HOST_MEMORY: Final = ("hami_host_gpu_memory_used_bytes", "Device memory in use on the card, by NVML")
-_HOST_UTIL: Final = ("hami_host_gpu_utilization_ratio", "Percent of time a kernel ran on the card (0 to 100)")
-_LINK: Final = (
-    "hami_host_gpu_pcie_bytes_per_second",
-    "What the card moves over PCIe, while host memory stands in for its own",
-)
-_LENT: Final = "hami_vgpu_host_memory_used_bytes"
-_DENIAL: Final = (
-    "hami_vgpu_last_denial_time_seconds",
-    "When the container was last refused memory, by the reason: over its limit, or a damaged limits file or region",
-)
-_HOST_MEMORY_UTIL: Final = (
-    "hami_host_gpu_memory_controller_utilization_ratio",
-    "Percent of time the card's memory was read or written (0 to 100)",
-)
 
 
 def host_samples(
@@ -61,20 +45,20 @@ def host_samples(
         except NvmlError as error:
             log.warning("a card can't be measured", error=str(error))
             continue
-        labels = ZONE | {
+        labels = {
             "device_index": str(card.index),
             "device_uuid": card.uuid,
             # HAMi's monitor prefixes always, its register only where the name lacks it.
             "device_type": f"NVIDIA-{card.name}",
         }
         at_node = labels | {"node": node}
-        for (name, help_), wanted, value in (
-            (_HOST_MEMORY, at_node, usage.memory_used_bytes),
-            (_HOST_UTIL, at_node, usage.gpu_percent),
-            (_HOST_MEMORY_UTIL, labels, usage.memory_percent),
+        for name, wanted, value in (
+            ("hami_host_gpu_memory_used_bytes", at_node, usage.memory_used_bytes),
+            ("hami_host_gpu_utilization_ratio", at_node, usage.gpu_percent),
+            ("hami_host_gpu_memory_controller_utilization_ratio", labels, usage.memory_percent),
         ):
             if value is not None:
-                found.append(Sample(name, wanted, float(value), help_))
+                found.append(Sample(name, wanted, float(value)))
         if card.uuid in lent:
             found += _link(nvml, card, at_node)
         if legacy:
@@ -91,25 +75,27 @@ def _link(nvml: Nvml, card: Card, labels: Mapping[str, str]) -> Iterator[Sample]
         return
     if traffic is not None:
         for direction, rate in (("sent", traffic.sent), ("received", traffic.received)):
-            yield Sample(_LINK[0], dict(labels) | {"direction": direction}, float(rate), _LINK[1])
+            own = dict(labels) | {"direction": direction}
+            yield Sample("hami_host_gpu_pcie_bytes_per_second", own, float(rate))
 
 
 def lent_cards(samples: Iterable[Sample]) -> set[str]:
     """Cards for which host memory stands in now, from what `container_samples` found."""
-    return {s.labels["device_uuid"] for s in samples if s.name == _LENT and s.value > 0}
+    name = "hami_vgpu_host_memory_used_bytes"
+    return {s.labels["device_uuid"] for s in samples if s.name == name and s.value > 0}
 
 
 def _legacy_host(card: Card, usage: Usage, node: str) -> Iterator[Sample]:
-    own = ZONE | {
+    own = {
         "nodeid": node,
         "deviceidx": str(card.index),
         "deviceuuid": card.uuid,
         "devicetype": f"NVIDIA-{card.name}",
     }
     if usage.memory_used_bytes is not None:
-        yield Sample("HostGPUMemoryUsage", own, float(usage.memory_used_bytes), _HOST_MEMORY[1])
+        yield Sample("HostGPUMemoryUsage", own, float(usage.memory_used_bytes))
     if usage.gpu_percent is not None:
-        yield Sample("HostCoreUtilization", own, float(usage.gpu_percent), _HOST_UTIL[1])
+        yield Sample("HostCoreUtilization", own, float(usage.gpu_percent))
 
 
 def driver_memory(
@@ -164,23 +150,22 @@ def container_samples(
     found: list[Sample] = []
     told &= records.keys()
     for record_id, ref in sorted(records.items()):
-        labels = ZONE | {"namespace": ref.namespace, "pod": ref.pod, "container": ref.container}
+        labels = {"namespace": ref.namespace, "pod": ref.pod, "container": ref.container}
         try:
             region = _read(region_dirs[record_id]) if record_id in region_dirs else None
         except (RegionError, OSError) as error:
             if record_id not in told:
                 log.warning("a container's region can't be read", record=record_id, error=str(error))
             told.add(record_id)
-            found.append(Sample("hami_vgpu_region_unreadable", labels, 1.0, "1: the container's region is no region"))
+            found.append(Sample("hami_vgpu_region_unreadable", labels, 1.0))
             continue
         told.discard(record_id)
         if region is not None:
             found += _of_region(region, labels)
             found += _of_driver(region, labels, partial(measured, record_id))
             if region.reason:
-                found.append(
-                    Sample(_DENIAL[0], labels | {"reason": region.reason}, float(region.reason_time), _DENIAL[1])
-                )
+                own = labels | {"reason": region.reason}
+                found.append(Sample("hami_vgpu_last_denial_time_seconds", own, float(region.reason_time)))
             found += _legacy(region, ref) if legacy else ()
     return found
 
@@ -195,19 +180,14 @@ def _read(folder: str) -> Region | None:
 def _of_region(region: Region, labels: Mapping[str, str]) -> Iterator[Sample]:
     for position, device in enumerate(region.devices):
         own = dict(labels) | {"vdevice_index": str(position), "device_uuid": device.uuid[:40]}
-        holds = "Device memory the container holds"
-        yield Sample("hami_vgpu_memory_used_bytes", own, float(device.used_bytes), holds)
-        yield Sample("hami_container_device_memory_bytes", own, float(device.used_bytes), holds)
-        limit = "Device memory the container may hold, 0: no limit"
-        yield Sample("hami_vgpu_memory_limit_bytes", own, float(device.limit_bytes), limit)
-        for name, value, text in (
-            ("context", device.parts.contexts_bytes, "Part of the memory held: contexts"),
-            ("module", device.parts.modules_bytes, "Part of the memory held: code that was loaded"),
-            ("buffer", device.parts.buffers_bytes, "Part of the memory held: all else, that in the host included"),
-        ):
-            yield Sample(f"hami_vgpu_memory_{name}_bytes", own, float(value), text)
-        denied = "Allocations refused since the container was made"
-        yield Sample("hami_vgpu_memory_denied", own, float(device.denied), denied)
+        parts = device.parts
+        yield Sample("hami_vgpu_memory_used_bytes", own, float(device.used_bytes))
+        yield Sample("hami_container_device_memory_bytes", own, float(device.used_bytes))
+        yield Sample("hami_vgpu_memory_limit_bytes", own, float(device.limit_bytes))
+        yield Sample("hami_vgpu_memory_context_bytes", own, float(parts.contexts_bytes))
+        yield Sample("hami_vgpu_memory_module_bytes", own, float(parts.modules_bytes))
+        yield Sample("hami_vgpu_memory_buffer_bytes", own, float(parts.buffers_bytes))
+        yield Sample("hami_vgpu_memory_denied_total", own, float(device.denied))
         if device.oversubscription.limit_bytes:
             yield from _of_host_memory(device.oversubscription, own)
         if device.cores or device.compute.grants:
@@ -220,45 +200,38 @@ def _of_driver(region: Region, labels: Mapping[str, str], measured: Callable[[st
         size = measured(device.uuid)
         if size is not None:
             own = dict(labels) | {"vdevice_index": str(position), "device_uuid": device.uuid[:40]}
-            text = "Device memory that the driver counts for the container's processes"
-            yield Sample("hami_vgpu_memory_driver_bytes", own, float(size), text)
+            yield Sample("hami_vgpu_memory_driver_bytes", own, float(size))
 
 
-def _of_host_memory(use: OversubscriptionUse, labels: Mapping[str, str]) -> Iterator[Sample]:
+def _of_host_memory(use: OversubscriptionUse, own: Mapping[str, str]) -> Iterator[Sample]:
     """Host memory in place of device memory; only where the administrator scales memory above 1."""
-    for name, value, text in (
-        ("limit", use.limit_bytes, "Host memory the container may hold in place of device memory"),
-        ("used", use.used_bytes, "Host memory the container holds in place of device memory"),
-        ("peak", use.peak_bytes, "The most host memory it ever held in place of device memory"),
-        ("allocated", use.allocated_bytes, "Sizes of all allocations ever put into host memory, summed"),
-    ):
-        yield Sample(f"hami_vgpu_host_memory_{name}_bytes", dict(labels), float(value), text)
+    yield Sample("hami_vgpu_host_memory_limit_bytes", own, float(use.limit_bytes))
+    yield Sample("hami_vgpu_host_memory_used_bytes", own, float(use.used_bytes))
+    yield Sample("hami_vgpu_host_memory_peak_bytes", own, float(use.peak_bytes))
+    yield Sample("hami_vgpu_host_memory_allocated_bytes_total", own, float(use.allocated_bytes))
 
 
-def _of_compute(use: ComputeUse, labels: Mapping[str, str]) -> Iterator[Sample]:
+def _of_compute(use: ComputeUse, own: Mapping[str, str]) -> Iterator[Sample]:
     """The account of device time; only where there is or was a core limit. All since the container was made."""
-    for name, value, text in (
-        ("seconds", use.charged / NS, "Device time charged to the container"),
-        ("estimated_seconds", use.estimated / NS, "Part of the device time that was charged by estimate"),
-        ("throttled_seconds", use.waited / NS, "How long launches waited for the core limit, summed"),
-        ("longest_wait_seconds", use.longest_wait / NS, "How long one launch waited at most"),
-        ("grants", use.grants, "Times work was let through; one covers several short launches"),
-        ("wait_timeouts", use.timeouts, "Waits that ended because nothing completed"),
-        ("turns", use.turns, "Turns taken on the card"),
-        ("turn_timeouts", use.turn_timeouts, "Launches that went without their turn"),
-    ):
-        yield Sample(f"hami_vgpu_compute_{name}", dict(labels), float(value), text)
+    yield Sample("hami_vgpu_compute_seconds_total", own, use.charged / NS)
+    yield Sample("hami_vgpu_compute_estimated_seconds_total", own, use.estimated / NS)
+    yield Sample("hami_vgpu_compute_throttled_seconds_total", own, use.waited / NS)
+    yield Sample("hami_vgpu_compute_longest_wait_seconds", own, use.longest_wait / NS)
+    yield Sample("hami_vgpu_compute_grants_total", own, float(use.grants))
+    yield Sample("hami_vgpu_compute_wait_timeouts_total", own, float(use.timeouts))
+    yield Sample("hami_vgpu_compute_turns_total", own, float(use.turns))
+    yield Sample("hami_vgpu_compute_turn_timeouts_total", own, float(use.turn_timeouts))
 
 
 def _legacy(region: Region, ref: ContainerRef) -> Iterator[Sample]:
     """The same under HAMi's old names."""
     for position, device in enumerate(region.devices):
-        own = ZONE | {
+        own = {
             "podnamespace": ref.namespace,
             "podname": ref.pod,
             "ctrname": ref.container,
             "vdeviceid": str(position),
             "deviceuuid": device.uuid[:40],
         }
-        yield Sample("vGPU_device_memory_usage_in_bytes", own, float(device.used_bytes), "Device memory held")
-        yield Sample("vGPU_device_memory_limit_in_bytes", own, float(device.limit_bytes), "Device memory limit")
+        yield Sample("vGPU_device_memory_usage_in_bytes", own, float(device.used_bytes))
+        yield Sample("vGPU_device_memory_limit_in_bytes", own, float(device.limit_bytes))

@@ -23,6 +23,7 @@ from hami_nvidia.feedback import Tenant
 from hami_nvidia.health import HealthWatch, XidPolicy
 from hami_nvidia.host_pids import HostPids
 from hami_nvidia.links import pair_scores
+from hami_nvidia.metrics import METRICS
 from hami_nvidia.modes import MIG_NOT_SERVED, NO_MPS, not_offered, whole_only
 from hami_nvidia.nvml import MIB, Card, Nvml, NvmlError
 from hami_nvidia.rules import WORD
@@ -48,6 +49,7 @@ class NvidiaNode(Nvidia):
         now: Unix seconds.
     """
 
+    metric_specs = METRICS
     _node: NodeContext
     """The node served; not set in a process that serves none, where no further hook is called."""
     _turns: TurnPages

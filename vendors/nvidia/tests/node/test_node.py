@@ -12,6 +12,7 @@ import pytest
 from hami_interpose import limits as limits_file
 from hami_interpose.region import REGION_SIZE
 from hami_nvidia.driver import DriverRoot, discover, nvml_below
+from hami_nvidia.metrics import METRICS
 from structlog.testing import capture_logs
 
 from hami_core import ContainerKind, ContainerRef, DeviceError, RequestError, Slice
@@ -291,8 +292,8 @@ def test_hamis_metrics(node, tmp_path):
     by_name = {}
     for sample in found:
         by_name.setdefault(sample.name, []).append(sample)
-    container = {"zone", "namespace", "pod", "container", "vdevice_index", "device_uuid"}
-    host = {"zone", "node", "device_index", "device_uuid", "device_type"}
+    container = {"namespace", "pod", "container", "vdevice_index", "device_uuid"}
+    host = {"node", "device_index", "device_uuid", "device_type"}
     labels = {
         "hami_host_gpu_memory_used_bytes": host,
         "hami_host_gpu_utilization_ratio": host,
@@ -311,7 +312,7 @@ def test_hamis_metrics(node, tmp_path):
     }
     for name, wanted in labels.items():
         assert set(by_name[name][0].labels) == wanted, name
-        assert by_name[name][0].labels["zone"] == "vGPU"
+    assert all(spec.zoned for spec in METRICS)
     assert by_name["hami_vgpu_memory_limit_bytes"][0].value == 1000 * MIB
     assert [s.labels["pod"] for s in by_name["hami_vgpu_region_unreadable"]] == ["evil"]
 

@@ -410,7 +410,7 @@ async def take_turns(bed):
     await bed.until(lives, "the agent's sign of life")
     assert page.stat().st_ino == inode
     _, metrics = await bed.get("/metrics")
-    shown = [line for line in metrics.splitlines() if line.startswith("hami_vgpu_compute_turns{")]
+    shown = [line for line in metrics.splitlines() if line.startswith("hami_vgpu_compute_turns_total{")]
     assert len(shown) == 2
     assert all(float(line.rpartition(" ")[2]) > 3 for line in shown)
 
@@ -483,7 +483,7 @@ async def test_the_metrics_show_what_a_containers_memory_consists_of(bed):
     assert (await seen(second.id)) == {
         "used": other.used_bytes,
         "limit": 1000 << 20,
-        "denied": 0,
+        "denied_total": 0,
         **dict.fromkeys(held, 0),
     }
 

@@ -244,8 +244,8 @@ def test_what_is_no_region_is_passed_over_and_counted(bed, spoil):
     bed.look()
     assert bed.beat("good") == NOW + 5
     assert (bed.file("bad").read_bytes() if bed.file("bad").is_file() else b"") == content, "written to all the same"
-    (sample,) = bed.samples("hami_vgpu_region_skips")
-    assert (sample.labels, sample.value) == ({"zone": "vGPU", "node": "n1"}, 1.0)
+    (sample,) = bed.samples("hami_vgpu_region_skips_total")
+    assert (sample.labels, sample.value) == ({"node": "n1"}, 1.0)
     if spoil in (short, foreign):
         limits = Limits((DeviceLimit(bed.cards["a"].id, 0, 0, 30),), 1)
         bed.file("bad").write_bytes(region.initial(limits))
@@ -257,7 +257,7 @@ def test_a_container_that_is_still_being_made_is_no_damage(bed):
     bed.run("x", cores=30)
     bed.folders["x"] = bed.root / "nothing there yet"
     bed.look()
-    assert [s.value for s in bed.samples("hami_vgpu_region_skips")] == [0.0]
+    assert [s.value for s in bed.samples("hami_vgpu_region_skips_total")] == [0.0]
 
 
 def test_a_container_whose_request_was_refused_hinders_nobody(bed):
@@ -281,16 +281,16 @@ def test_figures_of_compute(bed):
         if s.name.startswith("hami_vgpu_compute_") and s.labels["pod"] == "limited"
     }
     assert found == {
-        "hami_vgpu_compute_seconds": 3.0,
-        "hami_vgpu_compute_estimated_seconds": 0.5,
-        "hami_vgpu_compute_throttled_seconds": 2.0,
+        "hami_vgpu_compute_seconds_total": 3.0,
+        "hami_vgpu_compute_estimated_seconds_total": 0.5,
+        "hami_vgpu_compute_throttled_seconds_total": 2.0,
         "hami_vgpu_compute_longest_wait_seconds": 0.1,
-        "hami_vgpu_compute_grants": 40.0,
-        "hami_vgpu_compute_wait_timeouts": 1.0,
-        "hami_vgpu_compute_turns": 7.0,
-        "hami_vgpu_compute_turn_timeouts": 2.0,
+        "hami_vgpu_compute_grants_total": 40.0,
+        "hami_vgpu_compute_wait_timeouts_total": 1.0,
+        "hami_vgpu_compute_turns_total": 7.0,
+        "hami_vgpu_compute_turn_timeouts_total": 2.0,
     }
-    assert {s.labels["pod"] for s in bed.samples("hami_vgpu_compute_seconds")} == {"limited"}
+    assert {s.labels["pod"] for s in bed.samples("hami_vgpu_compute_seconds_total")} == {"limited"}
 
 
 def test_figures_of_memory_that_lies_in_the_host(bed):
@@ -299,7 +299,7 @@ def test_figures_of_memory_that_lies_in_the_host(bed):
     bed.run("scaled")
     folders = {n: str(f) for n, f in bed.folders.items()}
     found = {
-        (s.labels["pod"], s.name.removeprefix("hami_vgpu_host_memory_")): s.value
+        (s.labels["pod"], s.name.removeprefix("hami_vgpu_host_memory_").removesuffix("_total")): s.value
         for s in bed.made.metrics(bed.refs, folders)
         if s.name.startswith("hami_vgpu_host_memory_")
     }

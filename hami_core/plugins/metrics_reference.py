@@ -1,0 +1,52 @@
+"""The reference page of all metrics, out of the tables: ``python -m hami_core.plugins.metrics_reference > …``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from hami_core.observe.metrics import TABLES
+from hami_core.plugins import discovery
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from hami_core.model import MetricSpec
+
+_INTRO: Final = """# Metrics
+
+Generated from the tables of the core and of installed vendors by `python -m hami_core.plugins.metrics_reference`; a
+test compares.
+
+The scheduler serves `/metrics` at `--metrics-bind-address` (`:9395`), the agent at its own (`:9394`); see
+{doc}`scheduler` and {doc}`agent`. HAMi's names keep the labels and values of HAMi v2.10, also where a name says `ratio`
+and the value is percent. `--legacy-metrics` adds its older names. Our counters end in `_total`.
+"""
+
+
+def page(tables: Mapping[str, Iterable[MetricSpec]]) -> str:
+    """The whole page in MyST markdown.
+
+    Args:
+        tables: Metrics by heading.
+    """
+    return "\n".join([_INTRO, *(_section(heading, specs) for heading, specs in tables.items())])
+
+
+def tables() -> dict[str, Iterable[MetricSpec]]:
+    """All tables by heading: the core's, then those of vendors that are installed and have one."""
+    found = discovery.discover(discovery.NODE, discovery.Selection())
+    vendors = {f"Agent: {f.source.distribution}": getattr(f.plugin, "metric_specs", ()) for f in found}
+    return {**TABLES, **{heading: specs for heading, specs in vendors.items() if specs}}
+
+
+def _section(heading: str, specs: Iterable[MetricSpec]) -> str:
+    lines = [f"## {heading}", "", "| metric | kind | labels | meaning |", "|---|---|---|---|"]
+    for spec in specs:
+        labels = ", ".join(f"`{label}`" for label in (*spec.labels, *(["zone"] if spec.zoned else [])))
+        lines.append(f"| `{spec.name}` | {spec.kind} | {labels} | {spec.help} |")
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(tables()))

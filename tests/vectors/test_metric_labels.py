@@ -1,0 +1,32 @@
+"""The monitor metrics of HAMi that NVIDIA's table has, with HAMi's labels."""
+
+from __future__ import annotations
+
+import pytest
+from hami_nvidia.metrics import HAMI, HAMI_LEGACY
+
+from .cases import value
+
+pytestmark = pytest.mark.vectors
+
+NOT_SERVED = {
+    "hami_container_device_utilization_ratio",
+    "hami_container_last_kernel_elapsed_seconds",
+    "Device_memory_desc_of_container",
+    "Device_utilization_desc_of_container",
+    "Device_last_kernel_of_container",
+    "MigInfo",
+}
+"""As docs/reference/compatibility.md says."""
+
+
+def test_hamis_metrics_have_its_labels():
+    theirs = {**value("vendors/metrics.host"), **value("vendors/metrics.container"), **value("vendors/metrics.legacy")}
+    ours = {spec.name: set(spec.labels) for spec in (*HAMI, *HAMI_LEGACY)}
+    assert ours == {name: set(labels) for name, labels in theirs.items() if name not in NOT_SERVED}
+    assert theirs.keys() >= NOT_SERVED
+
+
+def test_hamis_metrics_have_its_constant_label():
+    assert value("vendors/metrics.constLabel") == {"zone": "vGPU"}
+    assert all(spec.zoned for spec in (*HAMI, *HAMI_LEGACY))
