@@ -58,11 +58,10 @@ if TYPE_CHECKING:
 
     from hami_core.agent.kubelet import Endpoint
     from hami_core.agent.options import Options
-    from hami_core.agent.vendor import NodeVendor
     from hami_core.kube.objects import Node
     from hami_core.kube.port import KubeApi
     from hami_core.model import ContainerRef
-    from hami_core.plugins import Loaded
+    from hami_core.plugins import Loaded, LoadedVendor
     from hami_core.settings import AgentSettings
 
 log = structlog.get_logger(__name__)
@@ -90,7 +89,7 @@ class Agent:
     def __init__(
         self,
         api: KubeApi,
-        sides: Sequence[NodeVendor],
+        sides: Sequence[LoadedVendor],
         options: Options,
         failures: Callable[[], Mapping[tuple[str, str], int]] = dict,
     ) -> None:

@@ -1,4 +1,4 @@
-"""Call one hook of one vendor: attribution, what the wrappers may do, and what a call costs.
+"""One line of the table of hooks, and the call of one hook of one vendor: attribution, checks, what wrappers may do.
 
 A hook with one implementation and no wrapper, which is nearly every hook, is called directly (0.1 µs); only a wrapped
 one goes through pluggy's call loop. Whatever a plugin raises comes out as a `VendorError` that names distribution,
@@ -9,30 +9,123 @@ from __future__ import annotations
 
 import inspect
 import threading
+from abc import ABC, abstractmethod
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    Literal,
+    NoReturn,
+    ParamSpec,
+    Self,
+    TypeVar,
+    overload,
+)
 
-from hami_core.errors import HamiError, RequestError, VendorError, WireError
+from hami_core.errors import HamiError, VendorError
 from hami_core.hookspecs import hookimpl
+from hami_core.model import Reason
+from hami_core.plugins import checks, tighten
 from hami_core.plugins.discovery import is_ours_to_pass
 from hami_core.plugins.problem import Problem
-from hami_core.plugins.tighten import RULES, Loosened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     import pluggy
 
     from hami_core.plugins.discovery import Source
     from hami_core.plugins.problem import Reporter
+    from hami_core.plugins.served import Served
 
-ALLOWED: Final[Mapping[str, tuple[type[HamiError], ...]]] = {
-    "register": (WireError,),
-    "mutate_admission": (RequestError,),
-    "parse_request": (RequestError,),
-}
-"""Errors by which a hook answers no; they belong to the user or to the peer and pass as they are."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
+NO_DEFAULT: Final[Any] = object()
+
+
+class Hook(Generic[P, R]):
+    """One line of the table (`hami_core.plugins.hooks`): the hook with all that is not in its specification.
+
+    As an attribute of a vendor it is the hook to call, with the arguments of the specification and the answer of the
+    check. An argument named ``pod`` reaches the plugin with declared annotations only: those of the argument
+    ``family``, else those of all families.
+
+    Args:
+        spec: The function in `hami_core.hookspecs`.
+        check: Returns the answer in its final form or raises `Unusable`. Where several may answer, it gets the list of
+            answers. Without a check, who asks the hook checks the answer himself.
+        check_with: A check that needs more: called with what the vendor serves, the answer and the arguments.
+        tighten: What a wrapper may make of the vendor's answer (`hami_core.plugins.tighten`).
+        default: Stands for None. Without one, None goes to the check.
+        required: A vendor without it is not loaded; one of the node side has no node side.
+        may_raise: Errors by which the hook says no; they belong to the user or to the peer and pass as they are.
+        failed: What stands for a failure when the hook is a rule of placement. It is called with the error and the
+            arguments.
+        pool: Threads of the agent it is called in. A driver call that hangs while devices are watched must not hold
+            up a container's start.
+        limit_s: How long the agent waits for it.
+    """
+
+    def __init__(
+        self,
+        spec: Callable[P, Any],
+        *,
+        check: Callable[[Any], R] | None = None,
+        check_with: Callable[Concatenate[Served, Any, P], R] | None = None,
+        tighten: Callable[[Any, Any], Any] = tighten.same,
+        default: R = NO_DEFAULT,
+        required: bool = False,
+        may_raise: tuple[type[HamiError], ...] = (),
+        failed: Callable[..., R] | None = None,
+        pool: Literal["start", "watch"] = "watch",
+        limit_s: float = 10.0,
+    ) -> None:
+        self.name: Final[str] = spec.__name__
+        self.spec: Final = spec
+        self.arguments: Final = tuple(inspect.signature(spec).parameters)
+        self.check: Final[Callable[[Any], R]] = check or _unchecked
+        self.check_with: Final[Callable[..., R] | None] = check_with
+        self.tighten: Final = tighten
+        self.default: Final = default
+        self.required: Final = required
+        self.may_raise: Final = may_raise
+        self.failed: Final = failed
+        self.pool: Final = pool
+        self.limit_s: Final = limit_s
+
+    @overload
+    def __get__(self, vendor: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, vendor: InPlace, owner: type) -> HookCall[P, R]: ...
+    @overload
+    def __get__(self, vendor: InThreads, owner: type) -> Callable[P, Coroutine[Any, Any, R]]: ...
+    def __get__(self, vendor: InPlace | InThreads | None, owner: type) -> Any:
+        if vendor is None:
+            return self
+        call = vendor.__dict__[self.name] = vendor.of(self)  # found there from now on
+        return call
+
+
+class InPlace(ABC):
+    """Whose hooks are called in the thread that asks."""
+
+    @abstractmethod
+    def of(self, hook: Hook[P, R]) -> HookCall[P, R]:
+        """The hook to call."""
+
+
+class InThreads(ABC):
+    """Whose hooks are awaited: they run in threads."""
+
+    @abstractmethod
+    def of(self, hook: Hook[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+        """The hook to await."""
+
 
 _ARGUMENT_LENGTH: Final = 300
 
@@ -86,11 +179,13 @@ def _copy(function: Callable[[], Any]) -> Callable[[], Any]:
     return call
 
 
-class HookCall:
+class HookCall(Generic[P, R]):
     """One hook of one vendor, fixed once all plugins are registered.
 
     Args:
-        hook: The pluggy hook of the vendor's own manager.
+        hook: Its line in the table.
+        served: What the vendor serves.
+        caller: The pluggy hook of the vendor's own manager.
         sources: Who stands behind each plugin object, by its name in the manager.
         owner: The vendor.
         reporter: Where failures are counted.
@@ -99,45 +194,107 @@ class HookCall:
 
     def __init__(
         self,
-        hook: pluggy.HookCaller,
+        hook: Hook[P, R],
+        served: Served,
+        caller: pluggy.HookCaller,
+        *,
         sources: Mapping[str, Source],
         owner: Source,
         reporter: Reporter,
         closed: VendorError | None = None,
     ) -> None:
-        if hook.spec is None:  # pragma: no cover - the manager adds the specs first
+        if caller.spec is None:  # pragma: no cover - the manager adds the specs first
             raise TypeError(f"hook {hook.name} has no specification")
         self.name: Final = hook.name
+        self.hook: Final = hook
         self.owner: Final = owner
-        self._hook = hook
+        self._served = served
+        self._shown = served.shown
+        self._caller = caller
         self._sources = sources
         self._reporter = reporter
-        self._argnames = tuple(hook.spec.argnames)
-        self._first = bool(hook.spec.opts["firstresult"])
-        impls = [impl for impl in hook.get_hookimpls() if impl.plugin_name in sources]
+        self._first = bool(caller.spec.opts["firstresult"])
+        self._pod = _position("pod", hook.arguments)
+        self._family = _position("family", hook.arguments)
+        impls = [impl for impl in caller.get_hookimpls() if impl.plugin_name in sources]
         self._own = [impl for impl in impls if not impl.wrapper]
         self._wrappers = [impl for impl in impls if impl.wrapper]
         self.implemented: Final = bool(impls)
         self.wrapped: Final = bool(self._wrappers)
         self._closed = closed
         plain = len(self._own) == 1 and not self.wrapped and closed is None
-        self.direct: Final = _direct(self._own[0], self._argnames) if plain else None
-        """The implementation itself, for hot paths, whose callers hand what it raises to `failed`."""
-        self._allowed = ALLOWED.get(self.name, ())
+        self._direct = _direct(self._own[0], hook.arguments) if plain else None
 
-    def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - checked by whoever knows the hook
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the hook and check what it answers.
+
+        Raises:
+            VendorError: The vendor or a wrapper failed; counted and logged already.
+            HamiError: One that the table allows this hook.
+        """
+        given: Sequence[Any] = args
+        if kwargs:
+            given = (*args, *(kwargs[name] for name in self.hook.arguments[len(args) :]))
+        at = self._pod
+        if at is not None:
+            word = "" if self._family is None else given[self._family].word
+            shown = self._shown(given[at], word)
+            if shown is not given[at]:
+                given = [*given]
+                given[at] = shown
+        if self._direct is None or not self._first:
+            return self._checked(self.answer(given), given)
+        try:  # as `answer` does, which costs a call
+            answer = self._direct(*given)
+        except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
+            self._raise(error, given)
+        return self._checked(answer, given)
+
+    def rule(self) -> Callable[P, R]:
+        """The hook as a rule of placement, which never raises."""
+        call: Callable[..., R] = self
+        direct, default = self._direct, self.hook.default
+        as_is = Reason if self.hook.check is checks.reason else None  # the hot path does without that check
+        failed: Callable[..., Any] | None = self.hook.failed
+        if failed is None:
+            raise TypeError(f"hook {self.name} is no rule: the table does not say what stands for its failure")
+
+        def asks(*args: Any) -> Any:  # noqa: ANN401 - the hook's arguments and answer
+            try:
+                return call(*args)
+            except VendorError as error:
+                return failed(error, *args)
+
+        def asks_directly(*args: Any) -> Any:  # noqa: ANN401 - as above
+            try:
+                answer = direct(*args)  # type: ignore[misc]
+            except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
+                return failed(self._failed(error, args), *args)
+            if answer is None:
+                return default
+            if type(answer) is as_is:
+                return answer
+            try:
+                return self._checked(answer, args)
+            except VendorError as error:
+                return failed(error, *args)
+
+        rule: Callable[..., Any] = asks if direct is None else asks_directly
+        return rule
+
+    def answer(self, args: Sequence[Any]) -> Any:  # noqa: ANN401 - not checked yet
         """Call the hook with all its arguments in order.
 
         Returns:
             The first answer that is not None for a ``firstresult`` hook, else the list of such answers.
 
         Raises:
-            VendorError: The vendor or a wrapper failed; counted and logged already.
-            HamiError: One of `ALLOWED` for this hook.
+            VendorError: As above, but for unusable answers.
+            HamiError: As above.
         """
-        if self.direct is not None:
+        if self._direct is not None:
             try:
-                answer = self.direct(*args)
+                answer = self._direct(*args)
             except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
                 self._raise(error, args)
             if self._first:
@@ -149,22 +306,36 @@ class HookCall:
             return None if self._first else []
         if not self.wrapped:
             try:
-                return self._hook(**dict(zip(self._argnames, args, strict=True)))
+                return self._caller(**dict(zip(self.hook.arguments, args, strict=True)))
             except BaseException as error:  # noqa: BLE001 - as above
                 self._raise(error, args)
         return self._wrapped(args)
 
-    def bad(self, problem: str, args: tuple[Any, ...]) -> VendorError:
+    def bad(self, problem: str, args: Sequence[Any]) -> VendorError:
         """Report an answer of the wrong type or range and return the error that stands for it."""
         return self._report(self.owner, problem, "bad answer", None, args)
 
-    def _wrapped(self, args: tuple[Any, ...]) -> Any:  # noqa: ANN401 - as above
+    def _checked(self, answer: Any, args: Sequence[Any]) -> R:  # noqa: ANN401 - checked here
+        hook = self.hook
+        if answer is None and hook.default is not NO_DEFAULT:
+            return hook.default
+        try:
+            if hook.check_with is None:
+                return hook.check(answer)
+            return hook.check_with(self._served, answer, *args)
+        except checks.Unusable as finding:
+            raise self.bad(str(finding), args) from None
+        except Exception as error:
+            # an answer of the right type whose own attributes or length raise
+            raise self.bad(f"{type(error).__name__}: {error}", args) from error
+
+    def _wrapped(self, args: Sequence[Any]) -> Any:  # noqa: ANN401 - as above
         if not hasattr(_calls, "stack"):
             _calls.stack = []
         seen = _Seen()
         _calls.stack.append(seen)
         try:
-            answer = self._hook(**dict(zip(self._argnames, args, strict=True)))
+            answer = self._caller(**dict(zip(self.hook.arguments, args, strict=True)))
         except BaseException as error:  # noqa: BLE001 - as above
             self._raise(error, args)
         finally:
@@ -173,31 +344,31 @@ class HookCall:
             self._blame_wrappers("swallowed the vendor's error", args)
             self._raise(seen.error, args)
         try:
-            return RULES[self.name](seen.answer, answer)
-        except Loosened as finding:
+            return self.hook.tighten(seen.answer, answer)
+        except tighten.Loosened as finding:
             self._blame_wrappers(str(finding), args)
         except Exception as error:  # noqa: BLE001 - the wrapper's answer is of no known form
             self._blame_wrappers(f"returned something unusable ({type(error).__name__}: {error})", args)
         return seen.answer
 
-    def _blame_wrappers(self, problem: str, args: tuple[Any, ...]) -> None:
+    def _blame_wrappers(self, problem: str, args: Sequence[Any]) -> None:
         for impl in self._wrappers:
             text = f"{problem}; the answer of vendor {self.owner.name} stands"
             if len(self._wrappers) > 1:
                 text = f"one of {len(self._wrappers)} wrappers of this hook {text}"
             self._report(self._sources[impl.plugin_name], text, "loosened", None, args)
 
-    def failed(self, error: BaseException, args: tuple[Any, ...]) -> VendorError:
+    def _failed(self, error: BaseException, args: Sequence[Any]) -> VendorError:
         """Report what a plugin raised and return the error that stands for it; the user's Ctrl-C is raised on."""
         if is_ours_to_pass(error):
             raise error
         problem = f"{type(error).__name__}: {error}"
         return self._report(self.culprit(_codes(error.__traceback__)), problem, type(error).__name__, error, args)
 
-    def _raise(self, error: BaseException, args: tuple[Any, ...]) -> NoReturn:
-        if isinstance(error, self._allowed):
+    def _raise(self, error: BaseException, args: Sequence[Any]) -> NoReturn:
+        if isinstance(error, self.hook.may_raise):
             raise error
-        raise self.failed(error, args) from error
+        raise self._failed(error, args) from error
 
     def functions(self) -> Iterator[tuple[Source, str, str]]:
         """Who implements or wraps the hook, with file and name of the function."""
@@ -213,13 +384,21 @@ class HookCall:
         return self._sources[names[-1]] if names else self.owner
 
     def _report(
-        self, source: Source, problem: str, kind: str, cause: BaseException | None, args: tuple[Any, ...]
+        self, source: Source, problem: str, kind: str, cause: BaseException | None, args: Sequence[Any]
     ) -> VendorError:
-        called = ", ".join(f"{name}={_short(value)}" for name, value in zip(self._argnames, args, strict=False))
+        called = ", ".join(f"{name}={_short(value)}" for name, value in zip(self.hook.arguments, args, strict=False))
         with_arguments = f"; called with {called}" if called else ""
         error = VendorError(source.name, source.label, self.name, problem + with_arguments)
         self._reporter.failed(Problem("error", source.name, source.label, self.name, error.problem, error), kind, cause)
         return error
+
+
+def _unchecked(answer: Any) -> Any:  # noqa: ANN401 - whatever it is
+    return answer
+
+
+def _position(name: str, arguments: tuple[str, ...]) -> int | None:
+    return arguments.index(name) if name in arguments else None
 
 
 def _direct(impl: pluggy.HookImpl, argnames: tuple[str, ...]) -> Callable[..., Any]:

@@ -6,22 +6,21 @@ from typing import TYPE_CHECKING
 
 from hami_core import vendorkit
 from hami_core.hookspecs import hookimpl
+from hami_core.model import Mutation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hami_core.model import (
         ContainerSpec,
         Device,
         DeviceKind,
         Family,
-        Mutation,
         NodeFacts,
         PodFacts,
         Reason,
         Request,
     )
-    from hami_core.plugins.vendor import LoadedVendor
 
 
 class Defaults:
@@ -31,8 +30,8 @@ class Defaults:
         families: The vendor's families.
     """
 
-    vendor: LoadedVendor
-    """Set once the vendor is complete."""
+    parse: Callable[[ContainerSpec, PodFacts, Family], Request | None]
+    """The vendor's `parse_request`, set once the vendor is complete."""
 
     def __init__(self, families: Sequence[Family]) -> None:
         self._families = {family.word: family for family in families}
@@ -52,7 +51,11 @@ class Defaults:
     @hookimpl
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
         """The container uses devices when it asks for some, or writes a count of 0 beside other amounts."""
-        return self.vendor.default_mutation(container, pod)
+        uses = any(
+            self.parse(container, pod, family) is not None or vendorkit.is_zero_beside_amounts(container, family)
+            for family in self._families.values()
+        )
+        return Mutation(uses_devices=True) if uses else None
 
     @hookimpl
     def check_type(self, request: Request, kind: DeviceKind) -> Reason | None:

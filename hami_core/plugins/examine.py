@@ -14,8 +14,8 @@ from hami_core.documents import did_you_mean
 from hami_core.errors import ConfigError, DeviceError
 from hami_core.hookspecs import API_VERSION
 from hami_core.plugins import discovery
+from hami_core.plugins.hooks import HOOKS, NODE
 from hami_core.plugins.load import load
-from hami_core.plugins.manager import HOOKS
 from hami_core.plugins.problem import Problem
 from hami_core.wire import keys
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 _KEY: Final = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _RESOURCE: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-
-NODE_HOOKS: Final = frozenset(list(HOOKS)[list(HOOKS).index("discover") :])
-"""Hooks that only the agent calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ def allocated_key_problem(family: Family) -> str:
 
 def node_hooks_of_scheduler_side(plugin: object) -> str:
     """What is wrong where the entry point of the scheduler side names the class of the node side."""
-    here = [name for name in HOOKS if name in NODE_HOOKS and callable(getattr(plugin, name, None))]
+    here = [name for name in HOOKS if name in NODE and callable(getattr(plugin, name, None))]
     if not here:
         return ""
     text = f"the scheduler side's class {type(plugin).__name__} has hooks of the node side ({', '.join(here)})"

@@ -14,8 +14,9 @@ from hami_core.observe.metrics import disagreements
 from hami_core.plugins import discovery
 from hami_core.plugins.config import HAMI_SECTIONS
 from hami_core.plugins.discovery import Found, Selection, Source
+from hami_core.plugins.hooks import HOOKS, NODE
 from hami_core.plugins.loaded import Loaded
-from hami_core.plugins.manager import NODE_REQUIRED, VendorManager, api_version, build_vendor, check_hooks, instantiate
+from hami_core.plugins.manager import VendorManager, api_version, build_vendor, check_hooks, instantiate
 from hami_core.plugins.problem import Problem, Reporter
 
 if TYPE_CHECKING:
@@ -145,8 +146,9 @@ def _objects(group: Sequence[Found]) -> list[tuple[object, Source]]:
 
 
 def _check_node_side(vendor: LoadedVendor, side: Side) -> None:
-    missing = [hook for hook in NODE_REQUIRED if side == "node" and hook not in vendor.hooks]
-    if missing:
+    required = [name for name, hook in HOOKS.items() if hook.required and name in NODE]
+    missing = [name for name in required if name not in vendor.hooks]
+    if missing and side == "node":
         text = f"the node side does not implement {', '.join(missing)}"
         raise VendorError(vendor.name, vendor.source.label, "", text)
 
@@ -204,7 +206,7 @@ def _without_conflicts(
 
 def _unclaimed_sections(config: Mapping[str, Any], vendors: Sequence[LoadedVendor], reporter: Reporter) -> None:
     """Warn of sections that are neither HAMi's nor any loaded vendor's: most likely a typing error."""
-    known = set(HAMI_SECTIONS).union(*(vendor.manager.sections for vendor in vendors))
+    known = set(HAMI_SECTIONS).union(*(vendor.sections for vendor in vendors))
     where = getattr(config, "path", "") or "device-config"
     for name in sorted({*config, *getattr(config, "empty", ())} - known):
         hint = did_you_mean(name, known)

@@ -13,13 +13,14 @@ from hami_core.documents import did_you_mean
 from hami_core.errors import ConfigError, VendorError
 from hami_core.hookspecs import API_VERSION
 from hami_core.model import Family
-from hami_core.plugins import answers, metrics
+from hami_core.plugins import checks, metrics
 from hami_core.plugins.call import HookCall, recorder
 from hami_core.plugins.config import read_section, section_name
 from hami_core.plugins.defaults import Defaults
 from hami_core.plugins.discovery import is_ours_to_pass
-from hami_core.plugins.tighten import RULES
-from hami_core.plugins.vendor import LoadedVendor, declared_keys
+from hami_core.plugins.hooks import HOOKS, START
+from hami_core.plugins.served import Served
+from hami_core.plugins.vendor import LoadedVendor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,25 +29,7 @@ if TYPE_CHECKING:
     from hami_core.plugins.discovery import Source
     from hami_core.plugins.problem import Reporter
 
-START: Final = ("config_model", "families")
-"""Hooks asked once at loading, of each object by itself; they cannot be wrapped."""
-
-NODE_REQUIRED: Final = ("discover", "advertise", "allocate")
-"""Hooks without which there is no node side."""
-
 _WORD: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-
-
-def hook_arguments() -> dict[str, tuple[str, ...]]:
-    """Every hook of the contract with its argument names, in the order of the spec."""
-    return {
-        name: tuple(inspect.signature(function).parameters)
-        for name, function in vars(hookspecs).items()
-        if hasattr(function, "hami_spec")
-    }
-
-
-HOOKS: Final = hook_arguments()
 
 
 class VendorManager(pluggy.PluginManager):
@@ -88,15 +71,26 @@ class VendorManager(pluggy.PluginManager):
         """Register a cross-cutting plugin that passed `check_hooks`."""
         self._register(plugin, f"{source.group}:{source.name}", source)
 
-    def compile(self, closed: VendorError | None = None) -> dict[str, HookCall]:
+    def compile(self, served: Served, closed: VendorError | None = None) -> dict[str, HookCall[..., Any]]:
         """Fix all hooks; nothing is registered after this.
 
         Args:
+            served: What the vendor serves.
             closed: What each call raises, of a vendor that is closed.
         """
-        self.register(recorder(RULES.keys()), "hami:recorder")
-        of = (self._sources, self.owner, self._reporter, closed)
-        return {name: HookCall(getattr(self.hook, name), *of) for name in HOOKS}
+        self.register(recorder(HOOKS.keys() - START), "hami:recorder")
+        return {
+            name: HookCall(
+                hook,
+                served,
+                getattr(self.hook, name),
+                sources=self._sources,
+                owner=self.owner,
+                reporter=self._reporter,
+                closed=closed,
+            )
+            for name, hook in HOOKS.items()
+        }
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:  # noqa: ANN401 - pluggy's own type
         """Leave out what another object of the vendor, asked before, implements already."""
@@ -166,7 +160,7 @@ def _hook_problem(name: str, function: object, options: Mapping[str, Any], *, wr
 
 
 def _argument_problem(name: str, function: Callable[..., Any]) -> str:
-    known = HOOKS[name]
+    known = HOOKS[name].arguments
     for argument in inspect.signature(function).parameters.values():
         if argument.default is not argument.empty or argument.kind in {argument.VAR_POSITIONAL, argument.VAR_KEYWORD}:
             continue
@@ -243,10 +237,11 @@ def build_vendor(
     for plugin, source in wrappers:
         manager.add_wrapper(plugin, source)
     version = api_version(type(objects[-1][0])) or API_VERSION
-    keys = {"": declared_keys(families), **{family.word: declared_keys([family]) for family in families}}
     specs = metrics.declared([*objects, *wrappers])
-    vendor = LoadedVendor(owner.name, owner, families, version, manager, manager.compile(closed), specs, keys)
-    defaults.vendor = vendor
+    calls = manager.compile(Served(families, specs), closed)
+    hooks, sections = manager.implemented_by_vendor, frozenset(manager.sections)
+    vendor = LoadedVendor(owner, families, version, manager, hooks, sections, calls, specs)
+    defaults.parse = vendor.parse_request
     return vendor
 
 
@@ -282,8 +277,8 @@ def check_families(answer: object, source: Source) -> tuple[Family, ...]:
         VendorError: Not families, or two with one word or count resource.
     """
     try:
-        families = answers.sequence(answer, Family)
-    except answers.Unusable as finding:
+        families = checks.sequence(answer, Family)
+    except checks.Unusable as finding:
         raise VendorError(source.name, source.label, "families", str(finding)) from None
     if not families:
         text = "answered no families, expected at least one hami_core.Family"

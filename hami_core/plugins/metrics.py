@@ -8,8 +8,8 @@ from hami_core.documents import did_you_mean
 from hami_core.errors import VendorError
 from hami_core.model import MetricKind, MetricSpec, Sample
 from hami_core.observe import metrics
-from hami_core.plugins import answers
-from hami_core.plugins.answers import Unusable
+from hami_core.plugins import checks
+from hami_core.plugins.checks import Unusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ def declared(objects: Iterable[tuple[object, Source]]) -> dict[str, MetricSpec]:
     found: dict[str, MetricSpec] = {}
     for plugin, source in objects:
         try:
-            specs = answers.sequence(getattr(plugin, "metric_specs", ()), MetricSpec)
+            specs = checks.sequence(getattr(plugin, "metric_specs", ()), MetricSpec)
         except Unusable as finding:
             raise VendorError(source.name, source.label, "metrics", f"metric_specs {finding}") from None
         for spec in specs:
@@ -53,13 +53,13 @@ def samples(answer: object, specs: Mapping[str, MetricSpec]) -> tuple[Sample, ..
     Raises:
         Unusable: One of them is not.
     """
-    found = answers.sequence(answer, Sample)
+    found = checks.sequence(answer, Sample)
     for sample in found:
         spec = specs.get(sample.name)
         if spec is None:
             hint = did_you_mean(str(sample.name), specs) or "add it"
             raise Unusable(f"answered {sample.name!r}, which is not in metric_specs; {hint}")
-        labels = answers.strings(sample.labels)
+        labels = checks.strings(sample.labels)
         if labels.keys() != set(spec.labels):
             raise Unusable(f"answered {spec.name} with labels {sorted(labels)}, not {sorted(spec.labels)}")
         value: object = sample.value

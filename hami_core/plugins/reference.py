@@ -10,9 +10,8 @@ from typing import Final
 from hami_core import hookspecs
 from hami_core.hookspecs import API_VERSION
 from hami_core.plugins.example import Acme
-from hami_core.plugins.manager import HOOKS, NODE_REQUIRED, START
+from hami_core.plugins.hooks import HOOKS, NODE, START
 from hami_core.plugins.markdown import docstring
-from hami_core.plugins.tighten import RULES
 
 CONTRACT: Final = ("register", "check_type", "check_uuid", "custom_filter", "patch_annotations", "allocate")
 """The six hooks whose names are frozen."""
@@ -157,14 +156,14 @@ class Rings:
 """
 
 _MAY: Final = {
-    "_same": "refuse by raising",
-    "_refusals": "add reasons",
-    "_mask": "refuse more devices",
-    "_choice": "refuse, or choose where the vendor answers None",
-    "_piece": "refuse, or make the slice smaller",
-    "_subset": "leave out devices",
-    "_unhealthier": "call devices unhealthy",
-    "_free": "change the answer",
+    "same": "refuse by raising",
+    "refusals": "add reasons",
+    "mask": "refuse more devices",
+    "choice": "refuse, or choose where the vendor answers None",
+    "piece": "refuse, or make the slice smaller",
+    "subset": "leave out devices",
+    "unhealthier": "call devices unhealthy",
+    "free": "change the answer",
 }
 
 
@@ -184,13 +183,12 @@ def side(name: str) -> str:
     """Where a hook is called."""
     if name in START:
         return "both"
-    names = list(HOOKS)
-    return "node" if names.index(name) >= names.index("discover") else "scheduler"
+    return "node" if name in NODE else "scheduler"
 
 
 def _row(name: str) -> str:
-    required = "yes" if name == "families" else "on the node side" if name in NODE_REQUIRED else "no"
-    may = _MAY[RULES[name].__name__] if name in RULES else "not wrap it"
+    required = "no" if not HOOKS[name].required else "on the node side" if name in NODE else "yes"
+    may = "not wrap it" if name in START else _MAY[HOOKS[name].tighten.__name__]
     frozen = " (frozen)" if name in CONTRACT else ""
     return f"| [`{name}`](#hook-{name.replace('_', '-')}){frozen} | {side(name)} | {required} | {may} |"
 

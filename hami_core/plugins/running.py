@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from hami_core.plugins.call import HookCall
 from hami_core.plugins.discovery import Source
-from hami_core.plugins.vendor import LoadedVendor
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -59,8 +58,6 @@ def running(frame: FrameType | None) -> Running | None:
 def _named_by(frame: FrameType, codes: list[CodeType]) -> Running | None:
     known = frame.f_locals
     call, hook, source = known.get("call", known.get("self")), known.get("hook"), known.get("source")
-    if isinstance(call, LoadedVendor) and isinstance(hook, str):
-        call = call.calls.get(hook)
     if isinstance(call, HookCall):
         return Running(call.owner, call.culprit(reversed(codes)), call.name)
     if isinstance(source, Source):

@@ -10,26 +10,23 @@ differ.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 from hami_core.model import Reason, Slice
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Loosened(Exception):  # noqa: N818 - a finding, turned into a report at once
     """A wrapper tried to give more than the vendor; the message says what it did."""
 
 
-def _same(inner: Any, outer: Any) -> Any:
+def same(inner: Any, outer: Any) -> Any:
     """The wrapper may refuse by raising; it cannot change the answer."""
     if outer is inner or outer == inner:
         return inner
     raise Loosened("changed the vendor's answer; a wrapper may only pass it on or raise")
 
 
-def _refusals(inner: Any, outer: Any) -> Any:
+def refusals(inner: Any, outer: Any) -> Any:
     """Reasons may be added, none removed."""
     reasons = [item for item in inner if item is not None] if isinstance(inner, list) else []
     if not isinstance(outer, list):
@@ -39,7 +36,7 @@ def _refusals(inner: Any, outer: Any) -> Any:
     return outer
 
 
-def _mask(inner: Any, outer: Any) -> Any:
+def mask(inner: Any, outer: Any) -> Any:
     """A device the vendor refused stays refused."""
     if inner is None or outer is inner:
         return inner
@@ -51,14 +48,14 @@ def _mask(inner: Any, outer: Any) -> Any:
     return both
 
 
-def _choice(inner: Any, outer: Any) -> Any:
+def choice(inner: Any, outer: Any) -> Any:
     """A choice may become a refusal, not another choice; where the vendor leaves the order, a wrapper may choose."""
     if outer is inner or isinstance(outer, Reason) or inner is None or outer == inner:
         return outer
     raise Loosened("replaced the vendor's choice")
 
 
-def _piece(inner: Any, outer: Any) -> Any:
+def piece(inner: Any, outer: Any) -> Any:
     """A slice may become a refusal or smaller; a refusal stays one."""
     if outer is inner or isinstance(outer, Reason):
         return outer
@@ -76,7 +73,7 @@ def _limit(amount: int) -> float:
     return amount if amount > 0 else float("inf")
 
 
-def _subset(inner: Any, outer: Any) -> Any:
+def subset(inner: Any, outer: Any) -> Any:
     """Devices may be left out, not added or changed."""
     if outer is inner:
         return inner
@@ -85,7 +82,7 @@ def _subset(inner: Any, outer: Any) -> Any:
     return outer
 
 
-def _unhealthier(inner: Any, outer: Any) -> Any:
+def unhealthier(inner: Any, outer: Any) -> Any:
     """A device the vendor calls unhealthy stays so."""
     if outer is inner:
         return inner
@@ -95,30 +92,6 @@ def _unhealthier(inner: Any, outer: Any) -> Any:
     return outer
 
 
-def _free(_inner: Any, outer: Any) -> Any:
+def free(_inner: Any, outer: Any) -> Any:
     """Not a permission: a score or a measurement."""
     return outer
-
-
-RULES: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "register": _subset,
-    "mutate_admission": _same,
-    "parse_request": _same,
-    "check_type": _refusals,
-    "check_uuid": _refusals,
-    "custom_filter": _refusals,
-    "fit_mask": _mask,
-    "choose": _choice,
-    "account": _piece,
-    "score_node": _free,
-    "patch_annotations": _same,
-    "lock_annotations": _same,
-    "discover": _subset,
-    "advertise": _same,
-    "allocate": _same,
-    "health": _unhealthier,
-    "release": _same,
-    "tend": _same,
-    "metrics": _free,
-}
-"""Every hook a wrapper may wrap. `config_model` and `families` are not among them: what a vendor is, it says itself."""

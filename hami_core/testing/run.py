@@ -16,7 +16,7 @@ from typing import Final
 from hami_core.errors import ConfigError
 from hami_core.hookspecs import API_VERSION
 from hami_core.plugins.discovery import NODE, VENDORS, Source, installed
-from hami_core.plugins.manager import HOOKS
+from hami_core.plugins.hooks import HOOKS
 from hami_core.testing.report import Report, Result
 
 VENDOR: Final = "HAMI_CONFORMANCE_VENDOR"

@@ -17,7 +17,7 @@ from hami_core.model import (
     NodeFacts,
     PodFacts,
 )
-from hami_core.plugins.vendor import declared_keys
+from hami_core.plugins.served import declared_keys
 from hami_core.wire.node import encode_devices_csv, encode_devices_json
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hami_core.errors import RequestError, VendorError
 from hami_core.model import DeviceKind, DeviceUsage, Reason, Request, Slice
-from hami_core.plugins.answers import Unusable, choice
+from hami_core.plugins.checks import Unusable, choice
 from hami_core.testing import samples
 from hami_core.testing.suites.case import VendorCase
 from hami_core.testing.suites.inventory import RELAXED
@@ -132,7 +132,7 @@ class FitSuite(VendorCase):
         row = data.draw(samples.linked_rows(data.draw(st.sampled_from(own))))
         wanted = replace(request, count=data.draw(st.integers(1, len(row))))
         try:
-            answer = loaded.calls["choose"](wanted, row, data.draw(POLICIES))
+            answer = loaded.choose.answer((wanted, row, data.draw(POLICIES)))
         except VendorError:
             return  # devices that no node of this vendor has
         if answer is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_core import MetricKind, MetricSpec, Sample, VendorError
-from hami_core.plugins.answers import Unusable
+from hami_core.plugins.checks import Unusable
 from hami_core.plugins.discovery import Source
 from hami_core.plugins.metrics import declared, samples
 

@@ -11,8 +11,8 @@ from hami_core import ContainerKind, ContainerSpec, Device, NodeFacts, PodFacts,
 from hami_core.model import DeviceUsage
 from hami_core.plugins.discovery import NODE, VENDORS, Found, Source
 from hami_core.plugins.example import Acme
+from hami_core.plugins.hooks import HOOKS
 from hami_core.plugins.load import assemble
-from hami_core.plugins.manager import HOOKS
 from hami_core.plugins.reference import example, page, signature
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -32,7 +32,7 @@ def test_every_hook_is_documented_with_its_arguments(hook):
     doc = inspect.getdoc(getattr(hookspecs, hook))
     assert "When:" in doc
     assert "When it fails:" in doc or "When it fails otherwise:" in doc
-    for argument in HOOKS[hook]:
+    for argument in HOOKS[hook].arguments:
         assert f"- `{argument}`: " in text
 
 
@@ -45,7 +45,7 @@ def test_the_six_names_of_the_contract_exist():
         "patch_annotations": ("pod", "allocation"),
         "allocate": ("slices", "container"),
     }
-    assert {name: HOOKS[name][: len(arguments)] for name, arguments in frozen.items()} == frozen
+    assert {name: HOOKS[name].arguments[: len(arguments)] for name, arguments in frozen.items()} == frozen
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,7 @@ from hami_core.model import (
     Device,
     DeviceNode,
     DeviceUsage,
+    HealthChange,
     Mount,
     Mutation,
     OciHook,
@@ -23,6 +25,8 @@ from hami_core.model import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+
+    import numpy as np
 
 T = TypeVar("T")
 
@@ -52,6 +56,15 @@ def sequence(answer: object, kind: type[T]) -> tuple[T, ...]:
     return tuple(answer)
 
 
+def changes(answer: object) -> tuple[HealthChange, ...]:
+    """Devices' health; None: nothing is known."""
+    return () if answer is None else sequence(answer, HealthChange)
+
+
+def nothing(_: object) -> None:
+    """For hooks without an answer."""
+
+
 def strings(answer: object) -> dict[str, str]:
     """A mapping from str to str, as annotations are."""
     if not isinstance(answer, Mapping):
@@ -60,6 +73,26 @@ def strings(answer: object) -> dict[str, str]:
         if not isinstance(key, str) or not isinstance(value, str) or not key:
             raise Unusable(f"answered {key!r}: {value!r}, expected str to str")
     return dict(answer)
+
+
+def merged(answers: Sequence[object]) -> dict[str, str]:
+    """The annotations of all who answered as one mapping."""
+    result: dict[str, str] = {}
+    for got in map(strings, answers):
+        twice = sorted(result.keys() & got.keys())
+        if twice:
+            raise Unusable(f"annotation {twice[0]} is answered twice")
+        result |= got
+    return result
+
+
+def locks(answer: object) -> dict[str, str]:
+    """Node locks, each with a protocol we know; None: there are none."""
+    got = {} if answer is None else strings(answer)
+    for key, protocol in got.items():
+        if protocol not in {"hami", "time"}:
+            raise Unusable(f"lock {key} has the protocol {protocol!r}, expected 'hami' or 'time'")
+    return got
 
 
 def _is_text(value: object) -> bool:
@@ -94,8 +127,8 @@ def devices(answer: object, words: Collection[str]) -> tuple[Device, ...]:
     return found
 
 
-def request(answer: object, word: str) -> Request:
-    """A request of the family asked about with every amount in range."""
+def request(answer: object, word: str, shown: Mapping[str, str]) -> Request:
+    """A request of the family asked about with every amount in range, and the annotations the hook was shown."""
     got = instance(answer, Request)
     if got.family != word:
         raise Unusable(f"answered a request for family {got.family!r}, asked about {word!r}")
@@ -104,7 +137,9 @@ def request(answer: object, word: str) -> Request:
     percent: object = got.memory_percent
     if percent is not None and (type(percent) is not int or not 0 <= percent <= 100):
         raise Unusable(f"memory_percent is {percent!r}, expected None or a whole number from 0 to 100")
-    return got
+    if got.annotations is shown or got.annotations == shown:
+        return got
+    return replace(got, annotations=shown)
 
 
 def mutation(answer: object) -> Mutation:
@@ -134,17 +169,25 @@ def reason(answer: object) -> Reason | None:
     raise Unusable(f"answered {_kind(answer)}, expected Reason or None")
 
 
-def mask(answer: Any, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a numpy array
+def mask(answer: Any, columns: Mapping[str, np.ndarray]) -> np.ndarray:  # noqa: ANN401 - a numpy array, perhaps
     """A boolean array of the columns' shape."""
     shape = next(iter(columns.values())).shape
     if str(getattr(answer, "dtype", "")) != "bool" or answer.shape != shape:
         got = f"{getattr(answer, 'dtype', _kind(answer))} of shape {getattr(answer, 'shape', ())}"
         raise Unusable(f"answered {got}, expected bool of shape {shape}")
-    return answer
+    found: np.ndarray = answer
+    return found
+
+
+def no_device(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """A mask that refuses every device."""
+    any_column: np.ndarray = next(iter(columns.values()))
+    nothing: np.ndarray = any_column != any_column  # noqa: PLR0124 - all False without importing numpy
+    return nothing
 
 
 def choice(
-    answer: object, wanted: int, candidates: Sequence[DeviceUsage], *, may_refuse: bool
+    answer: object, wanted: int, candidates: Sequence[DeviceUsage], *, may_refuse: bool = True
 ) -> tuple[int, ...] | Reason:
     """Distinct positions among the candidates, as many as were wanted; or a refusal, where the family refuses."""
     if isinstance(answer, Reason):
