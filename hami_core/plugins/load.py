@@ -17,6 +17,7 @@ from hami_core.plugins.discovery import Found, Selection, Source
 from hami_core.plugins.hooks import HOOKS, NODE
 from hami_core.plugins.loaded import Loaded
 from hami_core.plugins.manager import VendorManager, api_version, build_vendor, check_hooks, instantiate
+from hami_core.plugins.metrics import declared
 from hami_core.plugins.problem import Problem, Reporter
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ def _wrappers(plugins: Sequence[Found], reporter: Reporter, refused: list[Source
                 raise VendorError(found.source.name, found.source.label, "", "has no class with a proper api_version")
             plugin = instantiate(found.plugin, found.source)
             check_hooks(plugin, found.source, wrapper=True)
+            declared([(plugin, found.source)])
             VendorManager(found.source, reporter).add_wrapper(plugin, found.source)  # checks argument names
         except HamiError as error:
             refused.append(found.source)

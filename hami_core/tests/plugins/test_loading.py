@@ -373,3 +373,29 @@ def test_choosing_vendors_does_not_drop_a_policy(site, monkeypatch):
     assert verdict() is None
     monkeypatch.setenv("HAMI_PLUGINS", "one,audit")
     assert verdict().code == "Audited"
+
+
+MEASURES = """
+from hami_core import MetricSpec
+metric_specs = (MetricSpec.gauge("hami_load", "Load of the device.", {labels}),)
+"""
+
+
+@pytest.mark.parametrize(("labels", "kept"), [("'device'", ["one", "two"]), ("'device', 'node'", [])])
+def test_vendors_share_a_metric_with_the_same_labels_only(site, labels, kept):
+    site.add("one", MEASURES.format(labels="'device'"))
+    site.add("two", MEASURES.format(labels=labels))
+    loaded = plugins.load(only=ALL)
+    assert [vendor.name for vendor in loaded.vendors] == kept
+    assert len(errors(loaded)) == 2 - len(kept)
+    assert all("the metric hami_load is claimed by one" in text for text in errors(loaded))
+
+
+def test_wrapper_with_a_metric_of_the_core_is_left_out_alone(site):
+    site.add("one")
+    table = MEASURES.replace("hami_load", "hami_devices").format(labels="'device'")
+    site.add("audit", "class Vendor:\n    api_version = (1, 0)\n" + table.replace("\n", "\n    "), group="hami.plugins")
+    loaded = plugins.load(only=ALL)
+    assert [vendor.name for vendor in loaded.vendors] == ["one"]
+    assert loaded.wrappers == ()
+    assert "metric_specs has hami_devices, which the core serves" in errors(loaded)[0]
