@@ -28,7 +28,6 @@ from hami_core.vendorkit import (
     read_json_register,
     template_named_for,
 )
-from hami_core.wire.env import ASCEND_VISIBLE_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +38,8 @@ if TYPE_CHECKING:
 NODE_MODE: Final = "hami-vnpu-core"
 """Node annotation, ``true`` or ``false``: the node's agent shares NPUs in software."""
 PREDICATE_TIME: Final = "predicate-time"
-HIDE_ENV: Final = (ASCEND_VISIBLE_DEVICES, "")
+VISIBLE_DEVICES: Final = "ASCEND_VISIBLE_DEVICES"
+HIDE_ENV: Final = (VISIBLE_DEVICES, "")
 
 _THEIRS = "the Ascend device plugin of HAMi does it on the node; ours is planned"
 CAPABILITIES: Final[Mapping[Capability, Grade]] = {
@@ -123,7 +123,7 @@ class Ascend:
             limits,
             requests,
             env=(HIDE_ENV,) if hide else (),
-            env_removed=frozenset({ASCEND_VISIBLE_DEVICES}) if used else frozenset(),
+            env_removed=frozenset({VISIBLE_DEVICES}) if used else frozenset(),
             runtime_class=runtime_class,
         )
 
