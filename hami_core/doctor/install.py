@@ -198,3 +198,14 @@ def served_names(config: Mapping[str, Any]) -> set[str]:
     """The ``schedulerName``s of a kube-scheduler's profiles; without any it has the one called default-scheduler."""
     profiles = items(config.get("profiles"))
     return {str(p.get("schedulerName", "default-scheduler")) for p in profiles} or {"default-scheduler"}
+
+
+def extenders(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Extenders of a configuration that can be ours: those that manage resources or have our verbs."""
+    return [e for e in items(config.get("extenders")) if e.get("filterVerb") == "filter" or e.get("managedResources")]
+
+
+def managed_resources(config: Mapping[str, Any]) -> dict[str, bool]:
+    """Resource name → whether kube-scheduler is told to ignore it, of all extenders."""
+    listed = [r for e in extenders(config) for r in items(e.get("managedResources"))]
+    return {str(r.get("name", "")): r.get("ignoredByScheduler") is True for r in listed if r.get("name")}

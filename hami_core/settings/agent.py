@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 
 from hami_core.model import Enforcement  # noqa: TC001 - pydantic too
-from hami_core.settings.base import Settings, notes
+from hami_core.settings.base import Settings
+from hami_core.settings.fields import notes
 from hami_core.settings.values import Address, Folder, Names, Seconds  # noqa: TC001 - pydantic too
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from hami_core.settings.agent import AgentSettings
-from hami_core.settings.base import env_names, flag_names, note
+from hami_core.settings.fields import env_names, flag_names, note
 from hami_core.settings.flags import KLOG, default_text
 from hami_core.settings.scheduler import SchedulerSettings
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from hami_core.settings.base import Settings, notes
+from hami_core.settings.base import Settings
+from hami_core.settings.fields import notes
 from hami_core.settings.values import DAY, Address, DevicePolicy, Labels, Names, NodePolicy, ResourceNames, Seconds
 
 if TYPE_CHECKING:

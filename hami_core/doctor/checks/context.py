@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from hami_core.doctor.install import config_source, config_text, find, parse_config, served_names
+from hami_core.doctor.install import config_source, config_text, find, managed_resources, parse_config, served_names
 from hami_core.scheduler.pods import node_facts
 from hami_core.wire import keys
 
@@ -47,8 +47,6 @@ class Context:
         return frozenset(family.resources.count for family in self.facts.families if family.resources.count)
 
     def _managed(self) -> set[str]:
-        from hami_core.doctor.checks.kube_scheduler import managed_resources  # noqa: PLC0415 - it imports this
-
         return {name for _, config in self.configs() for name in managed_resources(config)}
 
     @cached_property
