@@ -7,7 +7,6 @@ the pieces. What a vendor's node side writes and mounts is in `hami_core.vendork
 from __future__ import annotations
 
 from hami_core.vendorkit.locks import (
-    CAMBRICON_LOCK_TIMEOUT,
     CONTENTION,
     NODE_LOCK_KEY,
     NODE_LOCK_TIMEOUT,
@@ -44,7 +43,6 @@ from hami_core.wire.quantity import parse_amount, parse_bool_go, parse_whole
 from hami_core.wire.reasons import CARD_TYPE_MISMATCH, CARD_UUID_MISMATCH, MIG_INFEASIBLE
 
 __all__ = [
-    "CAMBRICON_LOCK_TIMEOUT",
     "CARD_TYPE_MISMATCH",
     "CARD_UUID_MISMATCH",
     "CONTENTION",

@@ -10,9 +10,11 @@ from hami_ascend.admission import POD_MODE, SOFT, asked_of
 from hami_ascend.config import AscendConfig
 from hami_core import (
     Capability,
+    DoctorNotes,
     Family,
     Grade,
     Mutation,
+    Neighbour,
     Reason,
     Resources,
     SelectorKeys,
@@ -55,6 +57,14 @@ CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.QUOTA: Grade(Support.FULL),
     Capability.NODE_AGENT: Grade(Support.PLANNED, "the Ascend device plugin of HAMi serves the devices"),
 }
+
+DOCTOR: Final = DoctorNotes(
+    neighbours=(
+        Neighbour(("ascend-k8sdeviceplugin",), "Ascend's device plugin"),
+        Neighbour(("ascend-device-plugin",), "HAMi's Ascend device plugin"),
+    ),
+    node_labels=(("ascend", "on"),),  # HAMi's chart
+)
 
 
 class Ascend:
@@ -184,6 +194,7 @@ def _family(chip: Chip) -> Family:
         uuid_selectors=(SelectorKeys(f"hami.io/use-{word}-uuid", f"hami.io/no-use-{word}-uuid"),),
         memory_factor=chip.memory_factor or 1,
         capabilities=CAPABILITIES,
+        doctor=DOCTOR,
     )
 
 

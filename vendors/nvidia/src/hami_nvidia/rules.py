@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hami_core import Capability, Family, Grade, Reason, Resources, SelectorKeys, Support, vendorkit
 from hami_nvidia import mig, topology
+from hami_nvidia.neighbours import DOCTOR
 from hami_nvidia.request import NUMA_BIND
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def family(config: NvidiaConfig) -> Family:
         choose_policies=frozenset({topology.POLICY}),
         choose_is_preference=True,
         capabilities=MappingProxyType(CAPABILITIES),
+        doctor=DOCTOR,
     )
 
 
