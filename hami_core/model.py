@@ -82,6 +82,78 @@ class SelectorKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Another device plugin for a family's devices.
+
+    Attributes:
+        marks: Texts that give it away: one stands in its image, its container's name or its command, in small letters.
+        whose: Whose it is, for people.
+
+    Example:
+        >>> Neighbour(("acme-device-plugin",), "Acme's device plugin").whose
+        "Acme's device plugin"
+    """
+
+    marks: tuple[str, ...]
+    whose: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """Another program that works with a family's devices, and what ``hami doctor`` says where it runs.
+
+    Attributes:
+        check: What the finding is called: ``collision.<check>``.
+        marks: Texts that give it away: one stands in its image or its container's name.
+        field: Which field or key the finding is about.
+        seen: What is found.
+        fix: What to do.
+        where: What the finding is about; empty: the program's pod.
+        brings: The `Neighbour.whose` of a device plugin that the program brings along. All is well where that one does
+            not run. Empty: the program itself is what is warned of.
+
+    Example:
+        >>> meter = Caution("acme-meter", ("acme-meter",), "by pod", "Acme's meter runs", "use its figures by device")
+        >>> meter.brings
+        ''
+    """
+
+    check: str
+    marks: tuple[str, ...]
+    field: str
+    seen: str
+    fix: str
+    where: str = ""
+    brings: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorNotes:
+    """What ``hami doctor`` has to know of a family beside its names; everything is optional.
+
+    Attributes:
+        neighbours: Other device plugins for these devices.
+        not_plugins: Texts that give other programs out of these plugins' images away.
+        take_off: How else than by hand a neighbour is taken off a node.
+        cautions: Further programs to warn of.
+        node_labels: Labels and values by which nodes say that they have such devices.
+        unhealthy: Where to look when a device is unhealthy.
+
+    Example:
+        >>> notes = DoctorNotes(neighbours=(Neighbour(("acme-device-plugin",), "Acme's device plugin"),))
+        >>> [neighbour.whose for neighbour in notes.neighbours]
+        ["Acme's device plugin"]
+    """
+
+    neighbours: tuple[Neighbour, ...] = ()
+    not_plugins: tuple[str, ...] = ()
+    take_off: str = ""
+    cautions: tuple[Caution, ...] = ()
+    node_labels: tuple[tuple[str, str], ...] = ()
+    unhealthy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """One kind of device a vendor serves. Most vendors have one, Ascend has one per configured chip.
 
@@ -111,6 +183,9 @@ class Family:
         choose_is_preference: `choose` never answers a `Reason`: every combination serves, some are better. Nodes are
             then judged in columns, without asking it. Where it fails, devices are taken in order.
         capabilities: What the family supports.
+        lock_timeouts_s: Node lock → age in seconds from which it counts as left behind; a lock that is not named here
+            has the administrator's (``--node-lock-timeout``).
+        doctor: What ``hami doctor`` has to know.
 
     Example:
         >>> acme = Family(
@@ -144,6 +219,8 @@ class Family:
     choose_policies: frozenset[str] | None = None
     choose_is_preference: bool = False
     capabilities: Mapping[Capability, Grade] = field(default_factory=_empty)
+    lock_timeouts_s: Mapping[str, float] = field(default_factory=_empty)
+    doctor: DoctorNotes = DoctorNotes()
 
 
 # --- devices -----------------------------------------------------------------------------------------------------

@@ -147,6 +147,23 @@ def test_import_rules_hold_for_it(tree):
     assert "hami_acme" in lists["Vendors do not know each other"]
 
 
+@pytest.mark.parametrize(
+    "door",
+    ["hami_core.wire import keys", "hami_core.agent.files import sync", "hami_core.vendorkit.locks import NodeLock"],
+)
+def test_vendor_that_imports_what_is_not_public_is_refused(tree, door):
+    tree.run("contrib/lint_imports.py", "--no-cache")
+    file = tree.root / "vendors/acme/src/hami_acme/node.py"
+    text = file.read_text()
+    try:
+        file.write_text(f"{text}\nfrom {door}\n")
+        with pytest.raises(AssertionError, match="hami_acme is not allowed to import hami_core") as told:
+            tree.run("contrib/lint_imports.py", "--no-cache")
+    finally:
+        file.write_text(text)
+    assert f"hami_acme.node -> {door.partition(' ')[0]}" in str(told.value)
+
+
 def test_lists_of_the_repositorys_tests_have_it(tree, tmp_path):
     tree.run("-c", BUILD, "build_wheel", tree.root / "vendors/acme", tmp_path)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:

@@ -192,7 +192,7 @@ class Workshop:
 
     def clients(self, applets: Sequence[str]) -> Layer:
         """Client programs of the demo, and a shell to look around with."""
-        programs = self.root / "hami_core" / "demo" / "programs"
+        programs = self.root / "vendors/nvidia/src/hami_nvidia/demo/programs"
         parts = sorted((*programs.glob("*.py"), *programs.glob("*.c")))
         busybox = debian.candidates(["busybox-static"])
         text = (part.read_text() for part in parts)
@@ -209,7 +209,7 @@ class Workshop:
             probe = native.on_driver(source, driver / "hami_interpose/lib/sim", tree.with_name("cuda-probe"))
             files.file("/usr/local/bin/cuda-probe", probe, 0o755)
             for part in parts:
-                if part.suffix == ".py" and part.stem != "__init__":
+                if part.suffix == ".py":
                     files.file(f"/opt/programs/{part.name}", part, 0o644)
             return [*found, self._ours(probe, source)]
 

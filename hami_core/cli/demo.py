@@ -17,18 +17,24 @@ import click
 
 if TYPE_CHECKING:
     from hami_core.demo.run import Course
+    from hami_core.testing.demo import Demo
     from hami_core.testing.stage import Stage, StageNode
 
 
 @click.command("demo")
-@click.option("--vendor", default="nvidia", show_default=True, help="Whose devices: any installed vendor.")
-@click.option("--gpu", type=click.Choice(["simulated", "real"]), default="simulated", help="Which GPUs, for nvidia.")
+@click.option("--vendor", help="Whose devices: any installed vendor; by default the one with a stage of its own.")
+@click.option(
+    "--gpu",
+    type=click.Choice(["simulated", "real"]),
+    default="simulated",
+    help="Which devices, for a vendor with a stage of its own.",
+)
 @click.option("--manifests", type=click.Path(exists=True, path_type=Path), help="Submit these pods instead.")
 @click.option(
     "--nodes",
     "nodes_file",
     type=click.Path(exists=True, path_type=Path),
-    help="Node manifests: names, labels, annotations, capacity. For a vendor other than nvidia.",
+    help="Node manifests: names, labels, annotations, capacity. For a vendor without a stage of its own.",
 )
 @click.option(
     "--agent-env",
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--keep", is_flag=True, help="Leave everything running for kubectl until Ctrl-C.")
 @click.option("--dir", "work", type=click.Path(path_type=Path), help="Work here, and leave logs and state behind.")
 def command(
-    vendor: str,
+    vendor: str | None,
     gpu: str,
     manifests: Path | None,
     nodes_file: Path | None,
@@ -52,63 +58,111 @@ def command(
 ) -> None:
     """Run the whole system on this machine.
 
-    Starts an embedded cluster, the scheduler and a node agent per node, and submits pods. With NVIDIA, on simulated or
-    real GPUs, the example pods' client programs measure their limits. With any vendor and manifests of your own, it
-    tells each container's phase, node, slices, environment, devices and exit status. Exits with 1 when a pod did not
-    get exactly what it asked for.
+    Starts an embedded cluster, the scheduler and a node agent per node, and submits pods. A vendor with a stage of its
+    own brings simulated or real devices and example pods, whose programs measure their limits. With any vendor and
+    manifests of your own, it tells each container's phase, node, slices, environment, devices and exit status. Exits
+    with 1 when a pod did not get exactly what it asked for.
     """
+    from hami_core.demo.run import Course
+
     with contextlib.ExitStack() as stack:
         if work is None:
             folder = Path(tempfile.mkdtemp(prefix="hami-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
         else:
             folder = work.resolve()
-        pods = _pods(vendor, manifests)
-        stage = _stage(folder, vendor, gpu, _nodes(vendor, gpu, nodes_file, agent_env))
+        vendor, own = _vendor(vendor)
+        pods = _pods(vendor, own, manifests)
+        stage = _stage(folder, vendor, own, gpu=gpu, nodes=nodes_file, env=_environment(agent_env))
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-            sys.exit(asyncio.run(_demo(stage, pods, gpu=gpu, as_json=as_json, keep=keep)))
+            course = Course(stage, pods, time.monotonic(), own.programs if own else ())
+            sys.exit(asyncio.run(_demo(course, gpus=gpu if own else "", as_json=as_json, keep=keep)))
 
 
-def _pods(vendor: str, manifests: Path | None) -> list[dict[str, Any]]:
+def _vendor(name: str | None) -> tuple[str, Demo | None]:
+    """Whose devices, and the vendor's part of the demo, if it has one.
+
+    Raises:
+        ConfigError: The vendor is not installed, or none was named and not one has a part of its own.
+        VendorError: The vendor's part cannot be imported.
+    """
+    from hami_core.errors import ConfigError
+    from hami_core.plugins.discovery import DEMO, VENDORS, Selection, discover, installed, require_installed
+
+    with_demo = sorted({source.name for source, _ in installed(DEMO)})
+    if name is None:
+        if len(with_demo) != 1:
+            problem = f"vendors with a stage of their own: {', '.join(with_demo) or 'none is installed'}"
+            raise ConfigError("--vendor", problem, "choose one, or name any installed vendor")
+        name = with_demo[0]
+    require_installed([name], VENDORS, "--vendor")
+    for found in discover(DEMO, Selection.of([name])):
+        if found.plugin is None:
+            raise found.error or ConfigError("--vendor", f"the demo of {name} cannot be loaded")
+        return name, found.plugin()
+    return name, None
+
+
+def _pods(vendor: str, own: Demo | None, manifests: Path | None) -> list[dict[str, Any]]:
     """The pods to submit.
 
     Raises:
-        ConfigError: The vendor is not installed, or its pods are not given or can't be read.
+        ConfigError: They are not given or can't be read.
     """
-    from hami_core.demo.manifests import folder, load
+    from hami_core.demo.manifests import load
     from hami_core.errors import ConfigError
-    from hami_core.plugins.discovery import VENDORS, require_installed
 
-    require_installed([vendor], VENDORS, "--vendor")
-    if manifests is None and vendor != "nvidia":
-        fix = f"give a file with pods that ask for devices of {vendor}: --manifests FILE"
-        raise ConfigError("--manifests", "the example pods ask for NVIDIA's devices", fix)
-    return load(manifests or folder())
+    if manifests is None:
+        if own is None:
+            fix = f"give a file with pods that ask for devices of {vendor}: --manifests FILE"
+            raise ConfigError("--manifests", f"there are no example pods for {vendor}", fix)
+        manifests = own.manifests
+    return load(manifests)
 
 
-def _nodes(vendor: str, gpu: str, file: Path | None, agent_env: tuple[str, ...]) -> list[StageNode]:
-    """The nodes of the stage.
+def _environment(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Environment of the node agents.
 
     Raises:
-        ConfigError: An option is malformed or does not go with the vendor, or nothing says what devices there are.
+        ConfigError: A pair is malformed.
+    """
+    from hami_core.errors import ConfigError
+
+    for pair in pairs:
+        if not pair.partition("=")[0] or "=" not in pair:
+            raise ConfigError("--agent-env", f"{pair!r} is not NAME=VALUE", "such as HAMI_ACME_SYSFS=/tmp/acme")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def _stage(folder: Path, vendor: str, own: Demo | None, *, gpu: str, nodes: Path | None, env: dict[str, str]) -> Stage:
+    """The stage.
+
+    Raises:
+        ConfigError: An option does not go with the vendor, or nothing says what devices there are.
+    """
+    from hami_core.errors import ConfigError
+    from hami_core.testing.stage import Stage
+
+    if own is None:
+        if gpu != "simulated":
+            raise ConfigError("--gpu", f"is for a vendor with a stage of its own, not {vendor}", "leave it out")
+        return Stage(folder, _nodes(vendor, nodes, env), [vendor])
+    if nodes is not None:
+        raise ConfigError("--nodes", f"{vendor}'s nodes are the demo's own", "leave it out, or choose another vendor")
+    return own.stage(folder, real=gpu == "real", env=env)
+
+
+def _nodes(vendor: str, file: Path | None, env: dict[str, str]) -> list[StageNode]:
+    """The nodes of a vendor without a stage of its own.
+
+    Raises:
+        ConfigError: Nothing says what devices there are.
     """
     from hami_core.demo.manifests import documents
-    from hami_core.demo.stage import GpuNode
     from hami_core.errors import ConfigError
     from hami_core.plugins.discovery import NODE, installed
     from hami_core.testing.stage import StageNode
 
-    for pair in agent_env:
-        if not pair.partition("=")[0] or "=" not in pair:
-            raise ConfigError("--agent-env", f"{pair!r} is not NAME=VALUE", "such as HAMI_ACME_SYSFS=/tmp/acme")
-    env = dict(pair.split("=", 1) for pair in agent_env)
-    if vendor == "nvidia":
-        if file is not None:
-            raise ConfigError("--nodes", "nvidia's nodes are the demo's own", "leave it out, or choose another vendor")
-        profiles = {"gpu-1": ""} if gpu == "real" else {"gpu-1": "h100x2", "gpu-2": "a100x2"}
-        return [GpuNode(name, profile, env=env) for name, profile in profiles.items()]
-    if gpu != "simulated":
-        raise ConfigError("--gpu", f"is for nvidia, not {vendor}", "leave it out")
     if file is None:
         if vendor not in {source.name for source, _ in installed(NODE)}:
             fix = "give Node manifests as the vendor's device plugin leaves the nodes: --nodes FILE"
@@ -123,35 +177,22 @@ def _nodes(vendor: str, gpu: str, file: Path | None, agent_env: tuple[str, ...])
     return found
 
 
-def _stage(folder: Path, vendor: str, gpu: str, nodes: list[Any]) -> Stage:
-    from hami_core.demo.stage import GpuStage
-    from hami_core.testing.stage import Stage
-
-    if vendor == "nvidia":
-        return GpuStage(folder, nodes, real=gpu == "real")
-    return Stage(folder, nodes, [vendor])
-
-
-async def _demo(stage: Stage, pods: list[dict[str, Any]], *, gpu: str, as_json: bool, keep: bool) -> int:
+async def _demo(course: Course, *, gpus: str, as_json: bool, keep: bool) -> int:
     from rich.console import Console
 
-    from hami_core.demo.run import Course, document
+    from hami_core.demo.run import document
     from hami_core.demo.view import final
 
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    started = time.monotonic()
-    screen = Console(stderr=as_json)
-    vendor = stage.vendors[0]
+    screen, stage = Console(stderr=as_json), course.stage
     with screen.status("starting cluster, scheduler and agents"):
         await stage.__aenter__()
     try:
-        course = Course(stage, pods, started)
         await _watch(course, screen, quiet=as_json)
-        gpus = gpu if vendor == "nvidia" else ""
-        seconds = time.monotonic() - started
-        result = document(course.verdicts(), seconds, course.isolation, vendor=vendor, gpus=gpus)
+        seconds = time.monotonic() - course.started
+        result = document(course.verdicts(), seconds, course.isolation, vendor=stage.vendors[0], gpus=gpus)
         if as_json:
             print(json.dumps(result, indent=1))
         else:

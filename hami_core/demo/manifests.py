@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
@@ -15,10 +14,9 @@ from hami_core.kube.objects import Pod
 from hami_core.scheduler.pods import container_specs, facts
 
 if TYPE_CHECKING:
-    from hami_core.scheduler.pods import Parse
+    from pathlib import Path
 
-REPORTING: Final = ("cuda-probe", "hami_core.demo.programs.")
-"""Programs of the demo that print what they measured, by a word of their command line."""
+    from hami_core.scheduler.pods import Parse
 
 Manifest = dict[str, Any]
 
@@ -34,7 +32,7 @@ class Ask:
         cores: Percent of each device's compute, 0: not said.
         memory_percent: Percent of each device's memory; None beside no ``memory_mib``: no memory is booked.
         family: Common word.
-        reports: Its program is one of the demo's, which prints what it measured.
+        reports: Its program prints what it measured.
     """
 
     container: str
@@ -50,15 +48,6 @@ class Ask:
         if self.memory_mib is not None:
             return self.memory_mib
         return device_mib if self.memory_percent is None else device_mib * self.memory_percent // 100
-
-
-def folder() -> Path:
-    """The folder of the example manifests: inside an installed package, or in the checkout."""
-    package = Path(__file__).resolve().parent.parent
-    for candidate in (package / "examples" / "demo", package.parent / "contrib" / "examples" / "demo"):
-        if candidate.is_dir():
-            return candidate
-    raise ConfigError("demo", "the example manifests are not where they were installed", "reinstall hami")
 
 
 def load(path: Path) -> list[Manifest]:
@@ -107,12 +96,13 @@ def documents(path: Path, kind: str, fix: str) -> list[Manifest]:
     return found
 
 
-def asks(pod: Manifest, parse: Parse) -> list[Ask]:
+def asks(pod: Manifest, parse: Parse, programs: tuple[str, ...] = ()) -> list[Ask]:
     """What the containers of a pod ask for, init containers first; containers without devices are left out.
 
     Args:
         pod: Its manifest, or the pod as the API server has it after admission.
         parse: The vendors' reading of a container (`hami_core.plugins.Loaded.parse`).
+        programs: What commands of programs begin with that print what they measured.
 
     Raises:
         RequestError: The manifest asks for something that cannot be granted as written.
@@ -131,7 +121,7 @@ def asks(pod: Manifest, parse: Parse) -> list[Ask]:
             request.cores,
             request.memory_percent,
             request.family,
-            any(str(word).startswith(REPORTING) for word in commands[spec.name]),
+            any(str(word).startswith(programs) for word in commands[spec.name]),
         )
         for spec in container_specs(typed)
         for request in parse(spec, facts(typed))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from hami_core.demo.manifests import Ask, asks, containers
-from hami_core.demo.stage import GpuStage
 from hami_core.demo.verdict import (
     MIB,
     ContainerVerdict,
@@ -39,9 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from hami_core.demo.manifests import Manifest
-    from hami_core.demo.stage import Card as DriverCard
     from hami_core.model import Device
-    from hami_core.testing.stage import Stage
+    from hami_core.testing.stage import Stage, StagedCard
 
 POLL_S: Final = 0.15
 POD_LIMIT_S: Final = 60.0
@@ -51,7 +49,7 @@ REFUSED_S: Final = 10.0
 RUN_S: Final = 3.0
 """How long an ordinary program is given to end before it is told of as running."""
 ENDED: Final = {"Succeeded", "Failed"}
-_OF_THE_IMAGE: Final = frozenset({"PATH", "HOME", "HOSTNAME", "LD_LIBRARY_PATH", "HAMI_SIM_STATE", "HAMI_SIM_DEV"})
+_OF_THE_IMAGE: Final = frozenset({"PATH", "HOME", "HOSTNAME", "LD_LIBRARY_PATH"})
 
 
 @dataclass
@@ -62,11 +60,13 @@ class Course:
         stage: Where.
         pods: What to submit, in order.
         started: `time.monotonic` when the demo began, for the clock on the screen.
+        programs: What commands of programs begin with that print what they measured.
     """
 
     stage: Stage
     pods: Sequence[Manifest]
     started: float
+    programs: tuple[str, ...] = ()
     reports: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     seen: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
@@ -123,7 +123,7 @@ class Course:
         """What a pod asks for, as admitted: the webhook may have completed what the user wrote."""
         if name not in self._asks and name in self.seen:
             try:
-                self._asks[name] = asks(self.seen[name], self.stage.loaded.parse)
+                self._asks[name] = asks(self.seen[name], self.stage.loaded.parse, self.programs)
             except RequestError:
                 self._asks[name] = []  # the scheduler says so too, in the pod's status
         return self._asks.get(name, [])
@@ -145,7 +145,8 @@ class Course:
             return
         spec = next(c for c in containers(pod) if c["name"] == ask.container)
         own = _OF_THE_IMAGE.union(variable.get("name") for variable in spec.get("env") or [])
-        image = self.stage.image_env
+        where = self.seen[name]["spec"].get("nodeName", "")
+        image = self.stage.image_env | next((self.stage.node_env(n) for n in self.stage.nodes if n.name == where), {})
         env = {k: v for k, v in got.env.items() if k not in own and image.get(k) != v}
         self.given[name, ask.container] = replace(given, env=env, devices=tuple(got.devices), exit_code=got.exit_code)
 
@@ -207,9 +208,6 @@ class Course:
             largest[device.family] = max(largest.get(device.family, 0), device.usable_mib)
         return fits_nowhere(self.asks(name), largest)
 
-    def _cards(self) -> Mapping[str, Sequence[DriverCard]]:
-        return self.stage.devices() if isinstance(self.stage, GpuStage) else {}
-
     def _snapshot(self, step: str) -> Snapshot:
         rows = [self._row(pod) for pod in self.pods if pod["metadata"]["name"] in self.seen]
         return Snapshot(step, time.monotonic() - self.started, self._bars(), rows, self.events)
@@ -217,7 +215,7 @@ class Course:
     def _bars(self) -> Mapping[str, Sequence[Card]]:
         """Cards by what the driver says of them; where no driver can be asked, by what is booked on them."""
         found: dict[str, list[Card]] = {}
-        for node, cards in self._cards().items():
+        for node, cards in self.stage.devices().items():
             found[node] = []
             for card in cards:
                 held: dict[str, int] = {}
@@ -270,7 +268,7 @@ class Course:
         given = self.given.get((name, ask.container), Given())
         if not ask.reports:
             return judge_given(ask, given, {device.id: device.usable_mib for device in self._devices.get(node, ())})
-        cards = self._cards().get(node, [])
+        cards: Sequence[StagedCard] = self.stage.devices().get(node, ())
         sizes = {card.uuid: card.total for card in cards}
         report = self.reports.get((name, ask.container))
         pid = int(report["pid"]) if report else 0
@@ -295,7 +293,7 @@ def document(
         seconds: How long it took.
         isolation: How containers saw their mounts.
         vendor: Whose devices.
-        gpus: ``simulated``, ``real``, or empty for another vendor than NVIDIA.
+        gpus: ``simulated``, ``real``, or empty for a vendor that has no stage of its own.
     """
     devices = [device for pod in verdicts for container in pod.containers for device in container.devices]
     return {

@@ -73,8 +73,7 @@ CHECKS: Final = (
     Check("node.cgroups", ("nodes", "events"), nodes.cgroups, "no kubelet complains of version 1"),
     Check("collision.hami", ("pods",), collisions.hami, "HAMi itself does not run here"),
     Check("collision.device-plugin", ("daemon_sets", "pods"), collisions.device_plugins, "no other device plugin"),
-    Check("collision.gpu-operator", ("daemon_sets", "pods"), collisions.operator, "not installed"),
-    Check("collision.dcgm-exporter", ("pods",), collisions.dcgm, "not installed"),
+    Check("collision.programs", ("daemon_sets", "pods"), collisions.programs, "none runs that a vendor warns of"),
     Check("collision.nested-containers", ("pods",), collisions.nested, "no pod with devices runs containers itself"),
     Check("collision.sandbox", ("pods", "runtime_classes"), collisions.sandboxes, "no pod with devices is sandboxed"),
     Check("pods.pending", ("pods",), pods.pending, "none waits"),
@@ -92,10 +91,12 @@ CHECKS: Final = (
 def examine(facts: Facts, *, about: str = "") -> Report:
     """Run all checks."""
     context = Context(facts)
-    found = [replace(finding, check=check.name) for check in CHECKS for finding in _run(check, context)]
+    found = [
+        replace(finding, check=finding.check or check.name) for check in CHECKS for finding in _run(check, context)
+    ]
     if not facts.families:
         seen = "no vendor package is installed here, so that its resources are not known"
-        missing = unknown("hami doctor", "plugins", seen, "pip install hami-nvidia, or run it from our image")
+        missing = unknown("hami doctor", "plugins", seen, "pip install 'hami[all]', or run it from our image")
         found.insert(0, replace(missing, check="doctor.vendors"))
     return Report(tuple(found), about)
 

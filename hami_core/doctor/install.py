@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from hami_core.compatibility import HAMI
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     from hami_core.kube.objects import ConfigMap
 
 _LAUNCHERS: Final = frozenset({"hami", "kubectl-hami"})
-_HAMI_PROGRAMS: Final = frozenset({"nvidia-device-plugin", "vGPUmonitor", "volcano-vgpu-device-plugin"})
-"""Programs of HAMi's own images beside its ``scheduler``."""
 _HAMI_IMAGE: Final = "projecthami/"
 
 
@@ -37,7 +37,7 @@ def is_hami(container: Container) -> bool:
     if _HAMI_IMAGE in container.image and not program(container):
         return True
     first = PurePosixPath(container.command[0]).name if container.command else ""
-    return first in _HAMI_PROGRAMS or (first == "scheduler" and container.name == "vgpu-scheduler-extender")
+    return first in HAMI.programs or (first == "scheduler" and container.name == "vgpu-scheduler-extender")
 
 
 def is_kube_scheduler(container: Container) -> bool:
@@ -198,3 +198,14 @@ def served_names(config: Mapping[str, Any]) -> set[str]:
     """The ``schedulerName``s of a kube-scheduler's profiles; without any it has the one called default-scheduler."""
     profiles = items(config.get("profiles"))
     return {str(p.get("schedulerName", "default-scheduler")) for p in profiles} or {"default-scheduler"}
+
+
+def extenders(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Extenders of a configuration that can be ours: those that manage resources or have our verbs."""
+    return [e for e in items(config.get("extenders")) if e.get("filterVerb") == "filter" or e.get("managedResources")]
+
+
+def managed_resources(config: Mapping[str, Any]) -> dict[str, bool]:
+    """Resource name → whether kube-scheduler is told to ignore it, of all extenders."""
+    listed = [r for e in extenders(config) for r in items(e.get("managedResources"))]
+    return {str(r.get("name", "")): r.get("ignoredByScheduler") is True for r in listed if r.get("name")}

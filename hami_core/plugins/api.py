@@ -53,6 +53,11 @@ PAGES: Final = {
         "What vendors share. Each function is HAMi's rule for most vendors. A vendor with another rule writes its own "
         "hook and still uses the pieces. Everything here is pure.",
     ),
+    "vendorkit-node": Page(
+        "hami_core.vendorkit.node",
+        "Vendorkit, node side",
+        "How a vendor's node side writes its registers, and the paths at which a container finds its limits.",
+    ),
     "documents": Page(
         "hami_core.documents",
         "Documents",
@@ -112,7 +117,9 @@ def _homes(module: str) -> list[str]:
         return list(_HEADINGS)
     folder = Path(inspect.getfile(import_module(module)))
     beside = sorted(folder.parent.glob("*.py")) if folder.name == "__init__.py" else []
-    return [module, *(f"{module}.{path.stem}" for path in beside if path.stem != "__init__")]
+    inside = [f"{module}.{path.stem}" for path in beside if path.stem != "__init__"]
+    outside = [n.module for n in _body(module) if isinstance(n, ast.ImportFrom) and n.module and n.level == 0]
+    return [module, *inside, *(each for each in outside if each.startswith("hami_core.") and each not in inside)]
 
 
 @cache

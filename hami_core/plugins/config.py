@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -14,23 +14,6 @@ if TYPE_CHECKING:
 
     from hami_core.plugins.discovery import Source
     from hami_core.plugins.problem import Reporter
-
-HAMI_SECTIONS: Final = (
-    "nvidia",
-    "cambricon",
-    "hygon",
-    "metax",
-    "enflame",
-    "mthreads",
-    "iluvatars",
-    "kunlun",
-    "awsneuron",
-    "amd",
-    "vastai",
-    "biren",
-    "vnpus",
-)
-"""Sections HAMi v2.10 has; a file may hold them all, whichever vendors are installed."""
 
 
 def section_name(model: type[BaseModel]) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 VENDORS: Final = "hami.vendors"
 NODE: Final = "hami.node"
 PLUGINS: Final = "hami.plugins"
+DEMO: Final = "hami.demo"
 SWITCH: Final = "HAMI_PLUGINS"
 """Debugging switch: names to load and nothing else (``nvidia,audit``), names to leave out (``-ascend``), or both;
 set but empty: load none."""
@@ -139,7 +140,7 @@ def require_installed(names: Sequence[str], group: str, setting: str) -> None:
             continue
         part = "node side" if group == NODE else "package"
         problem = f"{shown(name)} names no installed {part} of a vendor; installed: {', '.join(here) or 'none'}"
-        install = "install its package, such as: pip install 'hami[nvidia]'; in a cluster the image must hold it"
+        install = "install its package, such as: pip install 'hami[all]'; in a cluster the image must hold it"
         install += ", see scheduler.vendorPackages of the chart" if group == VENDORS else ""
         raise ConfigError(setting, problem, did_you_mean(name, here) or install)
 
@@ -157,7 +158,7 @@ def misspelt_switch() -> list[str]:
 
 def misspelt_groups() -> list[str]:
     """One error for each entry-point group that resembles one of ours, or begins like one, and that nobody reads."""
-    known = (VENDORS, NODE, PLUGINS)
+    known = (VENDORS, NODE, PLUGINS, DEMO)
     told = []
     for point in importlib_metadata.entry_points():
         hint = did_you_mean(point.group, known, 0.8)

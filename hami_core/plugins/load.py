@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+from hami_core.compatibility import HAMI
 from hami_core.documents import did_you_mean
 from hami_core.errors import ConfigError, HamiError, VendorError
 from hami_core.hookspecs import API_VERSION
 from hami_core.model import EMPTY
 from hami_core.observe.metrics import disagreements
 from hami_core.plugins import discovery
-from hami_core.plugins.config import HAMI_SECTIONS
 from hami_core.plugins.discovery import Found, Selection, Source
 from hami_core.plugins.hooks import HOOKS, NODE
 from hami_core.plugins.loaded import Loaded
@@ -208,7 +208,7 @@ def _without_conflicts(
 
 def _unclaimed_sections(config: Mapping[str, Any], vendors: Sequence[LoadedVendor], reporter: Reporter) -> None:
     """Warn of sections that are neither HAMi's nor any loaded vendor's: most likely a typing error."""
-    known = set(HAMI_SECTIONS).union(*(vendor.sections for vendor in vendors))
+    known = set(HAMI.sections).union(*(vendor.sections for vendor in vendors))
     where = getattr(config, "path", "") or "device-config"
     for name in sorted({*config, *getattr(config, "empty", ())} - known):
         hint = did_you_mean(name, known)

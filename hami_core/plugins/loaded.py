@@ -103,7 +103,7 @@ class Loaded:
         if not self.vendors:
             switched = f"{SWITCH}={os.environ[SWITCH]} leaves none" if SWITCH in os.environ else "none is installed"
             why = "; ".join(str(problem) for problem in self.problems) or switched
-            raise ConfigError("vendors", f"no vendor is loaded: {why}", "for example: pip install 'hami[nvidia]'")
+            raise ConfigError("vendors", f"no vendor is loaded: {why}", "for example: pip install 'hami[all]'")
 
     def rules(self) -> tuple[VendorRules, ...]:
         """Placement rules of every family; their callables never raise."""

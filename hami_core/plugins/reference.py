@@ -93,8 +93,8 @@ A node is placed in this order:
 
 All of them are asked for each request of each container, init containers too. Filter places such a pod node by node,
 best first, until enough nodes are found. Where `choose` only prefers some combinations and refuses none, the family
-declares `choose_is_preference`. It then answers no `Reason`, and Filter judges nodes without asking it. Link scores of
-NVIDIA cards are such a preference.
+declares `choose_is_preference`. It then answers no `Reason`, and Filter judges nodes without asking it. Scores of the
+links between cards are such a preference.
 
 Use `depends_on_chosen` for a rule between two devices. Use `choose` where the rule is about more of them, where some
 combinations are better, or where the event should say why there is none.

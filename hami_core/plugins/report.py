@@ -74,7 +74,7 @@ def as_text(loaded: Loaded, nodes: Sequence[NodeSide] = (), width: int = 80) -> 
         lines += ["", *_wrapped(f"{name}  ", title, width)]
         lines += [line for label, text in rest for line in _wrapped(f"  {label:<9}  ", text, width)]
     if not blocks:
-        lines += ["", "No vendor is loaded. To install one, for example: pip install 'hami[nvidia]'"]
+        lines += ["", "No vendor is loaded. To install one, for example: pip install 'hami[all]'"]
     if SWITCH in os.environ:
         lines += ["", *_wrapped("", f"{SWITCH}={os.environ[SWITCH]} is set: other plugins are left out.", width)]
     general = _states("", loaded)

@@ -23,7 +23,6 @@ from hami_core.kube.port import NODES, PODS, ApiError
 from hami_core.scheduler import pods
 from hami_core.scheduler.errors import BindRefusedError, UnsettledError
 from hami_core.vendorkit.locks import (
-    CAMBRICON_LOCK_TIMEOUT,
     NODE_LOCK_TIMEOUT,
     PROTOCOL_HAMI,
     PROTOCOL_TIME,
@@ -118,7 +117,7 @@ class NodeLocks:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._wait_s
         for look in count():
-            if (look % ASK_EVERY == 0 or self._looks_free(node, pod, key, protocol)) and await self._try(
+            if (look % ASK_EVERY == 0 or self._looks_free(node, pod, key)) and await self._try(
                 node, pod, key, protocol
             ):
                 return
@@ -131,18 +130,18 @@ class NodeLocks:
         holder = _holder_key(found.metadata.annotations.get(key), key) if found is not None else ""
         return f" (pod {holder} waits for its devices; this pod is tried again)" if holder else ""
 
-    def _looks_free(self, node: str, pod: Pod, key: str, protocol: str) -> bool:
+    def _looks_free(self, node: str, pod: Pod, key: str) -> bool:
         """Whether the lock is worth a request, by what the informers show: many pods may wait for long."""
         found = self._cluster.nodes.store.get(node)
         if found is None:
             return True
         holder = self._cluster.pods.store.get(_holder_key(found.metadata.annotations.get(key), key))
-        return self._judge(found, holder, pod, key, protocol) is not LockVerdict.CONTENDED
+        return self._judge(found, holder, pod, key) is not LockVerdict.CONTENDED
 
     async def _try(self, node: str, pod: Pod, key: str, protocol: str) -> bool:
         found = await self._api.get(NODES, node)
         holder = await self._read_holder(found, key)
-        verdict = self._judge(found, holder, pod, key, protocol)
+        verdict = self._judge(found, holder, pod, key)
         if verdict is LockVerdict.OURS:
             return True
         if verdict is LockVerdict.CONTENDED:
@@ -151,14 +150,20 @@ class NodeLocks:
         ours = format_time_lock(now) if protocol == PROTOCOL_TIME else format_lock(now, meta.namespace, meta.name)
         return await self._patch(found, key, ours)
 
-    def _judge(self, node: Node, holder: Pod | None, pod: Pod, key: str, protocol: str) -> LockVerdict:
+    def _timeout(self, key: str) -> timedelta:
+        """Age from which a lock counts as left behind: as its vendor says, else as the administrator does."""
+        families = self._cluster.loaded.families.values()
+        said = (family.lock_timeouts_s[key] for family in families if key in family.lock_timeouts_s)
+        return timedelta(seconds=next(said, self._expiry.total_seconds()))
+
+    def _judge(self, node: Node, holder: Pod | None, pod: Pod, key: str) -> LockVerdict:
         return judge_lock(
             node.metadata.annotations.get(key),
             namespace=pod.metadata.namespace,
             pod=pod.metadata.name,
             now=self._now(),
             holder_exists=_may_need_lock(holder, node.metadata.name),
-            timeout=CAMBRICON_LOCK_TIMEOUT if protocol == PROTOCOL_TIME else self._expiry,
+            timeout=self._timeout(key),
             key=key,
         )
 

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
+from hami_core.compatibility import HAMI
 from hami_core.model import Enforcement  # noqa: TC001 - pydantic too
-from hami_core.settings.base import Settings, notes
+from hami_core.settings.base import Settings
+from hami_core.settings.fields import notes
 from hami_core.settings.values import Address, Folder, Names, Seconds  # noqa: TC001 - pydantic too
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _BINDING: Final = "which devices a container sees follows from its signed allocation and is written as CDI"
-_DRIVER: Final = "driver settings are the vendor's: HAMI_NVIDIA_…"
+_DRIVER: Final = "driver settings are the vendor's own: HAMI_<VENDOR>_…"
 _UNREAD: Final = "HAMi declares it and never reads it; the device-config file and the node configuration decide"
 
 _NODE = "Node"
@@ -44,21 +46,7 @@ class AgentSettings(Settings):
             ),
             _BINDING,
         ),
-        **dict.fromkeys(
-            (
-                "--mig-strategy",
-                "--nvidia-driver-root",
-                "--dev-root",
-                "--nvidia-dev-root",
-                "--driver-root-ctr-path",
-                "--container-driver-root",
-                "--nvidia-cdi-hook-path",
-                "--nvidia-ctk-path",
-                "--device-discovery-strategy",
-                "--fail-on-init-error",
-            ),
-            _DRIVER,
-        ),
+        **{f"--{name}": _DRIVER for name in HAMI.driver_flags},
         **dict.fromkeys(
             (
                 "--device-split-count",
@@ -150,7 +138,7 @@ class AgentSettings(Settings):
     )
     cdi_search_dirs: Names = Field(
         ("/etc/cdi", "/var/run/cdi"),
-        description="Where other programs' CDI specs, such as NVIDIA's own, are looked for.",
+        description="Where other programs' CDI specs, such as those of a vendor's toolkit, are looked for.",
         json_schema_extra=notes(group=_KUBELET),
     )
     serial: Literal["auto", "always", "never"] = Field(

@@ -17,40 +17,18 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSourc
 from hami_core.documents import below, did_you_mean, finding_in_words, load_mapping, read_text, shown
 from hami_core.errors import ConfigError
 from hami_core.model import EMPTY
+from hami_core.settings.fields import PREFIX, env_names, flag_names
+from hami_core.settings.flags import parse_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
     from pydantic_settings import PydanticBaseSettingsSource
 
-PREFIX: Final = "HAMI_"
 _TOLD: Final = 5
 CONFIG: Final = "HAMI_CONFIG"
 """Environment variable that names the settings file."""
-
-
-def notes(*, flags: Sequence[str] = (), env: Sequence[str] = (), group: str = "") -> dict[str, Any]:
-    """What a field's ``json_schema_extra`` tells beyond pydantic: HAMi's flag names, HAMi's variables, the heading."""
-    return {"flags": list(flags), "env": list(env), "group": group}
-
-
-def note(field: FieldInfo, name: str) -> Any:  # noqa: ANN401 - a list or a string of `notes`
-    """One entry of a field's `notes`."""
-    extra = field.json_schema_extra
-    empty: Any = "" if name == "group" else []
-    return extra.get(name, empty) if isinstance(extra, dict) else empty
-
-
-def flag_names(name: str, field: FieldInfo) -> tuple[str, ...]:
-    """All spellings of a setting's flag, the main one first."""
-    return tuple(dict.fromkeys([f"--{name.replace('_', '-')}", *note(field, "flags")]))
-
-
-def env_names(name: str, field: FieldInfo) -> tuple[str, ...]:
-    """All environment variables of a setting, the strongest first."""
-    return (PREFIX + name.upper(), *note(field, "env"))
 
 
 class _Environment(EnvSettingsSource):
@@ -125,9 +103,7 @@ class Settings(BaseSettings):
         Raises:
             ConfigError: An unknown flag, a flag without its value, or what `load` raises.
         """
-        from hami_core.settings.flags import parse_arguments  # noqa: PLC0415 - it needs this module
-
-        given = parse_arguments(cls, arguments)
+        given = parse_arguments(cls.model_fields, cls.IGNORED, arguments)
         settings = cls.load(given.values, file=given.config or None)
         return settings, (*given.warnings, *cls._misspelt(os.environ))
 

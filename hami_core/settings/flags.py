@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hami_core.documents import did_you_mean
 from hami_core.errors import ConfigError
-from hami_core.settings.base import env_names, flag_names, note
+from hami_core.settings.fields import env_names, flag_names, note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from pydantic import BaseModel
     from pydantic.fields import FieldInfo
-
-    from hami_core.settings.base import Settings
 
 _KLOG: Final = "klog's own flag; see --log-level and --log-format"
 KLOG: Final = {
@@ -56,14 +55,19 @@ class Given:
     warnings: tuple[str, ...]
 
 
-def parse_arguments(model: type[Settings], arguments: Sequence[str]) -> Given:
+def parse_arguments(fields: Mapping[str, FieldInfo], ignored: Mapping[str, str], arguments: Sequence[str]) -> Given:
     """Read flags: ``--name value``, ``--name=value``, one dash or two, switches as ``--name`` or ``--name=false``.
+
+    Args:
+        fields: The settings by name.
+        ignored: Flags that are accepted and do nothing, beside klog's: flag → why.
+        arguments: The words of the command line.
 
     Raises:
         ConfigError: An unknown flag, a word that belongs to no flag, or a flag without its value.
     """
-    known = {flag: name for name, field in model.model_fields.items() for flag in flag_names(name, field)}
-    ignored = {**KLOG, **model.IGNORED}
+    known = {flag: name for name, field in fields.items() for flag in flag_names(name, field)}
+    ignored = {**KLOG, **ignored}
     values: dict[str, Any] = {}
     config = ""
     warnings: list[str] = []
@@ -78,7 +82,7 @@ def parse_arguments(model: type[Settings], arguments: Sequence[str]) -> Given:
         if not name and flag not in ignored and flag not in {"--config", "--v"}:
             fix = did_you_mean(flag, [*known, *ignored, "--config"]) or "see --help"
             raise ConfigError(flag, "there is no such flag", fix)
-        switch = _is_switch(model.model_fields[name]) if name else flag[2:] in _BOOLS
+        switch = _is_switch(fields[name]) if name else flag[2:] in _BOOLS
         if switch and not equals:
             text = "true"
         elif not equals:
@@ -96,7 +100,7 @@ def parse_arguments(model: type[Settings], arguments: Sequence[str]) -> Given:
     return Given(values, config, tuple(warnings))
 
 
-def help_text(model: type[Settings], usage: str) -> str:
+def help_text(model: type[BaseModel], usage: str) -> str:
     """The ``--help`` of a process: every setting with flag, variable, default and meaning, by heading."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name, field in model.model_fields.items():

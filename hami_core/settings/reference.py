@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from hami_core.settings.agent import AgentSettings
-from hami_core.settings.base import env_names, flag_names, note
+from hami_core.settings.fields import env_names, flag_names, note
 from hami_core.settings.flags import KLOG, default_text
 from hami_core.settings.scheduler import SchedulerSettings
 
@@ -33,7 +33,7 @@ are separated by commas. A value that is wrong ends the process at start with th
 expected: a number out of bounds, and a word that is none of those there are, with the one that was probably meant. An
 unknown flag or key is an error too; an environment variable that resembles one of ours is warned of.
 
-`HAMI_PLUGINS` chooses what plugins are loaded, for debugging: `nvidia,audit` these and no others, `-ascend` all but
+`HAMI_PLUGINS` chooses what plugins are loaded, for debugging: `acme,audit` these and no others, `-acme` all but
 this one, set and empty none.
 
 A vendor that `--vendors` or `--vendor` names must be installed, or the process ends; one that is installed and broken

@@ -7,39 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from hami_core.settings.base import Settings, notes
+from hami_core.compatibility import HAMI
+from hami_core.settings.base import Settings
+from hami_core.settings.fields import notes
 from hami_core.settings.values import DAY, Address, DevicePolicy, Labels, Names, NodePolicy, ResourceNames, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NAMES: Final = "resource names come from the device-config file, which overwrote this flag in HAMi too"
-_VENDOR_FLAGS: Final = (
-    "cambricon-mlu-name",
-    "cambricon-mlu-memory",
-    "cambricon-mlu-cores",
-    "dcu-name",
-    "dcu-memory",
-    "dcu-cores",
-    "mthreads-name",
-    "mthreads-memory",
-    "mthreads-cores",
-    "metax-name",
-    "metax-vcount",
-    "metax-vcore",
-    "metax-vmemory",
-    "sgpu-topology-aware",
-    "kunlun-name",
-    "kunlun-vcount",
-    "kunlun-vmemory",
-    "enflame-gcu-resource-name",
-    "enflame-drs-gcu-resource-name",
-    "enflame-gcu-memory-resource-name",
-    "enflame-gcu-core-resource-name",
-    "enflame-vgcu-resource-name",
-    "enflame-vgcu-legacy-resource-name",
-    "enflame-vgcu-percentage-resource-name",
-)
 _INSTALLED: Final = "a vendor is enabled by installing its package; see --vendors"
 
 _LISTENERS = "Listeners"
@@ -54,9 +30,8 @@ _RUNNING = "Running"
 class SchedulerSettings(Settings):
     """Settings of the scheduler extender and admission webhook."""
 
-    IGNORED: ClassVar[Mapping[str, str]] = {f"--{name}": _NAMES for name in _VENDOR_FLAGS} | {
-        "--enable-ascend": _INSTALLED,
-        "--enable-iluvatar": _INSTALLED,
+    IGNORED: ClassVar[Mapping[str, str]] = {f"--{name}": _NAMES for name in HAMI.resource_flags} | {
+        f"--{name}": _INSTALLED for name in HAMI.vendor_flags
     }
 
     http_bind: Address = Field(

@@ -34,7 +34,7 @@ class NodeSpec:
 
     Args:
         name: Its name.
-        image_env: Environment every image is taken to have, beside ``LD_LIBRARY_PATH=/usr/local/nvidia/lib64``.
+        image_env: Environment that every image is taken to have.
         shared: Host paths that all containers see as they are (a container's other writes stay in its overlay).
         seed: Of the order in which device ids are picked and named; None draws one.
         resync_seconds: Until a refused container start is tried again (the first time after a tenth of it).
@@ -274,9 +274,8 @@ class Cluster:
         await self.restart("scheduler", signal.SIGTERM)
 
     def _kubelet_arguments(self, spec: NodeSpec) -> list[str]:
-        env = {"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64", **spec.image_env}
         found = ["--name", spec.name, "--server", self.url, "--root", str(self.node(spec.name).root)]
-        found += [a for k, v in env.items() for a in ("--image-env", f"{k}={v}")]
+        found += [a for k, v in spec.image_env.items() for a in ("--image-env", f"{k}={v}")]
         found += [a for path in spec.shared for a in ("--shared", str(Path(path).resolve()))]
         for name in ("resync_seconds", "crash_seconds", "settle_seconds", "status_seconds", "seed"):
             if (value := getattr(spec, name)) is not None:

@@ -23,22 +23,35 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hami_core.testing.demo import Demo
 from hami_core.testing.report import Report, Result
 from hami_core.testing.run import run
 
 if TYPE_CHECKING:
     from hami_core.testing.parts import StageError
-    from hami_core.testing.stage import Stage, StagedContainer, StageNode
+    from hami_core.testing.stage import Stage, StagedCard, StagedContainer, StageNode
     from hami_core.testing.suite import VendorSuite
 
 _STAGE = {
     "Stage": "hami_core.testing.stage",
     "StageError": "hami_core.testing.parts",
     "StageNode": "hami_core.testing.stage",
+    "StagedCard": "hami_core.testing.stage",
     "StagedContainer": "hami_core.testing.stage",
 }
 
-__all__ = ["Report", "Result", "Stage", "StageError", "StageNode", "StagedContainer", "VendorSuite", "run"]
+__all__ = [
+    "Demo",
+    "Report",
+    "Result",
+    "Stage",
+    "StageError",
+    "StageNode",
+    "StagedCard",
+    "StagedContainer",
+    "VendorSuite",
+    "run",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class, whose import needs the extra

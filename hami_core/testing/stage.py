@@ -85,6 +85,27 @@ class StagedContainer:
     exit_code: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class StagedCard:
+    """One device as its driver describes it on the node.
+
+    Attributes:
+        uuid: Its id.
+        name: Its model, for people.
+        total: Its memory in bytes.
+        used_by: Bytes that processes hold, by process id on this machine.
+
+    Example:
+        >>> StagedCard("ACME-0", "Acme X1", 32 << 30, {4711: 1 << 30}).used_by[4711]
+        1073741824
+    """
+
+    uuid: str
+    name: str
+    total: int
+    used_by: Mapping[int, int]
+
+
 @dataclass
 class Stage:
     """The whole system on this machine; an asynchronous context manager.
@@ -141,7 +162,7 @@ class Stage:
         self.extender_url = f"https://127.0.0.1:{port}"
         self.cluster = Cluster(
             self.work / "cluster",
-            nodes=[self.node_spec(node) for node in self.nodes],
+            nodes=[self._node_spec(node) for node in self.nodes],
             scheduler_config=self._scheduler_config(),
         )
         await self.cluster.start()
@@ -222,9 +243,19 @@ class Stage:
         """Environment that every container's image is taken to have."""
         return {"PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"}
 
-    def node_spec(self, node: StageNode) -> NodeSpec:
-        """The embedded node."""
-        return NodeSpec(name=node.name, image_env=self.image_env, **self.kubelet)
+    def node_env(self, node: StageNode) -> dict[str, str]:
+        """Environment of containers on a node, beside the image's; none by default."""
+        del node
+        return {}
+
+    def shared_folders(self, node: StageNode) -> Sequence[Path]:
+        """Folders that all containers of a node see as they are, such as simulated hardware; none by default."""
+        del node
+        return ()
+
+    def devices(self) -> Mapping[str, Sequence[StagedCard]]:
+        """What the driver itself says of devices, by node; empty where it is not asked."""
+        return {}
 
     # --- vendors -----------------------------------------------------------------------------------------------
 
@@ -234,11 +265,16 @@ class Stage:
         have = {source.name for source, _ in installed(NODE)}
         return tuple(name for name in self.vendors if name in have)
 
+    @property
+    def read_vendors(self) -> Sequence[str]:
+        """Vendors whose requests and registers this process reads: all that the scheduler loads."""
+        return self.vendors
+
     def load(self) -> Loaded:
         """The vendors as this process sees them: what they serve, and how their requests are read."""
-        loaded = load(self.device_config, only=self.vendors, named_by="vendors")
+        loaded = load(self.device_config, only=self.read_vendors, named_by="vendors")
         loaded.require()
-        for name in self.vendors:
+        for name in self.read_vendors:
             loaded.vendor(name)
         bare = [node.name for node in self.nodes if not node.annotations and not node.capacity]
         if bare and not self.agent_vendors:
@@ -248,6 +284,10 @@ class Stage:
         return loaded
 
     # --- what runs ---------------------------------------------------------------------------------------------
+
+    def _node_spec(self, node: StageNode) -> NodeSpec:
+        env = self.image_env | self.node_env(node)
+        return NodeSpec(name=node.name, image_env=env, shared=self.shared_folders(node), **self.kubelet)
 
     def _hami(self, *words: str) -> list[str]:
         config = [f"--device-config-file={self._config_file}"] if self.device_config else []

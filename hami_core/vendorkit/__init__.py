@@ -1,13 +1,12 @@
 """What vendors share: reading requests, selecting devices, rounding, templates, registers, locks. Public and pure.
 
 Every function here is HAMi's rule for "most vendors"; a vendor with another rule writes its own hook and still uses
-the pieces.
+the pieces. What a vendor's node side writes and mounts is in `hami_core.vendorkit.node`.
 """
 
 from __future__ import annotations
 
 from hami_core.vendorkit.locks import (
-    CAMBRICON_LOCK_TIMEOUT,
     CONTENTION,
     NODE_LOCK_KEY,
     NODE_LOCK_TIMEOUT,
@@ -22,7 +21,13 @@ from hami_core.vendorkit.locks import (
     may_release,
     parse_lock,
 )
-from hami_core.vendorkit.registers import capacity, read_csv_register, read_json_register
+from hami_core.vendorkit.registers import (
+    capacity,
+    read_cordon,
+    read_csv_register,
+    read_json_register,
+    read_pair_scores,
+)
 from hami_core.vendorkit.request import (
     RequestDefaults,
     amount_of,
@@ -34,10 +39,14 @@ from hami_core.vendorkit.request import (
 from hami_core.vendorkit.rounding import ceil_div, round_up_to
 from hami_core.vendorkit.selectors import default_check_type, default_check_uuid, mode_accepted
 from hami_core.vendorkit.templates import Template, smallest_template, template_named_for
+from hami_core.wire.quantity import parse_amount, parse_bool_go, parse_whole
+from hami_core.wire.reasons import CARD_TYPE_MISMATCH, CARD_UUID_MISMATCH, MIG_INFEASIBLE
 
 __all__ = [
-    "CAMBRICON_LOCK_TIMEOUT",
+    "CARD_TYPE_MISMATCH",
+    "CARD_UUID_MISMATCH",
     "CONTENTION",
+    "MIG_INFEASIBLE",
     "NODE_LOCK_KEY",
     "NODE_LOCK_TIMEOUT",
     "PROTOCOL_HAMI",
@@ -60,10 +69,15 @@ __all__ = [
     "may_release",
     "memory_of",
     "mode_accepted",
+    "parse_amount",
+    "parse_bool_go",
     "parse_lock",
+    "parse_whole",
     "quantity_of",
+    "read_cordon",
     "read_csv_register",
     "read_json_register",
+    "read_pair_scores",
     "round_up_to",
     "smallest_template",
     "template_named_for",

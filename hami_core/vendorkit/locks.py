@@ -19,8 +19,6 @@ PROTOCOL_TIME: Final = "time"
 """Answer of the hook ``lock_annotations`` for the bare-time form."""
 NODE_LOCK_TIMEOUT: Final = timedelta(minutes=5)
 """After this a lock of `keys.NODE_LOCK` may be taken over."""
-CAMBRICON_LOCK_TIMEOUT: Final = timedelta(minutes=2)
-"""The same for a lock of the bare-time form."""
 
 CONTENTION: Final = "node lock contention"
 """HAMi's mark of an error that another pod's lock caused."""
@@ -102,7 +100,7 @@ def format_lock(now: datetime, namespace: str, pod: str) -> str:
 
 
 def format_time_lock(now: datetime) -> str:
-    """Write a lock of the bare-time form (Cambricon); ``now`` with zone.
+    """Write a lock of the bare-time form; ``now`` with zone.
 
     Example:
         >>> from datetime import UTC, datetime

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hami_core.errors import WireError
-from hami_core.wire.node import decode_devices_csv, decode_devices_json
+from hami_core.wire import keys
+from hami_core.wire.node import decode_cordon, decode_devices_csv, decode_devices_json, decode_pair_scores
 from hami_core.wire.quantity import parse_quantity
 
 if TYPE_CHECKING:
@@ -45,6 +46,31 @@ def read_csv_register(node: NodeFacts, family: Family) -> tuple[Device, ...] | N
     """
     text = node.annotations.get(family.register_key)
     return None if text is None else decode_devices_csv(text, key=family.register_key, family=family.word)
+
+
+def read_cordon(node: NodeFacts) -> frozenset[str]:
+    """Ids of the devices that an operator took out of service on a node (``hami.io/device-cordon``).
+
+    Example:
+        >>> sorted(read_cordon(NodeFacts("n1", {"hami.io/device-cordon": "ACME-1, ACME-0"})))
+        ['ACME-0', 'ACME-1']
+    """
+    return decode_cordon(node.annotations.get(keys.DEVICE_CORDON, ""))
+
+
+def read_pair_scores(node: NodeFacts, key: str) -> dict[str, dict[str, int]]:
+    """Link scores between a node's devices from an annotation: device id → other device id → score; empty: none.
+
+    Raises:
+        WireError: The annotation is malformed.
+
+    Example:
+        >>> text = '[{"uuid": "ACME-0", "score": {"ACME-1": 100}}]'
+        >>> read_pair_scores(NodeFacts("n1", {"acme.example/links": text}), "acme.example/links")
+        {'ACME-0': {'ACME-1': 100}}
+    """
+    text = node.annotations.get(key)
+    return decode_pair_scores(text, key=key) if text else {}
 
 
 def capacity(node: NodeFacts, resource: str) -> int:

@@ -1,33 +1,8 @@
-"""Names of container environment variables and of the paths a container sees (HAMi v2.10 and HAMi-core)."""
+"""Names of our processes' environment variables, and the paths that containers with limits see (HAMi v2.10)."""
 
 from __future__ import annotations
 
 from typing import Final
-
-# --- set at admission ------------------------------------------------------------------------------------------------
-
-CUDA_TASK_PRIORITY: Final = "CUDA_TASK_PRIORITY"
-"""0 = high, larger = lower."""
-GPU_CORE_UTILIZATION_POLICY: Final = "GPU_CORE_UTILIZATION_POLICY"
-"""``default``, ``force`` or ``disable``."""
-NVIDIA_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
-"""``none`` hides every card, ``void`` keeps NVIDIA's runtime out."""
-ASCEND_VISIBLE_DEVICES: Final = "ASCEND_VISIBLE_DEVICES"
-SOL_CONTAINER_NAME: Final = "SOL_CONTINER_NAME"
-"""Iluvatar's; the spelling is theirs."""
-
-# --- set on the node -------------------------------------------------------------------------------------------------
-
-MEMORY_LIMIT_PREFIX: Final = "CUDA_DEVICE_MEMORY_LIMIT_"
-"""Followed by the container's device ordinal; value ``<MiB>m``."""
-SM_LIMIT: Final = "CUDA_DEVICE_SM_LIMIT"
-"""Percent of a device's compute."""
-SHARED_CACHE: Final = "CUDA_DEVICE_MEMORY_SHARED_CACHE"
-"""Path of the shared region file in the container."""
-OVERSUBSCRIBE: Final = "CUDA_OVERSUBSCRIBE"
-DISABLE_CONTROL: Final = "CUDA_DISABLE_CONTROL"
-"""``true`` on a container asks for no interposer."""
-LIBCUDA_LOG_LEVEL: Final = "LIBCUDA_LOG_LEVEL"
 
 # --- read by processes -----------------------------------------------------------------------------------------------
 
@@ -39,15 +14,12 @@ NODE_LOCK_EXPIRE: Final = "HAMI_NODELOCK_EXPIRE"
 # --- paths in a container --------------------------------------------------------------------------------------------
 
 VGPU_ROOT: Final = "/usr/local/vgpu"
-LIBRARY_PATH: Final = f"{VGPU_ROOT}/libvgpu.so"
+"""Everything of ours in a container lies below. A pod that mounts a volume there is refused."""
 PRELOAD_PATH: Final = "/etc/ld.so.preload"
+"""Names the library that keeps the limits; the dynamic loader reads it for every program."""
 LIMITS_DIR: Final = f"{VGPU_ROOT}/limits"
+"""What the container may take, read-only: the files of `ContainerEdits.limits`."""
 REGION_DIR: Final = f"{VGPU_ROOT}/region"
-REGION_PATH: Final = f"{REGION_DIR}/vgpu.cache"
+"""Where the container's processes count what they hold: the files of `ContainerEdits.region`."""
 MARKS_DIR: Final = "/.hami"
 """Holds an empty file for each resource that the container has by CDI, such as ``nvidia.com/gpu``: the agent's mark."""
-
-
-def memory_limit(ordinal: int) -> str:
-    """Name of the variable with the memory limit of the container's device ``ordinal``."""
-    return f"{MEMORY_LIMIT_PREFIX}{ordinal}"

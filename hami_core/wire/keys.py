@@ -64,14 +64,6 @@ def _tag(vendor: str) -> str:
     return _TAG_UNFIT.sub("-", vendor.lower())[:_TAG_LIMIT].strip("-") or "vendor"
 
 
-# --- NVIDIA, whose keys HAMi keeps without a vendor part -------------------------------------------------------------
-
-NVIDIA_REGISTER: Final = "hami.io/node-nvidia-register"
-NVIDIA_PAIR_SCORES: Final = "hami.io/node-nvidia-score"
-NVIDIA_HANDSHAKE: Final = "hami.io/node-handshake"
-NVIDIA_ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
-NVIDIA_TO_ALLOCATE: Final = "hami.io/vgpu-devices-to-allocate"
-
 # --- scheduler pods --------------------------------------------------------------------------------------------------
 
 SCHEDULER_ROLE_LABEL: Final = "hami.io/scheduler-role"

@@ -98,6 +98,10 @@ def encode_devices_json(devices: Iterable[Device], *, custom: bool = False) -> s
         devices: In registration order.
         custom: Publish `Device.custom` as ``custominfo`` (Ascend does, NVIDIA does not). What `Device` says of reserved
             memory and of how a device is offered stands there in any case.
+
+    Example:
+        >>> encode_devices_json([Device("ACME-0", 0, 10, 32768, 100, "Acme-X1", "ACME")])
+        '[{"id":"ACME-0","count":10,"devmem":32768,"devcore":100,"type":"Acme-X1","health":true}]'
     """
     return jsontext.encode([_entry(device, custom=custom) for device in devices])
 
@@ -285,7 +289,15 @@ def decode_pair_scores(text: str, *, key: str) -> dict[str, dict[str, int]]:
 
 
 def encode_pair_scores(scores: Mapping[str, Mapping[str, int]]) -> str:
-    """Encode link scores as HAMi does, in the order given."""
+    """Encode link scores as HAMi does, in the order given.
+
+    Args:
+        scores: Device id → other device id → score.
+
+    Example:
+        >>> encode_pair_scores({"ACME-0": {"ACME-1": 100}})
+        '[{"uuid":"ACME-0","score":{"ACME-1":100}}]'
+    """
     return jsontext.encode([_PairScores(uuid, dict(row)) for uuid, row in scores.items()])
 
 

@@ -70,6 +70,10 @@ def parse_whole(text: str, *, where: str, field: str) -> int:
 
     Raises:
         RequestError: Names the object, the field and what to write.
+
+    Example:
+        >>> parse_whole("-1k", where="container trainer", field="acme.example/priority")
+        -1000
     """
     value = _value(text, where, field)
     suffix = _suffix(text)
@@ -151,6 +155,10 @@ def parse_amount(text: str, *, where: str, field: str, maximum: int = INT32_MAX)
 
     Raises:
         RequestError: Names the object, the field, the value and what to write.
+
+    Example:
+        >>> parse_amount("16", where="container trainer", field="acme.example/npu")
+        16
     """
     value = parse_whole(text, where=where, field=field)
     if value < 0:
@@ -177,7 +185,12 @@ def parse_int_go(text: str, *, minimum: int = -INT32_MAX - 1, maximum: int = INT
 
 
 def parse_bool_go(text: str) -> bool | None:
-    """Read a boolean in any of Go's spellings (1, t, T, TRUE, true, True and their opposites); None: none of them."""
+    """Read a boolean in any of Go's spellings (1, t, T, TRUE, true, True and their opposites); None: none of them.
+
+    Example:
+        >>> parse_bool_go("T"), parse_bool_go("0"), parse_bool_go("yes")
+        (True, False, None)
+    """
     if text in _TRUE:
         return True
     return False if text in _FALSE else None

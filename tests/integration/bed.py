@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hami_core.demo.stage import GpuStage
+    from hami_nvidia.demo.stage import GpuStage
 
 MIB = 1 << 20
 ALLOCATED = "hami.io/vgpu-devices-allocated"
@@ -71,7 +71,7 @@ async def wrong_slices(stage: GpuStage, pods: list[dict[str, Any]]) -> list[str]
 
 async def all_end(stage: GpuStage, names: set[str], limit_s: float) -> dict[str, str]:
     """Wait until these pods have ended; pods that have not, with why."""
-    from hami_core.demo.run import refusal_of
+    from hami_core.testing.stage import refusal_of
 
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limit_s

@@ -85,10 +85,13 @@ def test_users_share_of_a_gpu_is_judged_by_the_vendors_reading(short):
     ("arguments", "words"),
     [
         (["--vendor=acmee"], "--vendor: 'acmee' names no installed package.*did you mean acme"),
-        (["--vendor=acme"], "--manifests: .*NVIDIA's devices .*of acme: --manifests FILE"),
+        (["--vendor=acme"], "--manifests: .*no example pods for acme .*of acme: --manifests FILE"),
         (["--vendor=ascend", "--manifests={pods}"], "ascend has no node side.*hami.node.*--nodes FILE"),
         (["--vendor=acme", "--manifests={pods}", "--agent-env=X"], "--agent-env: 'X' is not NAME=VALUE"),
-        (["--vendor=acme", "--manifests={pods}", "--gpu=real"], "--gpu: is for nvidia, not acme"),
+        (
+            ["--vendor=acme", "--manifests={pods}", "--gpu=real"],
+            "--gpu: is for a vendor with a stage of its own, not acme",
+        ),
         (["--nodes={pods}"], "--nodes: nvidia's nodes are the demo's own"),
         (["--vendor=acme", "--manifests={pods}", "--nodes={pods}"], "holds a Pod"),
         (

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
+from hami_nvidia.demo.stage import GpuNode, GpuStage
 
-from hami_core.demo.stage import GpuNode, GpuStage
 from tests.integration.bed import container, pod
 
 ALL = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}

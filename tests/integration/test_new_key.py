@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from hami_core.demo.run import refusal_of
-from hami_core.demo.stage import GpuNode, GpuStage
+from hami_nvidia.demo.stage import GpuNode, GpuStage
+
+from hami_core.testing.stage import refusal_of
 from hami_core.wire.signature import generate_private_key, key_id, private_key_pem, public_key_pem
 from tests.integration.bed import all_end, container, pod, wrong_slices
 

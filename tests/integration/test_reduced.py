@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hami_nvidia.demo.stage import GpuNode, GpuStage
 
-from hami_core.demo.stage import GpuNode, GpuStage
 from tests.integration.bed import all_end, container, pod, wrong_slices
 
 PODS = [

@@ -6,8 +6,8 @@ import asyncio
 import random
 
 import pytest
+from hami_nvidia.demo.stage import GpuNode, GpuStage
 
-from hami_core.demo.stage import GpuNode, GpuStage
 from tests.integration.bed import all_end, container, delete_all, pod, replace_rejected, wrong_slices
 
 NODES = [GpuNode("gpu-1", "h100x2"), GpuNode("gpu-2", "a100x2")]

@@ -6,8 +6,8 @@ import asyncio
 import random
 
 import pytest
+from hami_nvidia.demo.stage import GpuNode, GpuStage
 
-from hami_core.demo.stage import GpuNode, GpuStage
 from tests.integration.bed import all_end, container, pod, wrong_slices
 
 PODS = 12

@@ -6,11 +6,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hami_nvidia import rules
 
 from hami_core.errors import WireError
 from hami_core.model import Device, Family, MigPlacement, MigProfile, NodeFacts, Resources
 from hami_core.vendorkit import read_json_register
-from hami_core.wire import keys, node
+from hami_core.wire import node
 
 from .cases import COMMENTARY, Case, cases, value
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.vectors
 
-NVIDIA = Family("NVIDIA", Resources("nvidia.com/gpu"), keys.NVIDIA_ALLOCATED, register_key=keys.NVIDIA_REGISTER)
+NVIDIA = Family("NVIDIA", Resources("nvidia.com/gpu"), rules.ALLOCATED, register_key=rules.REGISTER)
 SETS = {
     "id": "id", "index": "index", "count": "slots", "devmem": "memory_mib", "devcore": "cores", "type": "type",
     "numa": "numa", "mode": "mode", "health": "healthy",
@@ -85,20 +86,20 @@ def profile(entry: dict[str, Any]) -> MigProfile:
 def read_register(case: Case) -> None:
     """HAMi has errors for "no annotation" and "no devices"; ours are None and an empty list."""
     text = case.get("annotation")
-    facts = NodeFacts("n1", {} if text is None else {keys.NVIDIA_REGISTER: text})
+    facts = NodeFacts("n1", {} if text is None else {rules.REGISTER: text})
     try:
         found = read_json_register(facts, NVIDIA)
     except WireError as error:
         case.verdict("", False, error.problem, str(error))
         raise
-    told = {None: f"annos not found {keys.NVIDIA_REGISTER}", (): "no gpu found on node"}
+    told = {None: f"annos not found {rules.REGISTER}", (): "no gpu found on node"}
     case.verdict("", bool(found), told.get(found, ""))
     check_devices(case, found or ())
 
 
 @pytest.mark.parametrize("case", cases("pair_scores_json"))
 def test_link_scores(case: Case) -> None:
-    assert case.head["annotation"] == keys.NVIDIA_PAIR_SCORES
+    assert case.head["annotation"] == rules.PAIR_SCORES
     scores = case.ask(lambda: node.decode_pair_scores(case["in"], key="k"))
     assert scores == case.get("scores", scores)
     assert node.encode_pair_scores(scores) == case["in"]

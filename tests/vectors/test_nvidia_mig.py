@@ -9,6 +9,7 @@ from hami_nvidia import mig
 
 from hami_core.model import Device, DeviceUsage, MigPlacement, MigProfile, Request, Slice
 from hami_core.wire.node import decode_devices_json
+from hami_core.wire.reasons import MIG_INFEASIBLE
 
 from .cases import Case, cases, value
 
@@ -56,7 +57,7 @@ def test_what_still_fits(case: Case) -> None:
         MigPlacement(**row) if isinstance(row, dict) else MigPlacement(*row) for row in case.get("occupied", [])
     ]
     placed = place_all(case.get("want", []), occupied)
-    case.verdict("ok", None not in placed, mig.MIG_INFEASIBLE)
+    case.verdict("ok", None not in placed, MIG_INFEASIBLE)
 
 
 @pytest.mark.parametrize("case", cases("vendors/mig.allocate"))

@@ -11,6 +11,7 @@ from hami_ascend.admission import POD_MODE, asked_of
 from hami_ascend.plugin import NODE_MODE
 from hami_cambricon import Cambricon
 from hami_cambricon.plugin import ASSIGNED_VENDOR_SPELLING, LOCK_KEY
+from hami_nvidia import rules
 
 from hami_core.errors import RequestError
 from hami_core.model import (
@@ -148,7 +149,7 @@ def test_annotations(case: Case) -> None:
     )
     allocation = Allocation("n1", parts)
     if word == "NVIDIA":
-        families = {word: Family(word, vendor("MLU")[1].resources, keys.NVIDIA_ALLOCATED, keys.NVIDIA_TO_ALLOCATE)}
+        families = {word: Family(word, vendor("MLU")[1].resources, rules.ALLOCATED, rules.TO_ALLOCATE)}
         own: Mapping[str, str] = {}
     else:
         plugin, family = vendor(word)
@@ -308,8 +309,8 @@ def test_vendor_annotations(name: str) -> None:
     word = {"ascend": "Ascend310P", "cambricon": "MLU", "nvidia": "NVIDIA"}[name]
     if name == "nvidia":
         ours = {
-            "typeWord": word, "toAllocate": keys.NVIDIA_TO_ALLOCATE, "allocated": keys.NVIDIA_ALLOCATED,
-            "nodeRegister": keys.NVIDIA_REGISTER, "handshake": keys.NVIDIA_HANDSHAKE, "lock": keys.NODE_LOCK,
+            "typeWord": word, "toAllocate": rules.TO_ALLOCATE, "allocated": rules.ALLOCATED,
+            "nodeRegister": rules.REGISTER, "handshake": rules.HANDSHAKE, "lock": keys.NODE_LOCK,
             "useUuid": "nvidia.com/use-gpuuuid", "noUseUuid": "nvidia.com/nouse-gpuuuid", "nodeSource": "annotation",
         }  # fmt: skip
         assert told == ours

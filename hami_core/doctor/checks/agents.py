@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hami_core.capability import Capability, Support
-from hami_core.doctor.checks.context import device_label, is_allocated, quantity, some
+from hami_core.compatibility import HAMI
+from hami_core.doctor.checks.context import is_allocated, quantity, some
 from hami_core.doctor.clock import age_of
 from hami_core.doctor.finding import Finding, fail, ok, warn
 from hami_core.doctor.install import program
@@ -32,7 +33,7 @@ def coverage(context: Context) -> Iterator[Finding]:
     """Does a ready agent run on each node with devices?"""
     nodes = context.device_nodes
     if not nodes:
-        fix = "label nodes with devices as the agent's DaemonSet selects them (chart: devicePlugin.nvidiaNodeSelector)"
+        fix = f"label nodes with devices as the agent's DaemonSet selects them (chart: {HAMI.node_selector_key})"
         yield warn("nodes", "", "none says that it has devices", fix)
     for node in nodes:
         agents = context.agents_on(node.metadata.name)
@@ -46,7 +47,7 @@ def coverage(context: Context) -> Iterator[Finding]:
 
 
 def _missing(context: Context, node: Node) -> Finding:
-    label = device_label(node.metadata.labels)
+    label = context.device_label(node)
     served = any(f.register_key in node.metadata.annotations for f in context.facts.families) or any(
         quantity(node.status.capacity.get(name)) for name in context.counts
     )
@@ -187,9 +188,8 @@ def _register(node: Node, family: Family, text: str, *, has_agent: bool) -> Iter
         yield warn(_name(node), family.register_key, f"not offered: {some(ids)}: {reason}", fix)
     sick = [device.id for device in devices if not device.healthy and not device.not_offered]
     if sick:
-        yield warn(
-            _name(node), family.register_key, f"unhealthy: {some(sick)}", "nvidia-smi or dmesg on the node says why"
-        )
+        fix = family.doctor.unhealthy or "the agent's log and the node's kernel log say why"
+        yield warn(_name(node), family.register_key, f"unhealthy: {some(sick)}", fix)
     if has_agent and registered != offered:
         fix = "another device plugin offers this resource, or the kubelet lost ours: restart the agent there"
         seen = f"{registered} slots of {len(devices)} devices registered, the kubelet offers {offered} {resource}"

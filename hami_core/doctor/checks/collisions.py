@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from hami_core.capability import Capability, Support
 from hami_core.doctor.checks.context import some
 from hami_core.doctor.finding import Finding, fail, ok, warn
 from hami_core.doctor.install import is_hami, program
@@ -14,69 +16,67 @@ if TYPE_CHECKING:
 
     from hami_core.doctor.checks.context import Context
     from hami_core.doctor.objects import Container, DaemonSet, PodSpec
+    from hami_core.model import Caution, DoctorNotes
+    from hami_core.plugins import LoadedVendor
 
-DEVICE_PLUGINS: Final[Mapping[str, str]] = {
-    "nvidia/k8s-device-plugin": "NVIDIA's device plugin",
-    "nvidia-device-plugin": "NVIDIA's device plugin",
-    "volcano-vgpu-device-plugin": "Volcano's vGPU device plugin",
-    "ascend-k8sdeviceplugin": "Ascend's device plugin",
-    "ascend-device-plugin": "HAMi's Ascend device plugin",
-    "cambricon-k8s-device-plugin": "Cambricon's device plugin",
-    "gpushare-device-plugin": "Aliyun's GPU-share device plugin",
-    "gpu-manager": "TKE's GPU manager",
-    "nvidia-gpu-device-plugin": "GKE's device plugin",
-}
-"""Part of an image's name → whose device plugin it is."""
-NO_PLUGINS: Final = ("gpu-feature-discovery", "mps-control-daemon", "config-manager")
-"""Other programs out of a device plugin's image."""
-SIDE_PLUGIN_VENDORS: Final = ("ascend", "cambricon")
-"""Vendors whose own node plugin HAMi works with rather than replaces."""
-OPERATOR_PARTS: Final = ("gpu-operator", "nvidia-operator-validator", "nvidia-container-toolkit-daemonset")
-DCGM: Final = "dcgm-exporter"
 NESTED: Final = ("docker:dind", "docker/dind", "-dind", "podman/stable", "moby/buildkit")
 SANDBOXES: Final = ("kata", "gvisor", "runsc", "firecracker")
 
 
-def _containers(daemon_set: DaemonSet) -> list[Container]:
-    return daemon_set.spec.template.spec.containers
+@dataclass(frozen=True, slots=True)
+class _Foreign:
+    """A DaemonSet with another device plugin for devices that a vendor serves."""
+
+    daemon_set: DaemonSet
+    whose: str
+    vendor: LoadedVendor
+    notes: DoctorNotes
 
 
 def device_plugins(context: Context) -> Iterator[Finding]:
     """Does another device plugin offer the same resources to the kubelet?"""
-    served = {family.word.lower() for family in context.facts.families}
-    agents = {agent.setting("vendor") for agent in context.install.agents} - {""}
-    for daemon_set, whose in _foreign_plugins(context):
-        vendor = next((v for v in SIDE_PLUGIN_VENDORS if v in whose.lower()), "nvidia")
-        if vendor in SIDE_PLUGIN_VENDORS and vendor not in agents:
-            continue
-        if vendor == "nvidia" and not any("nvidia" in word for word in served):
-            continue
-        nodes = _nodes_of(context, daemon_set)
+    agents = {agent.setting("vendor") for agent in context.install.agents}
+    for foreign in _foreign_plugins(context):
+        if foreign.vendor.name not in agents and not _has_agent(foreign.vendor):
+            continue  # that plugin is meant to serve these devices
+        nodes = _nodes_of(context, foreign.daemon_set)
         both = sorted(n for n in nodes if context.agents_on(n))
-        name = f"DaemonSet {daemon_set.key}"
+        name = f"DaemonSet {foreign.daemon_set.key}"
         if both:
-            fix = (
-                "one plugin a node: take it off these nodes (GPU Operator: devicePlugin.enabled=false, or label them "
-                "nvidia.com/gpu.deploy.device-plugin=false), then restart our agent there"
-            )
-            yield fail(name, "spec.template", f"{whose} runs beside our agent on {some(both)}", fix)
+            how = f" ({foreign.notes.take_off})" if foreign.notes.take_off else ""
+            fix = f"one plugin a node: take it off these nodes{how}, then restart our agent there"
+            yield fail(name, "spec.template", f"{foreign.whose} runs beside our agent on {some(both)}", fix)
         elif nodes:
             fix = "keep the two sets of nodes apart by labels: pods meant for one kind fail on the other"
-            yield warn(name, "spec.template", f"{whose} runs on {some(sorted(nodes))}", fix)
+            yield warn(name, "spec.template", f"{foreign.whose} runs on {some(sorted(nodes))}", fix)
 
 
-def _foreign_plugins(context: Context) -> Iterator[tuple[DaemonSet, str]]:
-    for daemon_set in context.facts.daemon_sets:
-        for container in _containers(daemon_set):
-            if program(container) or is_hami(container):
-                continue
-            words = " ".join([container.image, container.name, *container.command]).lower()
-            if any(part in words for part in NO_PLUGINS):
-                continue
-            whose = next((who for part, who in DEVICE_PLUGINS.items() if part in words), "")
+def _has_agent(vendor: LoadedVendor) -> bool:
+    grades = (family.capabilities.get(Capability.NODE_AGENT) for family in vendor.families)
+    return any(grade is not None and grade.support in {Support.FULL, Support.PARTIAL} for grade in grades)
+
+
+def _foreign_plugins(context: Context) -> Iterator[_Foreign]:
+    for vendor, notes in _notes(context):
+        for daemon_set in context.facts.daemon_sets:
+            whose = next(filter(None, (_whose(c, notes) for c in daemon_set.spec.template.spec.containers)), "")
             if whose:
-                yield daemon_set, whose
-                break
+                yield _Foreign(daemon_set, whose, vendor, notes)
+
+
+def _notes(context: Context) -> Iterator[tuple[LoadedVendor, DoctorNotes]]:
+    """What vendors say of their surroundings; what several families of a vendor say stands there once."""
+    for vendor in context.facts.vendors.vendors if context.facts.vendors else ():
+        for notes in dict.fromkeys(family.doctor for family in vendor.families):
+            yield vendor, notes
+
+
+def _whose(container: Container, notes: DoctorNotes) -> str:
+    """Whose device plugin a container runs; empty: none of the vendor's neighbours."""
+    words = " ".join([container.image, container.name, *container.command]).lower()
+    if program(container) or is_hami(container) or any(mark in words for mark in notes.not_plugins):
+        return ""
+    return next((n.whose for n in notes.neighbours if any(mark in words for mark in n.marks)), "")
 
 
 def _nodes_of(context: Context, daemon_set: DaemonSet) -> set[str]:
@@ -88,39 +88,29 @@ def _nodes_of(context: Context, daemon_set: DaemonSet) -> set[str]:
     } - {""}
 
 
-def operator(context: Context) -> Iterator[Finding]:
-    """Is NVIDIA's GPU Operator there, and does it leave the device plugin to us?"""
-    parts = sorted({p.key for p in context.facts.pods if not p.is_over and _runs(p.spec, OPERATOR_PARTS)})
-    if not parts:
-        return
-    plugins = [ds for ds, whose in _foreign_plugins(context) if "NVIDIA" in whose and _nodes_of(context, ds)]
-    if plugins:
-        fix = "helm upgrade gpu-operator --set devicePlugin.enabled=false (docs: install); driver and toolkit may stay"
-        yield fail("GPU Operator", "devicePlugin.enabled", f"its device plugin runs: {plugins[0].key}", fix)
-    else:
-        yield ok("GPU Operator", "devicePlugin.enabled", f"it leaves the device plugin to us ({parts[0]})")
-    if _runs_in(context, ("mig-manager",)):
-        fix = "set migManager.enabled=false where our agent's operating mode is mig: both would change the geometry"
-        yield warn("GPU Operator", "migManager.enabled", "its MIG manager runs", fix)
+def programs(context: Context) -> Iterator[Finding]:
+    """Do programs run that a vendor warns of?"""
+    plugins: dict[str, str] = {}
+    for foreign in _foreign_plugins(context):
+        if _nodes_of(context, foreign.daemon_set):
+            plugins.setdefault(foreign.whose, foreign.daemon_set.key)
+    for caution in dict.fromkeys(caution for _, notes in _notes(context) for caution in notes.cautions):
+        running = sorted(pod.key for pod in context.facts.pods if not pod.is_over and _runs(pod.spec, caution.marks))
+        if running:
+            yield replace(_warned(caution, running, plugins), check=f"collision.{caution.check}")
 
 
-def _runs(spec: PodSpec, parts: tuple[str, ...]) -> bool:
-    return any(part in f"{c.image} {c.name}" for c in spec.all_containers for part in parts)
+def _warned(caution: Caution, running: list[str], plugins: Mapping[str, str]) -> Finding:
+    where = caution.where or f"Pod {running[0]}"
+    if not caution.brings:
+        return warn(where, caution.field, f"{caution.seen} ({len(running)} pods)", caution.fix)
+    if caution.brings in plugins:
+        return fail(where, caution.field, f"{caution.seen}: {plugins[caution.brings]}", caution.fix)
+    return ok(where, caution.field, f"{caution.brings} does not run beside it ({running[0]})")
 
 
-def _runs_in(context: Context, parts: tuple[str, ...]) -> bool:
-    return any(_runs(pod.spec, parts) for pod in context.facts.pods if not pod.is_over)
-
-
-def dcgm(context: Context) -> Iterator[Finding]:
-    """Does DCGM exporter attribute cards to pods by the kubelet's word?"""
-    pods = [p for p in context.facts.pods if not p.is_over and _runs(p.spec, (DCGM,))]
-    if pods:
-        fix = (
-            "use its figures by device only (DCGM_EXPORTER_KUBERNETES=false); by pod and container our agent's "
-            "metrics are right: slot ids the kubelet picked may be another card's than booked"
-        )
-        yield warn(f"Pod {pods[0].key}", "metrics by pod", f"DCGM exporter runs ({len(pods)} pods)", fix)
+def _runs(spec: PodSpec, marks: tuple[str, ...]) -> bool:
+    return any(mark in f"{c.image} {c.name}" for c in spec.all_containers for mark in marks)
 
 
 def hami(context: Context) -> Iterator[Finding]:

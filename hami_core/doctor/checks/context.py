@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from hami_core.doctor.install import config_source, config_text, find, parse_config, served_names
+from hami_core.doctor.install import config_source, config_text, find, managed_resources, parse_config, served_names
 from hami_core.scheduler.pods import node_facts
 from hami_core.wire import keys
 
@@ -47,8 +47,6 @@ class Context:
         return frozenset(family.resources.count for family in self.facts.families if family.resources.count)
 
     def _managed(self) -> set[str]:
-        from hami_core.doctor.checks.kube_scheduler import managed_resources  # noqa: PLC0415 - it imports this
-
         return {name for _, config in self.configs() for name in managed_resources(config)}
 
     @cached_property
@@ -133,28 +131,17 @@ class Context:
         """Nodes that have devices, by what they say or by their labels, or run our agent."""
         return tuple(node for node in self.facts.nodes if self._has_devices(node))
 
+    def device_label(self, node: Node) -> str:
+        """The label by which a node says that it has devices, ``key=value``; empty: none does."""
+        known = [pair for family in self.facts.families for pair in family.doctor.node_labels]
+        return next((f"{key}={value}" for key, value in known if node.metadata.labels.get(key) == value), "")
+
     def _has_devices(self, node: Node) -> bool:
         meta = node.metadata
         registers = {family.register_key for family in self.facts.families if family.register_key}
-        if registers & set(meta.annotations) or device_label(meta.labels) or self.agents_on(meta.name):
+        if registers & set(meta.annotations) or self.device_label(node) or self.agents_on(meta.name):
             return True
         return any(quantity(node.status.capacity.get(name)) > 0 for name in self.counts)
-
-
-DEVICE_LABELS: Final = (
-    ("nvidia.com/gpu.present", "true"),
-    ("feature.node.kubernetes.io/pci-10de.present", "true"),
-    ("feature.node.kubernetes.io/pci-0302_10de.present", "true"),
-    ("feature.node.kubernetes.io/pci-0300_10de.present", "true"),
-    ("gpu", "on"),
-    ("ascend", "on"),
-)
-"""Labels by which GPU Feature Discovery, Node Feature Discovery and HAMi's chart mark nodes with devices."""
-
-
-def device_label(labels: Mapping[str, str]) -> str:
-    """The label that says a node has devices; empty: none does."""
-    return next((f"{key}={value}" for key, value in DEVICE_LABELS if labels.get(key) == value), "")
 
 
 def quantity(text: str | None) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hami_core.doctor.checks.context import pod_name
 from hami_core.doctor.finding import Finding, fail, ok, unknown, warn
-from hami_core.doctor.install import config_source, items, served_names
+from hami_core.doctor.install import config_source, extenders, managed_resources, served_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,17 +22,6 @@ DEFAULT_TIMEOUT_S: Final = 30.0
 """What our scheduler takes for kube-scheduler's httpTimeout unless told (``extender_timeout``)."""
 LONGEST_BACKOFF_S: Final = 10
 """kube-scheduler's own podMaxBackoffSeconds; above it freed slices wait needlessly."""
-
-
-def extenders(config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Extenders of a configuration that can be ours: those that manage resources or have our verbs."""
-    return [e for e in items(config.get("extenders")) if e.get("filterVerb") == "filter" or e.get("managedResources")]
-
-
-def managed_resources(config: Mapping[str, Any]) -> dict[str, bool]:
-    """Resource name → whether kube-scheduler is told to ignore it, of all extenders."""
-    listed = [r for e in extenders(config) for r in items(e.get("managedResources"))]
-    return {str(r.get("name", "")): r.get("ignoredByScheduler") is True for r in listed if r.get("name")}
 
 
 def settings(context: Context) -> Iterator[Finding]:

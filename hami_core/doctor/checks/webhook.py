@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from hami_core.doctor.checks.context import some
 from hami_core.doctor.finding import Finding, fail, ok, unknown, warn
+from hami_core.doctor.install import managed_resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,8 +106,6 @@ def _conditions(context: Context, name: str, field: str, hook: Webhook) -> Itera
 
 def _serves(context: Context, resource: str) -> bool:
     """Whether kube-scheduler is told that we manage a resource: what is installed here may be more than there."""
-    from hami_core.doctor.checks.kube_scheduler import managed_resources  # noqa: PLC0415 - only used here
-
     return any(resource in managed_resources(config) for _, config in context.configs())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from hami_core.compatibility import HAMI
 from hami_core.doctor.checks.context import some
 from hami_core.doctor.finding import Finding, Report, fail, ok, unknown, warn
 
@@ -106,7 +107,7 @@ def state(facts: NodeFacts) -> Iterator[Finding]:
 def driver(facts: NodeFacts) -> Iterator[Finding]:
     """Do the vendors installed here find devices?"""
     for vendor, problem in sorted(facts.vendor_problems.items()):
-        fix = "is the driver installed and mounted (chart: devicePlugin.nvidiaDriverRoot, runtimeClassName)?"
+        fix = f"is the driver installed and mounted (chart: {HAMI.driver_root_key}, runtimeClassName)?"
         yield fail(f"vendor {vendor}", "devices", problem, fix)
     for vendor, count in sorted(facts.devices.items()):
         if count:
@@ -115,7 +116,7 @@ def driver(facts: NodeFacts) -> Iterator[Finding]:
             fix = "take the label off this node that the agent's DaemonSet selects by, or repair the driver"
             yield fail(f"vendor {vendor}", "devices", f"none found; {facts.driver or 'no driver version file'}", fix)
     if not facts.devices and not facts.vendor_problems:
-        yield unknown("vendors", "", "no vendor's node side is installed here", "pip install 'hami-nvidia[node]'")
+        yield unknown("vendors", "", "no vendor's node side is installed here", "pip install 'hami[all]'")
 
 
 def security(facts: NodeFacts) -> Iterator[Finding]:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from hami_nvidia.demo.stage import GpuDemo
 
-from hami_core.demo.manifests import Ask, asks, folder, load
+from hami_core.demo.manifests import Ask, asks, load
 from hami_core.demo.verdict import (
     MIB,
     Given,
@@ -72,9 +73,9 @@ def nvidia():
 
 
 def test_examples_are_read_in_order_and_one_fits_nowhere():
-    pods = load(folder())
+    pods = load(GpuDemo.manifests)
     assert [pod["metadata"]["name"] for pod in pods] == ["alice", "bob", "carol", "dave", "erin"]
-    found = [asks(pod, nvidia()) for pod in pods]
+    found = [asks(pod, nvidia(), GpuDemo.programs) for pod in pods]
     assert [fits_nowhere(each, {"NVIDIA": 80_000}) for each in found] == [False, False, True, False, False]
     assert [(a.container, a.count, a.memory_mib, a.cores, a.reports) for a in found[3]] == [
         ("look", 1, 1000, 0, True),

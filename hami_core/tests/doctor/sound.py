@@ -10,6 +10,7 @@ from functools import cache
 
 import trustme
 import yaml
+from hami_nvidia import rules
 
 from hami_core.wire import keys
 from hami_core.wire.signature import generate_private_key, private_key_pem, public_key_pem, sign, statement_of
@@ -128,7 +129,7 @@ def register(
 def node(name: str, **annotations: str) -> dict:
     info = {"kubeletVersion": "v1.36.3", "containerRuntimeVersion": "containerd://2.3.7"}
     amounts = {"cpu": "8", "nvidia.com/gpu": "20"}
-    marks = {keys.NVIDIA_REGISTER: register(), keys.AGENT_MODE: "cdi", **annotations}
+    marks = {rules.REGISTER: register(), keys.AGENT_MODE: "cdi", **annotations}
     return {
         "apiVersion": "v1", "kind": "Node",
         "metadata": meta(name, "", labels={"gpu": "on"}, annotations=marks),
@@ -215,7 +216,7 @@ def signature(body: dict, uid: str) -> str:
 def user_pod(
     name: str, node_name: str = "n1", *, signed: bool = True, scheduler: str = "hami-scheduler", **spec
 ) -> dict:
-    annotations = {keys.NODE: node_name, keys.NVIDIA_ALLOCATED: "GPU-0,NVIDIA,1000,30:;"} if node_name else {}
+    annotations = {keys.NODE: node_name, rules.ALLOCATED: "GPU-0,NVIDIA,1000,30:;"} if node_name else {}
     uid = f"uid-{name}"
     if node_name and signed:
         annotations[keys.SIGNATURE] = signature({"metadata": {"annotations": annotations}}, uid)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 
 import yaml
+from hami_nvidia import rules
 
 from hami_core.tests.doctor import sound
-from hami_core.wire import keys
 from hami_core.wire.signature import generate_private_key, private_key_pem, public_key_pem
 
 SCHEDULER = "Pod/hami-scheduler-1"
@@ -108,7 +108,7 @@ def no_kube_scheduler(cluster):
 
 
 def tampered(cluster):
-    cluster["Pod/train"]["metadata"]["annotations"][keys.NVIDIA_ALLOCATED] = "GPU-0,NVIDIA,40000,100:;"
+    cluster["Pod/train"]["metadata"]["annotations"][rules.ALLOCATED] = "GPU-0,NVIDIA,40000,100:;"
 
 
 def event(reason, kind, name, message="seen", namespace="default"):

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 import trustme
+from hami_nvidia import rules
 
 from hami_core.doctor.examine import CHECKS
 from hami_core.tests.doctor import sound
@@ -46,7 +47,7 @@ from hami_core.wire import keys
 
 
 def garbled(cluster, text):
-    cluster["Pod/train"]["metadata"]["annotations"][keys.NVIDIA_ALLOCATED] = text
+    cluster["Pod/train"]["metadata"]["annotations"][rules.ALLOCATED] = text
 
 
 BROKEN = [
@@ -299,14 +300,14 @@ BROKEN = [
         "agents.register",
         "warn",
         "unhealthy: GPU-0",
-        lambda c: c["Node/n1"]["metadata"]["annotations"].update({keys.NVIDIA_REGISTER: sound.register(health=False)}),
+        lambda c: c["Node/n1"]["metadata"]["annotations"].update({rules.REGISTER: sound.register(health=False)}),
     ),
     (
         "agents.register",
         "warn",
         "not offered: GPU-0, GPU-1: card is in MIG mode",
         lambda c: c["Node/n1"]["metadata"]["annotations"].update(
-            {keys.NVIDIA_REGISTER: sound.register(not_offered="card is in MIG mode")}
+            {rules.REGISTER: sound.register(not_offered="card is in MIG mode")}
         ),
     ),
     (
@@ -315,14 +316,14 @@ BROKEN = [
         "GPU-0, GPU-1 in mode mig, which our agent does not serve",
         lambda c: (
             c.pop("Pod/agent-n1"),
-            c["Node/n1"]["metadata"]["annotations"].update({keys.NVIDIA_REGISTER: sound.register(mode="mig")}),
+            c["Node/n1"]["metadata"]["annotations"].update({rules.REGISTER: sound.register(mode="mig")}),
         ),
     ),
     (
         "agents.register",
         "fail",
-        keys.NVIDIA_REGISTER,
-        lambda c: c["Node/n1"]["metadata"]["annotations"].update({keys.NVIDIA_REGISTER: "[{"}),
+        rules.REGISTER,
+        lambda c: c["Node/n1"]["metadata"]["annotations"].update({rules.REGISTER: "[{"}),
     ),
     ("agents.left-behind", "warn", "default/train", lambda c: c.pop("Pod/agent-n1")),
     ("signing.keys", "fail", "lacks the scheduler's key", keyless),
@@ -499,7 +500,8 @@ def test_what_is_broken_is_named(cluster, check, level, expected, spoil):
 
 
 def test_every_check_is_broken_once():
-    assert {c.name for c in CHECKS} - {b[0] for b in BROKEN} == {"cluster.version", "scheduler.role"}
+    whole = {"cluster.version", "scheduler.role", "collision.programs"}  # programs are told of under their own names
+    assert {c.name for c in CHECKS} - {b[0] for b in BROKEN} == whole
 
 
 def test_an_unserved_resource_that_our_scheduler_refuses_is_fine(cluster):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hami_core import Capability, Caution, DoctorNotes, Family, Grade, Neighbour, Resources, Support, hookimpl
 from hami_core.doctor.examine import CHECKS
 from hami_core.doctor.facts import Lookup, Seen
 from hami_core.doctor.on_node.checks import CHECKS as ON_NODE
@@ -14,6 +15,7 @@ from hami_core.plugins import load
 from hami_core.tests.doctor import sound
 from hami_core.tests.doctor.conftest import facts_of, look, said, words
 from hami_core.tests.doctor.spoil import add, foreign_plugin, info, other_webhook, pending, quota
+from hami_core.tests.scheduler.conftest import load as assembled
 from hami_core.wire import keys
 
 
@@ -87,6 +89,32 @@ def test_feature_discovery_out_of_the_device_plugins_image_is_no_device_plugin(c
     container = {"name": "gpu-feature-discovery", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"}
     cluster["DaemonSet/gpu-feature-discovery"]["spec"]["template"]["spec"]["containers"] = [container]
     assert not said(look(cluster), "collision.device-plugin")
+
+
+def test_a_vendor_of_ones_own_names_its_neighbours(cluster):
+    """Of a family that our agent serves a neighbour collides; a caution has the name that the vendor gave it."""
+
+    def vendors(support):
+        notes = DoctorNotes(
+            neighbours=(Neighbour(("npu-plugin",), "Zeta's device plugin"),),
+            cautions=(Caution("zeta-meter", ("zeta-meter",), "by pod", "Zeta's meter runs", "stop it"),),
+        )
+        family = Family("ZETA", Resources("zeta.example/npu"), "hami.io/zeta-devices-allocated", doctor=notes,
+                        capabilities={Capability.NODE_AGENT: Grade(support, "why")})  # fmt: skip
+
+        class Zeta:
+            @hookimpl
+            def families(self):
+                return [family]
+
+        return assembled(Zeta)
+
+    foreign_plugin(cluster, image="zeta/npu-plugin:1", name="npu-plugin")
+    add(cluster, sound.pod("meter", {"containers": [{"name": "m", "image": "zeta-meter:1"}]}, namespace="zeta"))
+    report = look(cluster, vendors=vendors(Support.FULL))
+    assert "Zeta's device plugin runs beside our agent on n1" in words(said(report, "collision.device-plugin", "fail"))
+    assert "stop it" in words(said(report, "collision.zeta-meter", "warn"))
+    assert not said(look(cluster, vendors=vendors(Support.PLANNED)), "collision.device-plugin", "fail")
 
 
 # --- what may not be read ----------------------------------------------------------------------------------------

@@ -14,8 +14,6 @@ from hami_core.plugins.api import PAGES, by_home, page
 
 ROOT = Path(__file__).parents[3]
 PUBLIC = {entry.module: set(import_module(entry.module).__all__) for entry in PAGES.values()}
-OURS_ONLY = ("hami_core.wire", "hami_core.agent")
-"""What vendors of this repository may use beside: they are released together with the core."""
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -68,7 +66,7 @@ def test_sections_name_what_is_there(field):
 
 FILES = [
     path
-    for folder in (*sorted(ROOT.glob("vendors/*/src")), ROOT / "contrib/template/src")
+    for folder in (*sorted(ROOT.glob("vendors/*/src")), ROOT / "contrib/template/src", ROOT / "tests/stranger/npu/src")
     for path in sorted(folder.rglob("*.py"))
 ]
 
@@ -77,9 +75,11 @@ FILES = [
 def test_vendors_import_public_names_only(path):
     wrong = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "hami_core":
-            modules = {each.removeprefix("hami_core.") for each in PUBLIC} if node.module == "hami_core" else set()
-            public = PUBLIC.get(node.module, set()) | modules
-            ours = "template" not in str(path) and str(node.module).startswith(OURS_ONLY)
-            wrong += [f"{node.module}.{each.name}" for each in node.names if each.name not in public and not ours]
+        if isinstance(node, ast.Import):
+            named = [each.name for each in node.names if each.name.startswith("hami_core.")]
+            wrong += [each for each in named if each not in PUBLIC]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "hami_core":
+            beside = {each.removeprefix(f"{node.module}.") for each in PUBLIC if each.startswith(f"{node.module}.")}
+            public = PUBLIC.get(node.module, set()) | beside
+            wrong += [f"{node.module}.{each.name}" for each in node.names if each.name not in public]
     assert wrong == []

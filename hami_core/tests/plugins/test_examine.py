@@ -149,7 +149,7 @@ def test_unknown_name_in_the_switch_is_told(site, listed):
     site.add("acme", claims())
     _, text = listed("acmee")
     assert "HAMI_PLUGINS: 'acmee' names no installed plugin; did you mean acme?" in flat(text)
-    assert "pip install 'hami[nvidia]'" in text
+    assert "pip install 'hami[all]'" in text
 
 
 def test_list_fits_80_columns_and_breaks_no_name(site, listed):

@@ -10,6 +10,8 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
+from hami_nvidia import rules
+
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import NODES, PODS, ApiError
 from hami_core.wire import keys
@@ -39,7 +41,7 @@ def node(name: str, cards: int = 2, **meta: Any) -> dict[str, Any]:
         }
         for i in range(cards)
     ]
-    annotations = {keys.NVIDIA_REGISTER: json.dumps(devices), **meta.pop("annotations", {})}
+    annotations = {rules.REGISTER: json.dumps(devices), **meta.pop("annotations", {})}
     room = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: str(cards * 10)}
     return {
         "metadata": {"name": name, "annotations": annotations, **meta},
@@ -69,13 +71,13 @@ class HamiPlugin:
             await self._annotate(pod, {keys.BIND_PHASE: keys.PHASE_FAILED})
             await self._release(pod)
             raise
-        await self._annotate(pod, {keys.NVIDIA_TO_ALLOCATE: rest})
+        await self._annotate(pod, {rules.TO_ALLOCATE: rest})
         await self._try_success(pod)
         return devices
 
     def _pop(self, pod: Pod, ids: int) -> tuple[list[str], str]:
         """The devices of the first container that has some, and the list with its place emptied."""
-        text = pod.metadata.annotations.get(keys.NVIDIA_TO_ALLOCATE)
+        text = pod.metadata.annotations.get(rules.TO_ALLOCATE)
         if text is None:
             raise PluginError("device request not found")
         pieces = text.split(";")
@@ -106,7 +108,7 @@ class HamiPlugin:
 
     async def _try_success(self, pod: Pod) -> None:
         pod = await self.api.get(PODS, pod.metadata.name, pod.metadata.namespace)
-        if any(word in pod.metadata.annotations.get(keys.NVIDIA_TO_ALLOCATE, "") for word in WORDS):
+        if any(word in pod.metadata.annotations.get(rules.TO_ALLOCATE, "") for word in WORDS):
             return
         await self._annotate(pod, {keys.BIND_PHASE: keys.PHASE_SUCCESS})
         await self._release(pod)

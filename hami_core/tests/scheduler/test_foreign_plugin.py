@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hami_nvidia import Nvidia
+from hami_nvidia import Nvidia, rules
 
 from hami_core.tests.kube.apiserver import pod as plain_pod
 from hami_core.tests.scheduler.conftest import load
@@ -118,7 +118,7 @@ async def test_the_lock_and_phase_are_there_when_the_pod_is_bound(server, start,
     assert phase(server, "a") == "allocating"
     assert bound["annotations"][keys.BIND_TIME].isdigit()
     assert bound["annotations"][keys.NODE] == bound["labels"][keys.NODE] == "n1"
-    assert bound["annotations"][keys.NVIDIA_TO_ALLOCATE] == bound["annotations"][keys.NVIDIA_ALLOCATED]
+    assert bound["annotations"][rules.TO_ALLOCATE] == bound["annotations"][rules.ALLOCATED]
     assert (keys.SIGNATURE in bound["annotations"]) is signed
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from hami_core import hookimpl
 from hami_core.tests.kube.apiserver import Fault
 from hami_core.tests.scheduler.conftest import load
-from hami_core.tests.scheduler.vendor import Acme, node, pod
+from hami_core.tests.scheduler.vendor import FAMILY, Acme, node, pod
 from hami_core.vendorkit.locks import format_lock, format_time_lock
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from hami_core.model import PodFacts
+    from hami_core.model import Family, PodFacts
 
 
 class Locking(Acme):
@@ -106,3 +107,19 @@ async def test_locks_stay_while_nobody_knows_whether_the_pod_is_bound(server, cl
 async def test_a_fresh_time_lock_holds_others_off(server, client):
     await lock_as(server, "acme.com/lock", format_time_lock(datetime.now(UTC)))
     assert "node lock contention" in await client.bind(await server.put("pods", pod("a")), "n1")
+
+
+async def test_a_vendor_says_when_its_own_lock_counts_as_left_behind(server, start):
+    class Brief(Locking):
+        @hookimpl
+        def families(self, config: Any) -> Sequence[Family]:
+            return [replace(FAMILY, lock_timeouts_s={"acme.com/lock": 120.0})]
+
+    await server.put("nodes", node("n1"))
+    client = await start(loaded=load(Brief), lock_wait_s=0.3)
+    old = datetime.now(UTC) - timedelta(seconds=130)
+    await lock_as(server, "acme.com/lock", format_time_lock(old))
+    assert await client.bind(await server.put("pods", pod("a")), "n1") == ""
+    await server.put("pods", pod("holder"))
+    await lock_as(server, keys.NODE_LOCK, format_lock(old, "default", "holder"))
+    assert "node lock contention" in await client.bind(await server.put("pods", pod("b")), "n1")

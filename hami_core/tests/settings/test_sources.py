@@ -6,7 +6,7 @@ import pytest
 
 from hami_core import ConfigError
 from hami_core.settings import AgentSettings, SchedulerSettings
-from hami_core.settings.base import env_names, flag_names
+from hami_core.settings.fields import env_names, flag_names
 from hami_core.settings.flags import help_text
 
 TRUST = {"node_name": "n1", "mode": "trust:hami-scheduler"}

@@ -370,7 +370,9 @@ async def test_deletion_asks_then_kills_and_leaves_nothing(short_dir, kube) -> N
 
 
 async def test_reduced_mode_leads_to_the_same_places(short_dir, kube, late_plugin) -> None:
-    spec = NodeSpec("n1", reduced=True, image_env={"HAMI_SIM_DEV": "/dev"})
+    spec = NodeSpec(
+        "n1", reduced=True, image_env={"HAMI_SIM_DEV": "/dev", "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"}
+    )
     async with (
         Cluster(short_dir, [spec]) as cluster,
         kube(cluster.url) as k,

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from hami_nvidia import rules
 
 from hami_core.errors import ConfigError, RequestError, WireError
 from hami_core.model import ContainerKind, ContainerSpec, Family, PodFacts, Resources
@@ -16,7 +17,7 @@ from hami_core.wire import extender, keys, mig, node, pod, quantity, reasons, si
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FAMILY = Family("NVIDIA", Resources("n", "mem", "pct", "cores"), keys.NVIDIA_ALLOCATED)
+FAMILY = Family("NVIDIA", Resources("n", "mem", "pct", "cores"), rules.ALLOCATED)
 CONTAINERS = [("a", ContainerKind.INIT), ("b", ContainerKind.APP)]
 PRIVATE = signature.generate_private_key()
 STATEMENT = signature.SignedStatement("uid", "n1", {"k": "v"}, epoch=3)
@@ -36,7 +37,7 @@ REVIEW = '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request"
 
 def read_allocation(text: str) -> None:
     allocated, _, reserved = text.partition("|")
-    annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: allocated, keys.MIG_ALLOCATIONS: reserved}
+    annotations = {keys.NODE: "n1", rules.ALLOCATED: allocated, keys.MIG_ALLOCATIONS: reserved}
     asking = [{}, {FAMILY.resources.count: "1"}]
     for limits in ([], asking, asking[::-1]):
         counted = pod.read_allocation(annotations, {"NVIDIA": FAMILY}, CONTAINERS, limits)

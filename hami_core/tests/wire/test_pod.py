@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+from hami_nvidia import rules
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ from hami_core.model import (
 )
 from hami_core.wire import keys, mig, pod
 
-NVIDIA = Family("NVIDIA", Resources("nvidia.com/gpu"), keys.NVIDIA_ALLOCATED, keys.NVIDIA_TO_ALLOCATE)
+NVIDIA = Family("NVIDIA", Resources("nvidia.com/gpu"), rules.ALLOCATED, rules.TO_ALLOCATE)
 ACME = Family("Acme", Resources("acme.io/x"), "hami.io/acme-devices-allocated")
 FAMILIES = {f.word: f for f in (NVIDIA, ACME)}
 
@@ -72,7 +73,7 @@ def test_every_container_has_its_entry_under_the_common_word():
 
 
 def test_a_list_of_another_length_than_the_pod_is_refused():
-    annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: "GPU-a,NVIDIA,1,1:;"}
+    annotations = {keys.NODE: "n1", rules.ALLOCATED: "GPU-a,NVIDIA,1,1:;"}
     two = [("a", ContainerKind.APP), ("b", ContainerKind.APP)]
     with pytest.raises(WireError, match="1 containers in the list, the pod has 2"):
         pod.decode_allocation(annotations, FAMILIES, two)
@@ -88,7 +89,7 @@ THREE = [("prep", ContainerKind.INIT), ("a", ContainerKind.APP), ("b", Container
 def read_for(text: str, asking: tuple[int, ...], *, counted: bool = False):
     """The devices of each of three containers that ask for so many."""
     limits = [{"nvidia.com/gpu": str(count), "cpu": "1"} if count else {"cpu": "1"} for count in asking]
-    annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: text}
+    annotations = {keys.NODE: "n1", rules.ALLOCATED: text}
     if counted:
         read = pod.read_allocation(annotations, FAMILIES, THREE, limits).allocation
     else:

@@ -7,6 +7,7 @@ import contextlib
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from hami_nvidia import rules
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,8 +23,8 @@ ODD = Family("Odd", Resources("odd"), "odd.io/slices")
 
 ANNOTATIONS = {
     keys.NODE: "n1",
-    keys.NVIDIA_ALLOCATED: "GPU-a,NVIDIA,1,1:;",
-    keys.NVIDIA_TO_ALLOCATE: "GPU-a,NVIDIA,1,1:;",
+    rules.ALLOCATED: "GPU-a,NVIDIA,1,1:;",
+    rules.TO_ALLOCATE: "GPU-a,NVIDIA,1,1:;",
     keys.BIND_PHASE: "allocating",
     "odd.io/slices": "x",
     keys.MIG_ALLOCATIONS: '[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"GPU-a","profile":"1g.5gb",'
@@ -47,7 +48,7 @@ def test_the_epoch_comes_back():
 def test_what_node_plugins_write_later_is_outside():
     later = {
         **ANNOTATIONS,
-        keys.NVIDIA_TO_ALLOCATE: ";",
+        rules.TO_ALLOCATE: ";",
         keys.BIND_PHASE: "success",
         keys.SIGNATURE: SIGNED,
         keys.MIG_ALLOCATIONS: ANNOTATIONS[keys.MIG_ALLOCATIONS].replace(
@@ -61,9 +62,9 @@ def test_what_node_plugins_write_later_is_outside():
     "change",
     [
         {keys.NODE: "n2"},
-        {keys.NVIDIA_ALLOCATED: "GPU-a,NVIDIA,2,1:;"},
-        {keys.NVIDIA_ALLOCATED: None},
-        {keys.NVIDIA_ALLOCATED: None, "hami.io/other-devices-allocated": ANNOTATIONS[keys.NVIDIA_ALLOCATED]},
+        {rules.ALLOCATED: "GPU-a,NVIDIA,2,1:;"},
+        {rules.ALLOCATED: None},
+        {rules.ALLOCATED: None, "hami.io/other-devices-allocated": ANNOTATIONS[rules.ALLOCATED]},
         {"hami.io/other-devices-allocated": "x,Y,1,1:;"},
         {"odd.io/slices": "y"},
         {keys.MIG_ALLOCATIONS: ""},

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from hami_nvidia.demo.stage import GpuNode, GpuStage
 
-from hami_core.demo.stage import GpuNode, GpuStage
 from tests.integration.bad_input import distributions
 from tests.integration.bad_input.scene import Scene
 

@@ -15,7 +15,7 @@ from tests.integration.bed import all_end, container, pod, wrong_slices
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hami_core.demo.stage import GpuStage
+    from hami_nvidia.demo.stage import GpuStage
 
 STEADY = Path(__file__).with_name("steady.py")
 NEIGHBOUR = "neighbour"

@@ -10,9 +10,11 @@ from hami_ascend.admission import POD_MODE, SOFT, asked_of
 from hami_ascend.config import AscendConfig
 from hami_core import (
     Capability,
+    DoctorNotes,
     Family,
     Grade,
     Mutation,
+    Neighbour,
     Reason,
     Resources,
     SelectorKeys,
@@ -28,7 +30,6 @@ from hami_core.vendorkit import (
     read_json_register,
     template_named_for,
 )
-from hami_core.wire.env import ASCEND_VISIBLE_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 NODE_MODE: Final = "hami-vnpu-core"
 """Node annotation, ``true`` or ``false``: the node's agent shares NPUs in software."""
 PREDICATE_TIME: Final = "predicate-time"
-HIDE_ENV: Final = (ASCEND_VISIBLE_DEVICES, "")
+VISIBLE_DEVICES: Final = "ASCEND_VISIBLE_DEVICES"
+HIDE_ENV: Final = (VISIBLE_DEVICES, "")
 
 _THEIRS = "the Ascend device plugin of HAMi does it on the node; ours is planned"
 CAPABILITIES: Final[Mapping[Capability, Grade]] = {
@@ -55,6 +57,14 @@ CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.QUOTA: Grade(Support.FULL),
     Capability.NODE_AGENT: Grade(Support.PLANNED, "the Ascend device plugin of HAMi serves the devices"),
 }
+
+DOCTOR: Final = DoctorNotes(
+    neighbours=(
+        Neighbour(("ascend-k8sdeviceplugin",), "Ascend's device plugin"),
+        Neighbour(("ascend-device-plugin",), "HAMi's Ascend device plugin"),
+    ),
+    node_labels=(("ascend", "on"),),  # HAMi's chart
+)
 
 
 class Ascend:
@@ -123,7 +133,7 @@ class Ascend:
             limits,
             requests,
             env=(HIDE_ENV,) if hide else (),
-            env_removed=frozenset({ASCEND_VISIBLE_DEVICES}) if used else frozenset(),
+            env_removed=frozenset({VISIBLE_DEVICES}) if used else frozenset(),
             runtime_class=runtime_class,
         )
 
@@ -184,6 +194,7 @@ def _family(chip: Chip) -> Family:
         uuid_selectors=(SelectorKeys(f"hami.io/use-{word}-uuid", f"hami.io/no-use-{word}-uuid"),),
         memory_factor=chip.memory_factor or 1,
         capabilities=CAPABILITIES,
+        doctor=DOCTOR,
     )
 
 

@@ -9,9 +9,11 @@ from hami_cambricon.config import CambriconConfig
 from hami_core import (
     Capability,
     Device,
+    DoctorNotes,
     Family,
     Grade,
     Mutation,
+    Neighbour,
     Resources,
     SelectorKeys,
     Support,
@@ -30,6 +32,7 @@ UNIT_MIB: Final = 256
 """MiB per unit of the memory resource."""
 SLOTS: Final = 100
 LOCK_KEY: Final = "cambricon.com/dsmlu.lock"
+LOCK_TIMEOUT_S: Final = 120.0
 ASSIGNED: Final = "CAMBRICON_DSMLU_ASSIGNED"
 ASSIGNED_VENDOR_SPELLING: Final = "CAMBRICON_DSMLU_ASSIGHED"
 PROFILE: Final = "CAMBRICON_DSMLU_PROFILE"
@@ -131,6 +134,8 @@ def _family(config: CambriconConfig) -> Family:
         uuid_selectors=(SelectorKeys("cambricon.com/use-gpuuuid", "cambricon.com/nouse-gpuuuid"),),
         memory_factor=UNIT_MIB,
         capabilities=CAPABILITIES,
+        lock_timeouts_s={LOCK_KEY: LOCK_TIMEOUT_S},
+        doctor=DoctorNotes(neighbours=(Neighbour(("cambricon-k8s-device-plugin",), "Cambricon's device plugin"),)),
     )
 
 

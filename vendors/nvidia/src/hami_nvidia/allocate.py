@@ -9,9 +9,10 @@ from hami_interpose.limits import CorePolicy, DeviceLimit, Limits, LimitsError, 
 from hami_interpose.region import initial
 
 from hami_core import ContainerEdits, DeviceError, Mount, RequestError
-from hami_core.agent import env as names
+from hami_core.vendorkit.node import LIMITS_DIR, PRELOAD_PATH, REGION_DIR, VGPU_ROOT
 from hami_nvidia.driver import device_node
 from hami_nvidia.regions import REGION_FILE
+from hami_nvidia.request import CORE_POLICY, VISIBLE_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 LIMITS_FILE: Final = "limits"
-TURNS_DIR: Final = f"{names.VGPU_ROOT}/turns"
-PRELOAD: Final = f"{names.LIBRARY_PATH}\n".encode()
+LIBRARY_PATH: Final = f"{VGPU_ROOT}/libvgpu.so"
+TURNS_DIR: Final = f"{VGPU_ROOT}/turns"
+PRELOAD: Final = f"{LIBRARY_PATH}\n".encode()
 """Content of the container's /etc/ld.so.preload."""
-HIDDEN: Final = {names.NVIDIA_VISIBLE_DEVICES: "void"}
+HIDDEN: Final = {VISIBLE_DEVICES: "void"}
 """Keeps an NVIDIA default runtime from adding every card."""
 
 
@@ -83,9 +85,9 @@ def edits(
         device_nodes=every,
         hooks=driver.hooks,
         limits={LIMITS_FILE: limits_file},
-        limits_path=names.LIMITS_DIR,
+        limits_path=LIMITS_DIR,
         region={REGION_FILE: region},
-        region_path=names.REGION_DIR,
+        region_path=REGION_DIR,
     )
 
 
@@ -100,8 +102,8 @@ def _card_nodes(cards: Sequence[Card], driver: DriverFiles, dev_root: Path) -> t
 
 def _interposer_mounts(interposer: Interposer) -> tuple[Mount, ...]:
     return (
-        Mount(str(interposer.library), names.LIBRARY_PATH),
-        Mount(str(interposer.preload), names.PRELOAD_PATH),
+        Mount(str(interposer.library), LIBRARY_PATH),
+        Mount(str(interposer.preload), PRELOAD_PATH),
     )
 
 
@@ -191,13 +193,13 @@ def _priority(container: ContainerRef, resource: str) -> int:
 
 def _hami_env(held: Sequence[Slice], options: NodeOptions) -> dict[str, str]:
     """HAMi's variables, for programs that read them; they decide nothing while the limits folder is there."""
-    found = {names.memory_limit(i): f"{s.memory_mib}m" for i, s in enumerate(held) if s.memory_mib}
-    found[names.SM_LIMIT] = str(held[0].cores)
-    found[names.SHARED_CACHE] = names.REGION_PATH
+    found = {f"CUDA_DEVICE_MEMORY_LIMIT_{i}": f"{s.memory_mib}m" for i, s in enumerate(held) if s.memory_mib}
+    found["CUDA_DEVICE_SM_LIMIT"] = str(held[0].cores)
+    found["CUDA_DEVICE_MEMORY_SHARED_CACHE"] = f"{REGION_DIR}/{REGION_FILE}"
     if options.memory_scaling > 1:
-        found[names.OVERSUBSCRIBE] = "true"
+        found["CUDA_OVERSUBSCRIBE"] = "true"
     if options.log_level != "":
-        found[names.LIBCUDA_LOG_LEVEL] = str(options.log_level)
+        found["LIBCUDA_LOG_LEVEL"] = str(options.log_level)
     if options.core_policy != "default":
-        found[names.GPU_CORE_UTILIZATION_POLICY] = options.core_policy
+        found[CORE_POLICY] = options.core_policy
     return found

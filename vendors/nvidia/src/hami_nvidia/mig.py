@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hami_core import Reason
-from hami_core.wire.reasons import MIG_INFEASIBLE
+from hami_core.vendorkit import MIG_INFEASIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,7 +14,7 @@ import structlog
 from hami_interpose.limits import CorePolicy, Mode
 
 from hami_core import Advertisement, Device, DeviceError, RequestError, hookimpl
-from hami_core.agent import encode_devices_json, encode_pair_scores, keys
+from hami_core.vendorkit.node import encode_devices_json, encode_pair_scores
 from hami_nvidia import Nvidia, NvidiaConfig, monitor
 from hami_nvidia import allocate as container_edits
 from hami_nvidia import driver as driver_files
@@ -26,7 +26,7 @@ from hami_nvidia.links import pair_scores
 from hami_nvidia.metrics import METRICS
 from hami_nvidia.modes import MIG_NOT_SERVED, NO_MPS, not_offered, whole_only
 from hami_nvidia.nvml import MIB, Card, Nvml, NvmlError
-from hami_nvidia.rules import WORD
+from hami_nvidia.rules import PAIR_SCORES, REGISTER, WORD
 from hami_nvidia.settings import NodeOptions, NodeSettings, options
 from hami_nvidia.turns import TurnPages
 
@@ -189,9 +189,9 @@ class NvidiaNode(Nvidia):
     @hookimpl
     def advertise(self, devices: Sequence[Device]) -> Advertisement:
         """The register annotation, pair scores where wanted, and ``<uuid>-<k>`` slots."""
-        annotations = {keys.NVIDIA_REGISTER: encode_devices_json(devices)}
+        annotations = {REGISTER: encode_devices_json(devices)}
         if self.settings.topology_score:
-            annotations[keys.NVIDIA_PAIR_SCORES] = encode_pair_scores(self._scores([d.id for d in devices]))
+            annotations[PAIR_SCORES] = encode_pair_scores(self._scores([d.id for d in devices]))
         numa = self.options.numa_topology
         slots = {f"{d.id}-{k}": (d.healthy, d.numa if numa else -1) for d in devices for k in range(d.slots)}
         resource = self._family.resources.count

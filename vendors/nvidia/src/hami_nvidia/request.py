@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hami_core import Mutation, RequestError, vendorkit
-from hami_core.wire.env import CUDA_TASK_PRIORITY, GPU_CORE_UTILIZATION_POLICY, NVIDIA_VISIBLE_DEVICES
-from hami_core.wire.quantity import parse_amount, parse_bool_go, parse_whole
+from hami_core.vendorkit import parse_amount, parse_bool_go, parse_whole
 
 if TYPE_CHECKING:
     from hami_core import ContainerSpec, Family, PodFacts, Request
@@ -15,6 +14,13 @@ if TYPE_CHECKING:
 
 NUMA_BIND: Final = "nvidia.com/numa-bind"
 """Pod annotation, a boolean in Go's spellings: all devices of a container on one NUMA node. Anything else is off."""
+
+VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+"""Environment: ``none`` hides every card, ``void`` keeps NVIDIA's runtime out."""
+TASK_PRIORITY: Final = "CUDA_TASK_PRIORITY"
+"""Environment: 0 = high, larger = lower."""
+CORE_POLICY: Final = "GPU_CORE_UTILIZATION_POLICY"
+"""Environment: ``default``, ``force`` or ``disable``."""
 
 LOWEST_PRIORITY: Final = 9
 """Priorities go from 0, high, to 9."""
@@ -55,11 +61,11 @@ def mutate(container: ContainerSpec, pod: PodFacts, family: Family, config: Nvid
         uses = True
     runtime_class = config.runtime_class_name if uses and not pod.runtime_class else ""
     if not uses and config.overwrite_env:
-        env.append((NVIDIA_VISIBLE_DEVICES, "none"))
+        env.append((VISIBLE_DEVICES, "none"))
     routed = uses or vendorkit.is_zero_beside_amounts(container, family)
     if not (routed or env):
         return None
-    removed = frozenset({NVIDIA_VISIBLE_DEVICES}) if uses else frozenset[str]()
+    removed = frozenset({VISIBLE_DEVICES}) if uses else frozenset[str]()
     return Mutation(routed, limits=limits, env=tuple(env), env_removed=removed, runtime_class=runtime_class)
 
 
@@ -81,9 +87,9 @@ def _environment(container: ContainerSpec, config: NvidiaConfig) -> list[tuple[s
     if priority is not None:
         where = f"container {container.name}"
         value = parse_amount(priority, where=where, field=config.resource_priority_name, maximum=LOWEST_PRIORITY)
-        env.append((CUDA_TASK_PRIORITY, str(value)))
+        env.append((TASK_PRIORITY, str(value)))
     if config.gpu_core_policy not in {"", "default"}:
-        env.append((GPU_CORE_UTILIZATION_POLICY, config.gpu_core_policy))
+        env.append((CORE_POLICY, config.gpu_core_policy))
     return env
 
 

@@ -7,10 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from hami_core import Capability, Family, Grade, Reason, Resources, SelectorKeys, Support, vendorkit
-from hami_core.wire import keys
-from hami_core.wire.node import decode_cordon, decode_pair_scores
-from hami_core.wire.reasons import CARD_TYPE_MISMATCH
 from hami_nvidia import mig, topology
+from hami_nvidia.neighbours import DOCTOR
 from hami_nvidia.request import NUMA_BIND
 
 if TYPE_CHECKING:
@@ -19,6 +17,17 @@ if TYPE_CHECKING:
 
 WORD: Final = "NVIDIA"
 """HAMi's common word."""
+
+REGISTER: Final = "hami.io/node-nvidia-register"
+"""Node annotation: the node's cards."""
+PAIR_SCORES: Final = "hami.io/node-nvidia-score"
+"""Node annotation: how the cards are linked."""
+HANDSHAKE: Final = "hami.io/node-handshake"
+"""Node annotation: HAMi's sign of life."""
+ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
+"""Pod annotation: the booked slices. HAMi keeps NVIDIA's pod keys without a vendor part."""
+TO_ALLOCATE: Final = "hami.io/vgpu-devices-to-allocate"
+"""Pod annotation: what HAMi's device plugin has not handed out yet."""
 
 VGPU_MODE: Final = "nvidia.com/vgpu-mode"
 """Pod annotation: the sharing modes a pod accepts; it must contain the device's mode."""
@@ -49,11 +58,11 @@ def family(config: NvidiaConfig) -> Family:
             cores=config.resource_core_name,
             priority=config.resource_priority_name,
         ),
-        allocated_key=keys.NVIDIA_ALLOCATED,
-        to_allocate_key=keys.NVIDIA_TO_ALLOCATE,
-        register_key=keys.NVIDIA_REGISTER,
-        handshake_key=keys.NVIDIA_HANDSHAKE,
-        foreign_lock=keys.NODE_LOCK,
+        allocated_key=ALLOCATED,
+        to_allocate_key=TO_ALLOCATE,
+        register_key=REGISTER,
+        handshake_key=HANDSHAKE,
+        foreign_lock=vendorkit.NODE_LOCK_KEY,
         pod_keys=(NUMA_BIND, VGPU_MODE),
         uuid_selectors=(SelectorKeys("nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"),),
         type_selectors=(SelectorKeys("nvidia.com/use-gputype", "nvidia.com/nouse-gputype"),),
@@ -62,6 +71,7 @@ def family(config: NvidiaConfig) -> Family:
         choose_policies=frozenset({topology.POLICY}),
         choose_is_preference=True,
         capabilities=MappingProxyType(CAPABILITIES),
+        doctor=DOCTOR,
     )
 
 
@@ -77,9 +87,8 @@ def register(node: NodeFacts, served: Family) -> tuple[Device, ...] | None:
     devices = vendorkit.read_json_register(node, served)
     if devices is None:
         return None
-    cordoned = decode_cordon(node.annotations.get(keys.DEVICE_CORDON, ""))
-    text = node.annotations.get(keys.NVIDIA_PAIR_SCORES)
-    scores = decode_pair_scores(text, key=keys.NVIDIA_PAIR_SCORES) if text else {}
+    cordoned = vendorkit.read_cordon(node)
+    scores = vendorkit.read_pair_scores(node, PAIR_SCORES)
     served_now = not node.allocatable or node.allocatable.get(served.resources.count, "0") != "0"
     if not cordoned and not scores and served_now:
         return devices
@@ -103,4 +112,4 @@ def check_type(request: Request, kind: DeviceKind, served: Family) -> Reason | N
     if vendorkit.mode_accepted(wanted, kind.mode):
         return None
     empty = "" if wanted and wanted.strip() else f", {VGPU_MODE} is empty: name the modes to accept, or leave it out"
-    return Reason(CARD_TYPE_MISMATCH, detail=f"mode {kind.mode}{empty}")
+    return Reason(vendorkit.CARD_TYPE_MISMATCH, detail=f"mode {kind.mode}{empty}")

@@ -18,6 +18,7 @@ from typing import Self
 import aiohttp
 import pytest
 from hami_interpose import feedback, region, sim, sim_library_dir, turn
+from hami_nvidia import rules
 
 from hami_core.sim.cluster import Cluster, NodeSpec
 from hami_core.wire import keys
@@ -126,7 +127,7 @@ class Bed:
 
     async def devices(self):
         node = await self.api("GET", "/api/v1/nodes/n1")
-        text = node["metadata"]["annotations"][keys.NVIDIA_REGISTER]
+        text = node["metadata"]["annotations"][rules.REGISTER]
         return decode_devices_json(text, key="k", family="NVIDIA"), node
 
     async def run(self, name: str, slices: list[tuple[str, int] | tuple[str, int, int]], script: str, **more) -> str:
@@ -143,7 +144,7 @@ class Bed:
         made = await self.api("POST", "/api/v1/namespaces/default/pods", body)
         uid = made["metadata"]["uid"]
         text = "".join(f"{card},NVIDIA,{mib},{cores[0] if cores else 0}:" for card, mib, *cores in slices) + ";"
-        annotations = {keys.NODE: "n1", keys.NVIDIA_ALLOCATED: text}
+        annotations = {keys.NODE: "n1", rules.ALLOCATED: text}
         annotations[keys.SIGNATURE] = sign(self.key, statement_of(uid, annotations, epoch=1))
         binding = {
             "apiVersion": "v1",

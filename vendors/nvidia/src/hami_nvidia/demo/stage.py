@@ -13,21 +13,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hami_core.errors import ConfigError
-from hami_core.plugins import load
-from hami_core.sim import NodeSpec
-from hami_core.testing.parts import StageError
-from hami_core.testing.stage import Stage, StageNode
+from hami_core import ConfigError
+from hami_core.testing import Stage, StagedCard, StageError, StageNode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import ModuleType
 
-    from hami_core.plugins import Loaded
-
 LIBRARY_DIR: Final = "/usr/local/nvidia/lib64"
 """Where containers find the driver's libraries: on the path of every CUDA image."""
-PROGRAMS: Final = Path(__file__).parent / "programs"
+HERE: Final = Path(__file__).parent
+PROGRAMS: Final = HERE / "programs"
+PYTHON_PROGRAMS: Final = {"cuda-fill": "cuda.py", "nvml-look": "nvml.py"}
+"""Command in a container → its source."""
+C_PROGRAM: Final = "cuda-probe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +40,6 @@ class GpuNode(StageNode):
 
     profile: str = ""
     split: int = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """One card as the driver describes it on the node; bytes, and bytes by process id."""
-
-    uuid: str
-    name: str
-    total: int
-    used_by: Mapping[int, int]
 
 
 @dataclass
@@ -67,16 +56,15 @@ class GpuStage(Stage):
     vendors: Sequence[str] = ("nvidia",)
     real: bool = field(default=False, kw_only=True)
 
-    def load(self) -> Loaded:
+    @property
+    def read_vendors(self) -> Sequence[str]:
         """NVIDIA's package alone: what else the scheduler is told to load need not even be sound."""
-        loaded = load(self.device_config, only=["nvidia"], named_by="vendors")
-        loaded.require()
-        return loaded
+        return ("nvidia",)
 
     def prepare(self) -> None:
-        """Make the simulated GPUs and the C client program."""
+        """Make the simulated GPUs and the client programs."""
         self._make_gpus()
-        self._build_probe()
+        self._make_programs()
 
     def agent_environment(self, node: StageNode) -> dict[str, str]:
         """Where the node's driver libraries and devices are."""
@@ -97,12 +85,13 @@ class GpuStage(Stage):
         """Environment of every image: the client programs, and where CUDA images look for the driver's libraries."""
         return {"PATH": f"{self.work / 'bin'}:{super().image_env['PATH']}", "LD_LIBRARY_PATH": LIBRARY_DIR}
 
-    def node_spec(self, node: StageNode) -> NodeSpec:
-        """An embedded node; the books of its GPUs are hardware, so all containers see them as they are."""
-        if self.real:
-            return super().node_spec(node)
-        env = self.image_env | {"HAMI_SIM_STATE": str(self.gpu_state(node.name)), "HAMI_SIM_DEV": "/dev"}
-        return NodeSpec(name=node.name, image_env=env, shared=[self.gpu_state(node.name)], **self.kubelet)
+    def node_env(self, node: StageNode) -> dict[str, str]:
+        """Where programs find a node's simulated GPUs."""
+        return {} if self.real else {"HAMI_SIM_STATE": str(self.gpu_state(node.name)), "HAMI_SIM_DEV": "/dev"}
+
+    def shared_folders(self, node: StageNode) -> Sequence[Path]:
+        """The books of a node's GPUs are hardware: all its containers see them as they are."""
+        return () if self.real else (self.gpu_state(node.name),)
 
     def gpu_state(self, node: str) -> Path:
         """State folder of a node's simulated GPUs."""
@@ -116,16 +105,20 @@ class GpuStage(Stage):
             self.gpu_state(node.name).parent.mkdir(parents=True, exist_ok=True)
             simulated.create(self.gpu_state(node.name), node.profile)
 
-    def _build_probe(self) -> None:
-        """Compile the C client program against the driver's library."""
-        (self.work / "bin").mkdir(exist_ok=True)
+    def _make_programs(self) -> None:
+        """Put the client programs on the containers' path; the one in C is linked with the driver's library."""
+        folder = self.work / "bin"
+        folder.mkdir(exist_ok=True)
+        for name, source in PYTHON_PROGRAMS.items():
+            (folder / name).write_text(f"#!{sys.executable}\n{(PROGRAMS / source).read_text('utf-8')}", "utf-8")
+            (folder / name).chmod(0o755)
         where = [] if self.real else [f"-L{_interposer().sim_library_dir()}"]
-        build = ["cc", "-std=c11", "-O1", str(PROGRAMS / "probe.c"), "-o", str(self.work / "bin" / "cuda-probe")]
+        build = ["cc", "-std=c11", "-O1", str(PROGRAMS / "probe.c"), "-o", str(folder / C_PROGRAM)]
         done = subprocess.run([*build, *where, "-l:libcuda.so.1"], capture_output=True, text=True, check=False)
         if done.returncode:
             raise StageError(f"the C client program does not compile:\n{done.stderr}")
 
-    def devices(self) -> dict[str, list[Card]]:
+    def devices(self) -> dict[str, list[StagedCard]]:
         """What the driver itself says, by node: the simulated one's books, or the real one's NVML."""
         if self.real:
             return {self.nodes[0].name: _real_cards()}
@@ -134,19 +127,19 @@ class GpuStage(Stage):
         for node in self.nodes:
             with simulated.State(self.gpu_state(node.name)) as state:
                 found[node.name] = [
-                    Card(d.uuid, d.name, d.memory_total, {p.pid: p.memory_used for p in d.processes})
+                    StagedCard(d.uuid, d.name, d.memory_total, {p.pid: p.memory_used for p in d.processes})
                     for d in state.devices
                 ]
         return found
 
 
-def _real_cards() -> list[Card]:
-    argv = [sys.executable, "-m", "hami_core.demo.programs.nvml"]
+def _real_cards() -> list[StagedCard]:
+    argv = [sys.executable, str(PROGRAMS / "nvml.py")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
         raise StageError(f"NVML cannot be asked on this machine:\n{done.stderr}")
     return [
-        Card(d["uuid"], d["name"], d["total_bytes"], {p["pid"]: p["used_bytes"] for p in d["processes"]})
+        StagedCard(d["uuid"], d["name"], d["total_bytes"], {p["pid"]: p["used_bytes"] for p in d["processes"]})
         for d in json.loads(done.stdout)["devices"]
     ]
 
@@ -167,3 +160,15 @@ def _interposer() -> ModuleType:
         return import_module("hami_interpose")
     except ImportError as error:
         raise ConfigError("demo", "hami-interpose is not installed", "pip install 'hami[nvidia]'") from error
+
+
+class GpuDemo:
+    """NVIDIA's part of `hami demo`: two nodes with two simulated cards each, or the machine's own cards."""
+
+    manifests: Path = HERE / "pods"
+    programs: tuple[str, ...] = (C_PROGRAM, *PYTHON_PROGRAMS)
+
+    def stage(self, work: Path, *, real: bool, env: Mapping[str, str]) -> GpuStage:
+        """The stage."""
+        profiles = {"gpu-1": ""} if real else {"gpu-1": "h100x2", "gpu-2": "a100x2"}
+        return GpuStage(work, [GpuNode(name, profile, env=env) for name, profile in profiles.items()], real=real)

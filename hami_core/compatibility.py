@@ -1,0 +1,33 @@
+"""What HAMi v2.10 calls things after vendors: the content of ``hami.toml``. No code of the core names a vendor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+
+class Hami(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """HAMi's names.
+
+    Attributes:
+        sections: Sections of device-config.yaml. A file may hold them all, whichever vendors are installed.
+        programs: Programs of HAMi's images beside its ``scheduler``.
+        resource_flags: Flags of its scheduler that device-config.yaml overwrote.
+        vendor_flags: Flags of its scheduler that enable a vendor.
+        driver_flags: Flags of its device plugin about the driver.
+        node_selector_key: Chart key with the labels of the nodes that the agent runs on.
+        driver_root_key: Chart key with the folder of the driver on the node.
+    """
+
+    sections: tuple[str, ...]
+    programs: tuple[str, ...]
+    resource_flags: tuple[str, ...]
+    vendor_flags: tuple[str, ...]
+    driver_flags: tuple[str, ...]
+    node_selector_key: str
+    driver_root_key: str
+
+
+HAMI: Final = msgspec.toml.decode(Path(__file__).with_name("hami.toml").read_bytes(), type=Hami)

@@ -1,0 +1,8 @@
+"""What a vendor's node side needs of the core: how registers are written, and where a container finds its limits."""
+
+from __future__ import annotations
+
+from hami_core.wire.env import LIMITS_DIR, PRELOAD_PATH, REGION_DIR, VGPU_ROOT
+from hami_core.wire.node import encode_devices_json, encode_pair_scores
+
+__all__ = ["LIMITS_DIR", "PRELOAD_PATH", "REGION_DIR", "VGPU_ROOT", "encode_devices_json", "encode_pair_scores"]
