@@ -6,10 +6,7 @@ The copy stands in a copy of this tree. Nothing is installed from an index, no i
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
@@ -20,6 +17,7 @@ from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
 from contrib import lint_imports, vendors
+from tests.tree import Tree
 
 ROOT = Path(__file__).parent.parent
 BUILD = """
@@ -53,31 +51,11 @@ print(json.dumps({"objects": objects, "warnings": list(warnings(Chart.read(), va
 """
 
 
-class Tree:
-    """A copy of what git knows of this tree, and the template in ``vendors/acme``."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
-        for name in filter(None, listed.stdout.split("\0")):
-            if (ROOT / name).is_file():
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, root / name)
-        shutil.copytree(root / "contrib/template", root / "vendors/acme")
-
-    def run(self, *words: str | Path, path: tuple[Path, ...] = ()) -> str:
-        """Run Python there; what it prints."""
-        found = os.pathsep.join(map(str, (self.root, *path)))
-        env = {**os.environ, "PYTHONPATH": found, "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, *map(str, words)]
-        done = subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory) -> Tree:
-    return Tree(tmp_path_factory.mktemp("tree"))
+    copy = Tree(tmp_path_factory.mktemp("tree"))
+    shutil.copytree(copy.root / "contrib/template", copy.root / "vendors/acme")
+    return copy
 
 
 def test_nox_has_its_session_by_its_tag(tree):

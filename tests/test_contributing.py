@@ -1,0 +1,175 @@
+"""CONTRIBUTING.md says which files a new hook, policy, metric, setting or command needs: this adds one of each there.
+
+A new vendor is `test_in_tree_vendor.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from noxfile import GENERATED
+from tests.tree import Tree
+
+PAGE = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text("utf-8")
+
+ADDED = {
+    "a hook": {
+        "hami_core/hookspecs.py": '''
+
+@hookspec
+def nap(node: str) -> None:
+    """Rest for a while. Optional.
+
+    When: now and then.
+
+    Args:
+        node: Name of the node.
+
+    When it fails: reported.
+    """
+''',
+        "hami_core/plugins/hooks.py": (
+            "    tend = Hook(specs.tend, check=checks.nothing)\n",
+            "    nap = Hook(specs.nap, check=checks.nothing, limit_s=3.0)\n",
+        ),
+        "hami_core/plugins/example.py": '''
+    @hookimpl
+    def nap(self, node: str) -> None:
+        self.slept = node
+''',
+    },
+    "a placement policy": {
+        "hami_core/policies.py": (
+            'DEVICE_POLICIES: Final = {\n    policy.word: policy\n    for policy in (\n',
+            '        DevicePolicy("quietest", "the fewest slots in use", lambda card: -card.used_slots),\n',
+        ),
+    },
+    "a metric": {
+        "hami_core/observe/metrics.py": (
+            "AGENT: Final = (\n",
+            '    _counter("hami_agent_naps_total", "Times the agent rested.", "node"),\n',
+        ),
+        "hami_core/agent/instruments.py": (
+            '        counters = self._core.counters\n',
+            '        yield "hami_agent_naps_total", node, 3.0\n',
+        ),
+    },
+    "a setting": {
+        "hami_core/settings/agent.py": (
+            "    reconcile_interval: Seconds",
+            """    nap_time: Seconds = Field(
+        7.0, le=60, description="How long the agent rests.", json_schema_extra=notes(group=_TIMES)
+    )
+""",
+        ),
+    },
+    "a command": {
+        "hami_core/cli/main.py": (
+            "COMMANDS = {\n",
+            '    "nap": Entry("hami_core.cli.nap", "Rest for a while."),\n',
+        ),
+        "hami_core/cli/nap.py": '''"""``hami nap``."""
+
+import click
+
+
+@click.command("nap")
+def command() -> None:
+    """Rest for a while."""
+    print("rested")
+''',
+    },
+}  # fmt: skip
+"""Row of the page → file → text for its end; or a line and text to go after it, before it where it is no whole line."""
+
+
+def rows() -> dict[str, list[str]]:
+    """What the page says: thing → files by hand."""
+    table = PAGE.split("## Add a thing\n")[1].split("\n## ")[0]
+    found = re.findall(r"^\| (an? [^|]+?) \| ([^|]+) \|", table, re.MULTILINE)
+    return {thing: re.findall(r"`([\w/.]+)`", files) for thing, files in found}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Tree:
+    """A tree with one more of each, whose generated files are written anew."""
+    tree = Tree(tmp_path_factory.mktemp("tree"))
+    for files in ADDED.values():
+        for name, added in files.items():
+            file = tree.root / name
+            text = file.read_text() if file.exists() else ""
+            if isinstance(added, tuple):
+                anchor, more = added
+                assert text.count(anchor) == 1, f"{name}: {anchor}"
+                file.write_text(text.replace(anchor, anchor + more if anchor.endswith("\n") else more + anchor))
+            else:
+                file.write_text(text + added)
+    tree.run("contrib/helm/generate.py")
+    for page in sorted(tree.root.glob("docs/reference/*.md")):
+        if command := GENERATED.search(page.read_text("utf-8")):
+            page.write_text(tree.run("-m", *command[1].split()), "utf-8")
+    return tree
+
+
+@pytest.mark.parametrize("thing", ADDED)
+def test_the_page_names_the_files(thing):
+    """The page also names files of which a thing needs one, such as those of scheduler and agent."""
+    named = {name.replace("NAME", "nap") for name in rows()[thing]}
+    assert set(ADDED[thing]) <= named
+
+
+def test_the_page_knows_no_other_thing():
+    assert rows().keys() == {*ADDED, "a vendor"}
+    assert rows()["a vendor"] == ["vendors/NAME/"]
+
+
+USE = """
+import asyncio
+from hami_core.agent.vendor import Vendor
+from hami_core.tests.plugins.objects import one, vendor_with
+from hami_core.tests.plugins.test_calls import NODE_SIDE
+
+slept = []
+side = one(vendor_with(), node=vendor_with(nap=lambda self, node: slept.append(node), **NODE_SIDE))
+side.nap("n1")
+asyncio.run(Vendor(side).nap(node="n2"))
+print(slept)
+"""
+
+
+def test_the_hook_is_called_in_place_and_awaited(tree):
+    assert tree.run("-c", USE) == "['n1', 'n2']\n"
+
+
+def test_the_policy_is_taken_and_told_of(tree):
+    command = ["-m", "hami_core", "scheduler", "--gpu-scheduler-policy=numa,quietest", "--help"]
+    assert "numa, quietest, or a comma chain" in " ".join(tree.run(*command).split())
+    assert "| `quietest` | the fewest slots in use" in (tree.root / "docs/reference/policies.md").read_text()
+    assert "quietest" in (tree.root / "contrib/helm/hami/values.schema.json").read_text()
+
+
+def test_the_metric_and_the_setting_are_told_of(tree):
+    assert "--nap-time" in tree.run("-m", "hami_core", "agent", "--help")
+    assert "`HAMI_NAP_TIME`" in (tree.root / "docs/reference/settings.md").read_text()
+    assert "| `hami_agent_naps_total` | counter |" in (tree.root / "docs/reference/metrics.md").read_text()
+
+
+def test_the_command_runs(tree):
+    assert "Rest for a while." in tree.run("-m", "hami_core", "--help")
+    assert tree.run("-m", "hami_core", "nap") == "rested\n"
+
+
+def test_the_tests_of_tables_and_pages_pass(tree):
+    files = [
+        *("hami_core/tests/plugins/test_hooks.py", "hami_core/tests/plugins/test_reference.py"),
+        *("hami_core/tests/placement/test_policies.py", "hami_core/tests/settings/test_reference.py"),
+        *("hami_core/tests/agent/test_metrics.py", "tests/test_metric_tables.py", "tests/test_chart_files.py"),
+    ]
+    tree.run("-m", "pytest", "-q", "-x", "-c", "pyproject.toml", "-p", "no:cacheprovider", *files)
+
+
+def test_types_and_imports_hold(tree):
+    tree.run("contrib/lint_imports.py", "--no-cache")
