@@ -32,16 +32,6 @@ def _empty() -> Any:  # noqa: ANN401 - any immutable mapping
 INT32_MAX: Final = 2**31 - 1
 """Upper bound of every amount on the wire (HAMi keeps them in int32)."""
 
-BINPACK: Final = "binpack"
-SPREAD: Final = "spread"
-MUTEX: Final = "mutex"
-TOPOLOGY_AWARE: Final = "topology-aware"
-NUMA: Final = "numa"
-NODE_POLICIES: Final = (BINPACK, SPREAD)
-"""Words of a node policy."""
-DEVICE_POLICIES: Final = (BINPACK, SPREAD, MUTEX, TOPOLOGY_AWARE, NUMA)
-"""Words of a device policy; several may stand in a comma list."""
-
 
 # --- what a vendor serves -------------------------------------------------------------------------------------
 

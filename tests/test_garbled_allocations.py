@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hami_core.kube.objects import Node, Pod
 from hami_core.kube.port import NODES, PODS, Page
 from hami_core.model import Allocation
-from hami_core.placement.policy import PolicyDefaults
 from hami_core.plugins import load
+from hami_core.policies import PolicyDefaults
 from hami_core.scheduler.cluster import Cluster
 from hami_core.wire.pod import allocation_annotations
 

@@ -22,9 +22,10 @@ import yaml
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from contrib import vendors
-from hami_core.model import DEVICE_POLICIES, INT32_MAX, NODE_POLICIES
+from hami_core.model import INT32_MAX
 from hami_core.plugins.discovery import Found, Source
 from hami_core.plugins.load import assemble
+from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES
 from hami_core.wire import keys
 
 ROOT = vendors.ROOT

@@ -17,6 +17,6 @@ from hami_core.inventory.index import Inventory
 from hami_core.inventory.names import RawNames
 from hami_core.inventory.outcome import FilterOutcome, Refusals
 from hami_core.placement.place import Rejection
-from hami_core.placement.policy import PolicyDefaults
+from hami_core.policies import PolicyDefaults
 
 __all__ = ["FilterOutcome", "Inventory", "PolicyDefaults", "RawNames", "Refusals", "Rejection"]

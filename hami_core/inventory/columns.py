@@ -27,6 +27,8 @@ _F32: Final = np.float32
 MAX_WIDTH: Final = 31
 """Most cards a node may have for its reasons to be counted in columns."""
 _COUNTER_BITS: Final = 5
+_NO_NEGATIVE: Final = 1 << 31
+"""Added to a rank of 32 bits, so that keys of cards are positive."""
 
 _WORDS: Final = (
     reasons.CARD_NOT_HEALTH,
@@ -45,7 +47,7 @@ _WORDS: Final = (
 _TOO_FEW: Final = _COUNTER_BITS * _WORDS.index(reasons.TOO_FEW_CARDS)
 _NUMA: Final = _COUNTER_BITS * _WORDS.index(reasons.NUMA_NOT_FIT)
 _WORD_OF_BIT: Final = {
-    t.UNHEALTHY: 0, t.CORDONED: 1, t.TYPE: 2, t.UUID: 3, t.SLOTS: 4, t.MUTEX: 5, t.QUOTA: 6, t.MEMORY: 7, t.CORES: 8,
+    t.UNHEALTHY: 0, t.CORDONED: 1, t.TYPE: 2, t.UUID: 3, t.SLOTS: 4, t.BUSY: 5, t.QUOTA: 6, t.MEMORY: 7, t.CORES: 8,
     t.EXCLUSIVE: 5, t.SOLD_OUT: 9,
 }  # fmt: skip
 
@@ -124,10 +126,10 @@ class Columns:
         failed |= (self.free_memory < need) * _U16(t.MEMORY)
         failed |= (self.free_cores < ask.cores) * _U16(t.CORES)
         exclusive = ask.cores == WHOLE_CARD and ask.rules.family.full_card_rule
-        if ask.mutex or exclusive:
+        if ask.idle_only or exclusive:
             busy = self.used > 0
-            if ask.mutex:
-                failed |= busy * _U16(t.MUTEX)
+            if ask.idle_only:
+                failed |= busy * _U16(t.BUSY)
             if exclusive:
                 failed |= (busy & (self.total_cores == WHOLE_CARD)) * _U16(t.EXCLUSIVE)
         if ask.custom is not None:
@@ -168,8 +170,7 @@ class Columns:
 
     def groups(self, ask: Ask) -> Iterator[np.ndarray]:
         """Cards of each NUMA node, in the order the walk reaches them."""
-        lowest_first = ask.policy.text == "binpack"
-        for numa in sorted(self.table.numas, reverse=not lowest_first):
+        for numa in sorted(self.table.numas, reverse=not ask.policy.lowest_numa_first):
             yield self.numa == numa
 
     def fits(self, ask: Ask, fitting: np.ndarray, more: int = 0) -> np.ndarray:
@@ -199,11 +200,10 @@ class Columns:
     def order(self, ask: Ask, fitting: np.ndarray) -> np.ndarray:
         """Sort key per card: the greatest is taken first; -1 where the card does not fit."""
         place = (self.numa.astype(np.int64) << 8) | np.arange(self.used.shape[0])[:, None]
-        if ask.policy.text == "mutex":
-            key = place
-        else:
-            bits = self._score(ask).view(np.int32).astype(np.int64)
-            key = ((bits if ask.policy.text == "binpack" else t.FLOAT32_TOP - bits) << 16) | place
+        key = t.whole_numbers(ask.policy.keys[0].rank(_Rated(self, ask)))
+        key += _NO_NEGATIVE
+        key <<= 16
+        key |= place
         key |= fitting.view(np.int8) - np.int8(1)
         return key
 
@@ -215,7 +215,7 @@ class Columns:
         scored: np.ndarray = self.total_memory.astype(np.int64) * request.memory_percent // 100
         return scored
 
-    def _score(self, ask: Ask) -> np.ndarray:
+    def score(self, ask: Ask) -> np.ndarray:
         """Device scores, in float32 and in HAMi's order of operations."""
         weights = ask.weights
         parts = (
@@ -270,6 +270,23 @@ class Columns:
             behind += np.where(reached, last, 0)
             last = np.where(reached, counted(fitting & group), last)
         return behind
+
+
+class _Rated:
+    """All cards of the columns, as a device policy sees them (`hami_core.policies.Rated`)."""
+
+    __slots__ = ("_ask", "_columns", "numa", "used_cores", "used_memory", "used_slots")
+
+    def __init__(self, columns: Columns, ask: Ask) -> None:
+        self._columns, self._ask = columns, ask
+        self.numa = columns.numa
+        self.used_slots = columns.used
+        self.used_memory = columns.used_memory
+        self.used_cores = columns.used_cores
+
+    @property
+    def score(self) -> np.ndarray:
+        return self._columns.score(self._ask)
 
 
 def counted(cards: np.ndarray) -> np.ndarray:

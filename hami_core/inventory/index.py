@@ -14,8 +14,8 @@ from hami_core.model import Allocation, Booking
 from hami_core.placement import explain as explaining
 from hami_core.placement.peak import amounts_by_family, uses
 from hami_core.placement.place import Plan, Rejection, place
-from hami_core.placement.policy import PolicyDefaults
 from hami_core.placement.quota import QuotaBook
+from hami_core.policies import PolicyDefaults
 from hami_core.wire import reasons
 
 if TYPE_CHECKING:

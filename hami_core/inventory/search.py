@@ -21,7 +21,7 @@ from hami_core.inventory.table import QUOTA
 from hami_core.model import Allocation, ContainerKind
 from hami_core.placement.peak import Amounts
 from hami_core.placement.place import place
-from hami_core.placement.policy import prefers_low_score
+from hami_core.policies import node_policy
 from hami_core.wire import reasons
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ class Query:
         if self._scores_nodes():
             best, more = self._placed_and_scored(columns, limit)
             return best, len(columns) - len(more), np.concatenate([refused, more])
-        keys = self._cluster.keys(low_first=prefers_low_score(self._plan.node_policy))[columns]
-        if sure[columns].all():
+        keys = self._cluster.keys(node_policy(self._plan.node_policy))[columns]
+        if np.count_nonzero(sure) == len(columns):
             if len(columns) > limit:
                 top = np.argpartition(keys, -limit)[-limit:] if limit else np.empty(0, np.intp)
             else:
@@ -122,7 +122,7 @@ class Query:
             chosen = columns[top[np.argsort(-keys[top])]]
             return self._named(chosen), len(columns), refused
         found, more = self._in_order(columns[np.argsort(-keys)], sure, limit)
-        known = int(sure[columns].sum()) + int((~sure[found]).sum())
+        known = int(np.count_nonzero(sure)) + int((~sure[found]).sum())
         return self._named(found), known, np.concatenate([refused, more])
 
     def _judge(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -214,9 +214,8 @@ class Query:
                 fits.append((self._total(column, placed), column))
             else:
                 refused.append(column)
-        low_first = prefers_low_score(self._plan.node_policy)
-        ranks = self._cluster.ranks()
-        fits.sort(key=lambda fit: (fit[0] if low_first else -fit[0], -int(ranks[fit[1]])))
+        rank, ranks = node_policy(self._plan.node_policy).rank, self._cluster.ranks()
+        fits.sort(key=lambda fit: (rank(fit[0]), int(ranks[fit[1]])), reverse=True)
         best = [(str(self._cluster.names[column]), score) for score, column in fits[:limit]]
         return best, np.array(refused, np.intp)
 
@@ -255,8 +254,7 @@ class Query:
     def _in_columns(self) -> bool:
         """Whether containers that depend on each other can be placed in columns."""
         return not self._must_walk() and not any(
-            ask.chooses or ask.policy.chain is not None or ask.custom is not None or self._is_wide(ask)
-            for _, ask in self._asks
+            ask.chooses or ask.policy.is_chain or ask.custom is not None or self._is_wide(ask) for _, ask in self._asks
         )
 
     def _is_wide(self, ask: Ask) -> bool:
@@ -349,9 +347,9 @@ class Query:
                 return False
             if any(r is not None and r.code != reasons.CARD_UUID_MISMATCH for r in ask.id_refusals()):
                 return False
-            if ask.custom is not None or self._is_wide(ask) or (ask.numa_bind and ask.mutex):
+            if ask.custom is not None or self._is_wide(ask) or (ask.numa_bind and ask.idle_only):
                 return False
-            if self._limits.admitted and (ask.numa_bind or ask.chooses or ask.policy.chain is not None):
+            if self._limits.admitted and (ask.numa_bind or ask.chooses or ask.policy.is_chain):
                 return False
         return not self._must_walk() and (len(self._asks) == 1 or self._in_columns())
 

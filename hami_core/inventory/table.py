@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from hami_core.inventory.nodes import FamilyDevices, Node
     from hami_core.model import DeviceKind, VendorRules
+    from hami_core.policies import NodePolicy, Value
 
 ABSENT: Final = 1 << 0
 """No card at this position. The bits below stand in HAMi's check order, so the lowest set bit is the reason."""
@@ -27,7 +28,7 @@ CORDONED: Final = 1 << 2
 TYPE: Final = 1 << 3
 UUID: Final = 1 << 4
 SLOTS: Final = 1 << 5
-MUTEX: Final = 1 << 6
+BUSY: Final = 1 << 6
 QUOTA: Final = 1 << 7
 MEMORY: Final = 1 << 8
 CORES: Final = 1 << 9
@@ -35,7 +36,6 @@ EXCLUSIVE: Final = 1 << 10
 SOLD_OUT: Final = 1 << 11
 CUSTOM: Final = 1 << 12
 
-FLOAT32_TOP: Final = 0x7FFFFFFF
 _INT_COLUMNS: Final = (
     "free_memory", "used_memory", "total_memory", "usable_memory", "free_cores", "used_cores", "total_cores",
     "used", "slots", "numa",
@@ -45,6 +45,19 @@ _FLOAT_COLUMNS: Final = ("slots_f", "cores_f", "memory_f")
 
 def _clamp(value: int) -> int:
     return INT32_MAX if value > INT32_MAX else max(value, -INT32_MAX)
+
+
+def whole_numbers(ranks: Value) -> np.ndarray:
+    """Whole numbers of 32 bits, as int64, in the order of what a policy's ``rank`` gave for a column."""
+    values = np.asarray(ranks)
+    if values.dtype == np.float32:
+        bits = values.view(np.int32)  # in the order of the floats, but negative ones count backwards
+        sign = bits >> 31
+        values = (bits ^ (sign & INT32_MAX)) - sign
+    if values.dtype != np.int32:
+        values = np.unique(values, return_inverse=True)[1].reshape(values.shape)
+    numbers: np.ndarray = values.astype(np.int64)
+    return numbers
 
 
 class Table:
@@ -264,16 +277,11 @@ class Cluster:
             self.scores[node.column] = node_score(*node.totals())
         self._stale.clear()
 
-    def keys(self, *, low_first: bool) -> np.ndarray:
-        """Sort keys of all nodes, unique, greatest best: score (or its opposite), then the smaller name.
-
-        Args:
-            low_first: The lowest score is best (node policy ``spread``).
-        """
-        bits = self.scores[: self.size].view(np.int32).astype(np.int64)
-        if low_first:
-            bits = FLOAT32_TOP - bits
-        keys: np.ndarray = (bits << 32) | self.ranks()
+    def keys(self, policy: NodePolicy) -> np.ndarray:
+        """Sort keys of all nodes, unique, greatest best: the policy's rank, then the smaller name."""
+        keys = whole_numbers(policy.rank(self.scores[: self.size]))
+        keys <<= 32
+        keys |= self.ranks()
         return keys
 
     def ranks(self) -> np.ndarray:

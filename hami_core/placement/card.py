@@ -21,9 +21,10 @@ class Card:
         used_cores: Percent taken.
         mig: Placements of MIG instances taken.
         pods: ``namespace/name`` of the pods on it.
+        score: Device score with the share of the container at hand; set before the cards are sorted.
     """
 
-    __slots__ = ("device", "mig", "pods", "position", "used_cores", "used_memory", "used_slots")
+    __slots__ = ("device", "mig", "pods", "position", "score", "used_cores", "used_memory", "used_slots")
 
     def __init__(  # noqa: PLR0917 - sums in the order of DeviceUsage
         self,
@@ -42,6 +43,12 @@ class Card:
         self.used_cores = used_cores
         self.mig = mig
         self.pods = pods
+        self.score = 0.0
+
+    @property
+    def numa(self) -> int:
+        """NUMA node."""
+        return self.device.numa
 
     def take(self, piece: Slice) -> None:
         """Book a slice."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hami_core.model import DeviceKind, Request, VendorRules, Weights
     from hami_core.placement.card import Card
-    from hami_core.placement.policy import DevicePolicy
+    from hami_core.placement.order import DeviceOrder
 
     Pick = tuple[Card, Slice]
     Admits = Callable[[list[Slice]], bool]
@@ -72,22 +72,22 @@ class Ask:
     """
 
     __slots__ = (
-        "_ids", "_kinds", "_named", "chooses", "combines", "cores", "custom", "may_refuse_combinations", "mutex",
+        "_ids", "_kinds", "_named", "chooses", "combines", "cores", "custom", "idle_only", "may_refuse_combinations",
         "numa_bind", "policy", "request", "rules", "weights",
     )  # fmt: skip
 
-    def __init__(self, request: Request, rules: VendorRules, policy: DevicePolicy, weights: Weights) -> None:
+    def __init__(self, request: Request, rules: VendorRules, policy: DeviceOrder, weights: Weights) -> None:
         self.request = request
         self.rules = rules
         self.policy = policy
         self.weights = None if weights.slot == weights.core == weights.memory == 1 else weights
         self.cores = min(request.cores, WHOLE_CARD)
-        self.mutex = policy.mutex
+        self.idle_only = policy.idle_only
         self.numa_bind = request.numa_bind
         self.custom = None if rules.custom_filter is no_reason else rules.custom_filter
         family = rules.family
         words = family.choose_policies
-        self.chooses = rules.choose is not None and (words is None or bool(words & policy.tokens))
+        self.chooses = rules.choose is not None and (words is None or bool(words & policy.words))
         """Whether the vendor's `choose` picks among the devices that fit."""
         depends = self.custom is not None and family.depends_on_chosen
         self.combines = self.chooses or depends
@@ -153,7 +153,9 @@ class Ask:
 
     def order(self, cards: Sequence[Card]) -> list[Card]:
         """The devices as the policy sorts them; taken from the end."""
-        return self.policy.order(cards, [self.score(card) for card in cards], numa_bind=self.numa_bind)
+        for card in cards:
+            card.score = self.score(card)
+        return self.policy.sort(cards, numa_bind=self.numa_bind)
 
     def refusal_before_numa(self, card: Card) -> Reason | str | None:
         """Checks 1 to 3: health, cordon, type."""
@@ -175,7 +177,7 @@ class Ask:
         again = sum(1 for taken, _ in picks if taken is card) if self.repeats(card) else 0
         if device.slots <= card.used_slots + again:
             return reasons.CARD_TIME_SLICING_EXHAUSTED
-        if self.mutex and card.used_slots > 0:
+        if self.idle_only and card.used_slots > 0:
             return reasons.EXCLUSIVE_CONFLICT
         piece = self._piece(card)
         if admits is not None and not admits([*(taken for _, taken in picks), piece]):
@@ -195,7 +197,7 @@ class Ask:
 
     def tolerates(self, card: Card) -> bool:
         """Whether the rules on mutex, exclusive and sold-out cards allow sharing this one, amounts apart."""
-        return not (self.mutex and card.used_slots > 0) and self._sharing_refusal(card) is None
+        return not (self.idle_only and card.used_slots > 0) and self._sharing_refusal(card) is None
 
     def _sharing_refusal(self, card: Card) -> str | None:
         device = card.device

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from hami_core.model import Allocation, ContainerKind, ContainerSlices, Slice
 from hami_core.placement.fit import Ask, fit_node
+from hami_core.placement.order import device_order
 from hami_core.placement.peak import Peak
-from hami_core.placement.policy import PolicyDefaults, device_policy
+from hami_core.policies import PolicyDefaults
 from hami_core.wire.reasons import encode_histogram
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Plan:
         self.request = request
         self.rules = rules
         self.node_policy = request.node_policy or given.node_policy
-        self.device_policy = device_policy(request.device_policy or given.device_policy)
+        self.device_policy = device_order(request.device_policy or given.device_policy)
         self.unknown = next((word for word in request.families if word not in rules), "")
         """A family asked for that no vendor serves; empty: all are known."""
         self.asks: tuple[tuple[Ask, ...], ...] = ((),) * len(request.containers)

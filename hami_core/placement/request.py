@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hami_core.errors import RequestError
 from hami_core.model import INT32_MAX, ContainerRequest, PodFacts, PodRequest
-from hami_core.placement.policy import PolicyDefaults
+from hami_core.policies import PolicyDefaults
 from hami_core.wire import keys
 from hami_core.wire.pod import parse_weights
 

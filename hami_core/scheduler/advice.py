@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hami_core.placement.fit import WHOLE_CARD
-from hami_core.placement.policy import DEVICE_POLICIES, NODE_POLICIES
+from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES
 from hami_core.vendorkit import quantity_of
 from hami_core.wire import keys
 
@@ -25,7 +25,7 @@ SMALL_MIB: Final = 300
 def on_policies(annotations: Mapping[str, str]) -> Iterator[str]:
     """Words of the policy annotations that are no policy and so passed over."""
     for key, words in ((keys.NODE_POLICY, NODE_POLICIES), (keys.DEVICE_POLICY, DEVICE_POLICIES)):
-        unknown = sorted({word.strip() for word in annotations.get(key, "").split(",")} - words - {""})
+        unknown = sorted({word.strip() for word in annotations.get(key, "").split(",")} - {*words, ""})
         if unknown:
             shown = _ascii(unknown[0][:64])
             yield f"pod: annotation {key}: {shown} is no policy and is passed over (write {', '.join(sorted(words))})"

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from hami_core.kube.port import KubeApi, Undecodable
     from hami_core.model import Booking, Device, NodeFacts, PodRequest
-    from hami_core.placement.policy import PolicyDefaults
     from hami_core.plugins import Loaded
+    from hami_core.policies import PolicyDefaults
 
 log = structlog.get_logger(__name__)
 

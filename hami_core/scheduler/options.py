@@ -17,7 +17,7 @@ from hami_core.http.serve import BODY_LIMIT
 from hami_core.http.tls import TlsFiles
 from hami_core.http.token import TokenFile
 from hami_core.kube.lease import LeaseElector, LeaseFollower
-from hami_core.placement.policy import PolicyDefaults
+from hami_core.policies import PolicyDefaults
 from hami_core.scheduler.credentials.ring import Times
 from hami_core.scheduler.credentials.signing import SigningNames
 from hami_core.scheduler.credentials.webhook import WebhookNames

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hami_core.kube.objects import Container, ContainerStatus, Node
     from hami_core.kube.port import Undecodable
     from hami_core.model import Family, Request
-    from hami_core.placement.policy import PolicyDefaults
+    from hami_core.policies import PolicyDefaults
 
     Parse = Callable[[ContainerSpec, PodFacts], tuple[Request, ...]]
 

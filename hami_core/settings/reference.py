@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from hami_core.policies import DEFAULT_DEVICE_POLICY, DEFAULT_NODE_POLICY, DEVICE_POLICIES, NODE_POLICIES
 from hami_core.settings.agent import AgentSettings
 from hami_core.settings.fields import env_names, flag_names, note
 from hami_core.settings.flags import KLOG, default_text
@@ -54,10 +55,34 @@ def page() -> str:
     parts = [
         _INTRO,
         _section("hami scheduler", SchedulerSettings),
+        _policies(),
         _section("hami agent", AgentSettings),
         _ignored(),
     ]
     return "\n".join(parts)
+
+
+def _policies() -> str:
+    chained = ", ".join(f"`{policy.word}`" for policy in DEVICE_POLICIES.values() if policy.in_chains)
+    nodes = [f"| `{policy.word}` | {policy.help} |" for policy in NODE_POLICIES.values()]
+    devices = [f"| `{policy.word}` | {policy.help} |" for policy in DEVICE_POLICIES.values()]
+    return f"""## Policies
+
+A pod names its policies in `hami.io/node-scheduler-policy` and `hami.io/gpu-scheduler-policy`. For pods that name none,
+`--node-scheduler-policy` and `--gpu-scheduler-policy` count. {{doc}}`../explanation/placement` says what a score is.
+
+| node policy | best node |
+|---|---|
+{chr(10).join(nodes)}
+
+| device policy | tried first |
+|---|---|
+{chr(10).join(devices)}
+
+A device policy may be a comma list, such as `numa,binpack`. In a list, the order comes from {chained}
+as written; the other words keep their other effects. A pod's word that is none of these is passed over, with a warning
+at admission. If none is left, `{DEFAULT_NODE_POLICY}` counts for nodes and `{DEFAULT_DEVICE_POLICY}` for devices.
+"""
 
 
 def _section(title: str, model: type[Settings]) -> str:

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hami_core.compatibility import HAMI
+from hami_core.policies import DEFAULT_DEVICE_POLICY, DEFAULT_NODE_POLICY, DEVICE_POLICIES, NODE_POLICIES
 from hami_core.settings.base import Settings
 from hami_core.settings.fields import notes
-from hami_core.settings.values import DAY, Address, DevicePolicy, Labels, Names, NodePolicy, ResourceNames, Seconds
+from hami_core.settings.values import (
+    DAY,
+    Address,
+    DevicePolicyWords,
+    Labels,
+    Names,
+    NodePolicyWord,
+    ResourceNames,
+    Seconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,15 +101,15 @@ class SchedulerSettings(Settings):
         description="Take over pods that name default-scheduler.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
-    node_scheduler_policy: NodePolicy = Field(
-        "binpack",
-        description="How nodes are preferred when a pod says nothing: binpack or spread.",
+    node_scheduler_policy: NodePolicyWord = Field(
+        DEFAULT_NODE_POLICY,
+        description=f"How nodes are preferred when a pod says nothing: {' or '.join(NODE_POLICIES)}.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
-    gpu_scheduler_policy: DevicePolicy = Field(
-        "spread",
-        description="How devices are preferred when a pod says nothing: binpack, spread, mutex, topology-aware, numa, "
-        "or a comma chain.",
+    gpu_scheduler_policy: DevicePolicyWords = Field(
+        DEFAULT_DEVICE_POLICY,
+        description=f"How devices are preferred when a pod says nothing: {', '.join(DEVICE_POLICIES)}, or a comma "
+        "chain.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
     node_label_selector: Labels = Field(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from hami_core.documents import none_of, shown
-from hami_core.model import DEVICE_POLICIES, NODE_POLICIES
+from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
@@ -77,7 +77,7 @@ def split_selector(value: Any) -> Any:  # noqa: ANN401 - as above
     return pairs
 
 
-def check_policy(text: str, words: Sequence[str]) -> str:
+def check_policy(text: str, words: Collection[str]) -> str:
     """Accept one of the words.
 
     Raises:
@@ -88,7 +88,7 @@ def check_policy(text: str, words: Sequence[str]) -> str:
     return text
 
 
-def check_chain(text: str, words: Sequence[str]) -> str:
+def check_chain(text: str, words: Collection[str]) -> str:
     """Accept one of the words or a comma list of them.
 
     Raises:
@@ -126,7 +126,7 @@ ResourceNames = Annotated[tuple[ResourceName, ...], BeforeValidator(split_list)]
 """Names of extended resources, as a list or separated by commas."""
 Labels = Annotated[dict[str, str], BeforeValidator(split_selector)]
 """Labels, as a mapping or ``key=value,key2=value2``."""
-NodePolicy = Annotated[str, AfterValidator(partial(check_policy, words=NODE_POLICIES))]
+NodePolicyWord = Annotated[str, AfterValidator(partial(check_policy, words=NODE_POLICIES))]
 """How nodes are preferred."""
-DevicePolicy = Annotated[str, AfterValidator(partial(check_chain, words=DEVICE_POLICIES))]
+DevicePolicyWords = Annotated[str, AfterValidator(partial(check_chain, words=DEVICE_POLICIES))]
 """How devices are preferred: a word, or a comma list of them."""

@@ -9,8 +9,9 @@ import pytest
 
 from hami_core.inventory import Inventory
 from hami_core.model import Allocation, ContainerKind, Family, MigPlacement, NodeFacts, Resources, Slice, VendorRules
-from hami_core.placement import Plan, QuotaBook, prefers_low_score, uses
+from hami_core.placement import Plan, QuotaBook, uses
 from hami_core.placement.peak import Peak
+from hami_core.policies import node_policy
 from hami_core.wire.node import decode_devices_json, encode_devices_json
 
 from .cases import Case, cases, value
@@ -41,7 +42,8 @@ def _containers(case: Mapping[str, Any], key: str = "raw") -> list[tuple[Contain
 def test_node_order(case: Case) -> None:
     """The last of the sorted list is chosen: the better node is not the one before."""
     policy = case.get("policy", "binpack")
-    worse_first = case["a"] > case["b"] if prefers_low_score(policy) else case["a"] < case["b"]
+    rank = node_policy(policy).rank
+    worse_first = rank(case["a"]) < rank(case["b"])
     assert worse_first is case["a_before_b"]
     inventory = Inventory([nvidia_rules()])
     for name in "ab":

@@ -21,7 +21,7 @@ from hami_core.model import (
     Slice,
     Weights,
 )
-from hami_core.placement import Card, Plan, device_policy, device_score, node_score, place
+from hami_core.placement import Card, Plan, device_order, device_score, node_score, place
 from hami_core.placement.fit import Ask, walk
 from hami_core.wire.node import decode_cordon
 from hami_core.wire.quantity import parse_bool_go
@@ -38,11 +38,11 @@ pytestmark = pytest.mark.vectors
 
 @pytest.mark.parametrize("case", cases("gpu_less"))
 def test_device_order(case: Case) -> None:
-    policy = device_policy(case.get("policy", ""))
-    keys = [
-        policy.sort_key(card(case[name], position), case[name].get("score", 0), numa_bind=case.get("numa_bind", False))
-        for position, name in enumerate("ab")
-    ]
+    policy = device_order(case.get("policy", ""))
+    pair = [card(case[name], position) for position, name in enumerate("ab")]
+    for one, name in zip(pair, "ab", strict=True):
+        one.score = case[name].get("score", 0)
+    keys = [policy.sort_key(one, numa_bind=case.get("numa_bind", False)) for one in pair]
     assert (keys[0] < keys[1]) is case["a_before_b"]
 
 
@@ -54,7 +54,7 @@ def test_device_score(case: Case) -> None:
     device, weights = one.device, Weights(**case.get("weights", {}))
     asked = [request(r) for r in case.get("requests", []) if r.get("type", "NVIDIA") == device.type]
     if len(asked) == 1:
-        score = Ask(asked[0], nvidia_rules(), device_policy(""), weights).score(one)
+        score = Ask(asked[0], nvidia_rules(), device_order(""), weights).score(one)
     else:
         score = device_score(
             (one.used_slots + len(asked), device.slots),
@@ -104,7 +104,7 @@ def test_fit(case: Case) -> None:
     annotations = case.get("annos", {})
     numa_bind = parse_bool_go(annotations.get("nvidia.com/numa-bind", "")) is True
     asked = request(case["request"], annotations, numa_bind=numa_bind)
-    policy = device_policy(annotations.get("hami.io/gpu-scheduler-policy", "binpack"))
+    policy = device_order(annotations.get("hami.io/gpu-scheduler-policy", "binpack"))
     fit = walk(cards, Ask(asked, nvidia_rules(), policy, Weights()))
     reason = ", ".join(sorted(f"{n}/{fit.total} {word}" for word, n in fit.counts.items()))
     case.verdict("fit", fit.fits, reason)
@@ -123,7 +123,7 @@ def test_topology(case: Case) -> None:
     record = {"count": 10, "totalmem": 8000, "totalcore": 100}
     cards = [card(record, i, id=name, pair_scores=scores.get(name, {})) for i, name in enumerate(case["devices"])]
     asked = Request("NVIDIA", case.get("nums", 1))
-    fit = walk(cards, Ask(asked, nvidia_rules(), device_policy("topology-aware"), Weights()))
+    fit = walk(cards, Ask(asked, nvidia_rules(), device_order("topology-aware"), Weights()))
     case.verdict("fit", fit.fits, ", ".join(f"{n}/{fit.total} {word}" for word, n in fit.counts.items()))
     picked = [piece.device_id for _, piece in fit.picks]
     if "pick" in case:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hami_core.errors import RequestError, VendorError
 from hami_core.model import DeviceKind, DeviceUsage, Reason, Request, Slice
 from hami_core.plugins.checks import Unusable, choice
+from hami_core.policies import DEVICE_POLICIES
 from hami_core.testing import samples
 from hami_core.testing.suites.case import VendorCase
 from hami_core.testing.suites.inventory import RELAXED
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from hami_core.testing.suites.case import FailureLog
 
 
-POLICIES = st.sampled_from(["binpack", "spread", "topology-aware"])
+POLICIES = st.sampled_from(sorted(DEVICE_POLICIES))
 
 
 class FitSuite(VendorCase):

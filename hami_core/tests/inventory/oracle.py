@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 F = np.float32
+MORE_NODE_RANKS: dict[str, Callable[[float], float]] = {}
+MORE_DEVICE_RANKS: dict[str, Callable[[OCard], float]] = {}
+"""Policies that a test adds: word → rank, greatest first."""
 
 
 @dataclass
@@ -90,14 +97,18 @@ def in_order(cards: list[OCard], ask: OAsk, pod: OPod) -> list[OCard]:
         if len(words) > 1 or policy == "numa":
             keys = []
             for word in words:
-                if word in ("binpack", "spread", "numa") and word not in keys:
+                if word in ("binpack", "spread", "numa", *MORE_DEVICE_RANKS) and word not in keys:
                     keys.append(word)
             keys = keys or ["spread"]
             if ask.numa_bind and keys[0] != "numa":
                 keys = ["numa", *keys]
-            key = [{"binpack": score, "spread": -score, "numa": card.numa}[k] for k in keys] + [card.index]
+            more = {word: rank(card) for word, rank in MORE_DEVICE_RANKS.items()}
+            key = [{"binpack": score, "spread": -score, "numa": card.numa, **more}[k] for k in keys] + [card.index]
         elif policy == "mutex":
             key = [-card.used, card.numa]
+        elif policy in MORE_DEVICE_RANKS:
+            rank = MORE_DEVICE_RANKS[policy](card)
+            key = [card.numa, rank] if ask.numa_bind else [rank, card.numa]
         elif ask.numa_bind:
             key = [-card.numa, score] if policy == "binpack" else [card.numa, -score]
         elif policy == "binpack":
@@ -323,6 +334,6 @@ def filter_pod(cluster: dict[str, dict[str, list[OCard]]], pod: OPod, names: lis
             refused[name] = placed
         else:
             fits.append((name, float(node_value(cluster[name]))))
-    sign = 1 if pod.node_policy == "spread" else -1
-    fits.sort(key=lambda f: (sign * f[1], f[0]))
+    rank = {"spread": lambda score: -score, **MORE_NODE_RANKS}.get(pod.node_policy, lambda score: score)
+    fits.sort(key=lambda f: (-rank(f[1]), f[0]))
     return fits, refused

@@ -13,11 +13,11 @@ from .oracle import OPod, filter_pod, place_pod
 from .worlds import World
 
 
-def _check(world: World, rounds: int, *, plain: bool) -> None:
+def check(world: World, rounds: int) -> None:
     rng = world.rng
     world.set_quota()
     for _ in range(rounds):
-        request, theirs = world.pod(plain=plain)
+        request, theirs = world.pod()
         names = list(world.cluster)
         if rng.random() < 0.3:
             names = [*rng.sample(names, rng.randint(0, len(names))), "nobody"]
@@ -58,12 +58,12 @@ def _check_cards(inventory: Inventory, world: World, request, theirs: OPod, name
 
 @pytest.mark.parametrize("seed", range(60))
 def test_every_shape(seed: int) -> None:
-    _check(World(random.Random(seed)), 25, plain=False)
+    check(World(random.Random(seed)), 25)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_shapes_that_stay_in_columns(seed: int) -> None:
-    _check(World(random.Random(10_000 + seed), nodes=40, plain=True), 25, plain=True)
+    check(World(random.Random(10_000 + seed), nodes=40, plain=True), 25)
 
 
 @pytest.mark.soak
@@ -73,4 +73,4 @@ def test_long(seed: int) -> None:
     """10⁵ requests and more."""
     for part in range(20):
         plain = part % 2 == 0
-        _check(World(random.Random(1_000_000 + seed * 100 + part), nodes=30, plain=plain), 51, plain=plain)
+        check(World(random.Random(1_000_000 + seed * 100 + part), nodes=30, plain=plain), 51)

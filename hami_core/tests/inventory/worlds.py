@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hami_nvidia import Nvidia, NvidiaConfig
 
@@ -28,9 +28,13 @@ from hami_core.model import (
     VendorRules,
     Weights,
 )
+from hami_core.policies import NODE_POLICIES
 from hami_core.vendorkit import default_check_type, default_check_uuid
 
 from .oracle import OAsk, OCard, OPod
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 OTHER = Family(
     "OTHER",
@@ -69,6 +73,8 @@ POLICIES = [
     "spread,numa",
     "odd",
 ]
+PLAIN_POLICIES = ["binpack", "spread", "mutex", "numa"]
+"""Policies under which pods of several containers are placed in columns."""
 
 
 def rules() -> list[VendorRules]:
@@ -94,8 +100,11 @@ def rules() -> list[VendorRules]:
 class World:
     """A cluster in both forms, filled differently everywhere."""
 
-    def __init__(self, rng: random.Random, *, nodes: int = 12, plain: bool = False) -> None:
+    def __init__(
+        self, rng: random.Random, *, nodes: int = 12, plain: bool = False, policies: Sequence[str] = ()
+    ) -> None:
         self.rng = rng
+        self.policies = policies or (PLAIN_POLICIES if plain else POLICIES)
         self.inventory = Inventory(rules())
         self.cluster: dict[str, dict[str, list[OCard]]] = {}
         self.rooms: dict[str, tuple[int | None, int | None, int | None]] = {}
@@ -167,10 +176,10 @@ class World:
                     uid = f"{card.id}-{number}"
                     self.inventory.set_pod(Booking(uid, "filler", uid, Allocation(node, (part,))))
 
-    def pod(self, *, plain: bool = False) -> tuple[PodRequest, OPod]:
+    def pod(self) -> tuple[PodRequest, OPod]:
         """A pod nobody has seen."""
         rng = self.rng
-        policy = rng.choice(["binpack", "spread"] if plain else POLICIES)
+        policy = rng.choice(self.policies)
         weights = (1, 1, 1) if rng.random() < 0.8 else (rng.randint(0, 3), rng.randint(0, 3), rng.randint(1, 5))
         count = 1 if rng.random() < 0.55 else rng.randint(2, 4)
         kinds = ["app"] * count
@@ -183,7 +192,7 @@ class World:
         for kind in kinds:
             families = rng.choice([["NVIDIA"], ["NVIDIA"], ["NVIDIA"], ["OTHER"], ["NVIDIA", "OTHER"], []])
             containers.append((kind, [self._ask(f, selectors, numa_bind) for f in families]))
-        spread = rng.choice(["binpack", "spread"])
+        spread = rng.choice(list(NODE_POLICIES))
         theirs = OPod(containers, spread, policy, weights)
         parts = tuple(
             ContainerRequest(f"c{i}", ContainerKind(kind), tuple(_request(ask) for ask in asks))

@@ -12,8 +12,8 @@ import yaml
 from hami_core.errors import ConfigError
 from hami_core.manifests import Chart, Release, render, warnings
 from hami_core.manifests.values import assign
-from hami_core.model import DEVICE_POLICIES, NODE_POLICIES
 from hami_core.plugins import load
+from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES
 from hami_core.settings import AgentSettings, SchedulerSettings, load_device_config
 from hami_core.wire import keys
 

@@ -19,7 +19,8 @@ from hami_core.model import (
     Slice,
     Weights,
 )
-from hami_core.placement import PolicyDefaults, device_policy, device_score, float32, pod_request, uses
+from hami_core.placement import device_order, device_score, float32, pod_request, uses
+from hami_core.policies import PolicyDefaults
 
 APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
 amounts = st.integers(0, INT32_MAX)
@@ -117,6 +118,6 @@ def test_float32_rounds_as_numpy(value: float):
 
 @given(st.text(alphabet="binpackspredumtx,- ", max_size=40))
 def test_any_policy_text_is_taken(text: str):
-    policy = device_policy(text)
-    assert policy.chain is None or policy.chain
-    assert policy.mutex == ("mutex" in [word.strip() for word in text.split(",")])
+    policy = device_order(text)
+    assert policy.keys
+    assert policy.idle_only == ("mutex" in [word.strip() for word in text.split(",")])

@@ -11,8 +11,8 @@ import pytest
 
 from hami_core import hookimpl
 from hami_core.model import ContainerSpec, Mutation, PodFacts
-from hami_core.placement.policy import PolicyDefaults
 from hami_core.plugins import load
+from hami_core.policies import PolicyDefaults
 from hami_core.scheduler.cluster import Cluster
 from hami_core.scheduler.webhook import OTHER_SCHEDULER, Verdict, Webhook
 from hami_core.tests.scheduler.conftest import load as load_classes

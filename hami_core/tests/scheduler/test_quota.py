@@ -14,7 +14,7 @@ from hami_nvidia import Nvidia
 
 from hami_core.kube.objects import Pod
 from hami_core.model import Allocation, Device, NodeFacts
-from hami_core.placement.policy import PolicyDefaults
+from hami_core.policies import PolicyDefaults
 from hami_core.scheduler.cluster import Cluster
 from hami_core.scheduler.webhook import Webhook
 from hami_core.sim.patch import json_patch
