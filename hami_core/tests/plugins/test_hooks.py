@@ -77,7 +77,9 @@ def test_specification_without_a_line_is_named():
 
 
 @pytest.mark.parametrize(
-    "line", [Hook(named("reset")), Hook(hookspec(named("reset"))), Hook(spec("register").register)], ids=repr
+    "line",
+    [Hook(named("reset")), Hook(hookspec(named("reset"))), Hook(spec("register").register)],
+    ids=["function", "specification elsewhere", "another's"],
 )
 def test_line_without_a_specification_is_named(line):
     specs = spec("register")
