@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from hami_core.agent.judge import Claim
 from hami_core.agent.kubelet import Refused
-from hami_core.agent.pods import containers_of
 from hami_core.errors import WireError
 from hami_core.wire import keys
 from hami_core.wire.pod import decode_allocation
@@ -79,8 +78,8 @@ class Authority:
         return Claim(pod.uid, pod.key, allocation.containers, epoch, text)
 
     def _allocation(self, pod: Pod) -> Allocation:
-        mine = containers_of(pod)
-        containers, limits = [(name, kind) for name, kind, _ in mine], [spec.resources.limits for _, _, spec in mine]
+        mine = pod.containers()
+        containers, limits = [(c.name, kind) for kind, c in mine], [c.resources.limits for _, c in mine]
         # HAMi's lists are not always one entry for each container; what it wrote is read its way.
         strict = not self._is_hamis(pod)
         try:

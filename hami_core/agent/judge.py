@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hami_core.model import ContainerKind
+from hami_core.placement.peak import uses
 from hami_core.wire import env
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from hami_core.kube.objects import Container
     from hami_core.model import ContainerSlices, Device, Slice
+    from hami_core.placement.peak import Use
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,62 +47,6 @@ class Claim:
         return -self.epoch, self.uid
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What is taken of a card: MiB, percent, slots."""
-
-    memory_mib: int = 0
-    cores: int = 0
-    slots: int = 0
-
-    def __add__(self, other: Use) -> Use:
-        return Use(self.memory_mib + other.memory_mib, self.cores + other.cores, self.slots + other.slots)
-
-    def most(self, other: Use) -> Use:
-        """The larger of each."""
-        return Use(max(self.memory_mib, other.memory_mib), max(self.cores, other.cores), max(self.slots, other.slots))
-
-
-_NOTHING = Use()
-
-
-def peak(containers: Iterable[ContainerSlices]) -> dict[str, Use]:
-    """The most a pod ever takes of each card.
-
-    Init containers run one after the other, beside the sidecars started before them; then all app containers run
-    beside all sidecars.
-    """
-    running: dict[str, Use] = {}
-    highest: dict[str, Use] = {}
-    apps: dict[str, Use] = {}
-    for container in containers:
-        use = _sum(container.slices)
-        if container.kind is ContainerKind.APP:
-            apps = _add(apps, use)
-            continue
-        _raise(highest, _add(running, use))
-        if container.kind is ContainerKind.SIDECAR:
-            running = _add(running, use)
-    _raise(highest, _add(running, apps))
-    return highest
-
-
-def _sum(slices: Iterable[Slice]) -> dict[str, Use]:
-    found: dict[str, Use] = {}
-    for piece in slices:
-        found[piece.device_id] = found.get(piece.device_id, _NOTHING) + Use(piece.memory_mib, piece.cores, piece.slots)
-    return found
-
-
-def _add(one: Mapping[str, Use], other: Mapping[str, Use]) -> dict[str, Use]:
-    return {card: one.get(card, _NOTHING) + other.get(card, _NOTHING) for card in {*one, *other}}
-
-
-def _raise(highest: dict[str, Use], use: Mapping[str, Use]) -> None:
-    for card, amount in use.items():
-        highest[card] = highest.get(card, _NOTHING).most(amount)
-
-
 def covering(container: Container) -> str:
     """A path at which a container mounts a volume of its pod over files that bind it; empty: there is none.
 
@@ -117,32 +62,35 @@ def covering(container: Container) -> str:
 
 def misfit(claim: Claim, holders: Sequence[Claim], devices: Mapping[str, Device]) -> str:
     """Why a claim does not fit beside those that hold, in words for people; empty when it does."""
-    theirs = {h.uid: peak(h.containers) for h in holders if h.uid != claim.uid}
-    labels = {h.uid: h.label for h in holders}
-    for card, mine in peak(claim.containers).items():
+    own = uses(claim.containers)
+    everybody = [(claim.label, use) for use in own]
+    everybody += [(h.label, use) for h in holders if h.uid != claim.uid for use in uses(h.containers)]
+    for mine in own:
+        card = mine.device_id
         device = devices.get(card)
         if device is None:
             return f"device {card} of its allocation is not on this node"
-        beside = {uid: use[card] for uid, use in theirs.items() if card in use}
-        problem = _card_misfit(device, mine, beside)
+        beside = [(label, use) for label, use in everybody if use.device_id == card and use is not mine]
+        problem = _card_misfit(device, mine, [use for _, use in beside])
         if problem:
-            names = ", ".join(sorted(labels[uid] for uid in beside)) or "nobody"
+            names = ", ".join(sorted({label for label, _ in beside})) or "nobody"
             return f"its allocation does not fit on device {card}: {problem} (held by {names})"
     return ""
 
 
-def _card_misfit(device: Device, mine: Use, beside: Mapping[str, Use]) -> str:
+def _card_misfit(device: Device, mine: Use, beside: Sequence[Use]) -> str:
     if device.not_offered:
         return device.not_offered
-    taken = sum(beside.values(), _NOTHING)
-    free = device.memory_mib - taken.memory_mib
+    free = device.memory_mib - sum(use.memory_mib for use in beside)
+    cores = device.cores - sum(use.cores for use in beside)
+    slots = device.slots - sum(use.slots for use in beside)
     if mine.memory_mib > free:
         return f"needs {mine.memory_mib} MiB, {max(free, 0)} of {device.memory_mib} MiB are free"
-    if mine.cores > device.cores - taken.cores:
-        return f"needs {mine.cores} % of its cores, {max(device.cores - taken.cores, 0)} % are free"
-    if mine.slots > device.slots - taken.slots:
-        return f"needs {mine.slots} slots, {max(device.slots - taken.slots, 0)} of {device.slots} are free"
-    if beside and device.cores == 100 and 100 in (mine.cores, *(use.cores for use in beside.values())):
+    if mine.cores > cores:
+        return f"needs {mine.cores} % of its cores, {max(cores, 0)} % are free"
+    if mine.slots > slots:
+        return f"needs {mine.slots} slots, {max(slots, 0)} of {device.slots} are free"
+    if beside and device.cores == 100 and 100 in (mine.cores, *(use.cores for use in beside)):
         return "one of the pods has it for itself (100 % of its cores)"
     return ""
 

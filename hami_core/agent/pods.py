@@ -6,13 +6,12 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from hami_core.kube.port import PODS
-from hami_core.model import ContainerKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hami_core.kube.informer import Informer
-    from hami_core.kube.objects import Container, Pod
+    from hami_core.kube.objects import Pod
 
 
 _REMEMBERED: Final = 1000
@@ -60,12 +59,3 @@ class PodIndex:
     def all(self) -> tuple[Pod, ...]:
         """All pods of this node."""
         return tuple(self._by_uid.values())
-
-
-def containers_of(pod: Pod) -> tuple[tuple[str, ContainerKind, Container], ...]:
-    """A pod's containers in HAMi's order, init containers (and sidecars among them) first."""
-    init = [
-        (c.name, ContainerKind.SIDECAR if c.restart_policy == "Always" else ContainerKind.INIT, c)
-        for c in pod.spec.init_containers
-    ]
-    return (*init, *((c.name, ContainerKind.APP, c) for c in pod.spec.containers))

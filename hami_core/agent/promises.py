@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from hami_core.agent.judge import covering, is_whole
 from hami_core.agent.kubelet import Refused, card_of
-from hami_core.agent.pods import containers_of
 from hami_core.agent.records import Record
 from hami_core.agent.serial import outranking
 
@@ -60,7 +59,7 @@ class Promises:
         try:
             claim = self._authority.claim(pod)
         except Refused:
-            named = [(name, resource) for name, _, spec in containers_of(pod) for resource in spec.resources.limits]
+            named = [(c.name, resource) for _, c in pod.containers() for resource in c.resources.limits]
             return {(name, resource) for name, resource in named if resource in self._vendors}, False
         held = {
             (container.name, resource)
@@ -87,8 +86,8 @@ class Promises:
         words = vendor.families_of(entry.resource)
         found = [
             (kind, spec, own)
-            for (cname, kind, spec), own in zip(containers_of(pod), claim.containers, strict=True)
-            if cname == entry.container
+            for (kind, spec), own in zip(pod.containers(), claim.containers, strict=True)
+            if spec.name == entry.container
         ]
         if not found:
             raise Refused(f"the pod has no container {entry.container}")

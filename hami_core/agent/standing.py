@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from hami_core.agent.pods import containers_of
 from hami_core.errors import WireError
 from hami_core.wire import keys
 
@@ -151,8 +150,8 @@ class Standing:
 
     def _wanted(self, pod: Pod) -> set[tuple[str, str, str]]:
         return {
-            (pod.uid, name, resource)
-            for name, _, spec in containers_of(pod)
-            for resource, amount in spec.resources.limits.items()
+            (pod.uid, container.name, resource)
+            for _, container in pod.containers()
+            for resource, amount in container.resources.limits.items()
             if resource in self._resources and str(amount) != "0"
         }

@@ -29,7 +29,7 @@ from hami_core.demo.verdict import (
 from hami_core.demo.view import Card, PodRow, Snapshot
 from hami_core.errors import RequestError
 from hami_core.kube.objects import Node, Pod
-from hami_core.scheduler.pods import container_kinds, node_facts
+from hami_core.scheduler.pods import node_facts
 from hami_core.testing.parts import StageError
 from hami_core.testing.stage import refusal_of
 from hami_core.wire.pod import read_allocation
@@ -152,8 +152,8 @@ class Course:
 
     def _slices(self, name: str, ask: Ask) -> tuple[GivenSlice, ...]:
         pod = msgspec.json.decode(json.dumps(self.seen[name]), type=Pod)
-        kinds = container_kinds(pod)
-        limits = [c.resources.limits for c in (*pod.spec.init_containers, *pod.spec.containers)]
+        kinds = [(c.name, kind) for kind, c in pod.containers()]
+        limits = [c.resources.limits for _, c in pod.containers()]
         reading = read_allocation(pod.metadata.annotations, self.stage.loaded.families, kinds, limits)
         return tuple(
             GivenSlice(piece.device_id, piece.memory_mib, piece.cores)

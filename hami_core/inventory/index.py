@@ -478,7 +478,7 @@ class Inventory:
 
 
 def _entry(booking: Booking, *, init_done: bool = False) -> Entry:
-    taken = uses(booking.allocation, init_done=init_done)
+    taken = uses(booking.allocation.containers, init_done=init_done)
     return Entry(booking.uid, booking.namespace, booking.name, booking.allocation, taken, init_done)
 
 

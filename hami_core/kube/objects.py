@@ -11,6 +11,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from hami_core.model import ContainerKind
+
 T = TypeVar("T")
 
 
@@ -251,6 +253,17 @@ class Pod(KubeObject, frozen=True, gc=False):
     def uid(self) -> str:
         """The pod's UID."""
         return self.metadata.uid
+
+    def containers(self) -> list[tuple[ContainerKind, Container]]:
+        """Its containers in HAMi's order: init containers, sidecars at their place among them, then app containers.
+
+        Lists in allocation annotations follow this order. Ephemeral containers are left out: they get no devices.
+        """
+        init = [
+            (ContainerKind.SIDECAR if c.restart_policy == "Always" else ContainerKind.INIT, c)
+            for c in self.spec.init_containers
+        ]
+        return init + [(ContainerKind.APP, c) for c in self.spec.containers]
 
     @property
     def is_terminal(self) -> bool:

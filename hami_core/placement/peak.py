@@ -15,7 +15,7 @@ from hami_core.model import ContainerKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hami_core.model import Allocation, MigPlacement, Slice
+    from hami_core.model import ContainerSlices, MigPlacement, Slice
 
 _Key = tuple[str, str]
 
@@ -108,10 +108,15 @@ class Peak:
         return tuple(Use(*key, *sums[key], tuple(mig.get(key, ())), key in self._unplaced) for key in sorted(sums))
 
 
-def uses(allocation: Allocation, *, init_done: bool = False) -> tuple[Use, ...]:
-    """What an allocation takes of each device, at its peak or after the init containers ended."""
+def uses(containers: Iterable[ContainerSlices], *, init_done: bool = False) -> tuple[Use, ...]:
+    """What a pod takes of each device, at its peak or after the init containers ended.
+
+    Args:
+        containers: Slices of each container, in HAMi's order.
+        init_done: Every init container has ended.
+    """
     peak = Peak()
-    for container in allocation.containers:
+    for container in containers:
         peak.add(container.kind, container.slices)
     return peak.steady() if init_done else peak.peak()
 

@@ -297,7 +297,7 @@ class Cluster:
 
     def asks(self, pod: Pod) -> bool:
         """Whether one of its containers names a device resource."""
-        return any(_names_any(c, self._resources) for c in (*pod.spec.init_containers, *pod.spec.containers))
+        return any(_names_any(c, self._resources) for _, c in pod.containers())
 
     def _pod(self, old: Pod | None, pod: Pod | None) -> None:
         if pod is None:

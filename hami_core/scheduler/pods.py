@@ -30,12 +30,8 @@ MAX_CONTAINERS = 1000
 
 
 def container_specs(pod: Pod) -> list[ContainerSpec]:
-    """The pod's containers in HAMi's order: init containers, sidecars at their place among them, then app."""
-    init = [
-        container_spec(c, ContainerKind.SIDECAR if c.restart_policy == "Always" else ContainerKind.INIT)
-        for c in pod.spec.init_containers
-    ]
-    return init + [container_spec(c, ContainerKind.APP) for c in pod.spec.containers]
+    """The pod's containers as vendor hooks see them, in HAMi's order."""
+    return [container_spec(container, kind) for kind, container in pod.containers()]
 
 
 def container_spec(container: Container, kind: ContainerKind) -> ContainerSpec:
@@ -48,15 +44,6 @@ def container_spec(container: Container, kind: ContainerKind) -> ContainerSpec:
         frozenset(variable.name for variable in container.env),
         container.is_privileged,
     )
-
-
-def container_kinds(pod: Pod) -> list[tuple[str, ContainerKind]]:
-    """Name and kind of each container, in the same order."""
-    init = [
-        (c.name, ContainerKind.SIDECAR if c.restart_policy == "Always" else ContainerKind.INIT)
-        for c in pod.spec.init_containers
-    ]
-    return init + [(c.name, ContainerKind.APP) for c in pod.spec.containers]
 
 
 def facts(pod: Pod) -> PodFacts:
@@ -84,7 +71,7 @@ def first_asked(pod: Pod, names: Collection[str]) -> tuple[str, str] | None:
 
     An amount of 0 asks for nothing. One that is no number asks.
     """
-    for container in (*pod.spec.init_containers, *pod.spec.containers) if names else ():
+    for _, container in pod.containers() if names else ():
         for amounts in (container.resources.limits, container.resources.requests):
             for name, amount in amounts.items():
                 if name in names and _is_asked(str(amount)):
@@ -124,9 +111,9 @@ def holding_of(pod: Pod, families: Mapping[str, Family]) -> Holding:
     if not pod.spec.node_name:
         return Holding()
     meta = pod.metadata
-    containers = [*pod.spec.init_containers, *pod.spec.containers]
-    limits = [container.resources.limits for container in containers]
-    reading = read_allocation(meta.annotations, families, container_kinds(pod), limits)
+    containers = pod.containers()
+    kinds, limits = [(c.name, kind) for kind, c in containers], [c.resources.limits for _, c in containers]
+    reading = read_allocation(meta.annotations, families, kinds, limits)
     unread = dict(reading.unread)
     for family in families.values():
         if family.allocated_key not in meta.annotations and _has_started(pod, family):
@@ -141,10 +128,9 @@ def holding_of(pod: Pod, families: Mapping[str, Family]) -> Holding:
 
 def _has_started(pod: Pod, family: Family) -> bool:
     """Whether a container that asks for devices of a family has started, and may hold them still."""
-    containers = (*pod.spec.init_containers, *pod.spec.containers)
-    asking = {c.name for c in containers if devices_asked(family, [c.resources.limits])}
+    asking = {c.name: kind for kind, c in pod.containers() if devices_asked(family, [c.resources.limits])}
     if asking and is_init_done(pod):
-        asking -= {name for name, kind in container_kinds(pod) if kind is ContainerKind.INIT}
+        asking = {name: kind for name, kind in asking.items() if kind is not ContainerKind.INIT}
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return any(status.name in asking and _was_started(status) for status in statuses)
 
@@ -156,7 +142,7 @@ def _was_started(status: ContainerStatus) -> bool:
 
 def is_init_done(pod: Pod) -> bool:
     """Whether every init container that is no sidecar has ended with success."""
-    ordinary = {c.name for c in pod.spec.init_containers if c.restart_policy != "Always"}
+    ordinary = {c.name for kind, c in pod.containers() if kind is ContainerKind.INIT}
     ended = {
         status.name
         for status in pod.status.init_container_statuses

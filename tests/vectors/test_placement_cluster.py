@@ -117,7 +117,9 @@ def test_simulation(case: Case) -> None:
 def test_peak(case: Case) -> None:
     allocation = booking("p", "n1", _containers(case)).allocation
     for init_done, key in ((False, "effective"), (True, "app_only")):
-        taken = [[u.device_id, u.memory_mib, u.cores, u.slots] for u in uses(allocation, init_done=init_done)]
+        taken = [
+            [u.device_id, u.memory_mib, u.cores, u.slots] for u in uses(allocation.containers, init_done=init_done)
+        ]
         assert taken == case.get(key, taken)
 
 
@@ -126,7 +128,7 @@ def test_peak_of_the_vendor_tables(row: dict[str, list[Any]]) -> None:
     assert value("vendors/initContainersColumns") == ["mem", "cores", "slots"]
     init, app = row.get("init", []), row.get("app", [])
     record = {"init": len(init), "raw": [[["gpu0", *amounts]] for amounts in (*init, *app)]}
-    (use,) = uses(booking("p", "n1", _containers(record)).allocation)
+    (use,) = uses(booking("p", "n1", _containers(record)).allocation.containers)
     assert [use.memory_mib, use.cores, use.slots] == row["out"]
 
 

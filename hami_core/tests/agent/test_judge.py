@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_core.agent.judge import Claim, Use, is_whole, misfit, peak
+from hami_core.agent.judge import Claim, is_whole, misfit
 from hami_core.model import ContainerKind, ContainerSlices, Device, Slice
 
 APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
@@ -22,16 +22,24 @@ def claim(uid, *containers, epoch=0):
     return Claim(uid, f"ns/{uid}", tuple(containers), epoch)
 
 
+def least_memory(*containers):
+    """MiB of the smallest card that the containers fit on."""
+    asked = claim("a", *containers)
+    return next(mib for mib in range(2000) if not misfit(asked, [], {"c0": replace(CARD, memory_mib=mib, slots=9)}))
+
+
 def test_init_containers_run_one_after_the_other_beside_sidecars():
     containers = [held(INIT, 500), held(SIDECAR, 100), held(INIT, 300), held(APP, 200), held(APP, 150)]
-    assert peak(containers) == {"c0": Use(500, 0, 3)}
-    assert peak([held(SIDECAR, 100), held(INIT, 500), held(APP, 50)])["c0"].memory_mib == 600
+    assert least_memory(*containers) == 500
+    assert least_memory(held(SIDECAR, 100), held(INIT, 500), held(APP, 50)) == 600
+    assert not misfit(claim("a", *containers), [], {"c0": replace(CARD, slots=3)})
+    assert "needs 3 slots" in misfit(claim("a", *containers), [], {"c0": replace(CARD, slots=2)})
 
 
 KINDS = st.sampled_from([APP, INIT, SIDECAR])
 
 
-@given(st.lists(st.tuples(KINDS, st.integers(1, 99)), max_size=6))
+@given(st.lists(st.tuples(KINDS, st.integers(1, 99)), min_size=1, max_size=6))
 def test_the_peak_is_the_highest_of_every_moment(containers):
     early = [c for c in containers if c[0] is not APP]
     apps = [c for c in containers if c[0] is APP]
@@ -40,8 +48,13 @@ def test_the_peak_is_the_highest_of_every_moment(containers):
         moments.append(sidecars + mib)
         sidecars += mib if kind is SIDECAR else 0
     moments.append(sidecars + sum(mib for _, mib in apps))
-    found = peak([held(kind, mib) for kind, mib in (*early, *apps)])
-    assert found.get("c0", Use()).memory_mib == max(moments)
+    assert least_memory(*(held(kind, mib) for kind, mib in (*early, *apps))) == max(moments)
+
+
+def test_a_card_named_in_two_families_counts_for_both():
+    both = ContainerSlices("x", APP, (Slice("c0", "F", 600, 0), Slice("c0", "G", 500, 0)))
+    assert "needs 600 MiB, 500 of 1000 MiB are free" in misfit(claim("a", both), [], CARDS)
+    assert "(held by ns/a)" in misfit(claim("b", held(APP, 1)), [claim("a", both)], CARDS)
 
 
 def test_what_does_not_fit_says_what_is_missing_and_who_holds():
@@ -71,10 +84,10 @@ def test_nobody_admitted_ever_makes_a_card_hold_more_than_it_has(asked):
         one = claim(f"p{number}", held(APP, mib, cores))
         if not misfit(one, admitted, CARDS):
             admitted.append(one)
-    uses = [peak(c.containers)["c0"] for c in admitted]
-    assert sum(u.memory_mib for u in uses) <= 1000
-    assert sum(u.cores for u in uses) <= 100
-    assert len(uses) <= 4
+    slices = [s for c in admitted for one in c.containers for s in one.slices]
+    assert sum(s.memory_mib for s in slices) <= 1000
+    assert sum(s.cores for s in slices) <= 100
+    assert len(slices) <= 4
 
 
 def test_whole_devices():

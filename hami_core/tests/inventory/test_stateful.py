@@ -192,7 +192,7 @@ class Machine(RuleBasedStateMachine):
             return
         taken: dict[tuple[str, int], str] = {}
         for booking in self._bookings():
-            for use in uses(booking.allocation, init_done=booking.uid in self.done):
+            for use in uses(booking.allocation.containers, init_done=booking.uid in self.done):
                 for place in use.mig:
                     for part in range(place.start, place.start + place.size):
                         assert taken.setdefault((use.device_id, part), booking.uid) == booking.uid
@@ -201,7 +201,7 @@ class Machine(RuleBasedStateMachine):
     def the_quota_holds(self) -> None:
         if hasattr(self, "inventory"):
             used = {row.resource: row.used for row in self.inventory.quota.rows() if row.namespace == "limited"}
-            peaks = [u for b in self._bookings() if b.namespace == "limited" for u in uses(b.allocation)]
+            peaks = [u for b in self._bookings() if b.namespace == "limited" for u in uses(b.allocation.containers)]
             assert used.get("nvidia.com/gpumem", 0) <= max(LIMIT, 0)
             assert sum(u.memory_mib for u in peaks) >= used.get("nvidia.com/gpumem", 0)
 

@@ -38,6 +38,18 @@ async def test_get_reads_the_parts_we_know_and_skips_the_rest(api, server):
     assert got.spec.containers[0].resources.limits == {"n": 2}
 
 
+async def test_containers_are_listed_init_containers_first_then_app(api, server):
+    init = [{"name": "fetch"}, {"name": "proxy", "restartPolicy": "Always"}, {"name": "warm"}]
+    spec = {
+        "containers": [{"name": "a"}, {"name": "b"}],
+        "initContainers": init,
+        "ephemeralContainers": [{"name": "e"}],
+    }
+    await server.put("pods", pod("a", spec=spec))
+    listed = [(kind.value, c.name) for kind, c in (await api.get(PODS, "a", "default")).containers()]
+    assert listed == [("init", "fetch"), ("sidecar", "proxy"), ("init", "warm"), ("app", "a"), ("app", "b")]
+
+
 async def test_null_containers_read_as_none_at_all(api, server):
     await server.put("pods", {"metadata": {"name": "a", "namespace": "default"}, "spec": {"containers": None}})
     assert (await api.get(PODS, "a", "default")).spec.containers == []

@@ -10,7 +10,6 @@ from hypothesis import given
 from hami_core.errors import RequestError
 from hami_core.model import (
     INT32_MAX,
-    Allocation,
     ContainerKind,
     ContainerSlices,
     ContainerSpec,
@@ -90,9 +89,9 @@ def test_the_peak_is_the_greatest_moment(shape: list[tuple[ContainerKind, int, i
             max(sum(s[2] for s in m) for m in here),
             max(sum(s[3] for s in m) for m in here),
         )
-    found = {u.device_id: (u.slots, u.memory_mib, u.cores) for u in uses(Allocation("n", parts))}
+    found = {u.device_id: (u.slots, u.memory_mib, u.cores) for u in uses(parts)}
     assert found == expected
-    steady = {u.device_id: (u.slots, u.memory_mib) for u in uses(Allocation("n", parts), init_done=True)}
+    steady = {u.device_id: (u.slots, u.memory_mib) for u in uses(parts, init_done=True)}
     assert all(steady[card][0] <= found[card][0] and steady[card][1] <= found[card][1] for card in steady)
     assert set(steady) == {f"gpu{s[1]}" for s in shape if s[0] is not INIT}
 
