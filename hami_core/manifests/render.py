@@ -70,8 +70,10 @@ def render(chart: Chart, given: Mapping[str, Any], release: Release, origins: va
     values_of.check(merged, chart.schema, origins)
     _check_version(chart, merged, release)
     files = ", ".join(dict.fromkeys(where for where, _ in origins))
-    texts = rendered(chart.path, given, release, f"values {files}".rstrip())
-    found = [each for source, text in texts.items() if source.endswith(".yaml") for each in _manifests(source, text)]
+    where = f"values {files}".rstrip()
+    texts = rendered(chart.path, given, release, where)
+    templates = [source for source in texts if source.endswith(".yaml")]
+    found = [each for source in templates for each in _manifests(source, texts[source], where)]
     rank = {kind: place for place, kind in enumerate(ORDER)}
     kinds = [(manifest.content["kind"], manifest) for manifest in found]
     return [manifest for kind, manifest in sorted(kinds, key=lambda each: (rank.get(each[0], len(rank)), each[0]))]
@@ -94,8 +96,8 @@ def _check_version(chart: Chart, merged: Mapping[str, Any], release: Release) ->
         raise ConfigError("kube-version", "kube-scheduler must be of the cluster's version, which is not known", fix)
 
 
-def _manifests(source: str, text: str) -> Iterator[Manifest]:
+def _manifests(source: str, text: str, where: str) -> Iterator[Manifest]:
     for document in _DOCUMENT.split(text):
-        for content in load_all_yaml(document, source):
+        for content in load_all_yaml(document, f"{where}: {source}"):
             if content is not None:
                 yield Manifest(source, document.strip("\n"), content)
