@@ -229,11 +229,16 @@ class ApiServer:
 
     # ---- watching
 
+    async def _begin(self, request: web.Request) -> web.StreamResponse:
+        """The answer to a watch, with its headers sent."""
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        return response
+
     async def _watch(self, request: web.Request, call: Call, fault: Fault | None) -> web.StreamResponse:
         test, transport = self._selected(request, call), request.transport
         version = _version(request)
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await response.prepare(request)
+        response = await self._begin(request)
         if transport:
             self._watches.add(transport)
         try:

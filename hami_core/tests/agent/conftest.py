@@ -22,5 +22,4 @@ async def node(short_dir):
     node = Node(short_dir)
     await node.kubelet.start()
     yield node
-    await node.down()
-    await node.kubelet.stop()
+    await node.end()

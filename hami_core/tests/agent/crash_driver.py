@@ -57,9 +57,9 @@ class World:
         self.names = names
         self.node.plugin_dir.mkdir(parents=True, exist_ok=True)
 
-    def fill(self) -> None:
+    async def fill(self) -> None:
         held = [("init", ContainerKind.INIT, [(CARDS[0], 50)]), ("main", ContainerKind.APP, [(c, 70) for c in CARDS])]
-        uid = self.node.pod("a", held)
+        uid = await self.node.pod("a", held)
         slots = [[f"{CARDS[0]}-0"], [f"{CARDS[0]}-0", f"{CARDS[1]}-0"]]
         for (container, _, _), name, ids in zip(held, self.names, slots, strict=True):
             response = api.ContainerAllocateResponse()
@@ -67,11 +67,10 @@ class World:
             self.node.kubelet.given.append(Given(uid, container, GPU, ids, response))
         self.node.kubelet.checkpoint()
 
-    def empty(self) -> None:
+    async def empty(self) -> None:
         self.node.kubelet.given.clear()
         self.node.kubelet.checkpoint()
-        if self.node.api.objects:
-            self.node.api.drop(PODS, "a", "default")
+        await self.node.server.remove("pods", "default/a")
 
     async def live(self, boot: str, done) -> Reconciler:
         node = self.node
@@ -92,8 +91,9 @@ class World:
         core.devices.update({d.id: d for d in node.vendor.discover()})
         await core.start()
         tasks = [asyncio.ensure_future(informer.run()), asyncio.ensure_future(core.run())]
-        core.wake()
         async with asyncio.timeout(60):
+            await informer.synced.wait()
+            core.wake()  # as the process does now and then: a list without pods wakes nobody
             while not done(core):
                 await asyncio.sleep(0.002)
         for task in tasks:
@@ -130,18 +130,36 @@ async def scenario(world: World, kind: str) -> None:
     if kind == "arrive":
         await world.live("boot-1", world.filled)
     elif kind == "leave":
-        world.empty()
+        await world.empty()
         await world.live("boot-1", world.emptied)
     else:
         await world.live("boot-2", world.filled)
 
 
-def prepare(world: World, kind: str) -> None:
-    world.fill()
+async def prepare(world: World, kind: str) -> None:
+    await world.fill()
     if kind != "arrive":
-        asyncio.run(world.live("boot-1", world.filled))
+        await world.live("boot-1", world.filled)
     if kind == "reboot":
         shutil.rmtree(world.node.cdi_dir)
+
+
+async def first_life(root: Path, names: list[str], kind: str, step: int) -> None:
+    """Killed before a step, if it has that many."""
+    world = World(root, names)
+    await prepare(world, kind)
+    kill_before(step, root)
+    await scenario(world, kind)
+
+
+async def next_life(root: Path, names: list[str], kind: str) -> None:
+    world = World(root, names)
+    world.check()
+    await world.fill()
+    await scenario(world, kind)
+    world.check()
+    left = [p.name for p in root.rglob("*") if p.name.startswith(".new-")]
+    assert not left, left
 
 
 def main(root: Path, kind: str) -> None:
@@ -153,23 +171,14 @@ def main(root: Path, kind: str) -> None:
         here = root / str(step)
         child = os.fork()
         if child == 0:
-            world = World(here, names)
-            prepare(world, kind)
-            kill_before(step, here)
-            asyncio.run(scenario(world, kind))
+            asyncio.run(first_life(here, names, kind, step))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         assert killed or os.WEXITSTATUS(status) == 0, f"step {step}: {status}"
         child = os.fork()
         if child == 0:
-            world = World(here, names)
-            world.check()
-            world.fill()
-            asyncio.run(scenario(world, kind))
-            world.check()
-            left = [p.name for p in here.rglob("*") if p.name.startswith(".new-")]
-            assert not left, left
+            asyncio.run(next_life(here, names, kind))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         assert status == 0, f"after a kill at step {step} the next life failed"

@@ -34,8 +34,9 @@ from hami_core.model import (
     Resources,
     Slice,
 )
-from hami_core.tests.agent.memory_api import MemoryApi
 from hami_core.tests.agent.stub_kubelet import StubKubelet
+from hami_core.tests.kube.apiserver import ApiServer
+from hami_core.tests.kube.direct import DirectApi
 from hami_core.wire import keys
 from hami_core.wire.pod import encode_pod_devices
 from hami_core.wire.signature import generate_private_key, sign, statement_of
@@ -183,8 +184,8 @@ class Agent:
         nodes.on_change(lambda _old, _new: self.core.wake())
         loops = (informer.run(), nodes.run(), self.core.run(), self._watch())
         self.tasks = [asyncio.ensure_future(t) for t in loops]
-        if not n.api.down:
-            await asyncio.wait_for(informer.synced.wait(), 60)
+        await asyncio.wait_for(informer.synced.wait(), 60)
+        self.core.wake()  # as the process does now and then: a list without pods wakes nobody
         return self
 
     async def _watch(self) -> None:
@@ -215,7 +216,8 @@ class Node:
         self.plugin_dir = root / "dp"
         self.cdi_dir = root / "cdi"
         self.state_dir = root / "state"
-        self.api = MemoryApi()
+        self.server = ApiServer()
+        self.api = DirectApi(self.server)
         self.vendor = Acme()
         self.kubelet = StubKubelet(self.plugin_dir, self.cdi_dir)
         self.agent: Agent | None = None
@@ -232,7 +234,13 @@ class Node:
             await self.agent.stop()
             self.agent = None
 
-    def pod(self, name: str, containers: list[tuple[str, ContainerKind, list[tuple[str, int]]]], **how) -> str:
+    async def end(self) -> None:
+        """End the agent, the kubelet and the API server."""
+        await self.down()
+        await self.kubelet.stop()
+        self.server.close()
+
+    async def pod(self, name: str, containers: list[tuple[str, ContainerKind, list[tuple[str, int]]]], **how) -> str:
         """Make a pod bound here: (container, kind, [(card, MiB)]). Returns its UID."""
         uid = how.get("uid", f"uid-{name}")
         slices = [
@@ -267,7 +275,8 @@ class Node:
             "creationTimestamp": how.get("created", "2026-01-01T00:00:00Z"),
             "ownerReferences": how.get("owners", []),
         }
-        self.api.put(PODS, {"metadata": meta, "spec": spec, "status": {"phase": how.get("phase", "Pending")}})
+        status = {"phase": how.get("phase", "Pending")}
+        await self.server.put("pods", {"metadata": meta, "spec": spec, "status": status})
         return uid
 
     def limits_of(self, edits: dict) -> str:

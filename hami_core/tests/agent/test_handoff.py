@@ -11,9 +11,9 @@ import grpc
 import pytest
 
 from hami_core.agent.authority import Mode, Policy
-from hami_core.kube.port import NODES, PODS, ApiError
 from hami_core.model import ContainerKind
 from hami_core.tests.agent.node import FAMILY, GPU, Node
+from hami_core.tests.kube.apiserver import Fault
 from hami_core.vendorkit.locks import format_lock, format_time_lock
 from hami_core.wire import keys
 
@@ -35,15 +35,15 @@ class HamiScheduler:
 
     node: Node
 
-    def bind(self, name: str, containers: Containers, **how: Any) -> str:
+    async def bind(self, name: str, containers: Containers, **how: Any) -> str:
         lock = self.lock()
         holder = lock.rpartition(",")[2] if lock else ""
-        if lock and ("," not in lock or ("pods", "default", holder) in self.node.api.objects):
+        if lock and ("," not in lock or f"default/{holder}" in self.node.server.objects["pods"]):
             raise AssertionError("node n1 has been locked within 5m0s: node lock contention")
-        self.put_lock(format_lock(datetime.now(UTC), "default", name))
-        return self.pod(name, containers, **how)
+        await self.put_lock(format_lock(datetime.now(UTC), "default", name))
+        return await self.pod(name, containers, **how)
 
-    def pod(self, name: str, containers: Containers, **how: Any) -> str:
+    async def pod(self, name: str, containers: Containers, **how: Any) -> str:
         held = [slices for _, _, slices in containers if slices]
         text = "".join("".join(f"{card},ACME,{mib},0:" for card, mib in slices) + ";" for slices in held)
         annotations = {
@@ -52,23 +52,23 @@ class HamiScheduler:
             FAMILY.to_allocate_key: text,
             **how.pop("annotations", {}),
         }
-        return self.node.pod(name, containers, signed=False, text=text, annotations=annotations, **how)
+        return await self.node.pod(name, containers, signed=False, text=text, annotations=annotations, **how)
 
-    def put_lock(self, text: str) -> None:
-        found = self.node.api.objects["nodes", "", "n1"]["metadata"]
-        annotations = {**found["annotations"], keys.NODE_LOCK: text}
-        self.node.api.put(NODES, {"metadata": {**found, "annotations": annotations}})
+    async def put_lock(self, text: str) -> None:
+        found = self.node.server.objects["nodes"]["n1"]
+        annotations = {**found["metadata"].get("annotations", {}), keys.NODE_LOCK: text}
+        await self.node.server.put("nodes", {**found, "metadata": {**found["metadata"], "annotations": annotations}})
 
     def lock(self) -> str:
-        return str(self.node.api.objects["nodes", "", "n1"]["metadata"]["annotations"].get(keys.NODE_LOCK, ""))
+        return str(self.node.server.objects["nodes"]["n1"]["metadata"].get("annotations", {}).get(keys.NODE_LOCK, ""))
 
     def annotation(self, name: str, key: str = keys.BIND_PHASE) -> str:
-        return str(self.node.api.objects["pods", "default", name]["metadata"]["annotations"].get(key, ""))
+        return str(self.node.server.objects["pods"][f"default/{name}"]["metadata"]["annotations"].get(key, ""))
 
 
 @pytest.fixture
-def hami(node) -> HamiScheduler:
-    node.api.put(NODES, {"metadata": {"name": "n1", "uid": "n1", "annotations": {}}})
+async def hami(node) -> HamiScheduler:
+    await node.server.put("nodes", {"metadata": {"name": "n1"}})
     return HamiScheduler(node)
 
 
@@ -87,7 +87,7 @@ async def test_pods_follow_each_other_as_the_lock_goes(node, hami, serial):
     await node.up(policy=TRUST, serial=serial)
     await node.registered()
     for number in range(4):
-        uid = hami.bind(f"p{number}", [("prep", INIT, []), ("main", APP, [(C0, 100 + number)])])
+        uid = await hami.bind(f"p{number}", [("prep", INIT, []), ("main", APP, [(C0, 100 + number)])])
         given = await node.kubelet.admit(uid, "main", GPU, 1)
         await free(node, hami, f"p{number}")
         assert hami.annotation(f"p{number}", FAMILY.to_allocate_key) == ";"
@@ -99,7 +99,7 @@ async def test_pods_follow_each_other_as_the_lock_goes(node, hami, serial):
 async def test_the_lock_stays_until_the_last_container_is_asked_for(node, hami):
     await node.up(policy=TRUST)
     await node.registered()
-    uid = hami.bind("a", [("prep", INIT, [(C1, 50)]), ("main", APP, [(C0, 100)])])
+    uid = await hami.bind("a", [("prep", INIT, [(C1, 50)]), ("main", APP, [(C0, 100)])])
     await node.kubelet.admit(uid, "prep", GPU, 1)
     await asyncio.sleep(0.3)
     assert hami.lock()
@@ -112,7 +112,7 @@ async def test_the_lock_stays_until_the_last_container_is_asked_for(node, hami):
 async def test_a_refused_pod_fails_and_gives_the_lock_back(node, hami, policy):
     await node.up(policy=policy)
     await node.registered()
-    await node.kubelet.admit(hami.bind("a", [("main", APP, [(C0, 100)])]), "main", GPU, 1)
+    await node.kubelet.admit(await hami.bind("a", [("main", APP, [(C0, 100)])]), "main", GPU, 1)
     await free(node, hami, "a", keys.PHASE_FAILED)
     assert hami.annotation("a", FAMILY.to_allocate_key), "as HAMi's plugin leaves it"
 
@@ -120,7 +120,7 @@ async def test_a_refused_pod_fails_and_gives_the_lock_back(node, hami, policy):
 async def test_a_pod_that_does_not_fit_gives_the_lock_back(node, hami):
     await node.up(policy=TRUST)
     await node.registered()
-    await node.kubelet.admit(hami.bind("a", [("main", APP, [(C0, 99_999)])]), "main", GPU, 1)
+    await node.kubelet.admit(await hami.bind("a", [("main", APP, [(C0, 99_999)])]), "main", GPU, 1)
     await free(node, hami, "a", keys.PHASE_FAILED)
 
 
@@ -129,10 +129,10 @@ async def test_what_is_left_is_finished_later(node, hami, when):
     """The agent was killed, or the API server told it of the lock last."""
     await node.up(policy=TRUST)
     await node.registered()
-    uid = hami.bind("a", [("main", APP, [(C0, 100)])])
+    uid = await hami.bind("a", [("main", APP, [(C0, 100)])])
     lock = hami.lock()
     if when == "ended":
-        hami.pod("a", [("main", APP, [(C0, 100)])], phase="Failed")  # rejected before devices were asked for
+        await hami.pod("a", [("main", APP, [(C0, 100)])], phase="Failed")  # rejected before devices were asked for
         await node.kubelet.until(lambda: not hami.lock(), 10)
         assert hami.annotation("a") == keys.PHASE_ALLOCATING
         return
@@ -140,26 +140,20 @@ async def test_what_is_left_is_finished_later(node, hami, when):
     await free(node, hami, "a")
     if when != "lock seen late":
         await node.down()
-    hami.put_lock(lock)
+    await hami.put_lock(lock)
     if when == "before the start":
-        hami.pod("a", [("main", APP, [(C0, 100)])])
+        await hami.pod("a", [("main", APP, [(C0, 100)])])
     if when != "lock seen late":
         await node.up(policy=TRUST)
     await free(node, hami, "a")
 
 
-async def test_a_conflict_is_tried_again(node, hami, monkeypatch):
+async def test_a_conflict_is_tried_again(node, hami):
     await node.up(policy=TRUST)
     await node.registered()
-    uid = hami.bind("a", [("main", APP, [(C0, 100)])])
-    patch, conflicts = node.api.patch, iter([409, 500])
-
-    async def failing(resource, *args, **kwargs):
-        if resource in {NODES, PODS} and (status := next(conflicts, 0)):
-            raise ApiError("patch", status, "injected")
-        return await patch(resource, *args, **kwargs)
-
-    monkeypatch.setattr(node.api, "patch", failing)
+    uid = await hami.bind("a", [("main", APP, [(C0, 100)])])
+    faults = iter([Fault(409), Fault(500)])
+    node.server.faults.append(lambda method, _: next(faults, None) if method == "PATCH" else None)
     await node.kubelet.admit(uid, "main", GPU, 1)
     await free(node, hami, "a")
 
@@ -179,8 +173,8 @@ async def test_a_conflict_is_tried_again(node, hami, monkeypatch):
 async def test_only_the_lock_of_the_pod_itself_is_taken_away(node, hami, lock, goes):
     await node.up(policy=TRUST)
     await node.registered()
-    hami.put_lock(lock(datetime.now(UTC)))
-    await node.kubelet.admit(hami.pod("a", [("main", APP, [(C0, 100)])]), "main", GPU, 1)
+    await hami.put_lock(lock(datetime.now(UTC)))
+    await node.kubelet.admit(await hami.pod("a", [("main", APP, [(C0, 100)])]), "main", GPU, 1)
     await node.kubelet.until(lambda: hami.annotation("a") == keys.PHASE_SUCCESS, 10)
     await asyncio.sleep(0.2)
     assert bool(hami.lock()) is not goes
@@ -190,20 +184,20 @@ async def test_a_pod_waits_for_the_plugin_of_another_vendor(node, hami):
     await node.up(policy=TRUST)
     await node.registered()
     containers: Containers = [("main", APP, [(C0, 100)])]
-    uid = hami.bind("a", containers, annotations={OTHERS_LIST: "chip-0,Ascend910B3,1,0:;"})
+    uid = await hami.bind("a", containers, annotations={OTHERS_LIST: "chip-0,Ascend910B3,1,0:;"})
     await node.kubelet.admit(uid, "main", GPU, 1)
     await asyncio.sleep(0.3)
     assert hami.lock(), "that plugin finds its pod by it"
-    hami.pod("a", containers, annotations={OTHERS_LIST: ";"})
+    await hami.pod("a", containers, annotations={OTHERS_LIST: ";"})
     await free(node, hami, "a")
 
 
 async def test_pods_without_our_devices_are_let_alone(node, hami):
     await node.up(policy=TRUST)
     await node.registered()
-    hami.put_lock(format_lock(datetime.now(UTC), "default", "a"))
-    node.api.put(
-        PODS,
+    await hami.put_lock(format_lock(datetime.now(UTC), "default", "a"))
+    await node.server.put(
+        "pods",
         {
             "metadata": {
                 "name": "a",
@@ -222,8 +216,8 @@ async def test_pods_without_our_devices_are_let_alone(node, hami):
 
 async def test_a_signed_pod_bound_before_our_agent_came_is_finished(node, hami):
     """Our scheduler bound it for HAMi's plugin; then our agent took the node over."""
-    hami.put_lock(format_lock(datetime.now(UTC), "default", "a"))
-    uid = node.pod("a", [("main", APP, [(C0, 100)])], annotations={keys.BIND_PHASE: keys.PHASE_ALLOCATING})
+    await hami.put_lock(format_lock(datetime.now(UTC), "default", "a"))
+    uid = await node.pod("a", [("main", APP, [(C0, 100)])], annotations={keys.BIND_PHASE: keys.PHASE_ALLOCATING})
     await node.up()
     await node.registered()
     await node.kubelet.admit(uid, "main", GPU, 1)
@@ -247,7 +241,7 @@ async def test_a_signed_pod_bound_before_our_agent_came_is_finished(node, hami):
 async def test_each_container_of_a_short_list_gets_its_own(node, hami, policy, containers):
     await node.up(policy=policy)
     await node.registered()
-    uid = hami.bind("a", containers)
+    uid = await hami.bind("a", containers)
     for name, _, slices in containers:
         if slices:
             given = await node.kubelet.admit(uid, name, GPU, len(slices))
@@ -260,7 +254,7 @@ async def test_a_short_list_that_does_not_fit_is_refused(node, hami):
     await node.up(policy=TRUST)
     await node.registered()
     containers: Containers = [("none", APP, []), ("one", APP, [(C0, 111)]), ("two", APP, [(C1, 222)])]
-    uid = node.pod("a", containers, signed=False, text=f"{C0},ACME,111,0:;")
+    uid = await node.pod("a", containers, signed=False, text=f"{C0},ACME,111,0:;")
     given = await node.kubelet.admit(uid, "two", GPU, 1)
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await node.kubelet.prestart(given)
@@ -270,7 +264,7 @@ async def test_a_short_list_that_does_not_fit_is_refused(node, hami):
 async def test_a_signed_short_list_is_refused(node, hami):
     await node.up(policy=TRUST)
     await node.registered()
-    uid = node.pod("a", [("one", APP, []), ("two", APP, [(C0, 222)])], text=f"{C0},ACME,222,0:;")
+    uid = await node.pod("a", [("one", APP, []), ("two", APP, [(C0, 222)])], text=f"{C0},ACME,222,0:;")
     given = await node.kubelet.admit(uid, "two", GPU, 1)
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await node.kubelet.prestart(given)

@@ -12,7 +12,6 @@ import pytest
 
 from hami_core.agent.authority import Mode, Policy
 from hami_core.agent.proto import deviceplugin_pb2 as api
-from hami_core.kube.port import PODS
 from hami_core.model import ContainerKind
 from hami_core.tests.agent.node import FAMILY, GPU
 from hami_core.tests.agent.stub_kubelet import Given
@@ -33,7 +32,7 @@ async def test_a_container_gets_exactly_its_slice(node):
     await node.registered()
     assert node.kubelet.options[GPU].pre_start_required
     assert node.kubelet.options[GPU].get_preferred_allocation_available
-    uid = node.pod("a", [("main", APP, [(C1, 300)])], annotations={"acme.io/tune": "x", "other": "y"})
+    uid = await node.pod("a", [("main", APP, [(C1, 300)])], annotations={"acme.io/tune": "x", "other": "y"})
     given = await node.kubelet.admit(uid, "main", GPU, 1)
     assert given.response.envs == {"ACME_VISIBLE": "void"}
     assert not given.response.mounts
@@ -51,7 +50,7 @@ async def test_a_container_gets_exactly_its_slice(node):
 async def test_init_and_app_with_the_same_slots_are_told_apart(node):
     await node.up()
     await node.registered()
-    uid = node.pod("a", [("prep", INIT, [(C0, 100)]), ("log", SIDECAR, []), ("main", APP, [(C0, 400)])])
+    uid = await node.pod("a", [("prep", INIT, [(C0, 100)]), ("log", SIDECAR, []), ("main", APP, [(C0, 400)])])
     first = await node.kubelet.admit(uid, "prep", GPU, 1)
     second = await node.kubelet.admit(uid, "main", GPU, 1, reuse=first.slots)
     assert first.slots == second.slots
@@ -63,7 +62,7 @@ async def test_init_and_app_with_the_same_slots_are_told_apart(node):
 async def test_every_allocate_has_a_name_of_its_own(node):
     await node.up()
     await node.registered()
-    uids = [node.pod(f"p{i}", [("main", APP, [(C0, 10)])]) for i in range(8)]
+    uids = [await node.pod(f"p{i}", [("main", APP, [(C0, 10)])]) for i in range(8)]
     given = [await node.kubelet.admit(uid, "main", GPU, 1) for uid in uids]
     names = {g.response.cdi_devices[0].name for g in given}
     assert len(names) == 8
@@ -97,7 +96,7 @@ async def refusal(node, given) -> str:
 async def test_an_allocation_that_does_not_count_is_refused_in_words(node, how, text):
     agent = await node.up()
     await node.registered()
-    uid = node.pod("a", [("main", APP, [(C0, 300)])], **how)
+    uid = await node.pod("a", [("main", APP, [(C0, 300)])], **how)
     given = await node.kubelet.admit(uid, "main", GPU, 1)
     said = await refusal(node, given)
     assert said.startswith("pod default/a, container main: ")
@@ -109,10 +108,10 @@ async def test_an_allocation_that_does_not_count_is_refused_in_words(node, how, 
 async def test_a_refused_pod_is_touched_when_its_reason_is_gone(node):
     agent = await node.up()
     await node.registered()
-    uid = node.pod("a", [("main", APP, [(C0, 300)])], signed=False)
+    uid = await node.pod("a", [("main", APP, [(C0, 300)])], signed=False)
     given = await node.kubelet.admit(uid, "main", GPU, 1)
     await refusal(node, given)
-    node.pod("a", [("main", APP, [(C0, 300)])])
+    await node.pod("a", [("main", APP, [(C0, 300)])])
     await node.kubelet.until(lambda: agent.notes.touched)
     await node.kubelet.prestart(given)
     assert node.limits_of(node.kubelet.create(given)) == f"{uid} main {C0} 300"
@@ -121,23 +120,23 @@ async def test_a_refused_pod_is_touched_when_its_reason_is_gone(node):
 async def test_unsigned_pods_of_a_trusted_scheduler_pass(node):
     await node.up(policy=Policy(Mode.TRUST, schedulers=frozenset({"hami-scheduler"})))
     await node.registered()
-    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])], signed=False), "main", GPU, 1)
+    given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])], signed=False), "main", GPU, 1)
     await node.kubelet.prestart(given)
 
 
 async def test_unsigned_pods_of_other_schedulers_are_refused(node):
     await node.up(policy=Policy(Mode.TRUST, schedulers=frozenset({"another-scheduler"})))
     await node.registered()
-    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])], signed=False), "main", GPU, 1)
+    given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])], signed=False), "main", GPU, 1)
     assert "is not signed" in await refusal(node, given)
 
 
 async def test_adoption_is_for_pods_made_before(node):
     await node.up(policy=Policy(Mode.ADOPT, adopt_before=datetime(2026, 2, 1, tzinfo=UTC)))
     await node.registered()
-    old = node.pod("old", [("main", APP, [(C0, 1)])], signed=False, created="2026-01-31T23:59:59Z")
+    old = await node.pod("old", [("main", APP, [(C0, 1)])], signed=False, created="2026-01-31T23:59:59Z")
     await node.kubelet.prestart(await node.kubelet.admit(old, "main", GPU, 1))
-    new = node.pod("new", [("main", APP, [(C0, 1)])], signed=False, created="2026-02-01T00:00:01Z")
+    new = await node.pod("new", [("main", APP, [(C0, 1)])], signed=False, created="2026-02-01T00:00:01Z")
     assert "is not signed" in await refusal(node, await node.kubelet.admit(new, "main", GPU, 1))
 
 
@@ -147,17 +146,17 @@ async def test_what_adopted_pods_hold_counts(node):
     await node.registered()
     containers = [("prep", INIT, []), ("main", APP, [(C0, 700)])]
     text = f"{C0},ACME,700,0:;"
-    old = node.pod("old", containers, signed=False, text=text, phase="Running", created="2026-01-31T00:00:00Z")
+    old = await node.pod("old", containers, signed=False, text=text, phase="Running", created="2026-01-31T00:00:00Z")
     theirs = Given(old, "main", GPU, [f"{C0}-0"], api.ContainerAllocateResponse(envs={"ACME_VISIBLE": C0}))
     node.kubelet.given.append(theirs)
     node.kubelet.checkpoint()
     await node.kubelet.prestart(theirs)
     assert not agent.core.records, "it is left as it is"
-    fits = await node.kubelet.admit(node.pod("fits", [("main", APP, [(C0, 300)])]), "main", GPU, 1)
+    fits = await node.kubelet.admit(await node.pod("fits", [("main", APP, [(C0, 300)])]), "main", GPU, 1)
     await node.kubelet.prestart(fits)
-    late = await node.kubelet.admit(node.pod("late", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    late = await node.kubelet.admit(await node.pod("late", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
     assert "needs 1 MiB, 0 of 1000 MiB are free (held by default/fits, default/old)" in await refusal(node, late)
-    node.pod("old", containers, signed=False, text=text, phase="Succeeded", created="2026-01-31T00:00:00Z")
+    await node.pod("old", containers, signed=False, text=text, phase="Succeeded", created="2026-01-31T00:00:00Z")
     await node.kubelet.until(lambda: agent.notes.touched == ["default/late"])
     await node.kubelet.prestart(late)
 
@@ -165,15 +164,15 @@ async def test_what_adopted_pods_hold_counts(node):
 async def test_who_holds_stays_and_who_does_not_fit_is_told(node):
     agent = await node.up()
     await node.registered()
-    first = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 700)])]), "main", GPU, 1)
+    first = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 700)])]), "main", GPU, 1)
     await node.kubelet.prestart(first)
-    late = await node.kubelet.admit(node.pod("b", [("main", APP, [(C0, 400)])], epoch=9), "main", GPU, 1)
+    late = await node.kubelet.admit(await node.pod("b", [("main", APP, [(C0, 400)])], epoch=9), "main", GPU, 1)
     said = await refusal(node, late)
     assert "needs 400 MiB, 300 of 1000 MiB are free (held by default/a)" in said
     assert agent.notes.unfit == {"default/b"}
     # The kubelet's checkpoint lists a pod that has ended until it admits another.
-    node.pod("a", [("main", APP, [(C0, 700)])], phase="Succeeded")
-    node.api.drop(PODS, "a", "default")
+    await node.pod("a", [("main", APP, [(C0, 700)])], phase="Succeeded")
+    await node.server.remove("pods", "default/a")
     await node.kubelet.until(lambda: agent.notes.touched == ["default/b"])
     await node.kubelet.prestart(late)
 
@@ -182,10 +181,10 @@ async def test_a_pod_deleted_by_force_holds_a_while_longer(node):
     now = [0.0]
     agent = await node.up(clock=lambda: now[0])
     await node.registered()
-    first = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 700)])]), "main", GPU, 1)
+    first = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 700)])]), "main", GPU, 1)
     await node.kubelet.prestart(first)
-    late = await node.kubelet.admit(node.pod("b", [("main", APP, [(C0, 400)])]), "main", GPU, 1)
-    node.api.drop(PODS, "a", "default")
+    late = await node.kubelet.admit(await node.pod("b", [("main", APP, [(C0, 400)])]), "main", GPU, 1)
+    await node.server.remove("pods", "default/a")
     await refusal(node, late)
     await agent.core.pass_once()
     now[0] += 31
@@ -197,8 +196,8 @@ async def test_among_those_that_wait_the_higher_epoch_wins(node):
     await node.up()
     await node.registered()
     node.kubelet.hold_checkpoint = True
-    low = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 700)])], epoch=3), "main", GPU, 1)
-    high = await node.kubelet.admit(node.pod("b", [("main", APP, [(C0, 700)])], epoch=4), "main", GPU, 1)
+    low = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 700)])], epoch=3), "main", GPU, 1)
+    high = await node.kubelet.admit(await node.pod("b", [("main", APP, [(C0, 700)])], epoch=4), "main", GPU, 1)
     node.kubelet.checkpoint()
     await node.kubelet.prestart(high)
     assert "needs 700 MiB" in await refusal(node, low)
@@ -207,19 +206,19 @@ async def test_among_those_that_wait_the_higher_epoch_wins(node):
 async def test_the_number_of_slots_must_match(node):
     await node.up()
     await node.registered()
-    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 2)
+    given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 2)
     assert "gave it 2 slots" in await refusal(node, given)
 
 
 async def test_files_go_when_api_and_kubelet_have_no_such_pod(node):
     agent = await node.up()
     await node.registered()
-    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
     await node.kubelet.prestart(given)
     node.kubelet.forget("uid-a")
     await agent.core.pass_once()
     assert node.kubelet.create(given), "the API server still has the pod"
-    node.api.drop(PODS, "a", "default")
+    await node.server.remove("pods", "default/a")
     await node.kubelet.until(lambda: not agent.core.records)
     assert not list(node.cdi_dir.iterdir())
     assert not list((node.state_dir / "containers").iterdir())
@@ -229,11 +228,11 @@ async def test_files_go_when_api_and_kubelet_have_no_such_pod(node):
 async def test_a_checkpoint_that_a_starting_container_read_first_is_still_acted_on(node):
     agent = await node.up()
     await node.registered()
-    gone = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
-    stays = await node.kubelet.admit(node.pod("b", [("main", APP, [(C1, 1)])]), "main", GPU, 1)
+    gone = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    stays = await node.kubelet.admit(await node.pod("b", [("main", APP, [(C1, 1)])]), "main", GPU, 1)
     await node.kubelet.prestart(gone)
     await node.kubelet.prestart(stays)
-    node.api.drop(PODS, "a", "default")
+    await node.server.remove("pods", "default/a")
     await node.kubelet.until(lambda: agent.pods.get("uid-a") is None)
     await agent.core.pass_once()
     node.kubelet.forget("uid-a")
@@ -245,7 +244,7 @@ async def test_a_name_the_checkpoint_lacks_makes_the_kubelet_write_again(node):
     agent = await node.up()
     await node.registered()
     node.kubelet.hold_checkpoint = True
-    uid = node.pod("a", [("main", APP, [(C0, 1)])])
+    uid = await node.pod("a", [("main", APP, [(C0, 1)])])
     given = await node.kubelet.admit(uid, "main", GPU, 1)
     lists = node.kubelet.lists
     await node.kubelet.until(lambda: node.kubelet.lists > lists)
@@ -272,9 +271,9 @@ async def test_a_name_the_checkpoint_lacks_makes_the_kubelet_write_again(node):
 async def test_a_checkpoint_of_unknown_form_starts_nothing_and_says_so(node, data):
     agent = await node.up(prestart_wait_s=2.0)
     await node.registered()
-    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
     await node.kubelet.prestart(given)
-    late = await node.kubelet.admit(node.pod("b", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    late = await node.kubelet.admit(await node.pod("b", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
     node.kubelet.write_checkpoint(data)
     await node.kubelet.until(lambda: agent.core.checkpoint_problem)
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -289,7 +288,7 @@ async def test_a_checkpoint_of_unknown_form_starts_nothing_and_says_so(node, dat
 async def test_another_plugins_slots_are_refused(node):
     agent = await node.up()
     await node.registered()
-    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
     del given.response.cdi_devices[:]
     node.kubelet.checkpoint()
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -302,7 +301,7 @@ async def test_a_vendors_failure_is_shown_and_tried_again(node):
     agent = await node.up()
     await node.registered()
     node.vendor.fail = RuntimeError("card fell off the bus")
-    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
     assert "card fell off the bus" in await refusal(node, given)
     node.vendor.fail = None
     await node.kubelet.until(lambda: agent.notes.touched)
@@ -312,7 +311,7 @@ async def test_a_vendors_failure_is_shown_and_tried_again(node):
 async def test_registers_again_when_the_kubelet_restarts(node):
     agent = await node.up()
     await node.registered()
-    given = await node.kubelet.admit(node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
+    given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
     for _ in range(2):
         await node.kubelet.restart()
         await node.registered()

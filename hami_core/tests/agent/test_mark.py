@@ -19,7 +19,7 @@ async def container(node):
     """A container that has started once."""
     await node.up()
     await node.registered()
-    uid = node.pod("a", [("main", ContainerKind.APP, [(CARD, 300)])])
+    uid = await node.pod("a", [("main", ContainerKind.APP, [(CARD, 300)])])
     given = await node.kubelet.admit(uid, "main", GPU, 1)
     await node.kubelet.prestart(given)
     return given

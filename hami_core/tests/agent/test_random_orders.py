@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hami_core.kube.port import PODS
 from hami_core.model import ContainerKind
 from hami_core.tests.agent.node import GPU, Node
 
@@ -53,8 +52,7 @@ class Play:
         await self.node.registered()
 
     async def end(self) -> None:
-        await self.node.down()
-        await self.node.kubelet.stop()
+        await self.node.end()
 
     async def step(self, what: str) -> None:
         await getattr(self, what)()
@@ -78,7 +76,7 @@ class Play:
         if any(need[card] + sum(self.placed[uid][card] for uid in self.given) > SLOTS for card in CARDS):
             return  # no scheduler would place it here
         self.made += 1
-        uid = self.node.pod(f"p{self.made}", held)
+        uid = await self.node.pod(f"p{self.made}", held)
         self.given[uid] = []
         self.placed[uid] = need
         reuse: list[str] = []
@@ -149,7 +147,7 @@ class Play:
             return
         uid = self.random.choice(sorted(self.given))
         del self.given[uid]
-        self.node.api.drop(PODS, uid.removeprefix("uid-"), "default")
+        await self.node.server.remove("pods", f"default/{uid.removeprefix('uid-')}")
         self.node.kubelet.given = [g for g in self.node.kubelet.given if g.pod_uid != uid]
         if not self.node.kubelet.hold_checkpoint:
             self.node.kubelet.checkpoint()

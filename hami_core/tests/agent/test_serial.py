@@ -7,7 +7,6 @@ from pathlib import Path
 import grpc
 import pytest
 
-from hami_core.kube.port import PODS
 from hami_core.model import ContainerKind
 from hami_core.tests.agent.node import GPU
 from hami_core.wire import keys
@@ -28,7 +27,9 @@ def limits(given) -> Path:
 async def test_allocate_gives_the_devices_and_prestart_the_limits(node):
     agent = await node.up(serial=True)
     await node.registered()
-    uid = node.pod("a", [("prep", INIT, [(C1, 100)]), ("main", APP, [(C0, 200), (C1, 300)])], annotations=ALLOCATING)
+    uid = await node.pod(
+        "a", [("prep", INIT, [(C1, 100)]), ("main", APP, [(C0, 200), (C1, 300)])], annotations=ALLOCATING
+    )
     first = await node.kubelet.admit(uid, "prep", GPU, 1)
     assert agent.notes.complete == []
     second = await node.kubelet.admit(uid, "main", GPU, 2, reuse=first.slots)
@@ -48,8 +49,8 @@ async def test_allocate_gives_the_devices_and_prestart_the_limits(node):
 async def test_an_answer_for_another_container_sends_its_pod_away(node):
     agent = await node.up(serial=True)
     await node.registered()
-    node.pod("a", [("main", APP, [(C0, 100)])], annotations={"hami.io/bind-time": "1"})
-    other = node.pod("b", [("main", APP, [(C1, 500)])], annotations={"hami.io/bind-time": "2"})
+    await node.pod("a", [("main", APP, [(C0, 100)])], annotations={"hami.io/bind-time": "1"})
+    other = await node.pod("b", [("main", APP, [(C1, 500)])], annotations={"hami.io/bind-time": "2"})
     given = await node.kubelet.admit(other, "main", GPU, 1)
     assert [d.container_path for d in given.response.devices] == [f"/dev/{C0}"], "pod a was bound first"
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -62,7 +63,7 @@ async def test_an_answer_for_another_container_sends_its_pod_away(node):
 async def test_a_pod_nobody_vouches_for_is_given_nothing(node):
     agent = await node.up(serial=True)
     await node.registered()
-    unsigned = node.pod("a", [("main", APP, [(C0, 1)])], signed=False, annotations=ALLOCATING)
+    unsigned = await node.pod("a", [("main", APP, [(C0, 1)])], signed=False, annotations=ALLOCATING)
     given = await node.kubelet.admit(unsigned, "main", GPU, 1)
     assert not given.response.devices
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -89,7 +90,7 @@ async def test_a_pods_own_view_of_devices_is_refused_without_cdi(node, kind, ser
     await node.registered()
     for number, (env, refused) in enumerate(OWN):
         parts = [("it", kind, [(C0, 100)]), *([] if kind is APP else [("main", APP, [])])]
-        uid = node.pod(f"p{number}", parts, written={"it": {"env": env}})
+        uid = await node.pod(f"p{number}", parts, written={"it": {"env": env}})
         given = await node.kubelet.admit(uid, "it", GPU, 1)
         if not (refused and serial):
             await node.kubelet.prestart(given)
@@ -113,7 +114,7 @@ async def test_a_volume_over_our_files_is_refused_in_both_modes(node, serial, mo
     await node.registered()
     for number, path in enumerate(["/usr/local/vgpus", "/etc", "/data", *COVERING]):
         mounts = {"main": {"volumeMounts": [{"name": "v", "mountPath": path}]}}
-        uid = node.pod(f"p{number}", [("main", APP, [(C0, 10)])], written=mounts)
+        uid = await node.pod(f"p{number}", [("main", APP, [(C0, 10)])], written=mounts)
         given = await node.kubelet.admit(uid, "main", GPU, 1)
         if path not in COVERING:
             await node.kubelet.prestart(given)
@@ -129,7 +130,7 @@ async def test_a_privileged_container_is_refused_in_both_modes(node, serial, mon
     await node.up(serial=serial)
     await node.registered()
     written = {"main": {"securityContext": {"privileged": True}}}
-    uid = node.pod("p", [("main", APP, [(C0, 10)])], written=written)
+    uid = await node.pod("p", [("main", APP, [(C0, 10)])], written=written)
     given = await node.kubelet.admit(uid, "main", GPU, 1)
     assert not given.response.devices
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -140,7 +141,7 @@ async def test_a_privileged_container_is_refused_in_both_modes(node, serial, mon
 async def test_restart_and_removal(node):
     await node.up(serial=True)
     await node.registered()
-    uid = node.pod("a", [("main", APP, [(C0, 100)])])
+    uid = await node.pod("a", [("main", APP, [(C0, 100)])])
     given = await node.kubelet.admit(uid, "main", GPU, 1)
     await node.kubelet.prestart(given)
     await node.down()
@@ -148,7 +149,7 @@ async def test_restart_and_removal(node):
     await node.kubelet.until(lambda: agent.link.is_connected)
     await node.kubelet.prestart(given)
     assert limits(given).read_text() == f"{uid} main {C0} 100"
-    node.api.drop(PODS, "a", "default")
+    await node.server.remove("pods", "default/a")
     node.kubelet.forget(uid)
     await node.kubelet.until(lambda: not agent.core.records)
     assert not list((node.state_dir / "serial").iterdir())

@@ -9,10 +9,10 @@ import pytest
 
 from hami_core.agent.options import from_settings
 from hami_core.agent.process import Agent
-from hami_core.kube.port import NODES, PODS
 from hami_core.model import ContainerKind
 from hami_core.settings import AgentSettings
 from hami_core.tests.agent.node import GPU
+from hami_core.tests.kube.apiserver import Fault
 from hami_core.wire import keys
 
 LABEL = keys.agent_label("acme")
@@ -23,7 +23,7 @@ class Life:
     """One life of the whole agent on the node under test."""
 
     def __init__(self, node, **how) -> None:
-        node.api.objects.setdefault(("nodes", "", "n1"), {"metadata": {"name": "n1", "resourceVersion": "1"}})
+        node.server.objects["nodes"].setdefault("n1", {"metadata": {"name": "n1", "uid": "n1", "resourceVersion": "1"}})
         settings = AgentSettings(
             node_name="n1",
             mode="trust:hami-scheduler",
@@ -40,7 +40,7 @@ class Life:
         self.task = asyncio.ensure_future(self.agent.run(self.stop))
 
     def label(self) -> str:
-        return self.node.api.objects["nodes", "", "n1"]["metadata"].get("labels", {}).get(LABEL, "")
+        return self.node.server.objects["nodes"]["n1"]["metadata"].get("labels", {}).get(LABEL, "")
 
     async def says(self, word: str) -> None:
         await self.node.kubelet.until(lambda: self.label() == word or self.task.done())
@@ -120,13 +120,15 @@ async def test_it_waits_for_pods_bound_here(node, live):
     """Each container of them: an init container that has its devices does not speak for the others."""
     one = live(handover_time=120.0)
     await one.says("ready")
-    node.pod("a", [("first", ContainerKind.INIT, [("card-00000000", 100)]), ("main", APP, [("card-00000000", 100)])])
+    await node.pod(
+        "a", [("first", ContainerKind.INIT, [("card-00000000", 100)]), ("main", APP, [("card-00000000", 100)])]
+    )
     ending = asyncio.ensure_future(one.end())
     await one.says("stopping")
     first = await node.kubelet.admit("uid-a", "first", GPU, 1)
     done, _ = await asyncio.wait({ending}, timeout=3.0)
     assert not done, "its main container has nothing yet"
-    node.pod("b", [("main", APP, [("card-00000001", 100)])])
+    await node.pod("b", [("main", APP, [("card-00000001", 100)])])
     await node.kubelet.admit("uid-a", "main", GPU, 1, reuse=first.slots)
     done, _ = await asyncio.wait({ending}, timeout=3.0)
     assert not done, "another one arrived meanwhile"
@@ -138,19 +140,20 @@ async def test_it_waits_for_pods_bound_here(node, live):
 async def test_it_does_not_wait_for_others(node, live, how):
     one = live(handover_time=300.0)
     await one.says("ready")
-    node.pod("a", [("main", APP, [] if how == "none of ours" else [("card-00000000", 100)])])
-    body = node.api.objects["pods", "default", "a"]
+    await node.pod("a", [("main", APP, [] if how == "none of ours" else [("card-00000000", 100)])])
+    body = node.server.objects["pods"]["default/a"]
     if how == "deleted":
-        node.api.drop(PODS, "a", "default")
+        await node.server.remove("pods", "default/a")
     elif how in {"rejected", "running"}:
-        node.api.put(PODS, {**body, "status": {"phase": "Failed" if how == "rejected" else "Running"}})
+        phase = "Failed" if how == "rejected" else "Running"
+        await node.server.put("pods", {**body, "status": {"phase": phase}})
     await asyncio.wait_for(one.end(), 60)
 
 
 async def test_its_patience_has_an_end(node, live):
     one = live(handover_time=1.0)
     await one.says("ready")
-    node.pod("a", [("main", APP, [("card-00000000", 100)])])
+    await node.pod("a", [("main", APP, [("card-00000000", 100)])])
     await asyncio.wait_for(one.end(), 60)
     assert one.label() == "stopping"
 
@@ -158,7 +161,7 @@ async def test_its_patience_has_an_end(node, live):
 async def test_without_an_api_server_it_goes_all_the_same(node, live):
     one = live(handover_time=300.0)
     await one.says("ready")
-    node.api.down = True
+    node.server.faults.append(lambda *_: Fault(drop=True))
     await asyncio.wait_for(one.end(), 60)
     assert one.label() == "ready", "nobody could be told"
 
@@ -166,8 +169,8 @@ async def test_without_an_api_server_it_goes_all_the_same(node, live):
 async def test_without_a_kubelet_nobody_is_waited_for(node, live):
     one = live(handover_time=300.0)
     await one.says("ready")
-    node.pod("a", [("main", APP, [("card-00000000", 100)])])
-    node.api.drop(PODS, "a", "default")
+    await node.pod("a", [("main", APP, [("card-00000000", 100)])])
+    await node.server.remove("pods", "default/a")
     await node.kubelet.stop()
     await one.says("unregistered")
     await asyncio.wait_for(one.end(), 60)
@@ -177,7 +180,7 @@ async def test_without_a_kubelet_nobody_is_waited_for(node, live):
 async def test_told_to_it_goes_at_once_and_says_nothing(node, live):
     one = live(handover_time=0.0)
     await one.says("ready")
-    node.pod("a", [("main", APP, [("card-00000000", 100)])])
+    await node.pod("a", [("main", APP, [("card-00000000", 100)])])
     await asyncio.wait_for(one.end(), 60)
     assert one.label() == "ready"
 
@@ -197,6 +200,6 @@ async def test_killed_it_says_nothing_and_the_next_one_says_so_until_it_is_regis
 async def test_who_takes_the_label_away_finds_it_put_right(node, live):
     one = live()
     await one.says("ready")
-    now = node.api.objects["nodes", "", "n1"]
-    node.api.put(NODES, {**now, "metadata": {**now["metadata"], "labels": {}}})
+    now = node.server.objects["nodes"]["n1"]
+    await node.server.put("nodes", {**now, "metadata": {**now["metadata"], "labels": {}}})
     await one.says("ready")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import tempfile
+import os
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from aiohttp import web
 from hami_core.sim import apiserver
 from hami_core.sim.resources import RESOURCES, Object, Resource
 from hami_core.sim.store import Store
+from hami_core.tests.kube.direct import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,8 +69,7 @@ class ApiServer(apiserver.ApiServer):
     """The embedded server, with what tests do to it."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="api-")
-        super().__init__(Store(Path(self._folder.name) / "journal"))
+        super().__init__(Store(Path(os.devnull)))
         self.objects = {plural: Stored(self._store, resource) for plural, resource in BY_PLURAL.items()}
         for name in ("hami", "d"):
             self.objects["namespaces"][name] = {"metadata": {"name": name, "resourceVersion": "1"}}
@@ -90,8 +90,11 @@ class ApiServer(apiserver.ApiServer):
     async def __aexit__(self, *_: object) -> None:
         await self.end_watches()
         await self._runner.cleanup()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the store; for a server that was never entered."""
         self._store.close()
-        self._folder.cleanup()
 
     @property
     def copies_labels(self) -> bool:
@@ -183,6 +186,9 @@ class ApiServer(apiserver.ApiServer):
             headers=fault.headers,
             content_type="application/json",
         )
+
+    async def _begin(self, request: web.Request | Request) -> web.StreamResponse:
+        return request.begin() if isinstance(request, Request) else await super()._begin(request)
 
     async def _feed(self, *given: Any, **how: Any) -> None:
         feeding = asyncio.ensure_future(super()._feed(*given, **how))
