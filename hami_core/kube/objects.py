@@ -7,11 +7,14 @@ its meaning. Lists and maps the API may leave out default to empty; where Go wri
 
 from __future__ import annotations
 
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
 from hami_core.model import ContainerKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 T = TypeVar("T")
 
@@ -115,6 +118,18 @@ class Container(Object, frozen=True, gc=False):
     def is_privileged(self) -> bool:
         """Whether it runs privileged."""
         return self.security_context is not None and self.security_context.privileged is True
+
+
+C = TypeVar("C", bound=Container)
+
+
+def in_start_order(init: Iterable[C], app: Iterable[C]) -> list[tuple[ContainerKind, C]]:
+    """HAMi's order: init containers, sidecars at their place among them, then app containers.
+
+    Lists in allocation annotations follow this order.
+    """
+    early = [(ContainerKind.SIDECAR if c.restart_policy == "Always" else ContainerKind.INIT, c) for c in init]
+    return early + [(ContainerKind.APP, c) for c in app]
 
 
 class PersistentVolumeClaimSource(Object, frozen=True, gc=False):
@@ -255,15 +270,8 @@ class Pod(KubeObject, frozen=True, gc=False):
         return self.metadata.uid
 
     def containers(self) -> list[tuple[ContainerKind, Container]]:
-        """Its containers in HAMi's order: init containers, sidecars at their place among them, then app containers.
-
-        Lists in allocation annotations follow this order. Ephemeral containers are left out: they get no devices.
-        """
-        init = [
-            (ContainerKind.SIDECAR if c.restart_policy == "Always" else ContainerKind.INIT, c)
-            for c in self.spec.init_containers
-        ]
-        return init + [(ContainerKind.APP, c) for c in self.spec.containers]
+        """Its containers in HAMi's order. Ephemeral containers are left out: they get no devices."""
+        return in_start_order(self.spec.init_containers, self.spec.containers)
 
     @property
     def is_terminal(self) -> bool:

@@ -15,7 +15,8 @@ from hami_core.agent.judge import covering
 from hami_core.doctor.checks.context import some
 from hami_core.doctor.finding import Finding, warn
 from hami_core.errors import HamiError
-from hami_core.model import ContainerKind, PodFacts
+from hami_core.kube.objects import in_start_order
+from hami_core.model import PodFacts
 from hami_core.scheduler.pods import container_spec
 
 if TYPE_CHECKING:
@@ -55,17 +56,13 @@ def _admit(pod: Pod, vendors: Loaded) -> list[Request]:
     meta = pod.metadata
     facts = PodFacts(meta.namespace, meta.name, meta.uid, meta.annotations, pod.spec.runtime_class_name or "")
     requests: list[Request] = []
-    for kind, containers in (
-        (ContainerKind.INIT, pod.spec.init_containers),
-        (ContainerKind.APP, pod.spec.containers),
-    ):
-        for container in containers:
-            spec = container_spec(container, kind)
-            mutation = vendors.mutate(spec, facts)
-            if mutation is not None:
-                limits, asked = {**spec.limits, **mutation.limits}, {**spec.requests, **mutation.requests}
-                spec = replace(spec, limits=limits, requests=asked)
-            requests += vendors.parse(spec, facts)
+    for kind, container in in_start_order(pod.spec.init_containers, pod.spec.containers):
+        spec = container_spec(container, kind)
+        mutation = vendors.mutate(spec, facts)
+        if mutation is not None:
+            limits, asked = {**spec.limits, **mutation.limits}, {**spec.requests, **mutation.requests}
+            spec = replace(spec, limits=limits, requests=asked)
+        requests += vendors.parse(spec, facts)
     return requests
 
 
