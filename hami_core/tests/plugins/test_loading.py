@@ -249,7 +249,7 @@ BROKEN = "raise RuntimeError('broken')\nclass Vendor: ..."
             "--vendors: 'kunlun' names no installed package of a vendor; installed: .*two",
         ),
         (["tow"], "scheduler", r"--vendors: 'tow' .*\(did you mean two\?\)"),
-        (["kunlun"], "scheduler", r"pip install 'hami\[nvidia\]'.*scheduler.vendorPackages"),
+        (["kunlun"], "scheduler", r"pip install 'hami\[all\]'.*scheduler.vendorPackages"),
         (["two"], "node", "--vendors: 'two' names no installed node side of a vendor"),
     ],
 )

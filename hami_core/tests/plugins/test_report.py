@@ -39,7 +39,7 @@ def test_report_counts_failures_and_shows_wrappers():
 
 
 def test_empty_report_says_how_to_install():
-    assert "pip install 'hami[nvidia]'" in as_text(plugins.load(only=["no-such-vendor"]))
+    assert "pip install 'hami[all]'" in as_text(plugins.load(only=["no-such-vendor"]))
 
 
 def test_capabilities_are_shown_as_declared():
