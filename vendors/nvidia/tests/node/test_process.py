@@ -45,7 +45,7 @@ class Bed:
         (self.root / "signing.pub").write_bytes(public_key_pem(self.key.public_key()))
         spec = NodeSpec(
             "n1",
-            image_env={"HAMI_SIM_STATE": str(self.gpus)},
+            image_env={"HAMI_SIM_STATE": str(self.gpus), "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"},
             shared=[self.gpus],
             resync_seconds=1.0,
             settle_seconds=4.0,
