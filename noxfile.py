@@ -42,8 +42,8 @@ LOCK = ["--constraint", "constraints.txt"]
 # What `tests` leaves to sessions of its own.
 NO_CLUSTER = "not soak and not gpu and not e2e and not qemu"
 # Files go to workers whole, so that what a file shares is made once, and in order: those with long tests come first.
-# Tests wait much: three workers for two cores.
-WORKERS = max(2, len(os.sched_getaffinity(0)) * 3 // 2)
+# Tests wait much: two workers for each core.
+WORKERS = 2 * len(os.sched_getaffinity(0))
 PARALLEL = ["-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder"]
 # Oldest and newest Kubernetes that is supported, each with a containerd of its time.
 E2E = {"1.36": "2", "1.30": "1.7"}

@@ -300,7 +300,7 @@ def score_node(node: NodeFacts, allocation: Allocation, policy: str) -> float | 
     Args:
         node: The node.
         allocation: What the pod would get there.
-        policy: Node policy, a word of `hami_core.policies.NODE_POLICIES`.
+        policy: Word of the node policy, such as ``binpack``.
 
     Returns:
         A number in HAMi's scale (the base score runs from 0 to 30), or None for 0.

@@ -173,5 +173,5 @@ def test_the_tests_of_tables_and_pages_pass(tree):
     tree.run("-m", "pytest", "-q", "-x", "-c", "pyproject.toml", "-p", "no:cacheprovider", *files, *chosen)
 
 
-def test_types_and_imports_hold(tree):
+def test_import_rules_hold(tree):
     tree.run("contrib/lint_imports.py", "--no-cache")

@@ -115,6 +115,7 @@ class NodeDevices:
     async def _advertise(self, vendor: Vendor) -> None:
         devices = self.books[vendor.name].apply(self.discovered[vendor.name])
         said = await vendor.advertise(devices)
+        vendor.default_env = dict(said.env)
         self._core.devices.update({device.id: device for device in devices})
         for resource, slots in said.slots.items():
             endpoint = self._endpoints.get(resource)

@@ -1,4 +1,4 @@
-"""Whose promises take room on this node's cards."""
+"""Which pods' promises take room on this node's cards."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ import structlog
 
 from hami_core.agent.cdi import kind_of
 from hami_core.errors import DeviceError, HamiError, RequestError
-from hami_core.model import Advertisement
 from hami_core.plugins.call import InThreads
 from hami_core.plugins.hooks import NodeHooks
 
@@ -37,7 +36,7 @@ class Vendor(NodeHooks, InThreads):
         self.kind = kind_of(side.name)
         self.resources = frozenset(f.resources.count for f in side.families if f.resources.count)
         self.default_env: Mapping[str, str] = {}
-        """What Allocate answers beside the name; a default that pod and CDI spec override."""
+        """What Allocate answers beside the name, as last advertised; a default that pod and CDI spec override."""
         self._side = side
         self._pools = {
             pool: ThreadPoolExecutor(_WORKERS, thread_name_prefix=f"{side.name}-{pool}") for pool in ("start", "watch")
@@ -52,10 +51,7 @@ class Vendor(NodeHooks, InThreads):
         call: Callable[P, R] = getattr(self._side, hook.name)
 
         async def asks(*args: P.args, **kwargs: P.kwargs) -> R:
-            answer = await self._in_thread(hook, functools.partial(call, *args, **kwargs))
-            if isinstance(answer, Advertisement):
-                self.default_env = dict(answer.env)
-            return answer
+            return await self._in_thread(hook, functools.partial(call, *args, **kwargs))
 
         return asks
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("demo")
-@click.option("--vendor", help="Whose devices: any installed vendor; by default the one with a stage of its own.")
+@click.option("--vendor", help="The vendor to show: any that is installed; by default the one with a stage of its own.")
 @click.option(
     "--gpu",
     type=click.Choice(["simulated", "real"]),
@@ -80,7 +80,7 @@ def command(
 
 
 def _vendor(name: str | None) -> tuple[str, Demo | None]:
-    """Whose devices, and the vendor's part of the demo, if it has one.
+    """The vendor to show, and its own part of the demo; None: it has none.
 
     Raises:
         ConfigError: The vendor is not installed, or none was named and not one has a part of its own.

@@ -31,7 +31,12 @@ _LATENCY: Final = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.125,
 BUILD_INFO: Final = _gauge(
     "hami_build_info",
     "Version of this program; always 1.",
-    *("version", "revision", "build_date", "go_version", "compiler", "platform"),
+    "version",
+    "revision",
+    "build_date",
+    "go_version",
+    "compiler",
+    "platform",
 )
 """Of every process. HAMi's name and labels."""
 
@@ -44,13 +49,23 @@ HAMI_SCHEDULER: Final = (
     _hami(
         "hami_node_gpu_overview",
         "Memory booked on the device, with its size in MiB as a label.",
-        *("node", "device_uuid", "device_index", "device_cores", "device_memory_limit", "device_type"),
+        "node",
+        "device_uuid",
+        "device_index",
+        "device_cores",
+        "device_memory_limit",
+        "device_type",
     ),
     _hami("hami_node_gpu_memory_allocated_ratio", "Share of the device's memory that is booked.", *_DEVICE),
     _hami(
         "hami_node_gpu_mig_instance_info",
         "A MIG instance that runs; always 1.",
-        *("node", "device_uuid", "device_index", *_MIG, "placement_start", "placement_size"),
+        "node",
+        "device_uuid",
+        "device_index",
+        *_MIG,
+        "placement_start",
+        "placement_size",
     ),
     _hami("hami_resource_quota_used", "Device resource in use in a namespace.", "namespace", "quota_name", "limit"),
     _hami("hami_resource_quota_limit", "Limit of a device resource in a namespace.", "namespace", "quota_name"),
@@ -134,7 +149,8 @@ PLUGINS: Final = (
     _gauge(
         "hami_plugin_refused",
         "1 for a plugin that is installed and could not be loaded, or is closed.",
-        *("plugin", "distribution"),
+        "plugin",
+        "distribution",
     ),
 )
 """Plugins of the scheduler that misbehave."""
@@ -162,7 +178,9 @@ AGENT: Final = (
     _counter(
         "hami_agent_plugin_failures_total",
         "Calls of a hook in the agent that failed since the start; the log has the first.",
-        *("node", "plugin", "hook"),
+        "node",
+        "plugin",
+        "hook",
     ),
     _gauge("hami_agent_containers", "Containers with devices on this node.", "node"),
     _gauge(
@@ -175,7 +193,9 @@ AGENT: Final = (
     _gauge(
         "hami_device_not_offered",
         "1 for a device that the agent keeps from pods whatever its health.",
-        *("node", "device_uuid", "reason"),
+        "node",
+        "device_uuid",
+        "reason",
     ),
 )
 """The agent's own metrics."""
@@ -218,7 +238,7 @@ class Metrics:
 
 
 Family = GaugeMetricFamily | CounterMetricFamily
-_FAMILIES: Final[Mapping[MetricKind, type[GaugeMetricFamily | CounterMetricFamily]]] = {
+_FAMILIES: Final[Mapping[MetricKind, type[Family]]] = {
     MetricKind.GAUGE: GaugeMetricFamily,
     MetricKind.COUNTER: CounterMetricFamily,
 }

@@ -112,7 +112,7 @@ class Hook(Generic[P, R]):
 
 
 class InPlace(ABC):
-    """Whose hooks are called in the thread that asks."""
+    """A vendor whose hooks run in the thread that asks."""
 
     @abstractmethod
     def of(self, hook: Hook[P, R]) -> HookCall[P, R]:
@@ -120,7 +120,7 @@ class InPlace(ABC):
 
 
 class InThreads(ABC):
-    """Whose hooks are awaited: they run in threads."""
+    """A vendor whose hooks run in threads of their own and are awaited."""
 
     @abstractmethod
     def of(self, hook: Hook[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
@@ -252,22 +252,30 @@ class HookCall(Generic[P, R]):
 
     def rule(self) -> Callable[P, R]:
         """The hook as a rule of placement, which never raises."""
-        call: Callable[..., R] = self
-        direct, default = self._direct, self.hook.default
-        as_is = Reason if self.hook.check is checks.reason else None  # the hot path does without that check
-        failed: Callable[..., Any] | None = self.hook.failed
+        failed = self.hook.failed
         if failed is None:
             raise TypeError(f"hook {self.name} is no rule: the table does not say what stands for its failure")
+        return self._guarded(failed) if self._direct is None else self._guarded_direct(self._direct, failed)
 
-        def asks(*args: Any) -> Any:  # noqa: ANN401 - the hook's arguments and answer
+    def _guarded(self, failed: Callable[..., R]) -> Callable[P, R]:
+        """The rule of a hook that wrappers or several objects of the vendor answer."""
+
+        def asks(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                return call(*args)
+                return self(*args, **kwargs)
             except VendorError as error:
                 return failed(error, *args)
 
-        def asks_directly(*args: Any) -> Any:  # noqa: ANN401 - as above
+        return asks
+
+    def _guarded_direct(self, direct: Callable[..., Any], failed: Callable[..., R]) -> Callable[..., R]:
+        """The rule of a hook that one function answers: the hot path, which does without a check of plain answers."""
+        default = self.hook.default
+        as_is = Reason if self.hook.check is checks.reason else None
+
+        def asks(*args: Any) -> Any:  # noqa: ANN401 - the hook's arguments and answer
             try:
-                answer = direct(*args)  # type: ignore[misc]
+                answer = direct(*args)
             except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
                 return failed(self._failed(error, args), *args)
             if answer is None:
@@ -279,8 +287,7 @@ class HookCall(Generic[P, R]):
             except VendorError as error:
                 return failed(error, *args)
 
-        rule: Callable[..., Any] = asks if direct is None else asks_directly
-        return rule
+        return asks
 
     def answer(self, args: Sequence[Any]) -> Any:  # noqa: ANN401 - not checked yet
         """Call the hook with all its arguments in order.
@@ -289,8 +296,8 @@ class HookCall(Generic[P, R]):
             The first answer that is not None for a ``firstresult`` hook, else the list of such answers.
 
         Raises:
-            VendorError: As above, but for unusable answers.
-            HamiError: As above.
+            VendorError: The vendor or a wrapper failed; counted and logged already.
+            HamiError: One that the table allows this hook.
         """
         if self._direct is not None:
             try:

@@ -72,7 +72,7 @@ def _notes(context: Context) -> Iterator[tuple[LoadedVendor, DoctorNotes]]:
 
 
 def _whose(container: Container, notes: DoctorNotes) -> str:
-    """Whose device plugin a container runs; empty: none of the vendor's neighbours."""
+    """The owner of the device plugin that a container runs; empty: it runs none of the vendor's neighbours."""
     words = " ".join([container.image, container.name, *container.command]).lower()
     if program(container) or is_hami(container) or any(mark in words for mark in notes.not_plugins):
         return ""

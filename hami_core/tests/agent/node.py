@@ -176,6 +176,7 @@ class Agent:
         devices = await self.vendor.discover()
         self.core.devices.update({d.id: d for d in devices})
         advertised = await self.vendor.advertise(devices)
+        self.vendor.default_env = dict(advertised.env)
         self.endpoint = Endpoint(n.plugin_dir, GPU, self.core)
         self.endpoint.offer.set(advertised.slots[GPU])
         self.notes.endpoints[GPU] = self.endpoint

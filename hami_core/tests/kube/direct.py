@@ -55,7 +55,7 @@ class Request:
         self._written.put_nowait(data)
 
     async def chunks(self, answering: asyncio.Future[Any]) -> AsyncIterator[bytes]:
-        """What is written, until the server ends the watch."""
+        """Each piece that the server writes, until it ends the watch."""
         answering.add_done_callback(lambda _: self._written.put_nowait(b""))
         while chunk := await self._written.get():
             yield chunk

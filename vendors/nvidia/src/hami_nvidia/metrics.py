@@ -49,7 +49,9 @@ OURS: Final = (
         "hami_host_gpu_pcie_bytes_per_second",
         "What the card moves over PCIe (sent, received), while host memory stands in for its own. NVML takes 40 ms to "
         "tell, so no other card is asked.",
-        *("node", *_CARD, "direction"),
+        "node",
+        *_CARD,
+        "direction",
     ),
     _gauge(
         "hami_vgpu_memory_driver_bytes",
@@ -61,7 +63,8 @@ OURS: Final = (
     _gauge(
         "hami_vgpu_last_denial_time_seconds",
         "When the container was last refused memory, by reason: over its limit, or a damaged limits file or region.",
-        *(*_CONTAINER, "reason"),
+        *_CONTAINER,
+        "reason",
     ),
     _gauge(
         "hami_vgpu_region_unreadable", "1 for a container whose region file is truncated or no region.", *_CONTAINER
