@@ -17,9 +17,11 @@ from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
 from contrib import lint_imports, vendors
+from hami_core import __version__
 from tests.tree import Tree
 
 ROOT = Path(__file__).parent.parent
+PIN = f"hami-acme=={__version__}"
 BUILD = """
 import os, sys
 from hatchling import build
@@ -65,8 +67,8 @@ def test_nox_has_its_session_by_its_tag(tree):
 
 def test_extra_is_there_in_wheels_from_tree_and_sdist(tree, tmp_path):
     extras = ProjectMetadata(str(tree.root), PluginManager()).core.optional_dependencies
-    assert extras["acme"] == ["hami-acme==0.1.0"]
-    assert "hami-acme==0.1.0" in extras["all"]
+    assert extras["acme"] == [PIN]
+    assert PIN in extras["all"]
     tree.run("-c", BUILD, "build_sdist", tree.root, tmp_path)
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -76,7 +78,7 @@ def test_extra_is_there_in_wheels_from_tree_and_sdist(tree, tmp_path):
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         [metadata] = [name for name in wheel.namelist() if name.endswith("/METADATA")]
         lines = wheel.read(metadata).decode().splitlines()
-    assert {"Provides-Extra: acme", "Requires-Dist: hami-acme==0.1.0; extra == 'acme'"} <= set(lines)
+    assert {"Provides-Extra: acme", f"Requires-Dist: {PIN}; extra == 'acme'"} <= set(lines)
 
 
 def test_images_hold_it_and_its_agent_has_one(tree):
@@ -158,7 +160,7 @@ def test_lists_of_the_repositorys_tests_have_it(tree, tmp_path):
     ("old", "new", "words"),
     [
         ('name = "hami-acme"', 'name = "acme"', "project.name: write 'hami-acme'"),
-        ('version = "0.1.0"', "", "project.version: write the version"),
+        (f'version = "{__version__}"', "", "project.version: write the version"),
         ('acme = "hami_acme:Acme"', 'a = "hami_acme:Acme"', 'entry-points."hami.vendors": add acme'),
     ],
 )

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from hami_core import __version__
+
 ROOT = Path(__file__).parents[3]
 TEMPLATE = ROOT / "contrib" / "template"
 HOW_TO = ROOT / "docs/how-to/write-a-vendor-plugin.md"
@@ -88,7 +90,7 @@ def test_package_is_found_and_its_pods_are_scheduled(author):
     done = author("-c", SCHEDULE)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert said["source"] == "hami-zeta 0.1.0"
+    assert said["source"] == f"hami-zeta {__version__}"
     assert said["words"] == ["ZETA"]
     assert [row[0] for row in said["placed"]] == ["a", "b", "c", "d"]
     first, second, third, fourth = said["placed"]
@@ -154,6 +156,6 @@ def test_kit_without_files_passes_and_names_the_distribution(author):
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["passed"], [result for result in report["results"] if result["outcome"] == "failed"]
-    assert (report["vendor"], report["distribution"], report["version"]) == ("zeta", "hami-zeta", "0.1.0")
+    assert (report["vendor"], report["distribution"], report["version"]) == ("zeta", "hami-zeta", __version__)
     assert report["capabilities"]["ZETA"]["sharing"] == "full"
     assert {result["suite"] for result in report["results"]} >= {"discovery", "inventory", "fit", "purity", "budget"}
