@@ -50,6 +50,16 @@ E2E = {"1.36": "2", "1.30": "1.7"}
 # How a generated page of docs/reference names its command.
 GENERATED = re.compile(r"^Generated from .*?\sby\s`python -m (.+?)`", re.MULTILINE | re.DOTALL)
 
+# Which published schema describes which files that other programs read.
+SCHEMAS = {
+    "github-workflows": [".github/workflows/*.yml"],
+    "github-issue-forms": [".github/ISSUE_TEMPLATE/[!c]*.yml"],
+    "github-issue-config": [".github/ISSUE_TEMPLATE/config.yml"],
+    "dependabot": [".github/dependabot.yml"],
+    "readthedocs": [".readthedocs.yaml"],
+    "citation-file-format": ["CITATION.cff"],
+}
+
 
 def group(*names: str) -> list[str]:
     """Requirements of the dependency groups."""
@@ -68,14 +78,20 @@ def posargs(session: nox.Session, *default: str) -> list[str]:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, types, import direction, C format."""
+    """Style, types, import direction, GitHub's files, C format."""
     install(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy", "hami_core", *(f"vendors/{v}/src" for v in VENDORS), "interpose/python", "contrib/template/src")
     bed = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/e2e/bed/*.py"))
-    ours = ["contrib/images", "contrib/vendors.py", "contrib/lint_imports.py"]
+    ours = [
+        f"contrib/{name}" for name in ("images", "vendors.py", "lint_imports.py", "distributions.py", "subjects.py")
+    ]
     session.run("mypy", "--explicit-package-bases", *ours, *bed)
+    for schema, patterns in SCHEMAS.items():
+        files = sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern))
+        session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *files, silent=True)
+    session.run("zizmor", "--offline", "--quiet", "--no-progress", "--min-severity", "medium", ".github", silent=True)
     session.run("python", "contrib/lint_imports.py", "--no-cache")
     sources = [
         str(path) for folder in ("src", "sim", "include") for path in (ROOT / "interpose" / folder).rglob("*.[ch]")
@@ -231,7 +247,13 @@ def docs(session: nox.Session) -> None:
 def gen(session: nox.Session) -> None:
     """Write anew what is generated: C tables and stubs, the chart's schema, the pages of docs/reference."""
     install(session, "test")
-    for script in ("interpose/gen/emit.py", "interpose/sim/gen_stubs.py", "contrib/helm/generate.py"):
+    scripts = (
+        "interpose/gen/emit.py",
+        "interpose/sim/gen_stubs.py",
+        "contrib/helm/generate.py",
+        "contrib/distributions.py",
+    )
+    for script in scripts:
         session.run("python", script)
     session.run("python", "-m", "tests.gpu", "--page")
     for page in sorted(ROOT.glob("docs/reference/*.md")):
@@ -250,6 +272,22 @@ def protos(session: nox.Session) -> None:
     kinds = ("--python_out=.", "--grpc_python_out=.", "--mypy_out=quiet:.", "--mypy_grpc_out=quiet:.")
     files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("hami_core/agent/proto/*.proto"))
     session.run("python", "-m", "grpc_tools.protoc", "-I.", *kinds, *files)
+
+
+@nox.session
+def version(session: nox.Session) -> None:
+    """Set the version of all distributions: `-- 0.2.0`. What it writes: contrib/distributions.py."""
+    if len(session.posargs) != 1:
+        session.error("write one version: nox -s version -- 0.2.0")
+    session.run("python", "contrib/distributions.py", *session.posargs)
+
+
+@nox.session
+def changelog(session: nox.Session) -> None:
+    """Print what docs/changes adds to CHANGELOG.md; `-- --yes` writes it there and removes the fragments."""
+    session.install(*LOCK, *group("changelog"))
+    number = str(session.run("python", "contrib/distributions.py", "--version", silent=True)).strip()
+    session.run("towncrier", "build", "--version", number, *posargs(session, "--draft"))
 
 
 @nox.session
@@ -284,7 +322,7 @@ def wheels(session: nox.Session) -> None:
 def lock(session: nox.Session) -> None:
     """Write constraints.txt: the newest release of everything, for every Python we support."""
     session.install("uv")
-    wanted = set(group("test", "e2e", "demo", "bench", "lint", "docs"))
+    wanted = set(group("test", "e2e", "demo", "bench", "lint", "docs", "changelog"))
     wanted.update(*PROJECT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["optional-dependencies"].values())
     for folder in (".", "interpose", *(f"vendors/{v}" for v in VENDORS)):
         project = nox.project.load_toml(ROOT / folder / "pyproject.toml")["project"]
