@@ -50,7 +50,7 @@ E2E = {"1.36": "2", "1.30": "1.7"}
 # How a generated page of docs/reference names its command.
 GENERATED = re.compile(r"^Generated from .*?\sby\s`python -m (.+?)`", re.MULTILINE | re.DOTALL)
 
-# Which published schema describes which files that other programs read.
+# Files that GitHub and others read, by the published schema that describes them.
 SCHEMAS = {
     "github-workflows": [".github/workflows/*.yml"],
     "github-issue-forms": [".github/ISSUE_TEMPLATE/[!c]*.yml"],
@@ -245,7 +245,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(tags=["gen"])
 def gen(session: nox.Session) -> None:
-    """Write anew what is generated: C tables and stubs, the chart's schema, the pages of docs/reference."""
+    """Write anew what is generated: C tables and stubs, the chart's schema, copies of version and licence, pages."""
     install(session, "test")
     scripts = (
         "interpose/gen/emit.py",
