@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hami_core.model import Family
     from hami_core.plugins.vendor import LoadedVendor
 
-_INTRO: Final = """# Vendors in one table
+_INTRO: Final = """# Vendors at a glance
 
 Generated from the installed vendors by `python -m hami_core.plugins.vendors_reference`; a test compares.
 
