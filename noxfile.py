@@ -84,9 +84,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
     session.run("mypy", "hami_core", *(f"vendors/{v}/src" for v in VENDORS), "interpose/python", "contrib/template/src")
     bed = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/e2e/bed/*.py"))
-    ours = [
-        f"contrib/{name}" for name in ("images", "vendors.py", "lint_imports.py", "distributions.py", "subjects.py")
-    ]
+    ours = ["contrib/images", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("contrib/*.py"))]
     session.run("mypy", "--explicit-package-bases", *ours, *bed)
     for schema, patterns in SCHEMAS.items():
         files = sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern))
@@ -190,6 +188,13 @@ def demo(session: nox.Session) -> None:
     """The main job: a whole cluster on simulated GPUs, from manifest to enforced limit."""
     install(session, "demo")
     session.run("hami", "demo", *session.posargs)
+
+
+@nox.session
+def pictures(session: nox.Session) -> None:
+    """Write the pictures of README and docs from a run of the demo, into docs/_static/."""
+    install(session, "demo")
+    session.run("python", "contrib/pictures.py")
 
 
 @nox.session

@@ -181,7 +181,7 @@ async def _demo(course: Course, *, gpus: str, as_json: bool, keep: bool) -> int:
     from rich.console import Console
 
     from hami_core.demo.run import document
-    from hami_core.demo.view import final
+    from hami_core.demo.view import closing, final
 
     task = asyncio.current_task()
     if task is not None:
@@ -196,8 +196,7 @@ async def _demo(course: Course, *, gpus: str, as_json: bool, keep: bool) -> int:
         if as_json:
             print(json.dumps(result, indent=1))
         else:
-            screen.print(final(course.verdicts()))
-            _say(screen, result)
+            screen.print(final(course.verdicts()), *closing(result), sep="\n")
         if keep:
             screen.print(f"\nexport KUBECONFIG={stage.cluster.kubeconfig}\nLogs: {stage.work}\nCtrl-C ends it.")
             with contextlib.suppress(asyncio.CancelledError):
@@ -220,18 +219,3 @@ async def _watch(course: Course, screen: Any, *, quiet: bool) -> None:  # noqa: 
     with Live(console=screen, refresh_per_second=8) as picture:
         async for snapshot in course.run():
             picture.update(live(snapshot))
-
-
-def _say(screen: Any, result: dict[str, Any]) -> None:  # noqa: ANN401 - a Rich console
-    if result["isolation"] == "reduced":
-        screen.print(
-            "[yellow]reduced:[/] this machine allows no mount namespaces; containers were told their library paths "
-            "by environment instead of mounts."
-        )
-    if not result["ok"]:
-        word = "[red]Not as it should be[/]"
-    elif result["measured"]:
-        word = f"[green]Every container got exactly its slice[/], {result['overshoot_bytes']} bytes beyond any limit"
-    else:
-        word = "[green]Every container was given the devices it asked for[/]"
-    screen.print(f"{word}, {result['seconds']} s in all.")

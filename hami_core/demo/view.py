@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -104,6 +104,27 @@ def final(verdicts: Sequence[PodVerdict]) -> RenderableType:
             lines.append(Text.assemble(_mark(pod.ok), told))
         lines += [Text(f"✗ {pod.name}: {problem}", style="red") for problem in _problems(pod)]
     return Group(*_measured(verdicts), *_given(verdicts), *lines)
+
+
+def closing(result: Mapping[str, Any]) -> list[str]:
+    """The last lines, as markup: how containers saw their mounts where that is unusual, and the result in a sentence.
+
+    Args:
+        result: As `hami_core.demo.run.document` makes it.
+    """
+    lines = []
+    if result["isolation"] == "reduced":
+        lines.append(
+            "[yellow]reduced:[/] this machine allows no mount namespaces; containers were told their library paths "
+            "by environment instead of mounts."
+        )
+    if not result["ok"]:
+        word = "[red]Not as it should be[/]"
+    elif result["measured"]:
+        word = f"[green]Every container got exactly its slice[/], {result['overshoot_bytes']} bytes beyond any limit"
+    else:
+        word = "[green]Every container was given the devices it asked for[/]"
+    return [*lines, f"{word}, {result['seconds']} s in all."]
 
 
 def _measured(verdicts: Sequence[PodVerdict]) -> list[Table]:
