@@ -37,19 +37,8 @@ async def _run(rounds: int) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="hami-") as folder:
         async with Cluster(folder, nodes=[]) as cluster:
             async with aiohttp.ClientSession(cluster.url) as session:
-                await _populate(session)
-            environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": ""}
-            _compile(environment)
-            port, metrics = free_port(), free_port()
-            part = Part(
-                "scheduler",
-                [sys.executable, "-m", "hami_core", "scheduler", f"--kubeconfig={cluster.kubeconfig}",
-                 f"--http_bind=127.0.0.1:{port}", f"--metrics-bind-address=127.0.0.1:{metrics}",
-                 "--vendors=nvidia", "--log-format=json"],
-                environment,
-                Path(folder) / "scheduler.log",
-                f"http://127.0.0.1:{metrics}/readyz",
-            )  # fmt: skip
+                await populate(session, NODES)
+            part, port, metrics = scheduler(Path(folder), cluster)
             start = time.monotonic()
             part.start()
             try:
@@ -57,16 +46,33 @@ async def _run(rounds: int) -> list[Figure]:
                 ready = time.monotonic() - start
                 figures = [
                     Figure("http", f"start to ready, {NODES} nodes", ready, "s", 5.0),
-                    Figure("http", f"processor time of that, {NODES} nodes", _cpu_s(part), "s", 5.0),
+                    Figure("http", f"processor time of that, {NODES} nodes", cpu_s(part), "s", 5.0),
                 ]
                 figures += await asyncio.to_thread(_measure, port, rounds)
-                figures.append(Figure("http", "memory of the scheduler process", _rss_mib(part), "MiB", 300.0))
+                figures.append(Figure("http", "memory of the scheduler process", rss_mib(part), "MiB", 300.0))
                 figures += await asyncio.to_thread(scrape.measure, port, metrics, f"{NODES} x {CARDS}")
-                figures.append(Figure("http", "memory of the scheduler process after scrapes", _rss_mib(part), "MiB"))
+                figures.append(Figure("http", "memory of the scheduler process after scrapes", rss_mib(part), "MiB"))
                 return figures
             finally:
                 part.signal(signal.SIGTERM)
                 part.wait()
+
+
+def scheduler(folder: Path, cluster: Cluster) -> tuple[Part, int, int]:
+    """The scheduler process, not started yet; the extender's port and that of ``/metrics``."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": ""}
+    _compile(environment)
+    port, metrics = free_port(), free_port()
+    part = Part(
+        "scheduler",
+        [sys.executable, "-m", "hami_core", "scheduler", f"--kubeconfig={cluster.kubeconfig}",
+         f"--http_bind=127.0.0.1:{port}", f"--metrics-bind-address=127.0.0.1:{metrics}",
+         "--vendors=nvidia", "--log-format=json"],
+        environment,
+        folder / "scheduler.log",
+        f"http://127.0.0.1:{metrics}/readyz",
+    )  # fmt: skip
+    return part, port, metrics
 
 
 def _compile(environment: dict[str, str]) -> None:
@@ -75,19 +81,21 @@ def _compile(environment: dict[str, str]) -> None:
     subprocess.run([sys.executable, "-c", modules], env=environment, check=True)
 
 
-def _cpu_s(part: Part) -> float:
+def cpu_s(part: Part) -> float:
+    """Processor seconds that a part has taken so far."""
     assert part.process is not None
     fields = Path(f"/proc/{part.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _rss_mib(part: Part) -> float:
+def rss_mib(part: Part) -> float:
+    """Resident memory of a part."""
     assert part.process is not None
     status = Path(f"/proc/{part.process.pid}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
 
 
-async def _populate(session: aiohttp.ClientSession) -> None:
+async def populate(session: aiohttp.ClientSession, nodes: int) -> None:
     """Nodes of eight cards, each card filled differently by one running pod a node."""
     gate = asyncio.Semaphore(32)
 
@@ -125,7 +133,7 @@ async def _populate(session: aiohttp.ClientSession) -> None:
         }
         await post("/api/v1/namespaces/default/pods", pod)
 
-    await asyncio.gather(*(one(number) for number in range(NODES)))
+    await asyncio.gather(*(one(number) for number in range(nodes)))
 
 
 def _measure(port: int, rounds: int) -> list[Figure]:

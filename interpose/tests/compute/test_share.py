@@ -40,6 +40,18 @@ TOGETHER = [
     [("4streams", 30), ("mix", 60)],
     [("100us", 10), ("1ms", 20), ("10ms", 30), ("mix", 40)],
 ]
+# At 30 %; docs/reference/compared.md sets them beside HAMi's.
+KERNELS = [
+    "kernels=k_20us blocks=1056",
+    "kernels=k_100us blocks=1056",
+    "kernels=k_100us blocks=132",
+    "kernels=k_1ms blocks=8448",
+    "kernels=k_1ms blocks=132",
+    "kernels=k_1ms blocks=1",
+    "kernels=k_5ms blocks=4096",
+    "kernels=k_100us graph=10",
+    "cooperative",
+]
 LIMITS = (5, 10, 30, 50, 80, 95)
 
 
@@ -70,6 +82,12 @@ def check(bench, seed, tenants, device=None, *, at_most=False):
 @pytest.mark.parametrize(("shape", "limit", "processes"), ALONE, ids=str)
 def test_alone(bench, request, shape, limit, processes):
     check(bench, seed_of(request), [Tenant(limit, shape, processes)])
+
+
+@pytest.mark.parametrize("work", KERNELS, ids=str)
+def test_share_does_not_depend_on_the_kernel(bench, request, work):
+    [result] = check(bench, seed_of(request), [Tenant(30, work)])
+    assert abs(result.share() - 30) <= 0.5
 
 
 @pytest.mark.parametrize("tenants", TOGETHER, ids=lambda tenants: "+".join(f"{s}@{n}" for s, n in tenants))

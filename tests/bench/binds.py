@@ -1,0 +1,155 @@
+"""Filter, Prioritize and Bind of many pods through the whole scheduler process, as kube-scheduler asks for them.
+
+*One node*: 40 small pods that fit on one node only; Filters follow one another, Binds run beside them. *Four at once*:
+four clients place pods until nothing fits; then the allocations of all pods are added up card by card. The API server
+is the embedded one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import statistics
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+
+from hami_core.sim import Cluster
+from hami_core.wire.pod import decode_pod_devices
+from tests.bench.figures import Figure
+from tests.bench.http import CARDS, populate, scheduler
+
+BENCH: Final = "binds"
+NODES, CARD_MIB = 100, 81_559
+SMALL_PODS, LARGE_PODS, FULL_NODES, CLIENTS = 40, 300, 10, 4
+PODS: Final = "/api/v1/namespaces/default/pods"
+ALLOCATED_KEY: Final = "hami.io/vgpu-devices-allocated"
+
+
+def run(*, quick: bool) -> list[Figure]:
+    """All of it; `quick` takes one turn in place of three."""
+    turns = [asyncio.run(_turn()) for _ in range(1 if quick else 3)]
+    budgets = {"cards over their memory": 0.0, "refused Binds": 0.0}
+    return [
+        Figure(BENCH, case, statistics.median(turn[case][0] for turn in turns), unit, _budget(case, budgets))
+        for case, (_, unit) in turns[0].items()
+    ]
+
+
+def _budget(case: str, budgets: dict[str, float]) -> float | None:
+    return next((budget for word, budget in budgets.items() if word in case), None)
+
+
+async def _turn() -> dict[str, tuple[float, str]]:
+    with tempfile.TemporaryDirectory(prefix="hami-") as name:
+        folder = Path(name)
+        async with Cluster(folder, nodes=[]) as cluster, aiohttp.ClientSession() as session:
+            async with aiohttp.ClientSession(cluster.url) as filling:
+                await populate(filling, NODES)
+            part, port, _ = scheduler(folder, cluster)
+            part.start()
+            try:
+                await part.ready(60)
+                client = _Client(session, cluster, f"http://127.0.0.1:{port}")
+                return await _one_node(client) | await _four_at_once(client)
+            finally:
+                part.signal(signal.SIGTERM)
+                part.wait()
+
+
+class _Client:
+    """Asks as kube-scheduler does."""
+
+    def __init__(self, session: aiohttp.ClientSession, cluster: Cluster, extender: str) -> None:
+        self._session = session
+        self._extender = extender
+        self.cluster = cluster
+        self.refused = 0
+
+    async def call(self, url: str, body: object = None) -> Any:
+        """A GET, or a POST of JSON."""
+        method = "GET" if body is None else "POST"
+        async with self._session.request(method, url, json=body) as answer:
+            assert answer.status < 300, await answer.text()
+            return await answer.json(content_type=None)
+
+    async def create(self, name: str, memory: int) -> dict[str, Any]:
+        """A waiting pod that asks for one card."""
+        limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}
+        containers = [{"name": "main", "image": "x", "resources": {"limits": limits, "requests": limits}}]
+        spec = {"schedulerName": "bench", "containers": containers}  # the embedded cluster's own scheduler lets it be
+        body = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+        made: dict[str, Any] = await self.call(self.cluster.url + PODS, body)
+        return made
+
+    async def filter(self, pod: dict[str, Any], nodes: list[str]) -> str:
+        """The node with the highest score; empty where the pod fits nowhere."""
+        found = (await self.call(f"{self._extender}/filter", {"Pod": pod, "NodeNames": nodes}))["NodeNames"]
+        if not found:
+            return ""
+        scores = await self.call(f"{self._extender}/prioritize", {"Pod": pod, "NodeNames": found})
+        return str(max(scores, key=lambda score: score["Score"])["Host"])
+
+    async def bind(self, pod: dict[str, Any], node: str) -> bool:
+        """Whether the pod was bound."""
+        meta = pod["metadata"]
+        body = {"PodName": meta["name"], "PodNamespace": "default", "PodUID": meta["uid"], "Node": node}
+        error = (await self.call(f"{self._extender}/bind", body))["Error"]
+        self.refused += bool(error)
+        return not error
+
+
+async def _one_node(client: _Client) -> dict[str, tuple[float, str]]:
+    pods = [await client.create(f"small{number:02}", 300) for number in range(SMALL_PODS)]
+    node = await client.filter(pods[0], [f"node-{number:05d}" for number in range(NODES)])
+    asked = Counter(await client.cluster.requests())
+    start = time.perf_counter()
+    binds = []
+    for pod in pods:
+        assert await client.filter(pod, [node]) == node
+        binds.append(asyncio.create_task(client.bind(pod, node)))
+    assert all(await asyncio.gather(*binds))
+    taken = time.perf_counter() - start
+    await asyncio.sleep(1)  # events are written in the background
+    calls = Counter(await client.cluster.requests()) - asked
+    ours = {what: count for what, count in calls.items() if what.endswith(" hami-scheduler") and "lease" not in what}
+    events = sum(count for what, count in ours.items() if " events " in what)
+    case = f"{SMALL_PODS} pods on one node"
+    return {
+        f"{case}, until all are bound": (taken, "s"),
+        f"{case}, refused Binds": (client.refused, "binds"),
+        f"{case}, API calls for each pod, events included": (sum(ours.values()) / SMALL_PODS, "calls"),
+        f"{case}, API calls for each pod, events left out": ((sum(ours.values()) - events) / SMALL_PODS, "calls"),
+    }
+
+
+async def _four_at_once(client: _Client) -> dict[str, tuple[float, str]]:
+    names = [f"node-{number:05d}" for number in range(FULL_NODES)]
+    waiting = [await client.create(f"large{number:03}", 20_000) for number in range(LARGE_PODS)]
+
+    async def place() -> int:
+        bound = 0
+        while waiting:
+            pod = waiting.pop()
+            node = await client.filter(pod, names)
+            bound += bool(node) and await client.bind(pod, node)
+        return bound
+
+    bound = sum(await asyncio.gather(*(place() for _ in range(CLIENTS))))
+    taken: Counter[str] = Counter()
+    for pod in (await client.call(client.cluster.url + PODS))["items"]:
+        text = pod["metadata"].get("annotations", {}).get(ALLOCATED_KEY)
+        for held in decode_pod_devices(text, key=ALLOCATED_KEY, family="NVIDIA") if text else ():
+            for piece in held:
+                taken[piece.device_id] += piece.memory_mib
+    assert len(taken) == NODES * CARDS
+    assert 0 < bound < LARGE_PODS, "more pods than fit"
+    case = f"{CLIENTS} clients at once"
+    return {
+        f"{case}, pods bound of {LARGE_PODS}": (bound, "pods"),
+        f"{case}, cards over their memory": (sum(mib > CARD_MIB for mib in taken.values()), "cards"),
+    }
