@@ -48,7 +48,7 @@ def test_every_container_of_the_recording_got_its_slice(recording):
     assert result["overshoot_bytes"] == 0
 
 
-def test_picture_loads_nothing_and_shows_its_end_without_animation(picture):
+def test_picture_loads_nothing_and_ends_without_animation(picture):
     root = ET.fromstring(picture)
     tags = {element.tag.rpartition("}")[2] for element in root.iter()}
     assert tags == {"svg", "title", "style", "rect", "circle", "g", "path", "text", "metadata"}
