@@ -253,9 +253,15 @@ def coverage_page() -> str:
     """Returns docs/reference/interposer-coverage.md."""
     head = (
         "# Interposer coverage\n\n"
-        "Every symbol that the CUDA driver (11.8 to 13.5) and NVML export has one class; this page is made from the\n"
-        "same tables as the code (`interpose/gen/emit.py`). Class *pass* is not wrapped: programs call the driver's\n"
-        "own functions. The symbols of each family are listed in `interpose/spec/`.\n"
+        "Every symbol that the CUDA driver (11.8 to 13.5) and NVML export belongs to a family, and each family has\n"
+        "one class. `interpose/gen/emit.py` makes this page and the wrappers from the same tables, `interpose/spec/`,\n"
+        "which list each family's symbols.\n\n"
+        "| class | what the interposer does |\n| --- | --- |\n"
+        "| pass | nothing: programs call the driver's own function |\n"
+        "| translate | answers with the container's figures, or with a wrapper, in place of the driver's |\n"
+        "| account | keeps the account right when memory is shared, moves or comes back; may refuse an import |\n"
+        "| enforce | refuses what would exceed the memory limit |\n"
+        "| throttle | lets a launch wait for device time |\n"
     )
     return "".join([head, *coverage("cuda", "CUDA driver"), *coverage("nvml", "NVML")])
 

@@ -27,8 +27,8 @@ MARKS: Final = {State.HOLDS: "✓", State.BROKEN: "✗", State.FIGURE: ""}
 NO_CARD: Final = """
 ## No card yet
 
-No real card has been measured yet. The figures below are the simulated driver's: they show how the library behaves on our
-model of a card, and nothing about yours. If you run the kit, please send us the JSON.
+No real card has been measured yet. The figures below are the simulated driver's: they show how the library behaves on
+our model of a card, and nothing about yours. If you run the kit, please send us the JSON.
 """
 
 
