@@ -244,7 +244,7 @@ def soak(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation; a warning is an error."""
-    session.install(*LOCK, "-e", ".", *group("docs"))
+    session.install(*LOCK, "-e", ".[testing]", *group("docs"))
     session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html", *session.posargs)
 
 

@@ -1,30 +1,118 @@
-"""Sphinx configuration."""
+"""Sphinx configuration.
 
+Diagrams are SVG files beside the pages. Mermaid is left out: its Sphinx extension loads the renderer from a CDN when a
+page is opened, and these pages must be readable on a machine without the Internet.
+"""
+
+import collections.abc
 import shutil
 import sys
+import tomllib
+from enum import Enum
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from sphinx.errors import PycodeError
+from sphinx.pycode import ModuleAnalyzer
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "interpose/python"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import hami_core
 from contrib.vendors import in_tree
-from hami_core import __version__
+
+ROOT = Path(__file__).parents[1]
 
 # A vendor's page lies in its folder; Sphinx reads pages below docs/ only.
-PAGES = Path(__file__).parent / "vendors"
+PAGES = ROOT / "docs/vendors"
+VENDOR_PAGES = {f"vendors/{vendor.name}": vendor.page.relative_to(ROOT) for vendor in in_tree()}
 shutil.rmtree(PAGES, ignore_errors=True)
 PAGES.mkdir()
-for vendor in in_tree():
-    shutil.copy2(vendor.page, PAGES / f"{vendor.name}.md")
+for name, page in VENDOR_PAGES.items():
+    shutil.copy2(ROOT / page, ROOT / f"docs/{name}.md")
 
 project = "HAMi in Python"
 author = "The HAMi authors"
 copyright = "The HAMi authors"
-release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_design"]
+release = version = hami_core.__version__
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
-html_theme = "furo"
-html_title = f"HAMi in Python {version}"
+default_role = "code"
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-autodoc_typehints = "description"
-default_role = "code"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "furo"
+html_title = f"HAMi in Python {version}"
+html_logo = html_favicon = "_static/logo.svg"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0f766e", "color-brand-content": "#0f766e"},
+    "dark_css_variables": {"color-brand-primary": "#2dd4bf", "color-brand-content": "#2dd4bf"},
+}
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("urls", {}).get("Source")
+if REPOSITORY:
+    html_theme_options |= {"source_repository": REPOSITORY, "source_branch": "main", "source_directory": "docs/"}
+if (ROOT / "docs/_static/demo.svg").exists():
+    tags.add("demo")  # noqa: F821 - Sphinx defines it
+
+autodoc_default_options = {"members": True}
+autodoc_member_order = "bysource"
+add_module_names = False
+python_maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
+napoleon_use_ivar = True
+nitpicky = True
+nitpick_ignore_regex = [
+    # Other projects' documentation is on the Internet, where the build does not look.
+    ("py:.*", r"(aiohttp|collections|datetime|os|pathlib|pydantic_core|typing)\..*"),
+    ("py:class", "Path"),
+    # Types that a public signature names and a vendor never makes.
+    ("py:class", r".*\.M|Enforcement|ErrorDetails|Loaded"),
+]
+# Names that public modules import for type checkers only.
+NAMES = {name: getattr(door, name) for door in (collections.abc, hami_core) for name in door.__all__} | {"Path": Path}
+
+
+def resolve(app, obj, bound):
+    """Let autodoc find what the annotations of a function mean."""
+    for name, value in NAMES.items():
+        getattr(obj, "__globals__", {}).setdefault(name, value)
+
+
+def sign(app, what, name, obj, options, signature, answer):
+    """Leave out what a reader cannot use: Python's word for made defaults, fixtures that tests of the kit take."""
+    if not signature:
+        return None
+    return ("()", None) if ".VendorSuite." in name else (signature.replace("<factory>", "..."), answer)
+
+
+def show(app, what, name, obj, skip, options):
+    """Show public constants and the members of an Enum, which have no docstring that Python knows."""
+    constant = what == "module" and not callable(obj) and not name.startswith("_")
+    return False if constant or isinstance(obj, Enum) else None
+
+
+def describe(app, what, name, obj, options, lines):
+    """Take the text below a constant from the module that defines it."""
+    constant = name.rpartition(".")[2]
+    for home, module in sorted(sys.modules.items()):
+        if what == "data" and not lines and home.startswith("hami_core.") and constant in vars(module):
+            try:
+                lines += ModuleAnalyzer.for_module(home).find_attr_docs().get(("", constant), [])
+            except PycodeError:  # a module without a source file
+                continue
+
+
+def setup(app):
+    app.connect("autodoc-before-process-signature", resolve)
+    app.connect("autodoc-process-signature", sign)
+    app.connect("autodoc-skip-member", show)
+    app.connect("autodoc-process-docstring", describe)

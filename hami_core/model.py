@@ -322,7 +322,7 @@ class Device:
 
     @property
     def usable_mib(self) -> int:
-        """Memory that containers can have: what percentages and whole devices mean."""
+        """Memory that containers can have. Percentages and whole devices refer to it."""
         return self.memory_mib - self.reserved_mib
 
 

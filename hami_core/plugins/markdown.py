@@ -13,16 +13,9 @@ _SECTION: Final = re.compile(r"(Args|Returns|Raises|Attributes|Example):")
 _WORDS: Final = {"Args": "Arguments", "Returns": "Answer"}
 
 
-def docstring(text: str, *, without: str = "") -> Iterator[str]:
-    """The lines of a docstring as Markdown: sections become bold words, arguments a list, an example a code block.
-
-    Args:
-        text: The docstring, dedented.
-        without: A section to leave out.
-    """
+def docstring(text: str) -> Iterator[str]:
+    """The lines of a docstring as Markdown: sections become bold words, arguments a list, an example a code block."""
     for name, lines in _sections(text):
-        if name == without and name:
-            continue
         if name:
             yield from (f"**{_WORDS.get(name, name)}**", "")
         if name == "Example":
@@ -30,10 +23,10 @@ def docstring(text: str, *, without: str = "") -> Iterator[str]:
         elif name == "Args":
             yield from _arguments(lines)
         else:
-            yield from (literals(line.strip()) for line in lines)
+            yield from (_literals(line.strip()) for line in lines)
 
 
-def literals(text: str) -> str:
+def _literals(text: str) -> str:
     """Code as Markdown writes it."""
     return text.replace("``", "`")
 
@@ -55,6 +48,6 @@ def _arguments(lines: list[str]) -> Iterator[str]:
     for line in lines:
         if re.match(r" {4}\w+:", line):
             argument, _, text = line.strip().partition(": ")
-            yield f"- `{argument}`: {literals(text)}"
+            yield f"- `{argument}`: {_literals(text)}"
         else:
-            yield f"  {literals(line.strip())}".rstrip()
+            yield f"  {_literals(line.strip())}".rstrip()

@@ -61,13 +61,13 @@ class LockVerdict(StrEnum):
     """
 
     TAKE = "take"
-    """Free: write ours on the condition that nothing changed."""
+    """Nobody holds it. Write ours, on the condition that nothing changed."""
     OURS = "ours"
     """Held by this pod already."""
     TAKE_OVER = "take-over"
-    """Expired, or its holder is gone: write ours in its place on the condition that nothing changed."""
+    """It expired, or its holder is gone. Write ours in its place, on the condition that nothing changed."""
     CONTENDED = "contended"
-    """Held by another pod: try again later."""
+    """Another pod holds it. Try again later."""
 
 
 def parse_lock(text: str, *, key: str = keys.NODE_LOCK) -> NodeLock:

@@ -114,7 +114,7 @@ def default_parse_request(
     memory or the whole device. Only what HAMi would take for "asks for nothing" is refused instead.
 
     Returns:
-        The request, or None: no count, or a count of 0.
+        The request, or None if the count is missing or 0.
 
     Raises:
         RequestError: An amount that is negative, fractional, too large, with a unit or no quantity.

@@ -53,7 +53,7 @@ class VendorCase:
     """Fill in ``vendor``; the rest has working defaults."""
 
     config: ClassVar[Mapping[str, Any]] = EMPTY
-    """Sections of the device-config to test with; none: the vendor's defaults."""
+    """Sections of the device-config to test with. Without any, the vendor's defaults are tested."""
 
     node_fixtures: ClassVar[str] = ""
     """Glob, beside the test file, of Node manifests as the vendor's real node plugin leaves them, at least one per

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hami_interpose._version import __version__
 
-__all__ = ["__version__", "build_id", "library", "sim_library_dir"]
+__all__ = ["LibraryMissingError", "__version__", "build_id", "library", "sim_library_dir"]
 
 _LIBRARIES = Path(__file__).resolve().parent / "lib"
 
