@@ -111,8 +111,15 @@ def describe(app, what, name, obj, options, lines):
                 continue
 
 
+def hide_edit_link(app, pagename, templatename, context, doctree):
+    """A vendor's page is a copy: its address below docs/ is not in the repository."""
+    if pagename in VENDOR_PAGES:
+        context.pop("page_source_suffix", None)
+
+
 def setup(app):
     app.connect("autodoc-before-process-signature", resolve)
     app.connect("autodoc-process-signature", sign)
     app.connect("autodoc-skip-member", show)
     app.connect("autodoc-process-docstring", describe)
+    app.connect("html-page-context", hide_edit_link)
