@@ -204,7 +204,7 @@ def test_every_link_leads_somewhere():
     wrong, seen = [], 0
     for page, text in PAGES.items():
         for link in re.findall(r"\]\(([^)\s]+)\)", SPAN.sub("", FENCE.sub("", text))):
-            if re.match(r"[a-z]+:", link):
+            if re.match(r"[a-z]+:|../../security/", link):  # elsewhere, or a form of the code host
                 continue
             seen += 1
             file, _, anchor = link.partition("#")
