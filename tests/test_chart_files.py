@@ -16,9 +16,9 @@ import pytest
 from hami_interpose import region
 from hami_interpose.limits import DeviceLimit, Limits
 from hami_nvidia import monitor
-from hami_nvidia.attend import Attendant
 from hami_nvidia.host_pids import HostPids
 from hami_nvidia.nvml import Traffic, Usage
+from hami_nvidia.region_updater import RegionUpdater
 
 from hami_core import ContainerKind, ContainerRef, MetricKind
 from hami_core.observe import metrics
@@ -56,13 +56,13 @@ def exported(tmp_path_factory) -> set[str]:
     (damaged / "vgpu.cache").write_bytes(b"")
     ref = ContainerRef("uid", "default", "pod", "main", ContainerKind.APP)
     records = {"good": ref, "damaged": ref}
-    attendant = Attendant(time.monotonic, time.time, HostPids(Path("/proc"), time.monotonic))
-    attendant.suspended["good"] = True
+    updater = RegionUpdater(time.monotonic, time.time, HostPids(Path("/proc"), time.monotonic))
+    updater.suspended["good"] = True
     card = SimpleNamespace(uuid="GPU-1", index=0, name="A100")
     samples = [
         *monitor.host_samples(Card(), [card], "n1", {card.uuid}),
         *monitor.container_samples(records, {"good": str(folder), "damaged": str(damaged)}, set(), lambda *_: 1),
-        *attendant.samples("n1", records),
+        *updater.samples("n1", records),
     ]
     specs = [spec for table in metrics.TABLES.values() for spec in table]
     return {

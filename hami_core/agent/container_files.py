@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
     from collections.abc import Set as AbstractSet
 
+    from hami_core.agent.actions import Actions
     from hami_core.agent.cdi import SpecFolder
     from hami_core.agent.counters import Counters
-    from hami_core.agent.host import Host
     from hami_core.agent.pods import PodIndex
     from hami_core.agent.records import Record, RecordStore
     from hami_core.agent.refusals import Refusals
@@ -32,13 +32,13 @@ log = structlog.get_logger(__name__)
 
 WRITERS: Final = 4
 """Containers whose files are being written at once."""
-SCAN_S: Final = 5.0
+SCAN_INTERVAL_S: Final = 5.0
 """Folders are searched for files that belong to nothing this often at most."""
 RETRY_S: Final = 2.0
 """A vendor's failure is tried again this often."""
-LOAD_S: Final = 30.0
+LOAD_WAIT_S: Final = 30.0
 """How long the start waits for specs to be written."""
-END_S: Final = 2.0
+STOP_WAIT_S: Final = 2.0
 """How long what is being written may take when the agent ends."""
 
 
@@ -52,7 +52,7 @@ class ContainerFiles:
         pods: This node's pods.
         refusals: Where a container is refused whose files can't be written.
         mismatch: How what Allocate answered in serial mode differs from what the container should get; empty: not.
-        host: Sends pods away.
+        actions: Sends pods away.
         changed: Called when a container's files have been written or could not be.
         wake: Called when another pass is wanted.
         boot_id: Identity of this boot; specs of another one are written again.
@@ -73,7 +73,7 @@ class ContainerFiles:
         pods: PodIndex,
         refusals: Refusals,
         mismatch: Callable[[Record, ContainerEdits], str],
-        host: Host,
+        actions: Actions,
         changed: Callable[[], None],
         wake: Callable[[], None],
         boot_id: str,
@@ -88,13 +88,13 @@ class ContainerFiles:
         self._pods = pods
         self._refusals = refusals
         self._mismatch = mismatch
-        self._host = host
+        self._actions = actions
         self._changed = changed
         self._wake = wake
         self._boot_id = boot_id
         self._counters = counters
         self._clock = clock
-        self._making: dict[str, asyncio.Task[None]] = {}
+        self._writing: dict[str, asyncio.Task[None]] = {}
         self._removing: dict[str, asyncio.Task[None]] = {}
         self._writers = asyncio.Semaphore(WRITERS)
         self._scan_due = float("-inf")
@@ -111,14 +111,14 @@ class ContainerFiles:
                 self.ready.add(name)
             elif not record.gone:
                 self.write(record)
-        if self._making:
-            await asyncio.wait(self._making.values(), timeout=LOAD_S)
+        if self._writing:
+            await asyncio.wait(self._writing.values(), timeout=LOAD_WAIT_S)
 
     async def stop(self) -> None:
         """Let what is being written end, for two seconds at most; what is not written is written next time."""
-        tasks = [*self._making.values(), *self._removing.values()]
+        tasks = [*self._writing.values(), *self._removing.values()]
         if tasks:
-            await asyncio.wait(tasks, timeout=END_S)
+            await asyncio.wait(tasks, timeout=STOP_WAIT_S)
         for task in tasks:
             task.cancel()
 
@@ -126,64 +126,64 @@ class ContainerFiles:
 
     def write(self, record: Record) -> None:
         """Begin to write a container's files, unless that is under way."""
-        if record.name in self._making or record.gone:
+        if record.name in self._writing or record.gone:
             return
         task = asyncio.ensure_future(self._write(record))
-        self._making[record.name] = task
+        self._writing[record.name] = task
         task.add_done_callback(lambda _: self._written(record.name))
 
     def _written(self, name: str) -> None:
-        self._making.pop(name, None)
+        self._writing.pop(name, None)
         self._changed()
 
     async def _write(self, record: Record) -> None:
         """Record, then what the vendor sets up, then limits and region, then the spec that lets it start."""
         vendor = self._vendors[record.vendor]
-        anew = record.boot_id not in ("", self._boot_id)
+        after_reboot = record.boot_id not in ("", self._boot_id)
         # The spec of an older agent has no mark, and stays as it is until the node boots again.
-        marked = not record.serial if anew else record.marked
+        marked = not record.serial if after_reboot else record.marked
         fresh = msgspec.structs.replace(record, boot_id=self._boot_id, marked=marked)
         try:
-            if anew:  # what stands there is of another boot and must start nothing, whatever happens next
+            if after_reboot:  # what stands there is of another boot and must start nothing, whatever happens next
                 await self._on_disk(self._specs.remove, record.name)
             await self._on_disk(self._store.write, record if record.boot_id else fresh)
             edits = await vendor.allocate(record.slices, record.ref)
             if record.serial and (problem := self._mismatch(record, edits)):
-                self._send_away(record, problem)
+                self._refuse_and_evict(record, problem)
                 return
-            await self._on_disk(self._write_files, fresh, edits, vendor.kind, anew)
+            await self._on_disk(self._write_files, fresh, edits, vendor.kind, after_reboot)
         except (HamiError, OSError, ValueError) as error:
             text = f"its devices can't be prepared: {error}"
-            self._refusals.put(key_of(record), Refusal(text, final=isinstance(error, HamiError)))
+            self._refusals.set(key_of(record), Refusal(text, final=isinstance(error, HamiError)))
             log.warning("a container's devices can't be prepared", record=record.id, error=str(error))
             await asyncio.sleep(RETRY_S)
             return
         self.records[record.name] = fresh
         self.ready.add(record.name)
-        self._refusals.drop(key_of(record))
+        self._refusals.clear(key_of(record))
         self._counters.specs_written += 1
         log.info("a container's devices are ready", pod=f"{record.namespace}/{record.pod}", container=record.container)
 
-    def _send_away(self, record: Record, problem: str) -> None:
+    def _refuse_and_evict(self, record: Record, problem: str) -> None:
         """Refuse and evict a container that was answered for another one."""
         pod = self._pods.get(record.pod_uid)
         if pod is not None and not pod.is_deleting:
             text = f"container {record.container}: {problem}"
-            self._refusals.put(key_of(record), Refusal(text, final=True))
-            self._host.evict(pod, text)
+            self._refusals.set(key_of(record), Refusal(text, final=True))
+            self._actions.evict(pod, text)
 
     async def _on_disk(self, work: Callable[..., None], *arguments: object) -> None:
         """Write in a thread, few at a time: the kubelet waits in Allocate for the loop, and threads take it turns."""
         async with self._writers:
             await asyncio.to_thread(work, *arguments)
 
-    def _write_files(self, record: Record, edits: ContainerEdits, kind: str, anew: bool) -> None:
+    def _write_files(self, record: Record, edits: ContainerEdits, kind: str, after_reboot: bool) -> None:
         # In serial mode the limits file is what lets the container take anything, so it comes last.
         if edits.region_path:
-            self._store.write_region(record, edits.region, anew=anew)
+            self._store.write_region(record, edits.region, after_reboot=after_reboot)
         if edits.limits_path:
             self._store.write_limits(record, edits.limits)
-        if anew:
+        if after_reboot:
             self._store.write(record)
         if record.marked:
             self._store.write_mark(record)
@@ -203,11 +203,11 @@ class ContainerFiles:
         if self._pods.synced:
             for name, record in self.records.items():
                 over = name not in named and record.pod_uid not in uids and self._pods.get(record.pod_uid) is None
-                if (over or record.gone) and name not in self._removing and name not in self._making:
+                if (over or record.gone) and name not in self._removing and name not in self._writing:
                     self._removing[name] = asyncio.ensure_future(self._remove(record))
         if self._clock() < self._scan_due:
             return
-        self._scan_due = self._clock() + SCAN_S
+        self._scan_due = self._clock() + SCAN_INTERVAL_S
         await self._remove_strays(named, given)
 
     async def _remove_strays(self, named: AbstractSet[str | None], given: Container[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from hami_core.agent.health import HealthBook
+from hami_core.agent.health import HealthTracker
 from hami_core.agent.kubelet import Endpoint
 from hami_core.errors import HamiError
 from hami_core.kube.informer import Backoff
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-REDISCOVER_S: Final = 60.0
+REDISCOVER_INTERVAL_S: Final = 60.0
 """Devices are discovered anew this often without cause."""
-SUSPECT_S: Final = 1.0
+SUSPECT_INTERVAL_S: Final = 1.0
 """A device whose health is unsettled is looked at this often."""
-TEND_S: Final = 5.0
+TEND_INTERVAL_S: Final = 5.0
 """Vendors look after running containers this often (the period of HAMi v2.10's monitor)."""
 
 
@@ -50,7 +50,7 @@ class NodeDevices:
 
     Attributes:
         discovered: Devices by vendor name, as last discovered.
-        books: Their health, by vendor name.
+        trackers: Their health, by vendor name.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class NodeDevices:
         health_s: float,
     ) -> None:
         self.discovered: dict[str, tuple[Device, ...]] = {}
-        self.books = {vendor.name: HealthBook() for vendor in vendors}
+        self.trackers = {vendor.name: HealthTracker() for vendor in vendors}
         self._node = node
         self._recorder = recorder
         self._core = core
@@ -93,10 +93,10 @@ class NodeDevices:
 
     async def _discover(self, vendor: Vendor) -> None:
         self.discovered[vendor.name] = await vendor.discover()
-        self._tell_not_offered(self.discovered[vendor.name])
+        self._report_not_offered(self.discovered[vendor.name])
         await self._advertise(vendor)
 
-    def _tell_not_offered(self, devices: Iterable[Device]) -> None:
+    def _report_not_offered(self, devices: Iterable[Device]) -> None:
         """Log and record on the node, once for each change, which devices are kept from pods and why."""
         # The kubelet's own events name the node as UID, and `kubectl describe node` looks for both.
         node = ObjectReference(kind="Node", name=self._node.name, uid=self._node.name, api_version="v1")
@@ -113,33 +113,33 @@ class NodeDevices:
                 self._recorder.record(node, "Normal", "DeviceOffered", f"{device.id} is offered again")
 
     async def _advertise(self, vendor: Vendor) -> None:
-        devices = self.books[vendor.name].apply(self.discovered[vendor.name])
-        said = await vendor.advertise(devices)
-        vendor.default_env = dict(said.env)
+        devices = self.trackers[vendor.name].apply(self.discovered[vendor.name])
+        advertised = await vendor.advertise(devices)
+        vendor.default_env = dict(advertised.env)
         self._core.devices.update({device.id: device for device in devices})
-        for resource, slots in said.slots.items():
+        for resource, slots in advertised.slots.items():
             endpoint = self._endpoints.get(resource)
             if endpoint is None:
                 endpoint = self._endpoints[resource] = Endpoint(self._plugin_dir, resource, self._core)
                 self._link.endpoints = (*self._link.endpoints, endpoint)
             if endpoint.offer.set(slots):
                 log.info("slots offered", resource=resource, slots=len(slots), healthy=endpoint.offer.healthy)
-        self._node.want(said.annotations, said.labels)
+        self._node.want(advertised.annotations, advertised.labels)
         self._core.wake()
 
     # --- health ------------------------------------------------------------------------------------------------------
 
     async def watch(self, vendor: Vendor) -> None:
         """Ask for health; discover anew when it changed, and now and then for cards that came or a driver reloaded."""
-        book, due = self.books[vendor.name], REDISCOVER_S
+        tracker, due = self.trackers[vendor.name], REDISCOVER_INTERVAL_S
         while True:
-            pause = SUSPECT_S if book.unsettled else self._health_s
+            pause = SUSPECT_INTERVAL_S if tracker.unsettled else self._health_s
             await asyncio.sleep(pause)
             due -= pause
             readings = await self._health(vendor)
-            changed = self._take(book, readings)
+            changed = self._apply_readings(tracker, readings)
             if changed or due <= 0 or any(reading.rediscover for reading in readings):
-                due = REDISCOVER_S
+                due = REDISCOVER_INTERVAL_S
                 await self._rediscover(vendor)
 
     async def _rediscover(self, vendor: Vendor) -> None:
@@ -149,7 +149,7 @@ class NodeDevices:
         except HamiError as error:
             log.warning("devices can't be discovered, tried again", vendor=vendor.name, error=str(error))
             lost = [HealthChange(d.id, healthy=False, reason=str(error)) for d in self.discovered[vendor.name]]
-            if self._take(self.books[vendor.name], lost):
+            if self._apply_readings(self.trackers[vendor.name], lost):
                 await self._advertise_safely(vendor)
 
     async def _advertise_safely(self, vendor: Vendor) -> None:
@@ -165,9 +165,9 @@ class NodeDevices:
             log.warning("devices' health can't be told", vendor=vendor.name, error=str(error))
             return ()
 
-    def _take(self, book: HealthBook, readings: Sequence[HealthChange]) -> bool:
+    def _apply_readings(self, tracker: HealthTracker, readings: Sequence[HealthChange]) -> bool:
         """Take readings in. Returns whether a device is to be offered, or not, that was not, or was."""
-        changed = book.take(readings)
+        changed = tracker.update(readings)
         for device, before, after in changed:
             log.warning("device health", device=device, was=before.state, now=after.state, reason=after.reason)
         return any(before.offered != after.offered for _, before, after in changed)
@@ -185,4 +185,4 @@ class NodeDevices:
                 await vendor.tend(refs, slices, regions)
             except HamiError as error:
                 log.warning("running containers can't be looked after", vendor=vendor.name, error=str(error))
-            await asyncio.sleep(TEND_S)
+            await asyncio.sleep(TEND_INTERVAL_S)

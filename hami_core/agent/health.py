@@ -60,13 +60,13 @@ class DeviceHealth:
         return DeviceHealth() if good >= GOOD_READINGS else DeviceHealth(State.RECOVERING, good, self.reason)
 
 
-class HealthBook:
+class HealthTracker:
     """The states of a node's devices."""
 
     def __init__(self) -> None:
         self.states: dict[str, DeviceHealth] = {}
 
-    def take(self, changes: Iterable[HealthChange]) -> list[tuple[str, DeviceHealth, DeviceHealth]]:
+    def update(self, changes: Iterable[HealthChange]) -> list[tuple[str, DeviceHealth, DeviceHealth]]:
         """Take readings in. Returns what changed state, as (device, before, after)."""
         changed = []
         for change in changes:
@@ -86,7 +86,7 @@ class HealthBook:
         """The devices with their health."""
         return tuple(replace(d, healthy=d.healthy and self.states.get(d.id, DeviceHealth()).offered) for d in devices)
 
-    def shown(self, devices: Iterable[Device], cordoned: frozenset[str]) -> Mapping[str, State]:
+    def states_shown(self, devices: Iterable[Device], cordoned: frozenset[str]) -> Mapping[str, State]:
         """Each device's state for people and metrics."""
         found: dict[str, State] = {}
         for device in devices:

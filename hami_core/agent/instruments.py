@@ -11,9 +11,9 @@ from hami_core.wire.node import decode_cordon
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from hami_core.agent.health import HealthBook
-    from hami_core.agent.notes import PodNotes
-    from hami_core.agent.proof import Prover
+    from hami_core.agent.cdi_check import CdiCheck
+    from hami_core.agent.health import HealthTracker
+    from hami_core.agent.pod_actions import PodActions
     from hami_core.agent.reconcile import Reconciler
     from hami_core.agent.registration import NodeWriter
     from hami_core.model import Device
@@ -26,10 +26,10 @@ class Instruments:
     Args:
         node: Writes the node object.
         core: Containers and counters.
-        notes: What pods were told.
-        prover: Containers that run without their limits.
+        actions: What pods were told.
+        cdi_check: Containers that run without their limits.
         discovered: Devices by vendor name, as last discovered.
-        books: Their health, by vendor name.
+        trackers: Their health, by vendor name.
         failures: Calls of hooks that failed, by plugin and hook.
     """
 
@@ -38,18 +38,18 @@ class Instruments:
         *,
         node: NodeWriter,
         core: Reconciler,
-        notes: PodNotes,
-        prover: Prover,
+        actions: PodActions,
+        cdi_check: CdiCheck,
         discovered: Mapping[str, tuple[Device, ...]],
-        books: Mapping[str, HealthBook],
+        trackers: Mapping[str, HealthTracker],
         failures: Callable[[], Mapping[tuple[str, str], int]],
     ) -> None:
         self._node = node
         self._core = core
-        self._notes = notes
-        self._prover = prover
+        self._actions = actions
+        self._cdi_check = cdi_check
         self._discovered = discovered
-        self._books = books
+        self._trackers = trackers
         self._failures = failures
 
     def rows(self) -> Iterable[Row]:
@@ -63,10 +63,10 @@ class Instruments:
         yield "hami_agent_specs_written_total", node, float(counters.specs_written)
         yield "hami_agent_names_lost_total", node, float(counters.lost_names)
         yield "hami_slot_card_mismatches_total", node, float(counters.slot_card_mismatches)
-        yield "hami_agent_evictions_total", node, float(self._notes.evicted)
+        yield "hami_agent_evictions_total", node, float(self._actions.evicted)
         yield "hami_agent_node_writes_total", node, float(self._node.written)
         yield "hami_agent_containers", node, float(len(self._core.records))
-        yield "hami_agent_containers_unlimited", node, float(len(self._prover.missing))
+        yield "hami_agent_containers_unlimited", node, float(len(self._cdi_check.missing))
         for (plugin, hook), count in self._failures().items():
             yield "hami_agent_plugin_failures_total", {**node, "plugin": plugin, "hook": hook}, float(count)
         yield from self._device_rows(node)
@@ -75,7 +75,7 @@ class Instruments:
         mine = self._node.node
         cordoned = decode_cordon(mine.metadata.annotations.get(keys.DEVICE_CORDON, "") if mine else "")
         for name, devices in self._discovered.items():
-            states = self._books[name].shown(devices, cordoned)
+            states = self._trackers[name].states_shown(devices, cordoned)
             for device, state in states.items():
                 yield "hami_device_state", {**node, "device_uuid": device, "state": state.value}, 1.0
             for kept in devices:

@@ -1,6 +1,6 @@
 """The last judge: does what a pod was promised fit on the cards beside what is there already? Pure.
 
-The scheduler books; two schedulers that both believe they lead, or a booking that came round them, must not put more
+The scheduler trackers; two schedulers that both believe they lead, or a booking that came round them, must not put more
 on a card than it has. Whoever holds a promise here keeps it; among those that wait, the higher epoch comes first, then
 the smaller UID.
 """
@@ -47,7 +47,7 @@ class Claim:
         return -self.epoch, self.uid
 
 
-def covering(container: Container) -> str:
+def covering_mount(container: Container) -> str:
     """A path at which a container mounts a volume of its pod over files that bind it; empty: there is none.
 
     Where the runtime has no CDI, a pod's own mount lies on top of ours at the same path. A mount below ours lies on top

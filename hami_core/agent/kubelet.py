@@ -34,7 +34,7 @@ SOCKET_PATH_MAX: Final = 107
 """Bytes a unix socket's path may have on Linux."""
 REGISTER_TIMEOUT_S: Final = 5.0
 STOP_GRACE_S: Final = 2.0
-UNWATCHED_S: Final = 10.0
+UNWATCHED_LIMIT_S: Final = 10.0
 """A registered resource whose list nobody watches for so long is registered anew."""
 
 _CHANNEL: Final = (("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", 1))
@@ -109,7 +109,7 @@ def card_of(slot_id: str) -> str:
     return head if head and tail.isdigit() else slot_id
 
 
-def prefer(available: Sequence[str], must: Sequence[str], size: int) -> list[str]:
+def choose_slots(available: Sequence[str], must: Sequence[str], size: int) -> list[str]:
     """Choose slots: those that must be in, then one card after the other, emptiest first.
 
     Which card a container gets is decided by its booking; spreading the ids over cards keeps the kubelet's count of
@@ -166,7 +166,7 @@ class SlotService(services.DevicePluginServicer):
         """One answer for each container asked about, always."""
         answers = [
             api.ContainerPreferredAllocationResponse(
-                deviceIDs=prefer(r.available_deviceIDs, r.must_include_deviceIDs, r.allocation_size)
+                deviceIDs=choose_slots(r.available_deviceIDs, r.must_include_deviceIDs, r.allocation_size)
             )
             for r in request.container_requests
         ]
@@ -335,7 +335,7 @@ class KubeletLink:
         now = self._clock()
         if self._unwatched_since is None:
             self._unwatched_since = now
-        if now - self._unwatched_since < UNWATCHED_S:
+        if now - self._unwatched_since < UNWATCHED_LIMIT_S:
             return False
         self._unwatched_since = None
         return True

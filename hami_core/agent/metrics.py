@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-FRESH_S: Final = 5.0
+MAX_SAMPLE_AGE_S: Final = 5.0
 """Vendors are asked at most this often, however many scrape."""
 
 
@@ -73,7 +73,7 @@ class AgentMetrics:
     async def refresh(self) -> None:
         """Ask the vendors again if what we have is old. A vendor that fails has no samples this time."""
         async with self._lock:
-            if time.monotonic() - self._at < FRESH_S:
+            if time.monotonic() - self._at < MAX_SAMPLE_AGE_S:
                 return
             answers = await asyncio.gather(*(self._ask(vendor) for vendor in self._vendors))
             self._samples = tuple(sample for answer in answers for sample in answer)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-LULL_S: Final = 0.02
+MAX_PAUSE_S: Final = 0.02
 """Longest pause after a pass."""
-_FAILED_S: Final = 0.2
+_RETRY_S: Final = 0.2
 """Pause after a pass that failed."""
 
 
@@ -69,8 +69,8 @@ class Passes:
             try:
                 await self.once()
                 # The kubelet's calls come first: a pass takes half of the time at most, and many wishes are one.
-                await asyncio.sleep(min(self._clock() - began, LULL_S))
+                await asyncio.sleep(min(self._clock() - began, MAX_PAUSE_S))
             except Exception:
                 log.exception("a pass failed, it will be repeated")
-                await asyncio.sleep(_FAILED_S)
+                await asyncio.sleep(_RETRY_S)
                 self._wake.set()

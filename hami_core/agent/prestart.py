@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hami_core.agent.refusals import Refusals
     from hami_core.kube.objects import Pod
 
-LOOK_S: Final = 0.25
+POLL_S: Final = 0.25
 """It looks again this often though nothing was heard."""
 
 
@@ -37,7 +37,7 @@ class PreStart:
         files: Records, and which of them have a spec.
         refusals: Why containers may not start.
         passes: What it waits for.
-        has_news: Whether the checkpoint was read since a pass looked at it.
+        has_unseen_checkpoint: Whether the checkpoint was read since a pass looked at it.
         wait_s: How long it waits before it refuses.
         clock: Monotonic seconds.
     """
@@ -52,7 +52,7 @@ class PreStart:
         files: ContainerFiles,
         refusals: Refusals,
         passes: Passes,
-        has_news: Callable[[], bool],
+        has_unseen_checkpoint: Callable[[], bool],
         wait_s: float,
         clock: Callable[[], float],
     ) -> None:
@@ -63,7 +63,7 @@ class PreStart:
         self._files = files
         self._refusals = refusals
         self._passes = passes
-        self._has_news = has_news
+        self._has_unseen_checkpoint = has_unseen_checkpoint
         self._wait_s = wait_s
         self._clock = clock
 
@@ -81,23 +81,23 @@ class PreStart:
         begun = self._passes.begun
         while True:
             progress = self._passes.progress
-            refusal = self._verdict(resource, wanted)
+            refusal = self._refusal(resource, wanted)
             if refusal is None:
                 return
             left = deadline - self._clock()
             # A pass begun before the call may have looked too early.
             if left <= 0 or (refusal.final and self._passes.done > begun):
                 break
-            if self._passes.done <= begun or self._has_news():
+            if self._passes.done <= begun or self._has_unseen_checkpoint():
                 self._passes.wake()  # else what is missing is on its way, and its end is progress too
             try:
-                await asyncio.wait_for(progress.wait(), min(left, LOOK_S))
+                await asyncio.wait_for(progress.wait(), min(left, POLL_S))
             except TimeoutError:
                 self._passes.wake()
-        self._tell(resource, wanted)
+        self._report(resource, wanted)
         raise Refused(refusal.text)
 
-    def _verdict(self, resource: str, wanted: tuple[str, ...]) -> Refusal | None:
+    def _refusal(self, resource: str, wanted: tuple[str, ...]) -> Refusal | None:
         """Why a container that holds exactly these slots may not start, or None."""
         try:
             checkpoint = self._reader.read()
@@ -110,7 +110,7 @@ class PreStart:
             pod = self._pods.get(entry.pod_uid)
             if pod is not None and pod.is_terminal:
                 continue
-            refusal = self._unresolved(entry, pod)
+            refusal = self._refusal_of(entry, pod)
             if refusal is not None and pod is not None:
                 return refusal
             if refusal is not None:
@@ -118,19 +118,19 @@ class PreStart:
             elif pod is not None or not self._pods.synced:
                 # Without the API server, after a reboot, what is on disk counts.
                 ready = True
-        if ready or any(self._holds(record, resource, wanted) for record in self._files.records.values()):
+        if ready or any(self._is_ready(record, resource, wanted) for record in self._files.records.values()):
             return None
         return unknown or Refusal(
             f"the kubelet's device checkpoint does not say which container holds {', '.join(wanted)}", final=False
         )
 
-    def _holds(self, record: Record, resource: str, wanted: tuple[str, ...]) -> bool:
+    def _is_ready(self, record: Record, resource: str, wanted: tuple[str, ...]) -> bool:
         """Whether a container with exactly these slots is ready, though the checkpoint may have lost it again."""
         pod = self._pods.get(record.pod_uid)
         alive = pod is not None and not pod.is_terminal
         return alive and record.name in self._files.ready and record.resource == resource and record.slot_ids == wanted
 
-    def _unresolved(self, entry: Entry, pod: Pod | None) -> Refusal | None:
+    def _refusal_of(self, entry: Entry, pod: Pod | None) -> Refusal | None:
         name = self._names.of(entry)
         if name is not None and name in self._files.ready:
             return None
@@ -140,8 +140,8 @@ class PreStart:
         label = f"pod {pod.key if pod else 'with UID ' + entry.pod_uid}, container {entry.container}"
         return Refusal(f"{label}: {refusal.text}", refusal.final)
 
-    def _tell(self, resource: str, wanted: tuple[str, ...]) -> None:
+    def _report(self, resource: str, wanted: tuple[str, ...]) -> None:
         for entry in self._reader.last.entries:
             pod = self._pods.get(entry.pod_uid)
             if pod is not None and entry.resource == resource and entry.slot_ids == wanted:
-                self._refusals.tell(entry, pod)
+                self._refusals.report(entry, pod)

@@ -23,23 +23,23 @@ import structlog
 
 from hami_core._version import __version__
 from hami_core.agent.authority import Authority
+from hami_core.agent.availability import Availability
+from hami_core.agent.bind_finisher import BindFinisher
 from hami_core.agent.cdi import SpecFolder
+from hami_core.agent.cdi_check import CdiCheck
 from hami_core.agent.devices import NodeDevices
-from hami_core.agent.handoff import Handoff
 from hami_core.agent.identity import CheckpointReader
 from hami_core.agent.instruments import Instruments
 from hami_core.agent.kubelet import KubeletLink
 from hami_core.agent.metrics import AgentMetrics
-from hami_core.agent.notes import PodNotes
 from hami_core.agent.options import from_settings, node_context
+from hami_core.agent.pod_actions import PodActions
 from hami_core.agent.pods import PodIndex
-from hami_core.agent.proof import Prover
 from hami_core.agent.reconcile import Reconciler
 from hami_core.agent.records import RecordStore
 from hami_core.agent.registration import NodeWriter
-from hami_core.agent.serial import LearntMode
-from hami_core.agent.standing import Standing
-from hami_core.agent.unlimited import UnlimitedContainers
+from hami_core.agent.serial import NoCdiMarker
+from hami_core.agent.unlimited_containers import UnlimitedContainers
 from hami_core.agent.vendor import Vendor
 from hami_core.agent.watch import watch_folder
 from hami_core.errors import ConfigError
@@ -100,16 +100,16 @@ class Agent:
         self.recorder = EventRecorder(api, "hami-agent", instance=settings.node_name)
         self.node = NodeWriter(api, settings.node_name)
         families = {word: family for vendor in self.vendors for word, family in vendor.families.items()}
-        handoff = Handoff(api, lambda: self.node.node, families.values())
-        self.notes = PodNotes(api, self.recorder, self.endpoints, handoff)
+        finisher = BindFinisher(api, lambda: self.node.node, families.values())
+        self.actions = PodActions(api, self.recorder, self.endpoints, finisher)
         self.health = Health()
         self._api = api
         self._informer = Informer(api, PODS, field_selector=f"spec.nodeName={settings.node_name}")
         store = RecordStore(settings.state_dir)
-        prover = Prover(settings.proc_dir, store.proof_of)
-        learnt = LearntMode(settings.state_dir, options.boot_id)
-        may_learn = settings.serial == "auto"
-        serial = settings.serial == "always" or (may_learn and learnt.is_serial)
+        cdi_check = CdiCheck(settings.proc_dir, store.expected_mount)
+        no_cdi = NoCdiMarker(settings.state_dir, options.boot_id)
+        may_switch = settings.serial == "auto"
+        serial = settings.serial == "always" or (may_switch and no_cdi.is_set)
         pods = PodIndex(self._informer, lambda: self.core.wake())  # noqa: PLW0108 - it is made below
         resources = frozenset(r for vendor in self.vendors for r in vendor.resources)
         self._authority = Authority(settings.node_name, families, options.signing_keys.keys, options.policy)
@@ -120,7 +120,7 @@ class Agent:
             specs=SpecFolder(settings.cdi_dir),
             pods=pods,
             authority=self._authority,
-            host=self.notes,
+            actions=self.actions,
             boot_id=options.boot_id,
             prestart_wait_s=settings.prestart_timeout,
             serial=serial,
@@ -129,7 +129,7 @@ class Agent:
         self.link = KubeletLink(settings.kubelet_plugin_dir, ())
         self.node.want({keys.AGENT_MODE: keys.MODE_SERIAL if serial else keys.MODE_CDI}, {})
         own_reader = CheckpointReader(settings.kubelet_plugin_dir, resources)
-        self._standing = Standing(self.vendors, self.endpoints, self.node, pods, own_reader)
+        self._availability = Availability(self.vendors, self.endpoints, self.node, pods, own_reader)
         self._devices = NodeDevices(
             vendors=self.vendors,
             node=self.node,
@@ -141,21 +141,21 @@ class Agent:
             health_s=settings.health_interval,
         )
         self._unlimited = UnlimitedContainers(
-            prover=prover,
+            cdi_check=cdi_check,
             core=self.core,
             pods=pods,
-            notes=self.notes,
+            actions=self.actions,
             node=self.node,
-            learnt=learnt if may_learn else None,
+            no_cdi=no_cdi if may_switch else None,
             evict=settings.evict_unlimited,
         )
         self._instruments = Instruments(
             node=self.node,
             core=self.core,
-            notes=self.notes,
-            prover=prover,
+            actions=self.actions,
+            cdi_check=cdi_check,
             discovered=self._devices.discovered,
-            books=self._devices.books,
+            trackers=self._devices.trackers,
             failures=failures,
         )
         self._registering: asyncio.Task[Any] | None = None
@@ -197,7 +197,7 @@ class Agent:
                 tasks.add(stopping)
                 await self._until(stopping, tasks)
                 if self.settings.handover_time:
-                    leaving = asyncio.ensure_future(self._standing.hand_over(self.settings.handover_time))
+                    leaving = asyncio.ensure_future(self._availability.drain(self.settings.handover_time))
                     tasks.add(leaving)
                     await self._until(leaving, tasks)
             starting.cancel()
@@ -236,7 +236,7 @@ class Agent:
             yield elector.run()
 
     async def _end(self, server: Server, tasks: set[asyncio.Task[Any]]) -> None:
-        self._standing.hush()
+        self._availability.stop_publishing()
         await self.link.stop()
         for task in tasks:
             task.cancel()
@@ -283,7 +283,7 @@ class Agent:
         self.core.tick()
         if self._registering is None or self._registering.done():
             self._registering = asyncio.ensure_future(self.link.check())
-        self._standing.say()
+        self._availability.publish()
 
     async def _compare_loop(self) -> None:
         """Compare everything without cause; register anew where the kubelet goes on saying something else."""
@@ -291,7 +291,7 @@ class Agent:
         while True:
             await asyncio.sleep(min(self.settings.reconcile_interval, DISAGREEMENT_S / 3))
             self.core.wake()
-            await self._unlimited.look()
+            await self._unlimited.check()
             differs = differs + DISAGREEMENT_S / 3 if self._disagrees() else 0.0
             if differs >= DISAGREEMENT_S:
                 log.warning("the kubelet's allocatable is not what is offered, registering anew")

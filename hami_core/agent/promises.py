@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hami_core.agent.judge import covering, is_whole
+from hami_core.agent.judge import covering_mount, is_whole
 from hami_core.agent.kubelet import Refused, card_of
 from hami_core.agent.records import Record
-from hami_core.agent.serial import outranking
+from hami_core.agent.serial import overriding_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ class Promises:
         self._counters = counters
         self._now = now
 
-    def places(self, pod: Pod) -> tuple[set[tuple[str, str]], bool]:
+    def slot_users(self, pod: Pod) -> tuple[set[tuple[str, str]], bool]:
         """Containers of a pod that hold slices, each with the resource, and whether its allocation tells them.
 
         Where it does not, they are the containers that ask for our resources.
@@ -96,11 +96,11 @@ class Promises:
             raise Refused("it is privileged and would see every device: take securityContext.privileged away")
         # Only serial mode makes records before the kubelet says what it stored.
         serial = not (entry.names or entry.mounts) or self._folders.name_of(entry) == name
-        if serial and (names := outranking(spec, vendor.default_env)):
+        if serial and (names := overriding_variables(spec, vendor.default_env)):
             raise Refused(
                 f"its variable {names[0]} would win over the agent's, since the runtime has no CDI: take it out of env"
             )
-        if path := covering(spec):
+        if path := covering_mount(spec):
             raise Refused(f"it mounts a volume at {path}, over files that limit it: mount the volume elsewhere")
         slices = tuple(s for s in own.slices if s.family in words)
         if len(slices) != len(entry.slot_ids):

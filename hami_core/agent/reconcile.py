@@ -16,8 +16,8 @@ from hami_core import clock as wall
 from hami_core.agent import cdi
 from hami_core.agent.container_files import ContainerFiles
 from hami_core.agent.counters import Counters
+from hami_core.agent.device_holders import DeviceHolders
 from hami_core.agent.given_names import GivenNames
-from hami_core.agent.holders import Holders
 from hami_core.agent.judge import misfit
 from hami_core.agent.kubelet import Refused
 from hami_core.agent.passes import Passes
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from hami_core.agent.actions import Actions
     from hami_core.agent.authority import Authority
     from hami_core.agent.cdi import SpecFolder
-    from hami_core.agent.host import Host
     from hami_core.agent.identity import CheckpointReader, Entry
     from hami_core.agent.judge import Claim
     from hami_core.agent.pods import PodIndex
@@ -60,7 +60,7 @@ class Reconciler:
         specs: The CDI folder.
         pods: This node's pods.
         authority: Whose allocations count.
-        host: Events, touches, nudges.
+        actions: Events, touches, nudges.
         boot_id: Identity of this boot; specs of another one are written again.
         prestart_wait_s: How long PreStartContainer waits before it refuses.
         serial: Answer without CDI (`hami_core.agent.serial`).
@@ -83,7 +83,7 @@ class Reconciler:
         specs: SpecFolder,
         pods: PodIndex,
         authority: Authority,
-        host: Host,
+        actions: Actions,
         boot_id: str,
         prestart_wait_s: float,
         serial: bool = False,
@@ -95,17 +95,17 @@ class Reconciler:
         self.counters = Counters()
         self.serial = serial
         self.checkpoint_problem = ""
-        self._of_resource = {r: vendor for vendor in by_name.values() for r in vendor.resources}
+        self._vendor_of_resource = {r: vendor for vendor in by_name.values() for r in vendor.resources}
         self._reader = reader
         self._store = store
         self._pods = pods
         self._authority = authority
-        self._host = host
-        self._looked_at = reader.last
+        self._actions = actions
+        self._last_checkpoint = reader.last
         self._passes = Passes(self._pass, clock)
-        self._refusals = Refusals(host)
+        self._refusals = Refusals(actions)
         self._promises = Promises(
-            vendors=self._of_resource,
+            vendors=self._vendor_of_resource,
             authority=authority,
             folders=store.serial,
             devices=self.devices,
@@ -117,17 +117,17 @@ class Reconciler:
             authority=authority,
             reader=reader,
             folders=store.serial,
-            vendors=self._of_resource,
+            vendors=self._vendor_of_resource,
             record=lambda pod, claim, entry, name: self._promises.record(
                 pod, claim, entry, name, self._holders.claims()
             ),
             clock=clock,
         )
         self._names = GivenNames(
-            vendors=self._of_resource,
+            vendors=self._vendor_of_resource,
             folders=store.serial,
             pods=pods,
-            nudge=host.nudge,
+            nudge=actions.nudge,
             forgotten=self._serial_allocate.forget,
             counters=self.counters,
             clock=clock,
@@ -139,14 +139,14 @@ class Reconciler:
             pods=pods,
             refusals=self._refusals,
             mismatch=self._serial_allocate.mismatch,
-            host=host,
+            actions=actions,
             changed=self._files_changed,
             wake=self.wake,
             boot_id=boot_id,
             counters=self.counters,
             clock=clock,
         )
-        self._holders = Holders(
+        self._holders = DeviceHolders(
             records=self._files.records, pods=pods, authority=authority, name_of=self._names.of, clock=clock
         )
         self._prestart = PreStart(
@@ -157,7 +157,7 @@ class Reconciler:
             files=self._files,
             refusals=self._refusals,
             passes=self._passes,
-            has_news=self._has_news,
+            has_unseen_checkpoint=self._has_unseen_checkpoint,
             wait_s=prestart_wait_s,
             clock=clock,
         )
@@ -191,7 +191,7 @@ class Reconciler:
     def tick(self) -> None:
         """Pass again if the checkpoint changed or something is not settled; cheap when neither is so."""
         # A starting container reads the checkpoint too, so that it is not stale does not mean that a pass saw it.
-        unseen = self._reader.is_stale or self._has_news()
+        unseen = self._reader.is_stale or self._has_unseen_checkpoint()
         if self._names or self._refusals or self.checkpoint_problem or unseen:
             self.wake()
 
@@ -202,9 +202,9 @@ class Reconciler:
         finally:
             await self._files.stop()
 
-    def _has_news(self) -> bool:
+    def _has_unseen_checkpoint(self) -> bool:
         """Whether the checkpoint was read since the last pass looked at it."""
-        return self._reader.last is not self._looked_at
+        return self._reader.last is not self._last_checkpoint
 
     def _files_changed(self) -> None:
         self._passes.advance()
@@ -214,7 +214,7 @@ class Reconciler:
 
     async def allocate(self, resource: str, slot_ids: Sequence[str]) -> api.ContainerAllocateResponse:
         """A fresh name, from memory; nothing is decided or written (but in `serial` mode)."""
-        vendor = self._of_resource[resource]
+        vendor = self._vendor_of_resource[resource]
         name = self._names.give(resource)
         self.counters.allocations += 1
         log.debug("allocate", resource=resource, slots=list(slot_ids), name=name)
@@ -241,7 +241,7 @@ class Reconciler:
 
     async def _pass(self) -> None:
         try:
-            self._looked_at = self._reader.read()
+            self._last_checkpoint = self._reader.read()
         except WireError as error:
             if str(error) != self.checkpoint_problem:
                 log.warning(
@@ -250,10 +250,10 @@ class Reconciler:
             self.checkpoint_problem = str(error)
             return
         self.checkpoint_problem = ""
-        entries = self._looked_at.entries
+        entries = self._last_checkpoint.entries
         named = {self._names.of(entry) for entry in entries}
         self._names.compare(named, self.records, self._files.ready)
-        self._holders.see(entries)
+        self._holders.update(entries)
         self._resolve(entries)
         await self._files.clean(named, {entry.pod_uid for entry in entries}, self._names)
 
@@ -280,7 +280,7 @@ class Reconciler:
         self._refusals.replace(current, entries)
         for claim in sorted(self._claims(waiting), key=lambda c: c.order):
             self._admit(claim, waiting[claim.uid])
-        self._see_complete(entries)
+        self._finish_binds(entries)
 
     def _claims(self, waiting: Mapping[str, Sequence[tuple[Entry, str]]]) -> list[Claim]:
         """The claims of pods that wait; those that have none are refused."""
@@ -293,7 +293,7 @@ class Reconciler:
                 found.append(self._authority.claim(pod))
             except Refused as refusal:
                 for entry, _ in entries:
-                    self._refusals.put(key_of(entry), Refusal(str(refusal), final=True))
+                    self._refusals.set(key_of(entry), Refusal(str(refusal), final=True))
         return found
 
     def _admit(self, claim: Claim, entries: Sequence[tuple[Entry, str]]) -> None:
@@ -311,29 +311,29 @@ class Reconciler:
         for entry, name in entries:
             key = key_of(entry)
             if problem:
-                self._refusals.put(key, Refusal(problem, final=True))
+                self._refusals.set(key, Refusal(problem, final=True))
                 continue
             try:
                 record = self._promises.record(pod, claim, entry, name, holders)
             except Refused as refusal:
-                self._refusals.put(key, Refusal(str(refusal), final=True))
+                self._refusals.set(key, Refusal(str(refusal), final=True))
                 continue
             self._files.records[name] = record
-            self._refusals.put(key, PREPARING)
+            self._refusals.set(key, PREPARING)
             self._files.write(record)
         if problem:
-            self._host.misfitting(pod)
+            self._actions.report_misfit(pod)
 
-    def _see_complete(self, entries: Sequence[Entry]) -> None:
+    def _finish_binds(self, entries: Sequence[Entry]) -> None:
         """Tell of pods whose containers the kubelet has all asked for, or never will: the next one may be bound."""
         given: dict[str, set[tuple[str, str]]] = {}
         for entry in entries:
             given.setdefault(entry.pod_uid, set()).add((entry.container, entry.resource))
         for pod in self._pods.all():
-            if not self._host.is_awaited(pod):
+            if not self._actions.is_awaited(pod):
                 continue
-            wanted, is_known = self._promises.places(pod)
+            wanted, is_known = self._promises.slot_users(pod)
             if pod.is_terminal or (wanted and wanted <= given.get(pod.uid, set())):
                 found = (self._refusals.of((pod.uid, *place)) for place in wanted)
                 refused = any(refusal is not None and refusal.final for refusal in found)
-                self._host.settled(pod, well=is_known and not refused)
+                self._actions.finish_bind(pod, well=is_known and not refused)

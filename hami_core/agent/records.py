@@ -1,8 +1,8 @@
 """What this node has promised to each container: one folder a container, the truth after any crash.
 
 ``record.json`` says who the container is and what it holds; ``limits/`` is mounted read-only, ``region/``
-read-write, and the empty file ``mark`` read-only (`hami_core.agent.proof`). They are written in that order and the CDI
-spec comes last: a spec without its record cannot exist. The record is synced before anything else is done; it says
+read-write, and the empty file ``mark`` read-only (`hami_core.agent.cdi_check`). They are written in that order and the
+CDI spec comes last: a spec without its record cannot exist. The record is synced before anything else is done; it says
 everything needed to write the rest again without the API server, which is what happens after each boot, so the rest
 need not outlive a loss of power.
 """
@@ -182,20 +182,20 @@ class RecordStore:
                 for name, data in limits.items():
                     files.write(_checked(name), data, 0o644, inside=folder, durable=False)
 
-    def write_region(self, record: Record, region: Mapping[str, bytes], *, anew: bool) -> None:
+    def write_region(self, record: Record, region: Mapping[str, bytes], *, after_reboot: bool) -> None:
         """Make the region files (0666: any user of the container writes them).
 
         Args:
             record: Whose.
             region: Name → first content.
-            anew: Replace those that exist, after a reboot; else a file of the right size stays as it is, since
+            after_reboot: Replace those that exist, after a reboot; else a file of the right size stays as it is, since
                 processes may have it mapped.
         """
         with self._home(record) as inside:
             files.make_folder(REGION, 0o755, inside=inside, durable=False)
             with files.folder(REGION, inside=inside) as folder:
                 for name, data in region.items():
-                    if anew or not files.is_regular(_checked(name), len(data), inside=folder):
+                    if after_reboot or not files.is_regular(_checked(name), len(data), inside=folder):
                         files.write(name, data, 0o666, inside=folder, durable=False)
 
     def write_mark(self, record: Record) -> None:
@@ -228,7 +228,7 @@ class RecordStore:
             found.append(Mount(str(self.path / record.id / MARK), f"{env.MARKS_DIR}/{record.resource}"))
         return tuple(found)
 
-    def proof_of(self, record: Record) -> str:
+    def expected_mount(self, record: Record) -> str:
         """End of the host path that a container of this record must have mounted; empty: it need not have any.
 
         An agent that knew no mark mounted the limits folder alone, and that only where the vendor has one.

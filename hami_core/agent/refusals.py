@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hami_core.agent.host import Host
+    from hami_core.agent.actions import Actions
     from hami_core.agent.identity import Entry
     from hami_core.agent.records import Record
     from hami_core.kube.objects import Pod
@@ -37,13 +37,13 @@ class Refusals:
     """The refusals of this node's containers.
 
     Args:
-        host: Tells pods.
+        actions: Tells pods.
     """
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, actions: Actions) -> None:
+        self._actions = actions
         self._of: dict[Key, Refusal] = {}
-        self._told: dict[Key, str] = {}
+        self._reported: dict[Key, str] = {}
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -52,11 +52,11 @@ class Refusals:
         """Why a container may not start; None: nothing is known against it."""
         return self._of.get(key)
 
-    def put(self, key: Key, refusal: Refusal) -> None:
+    def set(self, key: Key, refusal: Refusal) -> None:
         """Keep a refusal in place of the one before."""
         self._of[key] = refusal
 
-    def drop(self, key: Key) -> None:
+    def clear(self, key: Key) -> None:
         """The container may start."""
         self._of.pop(key, None)
 
@@ -64,17 +64,17 @@ class Refusals:
         """Keep these refusals and no others; what containers outside ``entries`` were told is forgotten."""
         self._of = dict(current)
         keys = {key_of(entry) for entry in entries}
-        self._told = {key: text for key, text in self._told.items() if key in keys}
+        self._reported = {key: text for key, text in self._reported.items() if key in keys}
 
-    def tell(self, entry: Entry, pod: Pod) -> None:
+    def report(self, entry: Entry, pod: Pod) -> None:
         """Tell a pod why its container is refused, unless it was told so before."""
         key = key_of(entry)
         refusal = self._of.get(key)
-        if refusal is not None and self._told.get(key) != refusal.text:
-            self._told[key] = refusal.text
-            self._host.refused(pod, entry.container, refusal.text)
+        if refusal is not None and self._reported.get(key) != refusal.text:
+            self._reported[key] = refusal.text
+            self._actions.report_refusal(pod, entry.container, refusal.text)
 
     def end(self, entry: Entry, pod: Pod | None) -> None:
         """The container is ready: where its pod was told of a refusal, the kubelet is made to try at once."""
-        if self._told.pop(key_of(entry), None) is not None and pod is not None:
-            self._host.resolved(pod)
+        if self._reported.pop(key_of(entry), None) is not None and pod is not None:
+            self._actions.retry_refused(pod)

@@ -102,7 +102,7 @@ class SerialFolders:
         return ""
 
 
-class LearntMode:
+class NoCdiMarker:
     """That CDI was seen not to work here, kept over restarts of the agent until the node boots again.
 
     Args:
@@ -115,14 +115,14 @@ class LearntMode:
         self._boot_id = boot_id
 
     @property
-    def is_serial(self) -> bool:
+    def is_set(self) -> bool:
         """Whether it was seen in this boot."""
         try:
             return self._path.read_text(errors="replace").strip() == self._boot_id
         except OSError:
             return False
 
-    def learn(self) -> None:
+    def set(self) -> None:
         """It was seen."""
         with files.folder(self._path.parent) as fd:
             files.write(self._path.name, f"{self._boot_id}\n".encode(), 0o644, inside=fd)
@@ -136,7 +136,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "nothing"
 
 
-def outranking(container: Container, default_env: Mapping[str, str]) -> list[str]:
+def overriding_variables(container: Container, default_env: Mapping[str, str]) -> list[str]:
     """Variables of a container that hide its devices, and that its pod sets to something else.
 
     The kubelet puts what Allocate answers before what the pod writes, and the last entry of a name wins. The webhook

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_LOOK_S = 0.05
+_POLL_S = 0.05
 
 
 class SerialAllocate:
@@ -67,7 +67,7 @@ class SerialAllocate:
         self._vendors = vendors
         self._record = record
         self._clock = clock
-        self._meant: dict[str, tuple[str, str, str]] = {}
+        self._meant_for: dict[str, tuple[str, str, str]] = {}
 
     async def answer(self, name: str, resource: str, count: int) -> api.ContainerAllocateResponse:
         """The devices of the container that must be meant, and an empty limits folder; never fails."""
@@ -75,7 +75,7 @@ class SerialAllocate:
         edits = None
         try:
             await asyncio.to_thread(self._folders.make, name)
-            record = await self._next(name, resource, count)
+            record = await self._find(name, resource, count)
             if record is not None:
                 edits = await vendor.allocate(record.slices, record.ref)
         except (HamiError, OSError) as error:
@@ -84,28 +84,30 @@ class SerialAllocate:
 
     def forget(self, name: str) -> None:
         """The checkpoint has the name, or never will."""
-        self._meant.pop(name, None)
+        self._meant_for.pop(name, None)
 
     def mismatch(self, record: Record, edits: ContainerEdits) -> str:
         """How the stored answer differs from what the container that got it should have got; empty: it does not."""
         entry = next((e for e in self._reader.last.entries if self._folders.name_of(e) == record.name), None)
         return self._folders.mismatch(entry, record.name, edits) if entry else ""
 
-    async def _next(self, name: str, resource: str, count: int) -> Record | None:
+    async def _find(self, name: str, resource: str, count: int) -> Record | None:
         deadline = self._clock() + CANDIDATE_WAIT_S
         while True:
             for pod in sorted(self._pods.all(), key=bound_at):
-                record = None if pod.is_terminal or pod.is_deleting else self._next_of(pod, name, resource, count)
+                record = None if pod.is_terminal or pod.is_deleting else self._record_for(pod, name, resource, count)
                 if record is not None:
-                    self._meant[name] = (record.pod_uid, record.container, resource)
+                    self._meant_for[name] = (record.pod_uid, record.container, resource)
                     return record
             if self._clock() >= deadline:
                 return None
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
-    def _next_of(self, pod: Pod, name: str, resource: str, count: int) -> Record | None:
+    def _record_for(self, pod: Pod, name: str, resource: str, count: int) -> Record | None:
         """A record for the first container of a pod that holds slices of a resource and was not given slots yet."""
-        taken = {(e.pod_uid, e.container, e.resource) for e in self._reader.last.entries} | set(self._meant.values())
+        taken = {(e.pod_uid, e.container, e.resource) for e in self._reader.last.entries} | set(
+            self._meant_for.values()
+        )
         words = self._vendors[resource].families_of(resource)
         try:
             claim = self._authority.claim(pod)

@@ -23,11 +23,11 @@ log = structlog.get_logger(__name__)
 
 POLL_S: Final = 0.5
 """``changed`` is called this often even if the system's notification is lost or not to be had."""
-LULL_S: Final = 0.005
+COALESCE_S: Final = 0.005
 """A change is several events; those of so long are told once."""
 _CHANGES: Final = 0x4 | 0x8 | 0xC0 | 0x100 | 0x200 | 0xC00  # of attributes; written, moved, made, removed; itself gone
 _FOLDERS_ONLY: Final = 0x01000000
-_NO_LONGER: Final = 0x8000  # the kernel has ended the watch
+_WATCH_ENDED: Final = 0x8000  # the kernel has ended the watch
 _EVENT: Final = struct.Struct("iIII")  # watch, what happened, cookie, length of the name behind
 
 
@@ -58,7 +58,7 @@ class _Watch:
         if self._fd < 0:
             self._fail()
         else:
-            self._loop.add_reader(self._fd, self._told)
+            self._loop.add_reader(self._fd, self._on_events)
 
     def _fail(self) -> None:
         if not self._failed:
@@ -80,7 +80,7 @@ class _Watch:
         else:
             self._folder, self._failed = folder, False
 
-    def _told(self) -> None:
+    def _on_events(self) -> None:
         try:
             events = os.read(self._fd, 65536)
         except BlockingIOError:
@@ -89,12 +89,12 @@ class _Watch:
         while at < len(events):
             _, what, _, length = _EVENT.unpack_from(events, at)
             at += _EVENT.size + length
-            if what & _NO_LONGER:
+            if what & _WATCH_ENDED:
                 self._folder = None  # the next one may have the same number
         if self._due is None:
-            self._due = self._loop.call_later(LULL_S, self._tell)
+            self._due = self._loop.call_later(COALESCE_S, self._report)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._due = None
         self._changed()
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hami_core.agent.judge import covering
+from hami_core.agent.judge import covering_mount
 from hami_core.doctor.checks.context import some
 from hami_core.doctor.finding import Finding, warn
 from hami_core.errors import HamiError
@@ -84,6 +84,6 @@ def _unstartable(context: Context, pod: Pod) -> str:
     for container in pod.spec.all_containers:
         if container.is_privileged:
             return f"container {container.name} is privileged"
-        if context.asked(container) and (path := covering(container)):
+        if context.asked(container) and (path := covering_mount(container)):
             return f"container {container.name} mounts a volume at {path}, over files that limit it"
     return ""

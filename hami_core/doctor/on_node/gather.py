@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from hami_core.agent.identity import CHECKPOINT, decode
-from hami_core.agent.serial import LearntMode
+from hami_core.agent.serial import NoCdiMarker
 from hami_core.doctor.install import setting
 from hami_core.doctor.objects import Container
 from hami_core.doctor.on_node.facts import Folder, NodeFacts, Process, find_key
@@ -92,7 +92,7 @@ def gather(places: Places, discover: Callable[[NodeContext], tuple[Mapping[str, 
         cdi_enabled=enabled,
         broken_specs=tuple(_broken({cdi_dir, *(places.root / d.lstrip("/") for d in runtime_dirs or ("/etc/cdi",))})),
         state_dir=_folder(state_dir, places.proc),
-        learnt_serial=LearntMode(state_dir, boot_id).is_serial,
+        learnt_serial=NoCdiMarker(state_dir, boot_id).is_set,
         library=tuple(sorted(p.name for p in library.glob(f"{INTERPOSER}*"))) if library.is_dir() else (),
         driver=next((_text(path).partition("\n")[0] for path in sorted(places.proc.glob("driver/*/version"))), ""),
         devices=devices,

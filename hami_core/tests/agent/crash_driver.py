@@ -17,8 +17,8 @@ import structlog
 
 from hami_core.agent import cdi
 from hami_core.agent.authority import Authority, Policy
+from hami_core.agent.bind_finisher import BindFinisher
 from hami_core.agent.cdi import SpecFolder
-from hami_core.agent.handoff import Handoff
 from hami_core.agent.identity import CheckpointReader
 from hami_core.agent.pods import PodIndex
 from hami_core.agent.proto import deviceplugin_pb2 as api
@@ -28,7 +28,7 @@ from hami_core.agent.vendor import Vendor
 from hami_core.kube.informer import Informer
 from hami_core.kube.port import PODS
 from hami_core.model import ContainerKind
-from hami_core.tests.agent.node import FAMILY, GPU, KEY, Node, Notes
+from hami_core.tests.agent.node import FAMILY, GPU, KEY, Node, RecordedActions
 from hami_core.tests.agent.stub_kubelet import Given
 
 CHANGES = {"os.rename", "os.mkdir", "os.remove", "os.rmdir"}
@@ -75,8 +75,8 @@ class World:
     async def live(self, boot: str, done) -> Reconciler:
         node = self.node
         informer = Informer(node.api, PODS)
-        notes = Notes(Handoff(node.api, lambda: None, [FAMILY]))
-        notes.nudge = lambda resource: None
+        actions = RecordedActions(BindFinisher(node.api, lambda: None, [FAMILY]))
+        actions.nudge = lambda resource: None
         core = Reconciler(
             vendors=[Vendor(node.vendor)],
             reader=CheckpointReader(node.plugin_dir, frozenset({GPU})),
@@ -84,7 +84,7 @@ class World:
             specs=SpecFolder(node.cdi_dir),
             pods=PodIndex(informer, lambda: core.wake()),  # noqa: PLW0108 - made just now
             authority=Authority("n1", {"ACME": FAMILY}, (KEY.public_key(),), Policy()),
-            host=notes,
+            actions=actions,
             boot_id=boot,
             prestart_wait_s=5.0,
         )

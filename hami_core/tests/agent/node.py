@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hami_core.agent.authority import Authority, Policy
+from hami_core.agent.bind_finisher import BindFinisher
 from hami_core.agent.cdi import SpecFolder
-from hami_core.agent.handoff import Handoff
 from hami_core.agent.identity import CheckpointReader
 from hami_core.agent.kubelet import Endpoint, KubeletLink
 from hami_core.agent.pods import PodIndex
@@ -103,11 +103,11 @@ class Acme:
         return []
 
 
-class Notes:
+class RecordedActions:
     """What the agent says to the outside."""
 
-    def __init__(self, handoff: Handoff) -> None:
-        self.handoff = handoff
+    def __init__(self, finisher: BindFinisher) -> None:
+        self.finisher = finisher
         self.refusals: list[tuple[str, str, str]] = []
         self.touched: list[str] = []
         self.unfit: set[str] = set()
@@ -117,23 +117,23 @@ class Notes:
         self.nudged = 0
         self.endpoints: dict[str, Endpoint] = {}
 
-    def refused(self, pod, container, reason):
+    def report_refusal(self, pod, container, reason):
         self.refusals.append((pod.key, container, reason))
 
-    def resolved(self, pod):
+    def retry_refused(self, pod):
         self.touched.append(pod.key)
 
-    def misfitting(self, pod):
+    def report_misfit(self, pod):
         self.unfit.add(pod.key)
 
     def evict(self, pod, why):
         self.evicted[pod.key] = why
 
     def is_awaited(self, pod):
-        return self.handoff.is_awaited(pod)
+        return self.finisher.is_awaited(pod)
 
-    def settled(self, pod, *, well):
-        self.handoff.finish(pod, well=well)
+    def finish_bind(self, pod, *, well):
+        self.finisher.finish(pod, well=well)
         (self.complete if well else self.hopeless).append(pod.key)
 
     def nudge(self, resource):
@@ -156,7 +156,7 @@ class Agent:
         n = self.node
         self.vendor = Vendor(n.vendor)
         nodes = Informer(n.api, NODES)
-        self.notes = Notes(Handoff(n.api, lambda: nodes.store.get("n1"), [FAMILY]))
+        self.actions = RecordedActions(BindFinisher(n.api, lambda: nodes.store.get("n1"), [FAMILY]))
         authority = Authority("n1", {"ACME": FAMILY}, (KEY.public_key(),), self.policy)
         informer = Informer(n.api, PODS)
         self.pods = PodIndex(informer, lambda: self.core.wake())  # noqa: PLW0108 - made below
@@ -167,7 +167,7 @@ class Agent:
             specs=SpecFolder(n.cdi_dir),
             pods=self.pods,
             authority=authority,
-            host=self.notes,
+            actions=self.actions,
             boot_id=self.boot_id,
             prestart_wait_s=self.prestart_wait_s,
             serial=self.serial,
@@ -179,7 +179,7 @@ class Agent:
         self.vendor.default_env = dict(advertised.env)
         self.endpoint = Endpoint(n.plugin_dir, GPU, self.core)
         self.endpoint.offer.set(advertised.slots[GPU])
-        self.notes.endpoints[GPU] = self.endpoint
+        self.actions.endpoints[GPU] = self.endpoint
         self.link = KubeletLink(n.plugin_dir, [self.endpoint])
         await self.core.start()
         nodes.on_change(lambda _old, _new: self.core.wake())

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hami_core.agent.health import DeviceHealth, HealthBook, State
+from hami_core.agent.health import DeviceHealth, HealthTracker, State
 from hami_core.model import Device, HealthChange
 
 
@@ -28,10 +28,10 @@ def test_what_is_offered():
 
 
 def test_each_card_for_itself():
-    book = HealthBook()
+    tracker = HealthTracker()
     devices = [Device(i, n, 1, 1, 100, "T", "F") for n, i in enumerate(["a", "b", "c"])]
     for _ in range(2):
-        book.take([HealthChange("a", healthy=False, reason="x"), HealthChange("b", healthy=True)])
-    assert [d.healthy for d in book.apply(devices)] == [False, True, True]
-    assert book.shown(devices, frozenset({"b", "a"})) == {"a": "unhealthy", "b": "cordoned", "c": "healthy"}
-    assert book.states["a"].reason == "x"
+        tracker.update([HealthChange("a", healthy=False, reason="x"), HealthChange("b", healthy=True)])
+    assert [d.healthy for d in tracker.apply(devices)] == [False, True, True]
+    assert tracker.states_shown(devices, frozenset({"b", "a"})) == {"a": "unhealthy", "b": "cordoned", "c": "healthy"}
+    assert tracker.states["a"].reason == "x"

@@ -101,7 +101,7 @@ async def test_an_allocation_that_does_not_count_is_refused_in_words(node, how, 
     said = await refusal(node, given)
     assert said.startswith("pod default/a, container main: ")
     assert text in said
-    assert agent.notes.refusals == [("default/a", "main", said.partition("main: ")[2])]
+    assert agent.actions.refusals == [("default/a", "main", said.partition("main: ")[2])]
     assert not agent.core.records
 
 
@@ -112,7 +112,7 @@ async def test_a_refused_pod_is_touched_when_its_reason_is_gone(node):
     given = await node.kubelet.admit(uid, "main", GPU, 1)
     await refusal(node, given)
     await node.pod("a", [("main", APP, [(C0, 300)])])
-    await node.kubelet.until(lambda: agent.notes.touched)
+    await node.kubelet.until(lambda: agent.actions.touched)
     await node.kubelet.prestart(given)
     assert node.limits_of(node.kubelet.create(given)) == f"{uid} main {C0} 300"
 
@@ -157,7 +157,7 @@ async def test_what_adopted_pods_hold_counts(node):
     late = await node.kubelet.admit(await node.pod("late", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
     assert "needs 1 MiB, 0 of 1000 MiB are free (held by default/fits, default/old)" in await refusal(node, late)
     await node.pod("old", containers, signed=False, text=text, phase="Succeeded", created="2026-01-31T00:00:00Z")
-    await node.kubelet.until(lambda: agent.notes.touched == ["default/late"])
+    await node.kubelet.until(lambda: agent.actions.touched == ["default/late"])
     await node.kubelet.prestart(late)
 
 
@@ -169,11 +169,11 @@ async def test_who_holds_stays_and_who_does_not_fit_is_told(node):
     late = await node.kubelet.admit(await node.pod("b", [("main", APP, [(C0, 400)])], epoch=9), "main", GPU, 1)
     said = await refusal(node, late)
     assert "needs 400 MiB, 300 of 1000 MiB are free (held by default/a)" in said
-    assert agent.notes.unfit == {"default/b"}
+    assert agent.actions.unfit == {"default/b"}
     # The kubelet's checkpoint lists a pod that has ended until it admits another.
     await node.pod("a", [("main", APP, [(C0, 700)])], phase="Succeeded")
     await node.server.remove("pods", "default/a")
-    await node.kubelet.until(lambda: agent.notes.touched == ["default/b"])
+    await node.kubelet.until(lambda: agent.actions.touched == ["default/b"])
     await node.kubelet.prestart(late)
 
 
@@ -189,7 +189,7 @@ async def test_a_pod_deleted_by_force_holds_a_while_longer(node):
     await agent.core.pass_once()
     now[0] += 31
     agent.core.wake()
-    await node.kubelet.until(lambda: agent.notes.touched == ["default/b"])
+    await node.kubelet.until(lambda: agent.actions.touched == ["default/b"])
 
 
 async def test_among_those_that_wait_the_higher_epoch_wins(node):
@@ -251,7 +251,7 @@ async def test_a_name_the_checkpoint_lacks_makes_the_kubelet_write_again(node):
     node.kubelet.hold_checkpoint = False
     await node.kubelet.until(lambda: agent.core.records)
     await node.kubelet.prestart(given)
-    assert agent.notes.nudged >= 1
+    assert agent.actions.nudged >= 1
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ async def test_a_vendors_failure_is_shown_and_tried_again(node):
     given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
     assert "card fell off the bus" in await refusal(node, given)
     node.vendor.fail = None
-    await node.kubelet.until(lambda: agent.notes.touched)
+    await node.kubelet.until(lambda: agent.actions.touched)
     await node.kubelet.prestart(given)
 
 

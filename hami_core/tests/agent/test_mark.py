@@ -58,4 +58,4 @@ async def test_spec_and_record_agree_on_the_mark(node, old, specs):
     (record,) = store.load().values()
     found = sources(node, given)
     assert record.marked == (MARK in found) == (not old or "reboot" in specs)
-    assert found[MARK if record.marked else "/usr/local/vgpu/limits"].endswith(store.proof_of(record))
+    assert found[MARK if record.marked else "/usr/local/vgpu/limits"].endswith(store.expected_mount(record))

@@ -10,7 +10,7 @@ import pytest
 
 from hami_core.agent import files
 from hami_core.agent.records import RecordStore
-from hami_core.tests.agent.test_proof import RECORD
+from hami_core.tests.agent.test_cdi_check import RECORD
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_modes_whatever_the_umask(store):
     try:
         store.write(RECORD)
         store.write_limits(RECORD, {"limits": b"x"})
-        store.write_region(RECORD, {"vgpu.cache": b"y"}, anew=False)
+        store.write_region(RECORD, {"vgpu.cache": b"y"}, after_reboot=False)
     finally:
         os.umask(before)
     home = store.path / RECORD.id
@@ -42,12 +42,12 @@ def test_modes_whatever_the_umask(store):
 
 def test_a_region_in_use_is_left_alone_and_a_new_one_made_after_a_reboot(store):
     store.write(RECORD)
-    store.write_region(RECORD, {"vgpu.cache": b"0000"}, anew=False)
+    store.write_region(RECORD, {"vgpu.cache": b"0000"}, after_reboot=False)
     path = store.path / RECORD.id / "region/vgpu.cache"
     path.write_bytes(b"used")
-    store.write_region(RECORD, {"vgpu.cache": b"0000"}, anew=False)
+    store.write_region(RECORD, {"vgpu.cache": b"0000"}, after_reboot=False)
     assert path.read_bytes() == b"used"
-    store.write_region(RECORD, {"vgpu.cache": b"0000"}, anew=True)
+    store.write_region(RECORD, {"vgpu.cache": b"0000"}, after_reboot=True)
     assert path.read_bytes() == b"0000"
 
 
@@ -55,13 +55,13 @@ def test_links_a_container_left_lead_nowhere(store, tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     store.write(RECORD)
-    store.write_region(RECORD, {"vgpu.cache": b"0000"}, anew=False)
+    store.write_region(RECORD, {"vgpu.cache": b"0000"}, after_reboot=False)
     region = store.path / RECORD.id / "region"
     (region / "vgpu.cache").unlink()
     (region / "vgpu.cache").symlink_to(victim)
     (region / f"{files.PREFIX}vgpu-cache").symlink_to(victim)
     (region / "folder").symlink_to(tmp_path)
-    store.write_region(RECORD, {"vgpu.cache": b"0000"}, anew=False)
+    store.write_region(RECORD, {"vgpu.cache": b"0000"}, after_reboot=False)
     assert victim.read_bytes() == b"precious"
     assert not (region / "vgpu.cache").is_symlink()
     store.remove(RECORD.id)
@@ -106,7 +106,7 @@ def test_names_that_would_lead_out_are_refused(store):
 
 def test_zeros_take_their_room_on_the_disk(store):
     store.write(RECORD)
-    store.write_region(RECORD, {"vgpu.cache": bytes(1 << 20) + b"end"}, anew=False)
+    store.write_region(RECORD, {"vgpu.cache": bytes(1 << 20) + b"end"}, after_reboot=False)
     status = (store.path / RECORD.id / "region/vgpu.cache").stat()
     assert status.st_size == (1 << 20) + 3
     assert status.st_blocks * 512 >= 1 << 20

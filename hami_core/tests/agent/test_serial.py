@@ -31,7 +31,7 @@ async def test_allocate_gives_the_devices_and_prestart_the_limits(node):
         "a", [("prep", INIT, [(C1, 100)]), ("main", APP, [(C0, 200), (C1, 300)])], annotations=ALLOCATING
     )
     first = await node.kubelet.admit(uid, "prep", GPU, 1)
-    assert agent.notes.complete == []
+    assert agent.actions.complete == []
     second = await node.kubelet.admit(uid, "main", GPU, 2, reuse=first.slots)
     assert [d.container_path for d in first.response.devices] == [f"/dev/{C1}"]
     assert [d.container_path for d in second.response.devices] == [f"/dev/{C0}", f"/dev/{C1}"]
@@ -42,7 +42,7 @@ async def test_allocate_gives_the_devices_and_prestart_the_limits(node):
     assert limits(first).read_text() == f"{uid} prep {C1} 100"
     assert limits(second).read_text() == f"{uid} main {C0} 200\n{uid} main {C1} 300"
     assert (mounted(second)["/usr/local/vgpu/region"] / "vgpu.cache").stat().st_size == 4096
-    await node.kubelet.until(lambda: agent.notes.complete == ["default/a"])
+    await node.kubelet.until(lambda: agent.actions.complete == ["default/a"])
     assert not node.cdi_dir.exists()
 
 
@@ -56,7 +56,7 @@ async def test_an_answer_for_another_container_sends_its_pod_away(node):
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await node.kubelet.prestart(given)
     assert f"was given /dev/{C0} and holds /dev/{C1}" in caught.value.details()
-    assert f"holds /dev/{C1}" in agent.notes.evicted["default/b"]
+    assert f"holds /dev/{C1}" in agent.actions.evicted["default/b"]
     assert not limits(given).exists(), "an empty limits folder denies"
 
 
@@ -70,7 +70,7 @@ async def test_a_pod_nobody_vouches_for_is_given_nothing(node):
         await node.kubelet.prestart(given)
     assert "is not signed" in caught.value.details()
     assert not limits(given).exists()
-    assert agent.notes.hopeless == ["default/a"], "the next pod need not wait for it"
+    assert agent.actions.hopeless == ["default/a"], "the next pod need not wait for it"
 
 
 OWN = [
@@ -100,7 +100,7 @@ async def test_a_pods_own_view_of_devices_is_refused_without_cdi(node, kind, ser
             await node.kubelet.prestart(given)
         assert f"pod default/p{number}, container it: its variable ACME_VISIBLE would win" in caught.value.details()
         assert not limits(given).exists()
-        assert agent.notes.refusals[-1][:2] == (f"default/p{number}", "it")
+        assert agent.actions.refusals[-1][:2] == (f"default/p{number}", "it")
 
 
 COVERING = ["/usr/local/vgpu/limits", "/usr/local/vgpu/limits/limits", "/usr/local/vgpu/", "/etc/ld.so.preload",

@@ -32,23 +32,23 @@ class Tenant:
         cards: UUIDs.
         priority: 0 = high.
         limited: Cards on which it has a core limit.
-        rests: Whether its policy lets the limit rest while nobody else is active.
+        limit_may_pause: Whether its policy lets the limit rest while nobody else is active.
     """
 
     cards: frozenset[str]
     priority: int
     limited: frozenset[str] = frozenset()
-    rests: bool = True
+    limit_may_pause: bool = True
 
 
-def concerned(tenants: Mapping[str, Tenant]) -> frozenset[str]:
+def tenants_to_read(tenants: Mapping[str, Tenant]) -> frozenset[str]:
     """Who has to be looked at: those on a card with a limit that may rest, or with containers of unequal priority."""
     priorities: dict[str, set[int]] = {}
     for tenant in tenants.values():
         for card in tenant.cards:
             priorities.setdefault(card, set()).add(tenant.priority)
     cards = {card for card, found in priorities.items() if len(found) > 1}
-    cards.update(*(tenant.limited for tenant in tenants.values() if tenant.rests))
+    cards.update(*(tenant.limited for tenant in tenants.values() if tenant.limit_may_pause))
     return frozenset(name for name, tenant in tenants.items() if not cards.isdisjoint(tenant.cards))
 
 

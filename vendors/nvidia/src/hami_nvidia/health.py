@@ -78,7 +78,7 @@ class HealthWatch:
     policy: XidPolicy
     recovery_s: float
     clock: Callable[[], float]
-    _struck: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _last_xid: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def look(self, uuids: Sequence[str]) -> list[HealthChange]:
         """How each card is now."""
@@ -99,7 +99,7 @@ class HealthWatch:
                 # Whichever it is shows by not answering; the others are not to blame.
                 log.warning("a critical error of a card that can't be told", xid=xid)
             else:
-                self._struck[uuid] = (xid, self.clock())
+                self._last_xid[uuid] = (xid, self.clock())
         return failed
 
     def _one(self, uuid: str, problem: str) -> HealthChange:
@@ -108,10 +108,10 @@ class HealthWatch:
                 self.nvml.usage(uuid)
             except NvmlError as error:
                 problem = str(error)
-        xid, at = self._struck.get(uuid, (0, 0.0))
+        xid, at = self._last_xid.get(uuid, (0, 0.0))
         if xid and not problem:
             if self.recovery_s and self.clock() - at >= self.recovery_s:
-                del self._struck[uuid]
+                del self._last_xid[uuid]
             else:
                 problem = f"critical error XID {xid}"
         return HealthChange(uuid, healthy=not problem, reason=problem)

@@ -26,9 +26,9 @@ log = structlog.get_logger(__name__)
 
 HOSTS_NAMESPACE: Final = "pid:[4026531836]"
 """The machine's first pid namespace, in which the driver counts (PROC_PID_INIT_INO of Linux)."""
-AT_ONCE: Final = 256
+SLOTS_PER_LOOK: Final = 256
 """Slots of all containers together that are looked into at one time."""
-AT_LEAST: Final = 4
+MIN_SLOTS_PER_REGION: Final = 4
 """Of one container, however many there are."""
 _FIRST_DELAY_S: Final = 10.0
 _LAST_DELAY_S: Final = 80.0
@@ -102,7 +102,7 @@ def _read(folder: int, name: str) -> bytes:
 
 
 @dataclass(slots=True)
-class _Book:
+class _RegionState:
     """What is known of one region's slots. A slot that shows something else than it did is a new one.
 
     Attributes:
@@ -146,16 +146,16 @@ class HostPids:
         self._proc = proc
         self._clock = clock
         self._sees_host: bool | None = None
-        self._books: dict[str, _Book] = {}
+        self._regions: dict[str, _RegionState] = {}
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all other regions."""
-        self._books = {name: book for name, book in self._books.items() if name in names}
+        self._regions = {name: state for name, state in self._regions.items() if name in names}
 
     def named(self, name: str) -> frozenset[int]:
         """What the host calls the processes of one region, as far as they are named."""
-        book = self._books.get(name)
-        return frozenset(slot.host_pid for slot in book.named.copy()) if book else frozenset()
+        state = self._regions.get(name)
+        return frozenset(slot.host_pid for slot in state.named.copy()) if state else frozenset()
 
     def look(self, name: str, fd: int, among: int) -> None:
         """Name the processes of one region that are not named yet.
@@ -170,16 +170,16 @@ class HostPids:
         """
         if not self._is_on_host():
             return
-        book, now = self._books.setdefault(name, _Book()), self._clock()
-        wanted = book.unsettled(region.shown(fd), now)[: max(AT_ONCE // max(among, 1), AT_LEAST)]
+        state, now = self._regions.setdefault(name, _RegionState()), self._clock()
+        wanted = state.unsettled(region.shown(fd), now)[: max(SLOTS_PER_LOOK // max(among, 1), MIN_SLOTS_PER_REGION)]
         if not wanted:
             return
         named = self._name(fd, wanted)
-        book.named |= named
+        state.named |= named
         done = {slot.slot for slot in named}
         for slot in wanted:
             if slot.slot not in done:
-                book.miss(slot, now)
+                state.miss(slot, now)
 
     def _name(self, fd: int, wanted: Iterable[Shown]) -> set[Shown]:
         """Those that could be named, as they are now."""

@@ -27,7 +27,7 @@ NS: Final = 10**9
 
 
 def host_samples(
-    nvml: Nvml, cards: Sequence[Card], node: str, lent: Container[str] = (), *, legacy: bool = False
+    nvml: Nvml, cards: Sequence[Card], node: str, oversubscribed: Container[str] = (), *, legacy: bool = False
 ) -> list[Sample]:
     """What the cards do; a card that does not answer has no samples.
 
@@ -35,7 +35,7 @@ def host_samples(
         nvml: Asked.
         cards: Which.
         node: Where.
-        lent: Cards for which host memory stands in; what they move over PCIe takes NVML 40 ms each to tell.
+        oversubscribed: Cards for which host memory stands in; what they move over PCIe takes NVML 40 ms each to tell.
         legacy: Also HAMi's old names.
     """
     found: list[Sample] = []
@@ -59,7 +59,7 @@ def host_samples(
         ):
             if value is not None:
                 found.append(Sample(name, wanted, float(value)))
-        if card.uuid in lent:
+        if card.uuid in oversubscribed:
             found += _link(nvml, card, at_node)
         if legacy:
             found += _legacy_host(card, usage, node)
@@ -79,7 +79,7 @@ def _link(nvml: Nvml, card: Card, labels: Mapping[str, str]) -> Iterator[Sample]
             yield Sample("hami_host_gpu_pcie_bytes_per_second", own, float(rate))
 
 
-def lent_cards(samples: Iterable[Sample]) -> set[str]:
+def oversubscribed_cards(samples: Iterable[Sample]) -> set[str]:
     """Cards for which host memory stands in now, from what `container_samples` found."""
     name = "hami_vgpu_host_memory_used_bytes"
     return {s.labels["device_uuid"] for s in samples if s.name == name and s.value > 0}

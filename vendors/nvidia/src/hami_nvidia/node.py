@@ -18,7 +18,6 @@ from hami_core.vendorkit.node import encode_devices_json, encode_pair_scores
 from hami_nvidia import Nvidia, NvidiaConfig, monitor
 from hami_nvidia import allocate as container_edits
 from hami_nvidia import driver as driver_files
-from hami_nvidia.attend import Attendant
 from hami_nvidia.feedback import Tenant
 from hami_nvidia.health import HealthWatch, XidPolicy
 from hami_nvidia.host_pids import HostPids
@@ -26,9 +25,10 @@ from hami_nvidia.links import pair_scores
 from hami_nvidia.metrics import METRICS
 from hami_nvidia.modes import MIG_NOT_SERVED, NO_MPS, not_offered, whole_only
 from hami_nvidia.nvml import MIB, Card, Nvml, NvmlError
+from hami_nvidia.region_updater import RegionUpdater
 from hami_nvidia.rules import PAIR_SCORES, REGISTER, WORD
 from hami_nvidia.settings import NodeOptions, NodeSettings, options
-from hami_nvidia.turns import TurnPages
+from hami_nvidia.turn_pages import TurnPages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ class NvidiaNode(Nvidia):
     metric_specs = METRICS
     _node: NodeContext
     """The node served; not set in a process that serves none, where no further hook is called."""
-    _turns: TurnPages
+    _turn_pages: TurnPages
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class NvidiaNode(Nvidia):
         policy = XidPolicy.parse(self.settings.disable_health_checks, self.settings.enable_health_checks)
         self._tenants: dict[str, Tenant | None] = {}
         self._host_pids = HostPids(self.settings.proc_root, clock)
-        self._attendant = Attendant(clock, now, self._host_pids)
+        self._region_updater = RegionUpdater(clock, now, self._host_pids)
         self._health = HealthWatch(self.nvml, policy, self.settings.xid_recovery_s, clock)
 
     def _nvml_library(self) -> str:
@@ -92,7 +92,9 @@ class NvidiaNode(Nvidia):
         found = super().families(config, node)
         if node is not None:
             self._node = node
-            self._turns = TurnPages(node.state_dir / "turns", self.settings.proc_root / "sys/kernel/random/boot_id")
+            self._turn_pages = TurnPages(
+                node.state_dir / "turns", self.settings.proc_root / "sys/kernel/random/boot_id"
+            )
         self.options = options(self.settings, self._config.model_dump(by_alias=True), node)
         if self.options.mode == "mig":
             log.warning("no card of this node is offered", operating_mode="mig", reason=MIG_NOT_SERVED)
@@ -115,7 +117,7 @@ class NvidiaNode(Nvidia):
             self.nvml.close()
         for error in errors:
             log.warning("a card does not answer", error=str(error))
-        self._tell_filters_without_card(found)
+        self._report_filters_without_card(found)
         devices: dict[str, Device] = {}
         for card in found:
             if card.uuid in self.options.hidden_uuids or card.index in self.options.hidden_indices:
@@ -131,7 +133,7 @@ class NvidiaNode(Nvidia):
                     devices[uuid] = lost
         return sorted(devices.values(), key=lambda d: (d.index, d.id))
 
-    def _tell_filters_without_card(self, found: Sequence[Card]) -> None:
+    def _report_filters_without_card(self, found: Sequence[Card]) -> None:
         """A filter that names no card of this node may be a mistake that offers a card somebody wanted kept."""
         uuids = self.options.hidden_uuids - {card.uuid for card in found}
         indices = self.options.hidden_indices - {card.index for card in found}
@@ -237,7 +239,7 @@ class NvidiaNode(Nvidia):
             interposer=self._installed(),
             options=self.options,
             dev_root=self.settings.dev_root,
-            turn_pages={uuid: self._turns.keep(uuid) for uuid in limited},
+            turn_pages={uuid: self._turn_pages.ensure(uuid) for uuid in limited},
         )
 
     def _limits(self, held: Sequence[Slice], container: ContainerRef) -> Limits | None:
@@ -294,9 +296,9 @@ class NvidiaNode(Nvidia):
             for name, ref in records.items()
         }
         tenants = {name: tenant for name, tenant in self._tenants.items() if tenant}
-        self._attendant.look(tenants, region_dirs)
+        self._region_updater.update(tenants, region_dirs)
         if self.settings.turn_pages:
-            self._turns.keep_all(frozenset().union(*(tenant.limited for tenant in tenants.values())))
+            self._turn_pages.ensure_all(frozenset().union(*(tenant.limited for tenant in tenants.values())))
 
     def _tenant(self, slices: Sequence[Slice], container: ContainerRef) -> Tenant | None:
         """A container with a region, or None."""
@@ -310,7 +312,7 @@ class NvidiaNode(Nvidia):
             cards=frozenset(device.uuid for device in limits.devices),
             priority=limits.priority if limits.mode is Mode.ENFORCE else 0,
             limited=frozenset(container_edits.limited_cards(limits)),
-            rests=limits.core_policy is CorePolicy.DEFAULT,
+            limit_may_pause=limits.core_policy is CorePolicy.DEFAULT,
         )
 
     # --- health and metrics ----------------------------------------------------------------------------------------
@@ -332,11 +334,11 @@ class NvidiaNode(Nvidia):
         legacy = self._node.legacy_metrics
         measured = monitor.driver_memory(self.nvml, {card.uuid for card in cards}, self._host_pids.named)
         containers = monitor.container_samples(records, region_dirs, self._damaged, measured, legacy=legacy)
-        lent = monitor.lent_cards(containers)
+        oversubscribed = monitor.oversubscribed_cards(containers)
         return [
-            *monitor.host_samples(self.nvml, cards, self._node.name, lent, legacy=legacy),
+            *monitor.host_samples(self.nvml, cards, self._node.name, oversubscribed, legacy=legacy),
             *containers,
-            *self._attendant.samples(self._node.name, records),
+            *self._region_updater.samples(self._node.name, records),
         ]
 
 

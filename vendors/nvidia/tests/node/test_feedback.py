@@ -1,4 +1,4 @@
-"""HAMi's feedback as rules: who waits, whose limit rests, whom it concerns at all."""
+"""HAMi's feedback as rules: who waits, whose limit pauses, whom it concerns at all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from hami_interpose.feedback import Words
-from hami_nvidia.feedback import Tenant, concerned, feedback
+from hami_nvidia.feedback import Tenant, feedback, tenants_to_read
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,10 +66,12 @@ def test_containers_without_words_are_passed_over():
 def test_it_concerns_those_on_a_card_with_a_limit_or_with_unequal_priorities():
     a, b = frozenset("a"), frozenset("b")
     plain = {"x": tenant(1, "a"), "y": tenant(1, "b"), "z": tenant(1, "c")}
-    assert not concerned(plain)
-    assert concerned(plain | {"x": Tenant(a, 1, limited=a), "w": tenant(1, "a", "d")}) == {"x", "w"}
-    assert concerned(plain | {"w": Tenant(b, 0)}) == {"y", "w"}
-    assert not concerned({"x": Tenant(a, 1, limited=a, rests=False), "y": tenant(1, "a")}), "the limit never rests"
+    assert not tenants_to_read(plain)
+    assert tenants_to_read(plain | {"x": Tenant(a, 1, limited=a), "w": tenant(1, "a", "d")}) == {"x", "w"}
+    assert tenants_to_read(plain | {"w": Tenant(b, 0)}) == {"y", "w"}
+    assert not tenants_to_read({"x": Tenant(a, 1, limited=a, limit_may_pause=False), "y": tenant(1, "a")}), (
+        "the limit never pauses"
+    )
 
 
 words = st.builds(Words, st.integers(0, 1), st.integers(-(2**31), 2**31 - 1))

@@ -11,7 +11,7 @@ from hami_interpose import feedback as words_of
 from hami_interpose.region import RegionError
 
 from hami_core import Sample
-from hami_nvidia.feedback import RESUMED, concerned, feedback
+from hami_nvidia.feedback import RESUMED, feedback, tenants_to_read
 from hami_nvidia.regions import region_file
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-BEAT_S: Final = 10.0
+BEAT_INTERVAL_S: Final = 10.0
 """libvgpu.so takes an agent that is silent for a minute for gone."""
 
 
-class Attendant:
+class RegionUpdater:
     """Looks at containers whenever asked, every five seconds in HAMi's monitor.
 
     Args:
@@ -45,10 +45,10 @@ class Attendant:
         self._now = now
         self._host_pids = host_pids
         self._due = float("-inf")
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
-    def look(self, tenants: Mapping[str, Tenant], region_dirs: Mapping[str, str]) -> None:
-        """Read the regions of those concerned, and write what is to be. Nothing is opened where nobody is.
+    def update(self, tenants: Mapping[str, Tenant], region_dirs: Mapping[str, str]) -> None:
+        """Read the regions of those tenants_to_read, and write what is to be. Nothing is opened where nobody is.
 
         Args:
             tenants: Live containers that have a region, by record id.
@@ -56,16 +56,16 @@ class Attendant:
         """
         beat = self._clock() >= self._due
         if beat:
-            self._due = self._clock() + BEAT_S
-        named = concerned(tenants)
-        self._told &= tenants.keys()
+            self._due = self._clock() + BEAT_INTERVAL_S
+        to_read = tenants_to_read(tenants)
+        self._reported &= tenants.keys()
         self._host_pids.keep(tenants)
         words = {}
-        for name in tenants if beat else named:
+        for name in tenants if beat else to_read:
             found = self._read(name, region_dirs[name], len(tenants) if beat else 0)
             if found is not None:
                 words[name] = found
-        wanted = feedback(tenants, {name: found for name, found in words.items() if name in named})
+        wanted = feedback(tenants, {name: found for name, found in words.items() if name in to_read})
         for name, found in words.items():
             # Whom nothing concerns any more must not be left waiting.
             other = found if found.recent_kernel >= 0 else words_of.Words(found.utilization_switch, RESUMED)
@@ -86,7 +86,7 @@ class Attendant:
         except (OSError, RegionError) as error:
             self._skip(name, error)
             return None
-        self._told.discard(name)
+        self._reported.discard(name)
         return found
 
     def _write(self, name: str, folder: str, old: words_of.Words, new: words_of.Words) -> None:
@@ -107,9 +107,9 @@ class Attendant:
 
     def _skip(self, name: str, error: Exception) -> None:
         self.skipped += 1
-        if name not in self._told:
+        if name not in self._reported:
             log.warning("a container's region can't be used, it is passed over", record=name, error=str(error))
-        self._told.add(name)
+        self._reported.add(name)
 
     def samples(self, node: str, records: Mapping[str, ContainerRef]) -> Iterable[Sample]:
         """Who waits, and what could not be looked at."""

@@ -7,71 +7,71 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from hami_core.agent.proof import container_id
+from hami_core.agent.cdi_check import container_id
 from hami_core.wire import keys
 
 if TYPE_CHECKING:
-    from hami_core.agent.notes import PodNotes
+    from hami_core.agent.cdi_check import CdiCheck
+    from hami_core.agent.pod_actions import PodActions
     from hami_core.agent.pods import PodIndex
-    from hami_core.agent.proof import Prover
     from hami_core.agent.reconcile import Reconciler
     from hami_core.agent.registration import NodeWriter
-    from hami_core.agent.serial import LearntMode
+    from hami_core.agent.serial import NoCdiMarker
 
 log = structlog.get_logger(__name__)
 
 
 class UnlimitedContainers:
-    """Acts on what the prover finds.
+    """Acts on what the cdi_check finds.
 
     Args:
-        prover: Looks for them.
+        cdi_check: Looks for them.
         core: The records; goes on in serial mode.
         pods: This node's pods.
-        notes: Tells pods, deletes them.
+        actions: Tells pods, deletes them.
         node: Writes the node's mode.
-        learnt: Keeps that CDI does not work here; None: serial mode is not switched to.
+        no_cdi: Keeps that CDI does not work here; None: serial mode is not switched to.
         evict: Delete their pods.
     """
 
     def __init__(
         self,
         *,
-        prover: Prover,
+        cdi_check: CdiCheck,
         core: Reconciler,
         pods: PodIndex,
-        notes: PodNotes,
+        actions: PodActions,
         node: NodeWriter,
-        learnt: LearntMode | None,
+        no_cdi: NoCdiMarker | None,
         evict: bool,
     ) -> None:
-        self._prover = prover
+        self._cdi_check = cdi_check
         self._core = core
         self._pods = pods
-        self._notes = notes
+        self._actions = actions
         self._node = node
-        self._learnt = learnt
+        self._no_cdi = no_cdi
         self._evict = evict
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Look once."""
         running = []
         for record in self._core.records.values():
             pod = self._pods.get(record.pod_uid)
             if pod is not None:
                 running.append((record, container_id(pod, record.container)))
-        for record in await asyncio.to_thread(self._prover.look, running):
+        for record in await asyncio.to_thread(self._cdi_check.find_unlimited, running):
             pod = self._pods.get(record.pod_uid)
             if pod is None:
                 continue
             what = f"container {record.container} runs without its devices and limits"
             text = f"{what}: the runtime ignored its CDI name; is CDI on?"
             if self._evict:
-                self._notes.evict(pod, text)
+                self._actions.evict(pod, text)
             else:
-                self._notes.warn(pod, "DevicesUnlimited", text)
-            if self._learnt is not None and not self._core.serial:
+                self._actions.warn(pod, "DevicesUnlimited", text)
+            if self._no_cdi is not None and not self._core.serial:
                 log.warning("the runtime does not serve CDI, going on in serial mode")
-                await asyncio.to_thread(self._learnt.learn)
+                await asyncio.to_thread(self._no_cdi.set)
                 self._core.serial = True
                 self._node.want({keys.AGENT_MODE: keys.MODE_SERIAL}, {})

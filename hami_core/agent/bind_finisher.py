@@ -32,7 +32,7 @@ _LISTS: Final = ("hami.io/", "-to-allocate")
 """Form of the keys of HAMi's lists of devices that node plugins have yet to give."""
 
 
-class Handoff:
+class BindFinisher:
     """Finishes pods as HAMi's device plugin does.
 
     Args:

@@ -8,18 +8,18 @@ if TYPE_CHECKING:
     from hami_core.kube.objects import Pod
 
 
-class Host(Protocol):
-    """Implemented by `hami_core.agent.notes`; no method may block."""
+class Actions(Protocol):
+    """Implemented by `hami_core.agent.pod_actions`; no method may block."""
 
-    def refused(self, pod: Pod, container: str, reason: str) -> None:
+    def report_refusal(self, pod: Pod, container: str, reason: str) -> None:
         """Tell a pod's owner why a container may not start."""
         ...
 
-    def resolved(self, pod: Pod) -> None:
+    def retry_refused(self, pod: Pod) -> None:
         """What a container was refused for is gone: make the kubelet try at once."""
         ...
 
-    def misfitting(self, pod: Pod) -> None:
+    def report_misfit(self, pod: Pod) -> None:
         """A pod does not fit on its cards."""
         ...
 
@@ -35,6 +35,6 @@ class Host(Protocol):
         """Whether a scheduler waits for a pod before it binds the next one."""
         ...
 
-    def settled(self, pod: Pod, *, well: bool) -> None:
+    def finish_bind(self, pod: Pod, *, well: bool) -> None:
         """Every container of a pod was given its slots, well or not: nobody need wait for it."""
         ...

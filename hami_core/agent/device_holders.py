@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-ABSENT_S: Final = 30.0
+FORCE_DELETED_HOLD_S: Final = 30.0
 """How long a pod deleted by force keeps what it holds while the kubelet still lists it: its containers may run yet."""
 
 
-class Holders:
+class DeviceHolders:
     """Pods that hold something, and since when those that are gone have been gone.
 
     Args:
@@ -51,12 +51,12 @@ class Holders:
         self._ended: set[str] = set()
         self._absent_since: dict[str, float] = {}
         self._adopted: dict[str, Claim] = {}
-        self._unread: set[str] = set()
+        self._reported_unreadable: set[str] = set()
 
-    def see(self, entries: Sequence[Entry]) -> None:
+    def update(self, entries: Sequence[Entry]) -> None:
         """Take in the checkpoint and the pods as they are now."""
-        self._see_ends()
-        self._see_adopted(entries)
+        self._update_ended()
+        self._update_adopted(entries)
 
     def claims(self) -> list[Claim]:
         """The claims that hold: of every pod with a record, unless it has ended for good, and of adopted pods.
@@ -66,13 +66,16 @@ class Holders:
         found = dict(self._adopted)
         now = self._clock()
         for record in self._records.values():
-            if record.pod_uid in self._ended or now - self._absent_since.get(record.pod_uid, now) > ABSENT_S:
+            if (
+                record.pod_uid in self._ended
+                or now - self._absent_since.get(record.pod_uid, now) > FORCE_DELETED_HOLD_S
+            ):
                 continue
             label = f"{record.namespace}/{record.pod}"
             found[record.pod_uid] = Claim(record.pod_uid, label, record.pod_slices, record.epoch, record.signature)
         return list(found.values())
 
-    def _see_ends(self) -> None:
+    def _update_ended(self) -> None:
         """Note which pods with records have ended, and since when others are not there any more."""
         uids = {record.pod_uid for record in self._records.values()}
         self._ended = {uid for uid in uids if uid in self._ended or uid in self._pods.ended}
@@ -83,7 +86,7 @@ class Holders:
             else:
                 self._absent_since.pop(uid, None)
 
-    def _see_adopted(self, entries: Sequence[Entry]) -> None:
+    def _update_adopted(self, entries: Sequence[Entry]) -> None:
         """Note what pods hold that another device plugin served before the migration: they have no records."""
         found: dict[str, Claim] = {}
         for entry in entries:
@@ -95,7 +98,7 @@ class Holders:
             try:
                 found[pod.uid] = self._authority.claim(pod)
             except Refused as refusal:
-                if pod.uid not in self._unread:
+                if pod.uid not in self._reported_unreadable:
                     log.warning("what a pod of before the migration holds is unknown", pod=pod.key, error=str(refusal))
-                self._unread.add(pod.uid)
+                self._reported_unreadable.add(pod.uid)
         self._adopted = found

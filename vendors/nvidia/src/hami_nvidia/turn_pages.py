@@ -29,7 +29,7 @@ MODE: Final = 0o666
 """Any user of a container writes its page."""
 BOOT: Final = ".boot"
 """Says of which boot the pages are."""
-_HEAD: Final = 16
+_HEADER_BYTES: Final = 16
 """Bytes that say what the file is; behind them is the containers' own."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,94}")
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -52,7 +52,7 @@ class TurnPages:
         self._boot_id = boot_id
         self._lock = threading.Lock()  # containers may be prepared in parallel
 
-    def keep(self, uuid: str) -> Path:
+    def ensure(self, uuid: str) -> Path:
         """See that a card has its page: made when missing, put right when damaged, else left as it is.
 
         Returns:
@@ -65,34 +65,34 @@ class TurnPages:
             raise DeviceError(f"{uuid!r} can't be the name of a turn page")
         try:
             with self._lock:
-                self._keep(uuid)
+                self._ensure(uuid)
         except OSError as error:
             raise DeviceError(f"the turn page of card {uuid} can't be put into {self.path}: {error}") from error
         return self.path / uuid
 
-    def keep_all(self, uuids: Iterable[str]) -> None:
-        """`keep` for each card; one that fails is logged and keeps nothing from the others."""
+    def ensure_all(self, uuids: Iterable[str]) -> None:
+        """`ensure` for each card; one that fails is logged and keeps nothing from the others."""
         for uuid in uuids:
             try:
-                self.keep(uuid)
+                self.ensure(uuid)
             except DeviceError as error:
                 log.warning("a turn page can't be kept", error=str(error))
 
-    def _keep(self, name: str) -> None:
+    def _ensure(self, name: str) -> None:
         self.path.mkdir(mode=0o755, parents=True, exist_ok=True)
         folder = os.open(self.path, _FOLDER)
         try:
             os.fchmod(folder, 0o755)
             self._clear_at_boot(folder)
             try:
-                _mend(name, folder)
+                _repair(name, folder)
             except FileNotFoundError:
-                _put(name, turn.initial(), MODE, folder)
+                _write_whole(name, turn.initial(), MODE, folder)
             except OSError as error:
                 # Whoever did that must not keep others from starting.
                 log.warning("a turn page can't be put right, it is replaced", page=name, error=str(error))
                 os.unlink(name, dir_fd=folder)
-                _put(name, turn.initial(), MODE, folder)
+                _write_whole(name, turn.initial(), MODE, folder)
         finally:
             os.close(folder)
 
@@ -105,10 +105,10 @@ class TurnPages:
             pass
         for name in os.listdir(folder):
             os.unlink(name, dir_fd=folder)
-        _put(BOOT, boot, 0o644, folder)
+        _write_whole(BOOT, boot, 0o644, folder)
 
 
-def _put(name: str, content: bytes, mode: int, folder: int) -> None:
+def _write_whole(name: str, content: bytes, mode: int, folder: int) -> None:
     """Put a file there, whole or not at all."""
     temporary = f".new-{name}"
     with contextlib.suppress(FileNotFoundError):
@@ -123,7 +123,7 @@ def _put(name: str, content: bytes, mode: int, folder: int) -> None:
     os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _mend(name: str, folder: int) -> None:
+def _repair(name: str, folder: int) -> None:
     """Put size, head, owner and mode of a page right; slots stay, since who has them goes on.
 
     Raises:
@@ -145,9 +145,9 @@ def _mend(name: str, folder: int) -> None:
         if status.st_size != turn.SIZE:
             os.ftruncate(fd, turn.SIZE)
             wrong.append("size")
-        if os.pread(fd, _HEAD, 0) != content[:_HEAD]:
-            os.pwrite(fd, content[:_HEAD], 0)
-            wrong.append("head")
+        if os.pread(fd, _HEADER_BYTES, 0) != content[:_HEADER_BYTES]:
+            os.pwrite(fd, content[:_HEADER_BYTES], 0)
+            wrong.append("header")
         if wrong:
             log.warning("a turn page was put right", page=name, wrong=wrong)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hami_core.agent.proof import Prover, container_id
+from hami_core.agent.cdi_check import CdiCheck, container_id
 from hami_core.agent.records import Record, RecordStore
 from hami_core.kube.objects import Pod
 from hami_core.model import ContainerKind
@@ -62,10 +62,10 @@ def look(tmp_path):
         for number, table in enumerate(tables):
             process(tmp_path / "proc", 7 + number, mounts=table, cgroup=cgroup)
         (tmp_path / "proc").mkdir(exist_ok=True)
-        prover = Prover(tmp_path / "proc", store.proof_of)
-        found = prover.look([(record, CID)])
-        assert found == ([record] if prover.missing else [])
-        return bool(prover.proven), bool(prover.missing)
+        cdi_check = CdiCheck(tmp_path / "proc", store.expected_mount)
+        found = cdi_check.find_unlimited([(record, CID)])
+        assert found == ([record] if cdi_check.missing else [])
+        return bool(cdi_check.proven), bool(cdi_check.missing)
 
     return once
 
@@ -120,12 +120,12 @@ def test_what_cant_be_seen_is_not_judged(look):
 
 def test_a_container_is_found_once_and_forgotten_when_it_ends(tmp_path):
     process(tmp_path, 7, mounts=ROOT)
-    prover = Prover(tmp_path, lambda record: f"/{record.id}/mark")
-    assert prover.look([(RECORD, CID)]) == [RECORD]
-    assert prover.look([(RECORD, CID)]) == []
-    assert prover.missing == {CID: RECORD.id}
-    assert prover.look([]) == []
-    assert not prover.missing
+    cdi_check = CdiCheck(tmp_path, lambda record: f"/{record.id}/mark")
+    assert cdi_check.find_unlimited([(RECORD, CID)]) == [RECORD]
+    assert cdi_check.find_unlimited([(RECORD, CID)]) == []
+    assert cdi_check.missing == {CID: RECORD.id}
+    assert cdi_check.find_unlimited([]) == []
+    assert not cdi_check.missing
 
 
 def test_the_runtimes_id():

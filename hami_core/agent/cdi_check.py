@@ -23,22 +23,22 @@ _READ_LIMIT: Final = 1 << 20
 
 
 @dataclass(slots=True)
-class Prover:
+class CdiCheck:
     """Looks at the processes of containers that run, until each container is judged.
 
     Args:
         proc: The node's ``/proc`` as seen from here.
-        proof_of: End of the host path that a record's container must have mounted; empty: none is known.
+        expected_mount: End of the host path that a record's container must have mounted; empty: none is known.
         proven: Containers that have their mount, or need none, by runtime id.
         missing: Records of containers that lack it, by runtime id.
     """
 
     proc: Path
-    proof_of: Callable[[Record], str]
+    expected_mount: Callable[[Record], str]
     proven: set[str] = field(default_factory=set)
     missing: dict[str, str] = field(default_factory=dict)
 
-    def look(self, running: Iterable[tuple[Record, str]]) -> list[Record]:
+    def find_unlimited(self, running: Iterable[tuple[Record, str]]) -> list[Record]:
         """Check containers not checked yet.
 
         Args:
@@ -52,14 +52,16 @@ class Prover:
         self.proven &= wanted.keys()
         self.missing = {cid: name for cid, name in self.missing.items() if cid in wanted}
         proofs = {
-            cid: self.proof_of(r) for cid, r in wanted.items() if cid not in self.proven and cid not in self.missing
+            cid: self.expected_mount(r)
+            for cid, r in wanted.items()
+            if cid not in self.proven and cid not in self.missing
         }
         self.proven |= {cid for cid, proof in proofs.items() if not proof}
         unsure = {cid: proof for cid, proof in proofs.items() if proof}
         if not unsure:
             return []
         found: list[Record] = []
-        for cid, pids in self._processes(unsure.keys()).items():
+        for cid, pids in self._pids_of(unsure.keys()).items():
             seen = [self._has_mount(pid, unsure[cid]) for pid in pids]
             if True in seen:
                 self.proven.add(cid)
@@ -68,7 +70,7 @@ class Prover:
                 found.append(wanted[cid])
         return found
 
-    def _processes(self, ids: Iterable[str]) -> dict[str, list[int]]:
+    def _pids_of(self, ids: Iterable[str]) -> dict[str, list[int]]:
         """The processes of each container, found by their control groups."""
         found: dict[str, list[int]] = {cid: [] for cid in ids}
         for entry in self.proc.iterdir():

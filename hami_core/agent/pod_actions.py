@@ -16,7 +16,7 @@ from hami_core.kube.port import PODS, ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from hami_core.agent.handoff import Handoff
+    from hami_core.agent.bind_finisher import BindFinisher
     from hami_core.agent.kubelet import Endpoint
     from hami_core.kube.events import EventRecorder
     from hami_core.kube.objects import Pod
@@ -30,14 +30,14 @@ MISFIT_S: Final = 30.0
 """A pod with a controller that does not fit for so long is deleted, so that another takes its place elsewhere."""
 
 
-class PodNotes:
-    """The reconciler's `Host`.
+class PodActions:
+    """The reconciler's `Actions`.
 
     Args:
         api: Where pods are.
         recorder: For events.
         endpoints: By resource, for nudges; filled as they come to be.
-        handoff: Tells schedulers that a pod has its devices.
+        finisher: Tells schedulers that a pod has its devices.
         clock: Monotonic seconds.
     """
 
@@ -46,19 +46,19 @@ class PodNotes:
         api: KubeApi,
         recorder: EventRecorder,
         endpoints: Mapping[str, Endpoint],
-        handoff: Handoff,
+        finisher: BindFinisher,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.evicted = 0
         self._api = api
         self._recorder = recorder
         self._endpoints = endpoints
-        self._handoff = handoff
+        self._finisher = finisher
         self._clock = clock
         self._misfits: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def refused(self, pod: Pod, container: str, reason: str) -> None:
+    def report_refusal(self, pod: Pod, container: str, reason: str) -> None:
         """An event on the pod."""
         self.warn(pod, "DevicesRefused", f"container {container}: {reason}")
 
@@ -67,7 +67,7 @@ class PodNotes:
         log.warning("pod", pod=pod.key, uid=pod.uid, reason=reason, text=message)
         self._recorder.record(reference("Pod", pod), "Warning", reason, message)
 
-    def resolved(self, pod: Pod) -> None:
+    def retry_refused(self, pod: Pod) -> None:
         """Touch the pod."""
         self._misfits.pop(pod.uid, None)
         self._spawn(self._touch(pod))
@@ -78,7 +78,7 @@ class PodNotes:
         if endpoint:
             endpoint.offer.nudge()
 
-    def misfitting(self, pod: Pod) -> None:
+    def report_misfit(self, pod: Pod) -> None:
         """Delete a pod that has not fitted for a while, if something will make another in its place."""
         now = self._clock()
         if len(self._misfits) > 1000:
@@ -90,12 +90,12 @@ class PodNotes:
             self.evict(pod, "its allocation does not fit on this node")
 
     def is_awaited(self, pod: Pod) -> bool:
-        """See `Handoff`."""
-        return self._handoff.is_awaited(pod)
+        """See `BindFinisher`."""
+        return self._finisher.is_awaited(pod)
 
-    def settled(self, pod: Pod, *, well: bool) -> None:
-        """See `Handoff.finish`."""
-        self._handoff.finish(pod, well=well)
+    def finish_bind(self, pod: Pod, *, well: bool) -> None:
+        """See `BindFinisher.finish`."""
+        self._finisher.finish(pod, well=well)
 
     def evict(self, pod: Pod, why: str) -> None:
         """Delete this very pod, telling why."""
