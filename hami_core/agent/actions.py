@@ -1,4 +1,4 @@
-"""What the agent's core needs done outside the node's files: pods are told, and the kubelet is made to act."""
+"""What the reconciler asks for outside the node's files: events on pods, deleted pods, and calls to the kubelet."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ if TYPE_CHECKING:
 
 
 class Actions(Protocol):
-    """Implemented by `hami_core.agent.pod_actions`; no method may block."""
+    """`hami_core.agent.pod_actions` implements this. No method may block."""
 
     def report_refusal(self, pod: Pod, container: str, reason: str) -> None:
         """Tell a pod's owner why a container may not start."""
         ...
 
     def retry_refused(self, pod: Pod) -> None:
-        """What a container was refused for is gone: make the kubelet try at once."""
+        """The reason for a refusal is gone. Make the kubelet retry at once."""
         ...
 
     def report_misfit(self, pod: Pod) -> None:
-        """A pod does not fit on its cards."""
+        """Report that a pod does not fit on its cards."""
         ...
 
     def nudge(self, resource: str) -> None:
@@ -28,13 +28,18 @@ class Actions(Protocol):
         ...
 
     def evict(self, pod: Pod, why: str) -> None:
-        """Delete a pod, telling why."""
+        """Delete a pod and give the reason in an event."""
         ...
 
     def is_awaited(self, pod: Pod) -> bool:
-        """Whether a scheduler waits for a pod before it binds the next one."""
+        """Whether a scheduler waits for this pod before it binds the next one."""
         ...
 
     def finish_bind(self, pod: Pod, *, well: bool) -> None:
-        """Every container of a pod was given its slots, well or not: nobody need wait for it."""
+        """Let the scheduler bind the next pod: the kubelet has asked for all containers of this one, or never will.
+
+        Args:
+            pod: The pod.
+            well: Whether its containers got what its allocation says.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Whose word counts: reads a pod's allocation strictly and verifies that a scheduler with our key wrote it."""
+"""Reads a pod's allocation strictly, and verifies that a scheduler with one of our keys signed it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """What an administrator demands of allocations."""
+    """What an administrator requires of allocations."""
 
     REQUIRED = "required"
     """A valid signature."""
     ADOPT = "adopt"
-    """A valid signature, or a pod made before a given time (migration from HAMi)."""
+    """A valid signature, or a pod created before a given time (migration from HAMi)."""
     TRUST = "trust"
-    """A valid signature, or a pod of a scheduler named here."""
+    """A valid signature, or a pod of a trusted scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Policy:
     """The administrator's choice.
 
     Attributes:
-        mode: What is demanded.
-        adopt_before: In `adopt` mode, pods made before this time need no signature.
-        schedulers: In `trust` mode, ``schedulerName`` of pods that need none.
+        mode: What is required.
+        adopt_before: In `adopt` mode, pods created before this time need no signature.
+        schedulers: In `trust` mode, pods with one of these names as ``schedulerName`` need no signature.
     """
 
     mode: Mode = Mode.REQUIRED
@@ -49,13 +49,13 @@ class Policy:
 
 
 class Authority:
-    """Turns a pod into a `Claim`, or says why its allocation does not count.
+    """Turns a pod into a `Claim`, or says why its allocation is not accepted.
 
     Args:
         node: This node's name.
-        families: Every family this agent serves, by common word.
+        families: Every family that this agent serves, by common word.
         keys_: Public keys that are valid now.
-        policy: What is demanded.
+        policy: What is required.
     """
 
     def __init__(self, node: str, families: Mapping[str, Family], keys_: tuple[PublicKey, ...], policy: Policy) -> None:
@@ -65,10 +65,10 @@ class Authority:
         self._families = dict(families)
 
     def claim(self, pod: Pod) -> Claim:
-        """What a pod was promised here.
+        """What a pod was promised on this node.
 
         Raises:
-            Refused: It has no allocation, or one that is malformed, for another node or not vouched for.
+            Refused: It has no allocation, or the allocation is malformed, for another node, or not validly signed.
         """
         allocation = self._allocation(pod)
         if allocation.node != self._node:
@@ -80,7 +80,7 @@ class Authority:
     def _allocation(self, pod: Pod) -> Allocation:
         mine = pod.containers()
         containers, limits = [(c.name, kind) for kind, c in mine], [c.resources.limits for _, c in mine]
-        # HAMi's lists are not always one entry for each container; what it wrote is read its way.
+        # HAMi leaves containers without devices out of its lists, so its allocations are read leniently.
         strict = not self._is_hamis(pod)
         try:
             found = decode_allocation(
@@ -108,7 +108,7 @@ class Authority:
             raise Refused(f"its allocation's signature is not valid: annotation {error}") from error
 
     def exempt(self, pod: Pod) -> bool:
-        """Whether the administrator lets this pod go without a signature."""
+        """Whether the policy exempts this pod from a signature."""
         if self.policy.mode is Mode.TRUST:
             return pod.spec.scheduler_name in self.policy.schedulers
         if self.policy.mode is Mode.ADOPT:
@@ -117,11 +117,11 @@ class Authority:
         return False
 
     def adopted(self, pod: Pod) -> bool:
-        """Whether the pod was served by HAMi before the migration."""
+        """Whether HAMi served the pod before the migration."""
         return self.policy.mode is Mode.ADOPT and self._is_hamis(pod)
 
     def _is_hamis(self, pod: Pod) -> bool:
-        """Whether another scheduler than ours placed the pod, and the administrator lets that count."""
+        """Whether another scheduler placed the pod, and the policy accepts that."""
         return keys.SIGNATURE not in pod.metadata.annotations and self.exempt(pod)
 
 

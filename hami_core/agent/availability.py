@@ -1,10 +1,14 @@
-"""How this agent stands with the kubelet, said on the node object, and the way it leaves.
+"""Publishes the availability label on the node, and drains the agent before it exits.
 
-The kubelet rejects for good a pod that it admits while the device plugin is away, and publishes that it is away only
-seconds after the plugin's socket has closed. So the agent says so itself, in a label of the node by which the scheduler
-goes: ``ready`` while every resource of a vendor is registered, ``unregistered`` while one is not, ``stopping`` before
-the agent goes, which it does when the pods bound until then have been given their devices (`Availability.drain`). A
-killed agent says nothing; the next one says ``unregistered`` until it is known to the kubelet.
+If the kubelet admits a pod while the device plugin is away, it rejects the pod for good. It shows the plugin's absence
+on the node only seconds after the socket closed. So the agent publishes a label itself, which the scheduler obeys:
+
+- ``ready``: every resource of the vendor is registered with the kubelet.
+- ``unregistered``: some resource is not.
+- ``stopping``: the agent is about to exit. It exits when all pods bound so far have their devices
+  (`Availability.drain`).
+
+A killed agent can't change its label. The next agent publishes ``unregistered`` until the kubelet knows it.
 """
 
 from __future__ import annotations
@@ -31,23 +35,29 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 CHECKPOINT_WAIT_S: Final = 2.0
-"""The kubelet writes its checkpoint when it has taken our list; one that does not is believed after so long."""
+"""How long to wait for the kubelet to write its checkpoint, which shows that it has our list.
+
+After this time we assume that it has the list.
+"""
 NODE_WRITE_WAIT_S: Final = 3.0
-"""How long the node object may take to be written before the agent leaves without having told anybody."""
+"""How long a stopping agent waits for its label to be written. After that it exits without draining."""
 NO_POD_WAITING_S: Final = 3.0
-"""For so long nobody may have waited: the writes of Binds begun before the scheduler saw the mark have arrived then."""
+"""How long no pod may have been waiting for devices before the agent exits.
+
+By then every Bind that began before the scheduler saw the label has been written.
+"""
 POLL_S: Final = 0.05
 
 
 class Availability:
-    """See the module's text.
+    """Publishes the availability label of each vendor; see the module's description.
 
     Args:
-        vendors: Vendors served.
-        endpoints: What is offered, by resource; looked at again each time.
+        vendors: The vendors that this agent serves.
+        endpoints: Endpoints by resource. The caller adds to this mapping later.
         node: Writes the node object.
         pods: This node's pods.
-        reader: The kubelet's checkpoint; nobody else's reader, since it remembers what it has read.
+        reader: The kubelet's checkpoint. The reader must not be shared, since it remembers what it has read.
         clock: Monotonic seconds.
     """
 
@@ -73,19 +83,19 @@ class Availability:
         self._stopping = self._publishing_stopped = False
         self.publish()
 
-    # --- what is said ------------------------------------------------------------------------------------------------
+    # --- the label ---------------------------------------------------------------------------------------------------
 
     def publish(self) -> None:
-        """Say what is so now; to be called often, nothing is written twice."""
+        """Publish the current state. Call this often; an unchanged state is not written again."""
         for vendor in () if self._publishing_stopped else self._vendors:
             word = keys.AGENT_STOPPING if self._stopping else self._state(vendor)
             if self._published.get(vendor.name) != word:
-                log.info("how the agent stands with the kubelet", vendor=vendor.name, word=word)
+                log.info("availability changed", vendor=vendor.name, word=word)
                 self._published[vendor.name] = word
                 self._node.want({}, {keys.agent_label(vendor.name): word})
 
     def stop_publishing(self) -> None:
-        """Say nothing more: that the sockets close is no news."""
+        """Keep the label as it is from now on, so that closing the sockets does not change it."""
         self._publishing_stopped = True
 
     def _state(self, vendor: Vendor) -> str:
@@ -94,27 +104,27 @@ class Availability:
         return keys.AGENT_READY if known else keys.AGENT_UNREGISTERED
 
     def _is_known(self, endpoint: Endpoint) -> bool:
-        """Whether the kubelet has taken our list: it has written its checkpoint since, or had time enough to."""
+        """Whether the kubelet has our list: it wrote its checkpoint after we sent it, or had enough time to."""
         listed = endpoint.listed_at
         if listed is None:
             self._stamp_before_list = self._reader.stamp()
             return False
         return self._reader.stamp() != self._stamp_before_list or self._clock() - listed >= CHECKPOINT_WAIT_S
 
-    # --- leaving -----------------------------------------------------------------------------------------------------
+    # --- draining ----------------------------------------------------------------------------------------------------
 
     async def drain(self, limit_s: float) -> None:
-        """Say that the agent goes, then wait until the pods bound until then have their devices.
+        """Publish ``stopping``, then wait until all pods bound so far have their devices.
 
         Args:
-            limit_s: How long at most.
+            limit_s: Longest time to wait.
         """
         self._stopping = True
         self.publish()
         began = self._clock()
         while not self._node.is_current:
             if self._clock() - began >= min(limit_s, NODE_WRITE_WAIT_S):
-                log.warning("nobody was told that the agent goes: the node object was not written in time")
+                log.warning("the agent stops without its label: the node object was not written in time")
                 return
             await asyncio.sleep(POLL_S)
         none_waiting_since = self._clock()
@@ -124,20 +134,18 @@ class Availability:
             if waiting:
                 none_waiting_since = self._clock()
             elif self._clock() - none_waiting_since >= NO_POD_WAITING_S or not self._has_kubelet():
-                log.info("the pods bound here have their devices, the agent goes", waited_s=self._clock() - began)
+                log.info("all pods bound here have their devices; stopping", waited_s=self._clock() - began)
                 return
             await asyncio.sleep(POLL_S)
         if waiting:
-            log.warning(
-                "pods bound here have no devices yet, the agent goes all the same", pods=[p.key for p in waiting]
-            )
+            log.warning("stopping although pods bound here have no devices yet", pods=[p.key for p in waiting])
 
     def _has_kubelet(self) -> bool:
-        """Whether there is a kubelet that could still ask for devices."""
+        """Whether a kubelet is connected that could still ask for devices."""
         return any(endpoint.watching for endpoint in self._endpoints.values())
 
     def _pods_without_devices(self) -> Sequence[Pod]:
-        """Pods bound here that ask for our resources and whose containers have not all been given them."""
+        """Pods bound here that request our resources, and of which some container has no slots yet."""
         try:
             entries = self._reader.read().entries
         except WireError:

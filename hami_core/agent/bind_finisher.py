@@ -1,8 +1,8 @@
-"""What a scheduler waits for after a Bind: HAMi's node lock goes, and the pod's phase is no longer ``allocating``.
+"""Finishes a Bind: removes HAMi's node lock and sets the pod's bind phase, so that the next pod can be bound.
 
-HAMi's scheduler locks the node before it binds a pod, and binds no other one there until the node plugin takes the lock
-away (``pkg/util/nodelock``). Ours waits for the phase, on nodes in serial mode. Which pods are to be finished is read
-off the pods and the node, so an agent that was away finishes what was bound meanwhile.
+HAMi's scheduler locks the node before it binds a pod, and binds no other pod there until the node plugin removes the
+lock (HAMi's ``pkg/util/nodelock``). Our scheduler waits for the phase, on nodes in serial mode. The pods to finish are
+found on the pod and node objects, so a restarted agent also finishes Binds that happened while it was down.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _LISTS: Final = ("hami.io/", "-to-allocate")
-"""Form of the keys of HAMi's lists of devices that node plugins have yet to give."""
+"""Prefix and suffix of HAMi's annotations with the devices that a node plugin still has to give."""
 
 
 class BindFinisher:
-    """Finishes pods as HAMi's device plugin does.
+    """Finishes Binds as HAMi's device plugin does.
 
     Args:
         api: The Kubernetes API.
-        node: The node object as last seen.
-        families: What this agent serves.
+        node: Returns the node object as last seen.
+        families: The families that this agent serves.
     """
 
     def __init__(self, api: KubeApi, node: Callable[[], Node | None], families: Iterable[Family]) -> None:
@@ -48,20 +48,23 @@ class BindFinisher:
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     def is_awaited(self, pod: Pod) -> bool:
-        """Whether a scheduler waits for this pod, and no other node plugin needs the lock to find it."""
+        """Whether a scheduler waits for this pod, and no other node plugin still needs the lock to find the pod."""
         if pod.uid in self._under_way:
             return False
         return not self._others_give(pod) if self._holds_lock(pod) else _is_allocating(pod)
 
     def finish(self, pod: Pod, *, well: bool) -> None:
-        """Let the next pod be bound; tried until it is written. Must not block."""
+        """Start to finish a pod's Bind; retried until it is written. Does not block."""
         if pod.uid not in self._under_way:
             task = asyncio.ensure_future(self._finish(pod, well=well))
             self._under_way[pod.uid] = task
             task.add_done_callback(lambda _: self._under_way.pop(pod.uid, None))
 
     async def _finish(self, pod: Pod, *, well: bool) -> None:
-        """The lock first: while the phase says ``allocating``, an agent that starts anew finishes the pod again."""
+        """Release the lock, then set the phase.
+
+        The phase comes last: while it is ``allocating``, a restarted agent finishes the pod again.
+        """
         backoff = Backoff(0.5, 30)
         while True:
             try:
@@ -69,14 +72,16 @@ class BindFinisher:
                 await self._mark(pod, well=well)
             except ApiError as error:
                 wait = max(backoff.next(), error.retry_after_s)
-                log.warning("a scheduler waits for a pod yet", pod=pod.key, error=str(error), retry_s=round(wait, 2))
+                log.warning(
+                    "can't finish a pod's bind; retrying", pod=pod.key, error=str(error), retry_s=round(wait, 2)
+                )
                 await asyncio.sleep(wait)
             else:
                 log.info("a pod's bind is finished", pod=pod.key, well=well)
                 return
 
     async def _release(self, pod: Pod) -> None:
-        """Take the lock away if it is this pod's; one of the older form names nobody, and is that of the last Bind."""
+        """Remove the lock if it is this pod's. A lock of the older form names no pod and belongs to the last Bind."""
         node, meta = self._node(), pod.metadata
         if node is None:
             return
@@ -95,7 +100,7 @@ class BindFinisher:
         try:
             await self._api.patch(PODS, pod.metadata.name, patch, pod.metadata.namespace)
         except ApiError as error:
-            if error.status not in {404, 409, 422}:  # the pod is gone, or another one has its name
+            if error.status not in {404, 409, 422}:  # the pod is gone, or another pod has its name
                 raise
 
     def _holds_lock(self, pod: Pod) -> bool:

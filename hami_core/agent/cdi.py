@@ -1,7 +1,7 @@
-"""CDI specs: one file for each container, under a name nobody can guess.
+"""CDI specs: one file for each container, under a name that nobody can guess.
 
-A container starts only if the runtime finds the name that Allocate answered; the file that defines it is therefore
-the barrier. A spec says what one container gets, and stays the same for as long as the node is up.
+A container starts only if the runtime can resolve the CDI name that Allocate answered. The file that defines the name
+is therefore the barrier. A spec says what one container gets, and does not change until the next boot.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hami_core.model import ContainerEdits, Mount
 
 VERSION: Final = "0.6.0"
-"""Version of the CDI specification the files declare (``hostPath`` of device nodes needs 0.5)."""
+"""Version of the CDI specification that the files declare (``hostPath`` of device nodes needs 0.5)."""
 _LIMIT: Final = 1 << 20
 _NAME: Final = re.compile(r"[0-9a-f]{32}")
 _FILE: Final = re.compile(r"hami-([0-9a-f]{32})\.json")
@@ -35,7 +35,7 @@ def kind_of(vendor: str) -> str:
 
 
 def fresh_name() -> str:
-    """A name never given before: 128 random bits, hexadecimal."""
+    """A name that was never given before: 128 random bits in hexadecimal."""
     return secrets.token_hex(16)
 
 
@@ -46,7 +46,7 @@ def qualified(kind: str, name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def own_name(kind: str, names: tuple[str, ...]) -> str | None:
-    """The one name of our kind and form among those of an answer, or None."""
+    """The fresh name among the CDI names of an answer; None unless there is exactly one."""
     prefix = kind + "="
     own = [n[len(prefix) :] for n in names if n.startswith(prefix)]
     return own[0] if len(own) == 1 and _NAME.fullmatch(own[0]) else None
@@ -64,7 +64,7 @@ def spec(kind: str, name: str, edits: ContainerEdits, mounts: Sequence[Mount]) -
         kind: CDI kind.
         name: CDI device name.
         edits: What the vendor asked for.
-        mounts: The record's own mounts (limits and region); they come before the vendor's.
+        mounts: The record's own mounts (limits, region and mark). They come before the vendor's.
     """
     body: dict[str, Any] = {}
     if edits.env:
@@ -94,7 +94,7 @@ def _mount(mount: Mount) -> dict[str, Any]:
 
 
 class SpecFolder:
-    """The folder the runtime reads CDI specs from; only files of our form are touched."""
+    """The folder from which the runtime reads CDI specs. Only files with our form of name are touched."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -109,7 +109,7 @@ class SpecFolder:
         return frozenset(match.group(1) for match in found if match)
 
     def names_of(self, kind: str, known: frozenset[str] = frozenset()) -> frozenset[str]:
-        """CDI names of one kind that have a spec, ``known`` ones left out (their files are not opened)."""
+        """CDI names of one kind that have a spec, without those in ``known``, whose files are not opened."""
         found = []
         for name in self.names() - known:
             try:
@@ -122,13 +122,13 @@ class SpecFolder:
         return frozenset(found)
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a spec there; the folder is made when missing (a reboot empties ``/var/run``)."""
+        """Write a spec. Makes the folder if needed, since a reboot empties ``/var/run``."""
         self.path.mkdir(mode=0o755, parents=True, exist_ok=True)
         with files.folder(self.path) as fd:
             files.write(file_name(name), data, 0o644, inside=fd, durable=False)
 
     def remove(self, name: str) -> None:
-        """Take a spec away: the name starts nothing any more."""
+        """Remove a spec. No container can start with the name any more."""
         try:
             with files.folder(self.path) as fd:
                 files.remove(file_name(name), inside=fd)

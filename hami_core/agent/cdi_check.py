@@ -1,8 +1,8 @@
-"""That CDI works is proven, not assumed: a container whose spec was applied has the spec's mark mounted.
+"""Checks that the runtime applied a container's CDI spec, by looking for a mount that every spec has.
 
-A runtime with CDI switched off may drop CDI names without a word; the container then starts without its devices and
-limits. The agent itself puts a mark into every spec, an empty file of the record, whatever the vendor answers. Where
-the processes of a container can be seen (the agent in the node's process namespace), their mount tables tell.
+A runtime with CDI switched off may silently drop CDI names; the container then starts without its devices and limits.
+The agent therefore adds one mount to every spec: the empty file ``mark`` of the record. If the agent runs in the
+node's process namespace, it finds that mount in the mount tables of the container's processes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ _READ_LIMIT: Final = 1 << 20
 
 @dataclass(slots=True)
 class CdiCheck:
-    """Looks at the processes of containers that run, until each container is judged.
+    """Inspects the processes of running containers until it has a verdict on each container.
 
     Args:
-        proc: The node's ``/proc`` as seen from here.
-        expected_mount: End of the host path that a record's container must have mounted; empty: none is known.
-        proven: Containers that have their mount, or need none, by runtime id.
-        missing: Records of containers that lack it, by runtime id.
+        proc: The node's ``/proc`` as the agent sees it.
+        expected_mount: Returns the end of the host path that a record's container must have mounted; empty: the
+            container needs no mount.
+        proven: Runtime ids of containers that have their mount, or need none.
+        missing: Record ids of containers without their mount, by runtime id.
     """
 
     proc: Path
@@ -39,14 +40,14 @@ class CdiCheck:
     missing: dict[str, str] = field(default_factory=dict)
 
     def find_unlimited(self, running: Iterable[tuple[Record, str]]) -> list[Record]:
-        """Check containers not checked yet.
+        """Check the containers that have no verdict yet.
 
         Args:
             running: Records and the runtime ids of their running containers. A container has one record for each
-                resource, and one is looked at: the runtime serves CDI for all of them or for none.
+                resource. One of them is checked, since the runtime applies all CDI names or none.
 
         Returns:
-            Records of containers found without their mount. Containers whose processes can't be seen are left out.
+            Records of containers without their mount. Containers whose processes the agent can't see are left out.
         """
         wanted = {cid: r for r, cid in running if cid and not r.gone}
         self.proven &= wanted.keys()
@@ -71,7 +72,7 @@ class CdiCheck:
         return found
 
     def _pids_of(self, ids: Iterable[str]) -> dict[str, list[int]]:
-        """The processes of each container, found by their control groups."""
+        """The pids of each container's processes, found by their control groups."""
         found: dict[str, list[int]] = {cid: [] for cid in ids}
         for entry in self.proc.iterdir():
             if not entry.name.isdigit():
@@ -82,10 +83,10 @@ class CdiCheck:
         return found
 
     def _has_mount(self, pid: int, proof: str) -> bool | None:
-        """Whether a process sees the mount; None where its mount table says nothing of its container.
+        """Whether a process has the mount; None if its mount table is no evidence.
 
-        A table is the container's only if it shows what is mounted at ``/``, which one of a process that changed its
-        root does not. It changes between two reads while the runtime sets a process up.
+        A table without an entry for ``/`` belongs to a process that changed its root. A table that differs between two
+        reads belongs to a process that the runtime is still setting up.
         """
         table = self._read(pid, "mountinfo")
         mounts = [fields for line in table.splitlines() if len(fields := line.split(" ")) > 4]
@@ -104,7 +105,7 @@ class CdiCheck:
 
 
 def container_id(pod: Pod, container: str) -> str:
-    """The runtime's id of a running container, without its scheme; empty when it does not run."""
+    """The runtime's id of a running container, without its scheme; empty if the container does not run."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         if status.name == container and status.state.running is not None:
             return status.container_id.rpartition("//")[2]

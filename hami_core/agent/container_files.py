@@ -1,6 +1,7 @@
-"""The files of containers with devices: written in the order that lets none start too early, removed when it is gone.
+"""Writes and removes the files of containers with devices.
 
-Each step may be repeated, so a crash anywhere is answered by doing it again.
+The spec is written last, so that no container starts too early. Every step can be repeated, so after a crash all steps
+simply run again.
 """
 
 from __future__ import annotations
@@ -31,32 +32,33 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 WRITERS: Final = 4
-"""Containers whose files are being written at once."""
+"""Number of containers whose files are written at the same time."""
 SCAN_INTERVAL_S: Final = 5.0
-"""Folders are searched for files that belong to nothing this often at most."""
+"""Shortest interval between searches for files that belong to no record."""
 RETRY_S: Final = 2.0
-"""A vendor's failure is tried again this often."""
+"""Pause after a failure, before the next attempt."""
 LOAD_WAIT_S: Final = 30.0
-"""How long the start waits for specs to be written."""
+"""How long the agent's start waits for specs to be written."""
 STOP_WAIT_S: Final = 2.0
-"""How long what is being written may take when the agent ends."""
+"""How long the agent's stop waits for files that are being written."""
 
 
 class ContainerFiles:
-    """Records, and the limits, regions and specs behind them.
+    """Owns the records, and the limits, regions and specs that belong to them.
 
     Args:
         vendors: Vendor by name.
         store: The records' folder.
         specs: The CDI folder.
         pods: This node's pods.
-        refusals: Where a container is refused whose files can't be written.
-        mismatch: How what Allocate answered in serial mode differs from what the container should get; empty: not.
-        actions: Sends pods away.
-        changed: Called when a container's files have been written or could not be.
-        wake: Called when another pass is wanted.
-        boot_id: Identity of this boot; specs of another one are written again.
-        counters: Specs written are counted here.
+        refusals: Receives a refusal when a container's files can't be written.
+        mismatch: Returns how Allocate's answer in serial mode differs from what the container should get; empty if it
+            does not differ.
+        actions: Evicts pods.
+        changed: Called after an attempt to write a container's files.
+        wake: Requests another pass.
+        boot_id: Identity of this boot. Specs of an earlier boot are written again.
+        counters: Counts written specs.
         clock: Monotonic seconds.
 
     Attributes:
@@ -100,11 +102,11 @@ class ContainerFiles:
         self._scan_due = float("-inf")
 
     async def load(self) -> None:
-        """Load the records and write every spec that is missing or of another boot; needs no API server."""
+        """Load the records, and write every spec that is missing or of an earlier boot. Needs no API server."""
         self.records.update(await asyncio.to_thread(self._store.load))
         foreign = [name for name, record in self.records.items() if record.vendor not in self._vendors]
         for name in foreign:
-            log.warning("a record of a vendor that is not loaded is left alone", record=self.records.pop(name).id)
+            log.warning("ignoring a record whose vendor is not loaded", record=self.records.pop(name).id)
         present = await asyncio.to_thread(self._specs.names)
         for name, record in self.records.items():
             if name in present and record.boot_id == self._boot_id and not record.gone and not record.serial:
@@ -115,7 +117,7 @@ class ContainerFiles:
             await asyncio.wait(self._writing.values(), timeout=LOAD_WAIT_S)
 
     async def stop(self) -> None:
-        """Let what is being written end, for two seconds at most; what is not written is written next time."""
+        """Wait for running writes, for two seconds at most. The next start writes what is still missing."""
         tasks = [*self._writing.values(), *self._removing.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_WAIT_S)
@@ -125,7 +127,7 @@ class ContainerFiles:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def write(self, record: Record) -> None:
-        """Begin to write a container's files, unless that is under way."""
+        """Begin to write a container's files, unless that has already begun."""
         if record.name in self._writing or record.gone:
             return
         task = asyncio.ensure_future(self._write(record))
@@ -137,14 +139,14 @@ class ContainerFiles:
         self._changed()
 
     async def _write(self, record: Record) -> None:
-        """Record, then what the vendor sets up, then limits and region, then the spec that lets it start."""
+        """Write the record, call the vendor, and write the other files. The spec that starts the container is last."""
         vendor = self._vendors[record.vendor]
         after_reboot = record.boot_id not in ("", self._boot_id)
-        # The spec of an older agent has no mark, and stays as it is until the node boots again.
+        # A spec that an older agent wrote has no mark. It stays unchanged until the next boot.
         marked = not record.serial if after_reboot else record.marked
         fresh = msgspec.structs.replace(record, boot_id=self._boot_id, marked=marked)
         try:
-            if after_reboot:  # what stands there is of another boot and must start nothing, whatever happens next
+            if after_reboot:  # a spec of an earlier boot must not start a container, whatever fails below
                 await self._on_disk(self._specs.remove, record.name)
             await self._on_disk(self._store.write, record if record.boot_id else fresh)
             edits = await vendor.allocate(record.slices, record.ref)
@@ -155,7 +157,7 @@ class ContainerFiles:
         except (HamiError, OSError, ValueError) as error:
             text = f"its devices can't be prepared: {error}"
             self._refusals.set(key_of(record), Refusal(text, final=isinstance(error, HamiError)))
-            log.warning("a container's devices can't be prepared", record=record.id, error=str(error))
+            log.warning("can't prepare a container's devices", record=record.id, error=str(error))
             await asyncio.sleep(RETRY_S)
             return
         self.records[record.name] = fresh
@@ -165,7 +167,7 @@ class ContainerFiles:
         log.info("a container's devices are ready", pod=f"{record.namespace}/{record.pod}", container=record.container)
 
     def _refuse_and_evict(self, record: Record, problem: str) -> None:
-        """Refuse and evict a container that was answered for another one."""
+        """Refuse a container that got an answer meant for another container, and evict its pod."""
         pod = self._pods.get(record.pod_uid)
         if pod is not None and not pod.is_deleting:
             text = f"container {record.container}: {problem}"
@@ -173,12 +175,12 @@ class ContainerFiles:
             self._actions.evict(pod, text)
 
     async def _on_disk(self, work: Callable[..., None], *arguments: object) -> None:
-        """Write in a thread, few at a time: the kubelet waits in Allocate for the loop, and threads take it turns."""
+        """Run a write in a thread, a few at a time: many threads would delay the event loop, which answers Allocate."""
         async with self._writers:
             await asyncio.to_thread(work, *arguments)
 
     def _write_files(self, record: Record, edits: ContainerEdits, kind: str, after_reboot: bool) -> None:
-        # In serial mode the limits file is what lets the container take anything, so it comes last.
+        # In serial mode the limits file is the barrier, so it is written after the region.
         if edits.region_path:
             self._store.write_region(record, edits.region, after_reboot=after_reboot)
         if edits.limits_path:
@@ -190,15 +192,15 @@ class ContainerFiles:
         if not record.serial:
             self._specs.write(record.name, cdi.spec(kind, record.name, edits, self._store.mounts(record, edits)))
 
-    # --- taking away -------------------------------------------------------------------------------------------------
+    # --- removing ----------------------------------------------------------------------------------------------------
 
     async def clean(self, named: AbstractSet[str | None], uids: AbstractSet[str], given: Container[str]) -> None:
-        """Remove what belongs to pods that neither the API server nor the kubelet has any more.
+        """Remove the files of pods that neither the API server nor the kubelet has any more.
 
         Args:
             named: Names in the kubelet's checkpoint.
-            uids: Pods there.
-            given: Names that the checkpoint lacks and may still get.
+            uids: UIDs of the pods in the checkpoint.
+            given: Given names that the checkpoint lacks and may still get.
         """
         if self._pods.synced:
             for name, record in self.records.items():
@@ -211,18 +213,18 @@ class ContainerFiles:
         await self._remove_strays(named, given)
 
     async def _remove_strays(self, named: AbstractSet[str | None], given: Container[str]) -> None:
-        """Remove files that belong to no record; folders are read now and then, since a start waits for no one."""
+        """Remove files that belong to no record. No start depends on this, so the folders are searched only rarely."""
         for name in await asyncio.to_thread(self._store.serial.names):
             if name not in named and name not in self.records and name not in given:
                 await asyncio.to_thread(self._store.serial.remove, name)
         for kind in {vendor.kind for vendor in self._vendors.values()}:
             present = await asyncio.to_thread(self._specs.names_of, kind, frozenset(self.records))
             for name in present - named - set(self.records):
-                log.warning("a CDI spec that belongs to nothing is removed", name=name)
+                log.warning("removing a CDI spec that belongs to no record", name=name)
                 await asyncio.to_thread(self._specs.remove, name)
 
     async def _remove(self, record: Record) -> None:
-        """Mark it gone, take the spec away, let the vendor take back, delete."""
+        """Mark the record as gone, remove the spec, call the vendor's ``release``, then delete the record."""
         try:
             if not record.gone:
                 record = msgspec.structs.replace(record, gone=True)
@@ -237,7 +239,7 @@ class ContainerFiles:
             log.info("a container's files are removed", record=record.id)
             self._wake()
         except (HamiError, OSError) as error:
-            log.warning("what a container held can't be taken back, tried again", record=record.id, error=str(error))
+            log.warning("can't remove a container's files; retrying", record=record.id, error=str(error))
             await asyncio.sleep(RETRY_S)
             self._wake()
         finally:

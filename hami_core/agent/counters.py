@@ -1,4 +1,4 @@
-"""What the agent counts while it serves the kubelet; `hami_core.agent.instruments` makes metrics of it."""
+"""Counters of the agent's work for the kubelet. `hami_core.agent.instruments` turns them into metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counters:
-    """Whole numbers since the process started."""
+    """Totals since the process started."""
 
     allocations: int = 0
     prestarts: int = 0

@@ -1,4 +1,4 @@
-"""Which pods' promises take room on this node's cards."""
+"""Finds the pods whose promises occupy this node's cards."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 FORCE_DELETED_HOLD_S: Final = 30.0
-"""How long a pod deleted by force keeps what it holds while the kubelet still lists it: its containers may run yet."""
+"""How long a pod that is missing from the API server still occupies its cards.
+
+After a forced deletion (``kubectl delete --force``) its containers may still run.
+"""
 
 
 class DeviceHolders:
-    """Pods that hold something, and since when those that are gone have been gone.
+    """The pods that hold devices. Remembers since when a pod with records has been missing.
 
     Args:
-        records: Records by name, as they are now.
+        records: The live mapping of records by name.
         pods: This node's pods.
-        authority: Whose allocations count.
-        name_of: The name of ours that a checkpoint entry carries, or None.
+        authority: Reads and verifies allocations.
+        name_of: Returns the fresh name in a checkpoint entry, or None.
         clock: Monotonic seconds.
     """
 
@@ -54,14 +57,14 @@ class DeviceHolders:
         self._reported_unreadable: set[str] = set()
 
     def update(self, entries: Sequence[Entry]) -> None:
-        """Take in the checkpoint and the pods as they are now."""
+        """Update from the current checkpoint and pods."""
         self._update_ended()
         self._update_adopted(entries)
 
     def claims(self) -> list[Claim]:
-        """The claims that hold: of every pod with a record, unless it has ended for good, and of adopted pods.
+        """The claims that occupy cards: those of pods with a record that have not ended, and of adopted pods.
 
-        The kubelet's checkpoint lists a pod that is gone until some other pod is admitted, so that alone holds nothing.
+        The checkpoint alone is no evidence: it lists a deleted pod until the kubelet admits another one.
         """
         found = dict(self._adopted)
         now = self._clock()
@@ -76,7 +79,7 @@ class DeviceHolders:
         return list(found.values())
 
     def _update_ended(self) -> None:
-        """Note which pods with records have ended, and since when others are not there any more."""
+        """Record which pods with records have ended, and since when others have been missing."""
         uids = {record.pod_uid for record in self._records.values()}
         self._ended = {uid for uid in uids if uid in self._ended or uid in self._pods.ended}
         self._absent_since = {uid: since for uid, since in self._absent_since.items() if uid in uids}
@@ -87,7 +90,7 @@ class DeviceHolders:
                 self._absent_since.pop(uid, None)
 
     def _update_adopted(self, entries: Sequence[Entry]) -> None:
-        """Note what pods hold that another device plugin served before the migration: they have no records."""
+        """Find the claims of pods that another device plugin served before the migration. They have no records."""
         found: dict[str, Claim] = {}
         for entry in entries:
             pod = self._pods.get(entry.pod_uid)
@@ -99,6 +102,6 @@ class DeviceHolders:
                 found[pod.uid] = self._authority.claim(pod)
             except Refused as refusal:
                 if pod.uid not in self._reported_unreadable:
-                    log.warning("what a pod of before the migration holds is unknown", pod=pod.key, error=str(refusal))
+                    log.warning("the allocation of an adopted pod can't be read", pod=pod.key, error=str(refusal))
                 self._reported_unreadable.add(pod.uid)
         self._adopted = found

@@ -1,4 +1,4 @@
-"""This node's devices: discovered, offered to the kubelet and on the node object, watched, tended while used."""
+"""This node's devices: discovers them, offers them to the kubelet and on the node object, and watches their health."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 REDISCOVER_INTERVAL_S: Final = 60.0
-"""Devices are discovered anew this often without cause."""
+"""Devices are discovered again at this interval, even without a change."""
 SUSPECT_INTERVAL_S: Final = 1.0
-"""A device whose health is unsettled is looked at this often."""
+"""While a device is suspect or recovering, health is read at this interval."""
 TEND_INTERVAL_S: Final = 5.0
-"""Vendors look after running containers this often (the period of HAMi v2.10's monitor)."""
+"""Interval of the hook ``tend`` (the period of HAMi v2.10's monitor)."""
 
 
 class NodeDevices:
-    """The devices of all vendors served.
+    """The devices of all vendors that this agent serves.
 
     Args:
-        vendors: Vendors served.
+        vendors: The vendors.
         node: Writes the node object.
-        recorder: Events about the node.
-        core: Is told the devices; serves the kubelet's calls.
+        recorder: Writes events about the node.
+        core: Receives the devices, and serves the kubelet's calls.
         link: Registers endpoints with the kubelet.
-        endpoints: One for each resource offered; filled here.
+        endpoints: One endpoint for each offered resource; this class fills it.
         plugin_dir: The kubelet's device-plugin folder.
-        health_s: How often devices' health is asked for.
+        health_s: Interval at which health is read.
 
     Attributes:
         discovered: Devices by vendor name, as last discovered.
-        trackers: Their health, by vendor name.
+        trackers: The devices' health by vendor name.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class NodeDevices:
     # --- discovering, offering ---------------------------------------------------------------------------------------
 
     async def discover_first(self, vendor: Vendor) -> None:
-        """Discover and offer a vendor's devices; tried again until it works."""
+        """Discover and offer a vendor's devices; retried until it succeeds."""
         backoff = Backoff(1.0, 30.0)
         while True:
             try:
@@ -97,8 +97,8 @@ class NodeDevices:
         await self._advertise(vendor)
 
     def _report_not_offered(self, devices: Iterable[Device]) -> None:
-        """Log and record on the node, once for each change, which devices are kept from pods and why."""
-        # The kubelet's own events name the node as UID, and `kubectl describe node` looks for both.
+        """Log each change of why a device is not offered, and write it as an event on the node."""
+        # The kubelet's own events use the node's name as UID, and `kubectl describe node` finds such events too.
         node = ObjectReference(kind="Node", name=self._node.name, uid=self._node.name, api_version="v1")
         for device in devices:
             before, reason = self._not_offered.get(device.id, ""), device.not_offered
@@ -130,7 +130,10 @@ class NodeDevices:
     # --- health ------------------------------------------------------------------------------------------------------
 
     async def watch(self, vendor: Vendor) -> None:
-        """Ask for health; discover anew when it changed, and now and then for cards that came or a driver reloaded."""
+        """Read health at intervals, and discover again when it changed.
+
+        Devices are also discovered at `REDISCOVER_INTERVAL_S`, to find new cards and reloaded drivers.
+        """
         tracker, due = self.trackers[vendor.name], REDISCOVER_INTERVAL_S
         while True:
             pause = SUSPECT_INTERVAL_S if tracker.unsettled else self._health_s
@@ -143,11 +146,11 @@ class NodeDevices:
                 await self._rediscover(vendor)
 
     async def _rediscover(self, vendor: Vendor) -> None:
-        """Discover anew; where that fails, the devices known count as unhealthy."""
+        """Discover again. If that fails, all known devices count as unhealthy."""
         try:
             await self._discover(vendor)
         except HamiError as error:
-            log.warning("devices can't be discovered, tried again", vendor=vendor.name, error=str(error))
+            log.warning("devices can't be discovered; retrying", vendor=vendor.name, error=str(error))
             lost = [HealthChange(d.id, healthy=False, reason=str(error)) for d in self.discovered[vendor.name]]
             if self._apply_readings(self.trackers[vendor.name], lost):
                 await self._advertise_safely(vendor)
@@ -156,17 +159,17 @@ class NodeDevices:
         try:
             await self._advertise(vendor)
         except HamiError as error:
-            log.warning("devices can't be advertised", vendor=vendor.name, error=str(error))
+            log.warning("can't advertise devices", vendor=vendor.name, error=str(error))
 
     async def _health(self, vendor: Vendor) -> Sequence[HealthChange]:
         try:
             return await vendor.health(self.discovered[vendor.name])
         except HamiError as error:
-            log.warning("devices' health can't be told", vendor=vendor.name, error=str(error))
+            log.warning("can't read devices' health", vendor=vendor.name, error=str(error))
             return ()
 
     def _apply_readings(self, tracker: HealthTracker, readings: Sequence[HealthChange]) -> bool:
-        """Take readings in. Returns whether a device is to be offered, or not, that was not, or was."""
+        """Apply readings. Returns whether some device became offered or stopped being offered."""
         changed = tracker.update(readings)
         for device, before, after in changed:
             log.warning("device health", device=device, was=before.state, now=after.state, reason=after.reason)
@@ -175,7 +178,7 @@ class NodeDevices:
     # --- running containers ------------------------------------------------------------------------------------------
 
     async def tend(self, vendor: Vendor) -> None:
-        """Have a vendor look after its running containers, again and again."""
+        """Call a vendor's hook ``tend`` for its running containers at intervals, until cancelled."""
         while True:
             live = self._core.live(vendor.name)
             refs = {r.id: r.ref for r in live}
@@ -184,5 +187,5 @@ class NodeDevices:
             try:
                 await vendor.tend(refs, slices, regions)
             except HamiError as error:
-                log.warning("running containers can't be looked after", vendor=vendor.name, error=str(error))
+                log.warning("can't tend running containers", vendor=vendor.name, error=str(error))
             await asyncio.sleep(TEND_INTERVAL_S)

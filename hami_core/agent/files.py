@@ -1,9 +1,9 @@
-"""Files that must survive a crash at any line, in folders a container may have touched.
+"""Atomic file operations that survive a crash at any line, in folders that a container may have changed.
 
-Every write is whole or absent: a temporary file in the same folder, renamed over the name. What must outlive a loss of
-power is synced too (``durable``), file and folder; what is written anew after each boot need not be. Folders are opened
-one component at a time without following links, so that whoever may write in one of them cannot lead us elsewhere. The
-process's umask is left alone: modes are set on the open file.
+A write makes a temporary file in the same folder and renames it, so a file is whole or absent. With ``durable``, file
+and folder are also synced, so that they survive a loss of power. Files that are written again after each boot need no
+sync. Folders are opened one component at a time without following links, so a container that can write into one of them
+can't redirect us. Modes are set on the open file, independently of the umask.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _BLOCK: Final = 64 << 10
 _ZEROS: Final = bytes(_BLOCK)
 PREFIX: Final = ".new-"
-"""Temporary names begin so and keep no suffix a watcher of the folder would look for."""
+"""Prefix of temporary names. They keep no suffix, so that programs that watch the folder ignore them."""
 
 
 @contextlib.contextmanager
 def folder(path: Path | str, *, inside: int | None = None) -> Iterator[int]:
-    """An open folder; a link in the last component is refused (``OSError``)."""
+    """Open a folder. A link as the last component is refused with ``OSError``."""
     fd = os.open(path, _FOLDER, dir_fd=inside)
     try:
         yield fd
@@ -39,7 +39,7 @@ def folder(path: Path | str, *, inside: int | None = None) -> Iterator[int]:
 
 
 def make_folder(name: str, mode: int, *, inside: int, durable: bool = True) -> bool:
-    """Make a folder with exactly this mode. Returns False if there was one already."""
+    """Make a folder with exactly this mode. Returns False if it already exists."""
     made = True
     try:
         os.mkdir(name, mode, dir_fd=inside)
@@ -54,9 +54,10 @@ def make_folder(name: str, mode: int, *, inside: int, durable: bool = True) -> b
 
 
 def write(name: str, data: bytes, mode: int, *, inside: int, durable: bool = True) -> None:
-    """Put a whole file under a name, or nothing; what was there before is replaced, never followed.
+    """Write a file atomically. An existing file or link of this name is replaced; links are never followed.
 
-    All its blocks are reserved, so that a program that maps it is not killed by a full disk; zeros are not written.
+    All blocks are reserved, so that a full disk can't kill a program that has the file mapped. Blocks of zeros are not
+    written.
     """
     temporary = PREFIX + name.replace(".", "-")
     with contextlib.suppress(FileNotFoundError):
@@ -89,7 +90,7 @@ def read(name: str, *, inside: int | None = None, limit: int) -> bytes:
     """The content of a regular file of at most ``limit`` bytes.
 
     Raises:
-        OSError: It is missing, a link, not a regular file, or too large.
+        OSError: The file is missing, a link, not a regular file, or too large.
     """
     fd = os.open(name, _READ, dir_fd=inside)
     try:
@@ -109,12 +110,12 @@ def read(name: str, *, inside: int | None = None, limit: int) -> bytes:
 
 
 def names(*, inside: int) -> list[str]:
-    """What lies in an open folder, sorted."""
+    """The names in an open folder, sorted."""
     return sorted(os.listdir(inside))
 
 
 def is_regular(name: str, size: int, *, inside: int) -> bool:
-    """Whether a name is a regular file of this size (links are not followed)."""
+    """Whether a name is a regular file of this size. Links are not followed."""
     try:
         status = os.stat(name, dir_fd=inside, follow_symlinks=False)
     except FileNotFoundError:
@@ -123,14 +124,14 @@ def is_regular(name: str, size: int, *, inside: int) -> bool:
 
 
 def remove(name: str, *, inside: int) -> None:
-    """Remove a file; one that is gone already is fine."""
+    """Remove a file, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=inside)
         os.fsync(inside)
 
 
 def remove_tree(name: str, *, inside: int) -> None:
-    """Remove a folder with everything in it, following no link."""
+    """Remove a folder and its contents, if it exists. Links are not followed."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(name, dir_fd=inside)
         os.fsync(inside)

@@ -1,4 +1,4 @@
-"""The names that Allocate gave, from then until the kubelet's checkpoint says which container each was given to."""
+"""Keeps the fresh names that Allocate answered until the checkpoint says which container got each of them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from hami_core.agent.vendor import Vendor
 
 NUDGE_AFTER_S: Final = 1.0
-"""A name Allocate gave that the checkpoint lacks for so long: the kubelet is made to write it again."""
+"""If the checkpoint lacks a given name for this long, the agent makes the kubelet write it again."""
 FORGET_AFTER_S: Final = 120.0
-"""The kubelet did not admit the pod this name was for."""
+"""After this time a name is given up: the kubelet did not admit the pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """When a name was given, and when the kubelet is nudged next (monotonic seconds)."""
+    """A given name's resource, when it was given, and when the next nudge is due (monotonic seconds)."""
 
     resource: str
     at: float
@@ -34,15 +34,15 @@ class _Given:
 
 
 class GivenNames:
-    """Names that the checkpoint lacks; the kubelet is nudged for them, and those of no container are forgotten.
+    """Names that the checkpoint lacks. Nudges the kubelet for them, and gives up those that no container got.
 
     Args:
         vendors: Vendor by resource.
-        folders: Where limits are mounted from in serial mode.
+        folders: The folders that Allocate mounts in serial mode.
         pods: This node's pods.
-        nudge: Makes the kubelet write its checkpoint, for a resource.
+        nudge: Makes the kubelet write its checkpoint, by sending the slots of this resource again.
         forgotten: Called with a name that the checkpoint has, or never will have.
-        counters: Nudges and lost names are counted here.
+        counters: Counts nudges and lost names.
         clock: Monotonic seconds.
     """
 
@@ -73,19 +73,19 @@ class GivenNames:
         return name in self._given
 
     def give(self, resource: str) -> str:
-        """A fresh name."""
+        """Return a fresh name."""
         name = cdi.fresh_name()
         self._remember(name, resource)
         return name
 
     def of(self, entry: Entry) -> str | None:
-        """The name a checkpoint entry carries, by CDI or by its limits mount; None: none of ours."""
+        """The fresh name in a checkpoint entry, from its CDI name or its limits mount; None if it has none."""
         return cdi.own_name(self._vendors[entry.resource].kind, entry.names) or self._folders.name_of(entry)
 
     def compare(self, named: AbstractSet[str | None], records: Mapping[str, Record], ready: AbstractSet[str]) -> None:
-        """Take in what the checkpoint names: make the kubelet write it again for names it lacks, later give them up.
+        """Compare given names with the checkpoint. Nudge the kubelet for missing ones, and give up old ones.
 
-        The kubelet may land an older copy last, so a name that was there can be missing again.
+        The kubelet may write an older copy of the checkpoint last, so a name can disappear from it again.
 
         Args:
             named: Names in the checkpoint.

@@ -1,4 +1,4 @@
-"""Each device's health is a state of its own; one bad reading is not yet a bad card. Pure."""
+"""A state machine for each device's health: one bad reading does not take a card away. Pure."""
 
 from __future__ import annotations
 
@@ -13,27 +13,33 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """Where a device is."""
+    """A device's health."""
 
     HEALTHY = "healthy"
     SUSPECT = "suspect"
-    """One bad reading: still offered, looked at again soon."""
+    """One bad reading. Still offered, and read again soon."""
     UNHEALTHY = "unhealthy"
     RECOVERING = "recovering"
-    """Good readings again, not yet enough of them: not offered."""
+    """Good readings again, but not yet enough. Not offered."""
     CORDONED = "cordoned"
-    """Healthy, and kept from new pods by an operator."""
+    """Healthy, but an operator keeps new pods away."""
 
 
 BAD_READINGS: Final = 2
-"""In a row, until a device is unhealthy."""
+"""Bad readings in a row after which a device is unhealthy."""
 GOOD_READINGS: Final = 3
-"""In a row, until an unhealthy device is offered again."""
+"""Good readings in a row after which an unhealthy device is offered again."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceHealth:
-    """One device's state, readings in a row that speak for the next one, and what was last wrong."""
+    """The health of one device.
+
+    Attributes:
+        state: Its state.
+        readings: Readings in a row towards the next state.
+        reason: The last problem.
+    """
 
     state: State = State.HEALTHY
     readings: int = 0
@@ -41,7 +47,7 @@ class DeviceHealth:
 
     @property
     def offered(self) -> bool:
-        """Whether the kubelet may give out its slots."""
+        """Whether the kubelet may hand out the device's slots."""
         return self.state in {State.HEALTHY, State.SUSPECT, State.CORDONED}
 
     def read(self, *, healthy: bool, reason: str = "") -> DeviceHealth:
@@ -61,13 +67,13 @@ class DeviceHealth:
 
 
 class HealthTracker:
-    """The states of a node's devices."""
+    """The health of all devices of a vendor."""
 
     def __init__(self) -> None:
         self.states: dict[str, DeviceHealth] = {}
 
     def update(self, changes: Iterable[HealthChange]) -> list[tuple[str, DeviceHealth, DeviceHealth]]:
-        """Take readings in. Returns what changed state, as (device, before, after)."""
+        """Apply readings. Returns the devices that changed state, as (device, before, after)."""
         changed = []
         for change in changes:
             before = self.states.get(change.device_id, DeviceHealth())
@@ -79,15 +85,15 @@ class HealthTracker:
 
     @property
     def unsettled(self) -> bool:
-        """Whether a device should be looked at again soon."""
+        """Whether some device should be read again soon."""
         return any(h.state in {State.SUSPECT, State.RECOVERING} for h in self.states.values())
 
     def apply(self, devices: Iterable[Device]) -> tuple[Device, ...]:
-        """The devices with their health."""
+        """Copies of the devices with their health filled in."""
         return tuple(replace(d, healthy=d.healthy and self.states.get(d.id, DeviceHealth()).offered) for d in devices)
 
     def states_shown(self, devices: Iterable[Device], cordoned: frozenset[str]) -> Mapping[str, State]:
-        """Each device's state for people and metrics."""
+        """Each device's state, as people and metrics see it."""
         found: dict[str, State] = {}
         for device in devices:
             state = self.states.get(device.id, DeviceHealth()).state

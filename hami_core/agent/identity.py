@@ -1,8 +1,8 @@
-"""Which container a CDI name was given to: read from the kubelet's device checkpoint.
+"""Reads from the kubelet's device checkpoint which container got which CDI name.
 
-The kubelet stores what Allocate answered in ``kubelet_internal_checkpoint``, beside the pod's UID, the container's
-name and the slot ids, before it admits the pod. It is an internal format (the same in Kubernetes 1.30 to 1.36), so
-it is read strictly: an unknown form is an error that says what was found where, and nothing is guessed from it.
+Before it admits a pod, the kubelet stores Allocate's answers in ``kubelet_internal_checkpoint``, with the pod's UID,
+the container's name and the slot ids. The format is internal to the kubelet, and the same in Kubernetes 1.30 to 1.36.
+It is therefore read strictly: an unknown form is an error that says what was found where.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CHECKPOINT: Final = "kubelet_internal_checkpoint"
 """Name of the checkpoint in the kubelet's device-plugin folder."""
 LIMIT: Final = 64 << 20
-"""Largest checkpoint we read; 110 pods of 16 slots take about 100 KiB."""
+"""Size limit of the checkpoint in bytes; 110 pods of 16 slots take about 100 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,13 @@ class Entry:
     """What the kubelet recorded for one container and one resource.
 
     Attributes:
-        pod_uid: UID of the pod (for static pods: of the manifest).
+        pod_uid: UID of the pod; for a static pod, that of its manifest.
         container: Container name.
         resource: Extended resource name.
-        slot_ids: Slot ids given, sorted: the kubelet keeps a set.
+        slot_ids: The given slot ids, sorted, since the kubelet keeps a set.
         names: CDI names (``vendor/class=name``) in the stored answer of Allocate.
-        mounts: Container path and host path of the mounts in the stored answer (the identity in `serial` mode).
+        mounts: Container path and host path of the mounts in the stored answer. They identify the container in
+            `serial` mode.
         devices: Container paths of the device nodes in the stored answer.
     """
 
@@ -55,7 +56,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The kubelet's device state: entries of containers and the slots it knows by resource."""
+    """The kubelet's device state.
+
+    Attributes:
+        entries: One for each container and resource.
+        registered: The slot ids that the kubelet knows, by resource.
+    """
 
     entries: tuple[Entry, ...] = ()
     registered: tuple[tuple[str, frozenset[str]], ...] = ()
@@ -95,10 +101,10 @@ def decode(data: bytes, *, resources: frozenset[str] | None = None) -> Checkpoin
 
     Args:
         data: Content of the file.
-        resources: Resources whose entries to keep; answers stored for others are not looked at.
+        resources: Resources whose entries to keep; None: all. Answers stored for other resources are not decoded.
 
     Raises:
-        WireError: It does not have the form we know.
+        WireError: The data does not have the form that we know.
     """
     try:
         file = _decoder.decode(data)
@@ -126,7 +132,7 @@ def _entry(index: int, raw: _PodEntry) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What we look at in a stored answer of Allocate."""
+    """The parts of a stored answer of Allocate that we use."""
 
     names: tuple[str, ...]
     mounts: tuple[tuple[str, str], ...]
@@ -135,7 +141,7 @@ class _Answer:
 
 @lru_cache(maxsize=2048)
 def _answer(text: str) -> _Answer:
-    """A stored answer; the same ones come with every version of the file."""
+    """Decode a stored answer. Cached, since every version of the file repeats the same answers."""
     response = api.ContainerAllocateResponse.FromString(base64.b64decode(text, validate=True))
     return _Answer(
         names=tuple(d.name for d in response.cdi_devices),
@@ -145,10 +151,10 @@ def _answer(text: str) -> _Answer:
 
 
 class CheckpointReader:
-    """Reads the checkpoint of a folder, again only when the file changed.
+    """Reads the checkpoint in a folder, and reads it again only after the file changed.
 
-    A kubelet that has never served a device has none: that is an empty checkpoint. A file that cannot be read or
-    understood leaves the last good state in `last` and raises.
+    A kubelet that has never served a device has no file, which counts as an empty checkpoint. If the file can't be read
+    or decoded, `read` raises and `last` keeps the last good state.
     """
 
     def __init__(self, folder: Path, resources: frozenset[str]) -> None:
@@ -159,14 +165,14 @@ class CheckpointReader:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the file is another one than was read last."""
+        """Whether the file changed since it was last read."""
         try:
             return _stamp(self.path.stat()) != self._seen
         except OSError:
             return self._seen is not None
 
     def stamp(self) -> tuple[int, int, int] | None:
-        """What tells one version of the file from another; None: there is no file."""
+        """An identity of the file's current version; None if there is no file."""
         try:
             return _stamp(self.path.stat())
         except OSError:
@@ -176,7 +182,7 @@ class CheckpointReader:
         """The checkpoint as it is now.
 
         Raises:
-            WireError: It is there but can't be read or has a form we don't know.
+            WireError: The file exists, but can't be read or has an unknown form.
         """
         try:
             status = self.path.stat()

@@ -1,4 +1,4 @@
-"""What the agent itself measures for its ``/metrics``: its counters, its containers, its devices' states."""
+"""The agent's own metrics: its counters, its containers and the states of its devices."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 class Instruments:
-    """Reads the agent's parts whenever its metrics are scraped.
+    """Reads the agent's parts at each scrape.
 
     Args:
-        node: Writes the node object.
-        core: Containers and counters.
-        actions: What pods were told.
-        cdi_check: Containers that run without their limits.
+        node: The writer of the node object.
+        core: Has the containers and counters.
+        actions: Counts evictions.
+        cdi_check: Knows the containers that run without their limits.
         discovered: Devices by vendor name, as last discovered.
-        trackers: Their health, by vendor name.
-        failures: Calls of hooks that failed, by plugin and hook.
+        trackers: The devices' health by vendor name.
+        failures: Returns the number of failed hook calls by plugin and hook.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Instruments:
         self._failures = failures
 
     def rows(self) -> Iterable[Row]:
-        """What the agent has counted and what it knows now: `hami_core.observe.metrics.AGENT`."""
+        """One row for each sample of the table `hami_core.observe.metrics.AGENT`."""
         node = {"node": self._node.name}
         counters = self._core.counters
         yield "hami_agent_allocations_total", node, float(counters.allocations)

@@ -1,8 +1,8 @@
-"""The last judge: does what a pod was promised fit on the cards beside what is there already? Pure.
+"""The agent's own check that a pod's allocation fits on the cards beside those of other pods. Pure.
 
-The scheduler trackers; two schedulers that both believe they lead, or a booking that came round them, must not put more
-on a card than it has. Whoever holds a promise here keeps it; among those that wait, the higher epoch comes first, then
-the smaller UID.
+The scheduler normally guarantees this. Two schedulers that both believe they lead, or an allocation that bypassed the
+scheduler, could still put more on a card than it has. A pod that holds a promise here keeps it. Among waiting pods the
+higher epoch comes first, then the smaller UID.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Claim:
 
     Attributes:
         uid: Pod UID.
-        label: ``namespace/name``, for people.
+        label: ``namespace/name``, for messages.
         containers: Slices of every container.
-        epoch: Epoch of the leader that signed it; 0 when unsigned.
-        signature: As found on the pod.
+        epoch: Epoch of the leader that signed the allocation; 0 if unsigned.
+        signature: The signature as found on the pod.
     """
 
     uid: str
@@ -43,15 +43,14 @@ class Claim:
 
     @property
     def order(self) -> tuple[int, str]:
-        """Who comes first among those that wait."""
+        """Sort key among waiting claims: the first one is admitted first."""
         return -self.epoch, self.uid
 
 
 def covering_mount(container: Container) -> str:
-    """A path at which a container mounts a volume of its pod over files that bind it; empty: there is none.
+    """The path of a volume mount that would hide the files that limit a container; empty if there is none.
 
-    Where the runtime has no CDI, a pod's own mount lies on top of ours at the same path. A mount below ours lies on top
-    everywhere.
+    Without CDI, a pod's mount covers ours at the same path. A mount below ours covers it in every mode.
     """
     for mount in container.volume_mounts:
         path = posixpath.normpath(f"/{mount.mount_path.lstrip('/')}")
@@ -61,16 +60,16 @@ def covering_mount(container: Container) -> str:
 
 
 def misfit(claim: Claim, holders: Sequence[Claim], devices: Mapping[str, Device]) -> str:
-    """Why a claim does not fit beside those that hold, in words for people; empty when it does."""
+    """Why a claim does not fit beside the claims of ``holders``, for people; empty if it fits."""
     own = uses(claim.containers)
-    everybody = [(claim.label, use) for use in own]
-    everybody += [(h.label, use) for h in holders if h.uid != claim.uid for use in uses(h.containers)]
+    all_uses = [(claim.label, use) for use in own]
+    all_uses += [(h.label, use) for h in holders if h.uid != claim.uid for use in uses(h.containers)]
     for mine in own:
         card = mine.device_id
         device = devices.get(card)
         if device is None:
             return f"device {card} of its allocation is not on this node"
-        beside = [(label, use) for label, use in everybody if use.device_id == card and use is not mine]
+        beside = [(label, use) for label, use in all_uses if use.device_id == card and use is not mine]
         problem = _card_misfit(device, mine, [use for _, use in beside])
         if problem:
             names = ", ".join(sorted({label for label, _ in beside})) or "nobody"
@@ -91,14 +90,15 @@ def _card_misfit(device: Device, mine: Use, beside: Sequence[Use]) -> str:
     if mine.slots > slots:
         return f"needs {mine.slots} slots, {max(slots, 0)} of {device.slots} are free"
     if beside and device.cores == 100 and 100 in (mine.cores, *(use.cores for use in beside)):
-        return "one of the pods has it for itself (100 % of its cores)"
+        return "one of the pods has the device to itself (100 % of its cores)"
     return ""
 
 
 def is_whole(slices: Sequence[Slice], claim: Claim, holders: Iterable[Claim], devices: Mapping[str, Device]) -> bool:
-    """Whether a container has whole devices: all memory that can be had, cores 0 or 100, nobody else there, ever.
+    """Whether a container has whole devices, which no other container can ever share.
 
-    Nobody else can come where the container has all cores, all memory that the node registers, or the only slot.
+    It must have all usable memory and 0 or 100 % of the cores, and no other container may hold a slice. No other can
+    come later if it has all cores, all memory that the node registers, or the only slot.
     """
     others: Counter[str] = Counter()
     for holder in (*(h for h in holders if h.uid != claim.uid), claim):

@@ -1,7 +1,7 @@
-"""The public keys allocations are verified with, kept up to date with the file or folder they are in.
+"""Loads the public keys that verify allocations, and reloads them when their file or folder changes.
 
-A folder mounted from a ConfigMap changes as a whole: the kubelet swaps the link ``..data``, which is read once here, so
-that old and new files never mix. A file that does not load hides no other; its own keys, if it had some, stay.
+The kubelet updates a folder mounted from a ConfigMap by replacing the link ``..data``. The link is resolved once for
+each reload, so old and new files never mix. A file that does not load keeps its previous keys; other files still load.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 POLL_S: Final = 5.0
-"""Keys are compared this often even when no change was notified."""
+"""Keys are compared at this interval even without a notification."""
 _CURRENT: Final = "..data"
-"""Link in a folder the kubelet fills, to the folder with the files."""
+"""Link in a mounted ConfigMap to the folder with the current files."""
 
 
 class KeyFiles:
     """Public keys of a PEM file, or of every ``*.pem`` and ``*.pub`` file of a folder.
 
     Args:
-        path: File or folder; None: there are none, and none come.
+        path: File or folder; None: there are never any keys.
 
     Raises:
-        ConfigError: There is no such file or folder, or the file holds no key. A folder without one is no error: the
-            scheduler may have to make the keys first.
+        ConfigError: The file or folder does not exist, or the file holds no key. A folder without keys is no error: the
+            scheduler may not have made them yet.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -60,26 +60,26 @@ class KeyFiles:
         return self._path is not None
 
     def problem(self) -> str:
-        """For readiness: why nothing can be verified; empty: it can, or need not."""
+        """For readiness: why no allocation can be verified; empty if one can, or if none need be."""
         if self._path is None or self.keys:
             return ""
-        return f"no public key in {self._path} yet: the scheduler publishes it in the ConfigMap mounted there"
+        return f"no public key in {self._path} yet; the scheduler publishes it in the ConfigMap mounted there"
 
     def refresh(self) -> bool:
-        """Load what is there now. Returns whether the keys changed."""
+        """Load the current files. Returns whether the keys changed."""
         if self._path is None:
             return False
         try:
             content = _read(self._path)
         except ConfigError as error:
-            log.warning("signing keys can't be read, the ones before stay", error=str(error))
+            log.warning("can't read the signing keys; keeping the previous ones", error=str(error))
             return False
         if content == self._content:
             return False
         self._content = content
         found = self._load(content)
         if not found and self._of_file:
-            log.warning("signing keys are gone, the ones before stay", path=str(self._path))
+            log.warning("the signing keys are gone; keeping the previous ones", path=str(self._path))
             return False
         before, self._of_file = _raw(self.keys), found
         changed = _raw(self.keys) != before
@@ -88,19 +88,19 @@ class KeyFiles:
         return changed
 
     def _load(self, content: Mapping[str, bytes]) -> dict[str, tuple[PublicKey, ...]]:
-        """The keys of each file; those it had before where it does not load now."""
+        """The keys of each file. A file that does not load keeps its previous keys."""
         found = {}
         for name, text in content.items():
             try:
                 found[name] = load_public_keys(text, where=f"signing_keys {self._path}: {name}")
             except ConfigError as error:
-                log.warning("a file of signing keys does not load", error=str(error))
+                log.warning("can't load a file of signing keys", error=str(error))
                 if name in self._of_file:
                     found[name] = self._of_file[name]
         return found
 
     async def watch(self, changed: Callable[[], None]) -> None:
-        """Refresh on every change until cancelled; ``changed`` is called when the keys are others.
+        """Refresh on every change until cancelled, and call ``changed`` when the keys differ.
 
         Raises:
             ValueError: There is nothing to watch.
@@ -109,11 +109,11 @@ class KeyFiles:
             raise ValueError("no file or folder with keys was named")
         folder = self._path if self._path.is_dir() else self._path.parent
 
-        def look() -> None:
+        def reload() -> None:
             if self.refresh():
                 changed()
 
-        await watch_folder(folder, look, poll_s=POLL_S)
+        await watch_folder(folder, reload, poll_s=POLL_S)
 
 
 def _read(path: Path) -> dict[str, bytes]:

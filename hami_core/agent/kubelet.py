@@ -1,8 +1,8 @@
 # ruff: noqa: N802, ARG002, ANN401 - the methods of a gRPC service are named and called as its .proto says
 """The kubelet's device-plugin interface: one gRPC server on a unix socket for each resource.
 
-The kubelet dials us after we registered at its own socket. It admits pods one after the other, so Allocate answers
-from memory; what a container really gets is settled later, by CDI name (`hami_core.agent.identity`).
+The kubelet connects to us after we registered at its own socket. It admits pods one after the other, so Allocate must
+answer quickly, from memory. What a container really gets is decided later, by CDI name (`hami_core.agent.identity`).
 """
 
 from __future__ import annotations
@@ -31,47 +31,47 @@ log = structlog.get_logger(__name__)
 API_VERSION: Final = "v1beta1"
 KUBELET_SOCKET: Final = "kubelet.sock"
 SOCKET_PATH_MAX: Final = 107
-"""Bytes a unix socket's path may have on Linux."""
+"""Longest path of a unix socket on Linux, in bytes."""
 REGISTER_TIMEOUT_S: Final = 5.0
 STOP_GRACE_S: Final = 2.0
 UNWATCHED_LIMIT_S: Final = 10.0
-"""A registered resource whose list nobody watches for so long is registered anew."""
+"""If the kubelet does not watch a registered resource for this long, the resource is registered again."""
 
 _CHANNEL: Final = (("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", 1))
 
 Slots = dict[str, tuple[bool, int]]
-"""Slot id → (healthy, NUMA node; negative: none)."""
+"""Health and NUMA node of each slot by its id. A negative NUMA node means none."""
 
 
 def dial(socket: Path) -> aio.Channel:
-    """A channel to a unix socket whose server may end at any moment.
+    """A channel to a unix socket whose server may end at any moment. It neither retries calls nor shares connections.
 
-    By default gRPC repeats a call that the server's end has cut off before it was looked at. Over a connection that is
-    just ending it does so without a pause: a core is busy and memory grows by 200 MB a second, and every later channel
-    to the same socket shares that connection. So nothing is repeated here, and nothing shared.
+    By default gRPC retries a call that a closing server has not processed, transparently and without a pause. On a
+    connection that is just closing, that loop uses a whole core and 200 MB more memory each second. Every later channel
+    to the same socket would share that connection.
     """
     return aio.insecure_channel(f"unix:{socket}", options=_CHANNEL)
 
 
 class Refused(Exception):  # noqa: N818 - a verdict, not an error of ours
-    """A container may not start now; the text is shown to its owner and the kubelet asks again."""
+    """A container may not start now. The kubelet shows the text to the pod's owner and asks again."""
 
 
 class Binder(Protocol):
-    """What stands behind the interface and decides."""
+    """Decides the answers to Allocate and PreStartContainer."""
 
     async def allocate(self, resource: str, slot_ids: Sequence[str]) -> api.ContainerAllocateResponse:
-        """Answer for one container, from memory (but in `serial` mode), never failing."""
+        """Answer for one container, from memory except in `serial` mode. Never fails."""
         ...
 
     async def prestart(self, resource: str, slot_ids: Sequence[str]) -> None:
-        """Return once every container that holds exactly these slots may start; else raise `Refused`."""
+        """Return once every container that holds exactly these slots may start; otherwise raise `Refused`."""
         ...
 
 
 @dataclass(slots=True)
 class Offer:
-    """The slots offered of one resource; every change or `nudge` goes to all watching streams at once."""
+    """The offered slots of one resource. Every change or `nudge` goes to all watching streams at once."""
 
     slots: Slots = field(default_factory=dict)
     revision: int = 0
@@ -86,34 +86,34 @@ class Offer:
         return True
 
     def nudge(self) -> None:
-        """Send the list again, upon which the kubelet writes its checkpoint anew."""
+        """Send the list again, which makes the kubelet write its checkpoint again."""
         self.revision += 1
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     async def after(self, revision: int) -> int:
-        """Wait until the revision is another one than this; the new one."""
+        """Wait until the revision differs from this one, and return the new one."""
         while self.revision == revision:
             await self._changed.wait()
         return self.revision
 
     @property
     def healthy(self) -> int:
-        """How many slots are healthy: what the kubelet should show as allocatable."""
+        """The number of healthy slots, which the kubelet should show as allocatable."""
         return sum(ok for ok, _ in self.slots.values())
 
 
 def card_of(slot_id: str) -> str:
-    """The device of a slot id ``<uuid>-<k>``."""
+    """The device id in a slot id ``<device>-<k>``."""
     head, _, tail = slot_id.rpartition("-")
     return head if head and tail.isdigit() else slot_id
 
 
 def choose_slots(available: Sequence[str], must: Sequence[str], size: int) -> list[str]:
-    """Choose slots: those that must be in, then one card after the other, emptiest first.
+    """Choose slots: first the required ones, then one from each card in turn, starting with the emptiest card.
 
-    Which card a container gets is decided by its booking; spreading the ids over cards keeps the kubelet's count of
-    free slots by NUMA node as near to it as can be.
+    The slots do not decide which card a container gets; its booking does. Spreading them over the cards keeps the
+    kubelet's count of free slots by NUMA node close to the bookings.
     """
     chosen = list(dict.fromkeys(must))[:size]
     by_card: dict[str, list[str]] = {}
@@ -139,16 +139,16 @@ class SlotService(services.DevicePluginServicer):
         self._offer = offer
         self._binder = binder
         self.watching = 0
-        """Streams of ListAndWatch that are open: zero means the kubelet does not know our slots."""
+        """Number of open ListAndWatch streams. If it is 0, the kubelet does not know our slots."""
         self.listed_at: float | None = None
         """When the kubelet was first sent the list (monotonic seconds)."""
 
     async def GetDevicePluginOptions(self, request: api.Empty, context: Any) -> api.DevicePluginOptions:
-        """Both optional calls are ours."""
+        """Request both optional calls."""
         return options()
 
     async def ListAndWatch(self, request: api.Empty, context: Any) -> AsyncIterator[api.ListAndWatchResponse]:
-        """The whole list at once and again after each change."""
+        """Send the whole list at once, and again after each change."""
         self.watching += 1
         try:
             revision = self._offer.revision
@@ -163,7 +163,7 @@ class SlotService(services.DevicePluginServicer):
     async def GetPreferredAllocation(
         self, request: api.PreferredAllocationRequest, context: Any
     ) -> api.PreferredAllocationResponse:
-        """One answer for each container asked about, always."""
+        """Answer for each container of the request."""
         answers = [
             api.ContainerPreferredAllocationResponse(
                 deviceIDs=choose_slots(r.available_deviceIDs, r.must_include_deviceIDs, r.allocation_size)
@@ -173,14 +173,14 @@ class SlotService(services.DevicePluginServicer):
         return api.PreferredAllocationResponse(container_responses=answers)
 
     async def Allocate(self, request: api.AllocateRequest, context: Any) -> api.AllocateResponse:
-        """A fresh identity for each container; decides nothing and never fails."""
+        """Answer each container of the request; see `Binder.allocate`. Never fails."""
         answers = [await self._binder.allocate(self._resource, r.devices_ids) for r in request.container_requests]
         return api.AllocateResponse(container_responses=answers)
 
     async def PreStartContainer(
         self, request: api.PreStartContainerRequest, context: Any
     ) -> api.PreStartContainerResponse:
-        """Wait for the container's promise to be on disk, or refuse in words its owner understands."""
+        """Wait until the container's files are written, or refuse with a reason for the pod's owner."""
         try:
             await self._binder.prestart(self._resource, request.devices_ids)
         except Refused as refusal:
@@ -189,7 +189,7 @@ class SlotService(services.DevicePluginServicer):
 
 
 def options() -> api.DevicePluginOptions:
-    """What we ask the kubelet to call."""
+    """The optional calls that we ask the kubelet to make."""
     return api.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
 
 
@@ -209,7 +209,7 @@ class Endpoint:
     Args:
         folder: The kubelet's device-plugin folder.
         resource: Extended resource name.
-        binder: Who decides.
+        binder: Decides the answers.
     """
 
     def __init__(self, folder: Path, resource: str, binder: Binder) -> None:
@@ -232,16 +232,16 @@ class Endpoint:
 
     @property
     def listed_at(self) -> float | None:
-        """When the kubelet was sent our list since it was told of us (monotonic seconds); None: it was not yet."""
+        """When the kubelet was first sent our list after registration (monotonic seconds); None: not yet."""
         return self._service.listed_at if self._service and self.registered and self.watching else None
 
     @property
     def serves(self) -> bool:
-        """Whether our socket is there; the kubelet removes all of them when it starts."""
+        """Whether our socket exists. The kubelet removes all sockets when it starts."""
         return self._server is not None and self.socket.is_socket()
 
     async def serve(self) -> None:
-        """Serve on a new socket; an older server of ours is stopped first, since it would take the socket along."""
+        """Serve on a new socket. An older server of ours is stopped first, since it would remove the new socket."""
         await self.stop()
         with contextlib.suppress(FileNotFoundError):
             self.socket.unlink()
@@ -256,10 +256,10 @@ class Endpoint:
         self._server = server
 
     async def register(self) -> None:
-        """Tell the kubelet where we are.
+        """Register our socket with the kubelet.
 
         Raises:
-            DeviceError: It is not there or refuses.
+            DeviceError: The kubelet does not answer or refuses.
         """
         request = api.RegisterRequest(
             version=API_VERSION, endpoint=self.socket.name, resource_name=self.resource, options=options()
@@ -276,17 +276,17 @@ class Endpoint:
         log.info("registered with the kubelet", resource=self.resource, slots=len(self.offer.slots))
 
     async def stop(self) -> None:
-        """Stop serving; calls in flight get two seconds."""
+        """Stop serving. Calls in flight get 2 s, or 0.2 s if the kubelet watches: its stream never ends by itself."""
         server, self._server, self.registered = self._server, None, False
         if server is not None:
             await server.stop(STOP_GRACE_S if self.watching == 0 else 0.2)
 
 
 class KubeletLink:
-    """Keeps every endpoint served and registered, over kubelet restarts.
+    """Keeps every endpoint served and registered across kubelet restarts.
 
-    A kubelet that starts removes all sockets in the folder and forgets its plugins, so a `kubelet.sock` with another
-    identity (inode and change time) means: new sockets, register again.
+    A kubelet that starts removes all sockets in the folder and forgets its plugins. So if the identity (inode and change
+    time) of `kubelet.sock` changes, all endpoints get new sockets and register again.
     """
 
     def __init__(
@@ -307,7 +307,14 @@ class KubeletLink:
         return bool(self.endpoints) and all(e.registered and e.watching for e in self.endpoints)
 
     async def check(self, *, force: bool = False) -> bool:
-        """Serve and register what is not. Returns whether all is well; failures are logged, to be tried again."""
+        """Serve and register the endpoints that need it. Failures are logged; call again to retry.
+
+        Args:
+            force: Serve and register all endpoints again.
+
+        Returns:
+            Whether all endpoints are served and registered.
+        """
         async with self._lock:
             now = None if self._stopped else self._identity()
             if now is None:
@@ -321,14 +328,14 @@ class KubeletLink:
                     await endpoint.register()
             except DeviceError as error:
                 if str(error) != self._problem:
-                    log.warning("not registered with the kubelet, tried again", error=str(error))
+                    log.warning("can't register with the kubelet; retrying", error=str(error))
                 self._problem = str(error)
                 return False
             self._seen, self._problem = now, ""
             return True
 
     def _unwatched(self) -> bool:
-        """Whether the kubelet has not looked at a registered resource for a while: it has forgotten it."""
+        """Whether the kubelet has stopped watching a registered resource, which means that it forgot us."""
         if all(e.watching or not e.registered for e in self.endpoints):
             self._unwatched_since = None
             return False
@@ -348,7 +355,7 @@ class KubeletLink:
         return status.st_ino, status.st_ctime_ns
 
     async def stop(self) -> None:
-        """Stop all servers, for good: a check that comes later registers nothing."""
+        """Stop all servers for good. A later check registers nothing."""
         self._stopped = True
         async with self._lock:
             await asyncio.gather(*(e.stop() for e in self.endpoints))

@@ -1,4 +1,4 @@
-"""The agent's ``/metrics``: what vendors measure, under their names, and what the agent itself counts."""
+"""The agent's ``/metrics``: the vendors' samples and the agent's own."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 MAX_SAMPLE_AGE_S: Final = 5.0
-"""Vendors are asked at most this often, however many scrape."""
+"""Vendors are asked again only when their samples are older than this, however many clients scrape."""
 
 
 class AgentMetrics:
-    """Asks vendors when scraped, at most every five seconds, and serves what it knows meanwhile.
+    """Serves ``/metrics``. A scrape asks the vendors, at most every five seconds.
 
     Args:
-        vendors: Whom to ask.
-        containers: Live containers by record id, and their regions' host folders.
-        own: What the agent itself says.
-        extra: Further collectors, such as the build's.
-        token: Says which bearer token a scrape needs; empty: none.
+        vendors: The vendors to ask.
+        containers: Returns a vendor's live containers by record id, and their regions' host folders.
+        own: Returns the agent's own rows.
+        extra: Further collectors, such as the one for the build.
+        token: Returns the bearer token that a scrape needs; empty: no token is needed.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class AgentMetrics:
         return await self._inner.handler(request)
 
     async def refresh(self) -> None:
-        """Ask the vendors again if what we have is old. A vendor that fails has no samples this time."""
+        """Ask the vendors again if our samples are too old. A vendor that fails has no samples this time."""
         async with self._lock:
             if time.monotonic() - self._at < MAX_SAMPLE_AGE_S:
                 return

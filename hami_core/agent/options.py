@@ -1,4 +1,4 @@
-"""What the agent's process is told: `AgentSettings`, and what they name, read."""
+"""Reads what the agent's settings name: signing keys, boot id and metrics token."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the process is told.
+    """The agent's settings, and what was read from the files that they name.
 
     Attributes:
-        settings: The settings themselves; what is used as it was given is read from here.
-        policy: Which allocations count.
-        signing_keys: Keys they are verified with.
+        settings: The settings themselves.
+        policy: Which allocations are accepted.
+        signing_keys: Public keys that verify allocations.
         boot_id: Identity of this boot.
-        token: Says which bearer token a scrape of the metrics needs; empty: none.
-        lease_namespace: Namespace of the liveness Lease; empty: none is kept.
+        token: Returns the bearer token that a metrics scrape needs; empty: no token is needed.
+        lease_namespace: Namespace of the liveness Lease; empty: no Lease is kept.
     """
 
     settings: AgentSettings
@@ -50,7 +50,7 @@ def from_settings(settings: AgentSettings) -> Options:
     """Read what the settings name: keys, boot id and token.
 
     Raises:
-        ConfigError: A file is missing or wrong.
+        ConfigError: A file is missing or invalid.
     """
     before = settings.adopt_before
     if before is not None and before.tzinfo is None:
@@ -66,7 +66,7 @@ def from_settings(settings: AgentSettings) -> Options:
 
 
 def node_context(settings: AgentSettings) -> NodeContext:
-    """The node that the agent serves, as vendors are told of it."""
+    """The description of this node that vendors receive."""
     return NodeContext(
         name=settings.node_name,
         state_dir=settings.state_dir,
@@ -81,5 +81,5 @@ def _boot_id(proc: Path) -> str:
     try:
         return (proc / "sys/kernel/random/boot_id").read_text().strip()
     except OSError as error:
-        log.warning("this boot can't be told from the last, specs are written anew", error=str(error))
+        log.warning("the boot id can't be read; all specs are written again", error=str(error))
         return f"{socket.gethostname()}-{os.getpid()}"

@@ -1,7 +1,7 @@
-"""When passes run, and how those that wait for one hear of its end.
+"""Decides when passes run, and wakes tasks that wait for the end of one.
 
-A pass looks at everything and starts what is missing. It runs again whenever something changed, so a crash anywhere is
-answered by passing again.
+A pass looks at everything and starts what is missing. It runs again after every change, so it also repairs what a crash
+left unfinished.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 MAX_PAUSE_S: Final = 0.02
-"""Longest pause after a pass."""
+"""Upper bound of the pause after a pass."""
 _RETRY_S: Final = 0.2
 """Pause after a pass that failed."""
 
@@ -31,8 +31,9 @@ class Passes:
 
     Attributes:
         begun: Number of the latest pass that began.
-        done: Number of the latest pass that ended well.
-        progress: Set at the next progress: a pass ended, or a container's files were written. Made anew each time.
+        done: Number of the latest pass that succeeded.
+        progress: An event that is set when a pass ends or a container's files are written. `advance` then puts a new
+            event in its place.
     """
 
     def __init__(self, work: Callable[[], Awaitable[None]], clock: Callable[[], float]) -> None:
@@ -44,16 +45,16 @@ class Passes:
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Something changed: pass again."""
+        """Request another pass, because something changed."""
         self._wake.set()
 
     def advance(self) -> None:
-        """Tell those that wait for progress."""
+        """Wake every task that waits for progress."""
         progress, self.progress = self.progress, asyncio.Event()
         progress.set()
 
     async def once(self) -> None:
-        """One pass."""
+        """Run one pass."""
         self.begun += 1
         began = self.begun
         await self._work()
@@ -61,16 +62,17 @@ class Passes:
         self.advance()
 
     async def run(self) -> None:
-        """Pass whenever woken, until cancelled."""
+        """Run a pass after each `wake`, until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
             began = self._clock()
             try:
                 await self.once()
-                # The kubelet's calls come first: a pass takes half of the time at most, and many wishes are one.
+                # Passes take at most half of the time, so that the kubelet's calls are answered quickly. Requests
+                # that arrive during the pause are served by one pass.
                 await asyncio.sleep(min(self._clock() - began, MAX_PAUSE_S))
             except Exception:
-                log.exception("a pass failed, it will be repeated")
+                log.exception("a pass failed; retrying")
                 await asyncio.sleep(_RETRY_S)
                 self._wake.set()

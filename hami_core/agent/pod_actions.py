@@ -1,4 +1,4 @@
-"""What the agent tells the outside about pods: events, a touch when a refusal is over, the end of misfits."""
+"""The agent's actions on pods: it writes events, annotates pods to make the kubelet retry, and deletes pods."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 TOUCH_KEY: Final = "hami.io/agent-retry"
-"""Pod annotation set when a container that was refused may start: the kubelet then tries at once."""
+"""Pod annotation. A change of it makes the kubelet retry at once, after a refused container may start."""
 MISFIT_S: Final = 30.0
-"""A pod with a controller that does not fit for so long is deleted, so that another takes its place elsewhere."""
+"""A pod with a controller that does not fit for this long is deleted. Its controller then makes another pod."""
 
 
 class PodActions:
-    """The reconciler's `Actions`.
+    """Implements the reconciler's `Actions`.
 
     Args:
-        api: Where pods are.
-        recorder: For events.
-        endpoints: By resource, for nudges; filled as they come to be.
-        finisher: Tells schedulers that a pod has its devices.
+        api: The Kubernetes API.
+        recorder: Writes events.
+        endpoints: Endpoints by resource, for nudges. The caller adds to this mapping later.
+        finisher: Finishes Binds.
         clock: Monotonic seconds.
     """
 
@@ -59,27 +59,27 @@ class PodActions:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def report_refusal(self, pod: Pod, container: str, reason: str) -> None:
-        """An event on the pod."""
+        """Write the reason as an event on the pod."""
         self.warn(pod, "DevicesRefused", f"container {container}: {reason}")
 
     def warn(self, pod: Pod, reason: str, message: str) -> None:
-        """A warning event on a pod."""
+        """Write a warning event on a pod."""
         log.warning("pod", pod=pod.key, uid=pod.uid, reason=reason, text=message)
         self._recorder.record(reference("Pod", pod), "Warning", reason, message)
 
     def retry_refused(self, pod: Pod) -> None:
-        """Touch the pod."""
+        """Annotate the pod, which makes the kubelet retry."""
         self._misfits.pop(pod.uid, None)
         self._spawn(self._touch(pod))
 
     def nudge(self, resource: str) -> None:
-        """Send the list of slots again."""
+        """Send the list of slots to the kubelet again."""
         endpoint = self._endpoints.get(resource)
         if endpoint:
             endpoint.offer.nudge()
 
     def report_misfit(self, pod: Pod) -> None:
-        """Delete a pod that has not fitted for a while, if something will make another in its place."""
+        """Delete a pod that has not fitted for `MISFIT_S`, if a controller will replace it."""
         now = self._clock()
         if len(self._misfits) > 1000:
             self._misfits = {uid: at for uid, at in self._misfits.items() if now - at < 10 * MISFIT_S}
@@ -98,7 +98,7 @@ class PodActions:
         self._finisher.finish(pod, well=well)
 
     def evict(self, pod: Pod, why: str) -> None:
-        """Delete this very pod, telling why."""
+        """Delete this pod, by its UID, and give the reason in an event."""
         self.warn(pod, "DevicesEvicted", f"deleted: {why}")
         self.evicted += 1
         self._spawn(self._delete(pod))
@@ -111,13 +111,13 @@ class PodActions:
             patch = metadata_patch(annotations=dict(annotations), uid=pod.uid)
             await self._api.patch(PODS, pod.metadata.name, patch, pod.metadata.namespace)
         except ApiError as error:
-            log.info("a pod was not annotated", pod=pod.key, error=str(error))
+            log.info("can't annotate a pod", pod=pod.key, error=str(error))
 
     async def _delete(self, pod: Pod) -> None:
         try:
             await self._api.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.uid)
         except ApiError as error:
-            log.warning("a pod was not deleted", pod=pod.key, error=str(error))
+            log.warning("can't delete a pod", pod=pod.key, error=str(error))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -18,7 +18,7 @@ _REMEMBERED: Final = 1000
 
 
 class PodIndex:
-    """Pods by UID. With two pods of one UID (there are none) the last one wins.
+    """Pods by UID.
 
     Args:
         informer: An informer of the pods of this node.
@@ -30,7 +30,7 @@ class PodIndex:
             raise ValueError(f"an informer of {informer.resource.plural}, not of pods")
         self._informer = informer
         self.ended: OrderedDict[str, None] = OrderedDict()
-        """UIDs of pods last seen at their end, the latest thousand: their containers do not run."""
+        """UIDs of the last thousand pods that were seen in a terminal phase. Their containers do not run."""
         self._by_uid: dict[str, Pod] = {}
         self._changed = changed
         informer.on_change(self._on_change)
@@ -49,7 +49,7 @@ class PodIndex:
 
     @property
     def synced(self) -> bool:
-        """Whether absence means something."""
+        """Whether the first list is complete: only then does a missing pod mean that it does not exist."""
         return self._informer.synced.is_set()
 
     def get(self, uid: str) -> Pod | None:

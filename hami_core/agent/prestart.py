@@ -1,4 +1,4 @@
-"""What the kubelet's PreStartContainer is answered: yes once the container's spec is there, else the reason why not."""
+"""Answers the kubelet's PreStartContainer: it succeeds once the container's spec exists, else it gives the reason."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from hami_core.kube.objects import Pod
 
 POLL_S: Final = 0.25
-"""It looks again this often though nothing was heard."""
+"""Interval at which a waiting call checks again without being woken."""
 
 
 class PreStart:
-    """Waits for the containers that a call may mean: the kubelet names slots, not the container.
+    """Waits for all containers that a call may mean, since the kubelet names slots and not the container.
 
     Args:
         reader: The kubelet's checkpoint.
         pods: This node's pods.
-        authority: Whose allocations count.
-        names: Names given.
-        files: Records, and which of them have a spec.
-        refusals: Why containers may not start.
-        passes: What it waits for.
-        has_unseen_checkpoint: Whether the checkpoint was read since a pass looked at it.
-        wait_s: How long it waits before it refuses.
+        authority: Knows which pods were adopted.
+        names: Finds the fresh name in a checkpoint entry.
+        files: Has the records, and knows which of them are ready.
+        refusals: Knows why containers may not start.
+        passes: Provides the progress that a call waits for.
+        has_unseen_checkpoint: Whether the checkpoint was read again since the last pass.
+        wait_s: How long a call waits before it refuses.
         clock: Monotonic seconds.
     """
 
@@ -68,14 +68,14 @@ class PreStart:
         self._clock = clock
 
     async def answer(self, resource: str, wanted: tuple[str, ...]) -> None:
-        """Return when every live container with exactly these slots has its spec.
+        """Return once every live container with exactly these slots has its spec.
 
         Args:
             resource: Extended resource.
             wanted: Slot ids, sorted.
 
         Raises:
-            Refused: One has none, and waiting did not help.
+            Refused: A container has no spec, and waiting did not help.
         """
         deadline = self._clock() + self._wait_s
         begun = self._passes.begun
@@ -85,11 +85,11 @@ class PreStart:
             if refusal is None:
                 return
             left = deadline - self._clock()
-            # A pass begun before the call may have looked too early.
+            # A pass that began before the call may have seen an older state.
             if left <= 0 or (refusal.final and self._passes.done > begun):
                 break
             if self._passes.done <= begun or self._has_unseen_checkpoint():
-                self._passes.wake()  # else what is missing is on its way, and its end is progress too
+                self._passes.wake()  # otherwise the missing files are being written, which ends in progress
             try:
                 await asyncio.wait_for(progress.wait(), min(left, POLL_S))
             except TimeoutError:
@@ -116,7 +116,7 @@ class PreStart:
             if refusal is not None:
                 unknown = refusal
             elif pod is not None or not self._pods.synced:
-                # Without the API server, after a reboot, what is on disk counts.
+                # After a reboot without the API server, the files on disk decide.
                 ready = True
         if ready or any(self._is_ready(record, resource, wanted) for record in self._files.records.values()):
             return None
@@ -125,7 +125,7 @@ class PreStart:
         )
 
     def _is_ready(self, record: Record, resource: str, wanted: tuple[str, ...]) -> bool:
-        """Whether a container with exactly these slots is ready, though the checkpoint may have lost it again."""
+        """Whether the record's container has these slots and is ready, even if the checkpoint lost it again."""
         pod = self._pods.get(record.pod_uid)
         alive = pod is not None and not pod.is_terminal
         return alive and record.name in self._files.ready and record.resource == resource and record.slot_ids == wanted

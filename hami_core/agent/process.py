@@ -1,9 +1,8 @@
 """The agent process: wiring and lifecycle.
 
-Listens first, so that probes answer; then devices are discovered, records of containers that live are made good, and
-only then the kubelet is told, since it starts containers as soon as we are registered. On SIGTERM it says on the node
-that it goes, waits for pods on their way to it, stops serving the kubelet, ends what is being written and goes; running
-containers do not notice.
+At start it listens first, so that probes answer. Then it discovers devices and writes missing specs from its records.
+It registers last, since the kubelet starts containers as soon as we are registered. On SIGTERM it publishes that it
+stops, waits for pods bound here, stops serving the kubelet, and finishes its writes. Running containers go on.
 """
 
 from __future__ import annotations
@@ -69,21 +68,21 @@ log = structlog.get_logger(__name__)
 M_MMAP_THRESHOLD: Final = -3
 LARGE_BUFFER: Final = 1 << 20
 LEASE_S: Final = 40
-"""How long the node's liveness Lease lasts; renewed four times within that."""
+"""Duration of the node's liveness Lease; it is renewed every quarter of this."""
 DISAGREEMENT_S: Final = 30.0
-"""The kubelet's allocatable differs from what we offer for so long: register anew."""
+"""If the kubelet's allocatable differs from our offer for this long, the agent registers again."""
 WORKERS_END_S: Final = 2.0
-"""How long hooks under way may take when everything else has ended."""
+"""How long running hooks may still take after everything else has ended."""
 
 
 class Agent:
-    """All parts, wired.
+    """Creates the agent's parts, connects them and runs them.
 
     Args:
         api: The Kubernetes API.
-        sides: Node sides of the vendors served.
-        options: Settings.
-        failures: Calls of hooks that failed, by plugin and hook.
+        sides: Node sides of the vendors to serve.
+        options: Settings, and what was read from the files that they name.
+        failures: Returns the number of failed hook calls by plugin and hook.
     """
 
     def __init__(
@@ -177,7 +176,7 @@ class Agent:
         """Run until ``stop`` is set.
 
         Raises:
-            ConfigError: Something an administrator has to mend.
+            ConfigError: An administrator has to correct something.
         """
         server = Server(self._listeners())
         await server.start()
@@ -185,7 +184,7 @@ class Agent:
             log.info("serving metrics and health", address=server.addresses[0])
         tasks: set[asyncio.Task[Any]] = set()
         try:
-            # Discovery may have to be tried again for long; until then nothing is offered.
+            # Discovery may be retried for a long time. Until it succeeds nothing is offered.
             for work in (self._informer.run(), self.recorder.run(), self.node.informer.run(), self.node.run()):
                 tasks.add(asyncio.ensure_future(work))
             starting = asyncio.ensure_future(self._start())
@@ -206,7 +205,7 @@ class Agent:
 
     @staticmethod
     async def _until(end: asyncio.Task[Any], tasks: set[asyncio.Task[Any]]) -> None:
-        """Wait for one of the tasks; another one that ends before it ends the process with what broke it."""
+        """Wait for the task `end`. If another task fails first, its exception ends the process."""
         going = {task for task in tasks if not task.done()}
         done, _ = await asyncio.wait({end, *going}, return_when=asyncio.FIRST_COMPLETED)
         for task in done - {end}:
@@ -215,7 +214,8 @@ class Agent:
     async def _start(self) -> None:
         await asyncio.gather(*(self._devices.discover_first(vendor) for vendor in self.vendors))
         await self.core.start()
-        # What a start leaves behind lives as long as the process; looking through it again would hold up an Allocate.
+        # Objects made during the start live as long as the process. Freezing them spares the garbage collector from
+        # scanning them again, which would delay an Allocate.
         gc.collect()
         gc.freeze()
 
@@ -229,7 +229,7 @@ class Agent:
             yield self._devices.watch(vendor)
             yield self._devices.tend(vendor)
         if self.options.lease_namespace:
-            # One agent runs on a node (it holds the state folder's lock), so the node is identity enough.
+            # Only one agent runs on a node, since it locks the state folder. So the node's name is a unique identity.
             node = self.settings.node_name
             place = self.options.lease_namespace, f"hami-agent-{node}"
             elector = LeaseElector(self._api, *place, node, duration_s=LEASE_S, retry_s=LEASE_S / 4)
@@ -248,7 +248,7 @@ class Agent:
         await server.stop(min(self.settings.drain_time, 2.0))
         log.info("stopped")
 
-    # --- what is told ----------------------------------------------------------------------------------------------
+    # --- metrics ---------------------------------------------------------------------------------------------------
 
     def _listeners(self) -> list[Listener]:
         if not self.settings.metrics_bind_address:
@@ -268,16 +268,16 @@ class Agent:
         live = self.core.live(vendor)
         return {r.id: r.ref for r in live}, {r.id: str(self.core.region_dir(r)) for r in live}
 
-    # --- what changes ----------------------------------------------------------------------------------------------
+    # --- changes ---------------------------------------------------------------------------------------------------
 
     def _keys_changed(self) -> None:
         self._authority.keys = self.options.signing_keys.keys
-        self.core.wake()  # who was refused for want of a key is looked at again
+        self.core.wake()  # pods that were refused for a missing key are checked again
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         locks = [node.metadata.annotations.get(keys.NODE_LOCK) if node is not None else None for node in (old, new)]
         if locks[0] != locks[1]:
-            self.core.wake()  # the lock may be that of a pod that has its devices
+            self.core.wake()  # the lock may belong to a pod that already has its devices
 
     def _changed(self) -> None:
         self.core.tick()
@@ -286,7 +286,7 @@ class Agent:
         self._availability.publish()
 
     async def _compare_loop(self) -> None:
-        """Compare everything without cause; register anew where the kubelet goes on saying something else."""
+        """Request passes at an interval, and register again if the kubelet's allocatable keeps differing."""
         differs = 0.0
         while True:
             await asyncio.sleep(min(self.settings.reconcile_interval, DISAGREEMENT_S / 3))
@@ -294,7 +294,7 @@ class Agent:
             await self._unlimited.check()
             differs = differs + DISAGREEMENT_S / 3 if self._disagrees() else 0.0
             if differs >= DISAGREEMENT_S:
-                log.warning("the kubelet's allocatable is not what is offered, registering anew")
+                log.warning("the kubelet's allocatable differs from the offer; registering again")
                 await self.link.check(force=True)
                 differs = 0.0
 
@@ -312,9 +312,9 @@ def run(settings: AgentSettings) -> int:
     """Run the agent until SIGTERM or SIGINT. Returns the exit code.
 
     Raises:
-        ConfigError: A setting or the machine is not as needed.
+        ConfigError: A setting is invalid, or another agent runs on this state folder.
     """
-    from hami_core.observe.log import configure  # noqa: PLC0415 - a process's own
+    from hami_core.observe.log import configure  # noqa: PLC0415 - only the process configures logs
 
     configure(settings.log_level, settings.log_format, component="agent", node=settings.node_name)
     _give_back_large_buffers()
@@ -324,21 +324,21 @@ def run(settings: AgentSettings) -> int:
 
 
 def _end_without_hanging_hooks(code: int) -> None:
-    """End the process at once if a worker thread does not: Python would wait for it without a limit."""
+    """End the process even if a worker thread hangs. Python itself would wait for the thread without a limit."""
     workers = [t for t in threading.enumerate() if t is not threading.current_thread() and not t.daemon]
     deadline = time.monotonic() + WORKERS_END_S
     for worker in workers:
         worker.join(max(deadline - time.monotonic(), 0))
     left = [worker.name for worker in workers if worker.is_alive()]
     if left:
-        log.warning("a hook does not return, the process ends without it", threads=left)
+        log.warning("a hook does not return; ending the process without it", threads=left)
         os._exit(code)
 
 
 def _give_back_large_buffers() -> None:
-    """Have the system get large buffers back when they are freed: what a region starts with has 7 MiB.
+    """Make glibc return freed large buffers to the system, such as the 7 MiB of a new region.
 
-    Glibc takes the first one that is freed for a habit, and keeps room for the next in the heap of each thread.
+    By default glibc raises its threshold after the first such free, and then keeps the memory in each thread's heap.
     """
     with contextlib.suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BUFFER)

@@ -1,4 +1,4 @@
-"""What a container was promised: its slices, checked against its pod and against what the kubelet gave it."""
+"""Makes a container's record from its pod's allocation, after checking it against the pod and the kubelet's slots."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Promises:
-    """Makes records out of signed allocations.
+    """Makes records from allocations.
 
     Args:
         vendors: Vendor by resource.
-        authority: Whose allocations count.
-        folders: Where limits are mounted from in serial mode.
+        authority: Reads and verifies allocations.
+        folders: The folders that Allocate mounts in serial mode.
         devices: Every device of the node by id, as last discovered.
-        counters: Slots of other cards than booked are counted here.
+        counters: Counts containers whose slots belong to other cards than booked.
         now: Unix seconds.
     """
 
@@ -52,9 +52,12 @@ class Promises:
         self._now = now
 
     def slot_users(self, pod: Pod) -> tuple[set[tuple[str, str]], bool]:
-        """Containers of a pod that hold slices, each with the resource, and whether its allocation tells them.
+        """The containers of a pod for which the kubelet asks us for slots, as (container, resource).
 
-        Where it does not, they are the containers that ask for our resources.
+        They come from the allocation. If there is no valid one, they are the containers with limits of our resources.
+
+        Returns:
+            The containers, and whether they come from the allocation.
         """
         try:
             claim = self._authority.claim(pod)
@@ -75,12 +78,12 @@ class Promises:
         Args:
             pod: Its pod.
             claim: What the pod was promised.
-            entry: What the kubelet gave the container; in serial mode, before it says so, an entry without mounts.
-            name: Name given by Allocate.
-            holders: Everybody who holds something on this node.
+            entry: What the kubelet gave the container. In serial mode, at Allocate, an entry without mounts.
+            name: The name that Allocate gave.
+            holders: The claims that occupy cards of this node.
 
         Raises:
-            Refused: The container must not have it; says why.
+            Refused: The container must not get its slices; the text says why.
         """
         vendor = self._vendors[entry.resource]
         words = vendor.families_of(entry.resource)
@@ -93,15 +96,15 @@ class Promises:
             raise Refused(f"the pod has no container {entry.container}")
         kind, spec, own = found[0]
         if spec.is_privileged:
-            raise Refused("it is privileged and would see every device: take securityContext.privileged away")
-        # Only serial mode makes records before the kubelet says what it stored.
+            raise Refused("it is privileged and would see every device; remove securityContext.privileged")
+        # Only serial mode makes records before the checkpoint has the container.
         serial = not (entry.names or entry.mounts) or self._folders.name_of(entry) == name
         if serial and (names := overriding_variables(spec, vendor.default_env)):
             raise Refused(
-                f"its variable {names[0]} would win over the agent's, since the runtime has no CDI: take it out of env"
+                f"its variable {names[0]} would override the agent's, since the runtime has no CDI; remove it from env"
             )
         if path := covering_mount(spec):
-            raise Refused(f"it mounts a volume at {path}, over files that limit it: mount the volume elsewhere")
+            raise Refused(f"it mounts a volume at {path}, over files that limit it; mount the volume elsewhere")
         slices = tuple(s for s in own.slices if s.family in words)
         if len(slices) != len(entry.slot_ids):
             raise Refused(
@@ -125,7 +128,8 @@ class Promises:
             pod_slices=claim.containers,
             epoch=claim.epoch,
             signature=claim.signature,
-            # Without a spec as barrier an empty limits folder must deny, so there is always an interposer.
+            # Serial mode has no spec as a barrier. Until the limits are written, the interposer must deny everything,
+            # so every container gets an interposer, even one with whole devices.
             whole=not serial and is_whole(slices, claim, holders, self._devices),
             limits={key: str(value) for key, value in {**spec.resources.requests, **spec.resources.limits}.items()},
             annotations={k: v for k, v in pod.metadata.annotations.items() if k in declared},

@@ -1,8 +1,8 @@
 """The agent's core: makes records and CDI specs agree with the kubelet's checkpoint and this node's pods.
 
-Level-triggered: a *pass* (`hami_core.agent.passes`) looks at everything and starts what is missing. There is no journal
-beside the records, so a crash anywhere is answered by passing again. A name without a spec starts nothing; a spec is
-right for its container for ever.
+It is level-triggered: a *pass* (`hami_core.agent.passes`) looks at everything and starts what is missing. There is no
+journal beside the records: after a crash the next pass repairs what is incomplete. A name without a spec starts no
+container, and a spec, once written, stays right for its container.
 """
 
 from __future__ import annotations
@@ -44,10 +44,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_FOREIGN: Final = Refusal(
-    "its slots were given by another device plugin; delete the pod to have it placed anew", final=True
-)
-_UNKNOWN: Final = Refusal("the pod is not among this node's pods (yet)", final=False)
+_FOREIGN: Final = Refusal("another device plugin gave its slots; delete the pod to have it placed again", final=True)
+_UNKNOWN: Final = Refusal("the agent does not see the pod among this node's pods yet", final=False)
 
 
 class Reconciler:
@@ -59,19 +57,19 @@ class Reconciler:
         store: The records.
         specs: The CDI folder.
         pods: This node's pods.
-        authority: Whose allocations count.
-        actions: Events, touches, nudges.
-        boot_id: Identity of this boot; specs of another one are written again.
+        authority: Reads and verifies allocations.
+        actions: Writes events, deletes pods, and makes the kubelet act.
+        boot_id: Identity of this boot. Specs of an earlier boot are written again.
         prestart_wait_s: How long PreStartContainer waits before it refuses.
-        serial: Answer without CDI (`hami_core.agent.serial`).
+        serial: Answer Allocate without CDI (`hami_core.agent.serial`).
         clock: Monotonic seconds.
         now: Unix seconds.
 
     Attributes:
         devices: Every device of the node by id, as last discovered.
-        counters: What is counted.
-        serial: Whether Allocate is answered without CDI from now on.
-        checkpoint_problem: Why the kubelet's checkpoint can't be used; empty: it can.
+        counters: Totals for metrics.
+        serial: Whether Allocate is now answered without CDI.
+        checkpoint_problem: Why the kubelet's checkpoint can't be used; empty if it can.
     """
 
     def __init__(
@@ -178,42 +176,42 @@ class Reconciler:
     # --- start, run --------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load the records and write every spec that is missing or of another boot; needs no API server.
+        """Load the records, and write every spec that is missing or of an earlier boot. Needs no API server.
 
-        To be called before registering with the kubelet: it starts containers as soon as we are registered.
+        Call this before registering with the kubelet, which starts containers as soon as we are registered.
         """
         await self._files.load()
 
     def wake(self) -> None:
-        """Something changed: pass again."""
+        """Request another pass, because something changed."""
         self._passes.wake()
 
     def tick(self) -> None:
-        """Pass again if the checkpoint changed or something is not settled; cheap when neither is so."""
-        # A starting container reads the checkpoint too, so that it is not stale does not mean that a pass saw it.
+        """Request a pass if the checkpoint changed or some name or refusal is open. Cheap otherwise."""
+        # PreStartContainer reads the checkpoint too. So even a checkpoint that is not stale may be new to the passes.
         unseen = self._reader.is_stale or self._has_unseen_checkpoint()
         if self._names or self._refusals or self.checkpoint_problem or unseen:
             self.wake()
 
     async def run(self) -> None:
-        """Pass whenever woken, until cancelled."""
+        """Run a pass after each `wake`, until cancelled."""
         try:
             await self._passes.run()
         finally:
             await self._files.stop()
 
     def _has_unseen_checkpoint(self) -> bool:
-        """Whether the checkpoint was read since the last pass looked at it."""
+        """Whether the checkpoint was read again since the last pass."""
         return self._reader.last is not self._last_checkpoint
 
     def _files_changed(self) -> None:
         self._passes.advance()
         self.wake()
 
-    # --- what the kubelet asks ---------------------------------------------------------------------------------------
+    # --- the kubelet's calls -----------------------------------------------------------------------------------------
 
     async def allocate(self, resource: str, slot_ids: Sequence[str]) -> api.ContainerAllocateResponse:
-        """A fresh name, from memory; nothing is decided or written (but in `serial` mode)."""
+        """Answer a fresh name from memory. Only `serial` mode decides and writes something here."""
         vendor = self._vendor_of_resource[resource]
         name = self._names.give(resource)
         self.counters.allocations += 1
@@ -225,7 +223,11 @@ class Reconciler:
         return response
 
     async def prestart(self, resource: str, slot_ids: Sequence[str]) -> None:
-        """Return when every live container with exactly these slots has its spec; raise `Refused` otherwise."""
+        """Return once every live container with exactly these slots has its spec.
+
+        Raises:
+            Refused: A container may not start, or its spec is not ready in time.
+        """
         self.counters.prestarts += 1
         try:
             await self._prestart.answer(resource, tuple(sorted(slot_ids)))
@@ -236,7 +238,7 @@ class Reconciler:
     # --- one pass ----------------------------------------------------------------------------------------------------
 
     async def pass_once(self) -> None:
-        """Look at everything once: start what is missing, take away what is over."""
+        """Run one pass: start what is missing and remove what is no longer needed."""
         await self._passes.once()
 
     async def _pass(self) -> None:
@@ -244,9 +246,7 @@ class Reconciler:
             self._last_checkpoint = self._reader.read()
         except WireError as error:
             if str(error) != self.checkpoint_problem:
-                log.warning(
-                    "the kubelet's device checkpoint can't be used, no container will be started", error=str(error)
-                )
+                log.warning("the kubelet's device checkpoint can't be used; no container can start", error=str(error))
             self.checkpoint_problem = str(error)
             return
         self.checkpoint_problem = ""
@@ -258,7 +258,7 @@ class Reconciler:
         await self._files.clean(named, {entry.pod_uid for entry in entries}, self._names)
 
     def _resolve(self, entries: Sequence[Entry]) -> None:
-        """Begin to write what is missing for the containers in the checkpoint, or refuse them."""
+        """Begin to write missing files for the containers in the checkpoint, or refuse the containers."""
         current: dict[Key, Refusal] = {}
         waiting: dict[str, list[tuple[Entry, str]]] = {}
         for entry in entries:
@@ -283,7 +283,7 @@ class Reconciler:
         self._finish_binds(entries)
 
     def _claims(self, waiting: Mapping[str, Sequence[tuple[Entry, str]]]) -> list[Claim]:
-        """The claims of pods that wait; those that have none are refused."""
+        """The claims of waiting pods. Pods without a valid allocation are refused."""
         found: list[Claim] = []
         for uid, entries in waiting.items():
             pod = self._pods.get(uid)
@@ -325,7 +325,7 @@ class Reconciler:
             self._actions.report_misfit(pod)
 
     def _finish_binds(self, entries: Sequence[Entry]) -> None:
-        """Tell of pods whose containers the kubelet has all asked for, or never will: the next one may be bound."""
+        """Finish the Bind of pods for which the kubelet has asked for all containers, or never will."""
         given: dict[str, set[tuple[str, str]]] = {}
         for entry in entries:
             given.setdefault(entry.pod_uid, set()).add((entry.container, entry.resource))

@@ -1,10 +1,9 @@
-"""What this node has promised to each container: one folder a container, the truth after any crash.
+"""The agent's records: one folder for each container, from which everything else can be rebuilt after a crash.
 
-``record.json`` says who the container is and what it holds; ``limits/`` is mounted read-only, ``region/``
-read-write, and the empty file ``mark`` read-only (`hami_core.agent.cdi_check`). They are written in that order and the
-CDI spec comes last: a spec without its record cannot exist. The record is synced before anything else is done; it says
-everything needed to write the rest again without the API server, which is what happens after each boot, so the rest
-need not outlive a loss of power.
+``record.json`` says who the container is and what it holds. ``limits/`` is mounted read-only, ``region/`` read-write,
+and the empty file ``mark`` read-only (`hami_core.agent.cdi_check`). The record is written and synced first, and the CDI
+spec is written last, so a spec without its record can't exist. The record has everything to write the other files again
+without the API server. That happens after each boot, so the other files need not survive a loss of power.
 """
 
 from __future__ import annotations
@@ -40,31 +39,31 @@ _FILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One container's promise.
+    """What one container is and what it holds of one resource.
 
     Attributes:
-        version: Of this form.
-        name: CDI name; in `serial` mode the random part of the folder that Allocate mounted.
+        version: Version of this form.
+        name: Fresh CDI name; in `serial` mode the random part of the path that Allocate mounted.
         vendor: Entry-point name of the vendor.
         resource: Extended resource.
-        pod_uid: Pod.
-        namespace: Its namespace.
-        pod: Its name.
-        container: Container.
-        kind: Its lifetime.
-        slot_ids: Slots the kubelet gave.
-        slices: What the container holds of this vendor.
-        pod_slices: What all containers of its pod hold, for judging who fits beside.
-        epoch: Epoch of the leader that signed; 0 when unsigned.
+        pod_uid: UID of the pod.
+        namespace: Namespace of the pod.
+        pod: Name of the pod.
+        container: Name of the container.
+        kind: Kind of the container: init, sidecar or app.
+        slot_ids: Slot ids that the kubelet gave.
+        slices: The container's slices of this resource.
+        pod_slices: The slices of all containers of the pod, to check whether another pod fits beside it.
+        epoch: Epoch of the leader that signed the allocation; 0 if unsigned.
         signature: The signature as found on the pod.
-        boot_id: Boot under which the spec was written.
+        boot_id: Boot in which the spec was written.
         whole: Every slice is a whole device.
-        limits: Resource limits of the container.
-        annotations: Declared pod annotations.
+        limits: Resource requests and limits of the container; a limit replaces the request of its resource.
+        annotations: The pod annotations that the vendor declares.
         created: Unix seconds.
-        gone: The pod is gone from API and checkpoint: only `release` and deletion are left.
-        serial: Given in `serial` mode: limits and region lie where Allocate mounted them from, there is no spec.
-        marked: The spec mounts the record's mark. Agents that knew no mark left this out.
+        gone: The pod is gone from API server and checkpoint. Only `release` and deletion are left to do.
+        serial: Given in `serial` mode. Limits and region are in the folder that Allocate mounted; there is no spec.
+        marked: The spec mounts the record's mark. Older agents, which made no marks, left this field out.
     """
 
     name: str
@@ -97,7 +96,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ref(self) -> ContainerRef:
-        """The container as `allocate` sees it."""
+        """The container as the hook `allocate` receives it."""
         return ContainerRef(
             pod_uid=self.pod_uid,
             namespace=self.namespace,
@@ -115,13 +114,13 @@ _decoder = msgspec.json.Decoder(Record)
 
 
 class RecordStore:
-    """The folder of records. Synchronous: callers run it in a worker thread where latency matters."""
+    """The folder of records. All calls block; callers use a worker thread where latency matters."""
 
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / "containers"
         self.serial = SerialFolders(state_dir)
         self.problems: dict[str, str] = {}
-        """Folder name → what is wrong with it, as of the last `load`."""
+        """Problem of each folder that can't be used, by folder name, as of the last `load`."""
 
     def prepare(self) -> None:
         """Make the folder (0755, its parents as needed)."""
@@ -130,8 +129,8 @@ class RecordStore:
     def load(self) -> dict[str, Record]:
         """All records by CDI name.
 
-        Folders without a record are left-overs of a crash and removed; a record that cannot be understood is kept
-        aside and listed in `problems`.
+        A folder without a record is left over from a crash and is removed. A record that can't be decoded stays on disk
+        and is listed in `problems`.
         """
         self.prepare()
         self.problems = {}
@@ -157,7 +156,7 @@ class RecordStore:
             self._problem(folder_name, f"version {record.version}, this agent knows {VERSION}")
             return None
         if record.id != folder_name:
-            self._problem(folder_name, f"its record says {record.id}")
+            self._problem(folder_name, f"its record belongs to {record.id}")
             return None
         return record
 
@@ -175,7 +174,7 @@ class RecordStore:
                 files.write(RECORD, _encode(record), 0o600, inside=inside)
 
     def write_limits(self, record: Record, limits: Mapping[str, bytes]) -> None:
-        """Write the limits files into the folder the container sees read-only."""
+        """Write the limits files into the folder that the container sees read-only."""
         with self._home(record) as inside:
             files.make_folder(LIMITS, 0o755, inside=inside, durable=False)
             with files.folder(LIMITS, inside=inside) as folder:
@@ -183,13 +182,13 @@ class RecordStore:
                     files.write(_checked(name), data, 0o644, inside=folder, durable=False)
 
     def write_region(self, record: Record, region: Mapping[str, bytes], *, after_reboot: bool) -> None:
-        """Make the region files (0666: any user of the container writes them).
+        """Make the region files, with mode 0666 since any user in the container writes them.
 
         Args:
-            record: Whose.
-            region: Name → first content.
-            after_reboot: Replace those that exist, after a reboot; else a file of the right size stays as it is, since
-                processes may have it mapped.
+            record: The container's record.
+            region: First content of each file by name.
+            after_reboot: Replace existing files. Otherwise an existing file of the right size stays, since processes
+                may have it mapped.
         """
         with self._home(record) as inside:
             files.make_folder(REGION, 0o755, inside=inside, durable=False)
@@ -199,26 +198,26 @@ class RecordStore:
                         files.write(name, data, 0o666, inside=folder, durable=False)
 
     def write_mark(self, record: Record) -> None:
-        """Write the empty file that a container with a CDI spec has mounted."""
+        """Write the empty file that the CDI spec mounts."""
         with self._home(record) as inside:
             files.write(MARK, b"", 0o444, inside=inside, durable=False)
 
     @contextlib.contextmanager
     def _home(self, record: Record) -> Iterator[int]:
-        """The open folder that limits and region lie in."""
+        """Open the folder that holds limits and region."""
         parent, name = (self.serial.path, record.name) if record.serial else (self.path, record.id)
         with files.folder(parent) as fd, files.folder(name, inside=fd) as inside:
             yield inside
 
     def remove(self, record_id: str) -> None:
-        """Remove a record with everything in its folder."""
+        """Remove a record and its folder."""
         if not _ID.fullmatch(record_id):
             raise ValueError(f"{record_id!r} is not the name of a record")
         with files.folder(self.path) as fd:
             files.remove_tree(record_id, inside=fd)
 
     def mounts(self, record: Record, edits: ContainerEdits) -> tuple[Mount, ...]:
-        """The record's own mounts, as the container is to see them."""
+        """The mounts of limits, region and mark for the container."""
         found: list[Mount] = []
         if edits.limits_path:
             found.append(Mount(str(self.path / record.id / LIMITS), edits.limits_path))
@@ -229,9 +228,9 @@ class RecordStore:
         return tuple(found)
 
     def expected_mount(self, record: Record) -> str:
-        """End of the host path that a container of this record must have mounted; empty: it need not have any.
+        """End of the host path that this record's container must have mounted; empty if it needs no mount.
 
-        An agent that knew no mark mounted the limits folder alone, and that only where the vendor has one.
+        Older agents made no marks. They mounted only the limits folder, and only if the vendor has limits.
         """
         if record.serial:
             return f"/{record.name}/{LIMITS}"
@@ -246,5 +245,5 @@ class RecordStore:
 
 def _checked(name: str) -> str:
     if not _FILE.fullmatch(name):
-        raise ValueError(f"{name!r} can't be a file in a container's record")
+        raise ValueError(f"{name!r} can't be the name of a file in a container's record")
     return name

@@ -1,4 +1,4 @@
-"""Why containers may not start: each reason is kept until it is gone, and its pod is told of it once."""
+"""Keeps why each container may not start yet. A pod gets one event for each new reason."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ Key = tuple[str, str, str]
 
 
 def key_of(of: Entry | Record) -> Key:
-    """What tells a container's slots of one resource from all others."""
+    """The key of one container and one resource."""
     return of.pod_uid, of.container, of.resource
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a container may not start yet. ``final``: waiting a little does not help."""
+    """Why a container may not start yet.
+
+    Attributes:
+        text: The reason, for people.
+        final: A short wait does not help.
+    """
 
     text: str
     final: bool
@@ -37,7 +42,7 @@ class Refusals:
     """The refusals of this node's containers.
 
     Args:
-        actions: Tells pods.
+        actions: Writes events on pods.
     """
 
     def __init__(self, actions: Actions) -> None:
@@ -49,25 +54,25 @@ class Refusals:
         return bool(self._of)
 
     def of(self, key: Key) -> Refusal | None:
-        """Why a container may not start; None: nothing is known against it."""
+        """Why a container may not start, or None if there is no refusal."""
         return self._of.get(key)
 
     def set(self, key: Key, refusal: Refusal) -> None:
-        """Keep a refusal in place of the one before."""
+        """Store a refusal in place of the previous one."""
         self._of[key] = refusal
 
     def clear(self, key: Key) -> None:
-        """The container may start."""
+        """Remove the refusal: the container may start."""
         self._of.pop(key, None)
 
     def replace(self, current: Mapping[Key, Refusal], entries: Iterable[Entry]) -> None:
-        """Keep these refusals and no others; what containers outside ``entries`` were told is forgotten."""
+        """Replace all refusals. What was reported to containers outside ``entries`` is forgotten."""
         self._of = dict(current)
         keys = {key_of(entry) for entry in entries}
         self._reported = {key: text for key, text in self._reported.items() if key in keys}
 
     def report(self, entry: Entry, pod: Pod) -> None:
-        """Tell a pod why its container is refused, unless it was told so before."""
+        """Report a container's refusal on its pod, unless the same text was reported before."""
         key = key_of(entry)
         refusal = self._of.get(key)
         if refusal is not None and self._reported.get(key) != refusal.text:
@@ -75,6 +80,6 @@ class Refusals:
             self._actions.report_refusal(pod, entry.container, refusal.text)
 
     def end(self, entry: Entry, pod: Pod | None) -> None:
-        """The container is ready: where its pod was told of a refusal, the kubelet is made to try at once."""
+        """The container is ready. If a refusal was reported on its pod, make the kubelet retry at once."""
         if self._reported.pop(key_of(entry), None) is not None and pod is not None:
             self._actions.retry_refused(pod)

@@ -1,4 +1,4 @@
-"""What this node says of its devices: annotations and labels on its object, written only where they differ."""
+"""Writes this agent's annotations and labels on the node object, and only where they differ."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ log = structlog.get_logger(__name__)
 
 
 class NodeWriter:
-    """Keeps some annotations and labels of one node as wanted: whoever changes them finds them put right.
+    """Keeps some annotations and labels of one node at their wanted values, and restores them when others change them.
 
     Args:
-        api: Where.
+        api: The Kubernetes API.
         node: The node's name.
     """
 
@@ -32,7 +32,7 @@ class NodeWriter:
         self.informer: Informer[Node] = Informer(api, NODES, field_selector=f"metadata.name={node}")
         self.written = 0
         self.is_current = False
-        """Whether the node object says what is wanted."""
+        """Whether the node object has all wanted values."""
         self._api = api
         self.name = node
         self._annotations: dict[str, str] = {}
@@ -43,7 +43,7 @@ class NodeWriter:
         self.informer.on_change(lambda _old, _new: self._wake.set())
 
     def want(self, annotations: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """Set what the node is to say; what it was to say before stays so."""
+        """Add wanted values. Earlier ones stay wanted unless these replace them."""
         if annotations.items() <= self._annotations.items() and labels.items() <= self._labels.items():
             return
         self._annotations.update(annotations)
@@ -68,7 +68,7 @@ class NodeWriter:
                 backoff.reset()
             except ApiError as error:
                 wait = max(backoff.next(), error.retry_after_s)
-                log.warning("the node object was not written", error=str(error), retry_s=round(wait, 2))
+                log.warning("can't write the node object", error=str(error), retry_s=round(wait, 2))
                 await asyncio.sleep(wait)
                 self._wake.set()
 
@@ -78,7 +78,7 @@ class NodeWriter:
             return
         seen = node.metadata.resource_version
         if self._returned and self._returned[0] == seen:
-            # The watch has not caught up with our last write; what that returned is newer.
+            # The watch has not yet delivered our last write; the object that the write returned is newer.
             node = self._returned[1]
         annotations = _difference(self._annotations, node.metadata.annotations)
         labels = _difference(self._labels, node.metadata.labels)
@@ -87,7 +87,7 @@ class NodeWriter:
             self._returned = seen, await self._api.patch(NODES, self.name, patch)
             self.written += 1
             log.info("node object written", keys=sorted({*annotations, *labels}))
-        self.is_current = revision == self._revision  # else more was wanted meanwhile, and another write is due
+        self.is_current = revision == self._revision  # otherwise `want` was called during the write
 
 
 def _difference(wanted: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str | None]:

@@ -1,9 +1,10 @@
-"""Serial mode, for runtimes without CDI: what a container sees is settled at Allocate, what it may take later.
+"""Serial mode, for runtimes without CDI: Allocate fixes the devices of a container, PreStartContainer its limits.
 
-The scheduler binds one pod at a time to such a node, so at Allocate there is one pod whose containers the kubelet has
-not been given devices for. Allocate answers its devices and mounts a fresh, empty limits folder. That folder's random
-path is the container's identity: the kubelet's checkpoint says later which container really got it. PreStartContainer
-fills it; an empty one denies every allocation. If the answer does not fit the container that got it, its pod goes.
+The scheduler binds one pod at a time to such a node. So at Allocate there is only one pod whose containers still lack
+devices. Allocate answers with the devices of its next container, and mounts a fresh and empty limits folder. The
+folder's random path is the container's identity: the checkpoint later says which container really got it. The limits
+are written before PreStartContainer succeeds; while the folder is empty, the interposer denies every allocation. If the
+answer does not match the container that got it, the container's pod is evicted.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ if TYPE_CHECKING:
     from hami_core.model import ContainerEdits, Mount
 
 CANDIDATE_WAIT_S: Final = 2.0
-"""How long Allocate waits for the pod to be known here: the kubelet may hear of it first."""
+"""How long Allocate waits for the agent to see the pod: the kubelet may see it first."""
 LIMITS: Final = "limits"
 REGION: Final = "region"
 
 
 class SerialFolders:
-    """The folders that Allocate mounts, one for each name."""
+    """The folders that Allocate mounts: limits and region for each fresh name."""
 
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / "serial"
         self._mounted = re.compile(re.escape(str(self.path)) + r"/([0-9a-f]{32})/limits")
 
     def make(self, name: str) -> None:
-        """Make the folders of a name, empty."""
+        """Make the empty folders of a name."""
         self.path.mkdir(mode=0o755, parents=True, exist_ok=True)
         with files.folder(self.path) as fd:
             files.make_folder(name, 0o755, inside=fd)
@@ -46,7 +47,7 @@ class SerialFolders:
                 files.make_folder(REGION, 0o755, inside=inside)
 
     def name_of(self, entry: Entry) -> str | None:
-        """The name behind a checkpoint entry's limits mount, or None."""
+        """The fresh name in the path of a checkpoint entry's limits mount, or None."""
         found = [m.group(1) for _, host in entry.mounts if (m := self._mounted.fullmatch(host))]
         return found[0] if len(found) == 1 else None
 
@@ -78,7 +79,7 @@ class SerialFolders:
     def response(
         self, name: str, edits: ContainerEdits | None, default_env: Mapping[str, str]
     ) -> api.ContainerAllocateResponse:
-        """What Allocate answers; without edits the container sees no device and may take nothing."""
+        """Allocate's answer. Without edits the container sees no device and can allocate nothing."""
         answer = api.ContainerAllocateResponse(envs={**default_env, **(edits.env if edits else {})})
         for path, (host, read_only) in self.own_mounts(name, edits).items():
             answer.mounts.add(container_path=path, host_path=host, read_only=read_only)
@@ -91,7 +92,7 @@ class SerialFolders:
         return answer
 
     def mismatch(self, entry: Entry, name: str, edits: ContainerEdits) -> str:
-        """How the stored answer differs from what the container should have got; empty when it does not."""
+        """How the stored answer differs from what the container should have received; empty if it does not."""
         wanted = {node.path for node in edits.device_nodes}
         if set(entry.devices) != wanted:
             return f"it was given {_listed(entry.devices)} and holds {_listed(wanted)}"
@@ -103,7 +104,7 @@ class SerialFolders:
 
 
 class NoCdiMarker:
-    """That CDI was seen not to work here, kept over restarts of the agent until the node boots again.
+    """A file that says that CDI does not work on this node. It is valid until the next boot.
 
     Args:
         state_dir: The agent's folder.
@@ -116,14 +117,14 @@ class NoCdiMarker:
 
     @property
     def is_set(self) -> bool:
-        """Whether it was seen in this boot."""
+        """Whether the file was written in this boot."""
         try:
             return self._path.read_text(errors="replace").strip() == self._boot_id
         except OSError:
             return False
 
     def set(self) -> None:
-        """It was seen."""
+        """Write the file."""
         with files.folder(self._path.parent) as fd:
             files.write(self._path.name, f"{self._boot_id}\n".encode(), 0o644, inside=fd)
 
@@ -137,16 +138,16 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def overriding_variables(container: Container, default_env: Mapping[str, str]) -> list[str]:
-    """Variables of a container that hide its devices, and that its pod sets to something else.
+    """Variables of a container that would override Allocate's, which hide the node's other devices.
 
-    The kubelet puts what Allocate answers before what the pod writes, and the last entry of a name wins. The webhook
-    takes such variables away; this is for pods that came round it. What ``envFrom`` brings in is not in the pod.
+    The kubelet puts Allocate's variables before the pod's, and the last one of a name wins. The webhook removes such
+    variables; this check is for pods that bypassed it. Variables from ``envFrom`` are not visible here.
     """
     wrong = {entry.name for entry in container.env if entry.value != default_env.get(entry.name, entry.value)}
     return sorted(wrong & default_env.keys())
 
 
 def bound_at(pod: Pod) -> tuple[int, str]:
-    """Order in which pods were bound."""
+    """Sort key: the order in which pods were bound."""
     text = pod.metadata.annotations.get(keys.BIND_TIME, "")
     return (int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0), pod.uid

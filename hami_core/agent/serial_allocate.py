@@ -1,8 +1,8 @@
-"""What Allocate answers in `serial` mode: for the container that must be meant.
+"""Answers Allocate in `serial` mode, for the container that the kubelet most probably means.
 
-The kubelet does not say which container it asks for. Where pods are bound one at a time, it can only be the next
-container without slots of the pod bound first. Should it be another one all the same, the checkpoint tells later, and
-that pod is sent away (`hami_core.agent.serial`).
+The kubelet does not say which container it asks for. If pods are bound one at a time, it is the next container without
+slots of the pod that was bound first. If the checkpoint later shows another container, its pod is evicted
+(`hami_core.agent.serial`).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _POLL_S = 0.05
 
 
 class SerialAllocate:
-    """Answers Allocate, and remembers which container each answer was meant for until the checkpoint says it.
+    """Answers Allocate, and remembers for which container until the checkpoint names it.
 
     Args:
         pods: This node's pods.
-        authority: Whose allocations count.
+        authority: Reads and verifies allocations.
         reader: The kubelet's checkpoint.
-        folders: Where limits are mounted from.
+        folders: The folders that Allocate mounts.
         vendors: Vendor by resource.
         record: Makes the record of a container, or raises `Refused`.
         clock: Monotonic seconds.
@@ -70,7 +70,7 @@ class SerialAllocate:
         self._meant_for: dict[str, tuple[str, str, str]] = {}
 
     async def answer(self, name: str, resource: str, count: int) -> api.ContainerAllocateResponse:
-        """The devices of the container that must be meant, and an empty limits folder; never fails."""
+        """The devices of the container that is probably meant, and an empty limits folder. Never fails."""
         vendor = self._vendors[resource]
         edits = None
         try:
@@ -79,15 +79,15 @@ class SerialAllocate:
             if record is not None:
                 edits = await vendor.allocate(record.slices, record.ref)
         except (HamiError, OSError) as error:
-            log.warning("devices can't be given at Allocate, the pod will be refused", error=str(error))
+            log.warning("Allocate can't give devices; the pod will be refused", error=str(error))
         return self._folders.response(name, edits, vendor.default_env)
 
     def forget(self, name: str) -> None:
-        """The checkpoint has the name, or never will."""
+        """Forget a name: the checkpoint has it, or never will."""
         self._meant_for.pop(name, None)
 
     def mismatch(self, record: Record, edits: ContainerEdits) -> str:
-        """How the stored answer differs from what the container that got it should have got; empty: it does not."""
+        """How the stored answer differs from what its container should have received; empty if it does not."""
         entry = next((e for e in self._reader.last.entries if self._folders.name_of(e) == record.name), None)
         return self._folders.mismatch(entry, record.name, edits) if entry else ""
 
@@ -104,7 +104,7 @@ class SerialAllocate:
             await asyncio.sleep(_POLL_S)
 
     def _record_for(self, pod: Pod, name: str, resource: str, count: int) -> Record | None:
-        """A record for the first container of a pod that holds slices of a resource and was not given slots yet."""
+        """A record for the pod's first container that holds slices of the resource and has no slots yet."""
         taken = {(e.pod_uid, e.container, e.resource) for e in self._reader.last.entries} | set(
             self._meant_for.values()
         )

@@ -1,4 +1,7 @@
-"""Containers that run without what their CDI specs give them: told of or deleted, and a reason for serial mode."""
+"""Handles containers that run without the devices and limits of their CDI specs.
+
+Each of them gets an event, or its pod is deleted. The first one also switches the agent to serial mode, if allowed.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,16 @@ log = structlog.get_logger(__name__)
 
 
 class UnlimitedContainers:
-    """Acts on what the cdi_check finds.
+    """Acts on the containers that `CdiCheck` finds.
 
     Args:
-        cdi_check: Looks for them.
-        core: The records; goes on in serial mode.
+        cdi_check: Finds the containers.
+        core: Has the records, and is switched to serial mode.
         pods: This node's pods.
-        actions: Tells pods, deletes them.
+        actions: Writes events and deletes pods.
         node: Writes the node's mode.
-        no_cdi: Keeps that CDI does not work here; None: serial mode is not switched to.
-        evict: Delete their pods.
+        no_cdi: Stores that CDI does not work on this node; None: never switch to serial mode.
+        evict: Delete the pods instead of only warning.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class UnlimitedContainers:
         self._evict = evict
 
     async def check(self) -> None:
-        """Look once."""
+        """Check all running containers once."""
         running = []
         for record in self._core.records.values():
             pod = self._pods.get(record.pod_uid)
@@ -65,13 +68,13 @@ class UnlimitedContainers:
             if pod is None:
                 continue
             what = f"container {record.container} runs without its devices and limits"
-            text = f"{what}: the runtime ignored its CDI name; is CDI on?"
+            text = f"{what}: the runtime ignored its CDI name; is CDI enabled?"
             if self._evict:
                 self._actions.evict(pod, text)
             else:
                 self._actions.warn(pod, "DevicesUnlimited", text)
             if self._no_cdi is not None and not self._core.serial:
-                log.warning("the runtime does not serve CDI, going on in serial mode")
+                log.warning("the runtime does not support CDI; switching to serial mode")
                 await asyncio.to_thread(self._no_cdi.set)
                 self._core.serial = True
                 self._node.want({keys.AGENT_MODE: keys.MODE_SERIAL}, {})

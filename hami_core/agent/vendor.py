@@ -1,4 +1,4 @@
-"""A vendor's node side as the agent calls it: in worker threads, with time limits, one fault never more than one."""
+"""Calls a vendor's node side in worker threads, with a time limit for each hook."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORKERS: Final = 4
 
 
 class Vendor(NodeHooks, InThreads):
-    """One vendor's hooks as coroutines. Every failure is a `HamiError` with the hook's name in it."""
+    """One vendor's hooks as coroutines. Every failure becomes a `HamiError` that names the hook."""
 
     def __init__(self, side: LoadedVendor) -> None:
         self.name = side.name
@@ -36,24 +36,24 @@ class Vendor(NodeHooks, InThreads):
         self.kind = kind_of(side.name)
         self.resources = frozenset(f.resources.count for f in side.families if f.resources.count)
         self.default_env: Mapping[str, str] = {}
-        """What Allocate answers beside the name, as last advertised; a default that pod and CDI spec override."""
+        """Environment that Allocate answers beside the name, as last advertised. Pod and CDI spec override it."""
         self._side = side
         self._pools = {
             pool: ThreadPoolExecutor(_WORKERS, thread_name_prefix=f"{side.name}-{pool}") for pool in ("start", "watch")
         }
 
     def families_of(self, resource: str) -> frozenset[str]:
-        """Common words whose count resource this is."""
+        """Words of the families that are counted by this resource."""
         return frozenset(word for word, f in self.families.items() if f.resources.count == resource)
 
     def of(self, hook: Hook[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
-        """The hook in a thread of its pool, with its time limit."""
+        """A coroutine function that runs the hook in a thread of its pool, within its time limit."""
         call: Callable[P, R] = getattr(self._side, hook.name)
 
-        async def asks(*args: P.args, **kwargs: P.kwargs) -> R:
+        async def call_hook(*args: P.args, **kwargs: P.kwargs) -> R:
             return await self._in_thread(hook, functools.partial(call, *args, **kwargs))
 
-        return asks
+        return call_hook
 
     async def _in_thread(self, hook: Hook[..., R], call: Callable[[], R]) -> R:
         loop = asyncio.get_running_loop()
@@ -71,6 +71,6 @@ class Vendor(NodeHooks, InThreads):
             raise DeviceError(f"{self.name}: {hook.name} failed: {type(error).__name__}: {error}") from error
 
     def close(self) -> None:
-        """Let the worker threads end; one that hangs is not waited for."""
+        """Stop the worker threads without waiting for a thread that hangs."""
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)

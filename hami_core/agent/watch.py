@@ -1,7 +1,7 @@
-"""Watching a folder: a wake-up on every change, and one now and then whatever happens.
+"""Watches a folder: calls back on every change, and at a fixed interval besides.
 
-By inotify on the event loop itself: watchfiles looks for changes every few milliseconds, which is most of what an agent
-that has nothing to do would cost.
+It uses inotify on the event loop. The package watchfiles polls every few milliseconds, which would be most of the cost
+of an idle agent.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 POLL_S: Final = 0.5
-"""``changed`` is called this often even if the system's notification is lost or not to be had."""
+"""``changed`` is called at this interval even without a notification."""
 COALESCE_S: Final = 0.005
-"""A change is several events; those of so long are told once."""
-_CHANGES: Final = 0x4 | 0x8 | 0xC0 | 0x100 | 0x200 | 0xC00  # of attributes; written, moved, made, removed; itself gone
+"""One change causes several events. Those within this time are reported once."""
+_CHANGES: Final = 0x4 | 0x8 | 0xC0 | 0x100 | 0x200 | 0xC00  # attributes, written, moved, created, deleted, folder gone
 _FOLDERS_ONLY: Final = 0x01000000
 _WATCH_ENDED: Final = 0x8000  # the kernel has ended the watch
-_EVENT: Final = struct.Struct("iIII")  # watch, what happened, cookie, length of the name behind
+_EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
 
 
 async def watch_folder(path: Path, changed: Callable[[], None], *, poll_s: float = POLL_S) -> None:
     """Call ``changed`` on each change in a folder, and every ``poll_s`` seconds, until cancelled.
 
-    The folder may come later, and be replaced.
+    The folder need not exist yet, and may be replaced.
     """
     with contextlib.closing(_Watch(path, changed)) as watch:
         while True:
@@ -44,7 +44,7 @@ async def watch_folder(path: Path, changed: Callable[[], None], *, poll_s: float
 
 
 class _Watch:
-    """What the kernel tells of one folder. Without inotify it tells nothing."""
+    """An inotify watch of one folder. Without inotify it reports nothing."""
 
     def __init__(self, path: Path, changed: Callable[[], None]) -> None:
         self._path = path
@@ -63,11 +63,11 @@ class _Watch:
     def _fail(self) -> None:
         if not self._failed:
             reason = os.strerror(ctypes.get_errno())
-            log.warning("folder can't be watched, polling only", folder=str(self._path), error=reason)
+            log.warning("can't watch the folder; polling only", folder=str(self._path), error=reason)
         self._failed = True
 
     def renew(self) -> None:
-        """Watch the folder that is there now, if it is another than before."""
+        """Watch the folder now at the path, if it is not the one already watched."""
         try:
             status = self._path.stat()
         except OSError:
@@ -90,7 +90,7 @@ class _Watch:
             _, what, _, length = _EVENT.unpack_from(events, at)
             at += _EVENT.size + length
             if what & _WATCH_ENDED:
-                self._folder = None  # the next one may have the same number
+                self._folder = None  # a new folder may have the same inode number
         if self._due is None:
             self._due = self._loop.call_later(COALESCE_S, self._report)
 

@@ -73,8 +73,8 @@ def test_a_pod_does_not_compete_with_itself():
 
 def test_all_cores_of_a_card_means_nobody_else():
     alone = [claim("a", held(APP, 10, 100))]
-    assert "for itself" in misfit(claim("b", held(APP, 10, 0)), alone, CARDS)
-    assert "for itself" in misfit(claim("b", held(APP, 10, 100)), [claim("a", held(APP, 10, 0))], CARDS)
+    assert "to itself" in misfit(claim("b", held(APP, 10, 0)), alone, CARDS)
+    assert "to itself" in misfit(claim("b", held(APP, 10, 100)), [claim("a", held(APP, 10, 0))], CARDS)
 
 
 @given(st.lists(st.tuples(st.integers(1, 400), st.integers(0, 60)), max_size=12))

@@ -293,7 +293,7 @@ async def test_another_plugins_slots_are_refused(node):
     node.kubelet.checkpoint()
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await node.kubelet.prestart(given)
-    assert "given by another device plugin" in caught.value.details()
+    assert "another device plugin gave its slots" in caught.value.details()
     await agent.core.pass_once()
 
 

@@ -57,7 +57,8 @@ def test_a_runtime_that_drops_cdi_names_is_noticed(without_cdi: System) -> None:
     system.bed.wait("serial mode", lambda: mode(system) == "serial")
     events = system.bed.call("GET", "/api/v1/namespaces/default/events?fieldSelector=reason=DevicesEvicted")["items"]
     (event,) = [e for e in events if e["involvedObject"]["uid"] == now["metadata"]["uid"]]
-    assert "container main runs without its limits: the runtime ignored its CDI name; is CDI on?" in event["message"]
+    text = "container main runs without its devices and limits: the runtime ignored its CDI name; is CDI enabled?"
+    assert text in event["message"]
 
 
 def test_each_pod_gets_its_own_slice_one_at_a_time(without_cdi: System) -> None:
