@@ -285,8 +285,8 @@ class Endpoint:
 class KubeletLink:
     """Keeps every endpoint served and registered across kubelet restarts.
 
-    A kubelet that starts removes all sockets in the folder and forgets its plugins. So if the identity (inode and change
-    time) of `kubelet.sock` changes, all endpoints get new sockets and register again.
+    A kubelet that starts removes all sockets in the folder and forgets its plugins. So when the identity of
+    `kubelet.sock` (inode and change time) changes, all endpoints get new sockets and register again.
     """
 
     def __init__(

@@ -98,7 +98,9 @@ async def test_a_pods_own_view_of_devices_is_refused_without_cdi(node, kind, ser
         assert not given.response.devices, "Allocate shows it nothing"
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await node.kubelet.prestart(given)
-        assert f"pod default/p{number}, container it: its variable ACME_VISIBLE would win" in caught.value.details()
+        assert (
+            f"pod default/p{number}, container it: its variable ACME_VISIBLE would override" in caught.value.details()
+        )
         assert not limits(given).exists()
         assert agent.actions.refusals[-1][:2] == (f"default/p{number}", "it")
 

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs for HAMi: the scheduler side. Pure; loads no driver library (the node side is `hami_nvidia.node`)."""
+"""NVIDIA GPUs for HAMi: the scheduler side, which loads no driver library. The node side is `hami_nvidia.node`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Nvidia:
     """NVIDIA GPUs, scheduler side."""
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
-    """Version of the hook contract this was written for."""
+    """Version of the hook contract that this class implements."""
 
     def __init__(self) -> None:
         self._config = NvidiaConfig()
@@ -55,7 +55,7 @@ class Nvidia:
 
     @hookimpl
     def register(self, node: NodeFacts) -> Sequence[Device] | None:
-        """GPUs from the register annotation, with cordon and link scores."""
+        """GPUs from the register annotation, with cordons and pair scores."""
         return rules.register(node, self._family)
 
     @hookimpl
@@ -80,7 +80,7 @@ class Nvidia:
 
     @hookimpl
     def choose(self, request: Request, candidates: tuple[DeviceUsage, ...]) -> tuple[int, ...]:
-        """The best-linked cards; asked under the policy ``topology-aware`` only."""
+        """The best-linked cards. Called only under the policy ``topology-aware``."""
         return topology.choose([usage.device for usage in candidates], request.count)
 
     @hookimpl

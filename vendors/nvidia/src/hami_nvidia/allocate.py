@@ -1,4 +1,4 @@
-"""What one container with NVIDIA slices needs to see: pure, from the cards, the driver's files and the options."""
+"""Builds the edits of one container from its slices, the cards, the driver's files and the options. Pure."""
 
 from __future__ import annotations
 
@@ -30,12 +30,17 @@ TURNS_DIR: Final = f"{VGPU_ROOT}/turns"
 PRELOAD: Final = f"{LIBRARY_PATH}\n".encode()
 """Content of the container's /etc/ld.so.preload."""
 HIDDEN: Final = {VISIBLE_DEVICES: "void"}
-"""Keeps an NVIDIA default runtime from adding every card."""
+"""Prevents NVIDIA's runtime, if it is the default one, from adding every card."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interposer:
-    """Where the interposer lies on the host: immutable files, named after their content."""
+    """Host paths of the interposer's files.
+
+    Attributes:
+        library: libvgpu.so, under a name made of its content.
+        preload: The container's /etc/ld.so.preload.
+    """
 
     library: Path
     preload: Path
@@ -53,21 +58,21 @@ def edits(
     dev_root: Path,
     turn_pages: Mapping[str, Path],
 ) -> ContainerEdits:
-    """What one container needs.
+    """Build the edits of one container.
 
     Args:
-        held: What it holds of each card (`per_card`).
-        limits: What it may take of each card (`limits_of`); None: it has whole cards and gets no interposer.
+        held: Its slice of each card (`per_card`).
+        limits: Its limits on each card (`limits_of`); None: it has whole cards and gets no interposer.
         cards: The node's cards by UUID.
         driver: The driver's files.
         control: Control device nodes.
         interposer: The library and the preload file.
-        options: What holds on this node.
+        options: This node's options.
         dev_root: Folder of the device nodes.
-        turn_pages: Turn pages on the host by card; a card without one has none.
+        turn_pages: Host paths of turn pages by card. Cards without turns are left out.
 
     Raises:
-        DeviceError: The limits can't be written down.
+        DeviceError: The limits can't be encoded.
     """
     nodes = _card_nodes([cards[s.device_id] for s in held], driver, dev_root)
     common = {n.path: n for n in (*driver.device_nodes, *control)}
@@ -116,7 +121,7 @@ def _turn_mounts(limits: Limits, pages: Mapping[str, Path]) -> tuple[Mount, ...]
 
 
 def limited_cards(limits: Limits) -> tuple[str, ...]:
-    """Cards on which a core limit holds."""
+    """Cards on which a core limit is enforced."""
     if limits.mode is not Mode.ENFORCE or limits.core_policy is CorePolicy.DISABLE:
         return ()
     return tuple(device.uuid for device in limits.devices if 0 < device.cores < 100)
@@ -125,17 +130,17 @@ def limited_cards(limits: Limits) -> tuple[str, ...]:
 def limits_of(
     held: Sequence[Slice], container: ContainerRef, options: NodeOptions, mode: str, priority_resource: str
 ) -> Limits | None:
-    """What a container may take of each of its cards; None: whole cards, which are not limited.
+    """A container's limits on each of its cards; None for whole cards, which are not limited.
 
     Args:
-        held: What it holds of each card.
-        container: Which container.
-        options: What holds on this node.
+        held: Its slice of each card.
+        container: The container.
+        options: This node's options.
         mode: ``enforce``, ``observe`` or ``off``.
         priority_resource: Name of the priority resource.
 
     Raises:
-        RequestError: Its priority makes no sense.
+        RequestError: The priority is not a number from 0 to 9.
     """
     if container.whole_devices and options.memory_scaling == 1 and options.core_scaling == 1:
         return None
@@ -152,7 +157,9 @@ def limits_of(
 
 
 def in_order(held: Sequence[Slice], cards: Mapping[str, Card]) -> list[Slice]:
-    """Slices in the order of their cards. NVML and CUDA (in PCI order) count cards so, and containers' ordinals follow.
+    """Slices in the order of their cards, which is NVML's order and CUDA's PCI order.
+
+    The ordinals of cards in the container follow this order.
 
     Raises:
         DeviceError: A card of a slice is not on this node.
@@ -164,7 +171,7 @@ def in_order(held: Sequence[Slice], cards: Mapping[str, Card]) -> list[Slice]:
 
 
 def per_card(slices: Sequence[Slice]) -> list[Slice]:
-    """One slice per card; a container that has two of one card may use what they come to together."""
+    """One slice for each card. Several slices of one card are added up."""
     found: dict[str, Slice] = {}
     for piece in slices:
         before = found.get(piece.device_id)
@@ -192,7 +199,7 @@ def _priority(container: ContainerRef, resource: str) -> int:
 
 
 def _hami_env(held: Sequence[Slice], options: NodeOptions) -> dict[str, str]:
-    """HAMi's variables, for programs that read them; they decide nothing while the limits folder is there."""
+    """HAMi's variables, for programs that read them. They have no effect while the limits folder exists."""
     found = {f"CUDA_DEVICE_MEMORY_LIMIT_{i}": f"{s.memory_mib}m" for i, s in enumerate(held) if s.memory_mib}
     found["CUDA_DEVICE_SM_LIMIT"] = str(held[0].cores)
     found["CUDA_DEVICE_MEMORY_SHARED_CACHE"] = f"{REGION_DIR}/{REGION_FILE}"

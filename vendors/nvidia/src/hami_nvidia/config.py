@@ -20,7 +20,7 @@ _PROFILE = re.compile(r"[1-9][0-9]?g\.\S+", re.ASCII)
 
 def _mig_profile(name: str) -> str:
     if _PROFILE.fullmatch(name) is None:
-        message = f"{shown(name)} is no MIG profile, expected the form 1g.5gb"
+        message = f"{shown(name)} is not a MIG profile, expected the form 1g.5gb"
         raise ValueError(message)
     return name
 
@@ -32,7 +32,7 @@ class _Section(BaseModel):
 
 
 class MigAllowance(_Section):
-    """Which MIG profiles may be made on cards whose NVML name contains one of the models."""
+    """The MIG profiles that are allowed on cards whose NVML name contains one of the models."""
 
     models: tuple[str, ...] = Field(min_length=1)
     profiles: tuple[Annotated[str, AfterValidator(_mig_profile)], ...] = Field(min_length=1)
@@ -41,8 +41,8 @@ class MigAllowance(_Section):
 class NvidiaConfig(_Section):
     """Resource names and defaults of NVIDIA GPUs.
 
-    Keys are written as in HAMi (``resourceCountName``, ``defaultGPUNum``, …). An empty resource name, but for
-    the count's, switches that resource off. Amounts are MiB and percent.
+    Keys are written as in HAMi (``resourceCountName``, ``defaultGPUNum``, …). An empty resource name switches that
+    resource off; the count's name can't be empty. Amounts are MiB and percent.
     """
 
     resource_count_name: Annotated[ResourceName, Field(min_length=1)] = "nvidia.com/gpu"

@@ -1,4 +1,4 @@
-"""The driver's files a container needs: from NVIDIA's own CDI spec where there is one, else found on the node."""
+"""Finds the driver's files that a container needs: in NVIDIA's own CDI spec if there is one, otherwise on the node."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 KIND: Final = "nvidia.com/gpu"
 CONTROL: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
-"""Device nodes every container with a card needs, as far as the node has them."""
+"""Device nodes that every container with a card gets, if the node has them."""
 _SPEC_LIMIT: Final = 8 << 20
 _MOST_LINKS: Final = 40
-"""As the kernel follows."""
+"""The number of links that Linux follows in one path."""
 _FOLDERS: Final = (
     "usr/lib64",
     "usr/lib/x86_64-linux-gnu",
@@ -49,7 +49,16 @@ _PROGRAMS: Final = ("nvidia-smi", "nvidia-debugdump")
 
 @dataclass(frozen=True, slots=True)
 class DriverFiles:
-    """What every container with a card gets, and device nodes by card where NVIDIA's spec names them."""
+    """The driver's files for containers.
+
+    Attributes:
+        env: Environment of every container with a card.
+        mounts: Mounts of every container with a card.
+        device_nodes: Device nodes of every container with a card.
+        hooks: Hooks of every container with a card.
+        by_card: Device nodes by card (UUID or index), if NVIDIA's spec names them.
+        source: Where the files were found, for the log.
+    """
 
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
@@ -64,20 +73,23 @@ class DriverRoot:
     """Root of a driver's installation.
 
     Attributes:
-        host: Where the host has it; what containers get is named by it.
-        here: Where this process sees it.
+        host: Its path on the host, which is used for mounts.
+        here: Its path in this process.
     """
 
     host: Path
     here: Path
 
     def follow(self, inside: Path) -> Path:
-        """A path relative to the root, its links followed as programs follow them for which this is ``/``.
+        """Resolve the links of a path below the root, as if the root were ``/``.
 
-        Debian's alternatives are such absolute links; followed from here they would lead out of the root.
+        Debian's alternatives are absolute links. Resolved from our own ``/``, they would lead out of the root.
+
+        Returns:
+            The resolved path, relative to the root.
 
         Raises:
-            DeviceError: The links go in a circle.
+            DeviceError: The links form a circle.
         """
         rest, done, links = list(reversed(inside.parts)), list[str](), 0
         while rest:
@@ -90,16 +102,16 @@ class DriverRoot:
             elif not path.is_symlink():
                 done.append(part)
             elif (links := links + 1) > _MOST_LINKS:
-                raise DeviceError(f"{self.here / inside}: its links go in a circle")
+                raise DeviceError(f"{self.here / inside}: its links form a circle")
             else:
                 rest.extend(reversed(path.readlink().parts))
         return Path(*done)
 
 
 def nvml_below(root: DriverRoot) -> str:
-    """NVML of a driver whose root is not this process's own; empty: found by name.
+    """The path of NVML below a root that is not this process's own; empty if NVML is to be loaded by name.
 
-    A process can't be given the folder as LD_LIBRARY_PATH: such a root may hold a libc of its own.
+    LD_LIBRARY_PATH is no alternative, since such a root may have its own libc.
     """
     if root.here == Path("/"):
         return ""
@@ -108,10 +120,10 @@ def nvml_below(root: DriverRoot) -> str:
 
 
 def from_libraries(libraries: Sequence[Path], container_dir: str) -> DriverFiles:
-    """The files an administrator named.
+    """The driver files that an administrator named.
 
     Raises:
-        DeviceError: One is missing.
+        DeviceError: A file is missing.
     """
     mounts: list[Mount] = []
     for library in libraries:
@@ -124,10 +136,10 @@ def from_libraries(libraries: Sequence[Path], container_dir: str) -> DriverFiles
 def discover(root: DriverRoot, version: str, container_dir: str) -> DriverFiles:
     """Find the driver's libraries and programs below a root.
 
-    A library is mounted under its real name and under the name programs load it by, so that no ldconfig has to run.
+    A library is mounted under its real name and under the name by which programs load it. So ldconfig need not run.
 
     Raises:
-        DeviceError: libcuda is not there.
+        DeviceError: There is no libcuda.
     """
     mounts: dict[str, Mount] = {}
     for part in map(Path, _FOLDERS):
@@ -149,26 +161,26 @@ def discover(root: DriverRoot, version: str, container_dir: str) -> DriverFiles:
 
 
 def _libraries(folder: Path) -> list[str]:
-    """Names of the driver's libraries in a folder, links among them."""
+    """Names of the driver's libraries in a folder, including links."""
     return [link.name for name in _LIBRARIES for link in sorted(folder.glob(name + ".*"))]
 
 
 def control_nodes(dev_root: Path) -> tuple[DeviceNode, ...]:
-    """Control device nodes this node has."""
+    """The control device nodes of this node."""
     return tuple(device_node(dev_root, name) for name in CONTROL if (dev_root / name).exists())
 
 
 def device_node(dev_root: Path, name: str) -> DeviceNode:
-    """One device node, shown at its usual place."""
+    """One device node, at its usual path in the container."""
     path = f"/dev/{name}"
     return DeviceNode(path) if dev_root == Path("/dev") else DeviceNode(path, str(dev_root / name))
 
 
 def from_cdi(folders: Iterable[Path]) -> DriverFiles | None:
-    """NVIDIA's own CDI spec, if nvidia-ctk has written one.
+    """Read NVIDIA's own CDI spec, if nvidia-ctk has written one.
 
     Raises:
-        DeviceError: It is there but not of the form CDI prescribes.
+        DeviceError: The file is not a valid CDI spec.
     """
     for folder in folders:
         for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.json"))):

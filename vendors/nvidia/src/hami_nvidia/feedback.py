@@ -1,9 +1,11 @@
-"""What HAMi v2.10's monitor makes of containers' activity: who waits for whom, whose core limit may rest. Pure.
+"""The priority and core-limit feedback of HAMi v2.10's monitor, from the activity of containers. Pure.
 
-Each launch sets a container's ``recent_kernel`` to 2, and each look counts it down, so that it is positive for a
-container that launched since the look before. While one of a higher priority (a smaller number) is active on one of
-its cards, a container is suspended. Its core limit holds while others are active there that it has to share with:
-those, or one of its own priority.
+The library sets a container's ``recent_kernel`` to 2 at each launch, and each look of the agent counts it down. So it
+is positive for a container that launched kernels since the previous look: the container is *active*.
+
+- A container is suspended while a container of higher priority (a smaller number) is active on one of its cards.
+- Its core limit holds while it is suspended, or while another active container has its own priority. Otherwise the
+  limit pauses.
 """
 
 from __future__ import annotations
@@ -21,18 +23,18 @@ RESUMED: Final = 0
 SUSPENDED: Final = -1
 
 Counts = dict[str, list[int]]
-"""Card → number of active containers by priority."""
+"""Number of active containers, by card and then by priority."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A container, as its slices say it.
+    """A container, as its slices describe it.
 
     Attributes:
-        cards: UUIDs.
-        priority: 0 = high.
+        cards: UUIDs of its cards.
+        priority: 0 is the highest.
         limited: Cards on which it has a core limit.
-        limit_may_pause: Whether its policy lets the limit rest while nobody else is active.
+        limit_may_pause: Whether its policy lets the limit pause while no other container is active.
     """
 
     cards: frozenset[str]
@@ -42,7 +44,10 @@ class Tenant:
 
 
 def tenants_to_read(tenants: Mapping[str, Tenant]) -> frozenset[str]:
-    """Who has to be looked at: those on a card with a limit that may rest, or with containers of unequal priority."""
+    """The containers whose regions must be read.
+
+    They are on a card with a limit that may pause, or on a card with containers of different priorities.
+    """
     priorities: dict[str, set[int]] = {}
     for tenant in tenants.values():
         for card in tenant.cards:
@@ -53,14 +58,14 @@ def tenants_to_read(tenants: Mapping[str, Tenant]) -> frozenset[str]:
 
 
 def feedback(tenants: Mapping[str, Tenant], words: Mapping[str, Words]) -> dict[str, Words]:
-    """What to write after one look.
+    """What to write into the regions after one look.
 
     Args:
         tenants: The containers.
-        words: What their regions say; one without is passed over.
+        words: The words that were read from their regions; a container without words is ignored.
 
     Returns:
-        The words as they should be, for each one read.
+        The words to write, for each container with words.
     """
     counted = {name: _counted_down(found.recent_kernel) for name, found in words.items()}
     counts = _counts(tenants[name] for name, recent in counted.items() if recent > 0)
@@ -74,7 +79,7 @@ def feedback(tenants: Mapping[str, Tenant], words: Mapping[str, Words]) -> dict[
 
 
 def _counted_down(recent: int) -> int:
-    """One less, down to 0; the library never writes more than `ACTIVE`, so whoever does is not active for longer."""
+    """One less, down to 0. The library writes at most `ACTIVE`; larger values count as `ACTIVE`."""
     return min(recent, ACTIVE) - 1 if recent > 0 else recent
 
 
@@ -89,12 +94,12 @@ def _counts(active: Iterable[Tenant]) -> Counts:
 
 
 def is_blocked(priority: int, cards: Iterable[str], counts: Mapping[str, Sequence[int]]) -> bool:
-    """Whether a container of higher priority is active on one of the cards."""
+    """Whether a container with a higher priority is active on one of the cards."""
     return any(any(counts.get(card, ())[:priority]) for card in cards)
 
 
 def is_contended(priority: int, cards: Iterable[str], counts: Mapping[str, Sequence[int]]) -> bool:
-    """Whether a container has to share one of the cards: it waits, or several of its priority are active."""
+    """Whether a container must share one of the cards: it is blocked, or several of its priority are active."""
     cards = tuple(cards)
     rows = [counts[card] for card in cards if card in counts]
     return is_blocked(priority, cards, counts) or any(len(row) > priority and row[priority] > 1 for row in rows)

@@ -1,4 +1,4 @@
-"""How cards are: critical errors (XIDs) from the driver's events, and whether a card answers at all."""
+"""The health of cards: critical errors (XIDs) from the driver's events, and whether a card answers."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 IGNORED: Final = frozenset({13, 31, 43, 45, 68, 109})
-"""XIDs an application causes: not the card's fault."""
+"""XIDs that applications cause. They do not mean that the card is faulty."""
 
 
 @dataclass(frozen=True, slots=True)
 class XidPolicy:
-    """Which XIDs make a card unhealthy (HAMi's and NVIDIA's environment variables).
+    """The XIDs that make a card unhealthy, set by the same environment variables as in NVIDIA's device plugin.
 
     Attributes:
-        disabled: XIDs ignored.
-        enabled: XIDs that count whatever else is said.
-        all_disabled: Ignore every XID not enabled.
+        disabled: XIDs to ignore.
+        enabled: XIDs that always count.
+        all_disabled: Ignore every XID that is not enabled.
         all_enabled: Count every XID.
     """
 
@@ -39,13 +39,13 @@ class XidPolicy:
 
     @classmethod
     def parse(cls, disabled: str, enabled: str) -> XidPolicy:
-        """Read ``DP_DISABLE_HEALTHCHECKS`` and ``DP_ENABLE_HEALTHCHECKS``; what is no number is ignored."""
+        """Read ``DP_DISABLE_HEALTHCHECKS`` and ``DP_ENABLE_HEALTHCHECKS``. Unknown words are ignored."""
         off, on = _words(disabled), _words(enabled)
         return cls(IGNORED | _numbers(off), _numbers(on), bool({"all", "xids"} & off), bool({"all", "xids"} & on))
 
     @property
     def nothing(self) -> bool:
-        """Whether no event is wanted at all."""
+        """Whether no XID counts, so that no event is needed."""
         return self.all_disabled and not self.all_enabled and not self.enabled
 
     def is_critical(self, xid: int) -> bool:
@@ -65,12 +65,12 @@ def _numbers(words: set[str]) -> frozenset[int]:
 
 @dataclass(slots=True)
 class HealthWatch:
-    """Looks at cards now and then.
+    """Reads the health of cards.
 
     Args:
         nvml: The driver.
-        policy: Which XIDs count.
-        recovery_s: Seconds after its last critical error at which an answering card counts as recovered; 0: never.
+        policy: The XIDs that count.
+        recovery_s: Seconds after its last critical error until an answering card counts as recovered; 0: never.
         clock: Monotonic seconds.
     """
 
@@ -81,7 +81,7 @@ class HealthWatch:
     _last_xid: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def look(self, uuids: Sequence[str]) -> list[HealthChange]:
-        """How each card is now."""
+        """The current health of each card."""
         problems = {} if self.policy.nothing else self._events(uuids)
         return [self._one(uuid, problems.get(uuid, "")) for uuid in uuids]
 
@@ -93,11 +93,11 @@ class HealthWatch:
             return dict.fromkeys(uuids, str(error))
         for uuid, xid in events:
             if not self.policy.is_critical(xid):
-                log.info("an XID that applications cause", card=uuid, xid=xid)
+                log.info("ignoring an XID that applications cause", card=uuid, xid=xid)
                 continue
             if not uuid:
-                # Whichever it is shows by not answering; the others are not to blame.
-                log.warning("a critical error of a card that can't be told", xid=xid)
+                # If the card stops answering, that will show below. The other cards must stay healthy.
+                log.warning("a critical error of an unknown card", xid=xid)
             else:
                 self._last_xid[uuid] = (xid, self.clock())
         return failed

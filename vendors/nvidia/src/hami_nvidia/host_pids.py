@@ -1,9 +1,11 @@
-"""Telling containers what the host calls their processes, for drivers that know no pid namespaces.
+"""Writes the host pids of a container's processes into its region, for drivers that know no pid namespaces.
 
-NVML of such a driver tells everybody the host's pids, by which a container's library can't tell its own processes.
-The agent sees both, and writes the one beside the other into the region. A process is named only if the kernel says
-that it has the slot's lock in that very file, and /proc that it is the one that the slot speaks of. So one of another
-container with the same pid inside is not taken for it, nor one that has the pid on the host by now.
+NVML of such a driver reports host pids in every container, so a container's library can't recognise its own processes.
+The agent sees both pids, and writes the host pid beside the inner pid. A process is *named* when that is done.
+
+The agent names a process only on two proofs. The kernel says that the process holds the slot's lock in this file, and
+/proc says that it has the slot's pid and start time. So it never confuses processes of two containers with equal inner
+pids, nor a new process with an old one whose host pid it reuses.
 """
 
 from __future__ import annotations
@@ -25,27 +27,27 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 HOSTS_NAMESPACE: Final = "pid:[4026531836]"
-"""The machine's first pid namespace, in which the driver counts (PROC_PID_INIT_INO of Linux)."""
+"""The initial pid namespace, whose pids the driver reports (PROC_PID_INIT_INO of Linux)."""
 SLOTS_PER_LOOK: Final = 256
-"""Slots of all containers together that are looked into at one time."""
+"""Number of slots of all containers together that one heartbeat examines."""
 MIN_SLOTS_PER_REGION: Final = 4
-"""Of one container, however many there are."""
+"""Number of slots of one container that a heartbeat examines at least, however many containers there are."""
 _FIRST_DELAY_S: Final = 10.0
 _LAST_DELAY_S: Final = 80.0
-_START_FIELD: Final = 22 - 3  # of /proc/PID/stat, counted from the state
-_START_MASK: Final = (1 << 40) - 1  # what a region keeps of it
+_START_FIELD: Final = 22 - 3  # field starttime of /proc/PID/stat, counted from the field state
+_START_MASK: Final = (1 << 40) - 1  # a region stores the low 40 bits
 _STATUS_BYTES: Final = 1 << 14  # a process with thousands of groups is not named
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A process as the host's /proc has it.
+    """A process in the host's /proc.
 
     Attributes:
-        pid: on the host.
-        inner_pid: in the innermost of its pid namespaces.
-        start_time: clock ticks since the boot, as far as a region keeps them.
+        pid: Pid on the host.
+        inner_pid: Pid in its innermost pid namespace.
+        start_time: Clock ticks since the boot, as many bits as a region stores.
     """
 
     pid: int
@@ -54,11 +56,11 @@ class Identity:
 
 
 def match(claims: Iterable[Claim], holders: Mapping[int, Identity]) -> list[tuple[Claim, int]]:
-    """Which claims are proven, with the pid on the host. Pure.
+    """The proven claims with their host pids. Pure.
 
     Args:
-        claims: Who has a slot, as a region says.
-        holders: By slot, the process that holds its lock.
+        claims: Claims to slots, as the region states them.
+        holders: The process that holds each slot's lock, by slot.
     """
     proven = []
     for claim in claims:
@@ -69,9 +71,9 @@ def match(claims: Iterable[Claim], holders: Mapping[int, Identity]) -> list[tupl
 
 
 def identity(proc: Path, pid: int) -> Identity | None:
-    """Reads who a process is; None: it is gone, can't be seen, or `proc` is of another pid namespace."""
+    """Read the identity of a process. None: it is gone, can't be seen, or `proc` belongs to another pid namespace."""
     try:
-        folder = os.open(proc / str(pid), _FOLDER)  # it stays this process's, whoever gets the number next
+        folder = os.open(proc / str(pid), _FOLDER)  # the descriptor stays with this process even if its pid is reused
     except OSError:
         return None
     try:
@@ -86,7 +88,10 @@ def identity(proc: Path, pid: int) -> Identity | None:
 
 
 def _pids(status: bytes) -> list[int]:
-    """From the outermost namespace to the innermost; the first twice, so that there are two at least."""
+    """The pids of a process from the outermost namespace to the innermost.
+
+    The first one is repeated, so that a process without inner namespaces also has two.
+    """
     _, found, rest = status.partition(b"\nNSpid:")
     line, ended, _ = rest.partition(b"\n")
     pids = [int(pid) for pid in line.split()] if found and ended else []
@@ -103,13 +108,13 @@ def _read(folder: int, name: str) -> bytes:
 
 @dataclass(slots=True)
 class _RegionState:
-    """What is known of one region's slots. A slot that shows something else than it did is a new one.
+    """What the agent knows of one region's slots. A slot whose content changed counts as a new slot.
 
     Attributes:
-        settled: Slots as they were when there was last nothing to do.
-        until: When there is something to do if they stay so.
-        named: Slots that were found right.
-        missed: Slots that could not be proven, with when to try again, and the pause until then.
+        settled: The slots at the last time when there was nothing to do.
+        until: When there is something to do again, if the slots do not change.
+        named: Slots whose process is named.
+        missed: For each slot without proof, the time of the next attempt and the pause before it.
     """
 
     settled: list[Shown] = field(default_factory=list)
@@ -118,7 +123,7 @@ class _RegionState:
     missed: dict[Shown, tuple[float, float]] = field(default_factory=dict)
 
     def unsettled(self, slots: list[Shown], now: float) -> list[Shown]:
-        """Slots to look into now. Those no longer in use are forgotten."""
+        """The slots to examine now. Slots that are no longer in use are forgotten."""
         if now < self.until and slots == self.settled:
             return []
         self.named.intersection_update(slots)
@@ -129,13 +134,13 @@ class _RegionState:
         return wanted
 
     def miss(self, slot: Shown, now: float) -> None:
-        """Wait twice as long as the last time."""
+        """Schedule the next attempt at a slot, with twice the last pause."""
         pause = min(self.missed[slot][1] * 2, _LAST_DELAY_S) if slot in self.missed else _FIRST_DELAY_S
         self.missed[slot] = (now + pause, pause)
 
 
 class HostPids:
-    """Writes the host's pids into regions.
+    """Writes host pids into regions.
 
     Args:
         proc: The host's /proc.
@@ -149,11 +154,11 @@ class HostPids:
         self._regions: dict[str, _RegionState] = {}
 
     def keep(self, names: Collection[str]) -> None:
-        """Forget all other regions."""
+        """Forget all regions except these."""
         self._regions = {name: state for name, state in self._regions.items() if name in names}
 
     def named(self, name: str) -> frozenset[int]:
-        """What the host calls the processes of one region, as far as they are named."""
+        """The host pids of the named processes of one region."""
         state = self._regions.get(name)
         return frozenset(slot.host_pid for slot in state.named.copy()) if state else frozenset()
 
@@ -161,12 +166,12 @@ class HostPids:
         """Name the processes of one region that are not named yet.
 
         Args:
-            name: Its record id.
+            name: The region's record id.
             fd: The region, open for writing.
-            among: How many regions are looked at now; they share what may be done at one time.
+            among: Number of regions that are examined now. They share `SLOTS_PER_LOOK`.
 
         Raises:
-            OSError: It can't be read or written.
+            OSError: The region can't be read or written.
         """
         if not self._is_on_host():
             return
@@ -182,7 +187,7 @@ class HostPids:
                 state.miss(slot, now)
 
     def _name(self, fd: int, wanted: Iterable[Shown]) -> set[Shown]:
-        """Those that could be named, as they are now."""
+        """Name the processes of the slots if possible. Returns the slots of named processes as they are now."""
         written = {found.slot: found.host_pid for found in wanted}
         claims = [claim for slot in written if (claim := region.claim(fd, slot)) is not None]
         pids = {claim.slot: region.holder(fd, claim.slot) for claim in claims}
@@ -202,15 +207,15 @@ class HostPids:
             self._sees_host = mine == HOSTS_NAMESPACE
             if not self._sees_host:
                 log.info(
-                    "containers are not told the host's pids of their processes: the agent has a pid namespace of its "
-                    "own (hostPID); only drivers that know no pid namespaces need them",
+                    "containers do not get the host pids of their processes, since the agent has its own pid "
+                    "namespace (hostPID is off); only drivers that know no pid namespaces need them",
                     namespace=mine,
                 )
         return self._sees_host
 
 
 def _write(fd: int, claim: Claim, pid: int) -> bool:
-    """Write one pid, unless the slot has changed hands; taken back if it does so meanwhile."""
+    """Write a host pid, unless the slot has another owner by now. If the owner changes meanwhile, erase it again."""
     if region.holder(fd, claim.slot) != pid or region.claim(fd, claim.slot) != claim:
         return False
     offset, data = region.host_pid(claim.slot, pid)

@@ -1,4 +1,4 @@
-"""Pair scores: how well two cards are linked, as HAMi publishes them in `hami.io/node-nvidia-score`."""
+"""Pair scores: how well two cards are linked. HAMi publishes them in `hami.io/node-nvidia-score`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from hami_nvidia.nvml import Card, Link
 
 PCIE_POINTS: Final = {0: 60, 10: 50, 20: 40, 30: 30, 40: 20, 50: 10}
-"""Points of the path between two cards by NVML's topology level: same board, one switch, several switches, host
-bridge, same CPU, across CPUs. (HAMi v2.10's, as all numbers here.)"""
+"""Points for the path between two cards, by NVML's topology level. All numbers in this module are HAMi v2.10's.
+
+The levels are: same board, one switch, several switches, host bridge, same CPU, across CPUs.
+"""
 NVLINK_POINTS: Final = 100
-"""Points of each NVLink."""
+"""Points for each NVLink."""
 MAX_NVLINKS: Final = 18
-"""More links than any card has are not believed and count nothing."""
+"""Most NVLinks of a card. A larger count is implausible and scores nothing."""
 
 
 def pair_scores(
@@ -30,7 +32,7 @@ def pair_scores(
         links: Active NVLinks by card.
 
     Returns:
-        Scores by card and peer, and the pairs whose two directions disagree: those score 0 both ways.
+        Scores by card and peer, and the pairs whose two directions have different counts. Such a pair scores 0.
     """
     scores: dict[str, dict[str, int]] = {card.uuid: {} for card in cards}
     uneven: list[tuple[str, str]] = []
@@ -56,5 +58,5 @@ def _count(one: Card, other: Card, links: Mapping[str, Sequence[Link]]) -> int:
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two PCI bus ids are one; NVML writes the domain with four digits or eight."""
+    """Whether two PCI bus ids are equal. NVML writes the domain with four or eight digits."""
     return one.lower().lstrip("0") == other.lower().lstrip("0")

@@ -1,4 +1,4 @@
-"""Every metric of the NVIDIA agent in one table; HAMi's names keep the labels and values of HAMi v2.10's monitor."""
+"""The table of the NVIDIA agent's metrics. HAMi's metrics keep the labels and values of HAMi v2.10's monitor."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ HAMI: Final = (
     _gauge("hami_vgpu_memory_module_bytes", "Part of the memory held: code that was loaded.", *_SLICE),
     _gauge(
         "hami_vgpu_memory_buffer_bytes",
-        "Part of the memory held: all but contexts and code, memory in the host included.",
+        "Part of the memory held: everything except contexts and code. Includes memory in the host.",
         *_SLICE,
     ),
 )
-"""HAMi's, with its labels."""
+"""HAMi's metrics, with its labels."""
 
 _OLD_CARD: Final = ("nodeid", "deviceidx", "deviceuuid", "devicetype")
 _OLD_SLICE: Final = ("podnamespace", "podname", "ctrname", "vdeviceid", "deviceuuid")
@@ -42,21 +42,21 @@ HAMI_LEGACY: Final = (
     _gauge("vGPU_device_memory_usage_in_bytes", "Device memory the container holds.", *_OLD_SLICE),
     _gauge("vGPU_device_memory_limit_in_bytes", "Device memory the container may hold; 0: no limit.", *_OLD_SLICE),
 )
-"""The same under HAMi's old names (``--legacy-metrics``)."""
+"""Metrics under HAMi's old names (``--legacy-metrics``)."""
 
 OURS: Final = (
     _gauge(
         "hami_host_gpu_pcie_bytes_per_second",
-        "What the card moves over PCIe (sent, received), while host memory stands in for its own. NVML takes 40 ms to "
-        "tell, so no other card is asked.",
+        "What the card sends and receives over PCIe. Measured only while containers hold host memory in place of its "
+        "memory, since NVML needs 40 ms for an answer.",
         "node",
         *_CARD,
         "direction",
     ),
     _gauge(
         "hami_vgpu_memory_driver_bytes",
-        "Device memory that the driver counts for the container's processes. More than hami_vgpu_memory_used_bytes is "
-        "what the library does not see. Only for processes whose pid on the host is known.",
+        "Device memory that the driver counts for the container's processes. The part above "
+        "hami_vgpu_memory_used_bytes is unknown to the library. Only for processes with a known host pid.",
         *_SLICE,
     ),
     _counter("hami_vgpu_memory_denied_total", "Allocations refused since the container was made.", *_SLICE),
@@ -67,21 +67,22 @@ OURS: Final = (
         "reason",
     ),
     _gauge(
-        "hami_vgpu_region_unreadable", "1 for a container whose region file is truncated or no region.", *_CONTAINER
+        "hami_vgpu_region_unreadable", "1 for a container whose region file is truncated or not a region.", *_CONTAINER
     ),
     _counter(
         "hami_vgpu_region_skips_total",
-        "Looks at a region file that was none, while the agent looks after running containers.",
+        "Times the agent skipped a running container because its region file was unusable.",
         "node",
     ),
     _gauge(
         "hami_vgpu_suspended",
-        "1 while launches wait for a container of higher priority. Only where priorities or limits have to be watched.",
+        "1 while launches wait for a container of higher priority. Only on cards with different priorities, or with "
+        "core limits that may pause.",
         *_CONTAINER,
     ),
     _gauge(
         "hami_vgpu_host_memory_limit_bytes",
-        "Host memory the container may hold in place of device memory, where memory is scaled above 1.",
+        "Host memory the container may hold in place of device memory, if memory is scaled above 1.",
         *_SLICE,
     ),
     _gauge("hami_vgpu_host_memory_used_bytes", "Host memory the container holds in place of device memory.", *_SLICE),
@@ -92,7 +93,7 @@ OURS: Final = (
     ),
     _counter(
         "hami_vgpu_host_memory_allocated_bytes_total",
-        "Sizes of all allocations ever put into host memory. One that keeps growing runs over the link.",
+        "Total size of all allocations placed in host memory. While it keeps growing, the program works over PCIe.",
         *_SLICE,
     ),
     _counter("hami_vgpu_compute_seconds_total", "Device time charged to a container with a core limit.", *_SLICE),
@@ -102,20 +103,20 @@ OURS: Final = (
         *_SLICE,
     ),
     _counter(
-        "hami_vgpu_compute_throttled_seconds_total", "How long launches waited for the core limit, summed.", *_SLICE
+        "hami_vgpu_compute_throttled_seconds_total", "Total time that launches waited for the core limit.", *_SLICE
     ),
-    _gauge("hami_vgpu_compute_longest_wait_seconds", "How long one launch waited at most.", *_SLICE),
+    _gauge("hami_vgpu_compute_longest_wait_seconds", "Longest wait of a single launch.", *_SLICE),
     _counter(
         "hami_vgpu_compute_grants_total",
-        "Times work was let through. One grant covers several short launches.",
+        "Number of grants. One grant covers several short launches.",
         *_SLICE,
     ),
     _counter(
         "hami_vgpu_compute_wait_timeouts_total", "Waits for the limit that ended because nothing completed.", *_SLICE
     ),
     _counter("hami_vgpu_compute_turns_total", "Turns the container took on the card.", *_SLICE),
-    _counter("hami_vgpu_compute_turn_timeouts_total", "Launches that went without their turn.", *_SLICE),
+    _counter("hami_vgpu_compute_turn_timeouts_total", "Launches that went ahead without a turn.", *_SLICE),
 )
-"""Our own. What a container counts begins when it is made."""
+"""Our own metrics. The counters of a container start when the container is made."""
 
 METRICS: Final = (*HAMI, *HAMI_LEGACY, *OURS)

@@ -1,7 +1,7 @@
-"""MIG on the scheduler side: which profile serves a request, and where on the card it goes (HAMi v2.10's rules).
+"""MIG on the scheduler side: chooses a request's profile and its place on the card, by HAMi v2.10's rules.
 
-A card in MIG mode is partitioned as pods come: the request is served by the smallest allowed profile that is large
-enough and has a free place, and what is booked is the profile's memory and compute.
+A card in MIG mode is partitioned as pods arrive. The smallest allowed profile that is large enough and has a free place
+serves the request. The booking is for the profile's memory and compute.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from hami_core import DeviceUsage, MigPlacement, MigProfile, Slice
 
 MODE: Final = "mig"
-"""Mode of a device that is partitioned."""
+"""Mode of a partitioned device."""
 
 _FROM_THE_TOP: Final = ("1g.", "3g.")
-"""Profiles that go to the highest free start; all others to the lowest. That leaves the most room for what follows."""
+"""Profiles that go to the highest free start; all others go to the lowest. This leaves the most room for later ones."""
 
 
 def free_placement(profile: MigProfile, occupied: Iterable[MigPlacement]) -> MigPlacement | None:
-    """Where the next instance of a profile goes on a card; None: nowhere."""
+    """Where the next instance of a profile goes on a card; None if there is no free place."""
     taken = tuple(occupied)
     free = [p for p in profile.placements if not any(_overlap(p, other) for other in taken)]
     if not free:
@@ -37,7 +37,7 @@ def free_placement(profile: MigProfile, occupied: Iterable[MigPlacement]) -> Mig
 def smallest_instance(
     profiles: Sequence[MigProfile], occupied: Iterable[MigPlacement], memory_mib: int
 ) -> tuple[MigProfile, MigPlacement] | None:
-    """The smallest profile of at least so much memory that has a free place, with the place; None: there is none."""
+    """The smallest profile with enough memory and a free place, and that place; None if there is none."""
     taken = tuple(occupied)
     for profile in sorted(profiles, key=_size):
         if profile.memory_mib >= memory_mib:
@@ -48,7 +48,7 @@ def smallest_instance(
 
 
 def account(device: DeviceUsage, piece: Slice) -> Slice | Reason | None:
-    """Turn a plain slice of a card in MIG mode into an instance; None: the card is not in MIG mode."""
+    """Turn a plain slice of a card in MIG mode into an instance; None if the card is not in MIG mode."""
     if device.device.mode != MODE:
         return None
     found = smallest_instance(device.device.mig_profiles, device.mig_in_use, piece.memory_mib)

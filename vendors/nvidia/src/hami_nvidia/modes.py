@@ -1,7 +1,7 @@
-"""Whether a card's modes let pods share it: MIG mode, compute mode, and the node's operating mode. Pure.
+"""Decides whether pods may share a card, from its MIG mode and compute mode and the node's operating mode. Pure.
 
-`hami_nvidia.nvml` reads the modes; `hami_nvidia.node` registers what follows from them. A mode that can't be read
-keeps pods away, as one that forbids sharing does.
+`hami_nvidia.nvml` reads the modes, and `hami_nvidia.node` registers the result. A card whose modes can't be read is not
+offered.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NO_MPS: Final = "operating mode mps: cards are shared and limited as in hami-cor
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """A card's modes as NVML tells them.
+    """A card's modes as NVML reports them.
 
     Attributes:
-        mig: MIG mode is on; False as well for a card that has none.
-        mig_after_reset: MIG mode will be on once the card is reset (NVML's pending mode).
-        compute: Compute mode; DEFAULT as well for a card that has none.
-        problem: Why a mode can't be read; empty: all are known.
+        mig: MIG mode is on; False also for a card without MIG.
+        mig_after_reset: MIG mode will be on after the card's next reset (NVML's pending mode).
+        compute: Compute mode; DEFAULT also for a card without compute modes.
+        problem: Why a mode can't be read; empty if all modes are known.
     """
 
     mig: bool = False
@@ -46,7 +46,7 @@ ALL_ALLOWED: Final = Modes()
 
 
 def not_offered(modes: Modes, operating_mode: str) -> str:
-    """Why a card is kept from pods, with what an administrator can do about it; empty: its modes allow pods."""
+    """Why a card is not offered, and what an administrator can do about it; empty if its modes allow pods."""
     if operating_mode == "mig":
         return MIG_NOT_SERVED
     if modes.problem:
@@ -68,6 +68,6 @@ def not_offered(modes: Modes, operating_mode: str) -> str:
 
 
 def whole_only(modes: Modes) -> str:
-    """Why a card is given as a whole only; empty: it may be shared."""
+    """Why a card is only given as a whole; empty if it may be shared."""
     name = _EXCLUSIVE.get(modes.compute)
     return f"compute mode {name}" if name else ""

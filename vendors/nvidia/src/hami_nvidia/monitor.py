@@ -1,4 +1,4 @@
-"""Samples of what cards do, and of what each container holds of them; the table is `hami_nvidia.metrics`."""
+"""Samples of the cards' activity and of each container's use of them. `hami_nvidia.metrics` has the table."""
 
 from __future__ import annotations
 
@@ -29,26 +29,27 @@ NS: Final = 10**9
 def host_samples(
     nvml: Nvml, cards: Sequence[Card], node: str, oversubscribed: Container[str] = (), *, legacy: bool = False
 ) -> list[Sample]:
-    """What the cards do; a card that does not answer has no samples.
+    """Samples of the cards. A card that does not answer has none.
 
     Args:
-        nvml: Asked.
-        cards: Which.
-        node: Where.
-        oversubscribed: Cards for which host memory stands in; what they move over PCIe takes NVML 40 ms each to tell.
-        legacy: Also HAMi's old names.
+        nvml: The driver.
+        cards: The cards.
+        node: The node's name.
+        oversubscribed: Cards of which containers hold host memory instead. Only their PCIe traffic is measured, since
+            NVML needs 40 ms for each card.
+        legacy: Also add samples under HAMi's old names.
     """
     found: list[Sample] = []
     for card in cards:
         try:
             usage = nvml.usage(card.uuid)
         except NvmlError as error:
-            log.warning("a card can't be measured", error=str(error))
+            log.warning("can't measure a card", error=str(error))
             continue
         labels = {
             "device_index": str(card.index),
             "device_uuid": card.uuid,
-            # HAMi's monitor prefixes always, its register only where the name lacks it.
+            # HAMi's monitor always adds this prefix. HAMi's register adds it only if the name lacks it.
             "device_type": f"NVIDIA-{card.name}",
         }
         at_node = labels | {"node": node}
@@ -67,11 +68,11 @@ def host_samples(
 
 
 def _link(nvml: Nvml, card: Card, labels: Mapping[str, str]) -> Iterator[Sample]:
-    """A card that does not tell keeps its other samples."""
+    """Samples of a card's PCIe traffic. A failure does not affect the card's other samples."""
     try:
         traffic = nvml.link_traffic(card.uuid)
     except NvmlError as error:
-        log.warning("what a card moves over PCIe can't be measured", error=str(error))
+        log.warning("can't measure a card's PCIe traffic", error=str(error))
         return
     if traffic is not None:
         for direction, rate in (("sent", traffic.sent), ("received", traffic.received)):
@@ -80,7 +81,7 @@ def _link(nvml: Nvml, card: Card, labels: Mapping[str, str]) -> Iterator[Sample]
 
 
 def oversubscribed_cards(samples: Iterable[Sample]) -> set[str]:
-    """Cards for which host memory stands in now, from what `container_samples` found."""
+    """Cards of which containers now hold host memory instead, from the samples of `container_samples`."""
     name = "hami_vgpu_host_memory_used_bytes"
     return {s.labels["device_uuid"] for s in samples if s.name == name and s.value > 0}
 
@@ -101,15 +102,16 @@ def _legacy_host(card: Card, usage: Usage, node: str) -> Iterator[Sample]:
 def driver_memory(
     nvml: Nvml, cards: Container[str], pids: Callable[[str], Collection[int]]
 ) -> Callable[[str, str], int | None]:
-    """How much memory of a card the driver counts for the processes of a container; each card is asked once.
+    """Make a function that returns how much memory the driver counts for a container. Each card is asked once.
 
     Args:
-        nvml: Asked.
-        cards: About these alone; what a region calls its cards may be anything.
-        pids: A container's processes on the host, by its record id.
+        nvml: The driver.
+        cards: UUIDs of the node's cards. Others are ignored, since a region may contain any UUID.
+        pids: Returns the host pids of a container's processes by record id.
 
     Returns:
-        A function of record id and card: bytes, or None where no process of it is known or the driver does not say.
+        A function of record id and card UUID. It returns bytes, or None if no process is known or the driver does not
+        say.
     """
 
     @cache
@@ -117,7 +119,7 @@ def driver_memory(
         try:
             return nvml.processes(uuid)
         except NvmlError as error:
-            log.warning("a card's processes can't be told", error=str(error))
+            log.warning("can't list a card's processes", error=str(error))
             return {}
 
     def measured(record_id: str, uuid: str) -> int | None:
@@ -136,16 +138,16 @@ def container_samples(
     *,
     legacy: bool = False,
 ) -> list[Sample]:
-    """What the containers hold, from their regions.
+    """Samples of the containers, from their regions.
 
-    A region that can't be read has no samples but one that says so; a container without one (whole cards) has none.
+    If a region can't be read, its only sample says so. A container without a region, which has whole cards, has none.
 
     Args:
         records: Live containers by record id.
         region_dirs: Their regions' host folders.
-        told: Records whose region's damage is logged already; brought up to date here.
-        measured: See `driver_memory`.
-        legacy: Also HAMi's old names.
+        told: Records whose damaged region was already logged. This function updates the set.
+        measured: The function that `driver_memory` returns.
+        legacy: Also add samples under HAMi's old names.
     """
     found: list[Sample] = []
     told &= records.keys()
@@ -155,7 +157,7 @@ def container_samples(
             region = _read(region_dirs[record_id]) if record_id in region_dirs else None
         except (RegionError, OSError) as error:
             if record_id not in told:
-                log.warning("a container's region can't be read", record=record_id, error=str(error))
+                log.warning("can't read a container's region", record=record_id, error=str(error))
             told.add(record_id)
             found.append(Sample("hami_vgpu_region_unreadable", labels, 1.0))
             continue
@@ -195,7 +197,7 @@ def _of_region(region: Region, labels: Mapping[str, str]) -> Iterator[Sample]:
 
 
 def _of_driver(region: Region, labels: Mapping[str, str], measured: Callable[[str], int | None]) -> Iterator[Sample]:
-    """More than the container is booked for is what the library does not see."""
+    """What the driver counts for a container. The part above the container's own count is unknown to the library."""
     for position, device in enumerate(region.devices):
         size = measured(device.uuid)
         if size is not None:
@@ -204,7 +206,7 @@ def _of_driver(region: Region, labels: Mapping[str, str], measured: Callable[[st
 
 
 def _of_host_memory(use: OversubscriptionUse, own: Mapping[str, str]) -> Iterator[Sample]:
-    """Host memory in place of device memory; only where the administrator scales memory above 1."""
+    """Host memory in place of device memory. Called only if the administrator scales memory above 1."""
     yield Sample("hami_vgpu_host_memory_limit_bytes", own, float(use.limit_bytes))
     yield Sample("hami_vgpu_host_memory_used_bytes", own, float(use.used_bytes))
     yield Sample("hami_vgpu_host_memory_peak_bytes", own, float(use.peak_bytes))
@@ -212,7 +214,7 @@ def _of_host_memory(use: OversubscriptionUse, own: Mapping[str, str]) -> Iterato
 
 
 def _of_compute(use: ComputeUse, own: Mapping[str, str]) -> Iterator[Sample]:
-    """The account of device time; only where there is or was a core limit. All since the container was made."""
+    """The account of device time since the container was made. Called only if it has or had a core limit."""
     yield Sample("hami_vgpu_compute_seconds_total", own, use.charged / NS)
     yield Sample("hami_vgpu_compute_estimated_seconds_total", own, use.estimated / NS)
     yield Sample("hami_vgpu_compute_throttled_seconds_total", own, use.waited / NS)
@@ -224,7 +226,7 @@ def _of_compute(use: ComputeUse, own: Mapping[str, str]) -> Iterator[Sample]:
 
 
 def _legacy(region: Region, ref: ContainerRef) -> Iterator[Sample]:
-    """The same under HAMi's old names."""
+    """A container's memory under HAMi's old metric names."""
     for position, device in enumerate(region.devices):
         own = {
             "podnamespace": ref.namespace,

@@ -1,4 +1,4 @@
-"""What ``hami doctor`` has to know: other device plugins for NVIDIA's cards, and programs that look at the cards."""
+"""What ``hami doctor`` must know: other device plugins for NVIDIA's cards, and other programs that use the cards."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ DOCTOR: Final = DoctorNotes(
             ("dcgm-exporter",),
             "metrics by pod",
             "DCGM exporter runs",
-            "use its figures by device only (DCGM_EXPORTER_KUBERNETES=false); by pod and container our agent's "
-            "metrics are right: slot ids the kubelet picked may be another card's than booked",
+            "use only its figures by device (DCGM_EXPORTER_KUBERNETES=false); for pods and containers use our agent's "
+            "metrics, since the slot ids that the kubelet picked may belong to another card than booked",
         ),
     ),
     node_labels=(
@@ -54,4 +54,4 @@ DOCTOR: Final = DoctorNotes(
     ),
     unhealthy="nvidia-smi or dmesg on the node says why",
 )
-"""Labels are those of GPU Feature Discovery, Node Feature Discovery and HAMi's chart."""
+"""The node labels are those of GPU Feature Discovery, Node Feature Discovery and HAMi's chart."""

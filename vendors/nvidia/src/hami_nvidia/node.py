@@ -1,4 +1,4 @@
-"""NVIDIA's node side: discovery, registration, what a container sees, health, metrics."""
+"""NVIDIA's node side: discovery, registration, container edits, health and metrics."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class NvidiaNode(Nvidia):
     """The object behind the entry point ``nvidia`` of group ``hami.node``.
 
     Args:
-        settings: Where things are; default: from the environment.
+        settings: The node's settings; None: from the environment.
         clock: Monotonic seconds.
         now: Unix seconds.
     """
 
     metric_specs = METRICS
     _node: NodeContext
-    """The node served; not set in a process that serves none, where no further hook is called."""
+    """The node that the agent serves. It is not set in a process without a node, which calls no further hook."""
     _turn_pages: TurnPages
 
     def __init__(
@@ -78,17 +78,17 @@ class NvidiaNode(Nvidia):
         self._health = HealthWatch(self.nvml, policy, self.settings.xid_recovery_s, clock)
 
     def _nvml_library(self) -> str:
-        """Looked for anew whenever NVML is opened: the driver may be installed after the agent has started."""
+        """The path of NVML. It is searched each time NVML is opened, since the driver may be installed late."""
         found = self.settings.nvml_library or driver_files.nvml_below(self._root)
         if not found and self._root.here != Path("/"):
-            log.warning("no libnvidia-ml.so.1 below the driver's root, it is tried by name", root=str(self._root.here))
+            log.warning("no libnvidia-ml.so.1 below the driver's root; trying it by name", root=str(self._root.here))
         return found
 
     # --- start -----------------------------------------------------------------------------------------------------
 
     @hookimpl
     def families(self, config: NvidiaConfig | None, node: NodeContext | None) -> Sequence[Family]:
-        """One family; the options of this node are settled here."""
+        """One family. This call also reads the options of the node."""
         found = super().families(config, node)
         if node is not None:
             self._node = node
@@ -106,14 +106,14 @@ class NvidiaNode(Nvidia):
 
     @hookimpl
     def discover(self) -> list[Device]:
-        """The cards of this node, scaling applied; a card seen before that no longer answers is unhealthy."""
+        """The cards of this node, with scaling applied. A known card that no longer answers is unhealthy."""
         try:
             found, errors = self.nvml.cards()
         except NvmlError:
             self.nvml.close()
             raise
         if errors and not found:
-            # Perhaps the driver was loaded anew: NVML is opened again next time.
+            # The driver may have been reloaded, so NVML is opened again next time.
             self.nvml.close()
         for error in errors:
             log.warning("a card does not answer", error=str(error))
@@ -134,12 +134,12 @@ class NvidiaNode(Nvidia):
         return sorted(devices.values(), key=lambda d: (d.index, d.id))
 
     def _report_filters_without_card(self, found: Sequence[Card]) -> None:
-        """A filter that names no card of this node may be a mistake that offers a card somebody wanted kept."""
+        """Log filters that match no card of this node. They may be mistakes that offer a card that should be hidden."""
         uuids = self.options.hidden_uuids - {card.uuid for card in found}
         indices = self.options.hidden_indices - {card.index for card in found}
         unmatched = frozenset((*uuids, *map(str, indices)))
         if unmatched - self._unmatched:
-            log.warning("filterdevices names cards that are not here", cards=sorted(unmatched))
+            log.warning("filterdevices names cards that this node does not have", cards=sorted(unmatched))
         self._unmatched = unmatched
 
     def _device(self, card: Card, *, answers: bool = True) -> Device | None:
@@ -176,8 +176,9 @@ class NvidiaNode(Nvidia):
         )
 
     def _numa(self, card: Card) -> int:
-        """NUMA node from sysfs, which writes the PCI domain with four digits; NVML where sysfs says nothing."""
+        """The card's NUMA node from sysfs, or from NVML if sysfs has none."""
         bus = card.bus_id.lower()
+        # NVML writes the PCI domain with eight digits, sysfs with four.
         bus = bus[4:] if len(bus.partition(":")[0]) == 8 else bus
         try:
             node = int((self.settings.sys_root / "bus/pci/devices" / bus / "numa_node").read_text())
@@ -190,7 +191,7 @@ class NvidiaNode(Nvidia):
 
     @hookimpl
     def advertise(self, devices: Sequence[Device]) -> Advertisement:
-        """The register annotation, pair scores where wanted, and ``<uuid>-<k>`` slots."""
+        """The register annotation, pair scores if enabled, and slots named ``<uuid>-<k>``."""
         annotations = {REGISTER: encode_devices_json(devices)}
         if self.settings.topology_score:
             annotations[PAIR_SCORES] = encode_pair_scores(self._scores([d.id for d in devices]))
@@ -206,7 +207,7 @@ class NvidiaNode(Nvidia):
             try:
                 return self.nvml.common_ancestor(one, other)
             except NvmlError as error:
-                log.warning("how two cards are linked can't be told", error=str(error))
+                log.warning("can't read the topology level of two cards", error=str(error))
                 return -1
 
         links = {}
@@ -214,7 +215,7 @@ class NvidiaNode(Nvidia):
             try:
                 links[card.uuid] = self.nvml.links(card.uuid)
             except NvmlError as error:
-                log.warning("a card's links can't be told", error=str(error))
+                log.warning("can't read a card's links", error=str(error))
         scores, uneven = pair_scores(cards, level, links)
         for one, other in uneven:
             log.warning("two cards have unequal numbers of links to each other", one=one, other=other)
@@ -259,7 +260,7 @@ class NvidiaNode(Nvidia):
         return self._driver
 
     def _installed(self) -> container_edits.Interposer:
-        """The interposer on the host, put there on first use under a name made of its content."""
+        """The interposer on the host. The first call installs it, under a name made of its content."""
         if self._interposer is None:
             from hami_interpose import library  # noqa: PLC0415 - the wheel with the library, needed only here
 
@@ -272,13 +273,13 @@ class NvidiaNode(Nvidia):
                 preload = folder / "ld.so.preload"
                 _install(preload, container_edits.PRELOAD, 0o644)
             except OSError as error:
-                raise DeviceError(f"libvgpu.so can't be put into {folder}: {error}") from error
+                raise DeviceError(f"can't install libvgpu.so in {folder}: {error}") from error
             self._interposer = container_edits.Interposer(folder / name, preload)
         return self._interposer
 
     @hookimpl
     def release(self, container: ContainerRef) -> None:
-        """Nothing is set up outside the edits."""
+        """Nothing to do: nothing is set up outside the edits."""
 
     # --- running containers ----------------------------------------------------------------------------------------
 
@@ -289,7 +290,7 @@ class NvidiaNode(Nvidia):
         slices: Mapping[str, tuple[Slice, ...]],
         region_dirs: Mapping[str, str],
     ) -> None:
-        """The agent's sign of life, pids on the host, HAMi's feedback where it is needed, and turn pages in order."""
+        """Write heartbeats, host pids and HAMi's feedback into the regions, and repair turn pages."""
         # A record's slices never change.
         self._tenants = {
             name: self._tenants[name] if name in self._tenants else self._tenant(slices[name], ref)
@@ -301,11 +302,11 @@ class NvidiaNode(Nvidia):
             self._turn_pages.ensure_all(frozenset().union(*(tenant.limited for tenant in tenants.values())))
 
     def _tenant(self, slices: Sequence[Slice], container: ContainerRef) -> Tenant | None:
-        """A container with a region, or None."""
+        """The container as a tenant, or None if it has no region."""
         try:
             limits = self._limits(container_edits.per_card(slices), container)
         except RequestError:
-            return None  # it was refused its devices
+            return None  # allocate refused this container
         if limits is None:
             return None
         return Tenant(
@@ -319,7 +320,7 @@ class NvidiaNode(Nvidia):
 
     @hookimpl
     def health(self, devices: Sequence[Device]) -> list[HealthChange]:
-        """Critical errors, cards that do not answer, and cards whose modes changed."""
+        """Report critical errors, cards that do not answer, and cards whose modes changed."""
         found = self._health.look([d.id for d in devices])
         return [replace(c, rediscover=True) if c.healthy and self._has_other_modes(c.device_id) else c for c in found]
 
@@ -329,7 +330,7 @@ class NvidiaNode(Nvidia):
 
     @hookimpl
     def metrics(self, records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> list[Sample]:
-        """HAMi's monitor metrics."""
+        """Samples of cards and containers."""
         cards = sorted(self._cards.values(), key=lambda c: c.index)
         legacy = self._node.legacy_metrics
         measured = monitor.driver_memory(self.nvml, {card.uuid for card in cards}, self._host_pids.named)
@@ -343,7 +344,7 @@ class NvidiaNode(Nvidia):
 
 
 def _install(path: Path, content: bytes, mode: int) -> None:
-    """Put a file there whole, unless it is there already with this content. Containers may be prepared in parallel."""
+    """Write a file atomically, unless it already has this content. Several threads may do this at the same time."""
     if path.is_file() and path.read_bytes() == content:
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")

@@ -1,8 +1,8 @@
 """HAMi's per-node file, ``config.json``: one list, ``nodeconfig``, with an entry for each node that needs one.
 
-Every agent of a cluster mounts the same file. So an entry about another node can never stop this node's agent: its
-faults are warnings. A fault in this node's own entry ends the start, because a filter or a mode that is not applied
-hands out cards that somebody wanted kept.
+All agents of a cluster mount the same file. So faults in an entry of another node are only warnings, and never stop
+this node's agent. A fault in this node's own entry stops the start: a filter or mode that is not applied could offer
+cards that an administrator wants to keep.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WITHOUT_EFFECT: Final = {
     "enablegetpreferredallocation": "preferred allocations are always answered",
 }
 DEFAULT_PATH: Final = Path("/config/config.json")
-"""Where HAMi has the file; it need not exist there."""
+"""HAMi's path of the file. A file need not exist there."""
 _LIST: Final = "nodeconfig"
 _EXAMPLE: Final = '{"nodeconfig": [{"name": "node-1", "devicesplitcount": 4}]}'
 _WARNINGS_SHOWN: Final = 5
@@ -95,8 +95,8 @@ class Found:
     """What the file says of one node.
 
     Attributes:
-        entries: Its entries with their places, in the order they apply.
-        warnings: What is passed over, for the log.
+        entries: Its entries with their places, in the order in which they apply.
+        warnings: What was ignored, for the log.
     """
 
     entries: list[tuple[str, NodeEntry]] = field(default_factory=list)
@@ -104,10 +104,10 @@ class Found:
 
 
 def read(path: Path, node: str) -> Found:
-    """What the per-node file says of a node; nothing where there is no file.
+    """Read what the per-node file says of a node. Without a file that is nothing.
 
     Raises:
-        ConfigError: The file can't be read, or an entry of this node is wrong.
+        ConfigError: The file can't be read, or an entry of this node is invalid.
     """
     try:
         path.stat()
@@ -119,15 +119,15 @@ def read(path: Path, node: str) -> Found:
 
 
 def parse(text: str, where: str, node: str) -> Found:
-    """`read` for the text of a file.
+    """Like `read`, for the text of a file.
 
     Args:
-        text: Its content.
-        where: Its name, for messages.
+        text: The file's content.
+        where: The file's name, for messages.
         node: This node.
 
     Raises:
-        ConfigError: It is no per-node file, or an entry of this node is wrong.
+        ConfigError: The text is not a per-node file, or an entry of this node is invalid.
     """
     found = Found()
     others: list[str] = []
@@ -152,7 +152,7 @@ def parse(text: str, where: str, node: str) -> Found:
 
 
 def _entries(content: object, where: str, found: Found) -> list[Any]:
-    """The list itself; empty where there is none."""
+    """The list ``nodeconfig``; empty if the file has none."""
     if not isinstance(content, dict):
         raise ConfigError(where, f"holds a {kind_of(content)}, expected a mapping", f"for example {_EXAMPLE}")
     for key in content:
@@ -169,7 +169,7 @@ def _entries(content: object, where: str, found: Found) -> list[Any]:
 
 
 def _is_about(raw: object, node: str) -> bool:
-    """Whether an entry means this node, well written or not."""
+    """Whether an entry means this node, even if it is malformed."""
 
     def same(value: object) -> bool:
         return bool(node) and isinstance(value, str) and value.strip().lower() == node.lower()
@@ -194,7 +194,7 @@ def _faults_elsewhere(raw: object, where: str, place: str) -> Iterator[str]:
 
 
 def _entry(raw: object, where: str, place: str, found: Found) -> NodeEntry:
-    """One entry, with the same strictness for its keys at every depth."""
+    """Read one entry. Its keys are checked equally strictly at every depth."""
     if not isinstance(raw, dict):
         raise ConfigError(f"{where}: {place}", f"holds a {kind_of(raw)}, expected a mapping", f"for example {_EXAMPLE}")
     keys = _folded(raw, where, place)
@@ -209,10 +209,10 @@ def _entry(raw: object, where: str, place: str, found: Found) -> NodeEntry:
 
 
 def _unknown(key: Unknown, where: str, found: Found) -> None:
-    """A key that resembles a known one is a mistake; any other may be of a program we do not know.
+    """Handle an unknown key. One that resembles a known key is an error; any other may belong to another program.
 
     Raises:
-        ConfigError: It resembles one.
+        ConfigError: The key resembles a known one.
     """
     if key.hint:
         raise ConfigError(f"{where}: {key.path}", "there is no such key", key.hint)
@@ -220,10 +220,10 @@ def _unknown(key: Unknown, where: str, found: Found) -> None:
 
 
 def _folded(raw: dict[str, Any], where: str, place: str) -> dict[str, Any]:
-    """Keys without regard to case, as Go reads them.
+    """The mapping with keys in lower case, since Go ignores the case of keys.
 
     Raises:
-        ConfigError: A key stands twice.
+        ConfigError: A key occurs twice.
     """
     keys: dict[str, Any] = {}
     repeated = raw.repeated if isinstance(raw, JsonObject) else ()

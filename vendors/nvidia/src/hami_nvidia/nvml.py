@@ -1,4 +1,4 @@
-"""The only place that touches NVML: typed calls, typed errors, one broken card never hides the others.
+"""The only module that calls NVML. Its calls and errors are typed, and one broken card never hides the others.
 
 The binding (nvidia-ml-py) is loaded on first use, so that importing this package needs no driver.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 NVLINKS: Final = 18
-"""Links a card may have, as far as pair scores count them."""
+"""Number of NVLinks of a card that are read for pair scores."""
 ERROR_INVALID_ARGUMENT: Final = 2
 ERROR_NOT_SUPPORTED: Final = 3
 ERROR_TIMEOUT: Final = 10
@@ -30,7 +30,7 @@ ERROR_ARGUMENT_VERSION_MISMATCH: Final = 25
 _NO_SUCH_QUESTION: Final = frozenset(
     {ERROR_INVALID_ARGUMENT, ERROR_NOT_SUPPORTED, ERROR_FUNCTION_NOT_FOUND, ERROR_ARGUMENT_VERSION_MISMATCH}
 )
-"""How a driver answers a question, or a version of one, that is newer than the driver."""
+"""Error codes by which a driver answers a query, or a version of it, that is newer than the driver."""
 _NONE: Final = 0xFFFFFFFF
 
 
@@ -38,10 +38,10 @@ class NvmlError(DeviceError):
     """One NVML call failed.
 
     Args:
-        call: Function, such as ``nvmlDeviceGetMemoryInfo``.
-        code: NVML's return code; -1 when the library itself is missing.
-        text: NVML's words.
-        card: Which card, if any.
+        call: The function, such as ``nvmlDeviceGetMemoryInfo``.
+        code: NVML's return code; -1 if the library is missing or its answer is unusable.
+        text: NVML's message.
+        card: The card that was asked; empty if none.
     """
 
     def __init__(self, call: str, code: int, text: str, card: str = "") -> None:
@@ -60,10 +60,10 @@ class Card:
         uuid: UUID with its ``GPU-`` prefix.
         name: NVML name.
         minor: Number of ``/dev/nvidia<minor>``.
-        memory_bytes: Total memory; None where it shares the host's (unified memory).
+        memory_bytes: Total memory; None if the card shares the host's memory (unified memory).
         bus_id: PCI bus id in NVML's long form.
         modes: Its modes.
-        reserved_bytes: Part of the total that the driver keeps for itself; 0 where NVML does not say.
+        reserved_bytes: Part of the total that the driver reserves; 0 if NVML does not say.
     """
 
     index: int
@@ -78,7 +78,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a card does now. None: not measured on this card."""
+    """A card's current use. None: not measured on this card."""
 
     memory_used_bytes: int | None
     gpu_percent: int | None
@@ -87,7 +87,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes a second."""
+    """PCIe traffic in bytes per second."""
 
     sent: int
     received: int
@@ -95,7 +95,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An active NVLink: its peer's PCI bus id and whether that is a switch."""
+    """An active NVLink: the PCI bus id of its peer, and whether the peer is a switch."""
 
     peer: str
     switch: bool
@@ -105,7 +105,7 @@ class Nvml:
     """NVML, initialised on first use.
 
     Args:
-        locate: Says the path of libnvidia-ml.so.1 whenever it is opened; empty: found by its name.
+        locate: Returns the path of libnvidia-ml.so.1 each time the library is opened; empty: load it by name.
     """
 
     def __init__(self, locate: Callable[[], str] = str) -> None:
@@ -118,7 +118,7 @@ class Nvml:
 
     @contextlib.contextmanager
     def _calling(self, call: str, card: str = "") -> Iterator[ModuleType]:
-        """The binding, with its errors turned into ours."""
+        """The binding. Its errors become `NvmlError`."""
         module = self._open()
         try:
             yield module
@@ -149,7 +149,7 @@ class Nvml:
             return module
 
     def close(self) -> None:
-        """Shut NVML down; it is opened again on the next call (after a driver reload)."""
+        """Shut NVML down. The next call opens it again, for example after a driver reload."""
         with self._lock:
             module, self._module, self._events = self._module, None, None
             self._registered.clear()
@@ -166,7 +166,7 @@ class Nvml:
             return _text(nvml.nvmlSystemGetDriverVersion())
 
     def cards(self) -> tuple[list[Card], list[NvmlError]]:
-        """Every card that answers, and the errors of those that do not.
+        """Every card that answers, and the errors of the other cards.
 
         Raises:
             NvmlError: NVML itself does not work.
@@ -211,7 +211,7 @@ class Nvml:
             raise
 
     def modes(self, uuid: str) -> Modes:
-        """A card's modes; what can't be read is told as their problem."""
+        """A card's modes. If they can't be read, `Modes.problem` says why."""
         try:
             return self._modes(self._handle(uuid), uuid)
         except NvmlError as error:
@@ -246,7 +246,7 @@ class Nvml:
             return nvml.nvmlDeviceGetHandleByUUID(uuid)
 
     def usage(self, uuid: str) -> Usage:
-        """What a card does now.
+        """A card's current use.
 
         Raises:
             NvmlError: The card does not answer.
@@ -263,7 +263,7 @@ class Nvml:
         return Usage(used, gpu, memory)
 
     def link_traffic(self, uuid: str) -> Traffic | None:
-        """What a card sends and receives over PCIe, as NVML counts it for 20 ms each; None: it does not.
+        """What a card sends and receives over PCIe; None if NVML does not measure it. NVML takes 20 ms for each value.
 
         Raises:
             NvmlError: The card does not answer.
@@ -282,14 +282,14 @@ class Nvml:
         return found
 
     def processes(self, uuid: str) -> dict[int, int]:
-        """Bytes of device memory by host process id, as the driver counts it (0 where it does not say)."""
+        """Bytes of device memory by host pid, as the driver counts them; 0 if the driver does not say."""
         handle = self._handle(uuid)
         with self._calling("nvmlDeviceGetComputeRunningProcesses", uuid) as nvml:
             found = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
             return {int(p.pid): int(p.usedGpuMemory or 0) for p in found}
 
     def memory_node(self, uuid: str) -> int | None:
-        """NUMA node nearest to the card's memory, if NVML says."""
+        """The NUMA node nearest to the card's memory; None if NVML does not say."""
         handle = self._handle(uuid)
 
         def nodes() -> list[int]:
@@ -302,7 +302,7 @@ class Nvml:
     # --- how cards are linked --------------------------------------------------------------------------------------
 
     def common_ancestor(self, one: str, other: str) -> int:
-        """NVML's topology level between two cards (0 same board … 50 across CPUs)."""
+        """NVML's topology level between two cards, from 0 (same board) to 50 (across CPUs)."""
         first, second = self._handle(one), self._handle(other)
         with self._calling("nvmlDeviceGetTopologyCommonAncestor", one) as nvml:
             return int(nvml.nvmlDeviceGetTopologyCommonAncestor(first, second))
@@ -333,7 +333,7 @@ class Nvml:
     # --- events ----------------------------------------------------------------------------------------------------
 
     def watch(self, uuids: Sequence[str]) -> dict[str, NvmlError]:
-        """Register cards for critical errors; cards that can't be are returned with their error."""
+        """Register cards for events of critical errors. Returns the error of each card that can't be registered."""
         if self._unless_unsupported(self._make_events) is None:
             return {}
         failed: dict[str, NvmlError] = {}
@@ -366,12 +366,12 @@ class Nvml:
             return self._events
 
     def xids(self, most: int = 64) -> list[tuple[str, int]]:
-        """Critical errors since the last call, as (UUID, XID); UUID empty where the card can't be told.
+        """Critical errors since the last call, as (UUID, XID). The UUID is empty if the card is unknown.
 
-        A card that has fallen off the bus does not say its UUID any more; then its handle tells.
+        A card that has fallen off the bus no longer answers with its UUID; it is recognised by its handle.
 
         Raises:
-            NvmlError: Waiting itself failed.
+            NvmlError: Waiting for events failed.
         """
         found: list[tuple[str, int]] = []
         while self._events is not None and len(found) < most:

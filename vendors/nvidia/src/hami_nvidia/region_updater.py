@@ -1,4 +1,4 @@
-"""Looking after running containers: the agent's sign of life in their regions, HAMi's feedback, pids on the host."""
+"""Updates the regions of running containers: the agent's heartbeat, HAMi's feedback, and host pids."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 BEAT_INTERVAL_S: Final = 10.0
-"""libvgpu.so takes an agent that is silent for a minute for gone."""
+"""Interval of the heartbeat. Without one for a minute, libvgpu.so assumes that the agent is gone."""
 
 
 class RegionUpdater:
-    """Looks at containers whenever asked, every five seconds in HAMi's monitor.
+    """Updates the regions at each call. The agent calls every five seconds, which is the period of HAMi's monitor.
 
     Args:
         clock: Monotonic seconds.
         now: Unix seconds.
-        host_pids: Names processes, as often as the sign of life is given.
+        host_pids: Writes host pids, together with each heartbeat.
     """
 
     def __init__(self, clock: Callable[[], float], now: Callable[[], float], host_pids: HostPids) -> None:
         self.skipped = 0
-        """Looks at a region that was none, since the start."""
+        """Number of updates that were skipped because a region was unusable, since the start."""
         self.suspended: dict[str, bool] = {}
-        """Of the containers whom priorities concern: whether it waits, by record id."""
+        """Whether a container is suspended, by record id. Only containers of `tenants_to_read` are listed."""
         self._clock = clock
         self._now = now
         self._host_pids = host_pids
@@ -48,7 +48,7 @@ class RegionUpdater:
         self._reported: set[str] = set()
 
     def update(self, tenants: Mapping[str, Tenant], region_dirs: Mapping[str, str]) -> None:
-        """Read the regions of those tenants_to_read, and write what is to be. Nothing is opened where nobody is.
+        """Read the regions of `tenants_to_read`, and write the feedback. With a heartbeat due, open all regions.
 
         Args:
             tenants: Live containers that have a region, by record id.
@@ -67,15 +67,21 @@ class RegionUpdater:
                 words[name] = found
         wanted = feedback(tenants, {name: found for name, found in words.items() if name in to_read})
         for name, found in words.items():
-            # Whom nothing concerns any more must not be left waiting.
+            # A container that no longer needs feedback must not stay suspended.
             other = found if found.recent_kernel >= 0 else words_of.Words(found.utilization_switch, RESUMED)
             self._write(name, region_dirs[name], found, wanted.get(name, other))
         self.suspended = {name: found.recent_kernel < 0 for name, found in wanted.items()}
 
     def _read(self, name: str, folder: str, beats: int) -> words_of.Words | None:
-        """Read a region; `beats`: to how many the sign of life is given now, 0: to none."""
+        """Read a region, and write heartbeat and host pids if they are due.
+
+        Args:
+            name: Record id.
+            folder: Host folder of the region.
+            beats: Number of regions that get a heartbeat now; 0: no heartbeat is due.
+        """
         if not Path(folder).is_dir():
-            return None  # it is still being made
+            return None  # the region is still being made
         try:
             with region_file(folder, write=beats > 0) as fd:
                 found = words_of.read(fd)
@@ -99,7 +105,7 @@ class RegionUpdater:
             return
         try:
             with region_file(folder, write=True) as fd:
-                words_of.read(fd)  # it may have become another file since
+                words_of.read(fd)  # the container may have replaced the file in the meantime
                 for offset, data in writes:
                     os.pwrite(fd, data, offset)
         except (OSError, RegionError) as error:
@@ -108,11 +114,11 @@ class RegionUpdater:
     def _skip(self, name: str, error: Exception) -> None:
         self.skipped += 1
         if name not in self._reported:
-            log.warning("a container's region can't be used, it is passed over", record=name, error=str(error))
+            log.warning("skipping a container's unusable region", record=name, error=str(error))
         self._reported.add(name)
 
     def samples(self, node: str, records: Mapping[str, ContainerRef]) -> Iterable[Sample]:
-        """Who waits, and what could not be looked at."""
+        """Samples of suspended containers and of skipped regions."""
         yield Sample("hami_vgpu_region_skips_total", {"node": node}, float(self.skipped))
         for name, waits in self.suspended.items():
             if name in records:

@@ -1,4 +1,4 @@
-"""Opening what a container may have put in place of its region: without following links, waiting or mapping."""
+"""Opens a container's region safely, since the container may have put anything in its place."""
 
 from __future__ import annotations
 
@@ -20,20 +20,24 @@ _OPEN: Final = os.O_NONBLOCK | os.O_CLOEXEC
 
 @contextlib.contextmanager
 def region_file(folder: str, *, write: bool = False) -> Iterator[int]:
-    """The open region in a host folder.
+    """Open the region in a host folder, without following links or blocking.
 
-    The name is looked at before anything is opened for reading or writing, and what was looked at is opened: opening
-    a device node or a pipe has effects of its own.
+    Opening a device node or a pipe has side effects. So the file is first opened with O_PATH and checked, and then that
+    same file is opened for reading or writing.
+
+    Args:
+        folder: The host folder.
+        write: Open for writing too.
 
     Raises:
-        RegionError: It is no regular file, or lies on another file system than its folder.
-        OSError: It is missing or can't be opened.
+        RegionError: The file is not a regular file, or is on another file system than its folder.
+        OSError: The file is missing or can't be opened.
     """
     inside = os.open(folder, _FOLDER)
     try:
         name = os.open(REGION_FILE, _NAME, dir_fd=inside)
         try:
-            _judge(folder, os.fstat(name), os.fstat(inside))
+            _check_region(folder, os.fstat(name), os.fstat(inside))
             fd = os.open(f"/proc/self/fd/{name}", _OPEN | (os.O_RDWR if write else os.O_RDONLY))
         finally:
             os.close(name)
@@ -45,7 +49,7 @@ def region_file(folder: str, *, write: bool = False) -> Iterator[int]:
         os.close(fd)
 
 
-def _judge(folder: str, file: os.stat_result, inside: os.stat_result) -> None:
+def _check_region(folder: str, file: os.stat_result, inside: os.stat_result) -> None:
     if not stat.S_ISREG(file.st_mode):
         raise RegionError(f"{folder}/{REGION_FILE}", 0, "not a regular file")
     if file.st_dev != inside.st_dev:

@@ -1,4 +1,4 @@
-"""What a container asks of NVIDIA GPUs, and what the webhook completes: HAMi v2.10's rules."""
+"""Reads a container's request for NVIDIA GPUs, and completes it at admission, by HAMi v2.10's rules."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from hami_nvidia.config import NvidiaConfig
 
 NUMA_BIND: Final = "nvidia.com/numa-bind"
-"""Pod annotation, a boolean in Go's spellings: all devices of a container on one NUMA node. Anything else is off."""
+"""Pod annotation, a boolean in Go's spellings: all devices of a container on one NUMA node. Other values mean off."""
 
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
-"""Environment: ``none`` hides every card, ``void`` keeps NVIDIA's runtime out."""
+"""Environment variable: ``none`` hides every card, ``void`` makes NVIDIA's runtime do nothing."""
 TASK_PRIORITY: Final = "CUDA_TASK_PRIORITY"
-"""Environment: 0 = high, larger = lower."""
+"""Environment variable: 0 is the highest priority."""
 CORE_POLICY: Final = "GPU_CORE_UTILIZATION_POLICY"
-"""Environment: ``default``, ``force`` or ``disable``."""
+"""Environment variable: ``default``, ``force`` or ``disable``."""
 
 LOWEST_PRIORITY: Final = 9
-"""Priorities go from 0, high, to 9."""
+"""The largest priority number. 0 is the highest priority."""
 
 WHOLE_CARD: Final = 100
 """Percent of one card's compute."""
 
 
 def parse_request(container: ContainerSpec, pod: PodFacts, family: Family, config: NvidiaConfig) -> Request | None:
-    """Read one container's request; None: it asks for no GPU.
+    """Read one container's request; None if it requests no GPU.
 
     Raises:
         RequestError: An amount is negative, fractional, too large, or has a unit.
@@ -45,9 +45,11 @@ def parse_request(container: ContainerSpec, pod: PodFacts, family: Family, confi
 def mutate(container: ContainerSpec, pod: PodFacts, family: Family, config: NvidiaConfig) -> Mutation | None:
     """Complete one container at admission: count, exclusive cores, environment, runtime class.
 
-    Differs from HAMi in two points. A count of 0 asks for nothing, and is treated so from here on; the pod goes to our
-    scheduler all the same where it names other amounts. And a container that gets GPUs does not say itself which ones
-    NVIDIA's runtime is to add: where Allocate says it, the kubelet lets the pod's own variable win.
+    This differs from HAMi in two points:
+
+    - A count of 0 requests nothing. The pod still goes to our scheduler if the container names other amounts.
+    - A container that gets GPUs loses its own ``NVIDIA_VISIBLE_DEVICES``. The kubelet would prefer that variable to the
+      one that Allocate answers, and NVIDIA's runtime would add the cards that it names.
 
     Raises:
         RequestError: An amount cannot be granted as written.
@@ -94,7 +96,7 @@ def _environment(container: ContainerSpec, config: NvidiaConfig) -> list[tuple[s
 
 
 def _count_limit(container: ContainerSpec, config: NvidiaConfig, limits: dict[str, str]) -> bool:
-    """Whether the container asks for GPUs by its limits; adds the default count where only an amount is given."""
+    """Whether the container requests GPUs by its limits. Adds the default count if it only names an amount."""
     name = config.resource_count_name
     if name and name in container.limits:
         return vendorkit.amount_of(container, name) != 0
@@ -106,7 +108,7 @@ def _count_limit(container: ContainerSpec, config: NvidiaConfig, limits: dict[st
 
 
 def _exclusive(container: ContainerSpec, config: NvidiaConfig, limits: dict[str, str]) -> bool:
-    """Whether the container gets its cards alone: a count, no cores, and neither memory nor part of a card."""
+    """Whether the container gets whole cards: a count, no cores, and either a percentage of 100 or no memory at all."""
     count = config.resource_count_name in limits or vendorkit.amount_of(container, config.resource_count_name)
     cores = vendorkit.quantity_of(container, config.resource_core_name)
     if not count or cores is not None or not config.resource_core_name:

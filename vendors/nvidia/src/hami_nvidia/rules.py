@@ -1,4 +1,4 @@
-"""Devices on a node object, and which of them may serve a pod."""
+"""The vendor's family, the devices on a node object, and which of them may serve a pod."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from hami_nvidia.config import NvidiaConfig
 
 WORD: Final = "NVIDIA"
-"""HAMi's common word."""
+"""HAMi's common word for NVIDIA."""
 
 REGISTER: Final = "hami.io/node-nvidia-register"
 """Node annotation: the node's cards."""
 PAIR_SCORES: Final = "hami.io/node-nvidia-score"
 """Node annotation: how the cards are linked."""
 HANDSHAKE: Final = "hami.io/node-handshake"
-"""Node annotation: HAMi's sign of life."""
+"""Node annotation: HAMi's handshake."""
 ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
 """Pod annotation: the booked slices. HAMi keeps NVIDIA's pod keys without a vendor part."""
 TO_ALLOCATE: Final = "hami.io/vgpu-devices-to-allocate"
-"""Pod annotation: what HAMi's device plugin has not handed out yet."""
+"""Pod annotation: the slices that HAMi's device plugin has not yet given."""
 
 VGPU_MODE: Final = "nvidia.com/vgpu-mode"
 """Pod annotation: the sharing modes a pod accepts; it must contain the device's mode."""
@@ -76,10 +76,10 @@ def family(config: NvidiaConfig) -> Family:
 
 
 def register(node: NodeFacts, served: Family) -> tuple[Device, ...] | None:
-    """Read a node's GPUs, with cordon and link scores; None: the node has no NVIDIA register.
+    """Read a node's GPUs, with cordons and pair scores; None if the node has no NVIDIA register.
 
-    Where the kubelet says that none of the slots can be had (its device plugin is gone), or does not know of any yet,
-    no card takes new pods: the kubelet would refuse them for good.
+    If the kubelet reports no allocatable slots, its device plugin is gone or not registered yet. Then no card takes new
+    pods, since the kubelet would reject them for good.
 
     Raises:
         WireError: An annotation is malformed.

@@ -1,6 +1,6 @@
-"""Settings of the NVIDIA node side: environment ``HAMI_NVIDIA_…``, over HAMi's per-node file, over device-config.
+"""Settings of the NVIDIA node side: environment ``HAMI_NVIDIA_…`` before HAMi's per-node file before device-config.
 
-What the agent is told too (its folder, where CDI specs are, …) is not here: it comes as `hami_core.NodeContext`.
+Settings that the agent itself has, such as its folder and the CDI folders, come as `hami_core.NodeContext`.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ def _check_health_words(text: str) -> str:
 
 
 HealthWords = Annotated[str, AfterValidator(_check_health_words)]
-"""XIDs by number, or ``all`` or ``xids`` for every one, separated by commas."""
+"""XIDs by number, or ``all`` or ``xids`` for every XID, separated by commas."""
 
 
 class NodeSettings(BaseSettings):
-    """Where things are on this node, and what its administrator wants.
+    """The administrator's settings for this node.
 
-    Every field is the environment variable ``HAMI_NVIDIA_<NAME>``; lists are separated by commas. Fields that are
-    None are taken from HAMi's per-node file and then from the ``nvidia`` section of device-config.yaml.
+    Every field is the environment variable ``HAMI_NVIDIA_<NAME>``; lists are separated by commas. The value of a field
+    that is None comes from HAMi's per-node file, or else from the ``nvidia`` section of device-config.yaml.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True)
 
     nvml_library: str = ""
-    """libnvidia-ml.so.1 to load; empty: below driver_root, or by name where that is this process's own root."""
+    """libnvidia-ml.so.1 to load; empty: found below driver_root, or by name if that is this process's own root."""
     driver_root: Path = Path("/")
     """Root of the driver's installation on the host."""
     agent_driver_root: Path | None = None
     """Where the agent sees driver_root; None: at the same path."""
     driver_libraries: Annotated[tuple[Path, ...], NoDecode] = ()
-    """Host files to mount as the driver's libraries; empty: NVIDIA's own CDI spec, else found below driver_root."""
+    """Host files to mount as the driver's libraries; empty: from NVIDIA's own CDI spec, else below driver_root."""
     container_library_dir: str = ""
     """Where containers see the driver's libraries; empty: the same folder as on the host."""
     dev_root: Path = Path("/dev")
@@ -86,11 +86,11 @@ class NodeSettings(BaseSettings):
         default="", validation_alias=AliasChoices("HAMI_NVIDIA_ENABLE_HEALTH_CHECKS", "DP_ENABLE_HEALTHCHECKS")
     )
     subtract_reserved_memory: bool = False
-    """Register a card's memory less what its driver keeps for itself; False: all of it, as HAMi does."""
+    """Register a card's memory without the part that its driver reserves; False: all of it, as HAMi does."""
     xid_recovery_s: float = Field(default=0.0, ge=0)
-    """Seconds after which a card with a critical error counts as recovered if it answers; 0: not before a restart."""
+    """Seconds after its last critical error until an answering card counts as recovered; 0: only after a restart."""
     turn_pages: bool = True
-    """Containers with a core limit on one card take turns through a page they share; False: none is mounted."""
+    """Containers with a core limit on one card take turns through a shared page; False: no page is mounted."""
 
     @field_validator("driver_libraries", mode="before")
     @classmethod
@@ -99,10 +99,10 @@ class NodeSettings(BaseSettings):
 
     @classmethod
     def from_environment(cls) -> Self:
-        """The settings; variables that begin as ours and are none are logged.
+        """Read the settings from the environment. Unknown variables with our prefix are logged.
 
         Raises:
-            ConfigError: A value is wrong; names its variable.
+            ConfigError: A value is invalid; the error names its variable.
         """
         variables = {name: cls._variables(name) for name in cls.model_fields}
         known = sorted({variable for names in variables.values() for variable in names})
@@ -129,7 +129,7 @@ class NodeSettings(BaseSettings):
 
 
 class NodeOptions(BaseModel):
-    """What holds on this node after all sources were laid over each other."""
+    """The options of this node, merged from all sources."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -175,15 +175,15 @@ _FROM_SETTINGS: Final = {
 
 
 def options(settings: NodeSettings, section: Mapping[str, Any], node: NodeContext | None) -> NodeOptions:
-    """What holds on this node.
+    """Merge this node's options from all sources.
 
     Args:
-        settings: The node's settings; they win.
-        section: The ``nvidia`` section of device-config by HAMi's keys; it gives the defaults.
-        node: Which node, and where its per-node file is; None: no node is served.
+        settings: The node's settings, which take precedence.
+        section: The ``nvidia`` section of device-config by HAMi's keys, which gives the defaults.
+        node: The node and the path of its per-node file; None: no node is served.
 
     Raises:
-        ConfigError: The per-node file or a value is wrong.
+        ConfigError: The per-node file or a value is invalid.
     """
     found: dict[str, Any] = {}
     if section.get("disableCoreLimit"):
@@ -193,10 +193,10 @@ def options(settings: NodeSettings, section: Mapping[str, Any], node: NodeContex
         found["core_policy"] = "disable"
     file = node_config.read(node.config_file, node.name) if node and node.config_file else node_config.Found()
     for warning in file.warnings:
-        log.warning("the per-node file", warning=warning)
+        log.warning("problem in the per-node file", warning=warning)
     for _, entry in file.entries:
         values = entry.model_dump()
-        # As in HAMi an entry's zero means "not set"; its false does override here.
+        # As in HAMi, zero in an entry means "not set". But false overrides.
         found.update(
             {o: values[k] for k, o in _FROM_NODE.items() if values[k] not in (None, "", 0) or values[k] is False}
         )

@@ -1,4 +1,4 @@
-"""Choosing cards by the links between them."""
+"""Chooses cards by the links between them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ if TYPE_CHECKING:
     from hami_core import Device
 
 POLICY: Final = "topology-aware"
-"""Word of the device policy that asks for it."""
+"""The device policy that uses this choice."""
 
 MAX_COMBINATIONS: Final = 20_000
-"""Most combinations tried one by one: every choice among 16 cards. Beyond, cards are added one at a time."""
+"""Up to this many combinations are all tried, which covers every choice among 16 cards.
+
+With more combinations, cards are added one at a time.
+"""
 
 
 def choose(devices: Sequence[Device], count: int) -> tuple[int, ...]:
-    """Pick the best-linked cards among more candidates than are needed.
+    """Pick the best-linked cards among more candidates than needed.
 
-    One card: the one with the least links to the others, which leaves the well-linked ones together. Several: the
-    combination with the greatest sum of pair scores. The first in walk order wins ties. A missing score counts 0.
+    For one card, pick the one with the lowest sum of pair scores: this keeps well-linked cards together for later pods.
+    For several, pick the combination with the greatest sum of pair scores. The first in walk order wins ties. A missing
+    score counts as 0.
 
     Args:
         devices: Candidates in walk order.
@@ -62,7 +66,7 @@ def _best_combination(scores: Sequence[Sequence[int]], count: int) -> tuple[int,
 
 
 def _grown(scores: Sequence[Sequence[int]], count: int) -> tuple[int, ...]:
-    """Start from the best pair and add the card that gains most, until there are enough."""
+    """Start from the best pair, and add the card with the greatest gain until there are enough cards."""
     total = len(scores)
     pairs = ((scores[i][j], -i, -j) for i in range(total) for j in range(i + 1, total))
     _, first, second = max(pairs)

@@ -1,8 +1,8 @@
-"""Turn pages: one small file a card, shared by the containers with a core limit on it, which take turns through it.
+"""Turn pages: one small file for each card, through which the containers with a core limit on it take turns.
 
-A container may write anything into its page, cut it short or change its mode; the folder it cannot reach. What is wrong
-is therefore put right in place where that can be done: a page that is replaced parts those who have it mounted from
-those who come.
+A container may write anything into the page, truncate it or change its mode, but it can't reach the folder. A damaged
+page is repaired in place if possible. A replaced page would separate the containers that have the old one mounted from
+later containers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 MODE: Final = 0o666
-"""Any user of a container writes its page."""
+"""Mode of a page: any user of a container may write it."""
 BOOT: Final = ".boot"
-"""Says of which boot the pages are."""
+"""File with the identity of the boot in which the pages were made."""
 _HEADER_BYTES: Final = 16
-"""Bytes that say what the file is; behind them is the containers' own."""
+"""Bytes that identify the file. The bytes after them belong to the containers."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,94}")
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -38,12 +38,12 @@ _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class TurnPages:
-    """The pages of a node.
+    """The turn pages of a node.
 
-    Times in them are since the boot, so pages of another boot, in which no container lives any more, are thrown away.
+    The times in a page count from the boot. So pages of an earlier boot are deleted; no container uses them any more.
 
     Args:
-        path: Their folder; made when first needed.
+        path: The folder of the pages; made when first needed.
         boot_id: File with the identity of this boot.
     """
 
@@ -53,13 +53,13 @@ class TurnPages:
         self._lock = threading.Lock()  # containers may be prepared in parallel
 
     def ensure(self, uuid: str) -> Path:
-        """See that a card has its page: made when missing, put right when damaged, else left as it is.
+        """Ensure that a card has a valid page. A missing page is made, and a damaged one is repaired.
 
         Returns:
-            Its path on the host.
+            The page's path on the host.
 
         Raises:
-            DeviceError: It can't be made.
+            DeviceError: The page can't be made.
         """
         if not _NAME.fullmatch(uuid):
             raise DeviceError(f"{uuid!r} can't be the name of a turn page")
@@ -67,16 +67,16 @@ class TurnPages:
             with self._lock:
                 self._ensure(uuid)
         except OSError as error:
-            raise DeviceError(f"the turn page of card {uuid} can't be put into {self.path}: {error}") from error
+            raise DeviceError(f"can't make the turn page of card {uuid} in {self.path}: {error}") from error
         return self.path / uuid
 
     def ensure_all(self, uuids: Iterable[str]) -> None:
-        """`ensure` for each card; one that fails is logged and keeps nothing from the others."""
+        """Call `ensure` for each card. A failure is logged and does not affect the other cards."""
         for uuid in uuids:
             try:
                 self.ensure(uuid)
             except DeviceError as error:
-                log.warning("a turn page can't be kept", error=str(error))
+                log.warning("can't ensure a turn page", error=str(error))
 
     def _ensure(self, name: str) -> None:
         self.path.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -89,8 +89,8 @@ class TurnPages:
             except FileNotFoundError:
                 _write_whole(name, turn.initial(), MODE, folder)
             except OSError as error:
-                # Whoever did that must not keep others from starting.
-                log.warning("a turn page can't be put right, it is replaced", page=name, error=str(error))
+                # A container that damages its page must not keep other containers from starting.
+                log.warning("can't repair a turn page; replacing it", page=name, error=str(error))
                 os.unlink(name, dir_fd=folder)
                 _write_whole(name, turn.initial(), MODE, folder)
         finally:
@@ -109,7 +109,7 @@ class TurnPages:
 
 
 def _write_whole(name: str, content: bytes, mode: int, folder: int) -> None:
-    """Put a file there, whole or not at all."""
+    """Write a file atomically."""
     temporary = f".new-{name}"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=folder)
@@ -124,10 +124,10 @@ def _write_whole(name: str, content: bytes, mode: int, folder: int) -> None:
 
 
 def _repair(name: str, folder: int) -> None:
-    """Put size, head, owner and mode of a page right; slots stay, since who has them goes on.
+    """Repair a page's size, header, owner and mode in place. Slots are kept, since their owners are still running.
 
     Raises:
-        OSError: It is missing, no regular file, or beyond what we may do.
+        OSError: The page is missing, is not a regular file, or we lack the permission.
     """
     if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         raise OSError("not a regular file")
@@ -135,7 +135,7 @@ def _repair(name: str, folder: int) -> None:
     try:
         status, content, wrong = os.fstat(fd), turn.initial(), []
         if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-            # Needs a capability that an agent may not have; a page of another owner serves while its mode is right.
+            # This needs a capability that the agent may lack. Another owner does no harm while the mode is right.
             with contextlib.suppress(PermissionError):
                 os.fchown(fd, os.geteuid(), os.getegid())
                 wrong.append("owner")
@@ -149,6 +149,6 @@ def _repair(name: str, folder: int) -> None:
             os.pwrite(fd, content[:_HEADER_BYTES], 0)
             wrong.append("header")
         if wrong:
-            log.warning("a turn page was put right", page=name, wrong=wrong)
+            log.warning("repaired a turn page", page=name, wrong=wrong)
     finally:
         os.close(fd)

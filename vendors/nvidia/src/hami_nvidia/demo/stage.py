@@ -1,6 +1,6 @@
-"""The stage with NVIDIA GPUs, simulated ones or the machine's own, and the demo's client programs.
+"""The demo's stage with simulated NVIDIA GPUs or the machine's own, and its client programs.
 
-Everything else is `hami_core.testing.Stage`.
+`hami_core.testing.Stage` does the rest.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 LIBRARY_DIR: Final = "/usr/local/nvidia/lib64"
-"""Where containers find the driver's libraries: on the path of every CUDA image."""
+"""Where containers find the driver's libraries. It is on the library path of every CUDA image."""
 HERE: Final = Path(__file__).parent
 PROGRAMS: Final = HERE / "programs"
 PYTHON_PROGRAMS: Final = {"cuda-fill": "cuda.py", "nvml-look": "nvml.py"}
-"""Command in a container → its source."""
+"""Source file of each command in the containers."""
 C_PROGRAM: Final = "cuda-probe"
 
 
@@ -34,8 +34,8 @@ class GpuNode(StageNode):
     """A node of the stage with GPUs.
 
     Attributes:
-        profile: The simulated GPUs in it, by the name of `hami_interpose.sim`.
-        split: How often each GPU is offered.
+        profile: Name of its simulated GPUs in `hami_interpose.sim`.
+        split: Number of slots of each GPU.
     """
 
     profile: str = ""
@@ -48,8 +48,8 @@ class GpuStage(Stage):
 
     Attributes:
         nodes: The nodes.
-        vendors: Vendors the scheduler loads; the stage itself knows NVIDIA's.
-        real: Use the machine's own GPUs in place of simulated ones (one node).
+        vendors: Vendors that the scheduler loads. The stage itself only knows NVIDIA's.
+        real: Use the machine's own GPUs instead of simulated ones; for one node.
     """
 
     nodes: Sequence[GpuNode]
@@ -58,7 +58,7 @@ class GpuStage(Stage):
 
     @property
     def read_vendors(self) -> Sequence[str]:
-        """NVIDIA's package alone: what else the scheduler is told to load need not even be sound."""
+        """Only NVIDIA's package. The other vendors of the scheduler may even be broken."""
         return ("nvidia",)
 
     def prepare(self) -> None:
@@ -67,7 +67,7 @@ class GpuStage(Stage):
         self._make_programs()
 
     def agent_environment(self, node: StageNode) -> dict[str, str]:
-        """Where the node's driver libraries and devices are."""
+        """Paths of the node's driver libraries and devices."""
         environment = super().agent_environment(node) | {"HAMI_NVIDIA_SPLIT_COUNT": str(_gpus(node).split)}
         if not self.real:
             libraries = str(_interposer().sim_library_dir())
@@ -82,15 +82,15 @@ class GpuStage(Stage):
 
     @property
     def image_env(self) -> dict[str, str]:
-        """Environment of every image: the client programs, and where CUDA images look for the driver's libraries."""
+        """Environment of every image: the path of the client programs, and the library path of CUDA images."""
         return {"PATH": f"{self.work / 'bin'}:{super().image_env['PATH']}", "LD_LIBRARY_PATH": LIBRARY_DIR}
 
     def node_env(self, node: StageNode) -> dict[str, str]:
-        """Where programs find a node's simulated GPUs."""
+        """Environment by which programs find a node's simulated GPUs."""
         return {} if self.real else {"HAMI_SIM_STATE": str(self.gpu_state(node.name)), "HAMI_SIM_DEV": "/dev"}
 
     def shared_folders(self, node: StageNode) -> Sequence[Path]:
-        """The books of a node's GPUs are hardware: all its containers see them as they are."""
+        """The state of a node's GPUs represents hardware, so all containers of the node see the same files."""
         return () if self.real else (self.gpu_state(node.name),)
 
     def gpu_state(self, node: str) -> Path:
@@ -106,7 +106,7 @@ class GpuStage(Stage):
             simulated.create(self.gpu_state(node.name), node.profile)
 
     def _make_programs(self) -> None:
-        """Put the client programs on the containers' path; the one in C is linked with the driver's library."""
+        """Put the client programs on the containers' path. The one in C is linked with the driver's library."""
         folder = self.work / "bin"
         folder.mkdir(exist_ok=True)
         for name, source in PYTHON_PROGRAMS.items():
@@ -119,7 +119,7 @@ class GpuStage(Stage):
             raise StageError(f"the C client program does not compile:\n{done.stderr}")
 
     def devices(self) -> dict[str, list[StagedCard]]:
-        """What the driver itself says, by node: the simulated one's books, or the real one's NVML."""
+        """The cards of each node as the driver itself reports them: from the simulated driver's state or from NVML."""
         if self.real:
             return {self.nodes[0].name: _real_cards()}
         simulated = _simulated()
@@ -146,7 +146,7 @@ def _real_cards() -> list[StagedCard]:
 
 def _gpus(node: StageNode) -> GpuNode:
     if not isinstance(node, GpuNode):
-        raise ConfigError(f"node {node.name}", "says nothing of GPUs", "give a GpuNode")
+        raise ConfigError(f"node {node.name}", "has no description of its GPUs", "pass a GpuNode")
     return node
 
 

@@ -1,7 +1,7 @@
-"""Fill every visible device to its last block through NVIDIA's cuda-bindings and say what happened.
+"""Fill every visible device through NVIDIA's cuda-bindings, and report what happened.
 
-Prints one JSON line: per device the size the driver reports, what could be allocated, and the driver's answer to the
-first block that did not fit. With ``--hold SECONDS`` the memory is kept that long, so that neighbours can be watched.
+Prints one JSON line. For each device it has the size that the driver reports, the amount that could be allocated, and
+the driver's answer to the first block that did not fit. With ``--hold SECONDS`` the program keeps the memory that long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def check(answer: tuple[Any, ...]) -> Any:  # noqa: ANN401 - whatever the call r
 
 
 def fill(index: int) -> tuple[dict[str, Any], list[Any]]:
-    """Allocate on one device until nothing more fits; blocks shrink from 1 GiB to 2 MiB."""
+    """Allocate on one device until nothing more fits. The blocks shrink from 1 GiB to 2 MiB."""
     device = check(driver.cuDeviceGet(index))
     uuid = check(driver.cuDeviceGetUuid(device)).bytes
     check(driver.cuCtxSetCurrent(check(driver.cuDevicePrimaryCtxRetain(device))))
@@ -65,7 +65,7 @@ def main() -> None:
     options = parser.parse_args()
     check(driver.cuInit(0))
     filled = [fill(index) for index in range(check(driver.cuDeviceGetCount()))]
-    # One block given back must fit again: the account is right in both directions.
+    # A freed block must fit again, which shows that the account also goes down correctly.
     again = True
     for result, blocks in filled:
         check(

@@ -1,6 +1,6 @@
-"""Say what NVIDIA's management library (nvidia-ml-py) shows inside this container.
+"""Report what NVIDIA's management library (nvidia-ml-py) shows inside this container.
 
-Prints one JSON line: per device its id, name, the memory NVML reports as total and used, and who uses it.
+Prints one JSON line. For each device it has the id, the name, the total and used memory, and the processes that use it.
 """
 
 from __future__ import annotations
