@@ -1,4 +1,4 @@
-"""Kills the agent's core with SIGKILL before each of its changes to the disk in turn, then lets another one finish.
+"""Kills the agent's core before each of its changes to the disk in turn, then lets another core finish the work.
 
 Run as a program: ``crash_driver.py FOLDER SCENARIO``. Prints one JSON line: how many places it was killed at.
 """
@@ -93,7 +93,7 @@ class World:
         tasks = [asyncio.ensure_future(informer.run()), asyncio.ensure_future(core.run())]
         async with asyncio.timeout(60):
             await informer.synced.wait()
-            core.wake()  # as the process does now and then: a list without pods wakes nobody
+            core.wake()  # as the process does at intervals: an empty list of pods causes no wake
             while not done(core):
                 await asyncio.sleep(0.002)
         for task in tasks:
@@ -109,7 +109,7 @@ class World:
         return found
 
     def check(self) -> None:
-        """Whatever there is a spec for must be whole and right."""
+        """Check that every container with a spec has complete and correct files."""
         wanted = {
             self.names[0]: f"uid-a init {CARDS[0]} 50",
             self.names[1]: "\n".join(f"uid-a main {c} 70" for c in CARDS),
@@ -145,7 +145,7 @@ async def prepare(world: World, kind: str) -> None:
 
 
 async def first_life(root: Path, names: list[str], kind: str, step: int) -> None:
-    """Killed before a step, if it has that many."""
+    """Run the scenario and kill it before a step, if it has that many steps."""
     world = World(root, names)
     await prepare(world, kind)
     kill_before(step, root)

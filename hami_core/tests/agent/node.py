@@ -1,4 +1,4 @@
-"""One node under test: a vendor of two shared cards, the agent's core behind real sockets, a stub kubelet."""
+"""A node under test: a vendor with two shared cards, the agent's core behind real sockets, and a stub kubelet."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ KEY = generate_private_key()
 
 @dataclass
 class Acme:
-    """A vendor whose limits file says what the container holds."""
+    """A vendor whose limits file lists the container's slices."""
 
     name: str = "acme"
     families: tuple[Family, ...] = (FAMILY,)
@@ -104,7 +104,7 @@ class Acme:
 
 
 class RecordedActions:
-    """What the agent says to the outside."""
+    """Records the agent's actions instead of performing them."""
 
     def __init__(self, finisher: BindFinisher) -> None:
         self.finisher = finisher
@@ -143,7 +143,7 @@ class RecordedActions:
 
 @dataclass
 class Agent:
-    """One life of the agent's process."""
+    """One run of the agent's process."""
 
     node: Node
     policy: Policy = field(default_factory=Policy)
@@ -186,7 +186,7 @@ class Agent:
         loops = (informer.run(), nodes.run(), self.core.run(), self._watch())
         self.tasks = [asyncio.ensure_future(t) for t in loops]
         await asyncio.wait_for(informer.synced.wait(), 60)
-        self.core.wake()  # as the process does now and then: a list without pods wakes nobody
+        self.core.wake()  # as the process does at intervals: an empty list of pods causes no wake
         return self
 
     async def _watch(self) -> None:
@@ -210,7 +210,7 @@ class Agent:
 
 
 class Node:
-    """A node's disk, its kubelet and the API server; the agent may come and go."""
+    """A node's disk, its kubelet and the API server. Agents can be started and stopped on it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -281,7 +281,7 @@ class Node:
         return uid
 
     def limits_of(self, edits: dict) -> str:
-        """What the limits mount of a container holds."""
+        """Content of the limits file that a container has mounted."""
         mounts = {m["containerPath"]: m for m in edits["mounts"]}
         assert "ro" in mounts["/usr/local/vgpu/limits"]["options"]
         assert "rw" in mounts["/usr/local/vgpu/region"]["options"]

@@ -1,8 +1,8 @@
-"""The kubelet's half of the device-plugin protocol: registration, lists, admission, checkpoint, starting.
+"""The kubelet's half of the device-plugin protocol: registration, lists, admission, checkpoint and container start.
 
-Like the real one it removes every socket when it starts, picks slots itself, calls Allocate container by container,
-stores the answer in its checkpoint by rename, calls PreStartContainer with slot ids only, and starts a container from
-the CDI spec its stored answer names.
+Like the real kubelet, it removes every socket when it starts. It picks slots itself, calls Allocate for each container,
+and stores the answer in its checkpoint by rename. It calls PreStartContainer with slot ids only, and starts a container
+from the CDI spec of its stored name.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class StubKubelet(services.RegistrationServicer):
             return await getattr(services.DevicePluginStub(channel), method)(request, timeout=timeout)
 
     async def admit(self, pod_uid: str, container: str, resource: str, count: int, *, reuse=(), pick=None) -> Given:
-        """Give slots to a container. ``reuse``: slots of finished init containers of its pod, used first."""
+        """Give slots to a container, first those in ``reuse``, which come from the pod's finished init containers."""
         busy = {s for g in self.given if g.resource == resource for s in g.slots} - set(reuse)
         free = [s for s, d in self.slots[resource].items() if d.health == "Healthy" and s not in busy]
         slots = list(reuse)[:count]
@@ -166,13 +166,13 @@ class StubKubelet(services.RegistrationServicer):
         await self._call(given.resource, "PreStartContainer", request)
 
     def create(self, given: Given) -> dict:
-        """What the runtime injects: the edits behind the stored CDI name. Raises KeyError if there is no spec."""
+        """The edits that the runtime applies for the stored CDI name. Raises KeyError if there is no spec."""
         name = given.response.cdi_devices[0].name
         for file in self.cdi_dir.glob("*.json"):
             try:
                 spec = json.loads(file.read_text())
             except FileNotFoundError:
-                continue  # another container's, taken away meanwhile
+                continue  # the spec of another container, removed meanwhile
             for device in spec["devices"]:
                 if f"{spec['kind']}={device['name']}" == name:
                     return device["containerEdits"]

@@ -1,4 +1,4 @@
-"""How an agent says that it comes and goes, and that it goes only when nobody waits for it any more."""
+"""The availability label, and the drain of a stopping agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ APP = ContainerKind.APP
 
 
 class Life:
-    """One life of the whole agent on the node under test."""
+    """One run of the whole agent on the node under test."""
 
     def __init__(self, node, **how) -> None:
         node.server.objects["nodes"].setdefault("n1", {"metadata": {"name": "n1", "uid": "n1", "resourceVersion": "1"}})
@@ -47,12 +47,12 @@ class Life:
         assert self.label() == word
 
     async def end(self) -> None:
-        """SIGTERM, and wait."""
+        """Stop the agent as SIGTERM does, and wait for its end."""
         self.stop.set()
         await self.task
 
     async def die(self) -> None:
-        """As SIGKILL leaves it: nothing is said; the sockets are gone."""
+        """End the agent as SIGKILL does: the label stays and the sockets are gone."""
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
 
@@ -70,7 +70,7 @@ async def live(node):
         await life.die()
 
 
-async def test_it_is_ready_once_the_kubelet_has_its_list(node, live):
+async def test_label_is_ready_once_the_kubelet_has_the_list(node, live):
     await node.kubelet.stop()
     one = live()
     await one.says("unregistered")
@@ -79,8 +79,8 @@ async def test_it_is_ready_once_the_kubelet_has_its_list(node, live):
     assert node.kubelet.slots[GPU]
 
 
-async def test_ready_waits_for_the_checkpoint_that_says_the_list_was_taken(node, live):
-    """Or for two seconds, should this kubelet not write one."""
+async def test_label_is_ready_only_after_the_kubelets_checkpoint(node, live):
+    """Without a checkpoint the label becomes ready after two seconds."""
     node.kubelet.hold_checkpoint = True
     one = live()
     await node.registered()
@@ -93,7 +93,7 @@ async def test_ready_waits_for_the_checkpoint_that_says_the_list_was_taken(node,
     await one.says("ready")
 
 
-async def test_a_kubelet_that_goes_is_told_of(node, live):
+async def test_label_is_unregistered_without_a_kubelet(node, live):
     one = live()
     await one.says("ready")
     await node.kubelet.stop()
@@ -102,22 +102,22 @@ async def test_a_kubelet_that_goes_is_told_of(node, live):
     await one.says("ready")
 
 
-async def test_it_says_that_it_goes_before_it_goes(node, live):
+async def test_label_is_stopping_before_the_agent_stops_serving(node, live):
     one = live()
     await one.says("ready")
     ending = asyncio.ensure_future(one.end())
     await one.says("stopping")
     given = await node.kubelet.admit("uid-late", "main", GPU, 1)
-    assert given.response.cdi_devices, "it serves as long as pods may be on their way"
+    assert given.response.cdi_devices, "the agent serves while bound pods may still arrive"
     await ending
-    assert one.label() == "stopping", "until the next one is there"
+    assert one.label() == "stopping", "the label stays until the next agent runs"
     assert not one.agent.endpoints[GPU].serves
     two = live()
     await two.says("ready")
 
 
-async def test_it_waits_for_pods_bound_here(node, live):
-    """Each container of them: an init container that has its devices does not speak for the others."""
+async def test_agent_drains_until_all_bound_pods_have_devices(node, live):
+    """An init container with devices is not enough: every container of the pod must have its devices."""
     one = live(handover_time=120.0)
     await one.says("ready")
     await node.pod(
@@ -127,17 +127,17 @@ async def test_it_waits_for_pods_bound_here(node, live):
     await one.says("stopping")
     first = await node.kubelet.admit("uid-a", "first", GPU, 1)
     done, _ = await asyncio.wait({ending}, timeout=3.0)
-    assert not done, "its main container has nothing yet"
+    assert not done, "the main container has no devices yet"
     await node.pod("b", [("main", APP, [("card-00000001", 100)])])
     await node.kubelet.admit("uid-a", "main", GPU, 1, reuse=first.slots)
     done, _ = await asyncio.wait({ending}, timeout=3.0)
-    assert not done, "another one arrived meanwhile"
+    assert not done, "another pod arrived meanwhile"
     await node.kubelet.admit("uid-b", "main", GPU, 1)
     await asyncio.wait_for(ending, 60)
 
 
 @pytest.mark.parametrize("how", ["deleted", "rejected", "none of ours", "running"])
-async def test_it_does_not_wait_for_others(node, live, how):
+async def test_drain_ignores_pods_that_need_no_devices(node, live, how):
     one = live(handover_time=300.0)
     await one.says("ready")
     await node.pod("a", [("main", APP, [] if how == "none of ours" else [("card-00000000", 100)])])
@@ -150,7 +150,7 @@ async def test_it_does_not_wait_for_others(node, live, how):
     await asyncio.wait_for(one.end(), 60)
 
 
-async def test_its_patience_has_an_end(node, live):
+async def test_drain_ends_after_the_handover_time(node, live):
     one = live(handover_time=1.0)
     await one.says("ready")
     await node.pod("a", [("main", APP, [("card-00000000", 100)])])
@@ -158,15 +158,15 @@ async def test_its_patience_has_an_end(node, live):
     assert one.label() == "stopping"
 
 
-async def test_without_an_api_server_it_goes_all_the_same(node, live):
+async def test_agent_stops_without_an_api_server(node, live):
     one = live(handover_time=300.0)
     await one.says("ready")
     node.server.faults.append(lambda *_: Fault(drop=True))
     await asyncio.wait_for(one.end(), 60)
-    assert one.label() == "ready", "nobody could be told"
+    assert one.label() == "ready", "the label could not be written"
 
 
-async def test_without_a_kubelet_nobody_is_waited_for(node, live):
+async def test_drain_ends_at_once_without_a_kubelet(node, live):
     one = live(handover_time=300.0)
     await one.says("ready")
     await node.pod("a", [("main", APP, [("card-00000000", 100)])])
@@ -177,7 +177,7 @@ async def test_without_a_kubelet_nobody_is_waited_for(node, live):
     assert one.label() == "stopping"
 
 
-async def test_told_to_it_goes_at_once_and_says_nothing(node, live):
+async def test_handover_time_zero_skips_the_drain(node, live):
     one = live(handover_time=0.0)
     await one.says("ready")
     await node.pod("a", [("main", APP, [("card-00000000", 100)])])
@@ -185,7 +185,7 @@ async def test_told_to_it_goes_at_once_and_says_nothing(node, live):
     assert one.label() == "ready"
 
 
-async def test_killed_it_says_nothing_and_the_next_one_says_so_until_it_is_registered(node, live):
+async def test_label_is_stale_after_a_kill_until_the_next_agent_runs(node, live):
     one = live()
     await one.says("ready")
     await one.die()
@@ -197,7 +197,7 @@ async def test_killed_it_says_nothing_and_the_next_one_says_so_until_it_is_regis
     await two.says("ready")
 
 
-async def test_who_takes_the_label_away_finds_it_put_right(node, live):
+async def test_a_removed_label_is_written_again(node, live):
     one = live()
     await one.says("ready")
     now = node.server.objects["nodes"]["n1"]

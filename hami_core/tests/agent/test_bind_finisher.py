@@ -1,4 +1,4 @@
-"""HAMi's scheduler in front of our agent: the node lock goes, the phase changes, and its short lists are read."""
+"""HAMi's scheduler with our agent: the agent removes the node lock, sets the phase, and reads HAMi's short lists."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ Containers = list[tuple[str, ContainerKind, list[tuple[str, int]]]]
 
 @dataclass
 class HamiScheduler:
-    """HAMi v2.10's Bind: lock the node, write the phase, bind; its lists leave out containers without devices."""
+    """HAMi v2.10's Bind: it locks the node, writes the phase and binds.
+
+    HAMi's lists leave out containers without devices.
+    """
 
     node: Node
 
@@ -83,7 +86,7 @@ async def free(node: Node, hami: HamiScheduler, name: str, phase: str = keys.PHA
 
 
 @pytest.mark.parametrize("serial", [False, True], ids=["cdi", "serial"])
-async def test_pods_follow_each_other_as_the_lock_goes(node, hami, serial):
+async def test_the_next_pod_is_bound_after_the_lock_is_removed(node, hami, serial):
     await node.up(policy=TRUST, serial=serial)
     await node.registered()
     for number in range(4):
@@ -109,15 +112,15 @@ async def test_the_lock_stays_until_the_last_container_is_asked_for(node, hami):
 
 
 @pytest.mark.parametrize("policy", [Policy(), Policy(Mode.TRUST, schedulers=frozenset({"another"}))])
-async def test_a_refused_pod_fails_and_gives_the_lock_back(node, hami, policy):
+async def test_a_refused_pod_fails_and_its_lock_is_removed(node, hami, policy):
     await node.up(policy=policy)
     await node.registered()
     await node.kubelet.admit(await hami.bind("a", [("main", APP, [(C0, 100)])]), "main", GPU, 1)
     await free(node, hami, "a", keys.PHASE_FAILED)
-    assert hami.annotation("a", FAMILY.to_allocate_key), "as HAMi's plugin leaves it"
+    assert hami.annotation("a", FAMILY.to_allocate_key), "HAMi's plugin leaves the list too"
 
 
-async def test_a_pod_that_does_not_fit_gives_the_lock_back(node, hami):
+async def test_the_lock_of_a_pod_that_does_not_fit_is_removed(node, hami):
     await node.up(policy=TRUST)
     await node.registered()
     await node.kubelet.admit(await hami.bind("a", [("main", APP, [(C0, 99_999)])]), "main", GPU, 1)
@@ -125,8 +128,8 @@ async def test_a_pod_that_does_not_fit_gives_the_lock_back(node, hami):
 
 
 @pytest.mark.parametrize("when", ["before the start", "after the phase", "lock seen late", "ended"])
-async def test_what_is_left_is_finished_later(node, hami, when):
-    """The agent was killed, or the API server told it of the lock last."""
+async def test_an_interrupted_bind_is_finished_later(node, hami, when):
+    """The agent was killed, or it saw the lock later than the pod."""
     await node.up(policy=TRUST)
     await node.registered()
     uid = await hami.bind("a", [("main", APP, [(C0, 100)])])
@@ -148,7 +151,7 @@ async def test_what_is_left_is_finished_later(node, hami, when):
     await free(node, hami, "a")
 
 
-async def test_a_conflict_is_tried_again(node, hami):
+async def test_a_conflict_is_retried(node, hami):
     await node.up(policy=TRUST)
     await node.registered()
     uid = await hami.bind("a", [("main", APP, [(C0, 100)])])
@@ -170,7 +173,7 @@ async def test_a_conflict_is_tried_again(node, hami):
     ],
     ids=["its own", "bare time", "another pod's", "another namespace's", "two parts", "malformed"],
 )
-async def test_only_the_lock_of_the_pod_itself_is_taken_away(node, hami, lock, goes):
+async def test_only_the_pods_own_lock_is_removed(node, hami, lock, goes):
     await node.up(policy=TRUST)
     await node.registered()
     await hami.put_lock(lock(datetime.now(UTC)))
@@ -187,12 +190,12 @@ async def test_a_pod_waits_for_the_plugin_of_another_vendor(node, hami):
     uid = await hami.bind("a", containers, annotations={OTHERS_LIST: "chip-0,Ascend910B3,1,0:;"})
     await node.kubelet.admit(uid, "main", GPU, 1)
     await asyncio.sleep(0.3)
-    assert hami.lock(), "that plugin finds its pod by it"
+    assert hami.lock(), "the other plugin finds its pod by the lock"
     await hami.pod("a", containers, annotations={OTHERS_LIST: ";"})
     await free(node, hami, "a")
 
 
-async def test_pods_without_our_devices_are_let_alone(node, hami):
+async def test_pods_without_our_devices_are_left_alone(node, hami):
     await node.up(policy=TRUST)
     await node.registered()
     await hami.put_lock(format_lock(datetime.now(UTC), "default", "a"))
@@ -215,7 +218,7 @@ async def test_pods_without_our_devices_are_let_alone(node, hami):
 
 
 async def test_a_signed_pod_bound_before_our_agent_came_is_finished(node, hami):
-    """Our scheduler bound it for HAMi's plugin; then our agent took the node over."""
+    """Our scheduler bound the pod for HAMi's plugin. Then our agent replaced that plugin."""
     await hami.put_lock(format_lock(datetime.now(UTC), "default", "a"))
     uid = await node.pod("a", [("main", APP, [(C0, 100)])], annotations={keys.BIND_PHASE: keys.PHASE_ALLOCATING})
     await node.up()

@@ -1,4 +1,4 @@
-"""Containers that run without what their CDI spec gives them are found by their mount tables."""
+"""Containers that run without the mounts of their CDI spec are found by their mount tables."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FILLED = mount(f"/var/lib/hami/serial/{RECORD.name}/limits")
 
 @pytest.fixture
 def look(tmp_path):
-    """What one look at processes (mount table, control group) says of a record's container: proven, missing."""
+    """Check a record's container once, with the given mount tables. Returns whether it is proven, and missing."""
     store = RecordStore(tmp_path / "state")
     store.prepare()
 
@@ -91,7 +91,7 @@ PROVEN, MISSING, UNKNOWN = (True, False), (False, True), (False, False)
         pytest.param(SERIAL, ROOT, False, MISSING, id="serial, it is not"),
     ],
 )
-def test_the_mount_that_the_record_promised_is_judged(look, record, mounts, limits, verdict, monkeypatch):
+def test_the_verdict_follows_the_mount_that_the_record_expects(look, record, mounts, limits, verdict, monkeypatch):
     if record.serial:
         monkeypatch.setattr(RecordStore, "write", lambda *_: None)
     assert look(record, mounts, limits=limits) == verdict
@@ -110,15 +110,15 @@ def test_the_mount_that_the_record_promised_is_judged(look, record, mounts, limi
         pytest.param(["garbage\n"], UNKNOWN, id="garbage"),
     ],
 )
-def test_every_process_of_a_container_may_prove_it(look, tables, verdict):
+def test_one_process_with_the_mount_is_enough(look, tables, verdict):
     assert look(RECORD, *tables) == verdict
 
 
-def test_what_cant_be_seen_is_not_judged(look):
+def test_unseen_containers_get_no_verdict(look):
     assert look(RECORD, ROOT, cgroup="init.scope") == UNKNOWN
 
 
-def test_a_container_is_found_once_and_forgotten_when_it_ends(tmp_path):
+def test_a_container_is_reported_once_and_forgotten_at_its_end(tmp_path):
     process(tmp_path, 7, mounts=ROOT)
     cdi_check = CdiCheck(tmp_path, lambda record: f"/{record.id}/mark")
     assert cdi_check.find_unlimited([(RECORD, CID)]) == [RECORD]
@@ -128,7 +128,7 @@ def test_a_container_is_found_once_and_forgotten_when_it_ends(tmp_path):
     assert not cdi_check.missing
 
 
-def test_the_runtimes_id():
+def test_container_id_is_the_runtimes_id():
     status = {"name": "main", "containerID": f"containerd://{CID}", "state": {"running": {}}}
     pod = msgspec.convert({"metadata": {"name": "a"}, "status": {"containerStatuses": [status]}}, Pod)
     assert container_id(pod, "main") == CID

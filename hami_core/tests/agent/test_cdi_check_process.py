@@ -1,4 +1,4 @@
-"""Whether a runtime serves CDI is judged rightly for every vendor: `hami agent` as a process on an embedded node."""
+"""The check of CDI is correct for every vendor: `hami agent` runs as a process on an embedded node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(120)
 
 TEMPLATE = Path(__file__).parents[3] / "contrib/template/src"
 NODE_SIDE = '''
-"""The template's node side, with a device node that every machine has; some pods get limits as NVIDIA's do."""
+"""The template's node side, with a device node that every machine has. Some pods get limits, as with NVIDIA."""
 import os, time
 from dataclasses import replace
 from hami_acme.node import AcmeNode
@@ -45,7 +45,7 @@ class Node(AcmeNode):
 
 
 def install(root: Path) -> None:
-    """Leave the template on a path as pip would, and two devices where its driver would show them."""
+    """Install the template as pip would, and make two devices as its driver would."""
     site, info = root / "site", root / "site/hami_acme-0.1.0.dist-info"
     info.mkdir(parents=True)
     shutil.copytree(TEMPLATE / "hami_acme", site / "hami_acme")
@@ -144,8 +144,8 @@ class Bed:
         async with self.http.get(f"/api/v1/namespaces/default/pods/{name}/log?container=main") as answer:
             return await answer.text() if answer.status == 200 else ""
 
-    async def accused(self) -> tuple[list[str], str, bool, bool]:
-        """Events that accuse, the node's mode, whether it is learnt, and whether the metric counts one."""
+    async def reported(self) -> tuple[list[str], str, bool, bool]:
+        """Pods with an event, the node's mode, whether the marker file exists, and whether the metric is 1."""
         events = (await self.api("GET", "/api/v1/namespaces/default/events"))["items"]
         node = await self.api("GET", "/api/v1/nodes/n1")
         metrics = (await self.get("/metrics"))[1]
@@ -164,7 +164,7 @@ def root():
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def test_a_container_whose_spec_was_applied_is_not_accused(root):
+async def test_a_container_whose_spec_was_applied_is_not_reported(root):
     async with Bed(root, cdi=True) as bed:
         pods = {"plain": (4096, 0), "limited": (4096, 0), "whole": (32768, 1)}
         for name, (mib, card) in pods.items():
@@ -176,24 +176,24 @@ async def test_a_container_whose_spec_was_applied_is_not_accused(root):
 
             await bed.until(runs, f"container {name} to run")
             assert (await bed.log(name)).split()[:2] == [str(mib), f"/dev/acme{card}"]
-        await asyncio.sleep(3)  # ten times the interval at which the agent judges
-        assert await bed.accused() == ([], "cdi", False, False)
+        await asyncio.sleep(3)  # ten times the interval of the agent's check
+        assert await bed.reported() == ([], "cdi", False, False)
 
 
 @pytest.mark.parametrize("name", ["plain", "limited", "whole"])
-async def test_a_runtime_that_ignores_cdi_is_found(root, name):
+async def test_a_runtime_that_ignores_cdi_is_detected(root, name):
     async with Bed(root, cdi=False) as bed:
         await bed.run(name, "sleep 100", 32768 if name == "whole" else 4096)
 
         async def found() -> bool:
-            return await bed.accused() == ([name], "serial", True, True)
+            return await bed.reported() == ([name], "serial", True, True)
 
-        await bed.until(found, "the runtime to be found out")
+        await bed.until(found, "the agent to detect the runtime")
 
 
 async def test_sigterm_ends_an_agent_whose_hook_hangs(root):
     async with Bed(root, hangs=True) as bed:
-        await asyncio.sleep(1)  # three times the interval at which health is asked for
+        await asyncio.sleep(1)  # three times the health interval
         bed.agent.terminate()
         assert await asyncio.to_thread(bed.agent.wait, 10) == 0
     assert "a hook does not return" in (root / "agent.log").read_text()

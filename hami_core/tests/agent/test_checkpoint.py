@@ -1,4 +1,4 @@
-"""The kubelet's checkpoint, an internal format: read strictly, or not at all."""
+"""The kubelet's checkpoint is an internal format, so it is read strictly."""
 
 from __future__ import annotations
 
@@ -39,30 +39,30 @@ def test_slots_of_all_numa_nodes_are_one_sorted_set():
 
 @pytest.mark.parametrize("field", ["PodUID", "ContainerName"])
 @pytest.mark.parametrize("text", ["", "../../etc", "a/b", ".", "..", ".hidden", "a\0b"])
-def test_what_becomes_a_folder_name_is_a_plain_name(field, text):
+def test_names_that_are_unsafe_as_folders_are_refused(field, text):
     with pytest.raises(WireError, match=f"PodDeviceEntries: {field} .* is not a name"):
         decode(checkpoint(entry(), entry(**{field: text})))
 
 
 @pytest.mark.parametrize("text", ["?", "AAA", "x" * 4, "CgM="])
-def test_an_answer_that_is_none_is_refused_by_container(text):
+def test_a_malformed_answer_names_its_container(text):
     with pytest.raises(WireError, match="AllocResp of container main"):
         decode(checkpoint(entry(AllocResp=text)))
 
 
-def test_answers_of_other_resources_are_not_looked_at():
+def test_answers_of_other_resources_are_not_decoded():
     others = entry(ResourceName="other.com/nic", AllocResp="?")
     found = decode(checkpoint(others, entry()), resources=frozenset({GPU}))
     assert [e.resource for e in found.entries] == [GPU]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", checkpoint(entry(New=1)), checkpoint(New=1), checkpoint()[:-1]])
-def test_a_form_we_do_not_know_is_an_error(content):
+def test_an_unknown_form_is_an_error(content):
     with pytest.raises(WireError, match="not a device checkpoint of a form we know"):
         decode(content)
 
 
-def test_a_file_that_is_spoilt_raises_each_time_and_leaves_the_last_good_state(tmp_path):
+def test_a_damaged_file_raises_and_keeps_the_last_good_state(tmp_path):
     reader = CheckpointReader(tmp_path, frozenset({GPU}))
     assert reader.read().entries == ()
     path = tmp_path / CHECKPOINT

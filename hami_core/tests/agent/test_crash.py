@@ -1,4 +1,4 @@
-"""SIGKILL before every single change to the disk: the next life finds nothing half done and finishes."""
+"""SIGKILL before every single change to the disk: the next agent finishes the work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.parametrize(("scenario", "least"), [("arrive", 14), ("leave", 8), ("reboot", 12)])
-def test_killed_at_every_step_the_next_life_finishes(short_dir, scenario, least):
+def test_the_next_agent_finishes_after_a_kill_at_every_step(short_dir, scenario, least):
     run = subprocess.run(
         [sys.executable, "-m", "hami_core.tests.agent.crash_driver", str(short_dir), scenario],
         capture_output=True,

@@ -12,7 +12,7 @@ def states(*readings):
     return found
 
 
-def test_one_bad_reading_is_not_yet_a_bad_card():
+def test_a_card_is_unhealthy_after_two_bad_readings():
     assert states(False, True) == ["suspect", "healthy"]
     assert states(False, False) == ["suspect", "unhealthy"]
 
@@ -22,12 +22,12 @@ def test_recovery_takes_three_good_readings_in_a_row():
     assert states(False, False, True, True, False, True)[2:] == ["recovering", "recovering", "unhealthy", "recovering"]
 
 
-def test_what_is_offered():
+def test_unhealthy_and_recovering_cards_are_not_offered():
     offered = {State.HEALTHY, State.SUSPECT, State.CORDONED}
     assert {s for s in State if DeviceHealth(s).offered} == offered
 
 
-def test_each_card_for_itself():
+def test_each_card_has_its_own_state():
     tracker = HealthTracker()
     devices = [Device(i, n, 1, 1, 100, "T", "F") for n, i in enumerate(["a", "b", "c"])]
     for _ in range(2):

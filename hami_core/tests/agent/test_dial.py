@@ -1,4 +1,4 @@
-"""A call to a socket whose server ends has an end, whenever that is."""
+"""A call to a socket ends when the socket's server ends, at whatever moment that is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hami_core.agent.proto import deviceplugin_pb2_grpc as services
 
 
 async def watch(socket: Path) -> None:
-    """As a kubelet does."""
+    """Watch the list of slots as a kubelet does, until the server ends."""
     async with dial(socket) as channel:
         try:
             async for _ in services.DevicePluginStub(channel).ListAndWatch(api.Empty()):
@@ -27,7 +27,7 @@ async def watch(socket: Path) -> None:
 
 
 async def restarts(count: int) -> None:
-    """Servers on one socket, one after the other, each of which ends while somebody begins to watch."""
+    """Run servers on one socket, one after the other. Each ends while a client begins to watch."""
     folder = Path(tempfile.mkdtemp(prefix="hami-"))
     socket = folder / "some.sock"
     offer = Offer()
@@ -54,5 +54,5 @@ def test_a_call_ends_with_its_server():
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_call_ends_with_its_server_long():
-    """gRPC as it comes leaves about one in a thousand going on for ever."""
+    """With gRPC's default options about one call in a thousand never ends."""
     asyncio.run(restarts(30_000))

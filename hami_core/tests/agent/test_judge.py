@@ -40,7 +40,7 @@ KINDS = st.sampled_from([APP, INIT, SIDECAR])
 
 
 @given(st.lists(st.tuples(KINDS, st.integers(1, 99)), min_size=1, max_size=6))
-def test_the_peak_is_the_highest_of_every_moment(containers):
+def test_the_peak_is_the_highest_use_at_any_moment(containers):
     early = [c for c in containers if c[0] is not APP]
     apps = [c for c in containers if c[0] is APP]
     moments, sidecars = [0], 0
@@ -57,7 +57,7 @@ def test_a_card_named_in_two_families_counts_for_both():
     assert "(held by ns/a)" in misfit(claim("b", held(APP, 1)), [claim("a", both)], CARDS)
 
 
-def test_what_does_not_fit_says_what_is_missing_and_who_holds():
+def test_a_misfit_names_the_amount_and_the_holders():
     others = [claim("a", held(APP, 600, 50))]
     assert misfit(claim("b", held(APP, 400, 50)), others, CARDS) == ""
     assert "needs 401 MiB, 400 of 1000 MiB are free (held by ns/a)" in misfit(claim("b", held(APP, 401)), others, CARDS)
@@ -71,14 +71,14 @@ def test_a_pod_does_not_compete_with_itself():
     assert misfit(claim("a", held(APP, 600)), [claim("a", held(APP, 600))], CARDS) == ""
 
 
-def test_all_cores_of_a_card_means_nobody_else():
+def test_all_cores_of_a_card_exclude_other_pods():
     alone = [claim("a", held(APP, 10, 100))]
     assert "to itself" in misfit(claim("b", held(APP, 10, 0)), alone, CARDS)
     assert "to itself" in misfit(claim("b", held(APP, 10, 100)), [claim("a", held(APP, 10, 0))], CARDS)
 
 
 @given(st.lists(st.tuples(st.integers(1, 400), st.integers(0, 60)), max_size=12))
-def test_nobody_admitted_ever_makes_a_card_hold_more_than_it_has(asked):
+def test_admitted_pods_never_exceed_a_card(asked):
     admitted: list[Claim] = []
     for number, (mib, cores) in enumerate(asked):
         one = claim(f"p{number}", held(APP, mib, cores))
@@ -115,7 +115,7 @@ def test_whole_devices():
         (900, 0, 1, True),
     ],
 )
-def test_whole_is_what_can_be_had_and_nobody_can_come(mib, cores, slots, whole):
+def test_whole_means_all_usable_memory_and_no_later_pod(mib, cores, slots, whole):
     cards = {"c0": replace(CARD, reserved_mib=100, slots=slots)}
     asked = claim("a", held(APP, mib, cores))
     assert is_whole(asked.containers[0].slices, asked, [], cards) == whole
@@ -123,11 +123,11 @@ def test_whole_is_what_can_be_had_and_nobody_can_come(mib, cores, slots, whole):
         assert misfit(claim("b", held(APP, 1)), [asked], cards)
 
 
-def test_a_device_that_is_not_offered_takes_nobody():
+def test_a_device_that_is_not_offered_admits_no_pod():
     cards = {"c0": replace(CARD, healthy=False, not_offered="card is in MIG mode")}
     assert "does not fit on device c0: card is in MIG mode" in misfit(claim("a", held(APP, 1)), [], cards)
 
 
-def test_who_comes_first():
+def test_claims_are_ordered_by_epoch_then_uid():
     order = sorted([claim("b", epoch=1), claim("a", epoch=1), claim("z", epoch=2)], key=lambda c: c.order)
     assert [c.uid for c in order] == ["z", "a", "b"]

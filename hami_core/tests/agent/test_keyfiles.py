@@ -1,4 +1,4 @@
-"""Signing keys that change while the agent runs: the kubelet's way, and half-written folders."""
+"""Signing keys that change while the agent runs, as the kubelet does it, and in half-written folders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEYS = [generate_private_key().public_key() for _ in range(3)]
 
 
 def mount(folder, *keys, version):
-    """Bring a ConfigMap's files to a folder as the kubelet does: a new folder, then the link ``..data`` swapped."""
+    """Update a ConfigMap's folder as the kubelet does: make a new folder, then replace the link ``..data``."""
     content = folder / f"..{version}"
     content.mkdir()
     for key in keys:
@@ -34,7 +34,7 @@ def ids(keys):
     return {key_id(key) for key in keys}
 
 
-async def test_a_config_map_that_changes_is_followed(tmp_path):
+async def test_keys_follow_a_changed_config_map(tmp_path):
     mount(tmp_path, KEYS[0], version="1")
     files = KeyFiles(tmp_path)
     assert ids(files.keys) == ids(KEYS[:1])
@@ -50,7 +50,7 @@ async def test_a_config_map_that_changes_is_followed(tmp_path):
     await asyncio.gather(watching, return_exceptions=True)
 
 
-def test_an_empty_folder_is_waited_for_and_said(tmp_path):
+def test_an_empty_folder_is_a_readiness_problem_until_filled(tmp_path):
     files = KeyFiles(tmp_path)
     assert str(tmp_path) in files.problem()
     assert not files.refresh()
@@ -70,7 +70,7 @@ def test_an_empty_folder_is_waited_for_and_said(tmp_path):
     ],
     ids=["emptied", "cut", "truncated", "half a new one", "gone"],
 )
-def test_what_does_not_load_changes_nothing(tmp_path, spoil):
+def test_a_file_that_does_not_load_keeps_the_keys(tmp_path, spoil):
     folder = tmp_path / "keys"
     folder.mkdir()
     for key in KEYS[:2]:
@@ -87,21 +87,21 @@ def test_what_does_not_load_changes_nothing(tmp_path, spoil):
     assert ids(files.keys) == ids(KEYS[2:])
 
 
-def test_a_file_that_does_not_load_hides_no_other(tmp_path):
-    """As when an entry of the ConfigMap was emptied by hand: the key the scheduler publishes next must count."""
+def test_a_broken_file_does_not_hide_other_files(tmp_path):
+    """Someone emptied an entry of the ConfigMap by hand. The key that the scheduler publishes next must be accepted."""
     (tmp_path / "old.pem").write_bytes(public_key_pem(KEYS[0]))
     files = KeyFiles(tmp_path)
     (tmp_path / "old.pem").write_bytes(b"")
     (tmp_path / "new.pem").write_bytes(public_key_pem(KEYS[1]))
     assert files.refresh()
-    assert ids(files.keys) == ids(KEYS[:2]), "what was good stays until its file is gone"
-    assert ids(KeyFiles(tmp_path).keys) == ids(KEYS[1:2]), "and does not keep an agent from starting"
+    assert ids(files.keys) == ids(KEYS[:2]), "the file's previous keys stay until the file is gone"
+    assert ids(KeyFiles(tmp_path).keys) == ids(KEYS[1:2]), "a broken file does not stop an agent from starting"
     (tmp_path / "old.pem").unlink()
     assert files.refresh()
     assert ids(files.keys) == ids(KEYS[1:2])
 
 
-def test_a_file_or_folder_that_is_not_there_is_a_setting_to_mend(tmp_path):
+def test_a_missing_file_or_folder_is_a_config_error(tmp_path):
     with pytest.raises(ConfigError, match="signing_keys"):
         KeyFiles(tmp_path / "none")
     (tmp_path / "empty.pem").write_bytes(b"")

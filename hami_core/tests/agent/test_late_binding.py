@@ -59,7 +59,7 @@ async def test_init_and_app_with_the_same_slots_are_told_apart(node):
     assert node.limits_of(node.kubelet.create(second)) == f"{uid} main {C0} 400"
 
 
-async def test_every_allocate_has_a_name_of_its_own(node):
+async def test_every_allocate_answers_a_different_name(node):
     await node.up()
     await node.registered()
     uids = [await node.pod(f"p{i}", [("main", APP, [(C0, 10)])]) for i in range(8)]
@@ -93,7 +93,7 @@ async def refusal(node, given) -> str:
         ({"without": [FAMILY.allocated_key]}, "was not placed by the HAMi scheduler"),
     ],
 )
-async def test_an_allocation_that_does_not_count_is_refused_in_words(node, how, text):
+async def test_an_invalid_allocation_is_refused_with_its_reason(node, how, text):
     agent = await node.up()
     await node.registered()
     uid = await node.pod("a", [("main", APP, [(C0, 300)])], **how)
@@ -105,7 +105,7 @@ async def test_an_allocation_that_does_not_count_is_refused_in_words(node, how, 
     assert not agent.core.records
 
 
-async def test_a_refused_pod_is_touched_when_its_reason_is_gone(node):
+async def test_a_refused_pod_is_annotated_when_its_reason_is_gone(node):
     agent = await node.up()
     await node.registered()
     uid = await node.pod("a", [("main", APP, [(C0, 300)])], signed=False)
@@ -131,7 +131,7 @@ async def test_unsigned_pods_of_other_schedulers_are_refused(node):
     assert "is not signed" in await refusal(node, given)
 
 
-async def test_adoption_is_for_pods_made_before(node):
+async def test_only_pods_created_before_the_time_are_adopted(node):
     await node.up(policy=Policy(Mode.ADOPT, adopt_before=datetime(2026, 2, 1, tzinfo=UTC)))
     await node.registered()
     old = await node.pod("old", [("main", APP, [(C0, 1)])], signed=False, created="2026-01-31T23:59:59Z")
@@ -140,8 +140,8 @@ async def test_adoption_is_for_pods_made_before(node):
     assert "is not signed" in await refusal(node, await node.kubelet.admit(new, "main", GPU, 1))
 
 
-async def test_what_adopted_pods_hold_counts(node):
-    """HAMi's plugin served them: no name of ours in the checkpoint, no record, and a list without empty entries."""
+async def test_devices_of_adopted_pods_count_as_taken(node):
+    """HAMi's plugin served them: the checkpoint has no fresh name, there is no record, and the list is a short one."""
     agent = await node.up(policy=Policy(Mode.ADOPT, adopt_before=datetime(2026, 2, 1, tzinfo=UTC)))
     await node.registered()
     containers = [("prep", INIT, []), ("main", APP, [(C0, 700)])]
@@ -151,7 +151,7 @@ async def test_what_adopted_pods_hold_counts(node):
     node.kubelet.given.append(theirs)
     node.kubelet.checkpoint()
     await node.kubelet.prestart(theirs)
-    assert not agent.core.records, "it is left as it is"
+    assert not agent.core.records, "an adopted pod gets no record"
     fits = await node.kubelet.admit(await node.pod("fits", [("main", APP, [(C0, 300)])]), "main", GPU, 1)
     await node.kubelet.prestart(fits)
     late = await node.kubelet.admit(await node.pod("late", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
@@ -161,7 +161,7 @@ async def test_what_adopted_pods_hold_counts(node):
     await node.kubelet.prestart(late)
 
 
-async def test_who_holds_stays_and_who_does_not_fit_is_told(node):
+async def test_a_holder_stays_and_a_pod_that_does_not_fit_is_refused(node):
     agent = await node.up()
     await node.registered()
     first = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 700)])]), "main", GPU, 1)
@@ -177,7 +177,7 @@ async def test_who_holds_stays_and_who_does_not_fit_is_told(node):
     await node.kubelet.prestart(late)
 
 
-async def test_a_pod_deleted_by_force_holds_a_while_longer(node):
+async def test_a_force_deleted_pod_keeps_its_devices_for_a_while(node):
     now = [0.0]
     agent = await node.up(clock=lambda: now[0])
     await node.registered()
@@ -192,7 +192,7 @@ async def test_a_pod_deleted_by_force_holds_a_while_longer(node):
     await node.kubelet.until(lambda: agent.actions.touched == ["default/b"])
 
 
-async def test_among_those_that_wait_the_higher_epoch_wins(node):
+async def test_among_waiting_pods_the_higher_epoch_wins(node):
     await node.up()
     await node.registered()
     node.kubelet.hold_checkpoint = True
@@ -210,7 +210,7 @@ async def test_the_number_of_slots_must_match(node):
     assert "gave it 2 slots" in await refusal(node, given)
 
 
-async def test_files_go_when_api_and_kubelet_have_no_such_pod(node):
+async def test_files_are_removed_when_api_and_kubelet_lost_the_pod(node):
     agent = await node.up()
     await node.registered()
     given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
@@ -225,7 +225,7 @@ async def test_files_go_when_api_and_kubelet_have_no_such_pod(node):
     assert node.vendor.released == ["main"]
 
 
-async def test_a_checkpoint_that_a_starting_container_read_first_is_still_acted_on(node):
+async def test_a_pass_handles_a_checkpoint_that_prestart_read_first(node):
     agent = await node.up()
     await node.registered()
     gone = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
@@ -236,11 +236,11 @@ async def test_a_checkpoint_that_a_starting_container_read_first_is_still_acted_
     await node.kubelet.until(lambda: agent.pods.get("uid-a") is None)
     await agent.core.pass_once()
     node.kubelet.forget("uid-a")
-    await agent.core.prestart(GPU, stays.slots)  # at once, before anybody else looks
+    await agent.core.prestart(GPU, stays.slots)  # at once, before a pass reads the checkpoint
     await node.kubelet.until(lambda: len(agent.core.records) == 1, seconds=5)
 
 
-async def test_a_name_the_checkpoint_lacks_makes_the_kubelet_write_again(node):
+async def test_a_missing_name_makes_the_kubelet_write_again(node):
     agent = await node.up()
     await node.registered()
     node.kubelet.hold_checkpoint = True
@@ -268,7 +268,7 @@ async def test_a_name_the_checkpoint_lacks_makes_the_kubelet_write_again(node):
         with_entry(Surprise=1),
     ],
 )
-async def test_a_checkpoint_of_unknown_form_starts_nothing_and_says_so(node, data):
+async def test_a_checkpoint_of_unknown_form_starts_no_container(node, data):
     agent = await node.up(prestart_wait_s=2.0)
     await node.registered()
     given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)
@@ -279,7 +279,7 @@ async def test_a_checkpoint_of_unknown_form_starts_nothing_and_says_so(node, dat
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await node.kubelet.prestart(late)
     assert "checkpoint can't be used" in caught.value.details()
-    assert node.kubelet.create(given), "nothing that is there is taken away"
+    assert node.kubelet.create(given), "existing specs are kept"
     node.kubelet.checkpoint()
     await node.kubelet.prestart(late)
     assert agent.core.checkpoint_problem == ""
@@ -297,7 +297,7 @@ async def test_another_plugins_slots_are_refused(node):
     await agent.core.pass_once()
 
 
-async def test_a_vendors_failure_is_shown_and_tried_again(node):
+async def test_a_vendors_failure_is_reported_and_retried(node):
     agent = await node.up()
     await node.registered()
     node.vendor.fail = RuntimeError("card fell off the bus")
@@ -308,7 +308,7 @@ async def test_a_vendors_failure_is_shown_and_tried_again(node):
     await node.kubelet.prestart(given)
 
 
-async def test_registers_again_when_the_kubelet_restarts(node):
+async def test_the_agent_registers_again_after_a_kubelet_restart(node):
     agent = await node.up()
     await node.registered()
     given = await node.kubelet.admit(await node.pod("a", [("main", APP, [(C0, 1)])]), "main", GPU, 1)

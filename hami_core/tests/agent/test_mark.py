@@ -1,4 +1,4 @@
-"""A record says whether its spec has the agent's mark, over upgrades, lost specs and reboots."""
+"""A record says whether its spec has the agent's mark, across upgrades, lost specs and reboots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARK = f"/.hami/{GPU}"
 
 
 async def container(node):
-    """A container that has started once."""
+    """Start a container once."""
     await node.up()
     await node.registered()
     uid = await node.pod("a", [("main", ContainerKind.APP, [(CARD, 300)])])
@@ -26,7 +26,7 @@ async def container(node):
 
 
 def as_an_older_agent_left_it(node, given) -> None:
-    """Take out of record and spec what older agents did not write."""
+    """Remove from record and spec what older agents did not write."""
     store = RecordStore(node.state_dir)
     (record,) = store.load().values()
     store.write(msgspec.structs.replace(record, marked=False))

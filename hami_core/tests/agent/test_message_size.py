@@ -1,4 +1,4 @@
-"""The list of slots must fit into one gRPC message, which the kubelet takes up to 4 MiB of."""
+"""The list of slots must fit into one gRPC message. The kubelet accepts at most 4 MiB."""
 
 import uuid
 

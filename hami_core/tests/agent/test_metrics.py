@@ -1,4 +1,4 @@
-"""The agent's ``/metrics``: its own table and those of vendors."""
+"""The agent's ``/metrics``: the agent's table and the vendors' tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RESETS = MetricSpec.counter("hami_acme_resets_total", "Resets of the card.", "de
 
 
 class Acme:
-    """A vendor with a table."""
+    """A vendor with a table of metrics."""
 
     name = "acme"
     metric_specs = {spec.name: spec for spec in (CARDS, RESETS)}  # noqa: RUF012 - read only

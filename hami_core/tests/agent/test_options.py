@@ -1,4 +1,4 @@
-"""What the agent's process and its vendors are told, out of the agent's settings."""
+"""What the agent and its vendors read from the agent's settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def settings(**told) -> AgentSettings:
     return AgentSettings(**{"node_name": "n1", "mode": "trust:other"} | told)
 
 
-def test_vendors_are_told_what_the_agent_is_told(tmp_path, monkeypatch):
+def test_vendors_receive_the_agents_settings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     told = settings(
         state_dir="state",
@@ -28,7 +28,7 @@ def test_vendors_are_told_what_the_agent_is_told(tmp_path, monkeypatch):
     assert node_context(told) == wanted
 
 
-def test_boot_and_policy_are_read_from_what_settings_name(tmp_path):
+def test_boot_id_and_policy_are_read_from_the_settings(tmp_path):
     (tmp_path / "sys/kernel/random").mkdir(parents=True)
     (tmp_path / "sys/kernel/random/boot_id").write_text("boot-7\n")
     options = from_settings(settings(proc_dir=tmp_path))

@@ -1,4 +1,4 @@
-"""Whatever the order of admission, checkpoint, start, restart and deletion: each container has exactly its slice."""
+"""In any order of admission, checkpoint, start, restart and deletion, each container has exactly its slice."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hami_core.tests.agent.node import GPU, Node
 
 APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
 CARDS = ("card-00000000", "card-00000001")
-SLOTS = 10  # of each, as the node has them
+SLOTS = 10  # slots of each card of the node
 STEPS = ("pod", "pod", "pod", "start", "start", "land", "late", "stale", "agent", "kubelet", "delete", "reboot")
 
 
 def slots_of(held) -> Counter[str]:
-    """Most slots of each card that a pod has at a time: init containers hand theirs on."""
+    """Most slots of each card that a pod holds at a time. Later containers reuse the slots of init containers."""
     lasting: Counter[str] = Counter()
     most: Counter[str] = Counter()
     for _, kind, slices in held:
@@ -35,7 +35,7 @@ def slots_of(held) -> Counter[str]:
 
 
 class Play:
-    """A node, what was promised on it, and a random course of events."""
+    """A node, the allocations of its pods, and a random sequence of events."""
 
     def __init__(self, root: Path, seed: int) -> None:
         self.node = Node(root)
@@ -58,7 +58,7 @@ class Play:
         await getattr(self, what)()
 
     async def pod(self) -> None:
-        """Admit a pod: init containers, sidecars, app containers, one or two cards each, init slots reused."""
+        """Admit a pod with init, sidecar and app containers of one or two cards each, which reuse init slots."""
         if len(self.given) >= 4:
             return
         await self.connected()
@@ -93,7 +93,7 @@ class Play:
             self.wanted[uid, name] = "\n".join(f"{uid} {name} {card} {mib}" for card, mib in slices)
 
     async def start(self) -> None:
-        """Start some container, as far as the kubelet can."""
+        """Start some container, if the kubelet can."""
         everything = [g for group in self.given.values() for g in group]
         if not everything or not self.node.kubelet.slots.get(GPU):
             return
@@ -121,11 +121,11 @@ class Play:
         self.old = (self.node.plugin_dir / "kubelet_internal_checkpoint").read_bytes()
 
     async def late(self) -> None:
-        """From now on the checkpoint is written late."""
+        """Delay all later writes of the checkpoint."""
         self.node.kubelet.hold_checkpoint = True
 
     async def stale(self) -> None:
-        """An older copy of the checkpoint lands last."""
+        """Write an older copy of the checkpoint last."""
         if self.old:
             self.node.kubelet.write_checkpoint(self.old)
 
@@ -161,7 +161,7 @@ class Play:
         await self.connected()
 
     async def settle(self) -> None:
-        """In the end everything that lives can start, and nothing else is left."""
+        """Check that in the end every live container can start, and that no other files are left."""
         await self.land()
         await self.connected()
         for group in self.given.values():

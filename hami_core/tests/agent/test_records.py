@@ -1,4 +1,4 @@
-"""Records on disk, in folders a container may have written to."""
+"""Records on disk, in folders to which a container may have written."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def store(tmp_path):
     return found
 
 
-def test_a_record_comes_back_as_it_was(store):
+def test_a_record_survives_a_round_trip(store):
     store.write(RECORD)
     assert store.load() == {RECORD.name: RECORD}
 
 
-def test_modes_whatever_the_umask(store):
+def test_modes_do_not_depend_on_the_umask(store):
     before = os.umask(0o077)
     try:
         store.write(RECORD)
@@ -40,7 +40,7 @@ def test_modes_whatever_the_umask(store):
     assert stat.S_IMODE((home / "region/vgpu.cache").stat().st_mode) == 0o666
 
 
-def test_a_region_in_use_is_left_alone_and_a_new_one_made_after_a_reboot(store):
+def test_a_region_is_replaced_only_after_a_reboot(store):
     store.write(RECORD)
     store.write_region(RECORD, {"vgpu.cache": b"0000"}, after_reboot=False)
     path = store.path / RECORD.id / "region/vgpu.cache"
@@ -51,7 +51,7 @@ def test_a_region_in_use_is_left_alone_and_a_new_one_made_after_a_reboot(store):
     assert path.read_bytes() == b"0000"
 
 
-def test_links_a_container_left_lead_nowhere(store, tmp_path):
+def test_links_made_by_a_container_are_not_followed(store, tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     store.write(RECORD)
@@ -72,13 +72,13 @@ def test_links_a_container_left_lead_nowhere(store, tmp_path):
 def test_a_folder_turned_into_a_link_is_refused(store, tmp_path):
     store.write(RECORD)
     (store.path / RECORD.id / "limits").symlink_to(tmp_path)
-    with pytest.raises(OSError):  # noqa: PT011 - which of ELOOP and ENOTDIR is the kernel's business
+    with pytest.raises(OSError):  # noqa: PT011 - ELOOP or ENOTDIR, as the kernel chooses
         store.write_limits(RECORD, {"limits": b"x"})
     assert not (tmp_path / "limits").exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"null", b'{"name": 1}', b"\xff", b"[" * 10000])
-def test_a_broken_record_is_kept_aside_and_named(store, content):
+def test_a_broken_record_is_kept_and_listed_as_a_problem(store, content):
     store.write(RECORD)
     (store.path / RECORD.id / "record.json").write_bytes(content)
     other = msgspec.structs.replace(RECORD, pod_uid="uid-b")
@@ -87,13 +87,13 @@ def test_a_broken_record_is_kept_aside_and_named(store, content):
     assert list(store.problems) == [RECORD.id]
 
 
-def test_a_record_of_a_later_version_is_not_guessed_at(store):
+def test_a_record_of_a_later_version_is_a_problem(store):
     store.write(msgspec.structs.replace(RECORD, version=2))
     assert store.load() == {}
     assert "version 2" in store.problems[RECORD.id]
 
 
-def test_names_that_would_lead_out_are_refused(store):
+def test_names_that_leave_the_folder_are_refused(store):
     store.write(RECORD)
     for bad in ("../x", "a/b", "", "."):
         with pytest.raises(ValueError, match="record"):
@@ -104,7 +104,7 @@ def test_names_that_would_lead_out_are_refused(store):
         store.write(msgspec.structs.replace(RECORD, pod_uid="../../etc"))
 
 
-def test_zeros_take_their_room_on_the_disk(store):
+def test_blocks_of_zeros_are_reserved_on_disk(store):
     store.write(RECORD)
     store.write_region(RECORD, {"vgpu.cache": bytes(1 << 20) + b"end"}, after_reboot=False)
     status = (store.path / RECORD.id / "region/vgpu.cache").stat()

@@ -1,4 +1,4 @@
-"""Serial mode: a runtime without CDI, pods bound one at a time; and what holds in both modes."""
+"""Serial mode, for a runtime without CDI and pods bound one at a time; and refusals that both modes share."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_allocate_gives_the_devices_and_prestart_the_limits(node):
     assert not node.cdi_dir.exists()
 
 
-async def test_an_answer_for_another_container_sends_its_pod_away(node):
+async def test_a_pod_with_another_containers_answer_is_evicted(node):
     agent = await node.up(serial=True)
     await node.registered()
     await node.pod("a", [("main", APP, [(C0, 100)])], annotations={"hami.io/bind-time": "1"})
@@ -60,7 +60,7 @@ async def test_an_answer_for_another_container_sends_its_pod_away(node):
     assert not limits(given).exists(), "an empty limits folder denies"
 
 
-async def test_a_pod_nobody_vouches_for_is_given_nothing(node):
+async def test_an_unsigned_pod_gets_no_devices(node):
     agent = await node.up(serial=True)
     await node.registered()
     unsigned = await node.pod("a", [("main", APP, [(C0, 1)])], signed=False, annotations=ALLOCATING)
@@ -70,7 +70,7 @@ async def test_a_pod_nobody_vouches_for_is_given_nothing(node):
         await node.kubelet.prestart(given)
     assert "is not signed" in caught.value.details()
     assert not limits(given).exists()
-    assert agent.actions.hopeless == ["default/a"], "the next pod need not wait for it"
+    assert agent.actions.hopeless == ["default/a"], "the next pod need not wait for this one"
 
 
 OWN = [
@@ -84,7 +84,7 @@ OWN = [
 
 
 @pytest.mark.parametrize(("kind", "serial"), [(APP, True), (INIT, True), (ContainerKind.SIDECAR, True), (APP, False)])
-async def test_a_pods_own_view_of_devices_is_refused_without_cdi(node, kind, serial, monkeypatch):
+async def test_variables_that_override_ours_are_refused_without_cdi(node, kind, serial, monkeypatch):
     monkeypatch.setattr("hami_core.agent.serial_allocate.CANDIDATE_WAIT_S", 0.1)
     agent = await node.up(serial=serial)
     await node.registered()
@@ -95,7 +95,7 @@ async def test_a_pods_own_view_of_devices_is_refused_without_cdi(node, kind, ser
         if not (refused and serial):
             await node.kubelet.prestart(given)
             continue
-        assert not given.response.devices, "Allocate shows it nothing"
+        assert not given.response.devices, "Allocate gives no device"
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await node.kubelet.prestart(given)
         assert (

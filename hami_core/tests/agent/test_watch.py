@@ -1,4 +1,4 @@
-"""Changes in a watched folder are told at once; it may come late, go and be replaced."""
+"""Changes in a watched folder are reported at once. The folder may be made late, be removed and be replaced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEVER = 3600.0
 
 
 class Told:
-    """Counts what is told, and waits for more of it."""
+    """Counts reports, and waits for more of them."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -45,7 +45,7 @@ async def watching(path, poll_s):
             await task
 
 
-async def test_changes_are_told_without_looking_for_them(tmp_path):
+async def test_changes_are_reported_by_inotify(tmp_path):
     file = tmp_path / "kubelet_internal_checkpoint"
     async with watching(tmp_path, NEVER) as told:
         for what, change in {
@@ -62,7 +62,7 @@ async def test_changes_are_told_without_looking_for_them(tmp_path):
             await told.more_than(before, what)
 
 
-async def test_a_folder_that_comes_later_is_watched(tmp_path):
+async def test_a_folder_made_later_is_watched(tmp_path):
     folder = tmp_path / "device-plugins"
     async with watching(folder, 0.05) as told:
         folder.mkdir()
@@ -75,7 +75,7 @@ async def test_a_folder_that_comes_later_is_watched(tmp_path):
 
 @pytest.mark.parametrize("goes", ["removed", "renamed"])
 async def test_a_folder_that_was_replaced_is_watched(tmp_path, goes):
-    """Its successor may well have the same inode number."""
+    """The new folder may have the same inode number."""
     folder, other = tmp_path / "device-plugins", tmp_path / "other"
     folder.mkdir()
     times: list[float] = []
@@ -84,7 +84,7 @@ async def test_a_folder_that_was_replaced_is_watched(tmp_path, goes):
     await asyncio.sleep(0)
     folder.rmdir() if goes == "removed" else folder.rename(other)
     folder.mkdir()
-    # Looks are a second apart, what is told of a change is not: some two of these are nearer to each other.
+    # Polls are a second apart. Two reports closer than that prove that inotify reported one of them.
     try:
         async with asyncio.timeout(60):
             for number in itertools.count():
@@ -99,7 +99,7 @@ async def test_a_folder_that_was_replaced_is_watched(tmp_path, goes):
         await task
 
 
-async def test_it_ends_with_no_descriptor_left(tmp_path):
+async def test_a_watch_leaves_no_descriptor_open(tmp_path):
     def open_files() -> set[str]:
         return {str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
 

@@ -50,7 +50,7 @@ def node(word: str = B3, **annotations: str) -> NodeFacts:
     return NodeFacts("n1", {f"hami.io/node-register-{word}": text, **annotations})
 
 
-def test_one_family_per_configured_chip_and_hamis_table_without_a_section():
+def test_each_chip_is_a_family_and_hamis_table_is_the_default():
     assert len(loaded().families) == 7
     assert list(loaded(configs=[chip("Ascend910X")]).families) == ["Ascend910X"]
 
@@ -61,7 +61,7 @@ def test_one_word_twice_is_reported_and_not_loaded():
     assert "commonWord Ascend910B3 stands twice" in str(found.problems[0])
 
 
-def test_devices_come_from_the_register_of_their_very_chip():
+def test_devices_come_from_the_register_of_their_own_chip():
     found = loaded().register(node("Ascend910B4-1"))
     assert {word: len(devices or ()) for word, devices in found.devices.items() if devices} == {"Ascend910B4-1": 1}
     (device,) = found.devices["Ascend910B4-1"] or ()
@@ -78,7 +78,7 @@ def test_a_broken_register_closes_the_vendors_families():
     ("everywhere", "here", "soft"),
     [(False, None, False), (False, "true", True), (True, None, True), (True, "false", False), (True, "yes", False)],
 )
-def test_soft_split_is_the_nodes_word_before_the_settings(everywhere, here, soft):
+def test_the_nodes_annotation_overrides_the_soft_split_setting(everywhere, here, soft):
     found = loaded(hamiVnpuCore=everywhere)
     annotations = {} if here is None else {"hami-vnpu-core": here}
     (device,) = found.register(node(**annotations)).devices[B3] or ()
@@ -115,7 +115,7 @@ def test_admission_writes_size_and_runtime_class():
     assert kept.runtime_class == ""
 
 
-def test_npus_are_hidden_once_and_only_from_containers_without_any():
+def test_npus_are_hidden_only_from_containers_without_npus():
     found = loaded(configs=[chip("A", overwriteEnv=True), chip("B", overwriteEnv=True)])
     mutation = found.mutate(spec("other"), PodFacts("ns", "p", "u"))
     assert mutation is not None

@@ -38,32 +38,32 @@ def test_the_lower_priority_waits_while_the_higher_is_active():
     assert look(both, high=1, low=-1)["low"].recent_kernel == 0, "one look without a launch is enough"
 
 
-def test_who_waits_counts_for_nobody():
+def test_a_suspended_container_does_not_count_as_active():
     three = {"high": tenant(0, "a"), "middle": tenant(1, "a", "b"), "low": tenant(2, "b")}
     found = look(three, high=2, middle=-1, low=2)
     assert found["middle"].recent_kernel == -1
     assert found["low"] == Words(0, 1)
 
 
-def test_another_card_is_no_reason_to_wait():
+def test_activity_on_another_card_suspends_nobody():
     assert look({"high": tenant(0, "a"), "low": tenant(1, "b")}, high=2, low=2)["low"].recent_kernel == 1
 
 
 @pytest.mark.parametrize(("other", "switch"), [(2, 1), (1, 0), (0, 0), (-1, 0)])
-def test_the_limit_holds_while_another_of_the_same_priority_is_active(other, switch):
+def test_limit_holds_while_another_of_equal_priority_is_active(other, switch):
     assert look({"x": tenant(), "y": tenant()}, x=2, y=other)["x"].utilization_switch == switch
 
 
-def test_nobody_is_active_for_longer_than_the_library_says():
+def test_a_too_large_count_is_capped():
     assert look({"x": tenant()}, x=2**31 - 1)["x"].recent_kernel == 1
     assert look({"x": tenant()}, x=-(2**31))["x"].recent_kernel == 0
 
 
-def test_containers_without_words_are_passed_over():
+def test_containers_without_words_are_ignored():
     assert look({"high": tenant(0), "low": tenant(1)}, low=2) == {"low": Words(0, 1)}
 
 
-def test_it_concerns_those_on_a_card_with_a_limit_or_with_unequal_priorities():
+def test_only_cards_with_limits_or_unequal_priorities_are_read():
     a, b = frozenset("a"), frozenset("b")
     plain = {"x": tenant(1, "a"), "y": tenant(1, "b"), "z": tenant(1, "c")}
     assert not tenants_to_read(plain)
@@ -79,7 +79,7 @@ tenants = st.builds(tenant, st.integers(0, 9), st.sampled_from("ab"), st.sampled
 
 
 @given(st.dictionaries(st.text("xyz", min_size=1, max_size=3), st.tuples(tenants, words), max_size=8))
-def test_whatever_regions_say(population):
+def test_feedback_is_consistent_for_any_region_content(population):
     who = {name: found for name, (found, _) in population.items()}
     found = feedback(who, {name: said for name, (_, said) in population.items()})
     assert found.keys() == population.keys()

@@ -35,12 +35,12 @@ def test_xid_lists(text, numbers):
         ("ALL", "", False, False, False),
     ],
 )
-def test_which_xids_count(disabled, enabled, d11, d13, d555):
+def test_the_policy_decides_which_xids_are_critical(disabled, enabled, d11, d13, d555):
     policy = XidPolicy.parse(disabled, enabled)
     assert (policy.is_critical(11), policy.is_critical(13), policy.is_critical(555)) == (d11, d13, d555)
 
 
-def test_a_card_that_does_not_answer_is_unhealthy_and_alone(nvml, state):
+def test_a_lost_card_is_unhealthy_and_the_others_stay_healthy(nvml, state):
     uuids = [c.uuid for c in nvml.cards()[0]]
     watch = HealthWatch(nvml, XidPolicy(), 0, lambda: 0.0)
     assert [c.healthy for c in watch.look(uuids)] == [True, True]
@@ -50,7 +50,7 @@ def test_a_card_that_does_not_answer_is_unhealthy_and_alone(nvml, state):
     assert found[1].reason
 
 
-def test_a_critical_error_counts_until_its_time_is_over(nvml, state):
+def test_a_critical_error_counts_until_the_recovery_time_is_over(nvml, state):
     uuids = [c.uuid for c in nvml.cards()[0]]
     now = [0.0]
     watch = HealthWatch(nvml, XidPolicy(), 60, lambda: now[0])

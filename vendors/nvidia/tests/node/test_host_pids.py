@@ -224,7 +224,7 @@ def test_each_container_finds_its_own_processes_and_no_others(bed, tenants, gpus
         assert bed.pids(name) == dict(zip(tenant.pids, tenant.host_pids, strict=True))
 
 
-def test_what_the_driver_counts_for_each_container_is_told(bed, tenants, gpus, monkeypatch):
+def test_driver_memory_is_reported_for_each_container(bed, tenants, gpus, monkeypatch):
     monkeypatch.setenv("HAMI_SIM_HOST_PROC", "/proc")  # the agent's driver tells the host's pids
     name = "hami_vgpu_memory_driver_bytes"
 
@@ -239,7 +239,7 @@ def test_what_the_driver_counts_for_each_container_is_told(bed, tenants, gpus, m
     assert told() == {name: sum(on_card[pid] for pid in tenant.host_pids) for name, tenant in tenants.items()}
 
 
-def test_who_comes_next_is_named_anew(bed, tenants, gpus):
+def test_processes_of_a_restarted_container_are_named_again(bed, tenants, gpus):
     """A container that starts again keeps its region, and its processes are pid 1 again."""
     bed.look()
     last = tenants["x"]
@@ -253,7 +253,7 @@ def test_who_comes_next_is_named_anew(bed, tenants, gpus):
         assert heir.ask()["samples"] == sorted(heir.pids)
 
 
-def test_a_new_agent_finds_them_named_and_a_wrong_name_is_put_right(bed, tenants):
+def test_a_new_agent_corrects_wrong_host_pids(bed, tenants):
     bed.look()
     named = bed.pids("x")
     bed.write("x", V1_SLOTS + 4, "<i", tenants["y"].host_pids[0])
@@ -293,7 +293,7 @@ def hold():
         process.communicate()
 
 
-def test_a_process_is_named_that_holds_the_lock_and_is_the_one_the_slot_speaks_of(bed, hold):
+def test_only_the_lock_holder_with_the_slots_identity_is_named(bed, hold):
     bed.add("x")
     bed.add("y")
     pid, start = hold(bed.file("x"), 0)
@@ -321,7 +321,7 @@ def test_another_process_with_the_lock_is_not_named(bed, hold, wrong):
 
 
 @pytest.mark.parametrize("change", ["nothing", "the process ends", "the slot has another"])
-def test_a_slot_that_changes_hands_while_it_is_looked_into(bed, hold, change):
+def test_a_slot_that_changes_owner_meanwhile_is_not_named(bed, hold, change):
     """Who has the lock is read from /proc in between; this one answers when the change has happened."""
     bed.add("x")
     pid, start = hold(bed.file("x"), 0)
@@ -343,7 +343,7 @@ def test_a_slot_that_changes_hands_while_it_is_looked_into(bed, hold, change):
     assert bed.pids("x") == {pid: pid if change == "nothing" else 0}
 
 
-def test_who_could_not_be_told_is_tried_again_ever_more_rarely(bed, hold):
+def test_unproven_slots_are_retried_with_growing_pauses(bed, hold):
     bed.add("x")
     pid, start = hold(bed.file("x"), 0)
     bed.claim("x", 0, pid, start)
@@ -356,7 +356,7 @@ def test_who_could_not_be_told_is_tried_again_ever_more_rarely(bed, hold):
     assert bed.pids("x") == {pid: pid}
 
 
-def test_many_slots_take_several_looks_and_delay_nobody_else(bed, hold):
+def test_many_slots_take_several_looks_without_delaying_others(bed, hold):
     for name in "xy":
         bed.add(name)
         pid, start = hold(bed.file(name), 0, 1024)
@@ -376,7 +376,7 @@ def test_many_slots_take_several_looks_and_delay_nobody_else(bed, hold):
 
 
 @pytest.mark.parametrize("namespace", ["pid:[4026532853]", None])
-def test_an_agent_that_does_not_see_the_host_names_nobody_and_says_so_once(bed, hold, namespace):
+def test_without_the_hosts_pid_namespace_nothing_is_named(bed, hold, namespace):
     link = bed.proc / "self/ns/pid"
     link.unlink()
     if namespace:
@@ -411,7 +411,7 @@ def test_a_proc_of_another_namespace_names_nobody(bed, hold, tmp_path):
         max_size=20,
     ),
 )
-def test_whatever_a_region_says_nobody_is_named_without_a_lock(bed, in_use, slots):
+def test_no_process_is_named_without_a_lock(bed, in_use, slots):
     if "x" not in bed.refs:
         bed.add("x")
     bed.write("x", SLOTS_IN_USE, "<i", in_use)
@@ -433,7 +433,7 @@ identities = st.builds(Identity, st.integers(1, 100), pids, pids)
 
 
 @given(st.lists(claims, max_size=8, unique_by=lambda c: c.slot), st.dictionaries(st.integers(0, 7), identities))
-def test_only_the_holder_of_a_slot_with_its_pid_and_start_time_is_named(claims, holders):
+def test_match_needs_lock_pid_and_start_time(claims, holders):
     named = match(claims, holders)
     assert len(named) == len({claim.slot for claim, _ in named})
     for claim, pid in named:
@@ -468,10 +468,10 @@ def fake(proc: Path, pid: int, line: str, start: object) -> None:
         ("NSpid:\t77\tx\n", 1234, None),
     ],
 )
-def test_who_a_process_is(tmp_path, line, start, found):
+def test_identity_is_read_from_proc(tmp_path, line, start, found):
     fake(tmp_path, 77, line, start)
     assert identity(tmp_path, 77) == found
 
 
-def test_a_process_that_is_gone_is_nobody(tmp_path):
+def test_an_ended_process_has_no_identity(tmp_path):
     assert identity(tmp_path, 77) is None

@@ -16,7 +16,7 @@ def wired(pairs, count):
     return links
 
 
-def test_hamis_example():
+def test_pair_scores_equal_hamis_example():
     pairs = {(0, 1): 1, (0, 2): 1, (0, 3): 2, (1, 2): 2, (1, 3): 1, (2, 3): 2}
     scores, uneven = pair_scores(cards(4), lambda a, b: -1, wired(pairs, 4))
     assert not uneven
@@ -34,13 +34,13 @@ def test_levels_without_links():
         assert pair_scores(cards(2), lambda a, b, n=level: n, {})[0]["gpu0"] == {"gpu1": score}
 
 
-def test_two_links_there_and_one_back_score_nothing():
+def test_unequal_link_counts_score_zero():
     links = {"gpu0": [Link("0000:01:00.0", False)] * 2, "gpu1": [Link("0000:00:00.0", False)]}
     scores, uneven = pair_scores(cards(2), lambda a, b: 50, links)
     assert scores == {"gpu0": {"gpu1": 0}, "gpu1": {"gpu0": 0}}
     assert uneven == [("gpu0", "gpu1")]
 
 
-def test_through_switches_the_smaller_number_counts():
+def test_switched_links_count_as_the_smaller_number():
     links = {"gpu0": [Link("s", True)] * 18, "gpu1": [Link("s", True)] * 12}
     assert pair_scores(cards(2), lambda a, b: 40, links)[0]["gpu0"] == {"gpu1": 20 + 1200}

@@ -99,7 +99,7 @@ def test_a_card_is_offered_only_as_its_modes_allow(node, card, case):
         ({"memory_mib": 1}, False),
     ],
 )
-def test_an_exclusive_card_takes_whole_requests_alone(node, card, mode, how, whole):
+def test_an_exclusive_card_takes_only_whole_requests(node, card, mode, how, whole):
     card.set(compute=mode)
     made = node()
     first, second = made.discover()
@@ -114,7 +114,7 @@ def test_an_unknown_compute_mode_is_not_offered():
     assert "compute mode 7, which is unknown" in modes.not_offered(modes.Modes(compute=7), "hami-core")
 
 
-def test_operating_mode_mig_is_told_and_offers_nothing(node, capsys):
+def test_operating_mode_mig_is_logged_and_offers_nothing(node, capsys):
     made = node(operating_mode="mig")
     assert "MIG is not served by this agent" in capsys.readouterr().out
     devices = made.discover()
@@ -123,7 +123,7 @@ def test_operating_mode_mig_is_told_and_offers_nothing(node, capsys):
     assert {d.mode for d in devices} == {"mig"}
 
 
-def test_operating_mode_mps_is_told_and_shares_as_hami_core(node, capsys):
+def test_operating_mode_mps_is_logged_and_shares_as_hami_core(node, capsys):
     made = node(operating_mode="mps")
     assert "starts no MPS server" in capsys.readouterr().out
     assert [(d.mode, d.healthy) for d in made.discover()] == [("mps", True)] * 2

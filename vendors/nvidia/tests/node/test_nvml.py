@@ -42,7 +42,7 @@ def test_a_failing_call_names_call_and_card(nvml, state):
     assert "nvmlDeviceGetUtilizationRates" in str(caught.value)
 
 
-def test_a_missing_library_says_where_it_was_looked_for():
+def test_a_missing_library_says_where_it_was_searched():
     with pytest.raises(NvmlError, match="no/such/libnvidia-ml"):
         Nvml(lambda: "/no/such/libnvidia-ml.so.1").cards()
 

@@ -81,7 +81,7 @@ def got(inventory, name, **how):
         ),
     ],
 )
-def test_shares_are_of_what_can_be_had(t4, registered, kept_bytes, settings, register, can_be_had):
+def test_shares_are_of_the_usable_memory(t4, registered, kept_bytes, settings, register, can_be_had):
     made = t4(kept_bytes, **settings)
     (entry,) = json.loads(made.advertise(made.discover()).annotations[REGISTER])
     assert (entry["devmem"], entry.get("custominfo", {}).get("reservedmem")) == register
@@ -94,13 +94,13 @@ def test_shares_are_of_what_can_be_had(t4, registered, kept_bytes, settings, reg
     assert "CardInsufficientMemory" in got(registered(made), "more", memory_mib=total + 1)
 
 
-def test_a_card_whose_memory_the_driver_keeps_is_not_offered(t4):
+def test_a_card_whose_driver_reserves_everything_is_not_offered(t4):
     (device,) = t4(T4_MIB * MIB).discover()
     assert (device.healthy, device.reserved_mib) == (False, 0)
     assert "keeps all 15360 MiB" in device.not_offered
 
 
-def test_nvml_tells_what_the_driver_keeps(tmp_path):
+def test_nvml_reports_reserved_memory(tmp_path):
     (tmp_path / "t4.yaml").write_text("devices: [{model: t4, memory_reserved_mib: 450}]")
     code = (
         "from hami_nvidia.nvml import Nvml\n"
@@ -116,7 +116,7 @@ def test_nvml_tells_what_the_driver_keeps(tmp_path):
 @pytest.mark.parametrize(
     ("error", "answers"), [(2, True), (3, True), (13, True), (25, True), (15, False), (999, False)]
 )
-def test_a_driver_without_memory_info_v2_keeps_nothing(nvml, state, error, answers):
+def test_a_driver_without_memory_info_v2_reserves_nothing(nvml, state, error, answers):
     state.inject(sim.Fault("nvmlDeviceGetMemoryInfo_v2", error, device=0))
     cards, errors = nvml.cards()
     assert [c.index for c in cards] == ([0, 1] if answers else [1])
@@ -141,7 +141,7 @@ def test_a_driver_without_memory_info_v2_keeps_nothing(nvml, state, error, answe
         ),
     ],
 )
-def test_a_pods_message_says_whose_fault_it_is(node, state, registered, modes, settings, told):
+def test_a_pods_message_names_the_reason_of_the_card(node, state, registered, modes, settings, told):
     state.set_modes(0, **modes)
     inventory = registered(node(**settings))
     pod = asked("a", memory_mib=81920, cores=50)

@@ -237,7 +237,7 @@ async def test_from_registration_to_limits_and_through_restarts(bed):
     assert bed.stop() == 0
 
 
-async def test_a_pod_that_does_not_fit_is_told_so(bed):
+async def test_a_pod_that_does_not_fit_gets_an_event(bed):
     devices, _ = await bed.devices()
     first = devices[0]
     await bed.run("a", [(first.id, first.memory_mib - 10)], "sleep 300")
@@ -254,7 +254,7 @@ async def test_a_pod_that_does_not_fit_is_told_so(bed):
     assert f"device {first.id} {11 << 20}" in await bed.done("b")
 
 
-async def test_a_lost_card_is_taken_off_and_the_other_stays(bed):
+async def test_a_lost_card_is_withdrawn_and_the_other_stays(bed):
     devices, _ = await bed.devices()
     with sim.State(bed.gpus) as state:
         state.lose(0)
@@ -309,7 +309,7 @@ async def test_a_card_in_mig_mode_is_not_offered_until_it_is_off(bed):
         assert f"device {devices[0].id}" in await bed.done("late")
 
 
-async def test_a_second_agent_on_one_state_folder_says_so(bed):
+async def test_a_second_agent_on_one_state_folder_is_refused(bed):
     log = bed.root / "agent.log"
     first = bed.agent
     bed.start()
@@ -318,7 +318,7 @@ async def test_a_second_agent_on_one_state_folder_says_so(bed):
     assert "another agent runs on" in log.read_text()
 
 
-async def test_the_driver_of_a_host_that_the_agent_sees_elsewhere(root):
+async def test_the_driver_is_found_below_a_mounted_host_root(root):
     """No runtime gives the agent a driver: it finds the host's below a mount, and names files as the host does."""
     host, seen = root / "host", root / "driver-root"
     libraries = host / "usr/lib/x86_64-linux-gnu"
@@ -368,7 +368,7 @@ END"""
 
 
 @pytest.mark.parametrize("reduced", [False, True], ids=["mounted", "linked"])
-async def test_containers_with_a_core_limit_take_turns_and_the_agent_shows_that_it_lives(root, reduced):
+async def test_limited_containers_take_turns_and_get_heartbeats(root, reduced):
     async with Bed(root, reduced=reduced) as bed:
         await take_turns(bed)
 
@@ -456,7 +456,7 @@ END"""
 """Holds a context, 50 MiB of code and a buffer of 30 MiB of the first card, in as many processes as it is run in."""
 
 
-async def test_the_metrics_show_what_a_containers_memory_consists_of(bed):
+async def test_metrics_show_the_parts_of_a_containers_memory(bed):
     first, second = (await bed.devices())[0]
     # One after the other: what came to a card is measured, and of two loads at once it is not known whose it is.
     two = f"({HOLDS}\n) | (read -r said; echo $said\n{HOLDS}\n)"

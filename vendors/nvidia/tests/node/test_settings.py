@@ -46,7 +46,7 @@ def test_without_a_file_the_mode_is_hami_core(tmp_path):
     assert options(NodeSettings(), {}, at(tmp_path / "none")).mode == "hami-core"
 
 
-def test_disable_core_limit_disables():
+def test_disable_core_limit_overrides_the_core_policy():
     assert options(NodeSettings(), {"disableCoreLimit": True, "gpuCorePolicy": "force"}, None).core_policy == "disable"
 
 
@@ -124,7 +124,7 @@ def test_an_entry_that_names_no_node_is_only_a_warning(tmp_path, entry):
 @pytest.mark.parametrize(
     "entry", ["n1", {"nmae": "n1"}, {"nodename": "n1"}, {"name": "N1"}, {"name": "n1 "}, {"name": ["n1"]}]
 )
-def test_an_entry_that_means_this_node_is_never_passed_over(tmp_path, entry):
+def test_an_entry_that_means_this_node_is_never_ignored(tmp_path, entry):
     with pytest.raises(ConfigError, match=r"config\.json: nodeconfig\[0\] \(n1\)"):
         node_config.read(node_file(tmp_path, entry), "n1")
 
@@ -162,7 +162,7 @@ def test_a_file_of_another_form_is_refused_with_what_to_write(tmp_path, text, me
         ('\ufeff{"nodeconfig": [], "x": 1}', "x: there is no such key"),
     ],
 )
-def test_what_is_passed_over_is_named(tmp_path, text, warning):
+def test_ignored_keys_are_named_in_warnings(tmp_path, text, warning):
     file = tmp_path / "config.json"
     file.write_text(text)
     assert any(warning in each for each in node_config.read(file, "n1").warnings)
@@ -178,7 +178,7 @@ def test_filters_of_two_entries_add_up(tmp_path):
     assert (found.hidden_indices, found.hidden_uuids, found.split_count) == ({0}, {"GPU-x"}, 3)
 
 
-def test_a_file_that_was_named_and_is_absent_is_told(tmp_path):
+def test_a_named_but_missing_file_is_a_warning(tmp_path):
     assert "there is no such file" in node_config.read(tmp_path / "none.json", "n1").warnings[0]
     assert not node_config.read(node_config.DEFAULT_PATH, "n1").warnings
 
@@ -194,19 +194,19 @@ def test_a_file_that_was_named_and_is_absent_is_told(tmp_path):
         ("DP_ENABLE_HEALTHCHECKS", "none", "'none' is none of all, xids"),
     ],
 )
-def test_a_wrong_variable_is_named_with_the_words_there_are(monkeypatch, variable, value, message):
+def test_an_invalid_variable_is_named_with_the_valid_words(monkeypatch, variable, value, message):
     monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigError, match=f"environment variable {variable}: {message}"):
         NodeSettings.from_environment()
 
 
 @pytest.mark.parametrize("value", ["", "all", "XIDS", "13, 31", "all,48"])
-def test_health_check_words_of_hami_are_taken(monkeypatch, value):
+def test_hamis_health_check_words_are_accepted(monkeypatch, value):
     monkeypatch.setenv("DP_DISABLE_HEALTHCHECKS", value)
     assert NodeSettings.from_environment().disable_health_checks == value
 
 
-def test_a_variable_that_is_none_of_ours_is_told(monkeypatch, capsys):
+def test_an_unknown_variable_with_our_prefix_is_logged(monkeypatch, capsys):
     monkeypatch.setenv("HAMI_NVIDIA_OPERATING_MOD", "mig")
     NodeSettings.from_environment()
     said = capsys.readouterr().out

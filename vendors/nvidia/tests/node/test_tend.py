@@ -95,7 +95,7 @@ def bed(node, tmp_path):
     return Bed(tmp_path, node)
 
 
-def test_the_agent_shows_every_ten_seconds_that_it_lives(bed):
+def test_a_heartbeat_is_written_every_ten_seconds(bed):
     bed.run("x")
     bed.run("y", "b", cores=30)
     bed.look()
@@ -106,7 +106,7 @@ def test_the_agent_shows_every_ten_seconds_that_it_lives(bed):
     assert [bed.beat(name) for name in "xy"] == [NOW + 15] * 2
 
 
-def test_the_beat_is_where_the_library_looks_and_changes_nothing_else(bed):
+def test_a_heartbeat_changes_only_the_field_for_the_library(bed):
     before = bed.run("x").read_bytes()
     bed.look()
     after = bed.file("x").read_bytes()
@@ -116,7 +116,7 @@ def test_the_beat_is_where_the_library_looks_and_changes_nothing_else(bed):
     assert region.read(bed.file("x")).devices[0].uuid == bed.cards["a"].id
 
 
-def test_where_nobody_has_limits_or_priorities_no_word_is_touched(bed):
+def test_regions_without_limits_or_priorities_are_unchanged(bed):
     bed.run("x")
     bed.run("y")
     for _ in range(5):
@@ -125,7 +125,7 @@ def test_where_nobody_has_limits_or_priorities_no_word_is_touched(bed):
     assert bed.words("x") == bed.words("y") == feedback.Words(1, 2)
 
 
-def test_a_lone_containers_limit_rests_and_holds_again_when_another_works(bed):
+def test_a_lone_containers_limit_pauses_until_another_works(bed):
     bed.run("x", cores=30)
     bed.run("y", cores=30)
     bed.launch("x")
@@ -140,7 +140,7 @@ def test_a_lone_containers_limit_rests_and_holds_again_when_another_works(bed):
 
 
 @pytest.mark.parametrize("policy", ["force", "disable"])
-def test_under_another_policy_nobody_looks(bed, policy):
+def test_other_policies_need_no_feedback(bed, policy):
     bed.restart(core_policy=policy)
     bed.run("x", cores=30)
     for _ in range(3):
@@ -149,7 +149,7 @@ def test_under_another_policy_nobody_looks(bed, policy):
     assert bed.words("x") == feedback.Words(1, 2)
 
 
-def test_the_lower_priority_waits_and_goes_on(bed):
+def test_the_lower_priority_waits_and_continues(bed):
     bed.run("high", priority=0)
     bed.run("low", priority=1)
     bed.run("elsewhere", "b", priority=1)
@@ -169,7 +169,7 @@ def test_the_lower_priority_waits_and_goes_on(bed):
 
 
 @pytest.mark.parametrize("how", ["ended", "ended while the agent was away", "no longer enforced"])
-def test_nobody_waits_for_one_who_is_gone(bed, how):
+def test_nobody_waits_for_an_ended_container(bed, how):
     bed.run("high", priority=0)
     bed.run("low", priority=1)
     bed.launch("high", "low")
@@ -186,7 +186,7 @@ def test_nobody_waits_for_one_who_is_gone(bed, how):
     assert bed.words("low").recent_kernel == 0
 
 
-def test_what_a_region_says_of_its_own_priority_counts_for_nothing(bed):
+def test_the_priority_in_a_region_is_ignored(bed):
     bed.run("high", priority=0)
     bed.run("low", priority=1)
     bed.write("low", 2008908, struct.pack("<i", 0))
@@ -236,7 +236,7 @@ def old(path):
 
 
 @pytest.mark.parametrize("spoil", [short, long, link, pipe, folder, gone, foreign, old])
-def test_what_is_no_region_is_passed_over_and_counted(bed, spoil):
+def test_invalid_regions_are_skipped_and_counted(bed, spoil):
     bed.run("bad", cores=30)
     bed.run("good", cores=30)
     spoil(bed.file("bad"))
@@ -253,14 +253,14 @@ def test_what_is_no_region_is_passed_over_and_counted(bed, spoil):
         assert bed.beat("bad") == NOW + 15
 
 
-def test_a_container_that_is_still_being_made_is_no_damage(bed):
+def test_a_region_that_is_still_being_made_is_not_counted(bed):
     bed.run("x", cores=30)
     bed.folders["x"] = bed.root / "nothing there yet"
     bed.look()
     assert [s.value for s in bed.samples("hami_vgpu_region_skips_total")] == [0.0]
 
 
-def test_a_container_whose_request_was_refused_hinders_nobody(bed):
+def test_a_refused_container_does_not_affect_others(bed):
     bed.run("x", cores=30)
     bed.refs["y"] = ContainerRef(
         "uid-y", "default", "y", "main", ContainerKind.APP, limits={"nvidia.com/priority": "highest"}
@@ -270,7 +270,7 @@ def test_a_container_whose_request_was_refused_hinders_nobody(bed):
     assert bed.beat("x") == NOW + 5
 
 
-def test_figures_of_compute(bed):
+def test_compute_metrics_come_from_the_region(bed):
     bed.run("limited", cores=30)
     bed.run("free")
     at = region.COMPUTE_OFFSET + 4096 + 64
@@ -293,7 +293,7 @@ def test_figures_of_compute(bed):
     assert {s.labels["pod"] for s in bed.samples("hami_vgpu_compute_seconds_total")} == {"limited"}
 
 
-def test_figures_of_memory_that_lies_in_the_host(bed):
+def test_host_memory_metrics_come_from_the_region(bed):
     bed.run("plain")
     bed.restart(memory_scaling=2)
     bed.run("scaled")
@@ -309,7 +309,7 @@ def test_figures_of_memory_that_lies_in_the_host(bed):
     }
 
 
-def test_what_the_link_carries_while_memory_lies_in_the_host(bed, state):
+def test_pcie_traffic_is_measured_while_host_memory_is_used(bed, state):
     """Only of cards where it does: NVML takes its time to tell."""
     name = "hami_host_gpu_pcie_bytes_per_second"
     bed.restart(memory_scaling=2)

@@ -54,14 +54,14 @@ def test_no_page_without_a_limit(node, tmp_path, cores):
 @pytest.mark.parametrize(
     "settings", [{"turn_pages": False}, {"enforcement": "observe"}, {"enforcement": "off"}, {"core_policy": "disable"}]
 )
-def test_no_page_where_nothing_takes_turns(node, tmp_path, settings):
+def test_no_page_if_no_limit_is_enforced_or_turns_are_off(node, tmp_path, settings):
     made = node(**settings)
     first, _ = made.discover()
     assert pages(made.allocate((held(first, 30),), REF)) == {}
     assert not (tmp_path / "hami/turns").exists()
 
 
-def test_two_containers_share_the_page_also_over_a_restart_of_the_agent(node):
+def test_a_page_is_shared_across_agent_restarts(node):
     made, again = node(), node()
     first, _ = made.discover()
     (page,) = pages(made.allocate((held(first, 30),), REF)).values()
@@ -73,7 +73,7 @@ def test_two_containers_share_the_page_also_over_a_restart_of_the_agent(node):
     assert (page.stat().st_ino, page.read_bytes()) == before
 
 
-def test_a_page_that_is_gone_is_made_anew(node):
+def test_a_missing_page_is_made_again(node):
     made = node()
     first, _ = made.discover()
     (page,) = pages(made.allocate((held(first, 30),), REF)).values()
@@ -88,7 +88,7 @@ def overwrite(path, offset, data):
         file.write(data)
 
 
-def test_pages_of_another_boot_are_thrown_away_once(node, tmp_path):
+def test_pages_of_an_earlier_boot_are_deleted_once(node, tmp_path):
     """Times in them are of a clock that starts anew: a holder of then would look alive for as long as that boot was."""
     proc = tmp_path / "proc/sys/kernel/random"
     proc.mkdir(parents=True)
@@ -123,7 +123,7 @@ SPOILS = {
 
 @pytest.mark.parametrize("how", ["allocate", "tend"])
 @pytest.mark.parametrize("spoil", SPOILS)
-def test_a_spoilt_page_is_put_right_where_it_lies(node, spoil, how):
+def test_a_damaged_page_is_repaired_in_place(node, spoil, how):
     if spoil == "another's" and os.geteuid():
         pytest.skip("files can be given away by root alone")
     made = node()
@@ -144,7 +144,7 @@ def test_a_spoilt_page_is_put_right_where_it_lies(node, spoil, how):
 
 
 @pytest.mark.parametrize("kind", ["a link", "a pipe"])
-def test_what_is_no_file_is_replaced_and_never_followed(node, tmp_path, kind):
+def test_a_page_that_is_not_a_file_is_replaced_not_followed(node, tmp_path, kind):
     made = node()
     first, _ = made.discover()
     (page,) = pages(made.allocate((held(first, 30),), REF)).values()
@@ -178,7 +178,7 @@ def test_a_page_that_cannot_be_opened_is_replaced(node):
     assert page.read_bytes() == turn.initial()
 
 
-def test_a_page_that_cannot_be_kept_hinders_no_other(node):
+def test_a_page_that_cannot_be_ensured_affects_no_other(node):
     made = node()
     cards = made.discover()
     slices = tuple(held(card, 30) for card in cards)
