@@ -1,4 +1,4 @@
-"""The vendor as the framework loads it: registers, rules, admission, what the node plugin reads."""
+"""The vendor as the core loads it: registers, rules, admission and annotations for the node plugin."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_each_chip_is_a_family_and_hamis_table_is_the_default():
 def test_one_word_twice_is_reported_and_not_loaded():
     found = load({"vnpus": {"configs": [chip(), chip()]}}, only=["ascend"])
     assert not found.vendors
-    assert "commonWord Ascend910B3 stands twice" in str(found.problems[0])
+    assert "commonWord Ascend910B3 occurs twice" in str(found.problems[0])
 
 
 def test_devices_come_from_the_register_of_their_own_chip():
@@ -135,7 +135,7 @@ def test_npus_are_hidden_only_from_containers_without_npus():
         ({"n": "2", "mem": "100"}, "vNPU not supported for multiple devices"),
     ],
 )
-def test_what_cannot_be_granted_is_denied_by_name(amounts, words):
+def test_impossible_requests_are_denied_by_name(amounts, words):
     with pytest.raises(RequestError, match=f"container train: .*{words}"):
         loaded().mutate(spec(**amounts), PodFacts("ns", "p", "u"))
 

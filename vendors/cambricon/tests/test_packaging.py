@@ -1,4 +1,4 @@
-"""The distribution goes with its framework."""
+"""The distribution's version, pin and entry point match the core."""
 
 from __future__ import annotations
 

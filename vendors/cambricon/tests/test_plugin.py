@@ -1,4 +1,4 @@
-"""The vendor as the framework loads it: devices out of capacity, requests, what Cambricon's plugin reads."""
+"""The vendor as the core loads it: devices from capacity, requests, and annotations for Cambricon's plugin."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def test_the_best_linked_cards_are_chosen(data: st.DataObject) -> None:
 
 
 def test_very_many_cards_are_chosen_one_by_one() -> None:
-    """64 over 32 combinations are never tried; a clique of well-linked cards is found all the same."""
+    """The combinations of 32 out of 64 cards are too many to try. A clique of well-linked cards is still found."""
     clique = set(range(10, 18))
     scores = {(i, j): 200 if i in clique and j in clique else 10 for i in range(64) for j in range(64) if i != j}
     assert set(topology.choose(_linked(scores, 64), 8)) == clique

@@ -1,4 +1,4 @@
-"""Huawei Ascend NPUs: one family of devices per configured chip."""
+"""Huawei Ascend NPUs: one family of devices for each configured chip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What admission makes of a container that asks for one chip: counts, memory and cores, by HAMi's rules."""
+"""Resolves a container's request for one chip at admission: count, memory and cores, by HAMi's rules."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Asked:
     """One container's explicit request for one chip.
 
     Attributes:
-        count: Devices.
-        count_changed: Whether that differs from what the user wrote.
-        memory: In units of the memory resource.
+        count: Number of devices.
+        count_changed: Whether the count differs from what the user wrote.
+        memory: Memory in units of the memory resource.
     """
 
     count: int
@@ -34,10 +34,10 @@ class Asked:
 
 
 def asked_of(container: ContainerSpec, chip: Chip, *, soft: bool) -> Asked | None:
-    """Resolve what a container asks of a chip; None: no count among its limits.
+    """Resolve a container's request for a chip; None if its limits have no count.
 
     Raises:
-        RequestError: What cannot be granted as written, in HAMi's words and with the sizes on offer.
+        RequestError: The request can't be granted as written. The text is HAMi's, with the available sizes.
     """
     if chip.resource_name not in container.limits:
         return None
@@ -57,7 +57,7 @@ def asked_of(container: ContainerSpec, chip: Chip, *, soft: bool) -> Asked | Non
 
 
 def _completed(container: ContainerSpec, chip: Chip, count: int) -> int:
-    """A super pod hands NPUs out in pairs: one becomes two, other odd counts are refused."""
+    """The count after super-pod rules. A super pod gives NPUs in pairs: 1 becomes 2, other odd counts are refused."""
     if not chip.super_pod or chip.common_word != _PAIRED_WORD or count % 2 == 0:
         return count
     if count == 1:
@@ -68,7 +68,10 @@ def _completed(container: ContainerSpec, chip: Chip, count: int) -> int:
 
 
 def _memory(container: ContainerSpec, chip: Chip, *, soft: bool) -> int:
-    """Memory as asked in soft split, else that of the smallest vNPU size that holds it, else the whole device."""
+    """The memory to book. In soft split it is the requested amount.
+
+    In hard split it is the smallest vNPU size that is large enough, or else the whole device.
+    """
     factor = chip.memory_factor or 1
     asked_mib = memory_of(container, chip.resource_memory_name, factor)
     if asked_mib is None:

@@ -26,7 +26,7 @@ class ChipTemplate(_Section):
     ai_cpu: Annotated[_Amount | None, Field(alias="aiCPU")] = None
 
     def kit(self) -> Template:
-        """The same as vendorkit knows it."""
+        """This size as a template of vendorkit."""
         return Template(self.name, self.memory, self.ai_core, self.ai_cpu or 0)
 
 
@@ -34,20 +34,20 @@ class Chip(_Section):
     """One chip model. Memory is MiB.
 
     Attributes:
-        common_word: HAMi's word, part of every resource and annotation name.
-        chip_name: What the driver calls the chip.
-        resource_name: Count.
-        resource_memory_name: Memory; empty: cannot be asked for.
-        resource_core_name: Percent of cores, soft split only; empty: cannot be asked for.
-        memory_allocatable: What a whole device offers.
-        memory_capacity: What it has; a request between the two gets the whole device.
+        common_word: HAMi's word, which is part of every resource and annotation name.
+        chip_name: The driver's name of the chip.
+        resource_name: Resource name of the count.
+        resource_memory_name: Resource name of the memory; empty: memory can't be requested.
+        resource_core_name: Resource name of the percent of cores, for soft split; empty: cores can't be requested.
+        memory_allocatable: Memory that a whole device offers.
+        memory_capacity: Memory that a device has. A request between the two values gets the whole device.
         memory_factor: MiB per unit of the memory resource; None or 0: 1.
-        ai_core: AI cores.
-        ai_cpu: AI CPUs.
-        runtime_class_name: For pods that have none; empty: left alone.
-        overwrite_env: Hide every NPU from containers that ask for none.
-        super_pod: Two NPUs make one module: odd counts are completed or refused.
-        templates: vNPU sizes.
+        ai_core: Number of AI cores.
+        ai_cpu: Number of AI CPUs.
+        runtime_class_name: Runtime class for pods that have none; empty: unchanged.
+        overwrite_env: Hide every NPU from containers that request none.
+        super_pod: Two NPUs form one module: a count of 1 becomes 2, other odd counts are refused.
+        templates: The vNPU sizes.
     """
 
     common_word: Annotated[_Name, Field(alias="commonWord")]
@@ -67,7 +67,7 @@ class Chip(_Section):
 
     @property
     def capacity(self) -> int:
-        """The most a request may name, MiB."""
+        """Largest memory that a request may name, in MiB."""
         return max(self.memory_capacity, self.memory_allocatable)
 
     @property
@@ -77,7 +77,7 @@ class Chip(_Section):
 
 
 def _chip(word: str, name: str, memory: tuple[int, int], cores: tuple[int, int | None], sizes: str) -> Chip:
-    """One line of the table; sizes are ``name:MiB:cores[:cpus]``."""
+    """Make one row of the table. Each size is ``name:MiB:cores[:cpus]``."""
     templates = []
     for size in sizes.split():
         label, mib, ai_core, *ai_cpu = size.split(":")
@@ -114,7 +114,7 @@ CHIPS: tuple[Chip, ...] = (
     _chip("Ascend310P", "310P3", (21527, 24576), (8, 7), "vir01:3072:1:1 vir02:6144:2:2 vir04:12288:4:4"),
     _chip("Ascend910C", "Ascend910", (65536, 65536), (20, 7), _B3),
 )  # fmt: skip
-"""HAMi's chart defaults."""
+"""The defaults of HAMi's chart."""
 
 
 class AscendConfig(_Section):
@@ -122,7 +122,7 @@ class AscendConfig(_Section):
 
     Attributes:
         soft_split: Nodes share NPUs in software unless their annotation says otherwise (HAMi: ``hamiVnpuCore``).
-        configs: The chips served; each becomes one family.
+        configs: The chips to serve; each becomes one family.
     """
 
     model_config = ConfigDict(frozen=True, populate_by_name=True, json_schema_extra={"section": "vnpus"})
@@ -135,5 +135,5 @@ class AscendConfig(_Section):
         words = [chip.common_word for chip in self.configs]
         twice = sorted({word for word in words if words.count(word) > 1})
         if twice:
-            raise ValueError(f"configs: commonWord {', '.join(twice)} stands twice")
+            raise ValueError(f"configs: commonWord {', '.join(twice)} occurs twice")
         return self

@@ -1,4 +1,4 @@
-"""The vendor: what it serves, which devices a node has, which of them a pod may get, what its node plugin reads."""
+"""The vendor Ascend: its families, a node's devices, admission, device rules and annotations for the node plugin."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from hami_core import Allocation, ContainerSpec, Device, DeviceKind, NodeFacts, PodFacts, Request, Slice
 
 NODE_MODE: Final = "hami-vnpu-core"
-"""Node annotation, ``true`` or ``false``: the node's agent shares NPUs in software."""
+"""Node annotation, ``true`` or ``false``: whether the node's plugin shares NPUs in software."""
 PREDICATE_TIME: Final = "predicate-time"
 VISIBLE_DEVICES: Final = "ASCEND_VISIBLE_DEVICES"
 HIDE_ENV: Final = (VISIBLE_DEVICES, "")
 
-_THEIRS = "the Ascend device plugin of HAMi does it on the node; ours is planned"
+_THEIRS = "HAMi's Ascend device plugin does it on the node; our node side is planned"
 CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.SHARING: Grade(Support.FULL),
     Capability.MEMORY_LIMIT: Grade(Support.PARTIAL, _THEIRS),
@@ -84,7 +84,7 @@ class Ascend:
 
     @hookimpl
     def families(self, config: AscendConfig | None) -> Sequence[Family]:
-        """One family per configured chip."""
+        """One family for each configured chip."""
         config = config or AscendConfig()
         self._soft_split = config.soft_split
         self._chips = {chip.common_word: chip for chip in config.configs}
@@ -93,7 +93,7 @@ class Ascend:
 
     @hookimpl
     def register(self, node: NodeFacts) -> Sequence[Device] | None:
-        """Devices of every chip's register annotation; on soft-split nodes in mode ``hami-core`` with 100 cores."""
+        """The devices of every chip's register annotation. On soft-split nodes they have mode ``hami-core``."""
         found = [read_json_register(node, family) for family in self._families]
         if all(devices is None for devices in found):
             return None
@@ -104,10 +104,10 @@ class Ascend:
 
     @hookimpl
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
-        """Resolve count and memory for each chip named; hide NPUs from containers that ask for none.
+        """Resolve count and memory for each requested chip, and hide NPUs from containers that request none.
 
-        A container that gets NPUs does not say itself which ones Ascend's runtime is to add. A count of 0 asks for
-        none; the pod goes to our scheduler all the same.
+        A container that gets NPUs loses its own ``ASCEND_VISIBLE_DEVICES``, by which Ascend's runtime would add NPUs. A
+        count of 0 requests no NPU, but the pod still goes to our scheduler.
         """
         limits: dict[str, str] = {}
         requests: dict[str, str] = {}
@@ -139,12 +139,12 @@ class Ascend:
 
     @hookimpl
     def parse_request(self, container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:
-        """HAMi's template; cores default to 0. Memory was rounded to a vNPU size at admission."""
+        """Read the request by HAMi's rules. Cores default to 0. Admission has rounded memory to a vNPU size."""
         return default_parse_request(container, pod, family)
 
     @hookimpl
     def check_type(self, request: Request, kind: DeviceKind) -> Reason | None:
-        """The very chip asked for; soft split only where the node does it."""
+        """Accept only the requested chip, and soft split only on nodes that do it."""
         if _is_soft_pod(request.annotations) and kind.family == request.family and kind.mode != SOFT:
             return Reason("ModeNotFit", detail=f"the node does not share {kind.family} in software ({NODE_MODE})")
         return default_check_type(request, kind, self._of(request.family))
@@ -156,7 +156,7 @@ class Ascend:
 
     @hookimpl
     def patch_annotations(self, pod: PodFacts, allocation: Allocation) -> Mapping[str, str]:
-        """What HAMi's Ascend device plugin reads: devices with vNPU size, memory and cores, and the time."""
+        """Annotations for HAMi's Ascend device plugin: the time, and devices with vNPU size, memory and cores."""
         soft = _is_soft_pod(pod.annotations)
         written: dict[str, str] = {}
         for word in allocation.families:
@@ -203,7 +203,7 @@ def _is_soft_pod(annotations: Mapping[str, str]) -> bool:
 
 
 def _runtime_entry(piece: Slice, chip: Chip, *, soft: bool) -> dict[str, str | int]:
-    """One device for the node plugin, in its key order, empty values left out."""
+    """One device for the node plugin, with the keys in its order and without empty values."""
     entry: dict[str, str | int] = {
         "UUID": piece.device_id,
         "temp": "" if soft else template_named_for(chip.sizes, piece.memory_mib),

@@ -1,4 +1,4 @@
-"""Cambricon MLUs: devices derived from what a node's capacity says."""
+"""Cambricon MLUs: the devices are derived from a node's capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section ``cambricon`` of the device-config, with HAMi's keys and its chart's names as the default."""
+"""The section ``cambricon`` of the device-config, with HAMi's keys and the defaults of HAMi's chart."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class CambriconConfig(BaseModel):
     """Section ``cambricon``.
 
     Attributes:
-        resource_count_name: Count.
-        resource_memory_name: Memory, in units of 256 MiB.
-        resource_core_name: Percent of cores.
-        vendor_spelling: Also write the key ``CAMBRICON_DSMLU_ASSIGHED``, which Cambricon's device plugin waits for;
-            HAMi v2.10 writes the corrected spelling only, and that plugin then finds no pod.
+        resource_count_name: Resource name of the count.
+        resource_memory_name: Resource name of the memory, in units of 256 MiB.
+        resource_core_name: Resource name of the percent of cores.
+        vendor_spelling: Also write the key ``CAMBRICON_DSMLU_ASSIGHED``, which Cambricon's device plugin waits for.
+            HAMi v2.10 writes only the corrected spelling, so the plugin finds no pod.
     """
 
     model_config = ConfigDict(frozen=True, populate_by_name=True, json_schema_extra={"section": "cambricon"})

@@ -1,4 +1,4 @@
-"""The vendor: one family, its devices out of a node's capacity, what Cambricon's device plugin reads."""
+"""The vendor Cambricon: one family, devices from a node's capacity, and annotations for Cambricon's device plugin."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MAX_CARDS: Final = 1024
 _MAX_MEMORY: Final = 2**31 - 1
 _ORDINAL = re.compile(r"(\d{1,4})$")
 
-_THEIRS = "Cambricon's device plugin does it on the node; ours is planned"
+_THEIRS = "Cambricon's device plugin does it on the node; our node side is planned"
 CAPABILITIES: Final[Mapping[Capability, Grade]] = {
     Capability.SHARING: Grade(Support.FULL),
     Capability.MEMORY_LIMIT: Grade(Support.PARTIAL, _THEIRS),
@@ -79,7 +79,7 @@ class Cambricon:
 
     @hookimpl
     def register(self, node: NodeFacts) -> Sequence[Device] | None:
-        """As many cards as the node's cores make up, the memory shared out evenly."""
+        """One card for every 100 cores of the node's capacity, rounded up, with an equal share of its memory."""
         if self._config.resource_core_name not in node.capacity:
             return None
         cores = capacity(node, self._config.resource_core_name)
@@ -94,7 +94,7 @@ class Cambricon:
 
     @hookimpl
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
-        """A container with a count among its limits uses devices; its amounts are checked, nothing is changed."""
+        """A container with a count in its limits uses devices. Its amounts are checked and nothing is changed."""
         if self._config.resource_count_name not in container.limits:
             return None
         default_parse_request(container, pod, self._family)
@@ -102,12 +102,12 @@ class Cambricon:
 
     @hookimpl
     def parse_request(self, container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:
-        """HAMi's template with all cores as the default."""
+        """Read the request by HAMi's rules. Cores default to 100 percent."""
         return default_parse_request(container, pod, family, RequestDefaults(cores=100))
 
     @hookimpl
     def patch_annotations(self, allocation: Allocation) -> Mapping[str, str]:
-        """What Cambricon's device plugin reads: the profile of the first device of the first container that has one."""
+        """Annotations for Cambricon's device plugin: the profile of the pod's first booked device."""
         first = next((pieces[0] for pieces in allocation.of(WORD) if pieces), None)
         if first is None:
             return {}
@@ -119,7 +119,7 @@ class Cambricon:
 
     @hookimpl
     def lock_annotations(self) -> Mapping[str, str]:
-        """Cambricon's device plugin serves one pod at a time and removes the lock when it has."""
+        """Cambricon's device plugin serves one pod at a time, and then removes the lock."""
         return {LOCK_KEY: PROTOCOL_TIME}
 
 
@@ -153,7 +153,7 @@ def _card(node: str, index: int, memory: int) -> Device:
 
 
 def _ordinal(piece: Slice) -> int:
-    """The card's number: as booked, else the one its id ends in."""
+    """The card's number: the booked index, or else the number at the end of its id."""
     if piece.index >= 0:
         return piece.index
     found = _ORDINAL.search(piece.device_id)

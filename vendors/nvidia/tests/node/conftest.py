@@ -16,7 +16,7 @@ LIBRARY = str(sim.LIBRARIES / "libnvidia-ml.so.1")
 
 @pytest.fixture(scope="session")
 def gpus(tmp_path_factory):
-    """State of two simulated cards. One for all tests: a driver library stays with the cards it has seen."""
+    """State of two simulated cards. All tests share it, since a loaded driver library keeps its cards."""
     folder = tmp_path_factory.mktemp("gpus") / "state"
     sim.create(folder, "a100x2")
     os.environ["HAMI_SIM_STATE"] = str(folder)
@@ -26,7 +26,7 @@ def gpus(tmp_path_factory):
 
 @pytest.fixture
 def state(gpus):
-    """The cards' books, put right again afterwards."""
+    """The cards' state, which is restored after the test."""
     with sim.State(gpus) as state:
         yield state
         for index in range(2):
@@ -45,7 +45,7 @@ def nvml(gpus):
 
 @pytest.fixture
 def node(gpus, tmp_path):
-    """Makes node sides; settings as given."""
+    """Make node sides with the given settings."""
     opened = []
 
     def make(config=None, clocks=(), **settings):

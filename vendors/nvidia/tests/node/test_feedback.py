@@ -1,4 +1,4 @@
-"""HAMi's feedback as rules: who waits, whose limit pauses, whom it concerns at all."""
+"""HAMi's feedback as rules: which containers wait, whose limit pauses, and whose regions are read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def tenant(priority=1, *cards, **how):
 
 
 def look(tenants, **recent):
-    """Words after a look at containers whose switches are on."""
+    """The words after one look at containers whose switches are on."""
     return feedback(tenants, {name: Words(1, value) for name, value in recent.items()})
 
 
@@ -34,7 +34,7 @@ def test_the_lower_priority_waits_while_the_higher_is_active():
     both = {"high": tenant(0), "low": tenant(1)}
     found = look(both, high=2, low=2)
     assert found == {"high": Words(0, 1), "low": Words(1, -1)}
-    assert feedback(both, found) == {"high": Words(0, 0), "low": Words(0, 0)}, "resumed when the other is not"
+    assert feedback(both, found) == {"high": Words(0, 0), "low": Words(0, 0)}, "it resumes when the other is idle"
     assert look(both, high=1, low=-1)["low"].recent_kernel == 0, "one look without a launch is enough"
 
 
@@ -91,6 +91,8 @@ def test_feedback_is_consistent_for_any_region_content(population):
             rivals = [n for n, t in who.items() if t.priority < who[name].priority and t.cards & who[name].cards]
             assert any(population[n][1].recent_kernel > 1 for n in rivals), "it waits for nobody"
     highest = min((t.priority for t in who.values()), default=0)
-    assert all(found[n].recent_kernel >= 0 for n, t in who.items() if t.priority == highest), "somebody may go on"
+    assert all(found[n].recent_kernel >= 0 for n, t in who.items() if t.priority == highest), (
+        "the highest priority never waits"
+    )
     quiet = {n: replace(w, recent_kernel=min(w.recent_kernel, 0)) for n, (_, w) in population.items()}
-    assert all(w.recent_kernel == 0 for w in feedback(who, quiet).values()), "nobody waits where nobody works"
+    assert all(w.recent_kernel == 0 for w in feedback(who, quiet).values()), "nobody waits while no container is active"

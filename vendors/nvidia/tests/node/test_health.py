@@ -56,7 +56,7 @@ def test_a_critical_error_counts_until_the_recovery_time_is_over(nvml, state):
     watch = HealthWatch(nvml, XidPolicy(), 60, lambda: now[0])
     watch.look(uuids)
     state.xid(0, 31)
-    assert [c.healthy for c in watch.look(uuids)] == [True, True], "an application's fault"
+    assert [c.healthy for c in watch.look(uuids)] == [True, True], "applications cause this XID"
     state.xid(0, 48)
     found = watch.look(uuids)
     assert [c.healthy for c in found] == [False, True]

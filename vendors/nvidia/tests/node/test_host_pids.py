@@ -1,4 +1,4 @@
-"""What the host calls a container's processes: written into its region by the agent, so that its library knows them."""
+"""The agent writes the host pids of a container's processes into its region, so that its library knows them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BEAT = range(region.AGENT_BEAT_OFFSET, region.AGENT_BEAT_OFFSET + 8)
 
 
 class Bed:
-    """Containers of one card, an agent that looks after them, and what it sees of /proc."""
+    """Containers of one card, an agent that tends them, and the /proc that the agent sees."""
 
     def __init__(self, root: Path, make) -> None:
         self.root, self.make, self.passed = root, make, 0.0
@@ -49,7 +49,7 @@ class Bed:
         self.made = self.make(clocks=(lambda: self.passed, lambda: self.passed), proc_root=self.proc)
 
     def add(self, name: str) -> Path:
-        """A container's root; its region lies where the agent looks."""
+        """Make a container with a region. Returns the container's root."""
         self.refs[name] = ContainerRef(f"uid-{name}", "default", name, "main", ContainerKind.APP)
         self.slices[name] = (Slice(self.card, "NVIDIA", 4000, 0, type="NVIDIA"),)
         limits = limits_of(self.slices[name], self.refs[name], self.made.options, "enforce", "nvidia.com/priority")
@@ -65,7 +65,7 @@ class Bed:
         return self.root / name / "region/vgpu.cache"
 
     def see(self, *pids: int) -> None:
-        """What the agent's /proc has of processes."""
+        """Add processes to the agent's /proc."""
         for pid in pids:
             (self.proc / str(pid)).symlink_to(f"/proc/{pid}")
 
@@ -74,7 +74,7 @@ class Bed:
         self.made.tend(self.refs, self.slices, self.folders)
 
     def pids(self, name: str) -> dict[int, int]:
-        """What the region says that the host calls its processes, by their pids inside."""
+        """The host pids in the region, by inner pid."""
         content = self.file(name).read_bytes()
         rows = struct.iter_unpack(f"<ii{V1_SLOT - 8}x", content[V1_SLOTS : V1_SLOTS + 1024 * V1_SLOT])
         return {pid: host_pid for pid, host_pid in rows if pid}
@@ -85,7 +85,7 @@ class Bed:
             file.write(struct.pack(form, *values))
 
     def claim(self, name: str, slot: int, pid: int, start: int, host_pid: int = 0) -> None:
-        """As a process does that takes a slot, or pretends to."""
+        """Write a claim to a slot, as a real or hostile process does."""
         self.write(name, SLOTS_IN_USE, "<i", slot + 1)
         self.write(name, OWNERS + slot * OWNER, "<Q", COUNTED | start << 22 | pid)
         self.write(name, V1_SLOTS + slot * V1_SLOT, "<ii", pid, host_pid)
@@ -96,7 +96,7 @@ def bed(node, tmp_path):
     return Bed(tmp_path, node)
 
 
-# ---- real processes, in pid namespaces of their own, on a driver that knows none ----
+# ---- real processes in their own pid namespaces, with a driver that knows no pid namespaces ----
 
 # Forks a child; both take memory, the parent `MiB`, the child twice that. Then the parent answers each line it reads.
 TENANT = """
@@ -139,7 +139,7 @@ for line in sys.stdin:
     answer = {"samples": samples(), "accounted": sorted(n.nvmlDeviceGetAccountingPids(card))}
     print(json.dumps(answer | {"most": [most(int(pid)) for pid in line.split()]}), flush=True)
 """
-# As the administrator's tools see the card.
+# Lists the card's processes as the administrator's tools see them.
 HOST = """
 import json, sys
 import pynvml as n
@@ -148,7 +148,7 @@ card = n.nvmlDeviceGetHandleByIndex(0)
 n.nvmlDeviceSetAccountingMode(card, 1)
 print(json.dumps([[p.pid, p.usedGpuMemory >> 20] for p in n.nvmlDeviceGetComputeRunningProcesses(card)]))
 """
-# The host's /proc stays where a driver finds it; that of the container is its own.
+# The host's /proc stays where a driver finds it. The container has its own /proc.
 BOX = (
     'mount --rbind /proc "$HAMI_SIM_HOST_PROC" && '
     'exec unshare --pid --fork --mount-proc --kill-child env LD_PRELOAD="$PRELOAD" "$@"'
@@ -191,7 +191,7 @@ class Tenant:
 
 
 def host_sees(gpus: Path) -> dict[int, int]:
-    """Pids and MiB."""
+    """MiB of each process on the card by host pid."""
     env = sim.environment(gpus) | {"HAMI_SIM_HOST_PROC": "/proc"}
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", HOST], env=env, check=True, capture_output=True)
     return dict(json.loads(done.stdout))
@@ -212,7 +212,9 @@ def test_each_container_finds_its_own_processes_and_no_others(bed, tenants, gpus
     assert on_card.keys() == {*x.host_pids, *y.host_pids}
     assert x.pids == y.pids
     for tenant in (x, y):
-        assert tenant.ask(*tenant.pids) == {"samples": [], "accounted": [], "most": [None, None]}, "before the agent"
+        assert tenant.ask(*tenant.pids) == {"samples": [], "accounted": [], "most": [None, None]}, (
+            "before the agent named them"
+        )
     bed.look()
     for tenant in (x, y):
         assert tenant.ask(*tenant.pids, *y.host_pids, *x.host_pids) == {
@@ -225,7 +227,7 @@ def test_each_container_finds_its_own_processes_and_no_others(bed, tenants, gpus
 
 
 def test_driver_memory_is_reported_for_each_container(bed, tenants, gpus, monkeypatch):
-    monkeypatch.setenv("HAMI_SIM_HOST_PROC", "/proc")  # the agent's driver tells the host's pids
+    monkeypatch.setenv("HAMI_SIM_HOST_PROC", "/proc")  # the agent's driver reports host pids
     name = "hami_vgpu_memory_driver_bytes"
 
     def told() -> dict[str, int]:
@@ -233,14 +235,14 @@ def test_driver_memory_is_reported_for_each_container(bed, tenants, gpus, monkey
         assert {sample.labels["device_uuid"] for sample in samples if sample.name == name} <= {bed.card}
         return {sample.labels["pod"]: int(sample.value) // MIB for sample in samples if sample.name == name}
 
-    assert told() == {}, "before anybody is named"
+    assert told() == {}, "before any process is named"
     bed.look()
     on_card = host_sees(gpus)
     assert told() == {name: sum(on_card[pid] for pid in tenant.host_pids) for name, tenant in tenants.items()}
 
 
 def test_processes_of_a_restarted_container_are_named_again(bed, tenants, gpus):
-    """A container that starts again keeps its region, and its processes are pid 1 again."""
+    """A restarted container keeps its region, and its first process has inner pid 1 again."""
     bed.look()
     last = tenants["x"]
     last.kill()
@@ -265,7 +267,7 @@ def test_a_new_agent_corrects_wrong_host_pids(bed, tenants):
     assert bed.pids("x") == named
 
 
-# ---- who holds a slot's lock, and who says so ----
+# ---- claims and locks of slots ----
 
 HOLDER = """
 import fcntl, os, sys
@@ -278,7 +280,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def hold():
-    """Starts processes that hold locks of a region, returns pid and start time; `end` ends one."""
+    """Start a process that holds locks of a region. Returns its pid and start time; `end` ends it."""
     processes: dict[int, subprocess.Popen] = {}
 
     def start(path: Path, slot: int, slots: int = 1) -> tuple[int, int]:
@@ -300,9 +302,9 @@ def test_only_the_lock_holder_with_the_slots_identity_is_named(bed, hold):
     other, others_start = hold(bed.file("y"), 1)
     bed.see(pid, other)
     bed.claim("x", 0, pid, start)
-    bed.claim("x", 1, other, others_start)  # lives, but has no lock of this region
-    bed.claim("y", 0, other, others_start)  # has that of another slot
-    bed.claim("y", 1, pid, start)  # not who has the lock
+    bed.claim("x", 1, other, others_start)  # alive, but holds no lock of this region
+    bed.claim("y", 0, other, others_start)  # holds the lock of another slot
+    bed.claim("y", 1, pid, start)  # does not hold this lock
     bed.look()
     assert bed.pids("x") == {pid: pid, other: 0}
     assert bed.pids("y") == {other: 0, pid: 0}
@@ -322,7 +324,7 @@ def test_another_process_with_the_lock_is_not_named(bed, hold, wrong):
 
 @pytest.mark.parametrize("change", ["nothing", "the process ends", "the slot has another"])
 def test_a_slot_that_changes_owner_meanwhile_is_not_named(bed, hold, change):
-    """Who has the lock is read from /proc in between; this one answers when the change has happened."""
+    """The agent reads the holder from /proc. Here /proc is a pipe that answers only after the change."""
     bed.add("x")
     pid, start = hold(bed.file("x"), 0)
     bed.claim("x", 0, pid, start)
@@ -333,7 +335,7 @@ def test_a_slot_that_changes_owner_meanwhile_is_not_named(bed, hold, change):
     os.mkfifo(folder / "status")
     looking = threading.Thread(target=bed.look)
     looking.start()
-    with (folder / "status").open("w") as answer:  # once it is being read
+    with (folder / "status").open("w") as answer:  # opens when the agent reads it
         if change == "the process ends":
             hold.end(pid)
         elif change == "the slot has another":
@@ -347,8 +349,8 @@ def test_unproven_slots_are_retried_with_growing_pauses(bed, hold):
     bed.add("x")
     pid, start = hold(bed.file("x"), 0)
     bed.claim("x", 0, pid, start)
-    bed.look()  # at 10 s, in vain; again after 10 s
-    bed.look()  # in vain; again after 20 s
+    bed.look()  # at 10 s without success; next attempt after 10 s
+    bed.look()  # without success; next attempt after 20 s
     bed.see(pid)
     bed.look()
     assert bed.pids("x") == {pid: 0}
@@ -393,7 +395,7 @@ def test_without_the_hosts_pid_namespace_nothing_is_named(bed, hold, namespace):
 
 
 def test_a_proc_of_another_namespace_names_nobody(bed, hold, tmp_path):
-    """It has another process under the number that the kernel tells."""
+    """In that /proc, the pid that the kernel reports belongs to another process."""
     bed.add("x")
     pid, start = hold(bed.file("x"), 0)
     (bed.proc / str(pid)).symlink_to(f"/proc/{os.getpid()}")

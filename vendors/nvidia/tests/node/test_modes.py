@@ -1,4 +1,4 @@
-"""Cards are offered as their modes allow: MIG mode, compute mode, the node's operating mode, unreadable modes."""
+"""Cards are offered as their modes allow: MIG mode, compute mode, operating mode and unreadable modes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TELLS_MIG, TELLS_COMPUTE = "nvmlDeviceGetMigMode", "nvmlDeviceGetComputeMode"
 
 @pytest.fixture
 def card(state):
-    """Card 0: its modes change as by nvidia-smi, its driver's answers by faults."""
+    """Card 0. The test changes its modes as nvidia-smi does, and the driver's answers by faults."""
 
     class Card:
         @staticmethod

@@ -227,7 +227,7 @@ def test_the_drivers_files_found_below_its_root(node, tmp_path):
 
 @pytest.fixture
 def debian(tmp_path):
-    """A host's root as its agent sees it: a driver of Debian's, reached by alternatives, which are absolute links."""
+    """A host's root as its agent sees it, with Debian's driver behind alternatives, which are absolute links."""
     seen = tmp_path / "driver-root"
     places = {
         "real": "usr/lib/x86_64-linux-gnu/nvidia/current",

@@ -1,4 +1,4 @@
-"""What the agent registers, through the scheduler's eyes: memory to be had, whole cards, and whose fault it is."""
+"""What the scheduler reads from the agent's register: usable memory, whole cards, and reasons for refused cards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def loaded():
 
 @pytest.fixture
 def registered(loaded):
-    """Makes the scheduler's view of a node out of what its agent advertises."""
+    """Make the scheduler's inventory of a node from what its agent advertises."""
 
     def make(made):
         said = made.advertise(made.discover())
@@ -42,7 +42,7 @@ def registered(loaded):
 
 @pytest.fixture
 def t4(node):
-    """Makes a node with one T4 whose driver keeps some memory for itself."""
+    """Make a node with one T4 whose driver reserves some memory."""
 
     def make(kept_bytes=KEPT_MIB * MIB, total_mib=T4_MIB, **settings):
         made = node(**settings)
@@ -90,7 +90,9 @@ def test_shares_are_of_the_usable_memory(t4, registered, kept_bytes, settings, r
     assert "CardInsufficientMemory" in got(inventory, "third", memory_percent=50)
     assert got(registered(made), "whole", memory_percent=100, cores=100) == can_be_had
     total = entry["devmem"]
-    assert got(registered(made), "absolute", memory_mib=total) == total, "amounts are held against the register's total"
+    assert got(registered(made), "absolute", memory_mib=total) == total, (
+        "amounts are checked against the register's total"
+    )
     assert "CardInsufficientMemory" in got(registered(made), "more", memory_mib=total + 1)
 
 
@@ -145,7 +147,7 @@ def test_a_pods_message_names_the_reason_of_the_card(node, state, registered, mo
     state.set_modes(0, **modes)
     inventory = registered(node(**settings))
     pod = asked("a", memory_mib=81920, cores=50)
-    assert got(inventory, "b", memory_percent=50) == 40960 or settings, "the other card serves"
+    assert got(inventory, "b", memory_percent=50) == 40960 or settings, "the other card takes the pod"
     text = inventory.explain_text(replace(pod, uid="c"), "n1")
     assert told in text
     refused = inventory.filter(pod, ["n1"]).refused["n1"]

@@ -156,12 +156,12 @@ class Bed:
         return uid
 
     def region(self, uid: str) -> region.Region:
-        """What a container's processes and the agent say of it."""
+        """The container's region."""
         (path,) = (self.root / "state/containers").glob(f"{uid}_main_*/region/vgpu.cache")
         return region.read(path)
 
     def beat(self, uid: str) -> int:
-        """When the agent last said in a container's region that it lives."""
+        """Time of the agent's last heartbeat in a container's region."""
         (path,) = (self.root / "state/containers").glob(f"{uid}_main_*/region/vgpu.cache")
         (found,) = struct.unpack_from("<Q", path.read_bytes(), region.AGENT_BEAT_OFFSET)
         return found
@@ -175,7 +175,7 @@ class Bed:
         return (await self.api("GET", f"/api/v1/namespaces/default/pods/{name}"))["status"].get("phase", "")
 
     async def log(self, name: str) -> str:
-        """What the container has printed; nothing before it runs."""
+        """The container's output; empty before it runs."""
         async with self.http.get(f"/api/v1/namespaces/default/pods/{name}/log?container=main") as answer:
             return await answer.text() if answer.status == 200 else ""
 
@@ -288,7 +288,7 @@ async def test_a_card_in_mig_mode_is_not_offered_until_it_is_off(bed):
         assert [d.not_offered for d in (await bed.devices())[0]] == [reason, ""]
         wanted = f'hami_device_not_offered{{device_uuid="{devices[0].id}",node="n1",reason="{reason}"}} 1.0'
         assert wanted in (await bed.get("/metrics"))[1]
-        # The scheduler may have bound a pod there before it heard.
+        # The scheduler may have bound a pod to this card before it saw the change.
         await bed.run("late", [(devices[0].id, 100)], SHOW)
 
         async def told() -> bool:
@@ -319,7 +319,7 @@ async def test_a_second_agent_on_one_state_folder_is_refused(bed):
 
 
 async def test_the_driver_is_found_below_a_mounted_host_root(root):
-    """No runtime gives the agent a driver: it finds the host's below a mount, and names files as the host does."""
+    """No runtime gives the agent a driver. It finds the host's driver below a mount, and uses the host's paths."""
     host, seen = root / "host", root / "driver-root"
     libraries = host / "usr/lib/x86_64-linux-gnu"
     libraries.mkdir(parents=True)
@@ -364,7 +364,7 @@ while True:
     assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, None, None, None) == 0
     assert cuda.cuCtxSynchronize() == 0
 END"""
-"""Gives the first card work for as long as it lives."""
+"""Keeps the first card busy until it is killed."""
 
 
 @pytest.mark.parametrize("reduced", [False, True], ids=["mounted", "linked"])
@@ -408,7 +408,7 @@ async def take_turns(bed):
     async def lives() -> bool:
         return all(abs(time.time() - bed.beat(uid)) < 60 for uid in uids)
 
-    await bed.until(lives, "the agent's sign of life")
+    await bed.until(lives, "the agent's heartbeat")
     assert page.stat().st_ino == inode
     _, metrics = await bed.get("/metrics")
     shown = [line for line in metrics.splitlines() if line.startswith("hami_vgpu_compute_turns_total{")]
@@ -453,12 +453,12 @@ for status in (
 print("holds", flush=True)
 time.sleep(300)
 END"""
-"""Holds a context, 50 MiB of code and a buffer of 30 MiB of the first card, in as many processes as it is run in."""
+"""Holds a context, 50 MiB of code and a buffer of 30 MiB on the first card."""
 
 
 async def test_metrics_show_the_parts_of_a_containers_memory(bed):
     first, second = (await bed.devices())[0]
-    # One after the other: what came to a card is measured, and of two loads at once it is not known whose it is.
+    # Start one after the other: the library measures the growth of a card's memory, which two loads at once would mix.
     two = f"({HOLDS}\n) | (read -r said; echo $said\n{HOLDS}\n)"
     uid = await bed.run("a", [(first.id, 8000), (second.id, 1000)], two)
 
@@ -466,7 +466,7 @@ async def test_metrics_show_the_parts_of_a_containers_memory(bed):
         return (await bed.log("a")).count("holds") == 2
 
     async def seen(card: str) -> dict[str, float]:
-        """The container's figures for memory of a card, by the part of the name that tells them apart."""
+        """The container's memory metrics for a card, by the distinguishing part of their names."""
         found = {}
         for line in (await bed.get("/metrics"))[1].splitlines():
             name, _, rest = line.partition("{")

@@ -12,7 +12,7 @@ from hami_core import ConfigError, NodeContext
 
 
 def at(file):
-    """The node of these tests, with its per-node file."""
+    """The node's context, with this per-node file."""
     return NodeContext("n1", Path("/var/lib/hami"), config_file=file)
 
 

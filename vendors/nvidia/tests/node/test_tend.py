@@ -1,4 +1,4 @@
-"""What the agent does to the regions of running containers, and what containers can do to it (nothing)."""
+"""What the agent does to the regions of running containers, and that damaged regions do not harm the agent."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ NOW = 1_900_000_000
 SLOTS_IN_USE = 2008896
 FIRST_OWNER, COUNTED = region.BLOCK_OFFSET + 8192, 1 << 62
 HOST_USE = region.BLOCK_OFFSET + 16384 + region.DEVICES * region.PROCESSES * 8
-"""Pages of host memory in use for the first device, above 28 bits of whose change that was."""
+"""Offset of the word with the first device's host memory: pages in use, above 28 bits that say who changed it."""
 
 
 class Clock:
-    """Moved by the test."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.passed = 0.0
@@ -64,7 +64,7 @@ class Bed:
         return self.folders[name] / "vgpu.cache"
 
     def launch(self, *names):
-        """As the library does: activity is noted but where it waits."""
+        """Record activity as the library does, except for suspended containers."""
         for name in names:
             if self.words(name).recent_kernel >= 0:
                 self.write(name, *feedback.recent_kernel(2))
@@ -156,7 +156,7 @@ def test_the_lower_priority_waits_and_continues(bed):
     bed.launch("high", "low", "elsewhere")
     bed.look(1)
     bed.look()
-    assert bed.words("low").recent_kernel == 0, "idle for a whole look"
+    assert bed.words("low").recent_kernel == 0, "it was idle between two looks"
     bed.launch("high", "low")
     bed.look()
     assert bed.words("low").recent_kernel == -1
@@ -243,7 +243,7 @@ def test_invalid_regions_are_skipped_and_counted(bed, spoil):
     content = bed.file("bad").read_bytes() if bed.file("bad").is_file() else b""
     bed.look()
     assert bed.beat("good") == NOW + 5
-    assert (bed.file("bad").read_bytes() if bed.file("bad").is_file() else b"") == content, "written to all the same"
+    assert (bed.file("bad").read_bytes() if bed.file("bad").is_file() else b"") == content, "the agent wrote to it"
     (sample,) = bed.samples("hami_vgpu_region_skips_total")
     assert (sample.labels, sample.value) == ({"node": "n1"}, 1.0)
     if spoil in (short, foreign):
@@ -310,7 +310,7 @@ def test_host_memory_metrics_come_from_the_region(bed):
 
 
 def test_pcie_traffic_is_measured_while_host_memory_is_used(bed, state):
-    """Only of cards where it does: NVML takes its time to tell."""
+    """Other cards are not measured, since NVML needs 40 ms for each card."""
     name = "hami_host_gpu_pcie_bytes_per_second"
     bed.restart(memory_scaling=2)
     bed.run("scaled")

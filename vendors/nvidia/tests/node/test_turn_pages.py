@@ -1,4 +1,4 @@
-"""Turn pages: which containers get one, and what happens to pages that containers have spoilt."""
+"""Turn pages: which containers get one, and how damaged pages are repaired."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def held(device, cores, mib=1000):
 
 
 def pages(edits):
-    """Container path → host path of the pages a container gets."""
+    """Host paths of the pages that a container gets, by container path."""
     found = {m.container_path: m for m in edits.mounts if m.container_path.startswith(ROOT)}
     assert not any(m.read_only for m in found.values())
     return {path: Path(m.host_path) for path, m in found.items()}
@@ -89,7 +89,7 @@ def overwrite(path, offset, data):
 
 
 def test_pages_of_an_earlier_boot_are_deleted_once(node, tmp_path):
-    """Times in them are of a clock that starts anew: a holder of then would look alive for as long as that boot was."""
+    """Their times belong to an earlier clock, so a holder of that boot could look alive for a long time."""
     proc = tmp_path / "proc/sys/kernel/random"
     proc.mkdir(parents=True)
     (proc / "boot_id").write_text("first\n")
@@ -107,7 +107,7 @@ def test_pages_of_an_earlier_boot_are_deleted_once(node, tmp_path):
     assert [page.read_bytes() for page in kept] == [turn.initial()] * 2
     overwrite(kept[0], 64, b"of the second boot")
     node(proc_root=tmp_path / "proc").allocate(slices, REF)
-    assert kept[0].read_bytes() != turn.initial(), "thrown away twice"
+    assert kept[0].read_bytes() != turn.initial(), "the page was deleted twice"
 
 
 SPOILS = {
@@ -138,7 +138,7 @@ def test_a_damaged_page_is_repaired_in_place(node, spoil, how):
         made.tend({"r": REF}, {"r": slices}, {"r": str(page.parent / "no region")})
     status = page.stat()
     assert page.read_bytes() == turn.initial()
-    assert status.st_ino == inode, "whoever has it mounted would be left with another page"
+    assert status.st_ino == inode, "containers that have the old page mounted would lose the others"
     assert stat.S_IMODE(status.st_mode) == 0o666
     assert (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
 
@@ -163,7 +163,7 @@ def test_a_page_that_is_not_a_file_is_replaced_not_followed(node, tmp_path, kind
 
 
 def test_a_page_that_cannot_be_opened_is_replaced(node):
-    """A lease makes openers wait for whoever has it; only the owner of a file may take one."""
+    """A lease on the file blocks other openers. Only the owner of a file may take one."""
     made = node()
     first, _ = made.discover()
     (page,) = pages(made.allocate((held(first, 30),), REF)).values()
