@@ -1,8 +1,8 @@
 """HAMi's per-node file, ``config.json``: one list, ``nodeconfig``, with an entry for each node that needs one.
 
 All agents of a cluster mount the same file. So faults in an entry of another node are only warnings, and never stop
-this node's agent. A fault in this node's own entry stops the start: a filter or mode that is not applied could offer
-cards that an administrator wants to keep.
+this node's agent. A fault in this node's own entry stops the start. Otherwise a filter or mode would not apply, and the
+agent could offer cards that an administrator wants to keep.
 """
 
 from __future__ import annotations

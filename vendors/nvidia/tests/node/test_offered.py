@@ -17,7 +17,7 @@ from hami_core.plugins import load
 
 MIB = 1 << 20
 REGISTER = "hami.io/node-nvidia-register"
-T4_MIB, KEPT_MIB = 15360, 450
+T4_MIB, RESERVED_MIB = 15360, 450
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +44,10 @@ def registered(loaded):
 def t4(node):
     """Make a node with one T4 whose driver reserves some memory."""
 
-    def make(kept_bytes=KEPT_MIB * MIB, total_mib=T4_MIB, **settings):
+    def make(reserved_bytes=RESERVED_MIB * MIB, total_mib=T4_MIB, **settings):
         made = node(**settings)
         card = replace(
-            made.nvml.cards()[0][0], name="Tesla T4", memory_bytes=total_mib * MIB, reserved_bytes=kept_bytes
+            made.nvml.cards()[0][0], name="Tesla T4", memory_bytes=total_mib * MIB, reserved_bytes=reserved_bytes
         )
         made.nvml.cards = lambda: ([card], [])
         return made
@@ -66,29 +66,29 @@ def got(inventory, name, **how):
 
 
 @pytest.mark.parametrize(
-    ("kept_bytes", "settings", "register", "can_be_had"),
+    ("reserved_bytes", "settings", "register", "usable_mib"),
     [
-        (KEPT_MIB * MIB, {}, (T4_MIB, KEPT_MIB), T4_MIB - KEPT_MIB),
-        (KEPT_MIB * MIB - 1, {}, (T4_MIB, KEPT_MIB), T4_MIB - KEPT_MIB),
+        (RESERVED_MIB * MIB, {}, (T4_MIB, RESERVED_MIB), T4_MIB - RESERVED_MIB),
+        (RESERVED_MIB * MIB - 1, {}, (T4_MIB, RESERVED_MIB), T4_MIB - RESERVED_MIB),
         (0, {}, (T4_MIB, None), T4_MIB),
-        (KEPT_MIB * MIB, {"memory_scaling": 2.0}, (2 * T4_MIB, 2 * KEPT_MIB), 2 * (T4_MIB - KEPT_MIB)),
-        (KEPT_MIB * MIB, {"subtract_reserved_memory": True}, (T4_MIB - KEPT_MIB, None), T4_MIB - KEPT_MIB),
+        (RESERVED_MIB * MIB, {"memory_scaling": 2.0}, (2 * T4_MIB, 2 * RESERVED_MIB), 2 * (T4_MIB - RESERVED_MIB)),
+        (RESERVED_MIB * MIB, {"subtract_reserved_memory": True}, (T4_MIB - RESERVED_MIB, None), T4_MIB - RESERVED_MIB),
         (
-            KEPT_MIB * MIB,
+            RESERVED_MIB * MIB,
             {"subtract_reserved_memory": True, "memory_scaling": 2.0},
-            (2 * (T4_MIB - KEPT_MIB), None),
-            2 * (T4_MIB - KEPT_MIB),
+            (2 * (T4_MIB - RESERVED_MIB), None),
+            2 * (T4_MIB - RESERVED_MIB),
         ),
     ],
 )
-def test_shares_are_of_the_usable_memory(t4, registered, kept_bytes, settings, register, can_be_had):
-    made = t4(kept_bytes, **settings)
+def test_shares_are_of_the_usable_memory(t4, registered, reserved_bytes, settings, register, usable_mib):
+    made = t4(reserved_bytes, **settings)
     (entry,) = json.loads(made.advertise(made.discover()).annotations[REGISTER])
     assert (entry["devmem"], entry.get("custominfo", {}).get("reservedmem")) == register
     inventory = registered(made)
-    assert [got(inventory, f"half-{i}", memory_percent=50) for i in range(2)] == [can_be_had // 2] * 2
+    assert [got(inventory, f"half-{i}", memory_percent=50) for i in range(2)] == [usable_mib // 2] * 2
     assert "CardInsufficientMemory" in got(inventory, "third", memory_percent=50)
-    assert got(registered(made), "whole", memory_percent=100, cores=100) == can_be_had
+    assert got(registered(made), "whole", memory_percent=100, cores=100) == usable_mib
     total = entry["devmem"]
     assert got(registered(made), "absolute", memory_mib=total) == total, (
         "amounts are checked against the register's total"

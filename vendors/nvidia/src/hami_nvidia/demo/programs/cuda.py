@@ -1,7 +1,7 @@
 """Fill every visible device through NVIDIA's cuda-bindings, and report what happened.
 
-Prints one JSON line. For each device it has the size that the driver reports, the amount that could be allocated, and
-the driver's answer to the first block that did not fit. With ``--hold SECONDS`` the program keeps the memory that long.
+Prints one JSON line. For each device it has the size that the driver reports, the allocated amount, and the driver's
+answer to the first block that did not fit. With ``--hold SECONDS`` the program keeps the memory that long.
 """
 
 from __future__ import annotations
