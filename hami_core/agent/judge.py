@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hami_core.placement.peak import uses
+from hami_core.placement.pod_usage import uses
 from hami_core.wire import env
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hami_core.kube.objects import Container
     from hami_core.model import ContainerSlices, Device, Slice
-    from hami_core.placement.peak import Use
+    from hami_core.placement.pod_usage import Use
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hami_core.inventory.nodes import FamilyDevices
-from hami_core.placement.peak import Amounts, amounts_by_family
+from hami_core.placement.pod_usage import Amounts, amounts_by_family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

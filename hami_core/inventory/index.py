@@ -12,8 +12,8 @@ from hami_core.inventory.search import Search
 from hami_core.inventory.table import Cluster
 from hami_core.model import Allocation, Booking
 from hami_core.placement import explain as explaining
-from hami_core.placement.peak import amounts_by_family, uses
 from hami_core.placement.place import Plan, Rejection, place
+from hami_core.placement.pod_usage import amounts_by_family, uses
 from hami_core.placement.quota import QuotaBook
 from hami_core.policies import PolicyDefaults
 from hami_core.wire import reasons
@@ -276,7 +276,7 @@ class Inventory:
         """
         self.release_hold(request.uid)
         if (booked := self._ledger.bookings.get(request.uid)) is not None:
-            return booked.allocation if booked.allocation.node == node else _elsewhere(node, booked)
+            return booked.allocation if booked.allocation.node == node else _booked_elsewhere(node, booked)
         placed = self._place(request, node)
         if isinstance(placed, Allocation):
             booking = Booking(request.uid, request.namespace, request.name, placed)
@@ -328,11 +328,11 @@ class Inventory:
             What the pod gets, or why it does not fit (then nothing has changed but its own hold).
         """
         if (booked := self._ledger.bookings.get(request.uid)) is not None:
-            return booked.allocation if booked.allocation.node == node else _elsewhere(node, booked)
+            return booked.allocation if booked.allocation.node == node else _booked_elsewhere(node, booked)
         held = self._ledger.holds.get(request.uid)
         if held is not None:
             self._drop(held)
-            if self._still_good(held, request, node):
+            if self._is_hold_valid(held, request, node):
                 self._put(replace(held, until=None, request=None))
                 return held.allocation
         placed = self._place(request, node)
@@ -368,7 +368,7 @@ class Inventory:
             self._drop(entry)
         return entry is not None
 
-    def _still_good(self, held: Entry, request: PodRequest, node: str) -> bool:
+    def _is_hold_valid(self, held: Entry, request: PodRequest, node: str) -> bool:
         """Whether a hold just dropped can be booked as it is: same node, devices and request, and still room."""
         known = self._nodes.get(node)
         return (
@@ -404,7 +404,7 @@ class Inventory:
             for ask in asks:
                 family = node.families[ask.rules.family.word]
                 for piece in container.slices:
-                    if piece.family == ask.rules.family.word and not ask.tolerates(
+                    if piece.family == ask.rules.family.word and not ask.may_share(
                         family.cards()[family.positions[piece.device_id]]
                     ):
                         return False
@@ -490,5 +490,5 @@ def _same_devices(old: Mapping[str, FamilyDevices], new: Mapping[str, FamilyDevi
     return old.keys() == new.keys() and all(old[word].devices == new[word].devices for word in old)
 
 
-def _elsewhere(node: str, booked: Entry) -> Rejection:
+def _booked_elsewhere(node: str, booked: Entry) -> Rejection:
     return Rejection(node, word=f"pod is already booked on node {booked.allocation.node}")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hami_core.model import Allocation, PodRequest
-    from hami_core.placement.peak import Use
+    from hami_core.placement.pod_usage import Use
 
 
 @dataclass(frozen=True, slots=True)

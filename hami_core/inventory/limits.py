@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hami_core.model import ContainerKind
-from hami_core.placement.peak import Amounts
+from hami_core.placement.pod_usage import Amounts
 from hami_core.placement.quota import Room
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def judge(
         if room.is_unlimited or word not in tables:
             continue
         table = tables[word]
-        if len(asks) == 1 and own[0][2].request.count == 1 and not table.odd.any():
+        if len(asks) == 1 and own[0][2].request.count == 1 and not table.vendor_accounted.any():
             verdict.room = room
         elif _is_exact(own, table):
             _count_admitted(verdict, own, room)
@@ -66,7 +66,7 @@ def _is_exact(own: Sequence[tuple[int, ContainerKind, Ask]], table: Table) -> bo
     """Whether the pod takes the same amounts on whatever cards: absolute sizes, no init container beside others."""
     lone_or_staying = len(own) == 1 or all(kind is not ContainerKind.INIT for _, kind, _ in own)
     sized = all(ask.request.memory_mib > 0 or ask.request.memory_percent is None for _, _, ask in own)
-    return lone_or_staying and sized and not bool(table.odd.any())
+    return lone_or_staying and sized and not bool(table.vendor_accounted.any())
 
 
 def _count_admitted(verdict: QuotaVerdict, own: Sequence[tuple[int, ContainerKind, Ask]], room: Room) -> None:
@@ -88,15 +88,16 @@ def _bound(
     table: Table,
 ) -> None:
     largest = int(table.total_memory.max(initial=0))
-    odd = bool(table.odd.any())  # an instance may book more memory and fewer cores than were asked for
+    # A MIG instance may book more memory and fewer cores than the request says.
+    vendor_accounted = bool(table.vendor_accounted.any())
     most = [0, 0, 0]
     for _, _, ask in own:
         request, count = ask.request, ask.request.count
         amounts = Amounts(count * request.memory_on(largest), count * ask.cores, count)
-        least = Amounts(count * request.memory_mib, ask.cores if odd else count * ask.cores, count)
+        least = Amounts(count * request.memory_mib, ask.cores if vendor_accounted else count * ask.cores, count)
         for i, left in enumerate(room):
             most[i] += amounts[i]
             if left is not None and least[i] > left:
                 verdict.hopeless = True
-            if left is not None and (most[i] > left or odd):
+            if left is not None and (most[i] > left or vendor_accounted):
                 verdict.walk = True

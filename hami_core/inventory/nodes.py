@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hami_core.model import Device, MigPlacement, NodeFacts
-    from hami_core.placement.peak import Use
+    from hami_core.placement.pod_usage import Use
 
 
 MIG_MODE: Final = "mig"
@@ -29,7 +29,7 @@ class FamilyDevices:
     instance, or the other way round, takes no new pods until that has ended: nobody knows what is free on it.
     """
 
-    __slots__ = ("_muddled", "cores", "devices", "memory", "mig", "pods", "positions", "slots", "totals", "used")
+    __slots__ = ("_mixed_mig", "cores", "devices", "memory", "mig", "pods", "positions", "slots", "totals", "used")
 
     def __init__(self, devices: Iterable[Device]) -> None:
         unique: dict[str, Device] = {}
@@ -48,11 +48,11 @@ class FamilyDevices:
         self.cores = [0] * len(self.devices)
         self.mig: list[tuple[MigPlacement, ...]] = [()] * len(self.devices)
         self.pods: list[tuple[str, ...]] = [()] * len(self.devices)
-        self._muddled = [0] * len(self.devices)
+        self._mixed_mig = [0] * len(self.devices)
 
     def healthy(self, position: int) -> bool:
         """Whether a device takes new pods, cordon apart."""
-        return self.devices[position].healthy and not self._muddled[position]
+        return self.devices[position].healthy and not self._mixed_mig[position]
 
     def apply(self, use: Use, pod: str, sign: int) -> int:
         """Add (+1) or take back (-1) what a pod uses of a device.
@@ -67,7 +67,7 @@ class FamilyDevices:
             return position
         device = self.devices[position]
         if use.unplaced if device.mode == MIG_MODE else use.mig:
-            self._muddled[position] += sign
+            self._mixed_mig[position] += sign
         memory = min(use.memory_mib, device.memory_mib * use.slots)
         cores = min(use.cores, device.cores * use.slots)
         self.slots[position] += sign * use.slots
@@ -115,12 +115,12 @@ class FamilyDevices:
 
     def _now(self, position: int) -> Device:
         device = self.devices[position]
-        return replace(device, healthy=False) if self._muddled[position] else device
+        return replace(device, healthy=False) if self._mixed_mig[position] else device
 
     def sums(self) -> tuple[Sequence[object], ...]:
         """Everything that `apply` changes, in a form that compares regardless of the order of bookings."""
         mig = [sorted(placements, key=_extent) for placements in self.mig]
-        return self.slots, self.memory, self.cores, self.used, self._muddled, mig
+        return self.slots, self.memory, self.cores, self.used, self._mixed_mig, mig
 
 
 _T = TypeVar("_T")

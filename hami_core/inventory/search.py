@@ -19,8 +19,8 @@ from hami_core.inventory.names import NameIndex
 from hami_core.inventory.outcome import FilterOutcome, Refusals
 from hami_core.inventory.table import QUOTA
 from hami_core.model import Allocation, ContainerKind
-from hami_core.placement.peak import Amounts
 from hami_core.placement.place import place
+from hami_core.placement.pod_usage import Amounts
 from hami_core.policies import node_policy
 from hami_core.wire import reasons
 
@@ -48,7 +48,7 @@ class Search:
 
     def run(self, plan: Plan, names: Sequence[str] | RawNames, limit: int, quota: QuotaBook) -> FilterOutcome:
         """Rank the nodes named."""
-        self._cluster.settle()
+        self._cluster.refresh_scores()
         asked = self._names.find(names)
         query = Query(plan, self._cluster, self._nodes, quota)
         mask, barred = self._bar(asked.mask, plan)
@@ -70,7 +70,7 @@ class Search:
 
     def fits(self, plan: Plan, quota: QuotaBook) -> bool:
         """Whether any node that takes new pods has room."""
-        self._cluster.settle()
+        self._cluster.refresh_scores()
         mask, _ = self._bar(self._cluster.open[: self._cluster.size].copy(), plan)
         best, _, _ = Query(plan, self._cluster, self._nodes, quota).answer(mask, 1)
         return bool(best)
@@ -99,7 +99,7 @@ class Query:
         ]
         self._limits = limits.judge(self._asks, plan.request.namespace, quota, cluster.tables)
         self._judged: tuple[Columns, np.ndarray] | None = None
-        self._odd = self._odd_nodes()
+        self._vendor_accounted = self._vendor_accounted_nodes()
 
     # --- verdicts ----------------------------------------------------------------------------------------------
 
@@ -140,15 +140,15 @@ class Query:
             fitting = failed == 0
             before = staying.get(word, 0)
             fits = columns.fits(ask, fitting)
-            if self._odd is not None:  # one card may serve several times; none without a card that passes
-                fits |= self._odd & (counted(fitting) > 0)
+            if self._vendor_accounted is not None:  # one card may serve several times; none without a card that passes
+                fits |= self._vendor_accounted & (counted(fitting) > 0)
             possible &= fits
             if before:
                 sure &= columns.fits(ask, fitting, before)
             if kind is not ContainerKind.INIT:
                 staying[word] = before + ask.request.count
-        if self._odd is not None:
-            sure &= ~self._odd
+        if self._vendor_accounted is not None:
+            sure &= ~self._vendor_accounted
         sure &= possible
         if self._must_walk():
             sure[:] = False
@@ -172,7 +172,7 @@ class Query:
             if len(found) >= limit:
                 break
             block = columns[start : start + size]
-            fits = self._settle(block, sure, limit - len(found))
+            fits = self._known_verdicts(block, sure, limit - len(found))
             for column in block.tolist():
                 if len(found) >= limit:
                     break
@@ -182,14 +182,14 @@ class Query:
                 (found if verdict else refused).append(column)
         return np.array(found, np.intp), np.array(refused, np.intp)
 
-    def _settle(self, block: np.ndarray, sure: np.ndarray, wanted: int) -> dict[int, bool]:
+    def _known_verdicts(self, block: np.ndarray, sure: np.ndarray, wanted: int) -> dict[int, bool]:
         """Verdicts on a block of nodes as far as they come without a walk."""
         known = dict.fromkeys(block[sure[block]].tolist(), True)
         if len(known) >= wanted and sure[block[:wanted]].all():
             return known
         open_ones = block[~sure[block]]
-        if self._odd is not None:
-            open_ones = open_ones[~self._odd[open_ones]]
+        if self._vendor_accounted is not None:
+            open_ones = open_ones[~self._vendor_accounted[open_ones]]
         if self._in_columns() and len(open_ones):
             keys = self._greedy(open_ones)
             known.update(zip(open_ones.tolist(), (keys == _FITS).tolist(), strict=True))
@@ -234,15 +234,15 @@ class Query:
 
     # --- which way ---------------------------------------------------------------------------------------------
 
-    def _odd_nodes(self) -> np.ndarray | None:
+    def _vendor_accounted_nodes(self) -> np.ndarray | None:
         """Nodes with devices whose accounting is the vendor's."""
-        odd: np.ndarray | None = None
+        vendor_accounted: np.ndarray | None = None
         for _, ask in self._asks:
             table = self._cluster.tables.get(ask.rules.family.word)
             if table is not None and ask.rules.account is not None:
-                here = table.odd[: self._cluster.size]
-                odd = here if odd is None else odd | here
-        return odd if odd is not None and odd.any() else None
+                here = table.vendor_accounted[: self._cluster.size]
+                vendor_accounted = here if vendor_accounted is None else vendor_accounted | here
+        return vendor_accounted if vendor_accounted is not None and vendor_accounted.any() else None
 
     def _must_walk(self) -> bool:
         """Whether no node can be judged in columns alone."""
@@ -304,8 +304,8 @@ class Query:
         """Why each of these nodes is refused: reason → names."""
         groups: dict[str, list[str]] = {}
         walk = np.full(len(refused), not self._has_plain_reasons())
-        if self._odd is not None:
-            walk |= self._odd[refused]
+        if self._vendor_accounted is not None:
+            walk |= self._vendor_accounted[refused]
         for column in refused[walk].tolist():
             if not self._cluster.names[column]:
                 continue  # removed since

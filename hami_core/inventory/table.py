@@ -68,7 +68,7 @@ class Table:
         width: Card positions.
         kinds: Distinct kinds of devices; column ``kind`` holds 1 + the place in it, 0 where there is no card.
         count: Cards per node.
-        odd: Nodes with devices the vendor's `account` decides on: they are walked.
+        vendor_accounted: Nodes with devices the vendor's `account` decides on: they are walked.
         barred: Nodes that give no new pod devices of this family.
         numas: NUMA nodes seen.
         places: Device id → its (column, position) on each node that has it.
@@ -83,7 +83,7 @@ class Table:
         self._ids: dict[int, tuple[str, ...]] = {}
         self._kind_number: dict[DeviceKind, int] = {}
         self.count = np.zeros(capacity, np.int32)
-        self.odd = np.zeros(capacity, np.bool_)
+        self.vendor_accounted = np.zeros(capacity, np.bool_)
         self.barred = np.zeros(capacity, np.bool_)
         self.free_memory = self.used_memory = self.total_memory = self.usable_memory = np.zeros((0, capacity), np.int32)
         self.free_cores = self.used_cores = self.total_cores = self.free_memory
@@ -100,7 +100,7 @@ class Table:
             new = np.full((width, capacity), fill, old.dtype)
             new[: old.shape[0], : old.shape[1]] = old
             setattr(self, name, new)
-        for name in ("count", "odd", "barred"):
+        for name in ("count", "vendor_accounted", "barred"):
             old = getattr(self, name)
             grown = np.zeros(capacity, old.dtype)
             grown[: len(old)] = old
@@ -117,7 +117,7 @@ class Table:
         self.kind[:, column] = 0
         self.static[:, column] = ABSENT
         self.count[column] = 0
-        self.odd[column] = False
+        self.vendor_accounted[column] = False
         self.barred[column] = False
         for at, device_id in enumerate(self._ids.pop(column, ())):
             self.places[device_id].remove((column, at))
@@ -136,7 +136,7 @@ class Table:
         for at, device in enumerate(devices):
             self.places.setdefault(device.id, []).append((column, at))
         if self.rules.account is not None:
-            self.odd[column] = modes is None or any(device.mode in modes for device in devices)
+            self.vendor_accounted[column] = modes is None or any(device.mode in modes for device in devices)
         self.numas.update(device.numa for device in devices)
         whole = {
             "kind": [self._number(d.kind) for d in devices],
@@ -199,7 +199,7 @@ class Cluster:
         columns: Column per node name.
         open: Nodes that take new pods.
         version: Grows when nodes come, go, open or close.
-        scores: Node score per column, float32; up to date after `settle`.
+        scores: Node score per column, float32; up to date after `refresh_scores`.
     """
 
     def __init__(self, rules: Mapping[str, VendorRules]) -> None:
@@ -266,12 +266,12 @@ class Cluster:
         node.column = -1
 
     def refresh_card(self, node: Node, word: str, at: int) -> None:
-        """Write what is booked on one device; the node's score follows with `settle`."""
+        """Write what is booked on one device; the node's score follows with `refresh_scores`."""
         if word in self.tables:
             self.tables[word].update(node.column, at, node.families[word])
         self._stale[node.facts.name] = node
 
-    def settle(self) -> None:
+    def refresh_scores(self) -> None:
         """Write the scores of the nodes that changed since the last time."""
         for node in self._stale.values():
             self.scores[node.column] = node_score(*node.totals())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hami_core.placement.card import Card
 from hami_core.placement.order import DeviceOrder, device_order
-from hami_core.placement.peak import Use, uses
 from hami_core.placement.place import Plan, Rejection, place
+from hami_core.placement.pod_usage import Use, uses
 from hami_core.placement.quota import QuotaBook, QuotaRow
 from hami_core.placement.request import pod_request
 from hami_core.placement.score import device_score, float32, node_score

@@ -8,8 +8,8 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
 from hami_core.model import INT32_MAX, Allocation, Reason, Slice
-from hami_core.placement.peak import Amounts
 from hami_core.placement.place import place
+from hami_core.placement.pod_usage import Amounts
 from hami_core.wire import reasons
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
-    """Cards that would serve by themselves, of which the vendor takes no combination.
+class RefusedCombination:
+    """Cards that fit by themselves, but of which the vendor accepts no combination.
 
     Attributes:
         devices: Their ids.
@@ -44,11 +44,11 @@ class Explanation:
         node: The node.
         container: The first container that does not fit; empty when no device was looked at.
         needs: What it asks for, in words.
-        reasons: One for each device that refuses, or one for the node as a whole; empty: the pod fits.
-        cards: Devices of the family on the node.
-        quota: What the namespace's quota leaves and which object says so, where that stands in the way.
-        apart: The cards of which the vendor takes no combination; None: combinations do not stand in the way.
-        earlier: The pod's earlier containers have taken a part of these cards.
+        reasons: One for each device that does not fit, or one for the whole node; empty: the pod fits.
+        cards: Number of devices of the family on the node.
+        quota: What the namespace's quota leaves and which object limits it; empty: quota is not the reason.
+        refused_combination: Cards that fit alone but not together; None: combinations are not the reason.
+        earlier: Whether the pod's earlier containers have taken part of these cards.
     """
 
     node: str
@@ -57,21 +57,21 @@ class Explanation:
     reasons: tuple[Reason, ...] = ()
     cards: int = 0
     quota: str = ""
-    apart: Apart | None = None
+    refused_combination: RefusedCombination | None = None
     earlier: bool = False
 
 
 def of_node(node: str, word: str) -> Explanation:
-    """A refusal of a node as a whole."""
+    """The explanation for a whole node that is refused."""
     return Explanation(node, reasons=(Reason(word, detail=f"node {node}"),))
 
 
 def explain(node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: QuotaBook | None = None) -> Explanation:
-    """Place a pod on a node and say what stood in its way.
+    """Place a pod on a node and explain why it does not fit.
 
     Args:
         node: The node.
-        cards: As for `hami_core.placement.place.place`; changed.
+        cards: As for `hami_core.placement.place.place`; this function changes them.
         plan: The pod.
         quota: Namespace limits.
     """
@@ -86,7 +86,7 @@ def explain(node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: Q
     where = f"node {node}, container {placed.container}"
     if placed.word:
         found = Reason(placed.word, "", ask.request.count, len(family), where)
-        return Explanation(node, placed.container, _needs(ask), (found,), len(family))
+        return Explanation(node, placed.container, _needs_text(ask), (found,), len(family))
     by_quota = None
     if quota is not None and reasons.QUOTA_NOT_FIT in placed.counts:
         by_quota = _quota_reason(plan, ask, quota, max(card.device.usable_mib for card in family))
@@ -94,16 +94,18 @@ def explain(node: str, cards: Mapping[str, Sequence[Card]], plan: Plan, quota: Q
     pairs = list(zip(family, answers, strict=True))
     by_card = tuple(_card_reason(card, answer, ask, placed, where, by_quota) for card, answer in pairs)
     told = f"{by_quota.available} {by_quota.detail}" if by_quota else ""
-    apart = None
+    refused_combination = None
     if placed.combination is not None:
         alone = frozenset(card.device.id for card, answer in pairs if isinstance(answer, Slice))
-        apart = Apart(alone, ask.request.count, _words(placed.combination))
+        refused_combination = RefusedCombination(alone, ask.request.count, _reason_text(placed.combination))
     earlier = [card.usage() for card in family] != before.get(placed.family, [])
-    return Explanation(node, placed.container, _needs(ask), by_card, len(family), told, apart, earlier)
+    return Explanation(
+        node, placed.container, _needs_text(ask), by_card, len(family), told, refused_combination, earlier
+    )
 
 
 def text(explanations: Sequence[Explanation]) -> str:
-    """A sentence for each container that does not fit, over all nodes: what it needs and how near any card comes.
+    """One sentence for each container that does not fit, over all nodes: what it needs and what the best card offers.
 
     Returns:
         Such as ``container trainer needs 30000 MiB on one card; of n1's 8 cards the freest has 12000 MiB free``; empty
@@ -114,13 +116,15 @@ def text(explanations: Sequence[Explanation]) -> str:
         if one.reasons:
             subject = f"container {one.container} needs {one.needs}; " if one.container else ""
             sentences.setdefault(subject, []).append(one)
-    return "\n".join(subject + _whole_nodes(group) for subject, group in sentences.items())
+    return "\n".join(subject + _sentence(group) for subject, group in sentences.items())
 
 
-def _whole_nodes(group: Sequence[Explanation]) -> str:
+def _sentence(group: Sequence[Explanation]) -> str:
     cards = sum(one.cards for one in group)
     every = [reason for one in group for reason in one.reasons]
-    combined = {(one.node, device) for one in group if one.apart for device in one.apart.devices}
+    combined = {
+        (one.node, device) for one in group if one.refused_combination for device in one.refused_combination.devices
+    }
     by_card = [r for one in group for r in one.reasons if r.device and (one.node, r.device) not in combined]
     others: dict[str, int] = {}
     for reason in every:
@@ -131,7 +135,7 @@ def _whole_nodes(group: Sequence[Explanation]) -> str:
             others[words] = others.get(words, 0) + 1
     where = f"{group[0].node}'s" if len(group) == 1 else f"the {cards} cards on {len(group)} nodes"
     parts = []
-    phrases = _phrases(by_card, cards, len(group)) + _together(group)
+    phrases = _phrases(by_card, cards, len(group)) + _combination_phrases(group)
     if phrases:
         of = f"of {where} {_plural(cards) if len(group) == 1 else ''}".rstrip()
         beside = ", beside what the pod's earlier containers take," if any(one.earlier for one in group) else ""
@@ -155,7 +159,7 @@ _WITH_CAUSE: Final = {
     reasons.CARD_NOT_HEALTH: "{n} not offered: {cause}",
     reasons.CARD_TYPE_MISMATCH: "{n} of a model or mode the pod does not take: {cause}",
 }
-"""Where the cause alone tells who has to act: the pod's author or an administrator."""
+"""Reasons that need their cause: it shows whether the pod's author or an administrator has to act."""
 
 _PHRASES: Final = {
     reasons.CARD_NOT_HEALTH: "{n} not healthy",
@@ -177,16 +181,16 @@ _OF_ALL: Final = {
     reasons.CARD_INSUFFICIENT_MEMORY: "the freest has {best} MiB free",
     reasons.CARD_INSUFFICIENT_CORE: "the least busy has {best} % of its cores free",
 }
-"""Where every card has the same reason: only then is the best of them the best of all."""
+"""Phrases for when every card has the same reason. Only then is the best of these cards the best of all."""
 
 
 def _phrases(found: Sequence[Reason], cards: int, nodes: int) -> list[str]:
-    """Shortest way first: what is nearest to fitting.
+    """One phrase for each reason: memory first, then the most frequent.
 
     Args:
-        found: One reason a card.
-        cards: How many cards the sentence is about.
-        nodes: How many nodes these are on.
+        found: One reason for each card.
+        cards: Number of cards that the sentence is about.
+        nodes: Number of nodes with these cards.
     """
     groups: dict[str, list[Reason]] = {}
     for reason in found:
@@ -195,7 +199,7 @@ def _phrases(found: Sequence[Reason], cards: int, nodes: int) -> list[str]:
     words = []
     for code in order:
         best = max((reason.available or 0 for reason in groups[code]), default=0)
-        caused = _caused(groups[code]) if code in _WITH_CAUSE else {}
+        caused = _frequent_causes(groups[code]) if code in _WITH_CAUSE else {}
         words += [_WITH_CAUSE[code].format(n=number, cause=cause) for cause, number in caused.items()]
         rest = len(groups[code]) - sum(caused.values())
         if rest:
@@ -208,12 +212,12 @@ def _phrases(found: Sequence[Reason], cards: int, nodes: int) -> list[str]:
     return words
 
 
-def _together(group: Sequence[Explanation]) -> list[str]:
-    """What stands in the way of cards that would serve by themselves."""
+def _combination_phrases(group: Sequence[Explanation]) -> list[str]:
+    """Why cards that fit by themselves do not fit together."""
     found: Counter[tuple[int, str]] = Counter()
     for one in group:
-        if one.apart:
-            found[one.apart.together, one.apart.why] += len(one.apart.devices)
+        if one.refused_combination:
+            found[one.refused_combination.together, one.refused_combination.why] += len(one.refused_combination.devices)
     shown = found.most_common(MAX_CAUSES)
     return [
         f"{n} would serve alone, but no {needed} of them together: {why}"
@@ -223,17 +227,17 @@ def _together(group: Sequence[Explanation]) -> list[str]:
     ]
 
 
-def _words(reason: Reason) -> str:
+def _reason_text(reason: Reason) -> str:
     return shorten(f"{reason.code}: {reason.detail}" if reason.detail else reason.code, MAX_WHY, placeholder=" …")
 
 
-def _caused(group: Sequence[Reason]) -> dict[str, int]:
-    """The causes that reasons name (``detail`` is ``node n, container c: cause``), the most frequent ones, counted."""
+def _frequent_causes(group: Sequence[Reason]) -> dict[str, int]:
+    """The most frequent causes, counted. A cause follows the colon in ``detail``: ``node n, container c: cause``."""
     causes = Counter(cause for reason in group if (cause := reason.detail.partition(": ")[2]))
     return dict(causes.most_common(MAX_CAUSES))
 
 
-def _needs(ask: Ask) -> str:
+def _needs_text(ask: Ask) -> str:
     request = ask.request
     parts = []
     if request.memory_mib:
@@ -255,7 +259,7 @@ def _ask_of(plan: Plan, rejection: Rejection) -> Ask | None:
 
 
 def _quota_reason(plan: Plan, ask: Ask, quota: QuotaBook, largest_mib: int) -> Reason | None:
-    """What the quota says of this container alone; of all the family, where only the whole pod is too much."""
+    """What the quota says about this container alone, or about the whole pod if only that exceeds it."""
     namespace, word, count = plan.request.namespace, ask.rules.family.word, ask.request.count
     own = Amounts(ask.request.memory_on(largest_mib) * count, ask.cores * count, count)
     whole = Amounts(INT32_MAX * count, INT32_MAX * count, INT32_MAX)
@@ -272,7 +276,7 @@ def _card_reason(  # noqa: PLR0917 - what is known of one card
     where: str,
     by_quota: Reason | None,
 ) -> Reason:
-    """A device's own reason; where it would serve alone, what stopped the container as a whole."""
+    """The device's own reason. If the device fits alone: the reason why the container does not fit."""
     device = card.device
     if isinstance(answer, Reason):
         detail = f"{where}: {answer.detail}" if answer.detail else where

@@ -132,14 +132,14 @@ class Ask:
         """The distinct answers the vendor gave about device ids so far."""
         return list(self._ids.values())
 
-    def counts_apart(self, card: Card) -> bool:
+    def has_vendor_accounting(self, card: Card) -> bool:
         """Whether the vendor's `account` decides what such a device gives (MIG)."""
         modes = self.rules.family.account_modes
         return self.rules.account is not None and (modes is None or card.device.mode in modes)
 
-    def repeats(self, card: Card) -> bool:
+    def gives_several_slices(self, card: Card) -> bool:
         """Whether one container may take several slices of the device (instances of a partitioned one)."""
-        return self.counts_apart(card) and self.rules.family.account_modes is not None
+        return self.has_vendor_accounting(card) and self.rules.family.account_modes is not None
 
     def score(self, card: Card) -> float:
         """HAMi's device score, this container's share included."""
@@ -174,7 +174,7 @@ class Ask:
         device = card.device
         if (by_id := self.uuid_refusal(device.id)) is not None:
             return by_id
-        again = sum(1 for taken, _ in picks if taken is card) if self.repeats(card) else 0
+        again = sum(1 for taken, _ in picks if taken is card) if self.gives_several_slices(card) else 0
         if device.slots <= card.used_slots + again:
             return reasons.CARD_TIME_SLICING_EXHAUSTED
         if self.idle_only and card.used_slots > 0:
@@ -195,7 +195,7 @@ class Ask:
             return reasons.CARD_INSUFFICIENT_CORE
         return self._sharing_refusal(card)
 
-    def tolerates(self, card: Card) -> bool:
+    def may_share(self, card: Card) -> bool:
         """Whether the rules on mutex, exclusive and sold-out cards allow sharing this one, amounts apart."""
         return not (self.idle_only and card.used_slots > 0) and self._sharing_refusal(card) is None
 
@@ -215,7 +215,7 @@ class Ask:
             refusal = self.custom(self.request, card.usage(), chosen)
             if refusal is not None:
                 return refusal
-        if self.rules.account is not None and self.counts_apart(card):
+        if self.rules.account is not None and self.has_vendor_accounting(card):
             own = tuple(p.mig_placement for c, p in picks if c is card and p.mig_placement is not None)
             return self.rules.account(self.request, card.usage(own), piece, tuple(c.usage() for c, _ in picks)) or piece
         return piece
@@ -260,7 +260,7 @@ def _walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
                 _count(counts, reasons.NUMA_NOT_FIT, len(picks))
             picks.clear()
             numa = card.device.numa
-        for _ in range(count if ask.repeats(card) else 1):
+        for _ in range(count if ask.gives_several_slices(card) else 1):
             answer = ask.refusal(card, picks, admits)
             if not isinstance(answer, Slice):
                 _count(counts, answer)
@@ -284,9 +284,9 @@ def _combine(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
                 _count(counts, reasons.TOO_FEW_CARDS if group is groups[-1] else reasons.NUMA_NOT_FIT, len(group))
             continue
         cards = [card for card, _ in group]
-        found = _chosen(cards, ask, admits) if ask.chooses else _searched(cards, ask, admits)
+        found = _vendor_choice(cards, ask, admits) if ask.chooses else _first_combination(cards, ask, admits)
         if found == reasons.QUOTA_NOT_FIT and ask.chooses:
-            return _in_order(ordered, ask, admits)
+            return _within_quota(ordered, ask, admits)
         if isinstance(found, list):
             fit.picks = found
             return fit
@@ -315,7 +315,7 @@ def _candidates(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> tup
             numa = card.device.numa
             groups.append([])
         own: list[Pick] = []
-        for _ in range(ask.request.count if ask.repeats(card) else 1):
+        for _ in range(ask.request.count if ask.gives_several_slices(card) else 1):
             answer = ask.refusal(card, own, alone)
             if not isinstance(answer, Slice):
                 _count(counts, answer)
@@ -325,14 +325,14 @@ def _candidates(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> tup
     return groups, counts
 
 
-def _chosen(candidates: Sequence[Card], ask: Ask, admits: Admits | None) -> list[Pick] | Reason | str:
+def _vendor_choice(candidates: Sequence[Card], ask: Ask, admits: Admits | None) -> list[Pick] | Reason | str:
     """The vendor's choice, held against all checks once more; None from the vendor: in the policy's order."""
     choose = ask.rules.choose
     wanted = choose(ask.request, tuple(c.usage() for c in candidates), ask.policy.text) if choose is not None else None
     if isinstance(wanted, Reason):
         return wanted
     if wanted is None:
-        return _searched(candidates, ask, admits)
+        return _first_combination(candidates, ask, admits)
     picks: list[Pick] = []
     for position in wanted:
         answer = ask.refusal(candidates[position], picks, admits)
@@ -342,14 +342,14 @@ def _chosen(candidates: Sequence[Card], ask: Ask, admits: Admits | None) -> list
     return picks
 
 
-def _in_order(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
+def _within_quota(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
     """What the namespace's quota allows in the policy's order, where it does not allow the vendor's choice.
 
     The vendor is asked about these devices alone, so that it can refuse them.
     """
     fit = _walk(ordered, ask, admits)
     if fit.fits and ask.may_refuse_combinations:
-        found = _chosen([card for card, _ in fit.picks], ask, admits)
+        found = _vendor_choice([card for card, _ in fit.picks], ask, admits)
         if isinstance(found, list):
             fit.picks = found
         else:
@@ -358,7 +358,7 @@ def _in_order(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
     return fit
 
 
-def _searched(candidates: Sequence[Card], ask: Ask, admits: Admits | None) -> list[Pick] | Reason | str:
+def _first_combination(candidates: Sequence[Card], ask: Ask, admits: Admits | None) -> list[Pick] | Reason | str:
     """The first combination, in the policy's order, each device of which fits beside those before it.
 
     Where no further device fits beside those taken, the last one taken is given up for the next candidate. The search
@@ -402,7 +402,7 @@ def fit_node(cards: Sequence[Card], ask: Ask, admits: Admits | None = None) -> F
         admits: As in `walk`.
     """
     if len(cards) < ask.request.count and not any(
-        ask.repeats(card) and ask.type_refusal(card.device.kind) is None for card in cards
+        ask.gives_several_slices(card) and ask.type_refusal(card.device.kind) is None for card in cards
     ):
         return Fit(total=len(cards), word=reasons.NODE_INSUFFICIENT_DEVICE)
     return walk(ask.order(cards), ask, admits)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hami_core.model import Allocation, ContainerKind, ContainerSlices, Slice
 from hami_core.placement.fit import Ask, fit_node
 from hami_core.placement.order import device_order
-from hami_core.placement.peak import Peak
+from hami_core.placement.pod_usage import PeakUsage
 from hami_core.policies import PolicyDefaults
 from hami_core.wire.reasons import encode_histogram
 
@@ -75,7 +75,7 @@ class Plan:
                 for container in request.containers
             )
 
-    def quota_check(self, ask: Ask, peak: Peak, quota: QuotaBook | None) -> Admits | None:
+    def quota_check(self, ask: Ask, peak: PeakUsage, quota: QuotaBook | None) -> Admits | None:
         """How to ask the namespace's quota about the next container, given what the pod has so far."""
         if quota is None:
             return None
@@ -102,7 +102,7 @@ def place(
     """
     if plan.unknown:
         return Rejection(node, word="Device type not found", family=plan.unknown)
-    peak = Peak()
+    peak = PeakUsage()
     placed: list[ContainerSlices] = []
     for container, asks in zip(plan.request.containers, plan.asks, strict=True):
         taken: list[tuple[Card, Slice]] = []

@@ -1,8 +1,9 @@
-"""Namespace limits on device memory, cores and devices: what ResourceQuota objects allow, and what is used of it.
+"""Namespace limits on device memory, cores and devices: what ResourceQuota objects allow and what pods use.
 
-Only ``limits.<memory, cores or count resource>`` count (`hami_core.placement.hard` reads them). Where several objects
-name one resource the smallest wins (in HAMi v2.10 the last written one, and deleting any of them lifts them all).
-Limits are in the resource's own unit, usage in MiB, percent and devices.
+Only ``limits.<resource>`` entries count, for a family's memory, cores and count resources
+(`hami_core.placement.quota_spec` reads them). If several objects limit one resource, the smallest limit wins. In HAMi
+v2.10 the last written limit wins, and deleting any of the objects removes the limit.
+Limits and usage are in MiB, percent and devices.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hami_core.model import ContainerKind, Reason
-from hami_core.placement.hard import Limit, limited, read_limits
-from hami_core.placement.peak import Amounts
+from hami_core.placement.pod_usage import Amounts
+from hami_core.placement.quota_spec import Limit, limited, read_limits
 from hami_core.wire.reasons import QUOTA_NOT_FIT
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _UNITS: Final = ("MiB of ", "of ", "of ")
 
 
 class Room(NamedTuple):
-    """How much of one family a namespace may still take. None means no limit; no amount is negative."""
+    """How much more of one family a namespace may take. None: no limit. Amounts are never negative."""
 
     memory_mib: int | None = None
     cores: int | None = None
@@ -37,13 +38,13 @@ class Room(NamedTuple):
         return self == (None, None, None)
 
     def admits(self, amounts: Amounts) -> bool:
-        """Whether so much more may be taken."""
+        """Whether the namespace may take these amounts in addition."""
         return all(left is None or amount <= left for amount, left in zip(amounts, self, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
-    """One limit as metrics show it: ``limit`` None where only usage is known; MiB, percent or devices."""
+    """One limit as metrics show it, in MiB, percent or devices. ``limit`` is None if there is usage but no limit."""
 
     namespace: str
     resource: str
@@ -70,12 +71,12 @@ class QuotaBook:
         self._put(namespace, name, read_limits(f"{namespace}/{name}", hard, self._resources))
 
     def deny(self, namespace: str, name: str, problem: str) -> None:
-        """Take in a ResourceQuota of which nothing can be read: it may limit anything, so it allows nothing."""
+        """Take in a ResourceQuota that can't be decoded. It may limit anything, so it allows nothing."""
         limit = Limit(0, f"ResourceQuota {namespace}/{name}", problem, "correct or delete it")
         self._put(namespace, name, dict.fromkeys(self._resources, limit))
 
     def remove(self, namespace: str, name: str) -> None:
-        """Forget a ResourceQuota; unknown ones are no error."""
+        """Forget a ResourceQuota. Unknown names are ignored."""
         self._hard.get(namespace, {}).pop(name, None)
         self._merge(namespace)
 
@@ -119,7 +120,7 @@ class QuotaBook:
         self._used = dict(usage)
 
     def room(self, namespace: str, family: str) -> Room:
-        """How much the namespace may still take: 0 where it uses more than its limit, which was lowered since."""
+        """How much more the namespace may take. 0 if it already uses more, because the limit was lowered."""
         if namespace not in self._limits or family not in self._families:
             return Room()
         used = self.used(namespace, family)
@@ -134,7 +135,7 @@ class QuotaBook:
         return limits.get(memory), limits.get(cores), limits.get(count)
 
     def refusal(self, namespace: str, family: str, memory_mib: int, cores: int, devices: int = 0) -> Reason | None:
-        """Say whether a namespace may take so much more of a family; the reason names the object that forbids it."""
+        """Why a namespace may not take these amounts in addition, with the ResourceQuota at fault; None: it may."""
         room = self.room(namespace, family)
         if room.is_unlimited:
             return None
@@ -149,9 +150,9 @@ class QuotaBook:
         return None
 
     def admission_refusal(self, request: PodRequest) -> Reason | None:
-        """Check a pod at admission, before anybody knows which devices it gets.
+        """Check a pod at admission, when its devices are not known yet.
 
-        Percentages and whole cards count 0 MiB here, as in HAMi; they are checked where devices are chosen.
+        Percentages and whole cards count 0 MiB here, as in HAMi. They are checked again when devices are chosen.
         """
         for family in request.families:
             refusal = self.refusal(request.namespace, family, *_greatest_sum(request, family))
@@ -160,7 +161,7 @@ class QuotaBook:
         return None
 
     def rows(self) -> Iterator[QuotaRow]:
-        """All limits and usage, sorted, for metrics. Devices, which HAMi does not limit, are shown where they are."""
+        """All limits and usage, sorted, for metrics. Device counts appear only if limited: HAMi has no such limit."""
         names = sorted({*self._limits, *(namespace for namespace, _ in self._used)})
         for namespace in names:
             for family in self._families.values():

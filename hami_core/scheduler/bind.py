@@ -24,7 +24,7 @@ from hami_core.kube.objects import Binding, BindingMeta
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import PODS, ApiError
 from hami_core.scheduler import pods
-from hami_core.scheduler.errors import BindRefusedError, UnsettledError
+from hami_core.scheduler.errors import BindRefusedError, UnknownOutcomeError
 from hami_core.scheduler.keyring import Keyring
 from hami_core.scheduler.leadership import NotLeaderError
 from hami_core.scheduler.metadata import check_annotations, is_label_value
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from hami_core.scheduler.cluster import Cluster
     from hami_core.scheduler.leadership import BindGate, Permit
     from hami_core.scheduler.lock import NodeLocks
-    from hami_core.scheduler.notes import Notes
+    from hami_core.scheduler.pod_events import PodEvents
     from hami_core.scheduler.serial import SerialNodes
 
 log = structlog.get_logger(__name__)
 
-SETTLE_S: Final = 5.0
+RESOLVE_AFTER_S: Final = 5.0
 """How long a booking outlives a write of unknown outcome before the pod is read once more."""
 
 
@@ -58,7 +58,7 @@ class Bind:
         api: The Kubernetes API.
         cluster: What is known.
         gate: Who may bind.
-        notes: Events.
+        events: Events.
         locks: Node locks for node plugins that are not ours.
         serial: Nodes that are bound to one pod at a time.
         keyring: The signing key.
@@ -71,7 +71,7 @@ class Bind:
         api: KubeApi,
         cluster: Cluster,
         gate: BindGate,
-        notes: Notes,
+        events: PodEvents,
         locks: NodeLocks,
         *,
         serial: SerialNodes,
@@ -82,14 +82,14 @@ class Bind:
         self._api = api
         self._cluster = cluster
         self._gate = gate
-        self._notes = notes
+        self._events = events
         self._locks = locks
         self._serial = serial
         self._keyring = keyring or Keyring()
         self.copies_labels = copies_labels
         self._wall_clock = wall_clock
         self._under_way: dict[str, tuple[str, asyncio.Task[None]]] = {}
-        self._settling: set[asyncio.Task[None]] = set()
+        self._resolving: set[asyncio.Task[None]] = set()
 
     async def __call__(self, request: Request) -> Response:
         """Serve one request; what went wrong is told in ``Error`` with status 200, as kube-scheduler expects."""
@@ -123,9 +123,9 @@ class Bind:
         """Finish what is under way."""
         tasks = [task for _, task in self._under_way.values()]
         await asyncio.gather(*tasks, return_exceptions=True)
-        for settling in self._settling:
-            settling.cancel()
-        await asyncio.gather(*self._settling, return_exceptions=True)
+        for resolving in self._resolving:
+            resolving.cancel()
+        await asyncio.gather(*self._resolving, return_exceptions=True)
 
     async def _bind(self, args: BindingArgs) -> None:
         self._keyring.signing()  # without a key there is no need to look further
@@ -135,10 +135,10 @@ class Bind:
             await self._bind_pod(pod, args.node, permit)
         except HamiError as error:
             log.warning("not bound", pod=pod.key, node=args.node, error=str(error))
-            self._notes.not_bound(pod, str(error))
+            self._events.not_bound(pod, str(error))
             raise
         log.info("bound", pod=pod.key, node=args.node, uid=pod.uid)
-        self._notes.bound(pod, args.node)
+        self._events.bound(pod, args.node)
 
     async def _read(self, args: BindingArgs) -> Pod:
         """The pod as the informer has it, else as the API server has it."""
@@ -171,8 +171,8 @@ class Bind:
                 annotations = self._annotations(pod, allocation, permit.epoch, waits=serial or locked)
                 check_annotations(pod.metadata.annotations, annotations)
                 await self._write(pod, node, annotations, permit)
-        except UnsettledError:
-            raise  # the booking stays until `_settle_later` knows
+        except UnknownOutcomeError:
+            raise  # the booking stays until `_resolve_later` knows
         except BaseException:
             self._cluster.unbook(pod.uid)
             raise
@@ -240,12 +240,12 @@ class Bind:
                     await self._api.patch(PODS, meta.name, label, meta.namespace)
                 await self._api.bind(binding, lambda: self._cluster.now() < permit.write_by)
         except TimeoutError:
-            await self._settle(pod, node, annotations, ApiError(f"bind {pod.key}", 0, "timed out", reason="Timeout"))
+            await self._resolve(pod, node, annotations, ApiError(f"bind {pod.key}", 0, "timed out", reason="Timeout"))
         except ApiError as error:
             # 409 from a Binding, 422 from a patch: another pod has the name now.
             if error.status not in {409, 422} and not error.is_unknown_outcome:
                 raise
-            await self._settle(pod, node, annotations, error)
+            await self._resolve(pod, node, annotations, error)
 
     def _deadline(self, permit: Permit) -> float:
         """Seconds left for API calls.
@@ -258,35 +258,35 @@ class Bind:
             raise NotLeaderError("the time in which this replica may write is over")
         return left
 
-    async def _settle(self, pod: Pod, node: str, annotations: Mapping[str, str], error: ApiError) -> None:
+    async def _resolve(self, pod: Pod, node: str, annotations: Mapping[str, str], error: ApiError) -> None:
         """The write was refused, or nobody knows: the pod itself says.
 
         Raises:
             BindRefusedError: It isn't bound here with our allocation.
-            UnsettledError: Nobody knows yet; the booking is kept meanwhile.
+            UnknownOutcomeError: Nobody knows yet; the booking is kept meanwhile.
         """
         try:
             async with asyncio.timeout(2):
                 now = await self._api.get(PODS, pod.metadata.name, pod.metadata.namespace)
         except (ApiError, TimeoutError):
-            raise self._later(pod, error) from error
+            raise self._unknown_outcome(pod, error) from error
         if _is_ours(now, pod.uid, node, annotations):
             return
         if now.uid == pod.uid and not now.spec.node_name and error.is_unknown_outcome:
-            raise self._later(pod, error) from error
+            raise self._unknown_outcome(pod, error) from error
         bound = f"it is bound to {now.spec.node_name}" if now.spec.node_name else "it is not bound"
         raise BindRefusedError(f"{error}; {bound}") from error
 
-    def _later(self, pod: Pod, error: ApiError) -> UnsettledError:
-        task = asyncio.create_task(self._settle_later(pod), name=f"settle {pod.key}")
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
-        return UnsettledError(f"{error}; whether the pod is bound is not known yet")
+    def _unknown_outcome(self, pod: Pod, error: ApiError) -> UnknownOutcomeError:
+        task = asyncio.create_task(self._resolve_later(pod), name=f"resolve {pod.key}")
+        self._resolving.add(task)
+        task.add_done_callback(self._resolving.discard)
+        return UnknownOutcomeError(f"{error}; whether the pod is bound is not known yet")
 
-    async def _settle_later(self, pod: Pod) -> None:
+    async def _resolve_later(self, pod: Pod) -> None:
         """Keep a booking until it is known that its write can't land any more, then give it up if it didn't."""
         while True:
-            await asyncio.sleep(SETTLE_S)
+            await asyncio.sleep(RESOLVE_AFTER_S)
             try:
                 now = await self._api.get(PODS, pod.metadata.name, pod.metadata.namespace)
             except ApiError as error:

@@ -16,11 +16,11 @@ from hami_core.kube.events import reference
 from hami_core.kube.informer import Informer
 from hami_core.kube.objects import Container, Node, ObjectReference, Pod, PodSpec, ResourceQuota
 from hami_core.kube.port import NODES, PODS, RESOURCE_QUOTAS
-from hami_core.placement.hard import Fault, Finding, findings
+from hami_core.placement.quota_spec import Fault, Finding, findings
 from hami_core.scheduler import pods
+from hami_core.scheduler.agent_availability import AgentAvailability
 from hami_core.scheduler.errors import UnservedError
 from hami_core.scheduler.keyring import Keyring
-from hami_core.scheduler.marks import AgentMarks
 from hami_core.scheduler.unreadable import UnreadablePod, UnreadablePods
 from hami_core.scheduler.verification import Verification
 from hami_core.wire import keys
@@ -40,23 +40,23 @@ DRIFT_CHECK_S: Final = 300.0
 HOLDS_CHECK_S: Final = 1.0
 
 
-class Gains(Protocol):
+class CapacityListener(Protocol):
     """Is told when a pod may fit that did not."""
 
-    def changed(self) -> None:
+    def node_changed(self) -> None:
         """What a node gives has changed."""
 
-    def released(self) -> None:
+    def pod_ended(self) -> None:
         """A pod ended."""
 
-    def unheard(self) -> None:
+    def retry_refused(self) -> None:
         """Something did of which kube-scheduler does not hear."""
 
 
-class _Nobody:
-    def changed(self) -> None: ...
-    def released(self) -> None: ...
-    def unheard(self) -> None: ...
+class _NoListener:
+    def node_changed(self) -> None: ...
+    def pod_ended(self) -> None: ...
+    def retry_refused(self) -> None: ...
 
 
 class Cluster:
@@ -100,22 +100,24 @@ class Cluster:
             self.pods,
             self.quotas,
         )
-        self.verification = Verification(self._keyring, self.families, self.pods.store.get, self._in_doubt)
+        self.verification = Verification(
+            self._keyring, self.families, self.pods.store.get, self._report_invalid_signature
+        )
         self._keyring.on_change(self._verify_again)
-        self.doubted: Callable[[Pod, str], None] = lambda _pod, _problem: None
+        self.on_invalid_signature: Callable[[Pod, str], None] = lambda _pod, _problem: None
         """Called for each live pod whose allocation has a signature that is not ours, with what is wrong."""
         self.quota_findings: dict[str, tuple[Finding, ...]] = {}
         """By ``namespace/name`` of a ResourceQuota: entries about devices that do not do what they say."""
-        self.quota_doubted: Callable[[ObjectReference, Finding], None] = lambda _quota, _finding: None
+        self.on_quota_finding: Callable[[ObjectReference, Finding], None] = lambda _quota, _finding: None
         """Called once for each such entry."""
-        self.unread: Callable[[Pod, UnreadablePod], None] = lambda _pod, _unreadable: None
+        self.on_unreadable_pod: Callable[[Pod, UnreadablePod], None] = lambda _pod, _unreadable: None
         """Called when it turns out that a live pod's allocation can't be read, and again when the problem changes."""
         self.unreadable = UnreadablePods()
-        self.gains: Gains = _Nobody()
+        self.listener: CapacityListener = _NoListener()
         """Told when a pod may fit that did not."""
         self.drift = 0
         self.closed_nodes: dict[str, frozenset[str]] = {}
-        self._marks = AgentMarks(loaded)
+        self._availability = AgentAvailability(loaded)
         self._clock = clock
         self._devices: dict[str, dict[str, tuple[Device, ...]]] = {}
         self._facts: dict[str, NodeFacts] = {}
@@ -147,7 +149,7 @@ class Cluster:
         await self.pods.refresh()
         return self._epoch
 
-    async def read_up(self) -> int:
+    async def epoch_of_first_list(self) -> int:
         """The same for a replica that led from its start: its first list was made while it did."""
         await self.synced()
         await self._keyring.ready.wait()
@@ -170,9 +172,9 @@ class Cluster:
         while True:
             await asyncio.sleep(every_s)
             if self.inventory.expire_holds(self.now()):
-                self.gains.unheard()
-            for name in self._marks.late(self.now()):
-                self._bar(name)
+                self.listener.retry_refused()
+            for name in self._availability.late(self.now()):
+                self._bar_node(name)
 
     def unbook(self, uid: str) -> None:
         """Drop the booking of a Bind that failed; a pod that is bound all the same keeps what it carries."""
@@ -200,7 +202,7 @@ class Cluster:
                 self._forget_node(old.metadata.name)
             return
         if old is None or _admits(old) != _admits(node):
-            self.gains.changed()
+            self.listener.node_changed()
         known = self._facts.get(node.metadata.name)
         facts = pods.node_facts(node)
         if facts == known:
@@ -208,7 +210,7 @@ class Cluster:
         self._facts[facts.name] = facts
         registration = self.loaded.register(facts)
         devices = self._devices.setdefault(facts.name, {})
-        before = dict(devices), self.closed_nodes.get(facts.name), self._marks.reasons(facts.name, 0.0)
+        before = dict(devices), self.closed_nodes.get(facts.name), self._availability.reasons(facts.name, 0.0)
         failed = frozenset(word for word, found in registration.devices.items() if found is None)
         devices |= {word: found for word, found in registration.devices.items() if found is not None}
         if failed:
@@ -223,11 +225,11 @@ class Cluster:
         elif self.closed_nodes.pop(facts.name, None):
             log.info("a node's devices can be read again", node=facts.name)
         self._set_node(facts, devices, failed)
-        self._marks.see(facts.name, facts.labels, self.now())
-        self._look_for_devices(facts.name, {word for word, found in before[0].items() if found})
-        self._bar(facts.name)
-        if before != (devices, self.closed_nodes.get(facts.name), self._marks.reasons(facts.name, 0.0)):
-            self.gains.changed()
+        self._availability.see(facts.name, facts.labels, self.now())
+        self._recheck_devices(facts.name, {word for word, found in before[0].items() if found})
+        self._bar_node(facts.name)
+        if before != (devices, self.closed_nodes.get(facts.name), self._availability.reasons(facts.name, 0.0)):
+            self.listener.node_changed()
 
     def _set_node(self, facts: NodeFacts, devices: dict[str, tuple[Device, ...]], failed: frozenset[str]) -> None:
         """A family that can't be read keeps its devices, closed to new pods; other families of the node stay open."""
@@ -246,9 +248,9 @@ class Cluster:
         if found is not None:
             self._forget_node(key)
 
-    def _bar(self, node: str) -> None:
+    def _bar_node(self, node: str) -> None:
         """Write of which families a node gives no devices, and why. What lasts longer outranks an agent's absence."""
-        self.inventory.bar_node(node, {**self._marks.reasons(node, self.now()), **self.unreadable.reasons(node)})
+        self.inventory.bar_node(node, {**self._availability.reasons(node, self.now()), **self.unreadable.reasons(node)})
 
     @property
     def closed(self) -> frozenset[str]:
@@ -263,7 +265,7 @@ class Cluster:
         self._facts.pop(name, None)
         self._devices.pop(name, None)
         self.closed_nodes.pop(name, None)
-        self._marks.forget(name)
+        self._availability.forget(name)
         self.inventory.remove_node(name)
 
     # --- pods
@@ -302,35 +304,37 @@ class Cluster:
     def _pod(self, old: Pod | None, pod: Pod | None) -> None:
         if pod is None:
             if old is not None:
-                self._gone(old.uid)
+                self._pod_gone(old.uid)
             return
         if pod.is_terminal:
-            self._gone(pod.uid)
+            self._pod_gone(pod.uid)
             return
         if old is not None and _was_refused_since(old, pod) and self.inventory.release_hold(pod.uid):
-            self.gains.unheard()
+            self.listener.retry_refused()
         if self._is_foreign(pod) and not self.asks(pod):
             return
         holding = pods.holding_of(pod, self.families)
         known = self.inventory.booking(pod.uid)
         if known is None or pod.uid in self.unreadable:
-            self._take_in(old, pod, holding.booking)
-            self._note_unread(pod, {**self._unknown_devices(pod, holding.booking), **holding.unread})
+            self._count_booking(old, pod, holding.booking)
+            self._update_unreadable(pod, {**self._unknown_devices(pod, holding.booking), **holding.unread})
         elif not holding.unread:
-            self._take_in(old, pod, self._unaltered(old, pod, holding.booking, known))
+            self._count_booking(old, pod, self._booking_that_counts(old, pod, holding.booking, known))
         elif old is None or old.metadata.annotations != pod.metadata.annotations:
             problem = "; ".join(holding.unread.values())
             log.warning("a pod's allocation can't be read, what it had stays booked", pod=pod.key, error=problem)
 
-    def _take_in(self, old: Pod | None, pod: Pod, booking: Booking | None) -> None:
+    def _count_booking(self, old: Pod | None, pod: Pod, booking: Booking | None) -> None:
         if booking is None:
             return
         self.verification.see(old, pod)
         self._see_epoch(pod)
         if self.inventory.set_pod(booking, init_done=pods.is_init_done(pod)):
-            self.gains.unheard()
+            self.listener.retry_refused()
 
-    def _unaltered(self, old: Pod | None, pod: Pod, booking: Booking | None, known: Booking) -> Booking | None:
+    def _booking_that_counts(
+        self, old: Pod | None, pod: Pod, booking: Booking | None, known: Booking
+    ) -> Booking | None:
         """What counts of a booked pod: its allocation as it reads now, unless somebody else has changed it."""
         if booking is None or known.allocation == booking.allocation or not self._is_altered(old, pod, known):
             return booking
@@ -354,21 +358,21 @@ class Cluster:
                     found.setdefault(piece.family, f"{key}: the node has no device {piece.device_id!r}")
         return {} if found and self._keyring.verifies and self._is_ours(pod) else found
 
-    def _look_for_devices(self, node: str, before: set[str]) -> None:
+    def _recheck_devices(self, node: str, before: set[str]) -> None:
         """A node has other devices: look again for those of the pods there.
 
         A device that goes while its pods run has been seen by this process, and closes nothing. So pods whose devices
         are known are looked at only when the node's first devices of a family come.
         """
         for uid in self.unreadable.on(node):
-            self._look_again(uid)
+            self._recheck_pod(uid)
         new = {word for word, found in self._devices.get(node, {}).items() if found} - before
         for booking in self.inventory.bookings_on(node) if new else ():
             pod = self.pods.store.get(f"{booking.namespace}/{booking.name}")
             if pod is not None and pod.uid == booking.uid and pod.uid not in self.unreadable:
-                self._note_unread(pod, self._unknown_devices(pod, booking))
+                self._update_unreadable(pod, self._unknown_devices(pod, booking))
 
-    def _look_again(self, uid: str) -> None:
+    def _recheck_pod(self, uid: str) -> None:
         """See whether what a pod holds is known, now that its node or the keys have changed."""
         found = self.unreadable.get(uid)
         pod = self.pods.store.get(found.key) if found is not None else None
@@ -381,28 +385,28 @@ class Cluster:
         It stands among the unreadable pods under its name: its UID may not be known.
         """
         if found is None:
-            self._forget_unread(key)
+            self._drop_unreadable(key)
             return
         pod = pods.rough_pod(found)
         if pod.is_terminal:
-            self._forget_unread(key)
-            self._gone(pod.uid)
+            self._drop_unreadable(key)
+            self._pod_gone(pod.uid)
         elif pod.spec.node_name and self.inventory.booking(pod.uid) is None:
             problem = f"the pod can't be decoded: {found.error}"
-            self._note_unread(pod, dict.fromkeys(pods.families_named(found.body, self.families), problem), of=key)
+            self._update_unreadable(pod, dict.fromkeys(pods.families_named(found.body, self.families), problem), of=key)
 
-    def _note_unread(self, pod: Pod, problems: Mapping[str, str], *, of: str = "") -> None:
+    def _update_unreadable(self, pod: Pod, problems: Mapping[str, str], *, of: str = "") -> None:
         """Close what a pod may hold, or open it again."""
         uid = of or pod.uid
         before = self.unreadable.get(uid)
         if not problems:
-            self._forget_unread(uid)
+            self._drop_unreadable(uid)
             return
         now = UnreadablePod(pod.key, pod.spec.node_name, problems)
         if now == before:
             return
         self.unreadable.put(uid, now)
-        self._bar(now.node)
+        self._bar_node(now.node)
         log.warning(
             "a pod's allocation can't be read, its node gives no new pod devices of these families",
             pod=pod.key,
@@ -410,21 +414,21 @@ class Cluster:
             families=sorted(problems),
             errors=list(problems.values()),
         )
-        self.unread(pod, now)
+        self.on_unreadable_pod(pod, now)
 
-    def _forget_unread(self, uid: str) -> None:
+    def _drop_unreadable(self, uid: str) -> None:
         gone = self.unreadable.drop(uid)
         if gone is not None:
             log.info("it is known again what a pod holds, or it ended", pod=gone.key, node=gone.node)
-            self._bar(gone.node)
-            self.gains.unheard()
+            self._bar_node(gone.node)
+            self.listener.retry_refused()
 
-    def _gone(self, uid: str) -> None:
+    def _pod_gone(self, uid: str) -> None:
         if self.inventory.release_hold(uid):
-            self.gains.unheard()
+            self.listener.retry_refused()
         if self.inventory.release(uid):
-            self.gains.released()
-        self._forget_unread(uid)
+            self.listener.pod_ended()
+        self._drop_unreadable(uid)
         self.verification.forget(uid)
 
     def _is_altered(self, old: Pod | None, pod: Pod, known: Booking) -> bool:
@@ -464,13 +468,13 @@ class Cluster:
             self._see_epoch(pod)
         self.verification.see_all(pod for pod in live if self.inventory.booking(pod.uid) is not None)
         for uid in self.unreadable.uids():
-            self._look_again(uid)
+            self._recheck_pod(uid)
 
     def _is_foreign(self, pod: Pod) -> bool:
         return self._allocated.isdisjoint(pod.metadata.annotations)
 
-    def _in_doubt(self, pod: Pod, problem: str) -> None:
-        self.doubted(pod, problem)
+    def _report_invalid_signature(self, pod: Pod, problem: str) -> None:
+        self.on_invalid_signature(pod, problem)
 
     # --- quotas
 
@@ -481,7 +485,7 @@ class Cluster:
             self._set_quota(quota)
         elif old is not None:
             self._drop_quota(old.key)
-        self.gains.unheard()
+        self.listener.retry_refused()
 
     def _undecodable_quota(self, key: str, found: Undecodable | None) -> None:
         """Nobody can tell what the object limits: until that is known its namespace gets no devices."""
@@ -492,12 +496,12 @@ class Cluster:
             finding = Finding(Fault.UNREADABLE, "", problem, "correct or delete it")
             self.inventory.deny_quota(namespace, name, problem)
             target = ObjectReference("ResourceQuota", name, namespace, found.uid, "v1")
-            self._tell_findings(key, target, (finding,))
+            self._report_findings(key, target, (finding,))
         elif known is not None:
             self._set_quota(known)
         else:
             self._drop_quota(key)
-        self.gains.unheard()
+        self.listener.retry_refused()
 
     def _set_quota(self, quota: ResourceQuota) -> None:
         self.inventory.set_quota(quota.metadata.namespace, quota.metadata.name, quota.spec.hard)
@@ -517,19 +521,19 @@ class Cluster:
 
     def _review_quota(self, quota: ResourceQuota) -> None:
         found = findings(quota.key, quota.spec.hard, self.families.values(), self._is_offered)
-        self._tell_findings(quota.key, reference("ResourceQuota", quota), tuple(found))
+        self._report_findings(quota.key, reference("ResourceQuota", quota), tuple(found))
 
     def _is_offered(self, resource: str) -> bool:
         return any(resource in node.status.capacity for node in self.nodes.store.values())
 
-    def _tell_findings(self, key: str, quota: ObjectReference, found: tuple[Finding, ...]) -> None:
+    def _report_findings(self, key: str, quota: ObjectReference, found: tuple[Finding, ...]) -> None:
         before = self.quota_findings.pop(key, ())
         if found:
             self.quota_findings[key] = found
         for finding in found:
             if finding not in before:
                 log.warning("a ResourceQuota does not do what it says", quota=key, problem=str(finding))
-                self.quota_doubted(quota, finding)
+                self.on_quota_finding(quota, finding)
 
 
 def _names_any(container: Container, resources: set[str]) -> bool:

@@ -37,7 +37,7 @@ class BindRefusedError(HamiError):
     """The pod is not bound; the message says why."""
 
 
-class UnsettledError(KubeError):
+class UnknownOutcomeError(KubeError):
     """Whether the write happened is not known yet; what was booked and locked for it stays."""
 
     def __init__(self, problem: str) -> None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from hami_core.inventory.outcome import FilterOutcome
     from hami_core.model import PodRequest
     from hami_core.scheduler.cluster import Cluster
-    from hami_core.scheduler.notes import Notes
-    from hami_core.scheduler.waking import Waker
+    from hami_core.scheduler.pod_events import PodEvents
+    from hami_core.scheduler.retry import RefusedPodRetry
     from hami_core.wire.extender import FilterArgs
 
 log = structlog.get_logger(__name__)
@@ -57,8 +57,8 @@ class Filter:
 
     Args:
         cluster: What is known.
-        notes: Events.
-        waker: Is told who was refused.
+        events: Events.
+        pod_retry: Is told who was refused.
         limit: How many nodes are answered; 0: all that fit.
         hold_s: How long a hold lasts, and how long where kube-scheduler may wait.
     """
@@ -66,15 +66,15 @@ class Filter:
     def __init__(
         self,
         cluster: Cluster,
-        notes: Notes,
-        waker: Waker,
+        events: PodEvents,
+        pod_retry: RefusedPodRetry,
         *,
         limit: int = 16,
         hold_s: tuple[float, float] = (HOLD_S, LONG_HOLD_S),
     ) -> None:
         self._cluster = cluster
-        self._notes = notes
-        self._waker = waker
+        self._events = events
+        self._pod_retry = pod_retry
         self._limit = limit or ALL
         self._hold_s, self._long_hold_s = hold_s
         self._rankings: OrderedDict[str, Ranking] = OrderedDict()
@@ -99,10 +99,10 @@ class Filter:
         try:
             wanted = self._cluster.request_of(pod)
         except UnservedError as error:
-            self._notes.filter_error(pod, error)
+            self._events.filter_error(pod, error)
             return _refused_everywhere(args, error.reason)
         except HamiError as error:
-            self._notes.filter_error(pod, error)
+            self._events.filter_error(pod, error)
             raise
         if not wanted.families:
             return _echo(args)
@@ -116,21 +116,21 @@ class Filter:
         inventory, now = self._cluster.inventory, self._cluster.now()
         lost = inventory.held_on(wanted.uid)
         if inventory.expire_holds(now):
-            self._waker.unheard()
+            self._pod_retry.retry_refused()
         inventory.release_hold(wanted.uid)
         assert args.node_names is not None  # noqa: S101 - checked by the caller
         outcome = inventory.filter(wanted, RawNames(bytes(args.node_names)), limit=self._limit)
         if not outcome.best:
             self._rankings.pop(wanted.uid, None)
-            self._notes.nothing_fits(pod, wanted, outcome)
-            self._waker.refused(wanted)
+            self._events.nothing_fits(pod, wanted, outcome)
+            self._pod_retry.refused(wanted)
             if lost:
-                self._waker.unheard()
+                self._pod_retry.retry_refused()
             return _refused(outcome)
-        self._waker.placed(wanted.uid)
+        self._pod_retry.placed(wanted.uid)
         if lost not in ("", self.hold(pod, wanted, outcome).held):
-            self._waker.unheard()
-        self._notes.fits(pod, outcome)
+            self._pod_retry.retry_refused()
+        self._events.fits(pod, outcome)
         return encode_filter_result(names=[name for name, _ in outcome.best])
 
     def hold(self, pod: Pod, wanted: PodRequest, outcome: FilterOutcome) -> Ranking:

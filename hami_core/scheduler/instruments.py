@@ -12,18 +12,18 @@ from hami_core._version import __version__
 from hami_core.http.serve import Request, Response, text
 from hami_core.observe import metrics as tables
 from hami_core.observe.trace import span
-from hami_core.placement.hard import Fault
+from hami_core.placement.quota_spec import Fault
 from hami_core.scheduler import state
 from hami_core.scheduler.scrape import StateText
-from hami_core.scheduler.verification import Doubt
+from hami_core.scheduler.verification import SignatureProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hami_core.http.serve import Handler
-    from hami_core.placement.hard import Finding
+    from hami_core.placement.quota_spec import Finding
     from hami_core.scheduler.cluster import Cluster
-    from hami_core.scheduler.credentials.keeper import Credentials, Keeper
+    from hami_core.scheduler.credentials.reconciler import CredentialReconciler, Credentials
     from hami_core.scheduler.keyring import Keyring
     from hami_core.scheduler.leadership import BindGate
 
@@ -64,9 +64,9 @@ class Instruments:
         gauge = self._metrics.gauge
         gauge("hami_scheduler_certificate_expiry_timestamp_seconds").set_function(lambda: credentials.expires_at)
         gauge("hami_scheduler_signing_keys").set_function(lambda: float(len(keyring.public)))
-        for keeper in credentials.keepers:
-            error = partial(_is_failing, keeper)
-            gauge("hami_scheduler_credential_error").labels(credential=keeper.name).set_function(error)
+        for reconciler in credentials.reconcilers:
+            error = partial(_is_failing, reconciler)
+            gauge("hami_scheduler_credential_error").labels(credential=reconciler.name).set_function(error)
 
     def _gauges(self, cluster: Cluster, gate: BindGate) -> None:
         gauge, inventory = self._metrics.gauge, cluster.inventory
@@ -75,12 +75,12 @@ class Instruments:
         gauge("hami_scheduler_holds").set_function(lambda: float(inventory.hold_count))
         gauge("hami_scheduler_bookings").set_function(lambda: float(inventory.booking_count))
         gauge("hami_scheduler_closed_nodes").set_function(lambda: float(len(cluster.closed)))
-        doubts = cluster.verification.doubts
-        in_doubt = gauge("hami_scheduler_allocations_in_doubt")
-        in_doubt.labels(reason="unreadable").set_function(lambda: float(len(cluster.unreadable)))
-        for doubt in Doubt:
-            count = partial(_count, doubts, doubt)
-            in_doubt.labels(reason=doubt.value).set_function(count)
+        problems = cluster.verification.problems
+        allocations_in_doubt = gauge("hami_scheduler_allocations_in_doubt")
+        allocations_in_doubt.labels(reason="unreadable").set_function(lambda: float(len(cluster.unreadable)))
+        for problem in SignatureProblem:
+            count = partial(_count, problems, problem)
+            allocations_in_doubt.labels(reason=problem.value).set_function(count)
         for fault in Fault:
             entries = partial(_count_entries, cluster.quota_findings, fault)
             gauge("hami_scheduler_quota_entries_at_fault").labels(reason=fault.value).set_function(entries)
@@ -91,16 +91,16 @@ class Instruments:
             gauge("hami_informer_synced").labels(resource=name).set_function(partial(_is_set, synced))
 
 
-def _is_failing(keeper: Keeper) -> float:
-    return float(bool(keeper.error))
+def _is_failing(reconciler: CredentialReconciler) -> float:
+    return float(bool(reconciler.error))
 
 
 def _size(store: Mapping[str, object]) -> float:
     return float(len(store))
 
 
-def _count(doubts: Mapping[str, Doubt], kind: Doubt) -> float:
-    return float(sum(1 for doubt in doubts.values() if doubt is kind))
+def _count(problems: Mapping[str, SignatureProblem], kind: SignatureProblem) -> float:
+    return float(sum(1 for problem in problems.values() if problem is kind))
 
 
 def _count_entries(found: Mapping[str, tuple[Finding, ...]], fault: Fault) -> float:

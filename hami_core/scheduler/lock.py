@@ -21,7 +21,7 @@ from hami_core.errors import KubeError
 from hami_core.kube.patch import metadata_patch
 from hami_core.kube.port import NODES, PODS, ApiError
 from hami_core.scheduler import pods
-from hami_core.scheduler.errors import BindRefusedError, UnsettledError
+from hami_core.scheduler.errors import BindRefusedError, UnknownOutcomeError
 from hami_core.vendorkit.locks import (
     NODE_LOCK_TIMEOUT,
     PROTOCOL_HAMI,
@@ -94,7 +94,7 @@ class NodeLocks:
                 await self._take(node, pod, key, protocol)
                 held.append(key)
             yield bool(held)
-        except UnsettledError:
+        except UnknownOutcomeError:
             raise  # the node plugin may be about to need them; else they run out
         except BaseException:
             for key in reversed(held):

@@ -31,17 +31,17 @@ from hami_core.plugins.closed import ClosedVendors
 from hami_core.plugins.watchdog import Watchdog
 from hami_core.scheduler.bind import Bind
 from hami_core.scheduler.cluster import Cluster
-from hami_core.scheduler.credentials.keeper import Credentials
+from hami_core.scheduler.credentials.reconciler import Credentials
 from hami_core.scheduler.filter import Filter
 from hami_core.scheduler.instruments import Instruments, stacks
 from hami_core.scheduler.keyring import Keyring
 from hami_core.scheduler.leadership import Always, BindGate
 from hami_core.scheduler.lock import NodeLocks
-from hami_core.scheduler.notes import Notes
 from hami_core.scheduler.options import LeadershipFactory, Options, from_settings, leadership
+from hami_core.scheduler.pod_events import PodEvents
 from hami_core.scheduler.prioritize import Prioritize
+from hami_core.scheduler.retry import NODE_EVENTS_RETRY_SINCE, RefusedPodRetry
 from hami_core.scheduler.serial import SerialNodes
-from hami_core.scheduler.waking import NODES_WAKE_SINCE, Waker
 from hami_core.scheduler.webhook import Webhook
 from hami_core.settings import load_device_config
 from hami_core.wire import keys
@@ -93,14 +93,16 @@ class Scheduler:
             sync_wait_s=options.sync_wait_s,
             clock=clock,
         )
-        self.leadership = lead(self._leads) if lead else Always()
-        self.gate = BindGate(self.leadership, self.cluster.catch_up if lead else self.cluster.read_up, clock=clock)
+        self.leadership = lead(self._leadership_changed) if lead else Always()
+        self.gate = BindGate(
+            self.leadership, self.cluster.catch_up if lead else self.cluster.epoch_of_first_list, clock=clock
+        )
         self.recorder = EventRecorder(api, options.scheduler_name, instance=options.instance)
-        notes = Notes(self.recorder, self.cluster)
-        self.cluster.doubted = notes.in_doubt
-        self.cluster.quota_doubted = notes.quota
-        self.cluster.unread = notes.unread
-        self.waker = Waker(
+        events = PodEvents(self.recorder, self.cluster)
+        self.cluster.on_invalid_signature = events.invalid_signature
+        self.cluster.on_quota_finding = events.quota_finding
+        self.cluster.on_unreadable_pod = events.unreadable_pod
+        self.pod_retry = RefusedPodRetry(
             api,
             self.cluster.pods,
             self.cluster.asks,
@@ -108,9 +110,13 @@ class Scheduler:
             fits=self.cluster.inventory.fits,
             clock=clock,
         )
-        self.cluster.gains = self.waker
+        self.cluster.listener = self.pod_retry
         self.filter = Filter(
-            self.cluster, notes, self.waker, limit=options.filter_return, hold_s=(options.hold_s, options.long_hold_s)
+            self.cluster,
+            events,
+            self.pod_retry,
+            limit=options.filter_return,
+            hold_s=(options.hold_s, options.long_hold_s),
         )
         self.prioritize = Prioritize(self.cluster, self.filter)
         locks = NodeLocks(api, self.cluster, wait_s=options.lock_wait_s, expiry_s=options.lock_expiry_s)
@@ -118,7 +124,7 @@ class Scheduler:
             api,
             self.cluster,
             self.gate,
-            notes,
+            events,
             locks,
             serial=SerialNodes(self.cluster, wait_s=options.turn_wait_s, expiry_s=options.lock_expiry_s),
             keyring=self.keyring,
@@ -133,7 +139,7 @@ class Scheduler:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._tls: list[tuple[ssl.SSLContext, tls.TlsFiles]] = []
         self._stopping = asyncio.Event()
-        self._broken: BaseException | None = None
+        self._failure: BaseException | None = None
         self._server: Server | None = None
         self._webhook_server: Server | None = None
         self.credentials = Credentials(
@@ -147,14 +153,14 @@ class Scheduler:
             clock=clock,
         )
         self.instruments.watch_credentials(self.credentials, self.keyring)
-        for keeper in self.credentials.keepers:
-            self.health.ready(keeper.name, keeper.check)
+        for reconciler in self.credentials.reconcilers:
+            self.health.ready(reconciler.name, reconciler.check)
         self.health.ready("cluster", lambda: "" if self.cluster.is_synced else "not read yet")
         self.health.ready("process", lambda: "shutting down" if self._stopping.is_set() else "")
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where it listens: extender, webhook (when apart), metrics (when on).
+        """Where it listens: extender, webhook (when separate), metrics (when on).
 
         A webhook whose certificate this process issues comes last, once there is one.
         """
@@ -177,12 +183,12 @@ class Scheduler:
         self._spawn("drift", self.cluster.watch_drift(self.options.drift_s))
         self._spawn("holds", self.cluster.watch_holds())
         self._spawn("first-sync", self._after_sync())
-        self._spawn("waking", self.waker.run())
+        self._spawn("pod-retry", self.pod_retry.run())
         self._spawn("server-version", self._learn_version())
         for number, (context, files) in enumerate(self._tls):
             self._spawn(f"tls-{number}", tls.reload_on_change(context, files))
-        for keeper in self.credentials.keepers:
-            self._spawn(keeper.name, keeper.run())
+        for reconciler in self.credentials.reconcilers:
+            self._spawn(reconciler.name, reconciler.run())
         log.info("listening", addresses=self.addresses, scheduler_name=self.options.scheduler_name)
 
     async def stop(self) -> None:
@@ -209,7 +215,7 @@ class Scheduler:
             broken.cancel()
             log.info("stopping")
             await self.stop()
-        return 1 if self._broken else 0
+        return 1 if self._failure else 0
 
     # --- parts
 
@@ -224,11 +230,11 @@ class Scheduler:
         metrics = metrics_route(
             self.instruments.registry, token=options.metrics_token, more=self.instruments.state.scrape
         )
-        apart = bool(options.webhook)
-        routes = [*verbs, *probes, *([] if apart else [admission])]
+        separate = bool(options.webhook)
+        routes = [*verbs, *probes, *([] if separate else [admission])]
         context = self._context(options.extender_tls)
         listeners = [Listener(options.extender, routes, context, options.body_limit, "--http-bind")]
-        if apart and options.webhook_names is None:
+        if separate and options.webhook_names is None:
             context = self._context(options.webhook_tls)
             routes = [admission, *probes]
             listeners.append(Listener(options.webhook, routes, context, options.body_limit, "--webhook-bind"))
@@ -263,7 +269,7 @@ class Scheduler:
         if task.cancelled() or (error := task.exception()) is None:
             return
         log.error("a part of the process broke, the process ends", part=task.get_name(), exc_info=error)
-        self._broken = error
+        self._failure = error
         self._stopping.set()
 
     async def _after_sync(self) -> None:
@@ -277,7 +283,7 @@ class Scheduler:
             seconds=round(time.monotonic() - started, 3),
         )
         if self.leadership.is_leader:
-            self.waker.unheard()  # what a scheduler before this one held for pods is held no more
+            self.pod_retry.retry_refused()  # what a scheduler before this one held for pods is held no more
 
     async def _learn_version(self) -> None:
         """Whether a Binding's labels are copied; until that is known they are written with a patch of their own."""
@@ -289,13 +295,13 @@ class Scheduler:
                 await asyncio.sleep(backoff.next())
                 continue
             self.bind.copies_labels = _version(version) >= LABELS_COPIED_SINCE
-            self.waker.nodes_wake = _version(version) >= NODES_WAKE_SINCE
+            self.pod_retry.node_events_retry = _version(version) >= NODE_EVENTS_RETRY_SINCE
             return
 
-    def _leads(self, leads: bool) -> None:
+    def _leadership_changed(self, leads: bool) -> None:
         self.gate.changed(leads)
         if leads:
-            self.waker.unheard()
+            self.pod_retry.retry_refused()
         namespace, name = self.options.own_pod
         if name:
             self._spawn("role-label", self._label(namespace, name, keys.ROLE_LEADER if leads else keys.ROLE_FOLLOWER))
@@ -357,17 +363,17 @@ async def _run(settings: SchedulerSettings, closed: ClosedVendors, watchdog: Wat
         scheduler = Scheduler(api, loaded, options, lead=leadership(settings, api))
         stop = asyncio.Event()
         watchdog.attach(stop.set)
-        sparing = asyncio.create_task(_spare_the_collector(scheduler.cluster))
+        loading = asyncio.create_task(_load_without_gc(scheduler.cluster))
         try:
             return await scheduler.run_until(stop)
         finally:
-            sparing.cancel()
-            await asyncio.gather(sparing, return_exceptions=True)
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
     finally:
         await api.close()
 
 
-async def _spare_the_collector(cluster: Cluster) -> None:
+async def _load_without_gc(cluster: Cluster) -> None:
     """Read the cluster without collecting garbage: what is read lives as long as the process, and is no garbage."""
     gc.disable()
     try:

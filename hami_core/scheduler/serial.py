@@ -18,7 +18,7 @@ import structlog
 
 from hami_core import clock as wall
 from hami_core.errors import KubeError
-from hami_core.scheduler.errors import UnsettledError
+from hami_core.scheduler.errors import UnknownOutcomeError
 from hami_core.vendorkit.locks import NODE_LOCK_TIMEOUT
 from hami_core.wire import keys
 
@@ -97,7 +97,7 @@ class SerialNodes:
         try:
             self._sent[node] = _Sent(pod.uid, pod.key, self._cluster.now())
             yield
-        except UnsettledError:
+        except UnknownOutcomeError:
             raise  # it may be bound; the informer will tell
         except BaseException:
             self._sent.pop(node, None)

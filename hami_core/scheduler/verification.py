@@ -1,7 +1,7 @@
 """Whose allocations are counted: every live pod's signature is checked, beside the requests and not in their way.
 
 An allocation without our signature counts all the same. What runs takes room whatever is written about it, and
-HAMi's own pods have no signature; not to count them would give their room away. It is told, and an agent in mode
+HAMi's own pods have no signature; not to count them would give their room away. It is on_invalid, and an agent in mode
 ``required`` starts nothing for it.
 """
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE: Final = 10
+BATCH_SIGNATURES: Final = 10
 """Signatures checked (0.2 ms each) before requests get their turn."""
 
 
-class Doubt(StrEnum):
+class SignatureProblem(StrEnum):
     """Why an allocation is not known to be ours."""
 
     UNSIGNED = "unsigned"
@@ -47,7 +47,7 @@ class Verification:
         keyring: Keys whose signatures count; where there are none and none will come, nothing is checked.
         families: Families served.
         pod: The pod as it is now, by ``namespace/name``; None: gone.
-        told: Called once for each pod with an invalid signature, with what is wrong.
+        on_invalid: Called once for each pod with an invalid signature, with what is wrong.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class Verification:
         keyring: Keyring,
         families: Mapping[str, Family],
         pod: Callable[[str], Pod | None],
-        told: Callable[[Pod, str], None],
+        on_invalid: Callable[[Pod, str], None],
     ) -> None:
         self._keyring = keyring
         self._families = families
         self._pod = pod
-        self._told = told
+        self._on_invalid = on_invalid
         self._due: dict[str, None] = {}
         self._wake = asyncio.Event()
-        self.doubts: dict[str, Doubt] = {}
+        self.problems: dict[str, SignatureProblem] = {}
         """UID of each live pod whose allocation is in doubt."""
 
     def see(self, old: Pod | None, pod: Pod) -> None:
@@ -79,7 +79,7 @@ class Verification:
 
     def forget(self, uid: str) -> None:
         """The pod ended or is gone."""
-        self.doubts.pop(uid, None)
+        self.problems.pop(uid, None)
 
     async def run(self) -> None:
         """Check until cancelled."""
@@ -88,7 +88,7 @@ class Verification:
             self._wake.clear()
             await self._keyring.ready.wait()
             while self._due:
-                for key in list(islice(self._due, AT_ONCE)):
+                for key in list(islice(self._due, BATCH_SIGNATURES)):
                     del self._due[key]
                     pod = self._pod(key)
                     if pod is not None and not pod.is_terminal and pod.spec.node_name:
@@ -98,17 +98,17 @@ class Verification:
     def _check(self, pod: Pod) -> None:
         text = pod.metadata.annotations.get(keys.SIGNATURE, "")
         if not text:
-            self.doubts[pod.uid] = Doubt.UNSIGNED
+            self.problems[pod.uid] = SignatureProblem.UNSIGNED
             return
         try:
             statement = statement_of(pod.uid, pod.metadata.annotations, self._families.values())
             verify(self._keyring.public, text, statement)
         except WireError as error:
-            if self.doubts.get(pod.uid) is not Doubt.INVALID:
+            if self.problems.get(pod.uid) is not SignatureProblem.INVALID:
                 log.warning(
                     "an allocation is not signed by us, it is counted all the same", pod=pod.key, error=str(error)
                 )
-                self._told(pod, str(error))
-            self.doubts[pod.uid] = Doubt.INVALID
+                self._on_invalid(pod, str(error))
+            self.problems[pod.uid] = SignatureProblem.INVALID
         else:
-            self.doubts.pop(pod.uid, None)
+            self.problems.pop(pod.uid, None)

@@ -14,7 +14,7 @@ from hami_core.http.serve import Request, Response, text
 from hami_core.kube.objects import Pod
 from hami_core.kube.patch import diff
 from hami_core.model import ContainerKind, ContainerSpec, PodFacts
-from hami_core.scheduler import advice, pods
+from hami_core.scheduler import admission_warnings, pods
 from hami_core.scheduler.filter import wait_synced
 from hami_core.wire import keys
 from hami_core.wire.extender import decode_admission_review, encode_admission_response
@@ -140,7 +140,10 @@ class Webhook:
         refusal = self._over_quota(wanted)
         if refusal:
             return Verdict(False, refusal, 403)
-        warnings = (*self._advice(pod, wanted), *(advice.on_policies(pod.metadata.annotations) if asks else ()))
+        warnings = (
+            *self._amount_warnings(pod, wanted),
+            *(admission_warnings.on_policies(pod.metadata.annotations) if asks else ()),
+        )
         return Verdict(True, patch=tuple(diff(document, after)), warnings=warnings)
 
     def _decide_ephemeral(self, pod: Pod, document: dict[str, Any], before: Pod) -> Verdict:
@@ -161,7 +164,7 @@ class Webhook:
                 impose(mutation, container)
         return Verdict(True, patch=tuple(diff(document, after)))
 
-    def _advice(self, pod: Pod, wanted: PodRequest) -> Iterator[str]:
+    def _amount_warnings(self, pod: Pod, wanted: PodRequest) -> Iterator[str]:
         """Warnings on amounts, from what the user wrote and what it came to."""
         for written, container in zip(pods.container_specs(pod), wanted.containers, strict=True):
             if written.limits.keys().isdisjoint(self._resources):
@@ -169,7 +172,7 @@ class Webhook:
             requests = {request.family: request for request in container.requests}
             for word, family in self._cluster.families.items():
                 largest = self._cluster.inventory.largest_memory_mib(word)
-                yield from advice.on_amounts(written, family, requests.get(word), largest)
+                yield from admission_warnings.on_amounts(written, family, requests.get(word), largest)
 
     def _may_take(self, scheduler_name: str) -> bool:
         overwritable = self._overwrite_default and scheduler_name == "default-scheduler"

@@ -10,7 +10,7 @@ import pytest
 from hami_core.inventory import Inventory
 from hami_core.model import Allocation, ContainerKind, Family, MigPlacement, NodeFacts, Resources, Slice, VendorRules
 from hami_core.placement import Plan, QuotaBook, uses
-from hami_core.placement.peak import Peak
+from hami_core.placement.pod_usage import PeakUsage
 from hami_core.policies import node_policy
 from hami_core.wire.node import decode_devices_json, encode_devices_json
 
@@ -137,7 +137,7 @@ def test_quota_while_devices_are_chosen(case: Case) -> None:
     rules = nvidia_rules()
     quota = QuotaBook([rules.family])
     quota.set("default", "q", {MEMORY: str(case.get("quota_mem_limit", case.head["quota_mem_limit"]))})
-    peak = Peak()
+    peak = PeakUsage()
     for kind, slices in _containers(case, "allocated"):
         peak.add(kind, slices)
     plan = Plan(pod([], [{"nums": 1, "type": "NVIDIA", "mem": 1, "pct": 101, "cores": 1}]), {"NVIDIA": rules})

@@ -9,7 +9,7 @@ from hami_core.doctor.checks.context import some
 from hami_core.doctor.clock import age_of
 from hami_core.doctor.finding import Finding, fail, ok, warn
 from hami_core.model import ContainerKind
-from hami_core.placement.hard import LIMITS, Fault, findings, limited, read_limits
+from hami_core.placement.quota_spec import LIMITS, Fault, findings, limited, read_limits
 from hami_core.wire import keys
 from hami_core.wire.pod import read_allocation
 

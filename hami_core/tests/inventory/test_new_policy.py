@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hami_core.policies import DEVICE_POLICIES, NODE_POLICIES, DevicePolicy, NodePolicy
-from hami_core.scheduler.advice import on_policies
+from hami_core.scheduler.admission_warnings import on_policies
 from hami_core.settings import SchedulerSettings
 
 from . import oracle

@@ -24,7 +24,7 @@ from hami_core.model import (
     Slice,
 )
 from hami_core.placement.fit import MAX_QUESTIONS
-from hami_core.scheduler.notes import Notes
+from hami_core.scheduler.pod_events import PodEvents
 from hami_core.tests.plugins.objects import one, wrapper_with
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/hooks.md").read_text("utf-8")
@@ -539,7 +539,7 @@ def test_pods_events_name_the_reason_of_the_vendor():
     recorder = SimpleNamespace(record=lambda about, kind, reason, message: events.append(message))
     wanted = pod(cards(2))
     about = Pod(metadata=ObjectMeta(name="pod", namespace="team", uid="pod"))
-    Notes(recorder, SimpleNamespace(inventory=made)).nothing_fits(about, wanted, made.filter(wanted, ["n1"]))
+    PodEvents(recorder, SimpleNamespace(inventory=made)).nothing_fits(about, wanted, made.filter(wanted, ["n1"]))
     assert events[:2] == ["1 nodes AcmeNotAPair(n1)", "1 nodes CardInsufficientMemory(n1)"]
     assert events[-1].endswith("AcmeNotAPair: 2 cards are asked for, both cards of a pair are given")
 

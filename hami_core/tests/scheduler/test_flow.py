@@ -191,7 +191,7 @@ async def test_bound_elsewhere_meanwhile_is_a_refusal_and_the_booking_goes(serve
 
 
 async def test_an_unknown_outcome_keeps_the_booking_until_it_is_known(server, start, monkeypatch):
-    monkeypatch.setattr("hami_core.scheduler.bind.SETTLE_S", 0.2)
+    monkeypatch.setattr("hami_core.scheduler.bind.RESOLVE_AFTER_S", 0.2)
     await put_nodes(server, "n1", cards=1)
     client = await start()
     p, other = await server.put("pods", pod("a", mem=6000)), await server.put("pods", pod("b", mem=6000))

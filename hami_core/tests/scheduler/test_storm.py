@@ -61,7 +61,7 @@ async def place(client, server, rng: random.Random, name: str) -> None:
 
 async def storm(server, start, monkeypatch, signing_key, seed: int, pods: int) -> None:
     # Longer than a dropped request can still lie in the server, which shares this process's loop, on a busy machine.
-    monkeypatch.setattr("hami_core.scheduler.bind.SETTLE_S", 0.5)
+    monkeypatch.setattr("hami_core.scheduler.bind.RESOLVE_AFTER_S", 0.5)
     rng = random.Random(seed)
     for name in ("n1", "n2", "n3"):
         await server.put("nodes", node(name, cards=2, memory=CARD))

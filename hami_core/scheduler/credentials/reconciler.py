@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-class Kept(Protocol):
+class Credential(Protocol):
     """`WebhookCertificate` or `SigningKeys`."""
 
     @property
@@ -43,7 +43,7 @@ class Kept(Protocol):
         ...
 
 
-class Keeper:
+class CredentialReconciler:
     """Keeps one credential.
 
     Args:
@@ -52,15 +52,15 @@ class Keeper:
         usable: Called once, as soon as it can be used.
     """
 
-    def __init__(self, name: str, kept: Kept, usable: Callable[[], Awaitable[None]] | None = None) -> None:
+    def __init__(self, name: str, kept: Credential, usable: Callable[[], Awaitable[None]] | None = None) -> None:
         self.name = name
-        self._kept = kept
+        self._credential = kept
         self._usable = usable
         self.error = ""
 
     def check(self) -> str:
         """For readiness: why it can't be used, with the last error; empty: it can."""
-        problem = self._kept.problem()
+        problem = self._credential.problem()
         return f"{problem}: {self.error}" if problem and self.error else problem
 
     async def run(self) -> None:
@@ -68,7 +68,7 @@ class Keeper:
         failures, collisions = Backoff(0.2, 60.0), Backoff(0.05, 5.0)
         while True:
             try:
-                await self._kept.step()
+                await self._credential.step()
             except Collision:
                 await asyncio.sleep(collisions.next())
                 continue
@@ -81,10 +81,10 @@ class Keeper:
             collisions.reset()
             self.error = ""
             await self._begin()
-            await asyncio.sleep(self._kept.pace_s)
+            await asyncio.sleep(self._credential.pace_s)
 
     async def _begin(self) -> None:
-        if self._usable is not None and not self._kept.problem():
+        if self._usable is not None and not self._credential.problem():
             usable, self._usable = self._usable, None
             await usable()
 
@@ -125,14 +125,16 @@ class Credentials:
         store = Store(api, namespace)
         self.certificate: WebhookCertificate | None = None
         self.signing: SigningKeys | None = None
-        self.keepers: list[Keeper] = []
+        self.reconcilers: list[CredentialReconciler] = []
         if webhook is not None:
             context = empty_context()
             self.certificate = WebhookCertificate(api, store, webhook, context, now=now, monotonic=clock)
-            self.keepers.append(Keeper("webhook-certificate", self.certificate, lambda: serve(context)))
+            self.reconcilers.append(
+                CredentialReconciler("webhook-certificate", self.certificate, lambda: serve(context))
+            )
         if signing is not None:
             self.signing = SigningKeys(store, signing, keyring, in_use, now=now, monotonic=clock)
-            self.keepers.append(Keeper("signing-keys", self.signing))
+            self.reconcilers.append(CredentialReconciler("signing-keys", self.signing))
 
     @property
     def expires_at(self) -> float:

@@ -6,7 +6,7 @@ import heapq
 from typing import TYPE_CHECKING, Final
 
 from hami_core.kube.events import EventRecorder, reference
-from hami_core.placement.hard import Fault
+from hami_core.placement.quota_spec import Fault
 from hami_core.scheduler.unreadable import shown
 from hami_core.wire.reasons import parse_histogram
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hami_core.inventory import FilterOutcome
     from hami_core.kube.objects import ObjectReference, Pod
     from hami_core.model import PodRequest
-    from hami_core.placement.hard import Finding
+    from hami_core.placement.quota_spec import Finding
     from hami_core.scheduler.cluster import Cluster
     from hami_core.scheduler.unreadable import UnreadablePod
 
@@ -31,7 +31,7 @@ _QUOTA_REASONS: Final = {
 }
 
 
-class Notes:
+class PodEvents:
     """Events about pods."""
 
     def __init__(self, recorder: EventRecorder, cluster: Cluster) -> None:
@@ -74,16 +74,16 @@ class Notes:
         """The pod was not bound."""
         self._recorder.record(reference("Pod", pod), "Warning", "BindingFailed", problem)
 
-    def in_doubt(self, pod: Pod, problem: str) -> None:
+    def invalid_signature(self, pod: Pod, problem: str) -> None:
         """A live pod's allocation has a signature that is not ours."""
         message = f"its allocation is counted, but not signed by this scheduler: annotation {problem}"
         self._recorder.record(reference("Pod", pod), "Warning", "AllocationInDoubt", message)
 
-    def quota(self, quota: ObjectReference, finding: Finding) -> None:
+    def quota_finding(self, quota: ObjectReference, finding: Finding) -> None:
         """An entry of a ResourceQuota does not do what it says."""
         self._recorder.record(quota, "Warning", _QUOTA_REASONS[finding.fault], str(finding))
 
-    def unread(self, pod: Pod, unreadable: UnreadablePod) -> None:
+    def unreadable_pod(self, pod: Pod, unreadable: UnreadablePod) -> None:
         """A live pod's allocation can't be read."""
         families, problems = sorted(unreadable.problems), dict.fromkeys(unreadable.problems.values())
         message = (

@@ -51,7 +51,7 @@ class Use:
     unplaced: bool = True
 
 
-class Peak:
+class PeakUsage:
     """Adds containers up in start order (the order of the allocation)."""
 
     __slots__ = ("_mig", "_mig_running", "_peak", "_running", "_unplaced")
@@ -115,7 +115,7 @@ def uses(containers: Iterable[ContainerSlices], *, init_done: bool = False) -> t
         containers: Slices of each container, in HAMi's order.
         init_done: Every init container has ended.
     """
-    peak = Peak()
+    peak = PeakUsage()
     for container in containers:
         peak.add(container.kind, container.slices)
     return peak.steady() if init_done else peak.peak()

@@ -34,7 +34,7 @@ SHOWN: Final = 4
 
 
 class Dimension(StrEnum):
-    """What a limit bounds; the order is that of `hami_core.placement.peak.Amounts`."""
+    """What a limit bounds; the order is that of `hami_core.placement.pod_usage.Amounts`."""
 
     MEMORY = "MiB"
     CORES = "percent"

@@ -39,7 +39,7 @@ class _Mark:
     since: float
 
 
-class AgentMarks:
+class AgentAvailability:
     """Marks of all nodes, by node and vendor.
 
     Args:

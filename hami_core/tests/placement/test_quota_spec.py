@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_core.model import Family, Resources
-from hami_core.placement.hard import Fault, findings, limited, read_limits
+from hami_core.placement.quota_spec import Fault, findings, limited, read_limits
 
 GPU = Family(
     "GPU", Resources("nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"), "a"

@@ -13,7 +13,7 @@ import pytest
 from hami_core.kube.decode import decode
 from hami_core.kube.objects import Pod
 from hami_core.model import PodRequest
-from hami_core.scheduler import waking
+from hami_core.scheduler import retry
 from hami_core.tests.scheduler.vendor import node, pod
 from hami_core.wire import keys
 
@@ -104,9 +104,9 @@ async def refused(client, server, *pods):
 
 async def looked(client):
     """Return when pods have been looked at for what was said so far."""
-    waker = client.scheduler.waker
+    pod_retry = client.scheduler.pod_retry
     async with asyncio.timeout(60):
-        while waker.is_busy:
+        while pod_retry.is_busy:
             await asyncio.sleep(0.01)
 
 
@@ -118,7 +118,7 @@ async def test_later_versions_hear_of_nodes_themselves(server, start):
     client = await start(clock=now)
     await refused(client, server, waiting("long-ago"))
     await looked(client)  # for what waited before the scheduler began
-    now.offset += waking.BEHIND_S + 60
+    now.offset += retry.INFORMER_LAG_S + 60
     await refused(client, server, waiting("just-now"))
     await server.put("nodes", node("n1"))
     await woken(server, "just-now")
@@ -152,7 +152,7 @@ async def test_a_pod_refused_for_a_place_held_for_another_is_woken_when_the_hold
     await known(client, "first")
     assert (await client.filter(first, ["n1"]))["NodeNames"] == ["n1"]
     await refused(client, server, pod("second", mem=10000))
-    now.offset += waking.BEHIND_S + 60
+    now.offset += retry.INFORMER_LAG_S + 60
     await woken(server, "second")
 
 
@@ -173,7 +173,7 @@ async def test_a_pod_refused_for_a_quota_is_woken_when_that_is_raised(server, st
     now = Clock()
     client = await start(clock=now)
     await refused(client, server, pod("a", mem=2000))
-    now.offset += waking.BEHIND_S + 60
+    now.offset += retry.INFORMER_LAG_S + 60
     await server.put("resourcequotas", quota("4000"))
     await woken(server, "a")
 
@@ -205,7 +205,7 @@ async def test_a_pod_made_again_under_its_name_is_another_one(server, start):
 
 async def test_looking_for_places_takes_a_tenth_of_the_time_at_most(monkeypatch):
     """A look that took 50 ms, by the clock, is followed by 450 ms for requests, however much changes."""
-    monkeypatch.setattr(waking, "GATHER_S", 0.01)
+    monkeypatch.setattr(retry, "COALESCE_S", 0.01)
     clock, looks = Clock(), []
 
     def fits(_):
@@ -216,13 +216,13 @@ async def test_looking_for_places_takes_a_tenth_of_the_time_at_most(monkeypatch)
     waits = decode(Pod, orjson.dumps(waiting("p1")), "test")
     wanted = PodRequest(waits.uid, "default", "p1", ())
     informer = SimpleNamespace(on_change=lambda see: see(None, waits))
-    waker = waking.Waker(None, informer, lambda _: True, request=lambda _: wanted, fits=fits, clock=clock)
-    waker.refused(wanted)
-    running = asyncio.create_task(waker.run())
+    pod_retry = retry.RefusedPodRetry(None, informer, lambda _: True, request=lambda _: wanted, fits=fits, clock=clock)
+    pod_retry.refused(wanted)
+    running = asyncio.create_task(pod_retry.run())
     try:
         async with asyncio.timeout(60):
             while len(looks) < 3:
-                waker.unheard()
+                pod_retry.retry_refused()
                 await asyncio.sleep(0.005)
     finally:
         running.cancel()

@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-NODES_WAKE_SINCE: Final = (1, 32)
+NODE_EVENTS_RETRY_SINCE: Final = (1, 32)
 """Kubernetes version from which changes of nodes wake pods."""
-BEHIND_S: Final = 10.0
+INFORMER_LAG_S: Final = 10.0
 """How much earlier than we kube-scheduler may see an event."""
-GATHER_S: Final = 0.5
+COALESCE_S: Final = 0.5
 """Changes that come together are one."""
-REST: Final = 9
+SEARCH_PAUSE_RATIO: Final = 9
 """After looking for places it does not look again for so many times as long: requests are served meanwhile."""
-PAUSE_S: Final = 5.0
+BATCH_PAUSE_S: Final = 5.0
 """Between pods woken and the next."""
-AT_ONCE: Final = 256
+BATCH_PODS: Final = 256
 """Pods woken in one go: those refused first. Others have their turn in the next, if something fits them still."""
 
-_NEVER: Final = float("inf")
-_EVER: Final = float("-inf")
+_NO_REFUSALS: Final = float("inf")
+_ALL_REFUSALS: Final = float("-inf")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Refusal:
         return repr(replace(self.request, uid="", name=""))
 
 
-class Waker:
+class RefusedPodRetry:
     """See the module's text.
 
     Args:
@@ -92,7 +92,7 @@ class Waker:
         clock: Callable[[], float] = time.monotonic,
         unix: Callable[[], float] = wall.unix,
     ) -> None:
-        self.nodes_wake = True
+        self.node_events_retry = True
         """Whether kube-scheduler hears of nodes; known with the cluster's version."""
         self._api = api
         self._asks = asks
@@ -102,7 +102,7 @@ class Waker:
         self._unix = unix
         self._waiting: dict[str, Pod] = {}
         self._refused: dict[str, Refusal] = {}  # by us; oldest first
-        self._since = _NEVER  # pods refused later than this are due
+        self._since = _NO_REFUSALS  # pods refused later than this are due
         self._searched_s = 0.0  # of late
         self._event = asyncio.Event()
         pods.on_change(self._see)
@@ -116,17 +116,17 @@ class Waker:
         """Filter found one."""
         self._refused.pop(uid, None)
 
-    def released(self) -> None:
+    def pod_ended(self) -> None:
         """A pod ended: kube-scheduler hears of it too, but may have asked before we did."""
-        self._wake_from(self._clock() - BEHIND_S)
+        self._retry_since(self._clock() - INFORMER_LAG_S)
 
-    def changed(self) -> None:
+    def node_changed(self) -> None:
         """A node may fit a pod that it did not fit before."""
-        self._wake_from(self._clock() - BEHIND_S if self.nodes_wake else _EVER)
+        self._retry_since(self._clock() - INFORMER_LAG_S if self.node_events_retry else _ALL_REFUSALS)
 
-    def unheard(self) -> None:
+    def retry_refused(self) -> None:
         """There may be room of which kube-scheduler does not hear."""
-        self._wake_from(_EVER)
+        self._retry_since(_ALL_REFUSALS)
 
     @property
     def is_busy(self) -> bool:
@@ -137,20 +137,20 @@ class Waker:
         """Wake pods until cancelled."""
         while True:
             await self._event.wait()
-            await asyncio.sleep(max(GATHER_S, REST * self._searched_s))
+            await asyncio.sleep(max(COALESCE_S, SEARCH_PAUSE_RATIO * self._searched_s))
             self._searched_s = 0.0
-            since, self._since = self._since, _NEVER
-            woken = await self._wake_due(since)
-            if self._since == _NEVER:
+            since, self._since = self._since, _NO_REFUSALS
+            woken = await self._retry_due(since)
+            if self._since == _NO_REFUSALS:
                 self._event.clear()
             if woken:
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(BATCH_PAUSE_S)
 
-    def _wake_from(self, since: float) -> None:
+    def _retry_since(self, since: float) -> None:
         self._since = min(self._since, since)
         self._event.set()
 
-    async def _wake_due(self, since: float) -> bool:
+    async def _retry_due(self, since: float) -> bool:
         """Wake those that something fits; False: there are none. Nothing fits a shape twice."""
         hopeless: set[str] = set()
         woken = 0
@@ -162,10 +162,10 @@ class Waker:
                 hopeless.add(refusal.shape)
                 await asyncio.sleep(0)
                 continue
-            await self._wake(pod)
+            await self._retry(pod)
             woken += 1
-            if woken % AT_ONCE == 0:
-                await asyncio.sleep(PAUSE_S)
+            if woken % BATCH_PODS == 0:
+                await asyncio.sleep(BATCH_PAUSE_S)
                 hopeless.clear()
         return woken > 0
 
@@ -180,13 +180,13 @@ class Waker:
         due = []
         now = self._clock()
         for uid, refusal in list(self._refused.items()):
-            if uid not in self._waiting and now - refusal.at > BEHIND_S:
+            if uid not in self._waiting and now - refusal.at > INFORMER_LAG_S:
                 del self._refused[uid]  # gone before it was seen
             elif refusal.at >= since:
                 due.append(refusal)
                 if uid not in self._waiting:
-                    self._wake_from(since)  # not seen yet
-        if since == _EVER:
+                    self._retry_since(since)  # not seen yet
+        if since == _ALL_REFUSALS:
             for uid, pod in self._waiting.items():
                 if uid not in self._refused and _was_refused(pod):
                     with suppress(HamiError):  # told by Filter
@@ -207,7 +207,7 @@ class Waker:
         self._waiting.pop(uid, None)
         self._refused.pop(uid, None)
 
-    async def _wake(self, pod: Pod) -> None:
+    async def _retry(self, pod: Pod) -> None:
         patch = metadata_patch(annotations={keys.SCHEDULING_RETRY: f"{self._unix():.3f}"}, uid=pod.uid)
         try:
             await self._api.patch(PODS, pod.metadata.name, patch, pod.metadata.namespace)
