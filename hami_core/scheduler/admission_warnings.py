@@ -1,7 +1,7 @@
-"""Warnings in the admission answer: what is taken as HAMi takes it, though nobody who writes it means that. Pure.
+"""Warnings in the admission answer: valid requests that their author can hardly mean. Pure.
 
-A warning never refuses. It travels in an HTTP header and is cut there, so every text is ASCII, short and free of
-double quotes.
+Such a request is accepted as HAMi accepts it; a warning never refuses. It travels in an HTTP header and is cut there.
+So every text is ASCII, short and free of double quotes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from hami_core.model import ContainerSpec, Family, Request
 
 SMALL_MIB: Final = 300
-"""Below this nothing useful runs: a context with its code takes some 100 to 500 MiB of a card."""
+"""No useful program runs with less: a CUDA context and its code take about 100 to 500 MiB of a card."""
 
 
 def on_policies(annotations: Mapping[str, str]) -> Iterator[str]:
-    """Words of the policy annotations that are no policy and so passed over."""
+    """Words of the policy annotations that name no policy and are ignored."""
     for key, words in ((keys.NODE_POLICY, NODE_POLICIES), (keys.DEVICE_POLICY, DEVICE_POLICIES)):
         unknown = sorted({word.strip() for word in annotations.get(key, "").split(",")} - {*words, ""})
         if unknown:
@@ -32,13 +32,13 @@ def on_policies(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def on_amounts(container: ContainerSpec, family: Family, request: Request | None, largest_mib: int) -> Iterator[str]:
-    """What one container asks of one family, and can hardly mean.
+    """Amounts that a container asks of one family and can hardly mean.
 
     Args:
-        container: As the user wrote it.
+        container: The container as the user wrote it.
         family: The family.
-        request: What it comes to; None: no device.
-        largest_mib: Memory of the largest card of the family that the scheduler has seen; 0: it has seen none.
+        request: The request that the vendor made of it; None: it asks for no device.
+        largest_mib: Memory of the largest card of the family on any registered node; 0: there is none.
     """
     names = family.resources
     where = f"container {container.name}"

@@ -1,8 +1,8 @@
-"""Nodes whose agent says that it gives no devices now: it is being replaced, or not registered with the kubelet.
+"""The agents' availability labels: nodes whose agent is being replaced, or is not registered with the kubelet.
 
-The kubelet rejects for good a pod that it admits while the device plugin is away, and publishes that it is away seconds
-later. So agents say it themselves, before they go, in a label (`hami_core.wire.keys.agent_label`), which `kubectl get
-nodes -L` shows. It keeps pods away and gives nobody anything, so whoever may write nodes may set it.
+A pod that the kubelet admits while the device plugin is away fails for ever, and the kubelet publishes the plugin's
+absence only seconds later. So an agent sets a label before it stops (`hami_core.wire.keys.agent_label`;
+``kubectl get nodes -L`` shows it). The label needs no signature: it only keeps pods away and gives nobody a device.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hami_core.plugins import Loaded
 
 LATE_S: Final = 120.0
-"""An agent that is away for so long is not just being replaced: the reason then says so."""
+"""After this time the reason no longer says that the agent is being replaced."""
 
 _SOON: Final = {
     keys.AGENT_STOPPING: "the node's {} agent is being replaced",
@@ -32,15 +32,15 @@ _LATE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Mark:
-    """What one vendor's agent says on a node, and since when we know."""
+class _Label:
+    """The availability label of one vendor's agent on a node, and when we first saw this value."""
 
     value: str
     since: float
 
 
 class AgentAvailability:
-    """Marks of all nodes, by node and vendor.
+    """Availability labels of all nodes, by node and vendor. Labels that keep no pods away are left out.
 
     Args:
         loaded: The vendors.
@@ -48,44 +48,44 @@ class AgentAvailability:
 
     def __init__(self, loaded: Loaded) -> None:
         self._words = {vendor.name: tuple(vendor.words) for vendor in loaded.vendors}
-        self._labels = {vendor: keys.agent_label(vendor) for vendor in self._words}
-        self._marks: dict[str, dict[str, _Mark]] = {}
+        self._keys = {vendor: keys.agent_label(vendor) for vendor in self._words}
+        self._by_node: dict[str, dict[str, _Label]] = {}
         self._due: deque[tuple[float, str]] = deque()
 
     def see(self, node: str, labels: Mapping[str, str], now: float) -> Mapping[str, str]:
-        """Take in a node's labels. Values we do not know mean nothing.
+        """Take in a node's labels. Unknown values are ignored.
 
         Returns:
-            Common word → why the node gives nothing of that family; empty: all of its agents are there.
+            Common word → why the node gives no devices of that family; empty: all agents are available.
         """
-        known = self._marks.pop(node, {})
-        marks: dict[str, _Mark] = {}
-        for vendor, label in self._labels.items():
-            value = labels.get(label, "")
+        known = self._by_node.pop(node, {})
+        unavailable: dict[str, _Label] = {}
+        for vendor, key in self._keys.items():
+            value = labels.get(key, "")
             if value in _SOON:
-                mark = known.get(vendor)
-                if mark is None or mark.value != value:
-                    mark = _Mark(value, now)
+                label = known.get(vendor)
+                if label is None or label.value != value:
+                    label = _Label(value, now)
                     self._due.append((now + LATE_S, node))
-                marks[vendor] = mark
-        if marks:
-            self._marks[node] = marks
+                unavailable[vendor] = label
+        if unavailable:
+            self._by_node[node] = unavailable
         return self.reasons(node, now)
 
     def forget(self, node: str) -> None:
         """The node is gone. Idempotent."""
-        self._marks.pop(node, None)
+        self._by_node.pop(node, None)
 
     def reasons(self, node: str, now: float) -> Mapping[str, str]:
-        """Common word → why the node gives nothing of that family at this time."""
+        """Common word → why the node gives no devices of that family at this time."""
         return {
-            word: (_LATE if now - mark.since >= LATE_S else _SOON)[mark.value].format(vendor)
-            for vendor, mark in self._marks.get(node, {}).items()
+            word: (_LATE if now - label.since >= LATE_S else _SOON)[label.value].format(vendor)
+            for vendor, label in self._by_node.get(node, {}).items()
             for word in self._words[vendor]
         }
 
     def late(self, now: float) -> Iterator[str]:
-        """Nodes of which an agent has been away for long since the last call; some may be back."""
+        """Nodes with an agent that passed `LATE_S` since the last call. Some of these agents may be back."""
         while self._due and self._due[0][0] <= now:
             _, node = self._due.popleft()
             yield node

@@ -1,9 +1,8 @@
-"""Bind: choose the cards, book them, sign, and make one atomic write. Idempotent by pod UID.
+"""Bind: choose the cards, book them, sign the allocation, and make one atomic write. Idempotent by pod UID.
 
-The ``pods/binding`` request carries UID, annotations and labels, and the API server copies them to the pod in the
-same transaction: a bound pod without its allocation can't exist. What the answer leaves open is settled by reading
-the pod: bound here with our allocation is success, anything else a refusal. A booking whose write may still land is
-kept until that is known.
+The ``pods/binding`` request carries UID, annotations and labels. The API server copies them to the pod in the same
+transaction, so a bound pod without its allocation can't exist. If the outcome of the write is unknown, Bind reads the
+pod: it succeeded if the pod is bound to this node with our allocation. While the write may land, the booking stays.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 RESOLVE_AFTER_S: Final = 5.0
-"""How long a booking outlives a write of unknown outcome before the pod is read once more."""
+"""After a write of unknown outcome, the pod is read again this often. The booking stays until then."""
 
 
 class Bind:
@@ -56,9 +55,9 @@ class Bind:
 
     Args:
         api: The Kubernetes API.
-        cluster: What is known.
-        gate: Who may bind.
-        events: Events.
+        cluster: The local copy of the cluster.
+        gate: Permits Binds while this replica leads.
+        events: Records events.
         locks: Node locks for node plugins that are not ours.
         serial: Nodes that are bound to one pod at a time.
         keyring: The signing key.
@@ -92,7 +91,7 @@ class Bind:
         self._resolving: set[asyncio.Task[None]] = set()
 
     async def __call__(self, request: Request) -> Response:
-        """Serve one request; what went wrong is told in ``Error`` with status 200, as kube-scheduler expects."""
+        """Serve one request. A failure is reported in ``Error`` with status 200, as kube-scheduler expects."""
         if not request.body:
             return text(400, "please send a request body\n")
         try:
@@ -102,25 +101,25 @@ class Bind:
         return Response(200, encode_binding_result())
 
     async def bind(self, args: BindingArgs) -> None:
-        """Bind one pod. A repeated call joins the one under way.
+        """Bind one pod. A repeated call joins the running one.
 
         Raises:
-            HamiError: It is not bound; the message is for the user.
+            HamiError: The pod is not bound; the message is for the user.
             NotLeaderError: This replica may not bind.
         """
         key = args.uid or f"{args.namespace}/{args.name}"
         node, task = self._under_way.get(key, ("", None))
         if task is not None and node != args.node:
-            raise BindRefusedError(f"pod {args.namespace}/{args.name} is just being bound to node {node}")
+            raise BindRefusedError(f"pod {args.namespace}/{args.name} is already being bound to node {node}")
         if task is None:
-            # A task of its own: a client that goes away does not stop a write half-way.
+            # A separate task, so that a client that disconnects does not stop a write half-way.
             task = asyncio.create_task(self._bind(args), name=f"bind {key}")
             self._under_way[key] = (args.node, task)
             task.add_done_callback(lambda _: self._under_way.pop(key, None))
         await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Finish what is under way."""
+        """Finish running Binds. Stop waiting for unknown outcomes."""
         tasks = [task for _, task in self._under_way.values()]
         await asyncio.gather(*tasks, return_exceptions=True)
         for resolving in self._resolving:
@@ -128,7 +127,7 @@ class Bind:
         await asyncio.gather(*self._resolving, return_exceptions=True)
 
     async def _bind(self, args: BindingArgs) -> None:
-        self._keyring.signing()  # without a key there is no need to look further
+        self._keyring.signing()  # fail early while the signing key is awaited
         permit = await self._gate.permit()
         pod = await self._read(args)
         try:
@@ -141,7 +140,7 @@ class Bind:
         self._events.bound(pod, args.node)
 
     async def _read(self, args: BindingArgs) -> Pod:
-        """The pod as the informer has it, else as the API server has it."""
+        """The pod from the informer, or from the API server if the informer has none with this UID."""
         pod = self._cluster.pods.store.get(f"{args.namespace}/{args.name}")
         if pod is None or (args.uid and pod.uid != args.uid):
             try:
@@ -152,7 +151,7 @@ class Bind:
                 raise
         if args.uid and pod.uid != args.uid:
             self._cluster.inventory.release_hold(args.uid)
-            raise BindRefusedError(f"pod {pod.key} was deleted and made again: its UID is {pod.uid}, not {args.uid}")
+            raise BindRefusedError(f"pod {pod.key} was deleted and created again: its UID is {pod.uid}, not {args.uid}")
         return pod
 
     async def _bind_pod(self, pod: Pod, node: str, permit: Permit) -> None:
@@ -166,7 +165,7 @@ class Bind:
         allocation = self._book(wanted, node)
         try:
             async with self._turn(node, pod, allocation) as serial, self._locks.taken(node, pod, wanted) as locked:
-                permit = await self._gate.permit()  # waiting for a turn or a lock may have taken long
+                permit = await self._gate.permit()  # again, since waiting for a turn or a lock may take long
                 self._check_open(node, allocation)
                 annotations = self._annotations(pod, allocation, permit.epoch, waits=serial or locked)
                 check_annotations(pod.metadata.annotations, annotations)
@@ -185,13 +184,13 @@ class Bind:
         return booked
 
     def _check_open(self, node: str, allocation: Allocation) -> None:
-        """Whether the node still gives devices: its agent may have said meanwhile that it goes."""
+        """Refuse if the node has been closed since the booking: its agent may have begun to stop."""
         if bar := self._cluster.inventory.bar(node, allocation.families):
             raise BindRefusedError(f"node {node} takes no more pods: {bar}")
 
     @asynccontextmanager
     async def _turn(self, node: str, pod: Pod, allocation: Allocation) -> AsyncIterator[bool]:
-        """Wait for the pod's turn where our agent serves one pod at a time; whether it does."""
+        """Wait for the pod's turn if our agent there serves one pod at a time. Yields whether it does."""
         families = self._cluster.families
         served = any(_agent_serves(families[word].capabilities) for word in allocation.families)
         if not (served and self._serial.is_serial(node)):
@@ -201,16 +200,16 @@ class Bind:
             yield True
 
     def _annotations(self, pod: Pod, allocation: Allocation, epoch: int, *, waits: bool) -> dict[str, str]:
-        """What the Binding carries.
+        """The annotations of the Binding.
 
         Args:
             pod: The pod.
-            allocation: What was booked for it.
-            epoch: The leader's.
-            waits: Whether the next Bind to this node waits until this pod has its devices: it is ``allocating``.
+            allocation: Its booked allocation.
+            epoch: The leader's epoch.
+            waits: Whether the next Bind to this node waits until this pod has its devices. Its phase is ``allocating``.
 
         Raises:
-            HamiError: A vendor failed, or it can't be written.
+            HamiError: A vendor failed, or the allocation can't be written.
         """
         families = self._cluster.families
         served = [families[word] for word in allocation.families]
@@ -221,7 +220,7 @@ class Bind:
         added = self._cluster.loaded.patch_annotations(replace(pods.facts(pod), decided_at=now), allocation)
         both = annotations.keys() & added.keys()
         if both:
-            raise WireError("patch_annotations", -1, f"a vendor answered keys the framework writes: {sorted(both)}")
+            raise WireError("patch_annotations", -1, f"a vendor set keys that only HAMi may set: {sorted(both)}")
         annotations |= added
         key = self._keyring.signing()
         if key is not None:
@@ -242,7 +241,7 @@ class Bind:
         except TimeoutError:
             await self._resolve(pod, node, annotations, ApiError(f"bind {pod.key}", 0, "timed out", reason="Timeout"))
         except ApiError as error:
-            # 409 from a Binding, 422 from a patch: another pod has the name now.
+            # 409 from a Binding and 422 from a patch mean that another pod has this name now.
             if error.status not in {409, 422} and not error.is_unknown_outcome:
                 raise
             await self._resolve(pod, node, annotations, error)
@@ -251,19 +250,19 @@ class Bind:
         """Seconds left for API calls.
 
         Raises:
-            NotLeaderError: None are.
+            NotLeaderError: No time is left.
         """
         left = permit.write_by - self._cluster.now()
         if left <= 0:
-            raise NotLeaderError("the time in which this replica may write is over")
+            raise NotLeaderError("this replica's time to write is over")
         return left
 
     async def _resolve(self, pod: Pod, node: str, annotations: Mapping[str, str], error: ApiError) -> None:
-        """The write was refused, or nobody knows: the pod itself says.
+        """Read the pod to learn whether a refused or unanswered write happened.
 
         Raises:
-            BindRefusedError: It isn't bound here with our allocation.
-            UnknownOutcomeError: Nobody knows yet; the booking is kept meanwhile.
+            BindRefusedError: The pod isn't bound here with our allocation.
+            UnknownOutcomeError: The outcome is still unknown; the booking stays.
         """
         try:
             async with asyncio.timeout(2):
@@ -284,7 +283,7 @@ class Bind:
         return UnknownOutcomeError(f"{error}; whether the pod is bound is not known yet")
 
     async def _resolve_later(self, pod: Pod) -> None:
-        """Keep a booking until it is known that its write can't land any more, then give it up if it didn't."""
+        """Keep the booking until the pod can be read. Then drop it if the pod is gone or not bound."""
         while True:
             await asyncio.sleep(RESOLVE_AFTER_S)
             try:
@@ -316,12 +315,12 @@ def _agent_serves(capabilities: Mapping[Capability, object]) -> bool:
 
 
 def _is_ours(pod: Pod, uid: str, node: str, annotations: Mapping[str, str]) -> bool:
-    """Whether a pod is bound here with the very allocation we wrote."""
+    """Whether a pod is bound to the node with exactly the allocation that we wrote."""
     there = pod.metadata.annotations
     same = all(there.get(key) == value for key, value in annotations.items() if _is_decisive(key))
     return pod.uid == uid and pod.spec.node_name == node and same
 
 
 def _is_decisive(key: str) -> bool:
-    """Keys nobody changes after the Binding: the allocation and its signature."""
+    """Whether a key never changes after the Binding: node, allocation and signature."""
     return key in {keys.SIGNATURE, keys.NODE} or keys.is_allocated_key(key)

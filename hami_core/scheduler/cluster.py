@@ -1,4 +1,4 @@
-"""The inventory kept true: informers of nodes, pods and quotas → `hami_core.inventory`."""
+"""Keeps the inventory up to date: informers of nodes, pods and ResourceQuotas feed `hami_core.inventory`."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ HOLDS_CHECK_S: Final = 1.0
 
 
 class CapacityListener(Protocol):
-    """Is told when a pod may fit that did not."""
+    """Is told about changes after which a refused pod may fit."""
 
     def node_changed(self) -> None:
-        """What a node gives has changed."""
+        """A node's devices changed, or its spec, labels or allocatable resources."""
 
     def pod_ended(self) -> None:
-        """A pod ended."""
+        """A pod with a booking ended."""
 
     def retry_refused(self) -> None:
-        """Something did of which kube-scheduler does not hear."""
+        """Room was freed by a change that kube-scheduler does not see, such as the end of a hold."""
 
 
 class _NoListener:
@@ -60,14 +60,14 @@ class _NoListener:
 
 
 class Cluster:
-    """What the scheduler knows.
+    """The scheduler's local copy of the cluster: informers, inventory and what is wrong with either.
 
     Args:
         api: The Kubernetes API.
         loaded: The vendors.
         defaults: Policies of pods that name none.
         keyring: Keys whose signatures count.
-        managed: Resource names that kube-scheduler leaves to us. Those that no loaded vendor serves are refused.
+        managed: Resources that kube-scheduler leaves to us. A pod is refused if no loaded vendor serves its resource.
         node_labels: Only nodes with these labels are registered.
         sync_wait_s: How long a request may wait for the first sync: kube-scheduler's ``httpTimeout`` less a margin.
         clock: Monotonic seconds.
@@ -105,16 +105,16 @@ class Cluster:
         )
         self._keyring.on_change(self._verify_again)
         self.on_invalid_signature: Callable[[Pod, str], None] = lambda _pod, _problem: None
-        """Called for each live pod whose allocation has a signature that is not ours, with what is wrong."""
+        """Called with a live pod and the problem if the signature of its allocation is not ours."""
         self.quota_findings: dict[str, tuple[Finding, ...]] = {}
-        """By ``namespace/name`` of a ResourceQuota: entries about devices that do not do what they say."""
+        """``namespace/name`` of a ResourceQuota → its entries about devices that are not enforced as written."""
         self.on_quota_finding: Callable[[ObjectReference, Finding], None] = lambda _quota, _finding: None
-        """Called once for each such entry."""
+        """Called once for each entry in `quota_findings`."""
         self.on_unreadable_pod: Callable[[Pod, UnreadablePod], None] = lambda _pod, _unreadable: None
-        """Called when it turns out that a live pod's allocation can't be read, and again when the problem changes."""
+        """Called when a live pod's allocation can't be read, and again when the problem changes."""
         self.unreadable = UnreadablePods()
         self.listener: CapacityListener = _NoListener()
-        """Told when a pod may fit that did not."""
+        """Is told about changes after which a refused pod may fit."""
         self.drift = 0
         self.closed_nodes: dict[str, frozenset[str]] = {}
         self._availability = AgentAvailability(loaded)
@@ -143,20 +143,20 @@ class Cluster:
             await informer.synced.wait()
 
     async def catch_up(self) -> int:
-        """See every pod bound before now; returns the highest epoch any of them was signed with, -1: none."""
+        """Read every pod bound before this call. Returns the highest epoch of their signatures; -1: none."""
         await self.synced()
-        await self._keyring.ready.wait()  # whose epochs count is known with the keys
+        await self._keyring.ready.wait()  # without the keys no signature, and so no epoch, can be verified
         await self.pods.refresh()
         return self._epoch
 
     async def epoch_of_first_list(self) -> int:
-        """The same for a replica that led from its start: its first list was made while it did."""
+        """As `catch_up`, for a replica that has led since its start: its first list already shows every bound pod."""
         await self.synced()
         await self._keyring.ready.wait()
         return self._epoch
 
     async def watch_drift(self, every_s: float = DRIFT_CHECK_S) -> None:
-        """Recompute usage now and then and compare, until cancelled."""
+        """Periodically recompute usage and compare, until cancelled."""
         while True:
             await asyncio.sleep(every_s)
             self.drift = self.inventory.drift()
@@ -164,10 +164,10 @@ class Cluster:
                 log.error("usage kept incrementally differed from usage recomputed", rows=self.drift)
 
     async def watch_holds(self, every_s: float = HOLDS_CHECK_S) -> None:
-        """End holds whose time has come though nobody asks for a place any more, until cancelled.
+        """End expired holds and update the refusals of nodes whose agent stays away, until cancelled.
 
-        A kube-scheduler that wakes up late asks for pods that are long gone. And an agent that is away for long is not
-        just being replaced: refusals then say so.
+        Filter ends expired holds too, but there may be no Filter: the pod may be gone and no other pod waiting.
+        After `hami_core.scheduler.agent_availability.LATE_S` refusals no longer say that the agent is being replaced.
         """
         while True:
             await asyncio.sleep(every_s)
@@ -177,7 +177,7 @@ class Cluster:
                 self._bar_node(name)
 
     def unbook(self, uid: str) -> None:
-        """Drop the booking of a Bind that failed; a pod that is bound all the same keeps what it carries."""
+        """Drop the booking of a failed Bind. If the pod is bound all the same, book what its annotations say."""
         self.inventory.release(uid)
         for pod in self.pods.store.values():
             if pod.uid == uid and pod.spec.node_name:
@@ -232,7 +232,7 @@ class Cluster:
             self.listener.node_changed()
 
     def _set_node(self, facts: NodeFacts, devices: dict[str, tuple[Device, ...]], failed: frozenset[str]) -> None:
-        """A family that can't be read keeps its devices, closed to new pods; other families of the node stay open."""
+        """Write a node's devices. A family whose register can't be read keeps its devices, but takes no new pods."""
         known = {word for word, found in devices.items() if found}
         if known and known <= failed:
             self.inventory.set_node(facts, devices, closed=True)
@@ -244,17 +244,20 @@ class Cluster:
         self.inventory.set_node(facts, shown)
 
     def _undecodable_node(self, key: str, found: Undecodable | None) -> None:
-        """A node that can't be decoded gives nothing away; its pods stay booked."""
+        """A node that can't be decoded takes no new pods. Its pods stay booked."""
         if found is not None:
             self._forget_node(key)
 
     def _bar_node(self, node: str) -> None:
-        """Write of which families a node gives no devices, and why. What lasts longer outranks an agent's absence."""
+        """Tell the inventory which families of a node are closed, and why.
+
+        An unreadable allocation outranks an absent agent, because it lasts longer.
+        """
         self.inventory.bar_node(node, {**self._availability.reasons(node, self.now()), **self.unreadable.reasons(node)})
 
     @property
     def closed(self) -> frozenset[str]:
-        """Nodes that give no new pods devices of a family: its register or a pod's allocation there can't be read."""
+        """Nodes that are closed for at least one family: its register or a pod's allocation there can't be read."""
         concerned = (name for name in self.unreadable.nodes() if self._closes(name))
         return frozenset((*self.closed_nodes, *concerned))
 
@@ -271,7 +274,7 @@ class Cluster:
     # --- pods
 
     def _trim(self, pod: Pod) -> Pod:
-        """Keep whole what concerns us, of other pods only that they exist."""
+        """Keep pods that concern us whole. Of other pods, keep only name, UID, node and scheduler, to save memory."""
         annotations = pod.metadata.annotations
         if not self._allocated.isdisjoint(annotations) or self.asks(pod) or pods.first_asked(pod, self._unserved):
             return pod
@@ -322,7 +325,7 @@ class Cluster:
             self._count_booking(old, pod, self._booking_that_counts(old, pod, holding.booking, known))
         elif old is None or old.metadata.annotations != pod.metadata.annotations:
             problem = "; ".join(holding.unread.values())
-            log.warning("a pod's allocation can't be read, what it had stays booked", pod=pod.key, error=problem)
+            log.warning("a pod's allocation can't be read any more, its booking stays", pod=pod.key, error=problem)
 
     def _count_booking(self, old: Pod | None, pod: Pod, booking: Booking | None) -> None:
         if booking is None:
@@ -335,18 +338,20 @@ class Cluster:
     def _booking_that_counts(
         self, old: Pod | None, pod: Pod, booking: Booking | None, known: Booking
     ) -> Booking | None:
-        """What counts of a booked pod: its allocation as it reads now, unless somebody else has changed it."""
+        """The booking to count for a booked pod: its present allocation, or ``known`` if a stranger changed that."""
         if booking is None or known.allocation == booking.allocation or not self._is_altered(old, pod, known):
             return booking
-        # Keep what was bound: the agent, too, starts containers by the signed allocation only.
+        # Keep what was bound, because the agent starts containers by the signed allocation only.
         log.warning("a pod's allocation was altered after it was bound, the change is not counted", pod=pod.key)
         return known
 
     def _unknown_devices(self, pod: Pod, booking: Booking | None) -> dict[str, str]:
-        """Common word → the device of an allocation that its node does not have; nothing counts it.
+        """Common word → why a device of the pod's allocation is unknown: its node has no such device.
 
-        The signature shows that the device is the one we chose, so that it has gone since: that closes nothing. So
-        does a node that has no devices of the family: there is nothing to give away.
+        Nothing counts a slice of an unknown device, so the family is closed on the node. It stays open in two cases:
+
+        - Our signature proves that we chose this device. It has gone since, so its slice takes no room on another card.
+        - The node has no devices of the family at all, so there is nothing to give away.
         """
         found: dict[str, str] = {}
         node = self._devices.get(pod.spec.node_name, {})
@@ -359,10 +364,10 @@ class Cluster:
         return {} if found and self._keyring.verifies and self._is_ours(pod) else found
 
     def _recheck_devices(self, node: str, before: set[str]) -> None:
-        """A node has other devices: look again for those of the pods there.
+        """Check again whether the node has the devices of its pods, after its devices changed.
 
-        A device that goes while its pods run has been seen by this process, and closes nothing. So pods whose devices
-        are known are looked at only when the node's first devices of a family come.
+        A device that goes while its pods run closes nothing, since this process has seen it. So booked pods are checked
+        again only when the node's first devices of a family appear.
         """
         for uid in self.unreadable.on(node):
             self._recheck_pod(uid)
@@ -373,16 +378,16 @@ class Cluster:
                 self._update_unreadable(pod, self._unknown_devices(pod, booking))
 
     def _recheck_pod(self, uid: str) -> None:
-        """See whether what a pod holds is known, now that its node or the keys have changed."""
+        """Read an unreadable pod again, after its node or the keys changed."""
         found = self.unreadable.get(uid)
         pod = self.pods.store.get(found.key) if found is not None else None
         if pod is not None and pod.uid == uid:
             self._pod(None, pod)
 
     def _undecodable_pod(self, key: str, found: Undecodable | None) -> None:
-        """A pod that can't be decoded may hold devices of every family its text names; a booked one stays booked.
+        """Treat a pod that can't be decoded as holding devices of every family that its text names.
 
-        It stands among the unreadable pods under its name: its UID may not be known.
+        A booked pod stays booked. `unreadable` has the pod under its name, because its UID may not be known.
         """
         if found is None:
             self._drop_unreadable(key)
@@ -396,7 +401,7 @@ class Cluster:
             self._update_unreadable(pod, dict.fromkeys(pods.families_named(found.body, self.families), problem), of=key)
 
     def _update_unreadable(self, pod: Pod, problems: Mapping[str, str], *, of: str = "") -> None:
-        """Close what a pod may hold, or open it again."""
+        """Close the families that a pod may hold on its node, or open them again if there are no problems."""
         uid = of or pod.uid
         before = self.unreadable.get(uid)
         if not problems:
@@ -419,7 +424,7 @@ class Cluster:
     def _drop_unreadable(self, uid: str) -> None:
         gone = self.unreadable.drop(uid)
         if gone is not None:
-            log.info("it is known again what a pod holds, or it ended", pod=gone.key, node=gone.node)
+            log.info("an unreadable pod can be read again, or ended", pod=gone.key, node=gone.node)
             self._bar_node(gone.node)
             self.listener.retry_refused()
 
@@ -432,7 +437,7 @@ class Cluster:
         self.verification.forget(uid)
 
     def _is_altered(self, old: Pod | None, pod: Pod, known: Booking) -> bool:
-        """Whether a change to a booked allocation is nobody's of ours. Pods never signed are HAMi's own to change."""
+        """Whether a stranger changed a booked allocation. HAMi's scheduler may change pods that we never signed."""
         if self._is_ours(pod):
             return False
         if old is None or self._is_ours(old):
@@ -441,7 +446,7 @@ class Cluster:
         return before is None or before.allocation != known.allocation
 
     def _is_ours(self, pod: Pod) -> bool:
-        """Whether a scheduler with one of our keys wrote the allocation; without keys nobody can tell."""
+        """Whether a scheduler with one of our keys wrote the allocation. Without keys every allocation is ours."""
         if not self._keyring.verifies:
             return True
         try:
@@ -452,17 +457,17 @@ class Cluster:
         return True
 
     def _see_epoch(self, pod: Pod) -> None:
-        """Remember the highest epoch; only a signature that verifies may raise it."""
+        """Remember the highest epoch. Only a valid signature may raise it."""
         text = pod.metadata.annotations.get(keys.SIGNATURE, "")
         claimed = epoch_of(text)
         if claimed <= self._epoch:
             return
-        with contextlib.suppress(WireError):  # told by `verification`
+        with contextlib.suppress(WireError):  # `verification` reports it
             statement = statement_of(pod.uid, pod.metadata.annotations, self.families.values())
             self._epoch = max(self._epoch, verify(self._keyring.public, text, statement))
 
     def _verify_again(self) -> None:
-        """Other keys count than before."""
+        """Verify every allocation again, because the keyring changed."""
         live = [pod for pod in self.pods.store.values() if _is_live(pod) and not self._is_foreign(pod)]
         for pod in live:
             self._see_epoch(pod)
@@ -488,7 +493,7 @@ class Cluster:
         self.listener.retry_refused()
 
     def _undecodable_quota(self, key: str, found: Undecodable | None) -> None:
-        """Nobody can tell what the object limits: until that is known its namespace gets no devices."""
+        """Deny devices to the namespace of a quota that can't be decoded, since it may limit anything."""
         namespace, _, name = key.rpartition("/")
         known = self.quotas.store.get(key)
         if found is not None:
@@ -514,7 +519,7 @@ class Cluster:
         self.quota_findings.pop(key, None)
 
     def review_quotas(self) -> None:
-        """Look for entries that do not do what they say; to be called once every local copy is complete."""
+        """Look for entries that are not enforced as written. Call it once every local copy is complete."""
         for quota in self.quotas.store.values():
             if quota.key not in self.quota_findings:
                 self._review_quota(quota)
@@ -545,7 +550,7 @@ def _is_live(pod: Pod) -> bool:
 
 
 def _admits(node: Node) -> tuple[object, ...]:
-    """What others than we look at before they let a pod onto a node."""
+    """The fields that kube-scheduler's own plugins check before they let a pod onto a node."""
     return node.spec, node.metadata.labels, node.status.allocatable
 
 

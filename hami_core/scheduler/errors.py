@@ -1,4 +1,4 @@
-"""Why a pod is refused, and why a Bind did not happen or may have."""
+"""The scheduler's errors: refused pods, and Binds that failed or whose outcome is unknown."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class UnservedError(RequestError):
 
     Args:
         container: The container's name.
-        resource: What it asks for.
-        loaded: Names of the vendors that are loaded.
-        refused: Names of the vendors that are installed and could not be loaded.
+        resource: The resource.
+        loaded: Names of the loaded vendors.
+        refused: Names of the installed vendors that could not be loaded.
     """
 
     def __init__(self, container: str, resource: str, loaded: Iterable[str], refused: Iterable[str]) -> None:
@@ -25,12 +25,12 @@ class UnservedError(RequestError):
         failed = ", ".join(dict.fromkeys(refused))
         problem += f"; failed to load: {failed} (see the scheduler's log)" if failed else ""
         fix = (
-            "take it out of the pod, or have the administrator install its vendor's package in the scheduler's image "
+            "remove it from the pod, or have the administrator install its vendor's package in the scheduler's image "
             "and name the vendor in --vendors"
         )
         super().__init__(f"container {container}", resource, problem, fix)
         self.reason = f"{resource} is served by no loaded vendor"
-        """What a node is refused with: short, since there is one for each node."""
+        """The reason in Filter's answer. It is short, since every node gets it."""
 
 
 class BindRefusedError(HamiError):
@@ -38,7 +38,7 @@ class BindRefusedError(HamiError):
 
 
 class UnknownOutcomeError(KubeError):
-    """Whether the write happened is not known yet; what was booked and locked for it stays."""
+    """It is not known yet whether the write happened. Its booking and locks stay."""
 
     def __init__(self, problem: str) -> None:
         super().__init__("bind", 0, problem, retryable=True)

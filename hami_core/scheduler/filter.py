@@ -1,4 +1,4 @@
-"""Filter: read-only but for a hold. Decodes, asks the inventory, answers the best nodes or one reason for each."""
+"""Filter: answers the best nodes for a pod, or one reason for each node. It only writes a hold, in memory."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 HOLD_S: Final = 15.0
-"""How long a hold lasts when nothing is heard of the pod."""
+"""How long a hold lasts if neither Bind nor a change of the pod ends it."""
 LONG_HOLD_S: Final = 660.0
-"""… when kube-scheduler may wait for volumes, a pod group or preemption (its own limit for volumes is 10 min)."""
+"""As `HOLD_S`, if kube-scheduler may wait for volumes, a pod group or preemption. It waits 10 min for volumes."""
 SYNC_WAIT_S: Final = 20.0
-"""How long a request waits for the first sync at most."""
+"""The longest time that a request waits for the first sync."""
 ALL: Final = 2**31 - 1
 REMEMBERED: Final = 4096
-"""Filter answers kept for Prioritize."""
+"""Number of Filter answers that are kept for Prioritize."""
 
 _pod = msgspec.json.Decoder(Pod)
 _nodes = msgspec.json.Decoder(ObjectList[Node])
@@ -46,7 +46,7 @@ _raw_nodes = msgspec.json.Decoder(ObjectList[msgspec.Raw])
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What Filter found for a pod: nodes with their scores, best first, and the node that is held."""
+    """Filter's answer for a pod: nodes with scores, best first, and the node with the hold."""
 
     best: tuple[tuple[str, float], ...]
     held: str
@@ -56,11 +56,11 @@ class Filter:
     """Answers ``/filter``.
 
     Args:
-        cluster: What is known.
-        events: Events.
-        pod_retry: Is told who was refused.
-        limit: How many nodes are answered; 0: all that fit.
-        hold_s: How long a hold lasts, and how long where kube-scheduler may wait.
+        cluster: The local copy of the cluster.
+        events: Records events.
+        pod_retry: Is told which pods were refused.
+        limit: Most nodes in an answer; 0: all that fit.
+        hold_s: How long a hold lasts, and how long if kube-scheduler may wait before Bind.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Filter:
         self._rankings: OrderedDict[str, Ranking] = OrderedDict()
 
     async def __call__(self, request: Request) -> Response:
-        """Serve one request; what went wrong is told in ``Error`` with status 200, as kube-scheduler expects."""
+        """Serve one request. A failure is reported in ``Error`` with status 200, as kube-scheduler expects."""
         if not request.body:
             return text(400, "please send a request body\n")
         try:
@@ -89,7 +89,7 @@ class Filter:
             return Response(200, encode_filter_result(error=str(error)))
 
     def ranking(self, uid: str) -> Ranking | None:
-        """What the pod's last Filter found."""
+        """The answer to the pod's last Filter."""
         return self._rankings.get(uid)
 
     async def _answer(self, body: bytes) -> bytes:
@@ -146,7 +146,7 @@ class Filter:
         return ranking
 
     def _simulate(self, args: FilterArgs, wanted: PodRequest) -> bytes:
-        """Cluster-autoscaler's dry run: whole nodes that need not exist, no pods, nothing kept."""
+        """Cluster-autoscaler's dry run on whole node objects, which need not exist. Nothing is held or remembered."""
         nodes = decode_nodes(args)
         raws = _raw_nodes.decode(args.nodes or b"{}").items or []
         facts = [pods.node_facts(node) for node in nodes]
@@ -162,11 +162,11 @@ async def wait_synced(cluster: Cluster, patience_s: float = SYNC_WAIT_S) -> None
     """Wait for the first sync.
 
     Args:
-        cluster: What is known.
-        patience_s: How long at most; what the cluster was told counts where it is less.
+        cluster: The local copy of the cluster.
+        patience_s: The longest wait; `Cluster.sync_wait_s` bounds it too.
 
     Raises:
-        WireError: It takes too long.
+        WireError: The sync takes longer.
     """
     if cluster.is_synced:
         return
@@ -181,7 +181,7 @@ def decode_pod(args: FilterArgs) -> Pod:
     """The pod of an extender call.
 
     Raises:
-        WireError: It is no pod.
+        WireError: The text is not a pod.
     """
     try:
         return _pod.decode(args.pod)
@@ -190,10 +190,10 @@ def decode_pod(args: FilterArgs) -> Pod:
 
 
 def decode_nodes(args: FilterArgs) -> list[Node]:
-    """The node objects of an extender call, as far as we read them.
+    """The node objects of an extender call, with the fields that we use.
 
     Raises:
-        WireError: They are no nodes.
+        WireError: The text is not a list of nodes.
     """
     try:
         return _nodes.decode(args.nodes or b"{}").items or []
@@ -202,7 +202,7 @@ def decode_nodes(args: FilterArgs) -> list[Node]:
 
 
 def _echo(args: FilterArgs) -> bytes:
-    """A pod that asks for none of our devices may go anywhere."""
+    """Answer all nodes: a pod without our devices may go anywhere."""
     if args.nodes is not None:
         return encode_filter_result(nodes=bytes(args.nodes))
     return encode_filter_result(names=args.names())

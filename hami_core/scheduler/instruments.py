@@ -1,4 +1,4 @@
-"""What the scheduler process measures of itself, and how it tells: histograms, gauges, stacks."""
+"""The scheduler process's own metrics, and the stacks of its tasks."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Instruments:
     """The process's metrics.
 
     Args:
-        cluster: What is known.
-        gate: Who binds.
-        legacy: Also HAMi's old metric names.
+        cluster: The local copy of the cluster.
+        gate: Knows whether this replica leads.
+        legacy: Also serve HAMi's old metric names.
     """
 
     def __init__(self, cluster: Cluster, gate: BindGate, *, legacy: bool = False) -> None:
@@ -46,7 +46,7 @@ class Instruments:
         self._gauges(cluster, gate)
 
     def timed(self, verb: str, handler: Handler) -> Handler:
-        """The handler, its time and result counted, in a span of its own where OpenTelemetry is installed."""
+        """Wrap a handler: measure its time and result, and open a trace span if OpenTelemetry is installed."""
         histogram = self._metrics.histogram("hami_scheduler_request_duration_seconds")
         series = {result: histogram.labels(verb=verb, result=result) for result in ("ok", "refused", "error")}
 
@@ -60,7 +60,7 @@ class Instruments:
         return timed
 
     def watch_credentials(self, credentials: Credentials, keyring: Keyring) -> None:
-        """Show what this process keeps itself."""
+        """Add metrics about the credentials that this process issues."""
         gauge = self._metrics.gauge
         gauge("hami_scheduler_certificate_expiry_timestamp_seconds").set_function(lambda: credentials.expires_at)
         gauge("hami_scheduler_signing_keys").set_function(lambda: float(len(keyring.public)))
@@ -112,7 +112,7 @@ def _is_set(event: asyncio.Event) -> float:
 
 
 def result_of(verb: str, response: Response) -> str:
-    """``ok``, ``refused`` or ``error``, by what the answer says."""
+    """``ok``, ``refused`` or ``error``, read from the answer."""
     if response.status != 200:
         return "error"
     if verb in {"filter", "bind"} and not response.body.endswith(b'"Error":""}'):
@@ -125,7 +125,7 @@ def result_of(verb: str, response: Response) -> str:
 
 
 async def stacks(_: Request) -> Response:
-    """Where every task of the process stands."""
+    """Answer the stacks of all tasks."""
     out = io.StringIO()
     for task in asyncio.all_tasks():
         task.print_stack(file=out)

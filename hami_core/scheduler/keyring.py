@@ -1,4 +1,4 @@
-"""The keys of this moment: the one allocations are signed with, and those whose signatures count."""
+"""The present keys: the one that signs allocations, and those whose signatures count."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class Keyring:
-    """Shared by Bind, which signs, and by what reads allocations, which verifies; `set` changes it while both run.
+    """Keys for Bind, which signs, and for the readers of allocations, which verify. `set` may change them at any time.
 
     Args:
-        signing: Signs allocations; None: they are unsigned, or with ``awaited`` not written at all.
+        signing: Signs allocations. None: they are unsigned, or not written at all if ``awaited``.
         public: Further keys whose signatures count.
-        awaited: Whether a signing key is still to come.
+        awaited: Whether `set` will give a signing key later.
     """
 
     def __init__(
@@ -30,32 +30,32 @@ class Keyring:
         own = (signing.public_key(),) if signing else ()
         self.public: tuple[PublicKey, ...] = (*own, *public)
         self.ready = asyncio.Event()
-        """Set once no key is to come any more before allocations can be signed and verified."""
+        """Set once allocations can be signed and verified: no key is awaited, or it has come."""
         if not awaited:
             self.ready.set()
         self._changed: list[Callable[[], None]] = []
 
     def signing(self) -> PrivateKey | None:
-        """The key to sign with now; None: allocations are not signed here.
+        """The key to sign with now; None: this scheduler does not sign.
 
         Raises:
-            BindRefusedError: There will be one, but it isn't there yet.
+            BindRefusedError: The key is awaited.
         """
         if self._signing is None and self._awaited:
-            raise BindRefusedError("the signing key is not there yet; /readyz says why")
+            raise BindRefusedError("there is no signing key yet; /readyz says why")
         return self._signing
 
     @property
     def verifies(self) -> bool:
-        """Whether a missing or wrong signature means anything here."""
+        """Whether signatures are verified: there are keys, or one is awaited."""
         return bool(self.public) or self._awaited
 
     def on_change(self, changed: Callable[[], None]) -> None:
-        """Call ``changed`` whenever the keys that count are others."""
+        """Call ``changed`` whenever the set of public keys changes."""
         self._changed.append(changed)
 
     def set(self, signing: PrivateKey, public: Sequence[PublicKey]) -> None:
-        """From now on sign with this key and accept these."""
+        """Sign with this key from now on, and accept signatures by these keys only."""
         before = {key.public_bytes_raw() for key in self.public}
         self._signing, self.public = signing, tuple(public)
         self.ready.set()

@@ -1,4 +1,4 @@
-"""Who binds. A Bind needs a permit: this replica leads, has seen every earlier booking, and has time left to write."""
+"""Permits for Bind. A replica gets one if it leads, has seen every earlier booking, and has time left to write."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 WRITE_S: Final = 3.0
-"""A Bind's API calls end within this; none starts later than this before the lease runs out."""
+"""The longest time that a Bind's API calls take. So none starts later than this before the lease expires."""
 CATCH_UP_S: Final = 15.0
-"""How long a Bind waits for a fresh leader to have seen its predecessor's bookings."""
+"""How long a Bind on a new leader waits until that has read its predecessor's bookings."""
 
 
 class Leadership(Protocol):
@@ -30,30 +30,30 @@ class Leadership(Protocol):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether what is known is young enough to act on."""
+        """Whether the known state of the lease is recent enough to act on."""
         ...
 
     @property
     def others_until(self) -> float:
-        """Monotonic time until which another replica may have taken itself for the leader."""
+        """Monotonic time until which another replica may have believed that it leads."""
         ...
 
     @property
     def epoch(self) -> int:
-        """Grows with every change of leader."""
+        """A number that grows with every change of leader."""
         ...
 
     @property
     def expires_at(self) -> float:
-        """Monotonic time until which it leads unless renewed."""
+        """Monotonic time at which leadership ends unless it is renewed."""
         ...
 
     async def confirm(self) -> bool:
-        """Ask the API server now."""
+        """Ask the API server now whether this replica leads."""
         ...
 
     async def run(self) -> None:
-        """Follow or campaign until cancelled."""
+        """Watch the lease, or compete for it, until cancelled."""
         ...
 
 
@@ -76,15 +76,15 @@ class Always:
 
 
 class NotLeaderError(Exception):
-    """No permit now; the message says why. kube-scheduler tries the pod again."""
+    """This replica may not bind now; the message says why. kube-scheduler retries the pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Leave to bind.
+    """Permission to bind one pod.
 
     Attributes:
-        epoch: What the allocation is signed with.
+        epoch: The epoch to sign the allocation with.
         write_by: Monotonic time after which no API call may start.
     """
 
@@ -96,9 +96,9 @@ class BindGate:
     """Gives permits.
 
     Args:
-        leadership: Who leads.
-        catch_up: Makes sure that every pod bound so far is known (a consistent list), and returns the highest epoch
-            found on them, -1 when none. Called once each time this replica becomes leader.
+        leadership: Knows whether this replica leads.
+        catch_up: Reads every pod bound so far by a consistent list. Returns the highest epoch of their signatures; -1:
+            none. Called once each time this replica becomes leader.
         clock: Monotonic seconds.
     """
 
@@ -127,16 +127,16 @@ class BindGate:
         return self._epoch
 
     def changed(self, leads: bool) -> None:
-        """Leadership began or ended: what was known of the other leader's bookings is stale."""
+        """Leadership began or ended, so bookings have to be read again before the next permit."""
         self._forget()
         if leads:
             self._begin()
 
     async def permit(self) -> Permit:
-        """Leave to bind now.
+        """Permission to bind one pod now.
 
         Raises:
-            NotLeaderError: This replica doesn't lead, or isn't ready to.
+            NotLeaderError: This replica doesn't lead, or isn't ready to bind.
         """
         known = self._leadership.is_leader and self._leadership.is_fresh
         if not known and not await self._leadership.confirm():
@@ -145,28 +145,28 @@ class BindGate:
         now = self._clock()
         write_by = self._leadership.expires_at - WRITE_S
         if not self._leadership.is_leader or now >= write_by:
-            raise NotLeaderError("the scheduler's lease is about to run out")
+            raise NotLeaderError("the scheduler's lease is about to expire")
         return Permit(self._epoch, min(write_by, now + WRITE_S))
 
     async def close(self) -> None:
-        """Stop what is under way."""
+        """Stop catching up."""
         task = self._catching_up
         self._forget()
         if task is not None:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _caught_up(self, task: asyncio.Task[int]) -> int:
-        """The term's epoch, once everything before it is known."""
+        """Wait until every earlier booking is known. Returns the term's epoch."""
         done, _ = await asyncio.wait({task}, timeout=CATCH_UP_S)
         if not done:
-            raise NotLeaderError("just became leader and is still reading the bookings made before")
+            raise NotLeaderError("this replica just became leader and is still reading earlier bookings")
         if task.cancelled():
-            raise NotLeaderError("leadership was lost while the bookings made before were read")
+            raise NotLeaderError("leadership was lost while earlier bookings were read")
         error = task.exception()
         if error is not None:
             if task is self._catching_up:
                 self._forget()  # the next Bind tries again
-            raise NotLeaderError(f"the bookings made before can't be read: {error}") from error
+            raise NotLeaderError(f"earlier bookings can't be read: {error}") from error
         return task.result()
 
     def _begin(self) -> asyncio.Task[int]:
@@ -183,7 +183,7 @@ class BindGate:
 
     async def _learn(self, term: int) -> int:
         started = self._clock()
-        # What another replica began to write while it took itself for the leader has landed by then.
+        # After this time, every write that another replica began while it believed to lead has landed.
         await asyncio.sleep(max(0.0, self._leadership.others_until + WRITE_S - started))
         highest = await self._catch_up()
         epoch = max(term, highest + 1)

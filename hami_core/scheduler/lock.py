@@ -1,9 +1,9 @@
-"""Node locks that node plugins other than our agent need; taken after the booking, released by the plugin.
+"""Node locks for node plugins other than our agent. Bind takes them after the booking; the plugin releases them.
 
-Such a plugin answers the kubelet with the devices of the pod that its node's lock names. A vendor without an agent of
-ours names its locks itself (`lock_annotations`). A vendor with one has them on nodes where that agent never was: every
-agent of ours labels its node (`hami_core.wire.keys.agent_label`) before it registers a device, and the label stays when
-the agent stops.
+Such a plugin answers the kubelet with the devices of the pod that the node's lock names. A vendor without an agent of
+ours names its locks by the hook `lock_annotations`. A vendor with an agent of ours needs HAMi's lock only on nodes
+where that agent never ran. There the agent's label is missing: each agent labels its node before it registers a device
+(`hami_core.wire.keys.agent_label`), and the label stays when the agent stops.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ log = structlog.get_logger(__name__)
 
 RETRY_S: Final = 0.1
 ASK_EVERY: Final = 10
-"""While the informer shows the lock held, one look in so many asks the API server."""
+"""While the informer shows the lock as held, only one attempt in so many asks the API server."""
 
 
 class NodeLocks:
@@ -56,10 +56,10 @@ class NodeLocks:
 
     Args:
         api: The Kubernetes API.
-        cluster: Nodes, pods and vendors as known.
-        wait_s: How long a pod waits for a lock others hold, 0: not at all; at most the extender's time-out less 5 s.
-        expiry_s: Age from which a lock counts as left behind.
-        wall_clock: Now, with zone: the locks hold times.
+        cluster: The local copy of nodes, pods and vendors.
+        wait_s: How long a pod waits for a lock of another pod; 0: not at all. At most the extender's time-out less 5 s.
+        expiry_s: Age from which a lock counts as abandoned.
+        wall_clock: The present time with its zone, since locks contain times.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class NodeLocks:
 
     @asynccontextmanager
     async def taken(self, node: str, pod: Pod, wanted: PodRequest) -> AsyncIterator[bool]:
-        """Hold the locks the pod's vendors need; they stay when the block succeeds and go when it raises.
+        """Take the locks that the pod's vendors need. They stay if the block succeeds, and are released if it raises.
 
         Yields:
-            Whether there are any: a plugin that is not ours is to finish the pod.
+            Whether there are any. If so, a plugin that is not ours finishes the pod.
 
         Raises:
-            BindRefusedError: Another pod holds one; kube-scheduler tries again.
+            BindRefusedError: Another pod holds a lock; kube-scheduler tries again.
             KubeError: The API server refused.
         """
         held: list[str] = []
@@ -95,14 +95,14 @@ class NodeLocks:
                 held.append(key)
             yield bool(held)
         except UnknownOutcomeError:
-            raise  # the node plugin may be about to need them; else they run out
+            raise  # the pod may be bound and its plugin may need the locks; otherwise they expire
         except BaseException:
             for key in reversed(held):
                 await self._release(node, pod, key)
             raise
 
     def _needed(self, node: str, pod: Pod, wanted: PodRequest) -> dict[str, str]:
-        """Key → protocol: what vendors say they need, and the locks of HAMi's plugins where our agent never was."""
+        """Lock annotation → protocol: locks that vendors name, and HAMi's lock where our agent never ran."""
         loaded = self._cluster.loaded
         locks = loaded.lock_annotations(node, pods.facts(pod), wanted.families)
         found = self._cluster.nodes.store.get(node)
@@ -131,7 +131,7 @@ class NodeLocks:
         return f" (pod {holder} waits for its devices; this pod is tried again)" if holder else ""
 
     def _looks_free(self, node: str, pod: Pod, key: str) -> bool:
-        """Whether the lock is worth a request, by what the informers show: many pods may wait for long."""
+        """Whether the informers show the lock as free. This saves requests while many pods wait."""
         found = self._cluster.nodes.store.get(node)
         if found is None:
             return True
@@ -151,7 +151,7 @@ class NodeLocks:
         return await self._patch(found, key, ours)
 
     def _timeout(self, key: str) -> timedelta:
-        """Age from which a lock counts as left behind: as its vendor says, else as the administrator does."""
+        """Age from which a lock counts as abandoned: the vendor's, or else the administrator's."""
         families = self._cluster.loaded.families.values()
         said = (family.lock_timeouts_s[key] for family in families if key in family.lock_timeouts_s)
         return timedelta(seconds=next(said, self._expiry.total_seconds()))
@@ -168,7 +168,7 @@ class NodeLocks:
         )
 
     async def _read_holder(self, node: Node, key: str) -> Pod | None:
-        """The pod named in a lock as the API server has it; None: it is gone, or the lock names none."""
+        """Read the pod that a lock names from the API server; None: the pod is gone, or the lock names none."""
         holder = _holder_key(node.metadata.annotations.get(key), key)
         if not holder:
             return None
@@ -186,7 +186,7 @@ class NodeLocks:
             await self._api.patch(NODES, node.metadata.name, patch)
         except ApiError as error:
             if error.status == 409 or error.is_unknown_outcome:
-                return False  # read again: it may be ours by now
+                return False  # read it again, since it may be ours by now
             raise
         return True
 
@@ -197,11 +197,11 @@ class NodeLocks:
             if may_release(text, namespace=pod.metadata.namespace, pod=pod.metadata.name):
                 await self._patch(found, key, None)
         except KubeError as error:
-            log.warning("a node lock was not released and will run out", node=node, pod=pod.key, error=str(error))
+            log.warning("a node lock was not released, it will expire", node=node, pod=pod.key, error=str(error))
 
 
 def _holder_key(text: str | None, key: str) -> str:
-    """``namespace/name`` of the pod that a lock names; empty: none.
+    """``namespace/name`` of the pod that a lock names; empty: it names none.
 
     Raises:
         WireError: The lock is malformed.
@@ -213,5 +213,5 @@ def _holder_key(text: str | None, key: str) -> str:
 
 
 def _may_need_lock(holder: Pod | None, node: str) -> bool:
-    """Whether a node's plugin may still be asked for the devices of the pod that holds the lock."""
+    """Whether the node's plugin may still have to answer for the pod that holds the lock."""
     return holder is not None and not holder.is_terminal and holder.spec.node_name in {"", node}

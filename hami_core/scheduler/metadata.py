@@ -1,7 +1,7 @@
-"""What Kubernetes allows as annotations and labels, checked before a Binding is sent.
+"""Checks annotations and labels by Kubernetes' rules before a Binding is sent. Pure.
 
-The API server does not check a Binding's annotations, but every later update of the pod: one invalid key and the
-kubelet can't write its status any more. Pure.
+The API server does not check a Binding's annotations. But it checks every later update of the pod, so after one invalid
+key the kubelet could not write the pod's status any more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TOTAL_LIMIT: Final = 256 * 1024
-"""Bytes all annotations of an object may have, keys and values."""
+"""Most bytes in all annotations of an object, keys and values together."""
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*", re.ASCII)
 
@@ -34,17 +34,17 @@ def is_label_value(value: str) -> bool:
 
 
 def check_annotations(present: Mapping[str, str], added: Mapping[str, str]) -> None:
-    """Check annotations about to be written.
+    """Check annotations before they are written.
 
     Args:
-        present: What the object has.
-        added: What is added.
+        present: The object's annotations.
+        added: The annotations to add.
 
     Raises:
-        WireError: A key is invalid, or everything together is too long.
+        WireError: A key is invalid, a value is not valid Unicode, or all annotations together are too long.
     """
     for key, value in added.items():
-        # Kubernetes compares keys without regard to case when it validates them.
+        # Kubernetes lower-cases a key before it validates it (ValidateAnnotations).
         if not is_qualified_name(key.lower()):
             raise WireError("annotations", -1, f"{key!r} is not a valid annotation key")
         try:

@@ -1,4 +1,4 @@
-"""What the scheduler process is told: `SchedulerSettings` resolved, files read."""
+"""The scheduler process's options: `SchedulerSettings` resolved, with the files that they name read."""
 
 from __future__ import annotations
 
@@ -36,39 +36,39 @@ LeadershipFactory = Callable[[Callable[[bool], None]], Leadership]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the process is told, settings resolved.
+    """The process's resolved settings.
 
     Attributes:
-        scheduler_name: Written to pods that ask for devices; source of events.
+        scheduler_name: Set on pods that ask for devices, and the source of events.
         overwrite_default: Whether ``default-scheduler`` may be replaced.
         defaults: Policies of pods that name none.
-        filter_return: Nodes a Filter answers at most; 0: all that fit.
+        filter_return: Most nodes in an answer to Filter; 0: all that fit.
         extender: Listen address of the extender verbs.
         extender_tls: Its TLS files, or None.
         webhook: Listen address of the webhook; empty: the extender's.
         webhook_tls: Its TLS files, or None.
         metrics: Listen address of the metrics; empty: none.
-        metrics_token: Says which bearer token a scrape needs; empty: none.
-        body_limit: Bytes a request may have.
+        metrics_token: Returns the bearer token that a scrape needs; empty: none.
+        body_limit: Most bytes in a request.
         managed: Resource names that kube-scheduler leaves to us.
         node_labels: Only nodes with these labels are registered.
         signing_key: Signs allocations; None: they are unsigned.
         public_keys: Further keys whose signatures count.
-        hold_s: How long a hold lasts when nothing is heard of the pod.
-        long_hold_s: The same where kube-scheduler may wait for volumes, a pod group or preemption.
+        hold_s: How long a hold lasts if neither Bind nor a change of the pod ends it.
+        long_hold_s: As ``hold_s``, if kube-scheduler may wait for volumes, a pod group or preemption.
         sync_wait_s: How long an extender call may wait for the first sync.
         drift_s: How often usage is recomputed and compared.
-        lock_expiry_s: Age from which a node lock counts as left behind.
+        lock_expiry_s: Age from which a node lock counts as abandoned.
         lock_wait_s: How long a pod waits for a node lock; 0: not at all.
         turn_wait_s: How long a pod waits for its turn on a node whose agent serves one pod at a time.
         legacy_metrics: Also serve HAMi's old metric names.
         profiling: Serve stacks under ``/debug``.
-        drain_s: How long requests under way may take when the process ends.
-        instance: Which replica, in events.
-        namespace: Where our Secrets and ConfigMaps are.
-        webhook_names: Where the webhook's certificate is kept, if this process issues it.
-        signing_names: Where signing keys are kept, if this process makes them.
-        own_pod: Namespace and name of the pod we run in, to be labelled with our role; empty: not known.
+        drain_s: How long running requests may take when the process ends.
+        instance: Name of this replica in events.
+        namespace: Namespace of our Secrets and ConfigMaps.
+        webhook_names: Objects with the webhook's certificate, if this process issues it.
+        signing_names: Objects with the signing keys, if this process makes them.
+        own_pod: Namespace and name of our own pod, which gets a label with our role; empty: unknown.
     """
 
     scheduler_name: str = "hami-scheduler"
@@ -148,7 +148,7 @@ def from_settings(settings: SchedulerSettings) -> Options:
 
 
 def leadership(settings: SchedulerSettings, api: KubeApi) -> LeadershipFactory | None:
-    """How this replica learns whether it leads; None: it always does."""
+    """Makes this replica's leadership; None: it always leads."""
     if not settings.leader_elect:
         return None
     host = settings.identity or socket.gethostname()

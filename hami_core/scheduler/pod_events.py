@@ -1,4 +1,4 @@
-"""What pods are told as events, in HAMi's words, bounded in length."""
+"""Kubernetes events about pods and ResourceQuotas, in HAMi's words and bounded in length."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from hami_core.scheduler.unreadable import UnreadablePod
 
 SHOWN: Final = 5
-"""Names an event lists; HAMi lists them all."""
+"""Most node names that an event lists. HAMi lists all of them."""
 EXPLAINED: Final = 3
-"""For so many nodes an event says in amounts what is missing."""
+"""Most nodes for which an event explains in amounts what is missing."""
 _QUOTA_REASONS: Final = {
     Fault.UNREADABLE: "QuotaUnreadable",
     Fault.UNENFORCED: "QuotaNotEnforced",
@@ -32,18 +32,18 @@ _QUOTA_REASONS: Final = {
 
 
 class PodEvents:
-    """Events about pods."""
+    """Records the scheduler's events."""
 
     def __init__(self, recorder: EventRecorder, cluster: Cluster) -> None:
         self._recorder = recorder
         self._cluster = cluster
 
     def filter_error(self, pod: Pod, error: Exception) -> None:
-        """The pod's request makes no sense."""
+        """The pod's request is invalid."""
         self._recorder.record(reference("Pod", pod), "Warning", "FilteringFailed", str(error))
 
     def nothing_fits(self, pod: Pod, wanted: PodRequest, outcome: FilterOutcome) -> None:
-        """No node fits: one event for each reason, one for the whole."""
+        """No node fits: one event for each reason, and one for the pod as a whole."""
         target = reference("Pod", pod)
         by_reason = outcome.refused.by_reason()
         for word, names in by_word(by_reason).items():
@@ -80,7 +80,7 @@ class PodEvents:
         self._recorder.record(reference("Pod", pod), "Warning", "AllocationInDoubt", message)
 
     def quota_finding(self, quota: ObjectReference, finding: Finding) -> None:
-        """An entry of a ResourceQuota does not do what it says."""
+        """An entry of a ResourceQuota is not enforced as written."""
         self._recorder.record(quota, "Warning", _QUOTA_REASONS[finding.fault], str(finding))
 
     def unreadable_pod(self, pod: Pod, unreadable: UnreadablePod) -> None:
@@ -94,7 +94,7 @@ class PodEvents:
 
 
 def by_word(by_reason: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Reason word → the nodes it occurs on; node-level texts count as words too."""
+    """Reason word → the nodes it occurs on. A text about a whole node counts as one word."""
     found: dict[str, list[str]] = {}
     for reason, names in by_reason.items():
         for word in parse_histogram(reason) or (reason,):

@@ -1,4 +1,4 @@
-"""Pods as the API has them → what placement and inventory speak of. Pure."""
+"""Converts API objects (pods, containers, nodes) to the model's values. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Parse = Callable[[ContainerSpec, PodFacts], tuple[Request, ...]]
 
 MAX_CONTAINERS = 1000
-"""Most containers a pod may have; the API server's object size allows few more."""
+"""Most containers that a pod may have. The API server's limit on object size allows few more."""
 
 
 def container_specs(pod: Pod) -> list[ContainerSpec]:
@@ -47,13 +47,13 @@ def container_spec(container: Container, kind: ContainerKind) -> ContainerSpec:
 
 
 def facts(pod: Pod) -> PodFacts:
-    """The pod as vendor hooks see it (each is shown only the annotations it declared)."""
+    """The pod as vendor hooks see it. Each vendor later gets only the annotations that it declared."""
     meta = pod.metadata
     return PodFacts(meta.namespace, meta.name, meta.uid, meta.annotations, pod.spec.runtime_class_name or "")
 
 
 def request_of(pod: Pod, parse: Parse, defaults: PolicyDefaults) -> PodRequest:
-    """What a pod asks for.
+    """A pod's request.
 
     Raises:
         RequestError: Names the container or annotation at fault and the fix.
@@ -67,9 +67,9 @@ def request_of(pod: Pod, parse: Parse, defaults: PolicyDefaults) -> PodRequest:
 
 
 def first_asked(pod: Pod, names: Collection[str]) -> tuple[str, str] | None:
-    """The first container that asks for one of these resources, with the resource; None: no container does.
+    """The first container that asks for one of these resources, and the resource; None: no container does.
 
-    An amount of 0 asks for nothing. One that is no number asks.
+    An amount of 0 asks for nothing. An amount that is not a number counts as a request.
     """
     for _, container in pod.containers() if names else ():
         for amounts in (container.resources.limits, container.resources.requests):
@@ -88,11 +88,11 @@ def _is_asked(amount: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a bound pod holds, by its annotations.
+    """The devices of a bound pod, by its annotations.
 
     Attributes:
-        booking: What can be read; None: it carries no allocation, or is not bound.
-        unread: Common word → why it is not known what the pod holds of that family.
+        booking: The part that can be read; None: the pod has no allocation, or is not bound.
+        unread: Common word → why the pod's devices of that family are unknown.
     """
 
     booking: Booking | None = None
@@ -100,13 +100,13 @@ class Holding:
 
 
 def holding_of(pod: Pod, families: Mapping[str, Family]) -> Holding:
-    """What a bound pod holds.
+    """The devices of a bound pod.
 
-    The node is where the pod *is*; a pod that isn't bound holds nothing, whatever its annotations say.
+    The booking is on the node of ``spec.nodeName``, whatever the annotations say. A pod that isn't bound holds nothing.
 
-    A pod that asks for a family's devices and has no list of them holds nothing as long as none of its containers with
-    devices has started: the node agent starts none without an allocation. One that has started was given devices by
-    an allocation that is gone, or by another device plugin. Which, nobody can read.
+    A pod may ask for a family's devices without an annotation that lists them. It holds nothing until one of its
+    containers with devices has started, because our agent starts no container without an allocation. If one has
+    started, its devices came from an annotation that is gone, or from another device plugin, so they are unknown.
     """
     if not pod.spec.node_name:
         return Holding()
@@ -127,7 +127,7 @@ def holding_of(pod: Pod, families: Mapping[str, Family]) -> Holding:
 
 
 def _has_started(pod: Pod, family: Family) -> bool:
-    """Whether a container that asks for devices of a family has started, and may hold them still."""
+    """Whether a container that asks for the family's devices has started and may still hold them."""
     asking = {c.name: kind for kind, c in pod.containers() if devices_asked(family, [c.resources.limits])}
     if asking and is_init_done(pod):
         asking = {name: kind for name, kind in asking.items() if kind is not ContainerKind.INIT}
@@ -141,7 +141,7 @@ def _was_started(status: ContainerStatus) -> bool:
 
 
 def is_init_done(pod: Pod) -> bool:
-    """Whether every init container that is no sidecar has ended with success."""
+    """Whether there are init containers (without sidecars) and all have ended with success."""
     ordinary = {c.name for kind, c in pod.containers() if kind is ContainerKind.INIT}
     ended = {
         status.name
@@ -171,7 +171,7 @@ class _Rough(msgspec.Struct, frozen=True):
 
 
 def rough_pod(found: Undecodable) -> Pod:
-    """Of a pod that can't be decoded what can: its name, and its node and phase where these make sense."""
+    """The readable part of a pod that can't be decoded: its name, and its node and phase if they are valid."""
     namespace, _, name = found.key.rpartition("/")
     spec, status = PodSpec(), PodStatus()
     with suppress(msgspec.MsgspecError):
@@ -184,7 +184,7 @@ def rough_pod(found: Undecodable) -> Pod:
 
 
 def families_named(body: bytes, families: Mapping[str, Family]) -> list[str]:
-    """Common words of the families whose resource or allocation an object's text may name."""
+    """Common words of the families whose count resource or allocation annotation occurs in an object's text."""
     return [
         word
         for word, family in families.items()

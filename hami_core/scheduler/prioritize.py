@@ -1,4 +1,4 @@
-"""Prioritize: whole numbers from 0 to 10, exactly one node with 10, the one the pod's hold is on."""
+"""Prioritize: scores nodes from 0 to 10. Only the node with the pod's hold scores 10."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Prioritize:
         self._filter = filtering
 
     async def __call__(self, request: Request) -> Response:
-        """Serve one request. The protocol has no field for errors, so a malformed one is status 400."""
+        """Serve one request. The protocol has no field for errors, so an invalid request gets status 400."""
         if not request.body:
             return text(400, "please send a request body\n")
         try:
@@ -48,7 +48,7 @@ class Prioritize:
         return [HostPriority(name, scores.get(name, 0)) for name in names]
 
     def _rank_again(self, args: FilterArgs, names: list[str]) -> Ranking | None:
-        """Another replica answered Filter, or another extender took the held node away: hold the best of the rest."""
+        """Hold the best of these nodes. Another replica answered Filter, or another extender removed the held node."""
         pod = decode_pod(args)
         wanted = self._cluster.request_of(pod)
         if not wanted.families:
@@ -60,11 +60,13 @@ class Prioritize:
 
 
 def stretch(ranking: Ranking, names: Sequence[str]) -> Mapping[str, int]:
-    """Scores of the nodes named: 10 for the held one, the others 9 to 0 by how far they are behind it.
+    """Scores of the named nodes: 10 for the held node, 9 to 0 for the others by their distance from it.
 
-    The one that is furthest behind has 0; with two nodes as with many, so that a policy outranks what kube-scheduler's
-    own plugins make of a few percent of processor. Nodes that are as good as the held one have 9: there they decide.
-    A ranking says which end of the scale is better; only distances count, so binpack and spread need no difference.
+    The furthest node gets 0, even if there are only two nodes. So our policy outranks small differences that
+    kube-scheduler's own plugins see. Nodes as good as the held one get 9, and there kube-scheduler's plugins decide.
+    Only distances count, so binpack and spread are treated alike.
+
+    Example: held node 24, others 24, 18 and 12: scores 10, 9, 4 and 0.
     """
     wanted = set(names)
     score_of = {name: score for name, score in ranking.best if name in wanted or name == ranking.held}

@@ -1,7 +1,7 @@
 """The scheduler process: wiring and lifecycle.
 
-Listens first, so that probes answer; reads the cluster's state; is ready once that is complete. On SIGTERM it turns
-unready, finishes what is under way, writes waiting events, gives its lease back and ends.
+The process listens first, so that probes answer. It then reads the cluster's state, and is ready once that is complete.
+On SIGTERM it turns unready, finishes running requests, writes waiting events, releases its lease and ends.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ LABELS_COPIED_SINCE: Final = (1, 35)
 
 
 class Scheduler:
-    """All parts, wired.
+    """All parts of the process, wired.
 
     Args:
         api: The Kubernetes API.
         loaded: The vendors.
         options: Settings.
-        lead: Makes the leadership, given what to call when it changes; None: this replica always leads.
+        lead: Makes the leadership, given a callback for changes; None: this replica always leads.
         clock: Monotonic seconds.
     """
 
@@ -160,18 +160,18 @@ class Scheduler:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where it listens: extender, webhook (when separate), metrics (when on).
+        """Addresses of the listeners: extender, webhook (if separate), metrics (if on).
 
-        A webhook whose certificate this process issues comes last, once there is one.
+        If this process issues the webhook's certificate, the webhook comes last, and only once it has a certificate.
         """
         servers = (self._server, self._webhook_server)
         return tuple(address for server in servers if server for address in server.addresses)
 
     async def start(self) -> None:
-        """Listen and begin to read the cluster.
+        """Open the listeners and begin to read the cluster.
 
         Raises:
-            ConfigError: An address or a TLS file is wrong.
+            ConfigError: An address or a TLS file is invalid.
         """
         self._server = Server(self._listeners())
         await self._server.start()
@@ -204,7 +204,7 @@ class Scheduler:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def run_until(self, stop: asyncio.Event) -> int:
-        """Start, wait for ``stop`` or a part that breaks, end. Returns the exit status."""
+        """Start, wait until ``stop`` is set or a task fails, then end. Returns the exit status."""
         await self.start()
         waiting = asyncio.ensure_future(stop.wait())
         broken = asyncio.ensure_future(self._stopping.wait())
@@ -244,7 +244,7 @@ class Scheduler:
         return listeners
 
     async def _serve_webhook(self, context: ssl.SSLContext) -> None:
-        """Open the webhook's listener: its certificate is there."""
+        """Open the webhook's listener, now that it has a certificate."""
         routes = [self._admission, *self.health.routes()]
         server = Server([Listener(self.options.webhook, routes, context, self.options.body_limit, "--webhook-bind")])
         await server.start()
@@ -268,7 +268,7 @@ class Scheduler:
     def _ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (error := task.exception()) is None:
             return
-        log.error("a part of the process broke, the process ends", part=task.get_name(), exc_info=error)
+        log.error("a task failed, the process ends", task=task.get_name(), exc_info=error)
         self._failure = error
         self._stopping.set()
 
@@ -283,10 +283,10 @@ class Scheduler:
             seconds=round(time.monotonic() - started, 3),
         )
         if self.leadership.is_leader:
-            self.pod_retry.retry_refused()  # what a scheduler before this one held for pods is held no more
+            self.pod_retry.retry_refused()  # the holds of an earlier scheduler process are gone
 
     async def _learn_version(self) -> None:
-        """Whether a Binding's labels are copied; until that is known they are written with a patch of their own."""
+        """Learn what this version of Kubernetes does. Until then, a Bind writes its labels by a separate patch."""
         backoff = Backoff()
         while True:
             try:
@@ -307,7 +307,7 @@ class Scheduler:
             self._spawn("role-label", self._label(namespace, name, keys.ROLE_LEADER if leads else keys.ROLE_FOLLOWER))
 
     async def _label(self, namespace: str, name: str, role: str) -> None:
-        """Say on our own pod whether we lead; a Service may select by it."""
+        """Write our role into a label of our own pod. A Service may select the leader by it."""
         try:
             await self._api.patch(PODS, name, metadata_patch(labels={keys.SCHEDULER_ROLE_LABEL: role}), namespace)
         except KubeError as error:
@@ -326,10 +326,10 @@ def run(settings: SchedulerSettings) -> int:
     """Run the scheduler until SIGTERM or SIGINT.
 
     Returns:
-        0 after a graceful end, 1 when a part broke.
+        0 after a graceful end, 1 after a failed task.
 
     Raises:
-        ConfigError: A setting is wrong; nothing was started.
+        ConfigError: A setting is invalid; nothing was started.
     """
     configure("debug" if settings.debug else settings.log_level, settings.log_format, component="scheduler")
     closed = ClosedVendors(settings.closed_vendors_file)
@@ -374,7 +374,7 @@ async def _run(settings: SchedulerSettings, closed: ClosedVendors, watchdog: Wat
 
 
 async def _load_without_gc(cluster: Cluster) -> None:
-    """Read the cluster without collecting garbage: what is read lives as long as the process, and is no garbage."""
+    """Switch the garbage collector off until the first sync: objects read until then live as long as the process."""
     gc.disable()
     try:
         await cluster.synced()

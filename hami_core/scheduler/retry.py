@@ -1,14 +1,15 @@
-"""Makes kube-scheduler look again at a pod that waits for devices, where nothing that kube-scheduler sees would.
+"""Makes kube-scheduler retry a refused pod that fits by now.
 
-kube-scheduler keeps a pod that an extender refused until an event may have made room: a pod that ended, a node that
-changed. Otherwise it looks again after five minutes. So a pod waits in vain where
+kube-scheduler retries a pod that an extender refused when an event may have made room: a pod ended or a node changed.
+Without such an event it retries after five minutes. So a pod waits in vain in three cases:
 
-- the event reached kube-scheduler before it reached us: it asked at once, and we refused once more from what we knew;
-- it has no event for what made room: a place that was held for another pod, a quota, an init container that ended;
-- it is older than 1.32, and a node changed. Before such an event wakes a pod there, the pod's requests are held against
-  what the kubelet offers, and among them are amounts (``nvidia.com/gpumem``) that no kubelet does.
+- The event reached kube-scheduler before it reached us. It asked at once, and we refused again from older knowledge.
+- kube-scheduler has no event for the change: a hold, a quota, or an init container that ended.
+- kube-scheduler is older than 1.32, and a node changed. It then compares the pod's requests with what the kubelet
+  offers, and some of these are amounts that no kubelet offers, such as ``nvidia.com/gpumem``.
 
-A change of the pod itself wakes it in every version, so an annotation of it is changed, if something fits it now.
+Every version retries a pod when the pod itself changes. So this module changes an annotation of each refused pod that
+fits on some node now.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 NODE_EVENTS_RETRY_SINCE: Final = (1, 32)
-"""Kubernetes version from which changes of nodes wake pods."""
+"""Kubernetes version from which kube-scheduler retries pods with devices after a node changed."""
 INFORMER_LAG_S: Final = 10.0
-"""How much earlier than we kube-scheduler may see an event."""
+"""The longest time by which kube-scheduler may see an event before our informers do."""
 COALESCE_S: Final = 0.5
-"""Changes that come together are one."""
+"""Changes within this time cause one search."""
 SEARCH_PAUSE_RATIO: Final = 9
-"""After looking for places it does not look again for so many times as long: requests are served meanwhile."""
+"""A pause follows each search, so many times as long as the search took: requests are served in between."""
 BATCH_PAUSE_S: Final = 5.0
-"""Between pods woken and the next."""
+"""Pause after each batch of retried pods."""
 BATCH_PODS: Final = 256
-"""Pods woken in one go: those refused first. Others have their turn in the next, if something fits them still."""
+"""Pods retried at once, oldest refusal first. The next batch has the other pods that still fit."""
 
 _NO_REFUSALS: Final = float("inf")
 _ALL_REFUSALS: Final = float("-inf")
@@ -57,26 +58,26 @@ _ALL_REFUSALS: Final = float("-inf")
 
 @dataclass(frozen=True)
 class Refusal:
-    """When a pod was refused last (monotonic seconds), and what it asks for."""
+    """A pod's last refusal: its time in monotonic seconds, and the request."""
 
     at: float
     request: PodRequest
 
     @cached_property
     def shape(self) -> str:
-        """The same for all pods that fit on the same nodes."""
+        """The request without the pod's identity: pods of one shape fit on the same nodes."""
         return repr(replace(self.request, uid="", name=""))
 
 
 class RefusedPodRetry:
-    """See the module's text.
+    """Remembers refused pods, and retries them after a change if they fit.
 
     Args:
         api: The Kubernetes API.
         pods: All pods.
         asks: Whether a pod asks for devices.
-        request: What a pod asks for; raises HamiError where that can't be read.
-        fits: Whether something in the cluster fits it now.
+        request: A pod's request; raises HamiError if the request is invalid.
+        fits: Whether the pod fits on any node now.
         clock: Monotonic seconds.
         unix: Unix seconds.
     """
@@ -93,7 +94,7 @@ class RefusedPodRetry:
         unix: Callable[[], float] = wall.unix,
     ) -> None:
         self.node_events_retry = True
-        """Whether kube-scheduler hears of nodes; known with the cluster's version."""
+        """Whether kube-scheduler itself retries pods after a node changed; depends on its version."""
         self._api = api
         self._asks = asks
         self._request = request
@@ -101,9 +102,9 @@ class RefusedPodRetry:
         self._clock = clock
         self._unix = unix
         self._waiting: dict[str, Pod] = {}
-        self._refused: dict[str, Refusal] = {}  # by us; oldest first
+        self._refused: dict[str, Refusal] = {}  # by Filter, oldest first
         self._since = _NO_REFUSALS  # pods refused later than this are due
-        self._searched_s = 0.0  # of late
+        self._searched_s = 0.0  # since the last pause
         self._event = asyncio.Event()
         pods.on_change(self._see)
 
@@ -113,11 +114,11 @@ class RefusedPodRetry:
         self._refused[request.uid] = Refusal(self._clock(), request)
 
     def placed(self, uid: str) -> None:
-        """Filter found one."""
+        """Filter found a node for the pod."""
         self._refused.pop(uid, None)
 
     def pod_ended(self) -> None:
-        """A pod ended: kube-scheduler hears of it too, but may have asked before we did."""
+        """A pod ended. kube-scheduler sees this too, but may have retried a pod before we saw it."""
         self._retry_since(self._clock() - INFORMER_LAG_S)
 
     def node_changed(self) -> None:
@@ -125,16 +126,16 @@ class RefusedPodRetry:
         self._retry_since(self._clock() - INFORMER_LAG_S if self.node_events_retry else _ALL_REFUSALS)
 
     def retry_refused(self) -> None:
-        """There may be room of which kube-scheduler does not hear."""
+        """There may be room that kube-scheduler does not see: retry every refused pod that fits."""
         self._retry_since(_ALL_REFUSALS)
 
     @property
     def is_busy(self) -> bool:
-        """Whether pods are still to be looked at for something that was told."""
+        """Whether some refused pods have not been checked yet since the last change."""
         return self._event.is_set()
 
     async def run(self) -> None:
-        """Wake pods until cancelled."""
+        """Retry pods until cancelled."""
         while True:
             await self._event.wait()
             await asyncio.sleep(max(COALESCE_S, SEARCH_PAUSE_RATIO * self._searched_s))
@@ -151,7 +152,7 @@ class RefusedPodRetry:
         self._event.set()
 
     async def _retry_due(self, since: float) -> bool:
-        """Wake those that something fits; False: there are none. Nothing fits a shape twice."""
+        """Retry the pods that fit now. Returns whether there was one. Each shape that does not fit is tried once."""
         hopeless: set[str] = set()
         woken = 0
         for refusal in self._due(since):
@@ -176,20 +177,20 @@ class RefusedPodRetry:
         return found
 
     def _due(self, since: float) -> list[Refusal]:
-        """Refusals since then, by kube-scheduler itself too where that is for ever."""
+        """Refusals since that time; for `_ALL_REFUSALS` also those by kube-scheduler itself."""
         due = []
         now = self._clock()
         for uid, refusal in list(self._refused.items()):
             if uid not in self._waiting and now - refusal.at > INFORMER_LAG_S:
-                del self._refused[uid]  # gone before it was seen
+                del self._refused[uid]  # the pod was deleted before the informer showed it
             elif refusal.at >= since:
                 due.append(refusal)
                 if uid not in self._waiting:
-                    self._retry_since(since)  # not seen yet
+                    self._retry_since(since)  # the informer has not shown the pod yet
         if since == _ALL_REFUSALS:
             for uid, pod in self._waiting.items():
                 if uid not in self._refused and _was_refused(pod):
-                    with suppress(HamiError):  # told by Filter
+                    with suppress(HamiError):  # Filter reports it
                         due.append(Refusal(now, self._request(pod)))
         return due
 
@@ -213,11 +214,11 @@ class RefusedPodRetry:
             await self._api.patch(PODS, pod.metadata.name, patch, pod.metadata.namespace)
         except KubeError as error:
             log.warning(
-                "a pod that waits was not woken, kube-scheduler looks again later", pod=pod.key, error=str(error)
+                "a refused pod could not be retried now, kube-scheduler retries it later", pod=pod.key, error=str(error)
             )
 
 
 def _was_refused(pod: Pod) -> bool:
-    """Whether kube-scheduler has looked at the pod and found no node for it."""
+    """Whether kube-scheduler has tried the pod and found no node."""
     seen = pod.condition("PodScheduled")
     return seen is not None and seen.status == "False"

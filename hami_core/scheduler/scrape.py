@@ -1,7 +1,7 @@
-"""The scheduler's state as text: kept node by node, so that a scrape costs what has changed since the last one.
+"""The scheduler's state as metrics text. The text is cached by node, so a scrape rewrites only nodes that changed.
 
-A cluster of 5,000 nodes has some 400,000 samples. Everything here works in pieces of about a millisecond and lets
-other tasks run in between: a Filter never waits for a scrape.
+A cluster of 5,000 nodes has about 400,000 samples. All work here is done in pieces of about a millisecond, between
+which other tasks run. So a Filter never waits for a scrape.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 PIECE_S: Final = 0.001
 NODES_A_PIECE: Final = 128
-"""Joined at once: some 200 KiB of text."""
+"""Nodes whose text is joined at once, about 200 KiB."""
 ROUNDS: Final = 3
-"""How often to go after nodes that changed while others were being written, before the rest waits a scrape."""
+"""Most rounds of rewriting. Nodes that change during the last round are rewritten in the next scrape."""
 
 
 class StateText:
-    """HAMi's gauges of a cluster as text; the one who watches the inventory's changes.
+    """HAMi's gauges of a cluster as text. It is the only user of `Inventory.watch_changes`.
 
     Args:
-        inventory: Nodes, bookings, quotas.
-        pods: Where agents say what MIG instances they made.
-        legacy: Also under HAMi's old names.
-        piece_s: How long to work before others get their turn.
+        inventory: Nodes, bookings and quotas.
+        pods: All pods; agents write the MIG instances that they made into annotations.
+        legacy: Also serve the gauges under HAMi's old names.
+        piece_s: How long to work before other tasks run.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class StateText:
         pods.on_change(self._pod)
 
     async def scrape(self, encode: Encoder) -> AsyncIterator[bytes]:
-        """The text in pieces, spelled as the encoder does, without an end mark; what changes later is not in it."""
+        """The text in pieces, in the encoder's format and without an end mark. Later changes are not in it."""
         headers, lines = spelling(self._specs, encode)
         async with self._one_at_a_time:
             pace = _Pace(self._piece_s)
@@ -100,7 +100,7 @@ class StateText:
         return list(map(str.encode, found))
 
     def _text(self, rows: Iterable[Row]) -> list[str]:
-        """The rows' lines, by family."""
+        """The rows' lines, one text for each metric family."""
         found: list[list[str]] = [[] for _ in self._specs]
         rows = list(rows)
         for metric, labels, value in chain(rows, state.legacy(rows) if self._legacy else ()):
@@ -112,7 +112,7 @@ class StateText:
         return self._partitioned.get(node, {}).values()
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Remember by node which pods say what MIG instances were made for them."""
+        """Remember, by node, the pods whose annotations name MIG instances."""
         if old is not None and keys.MIG_ALLOCATIONS in old.metadata.annotations:
             here = self._partitioned.get(old.spec.node_name, {})
             here.pop(old.uid, None)
@@ -141,7 +141,7 @@ async def _pieces(
 
 
 class _Pace:
-    """Lets others run once a piece of time is used up."""
+    """Lets other tasks run each time that a piece of time is used up."""
 
     def __init__(self, piece_s: float) -> None:
         self._piece_s = piece_s

@@ -1,9 +1,9 @@
-"""Serial nodes: where the runtime has no CDI, pods are bound one at a time.
+"""Serial nodes: if a node's runtime has no CDI, pods are bound to it one at a time.
 
-Such a node's agent can't answer by name; it takes the one pod whose containers were not given devices yet for the one
-meant. So the next Bind to that node waits until the agent says that it has done with the pod bound before: its
-``hami.io/bind-phase`` is no longer ``allocating``. What is waited for is read off the pods themselves, so a restart
-or another leader goes on where the last one stopped.
+The agent on such a node can't answer the kubelet with a fresh name. It assumes that the kubelet asks for the only pod
+whose containers have no devices yet. So the next Bind to the node waits until the agent has finished the earlier pod:
+that pod's ``hami.io/bind-phase`` is no longer ``allocating``. This state is read from the pods, so a restarted
+scheduler or a new leader continues where the last one stopped.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 UNSEEN_S: Final = 5.0
-"""A pod bound here that the informer does not know for so long is gone."""
+"""After this time a pod that was bound here and that the informer does not know counts as gone."""
 LANDING_S: Final = 30.0
-"""A Binding that the informer does not show for so long did not happen."""
-LOOK_S: Final = 1.0
-"""Time alone may end a wait, so it is looked again this often."""
+"""After this time a Binding that the informer does not show counts as not written."""
+RECHECK_S: Final = 1.0
+"""How often a wait is checked again. It may end by time alone, without an event."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A pod that was bound a moment ago, until the informer shows it bound."""
+    """A pod whose Binding was sent, until the informer shows the pod as bound."""
 
     uid: str
     key: str
@@ -48,12 +48,12 @@ class _Sent:
 
 
 class SerialNodes:
-    """Whose turn it is on each serial node.
+    """Lets one pod at a time be bound to each serial node.
 
     Args:
-        cluster: Nodes and pods as known.
+        cluster: The local copy of nodes and pods.
         wait_s: How long a pod waits for its turn: the extender's time-out less 5 s.
-        expiry_s: Age from which a pod still ``allocating`` is waited for no more.
+        expiry_s: After this time since its Bind, a pod that is still ``allocating`` is no longer waited for.
         wall_clock: Unix seconds, as in ``hami.io/bind-time``.
     """
 
@@ -83,10 +83,10 @@ class SerialNodes:
 
     @asynccontextmanager
     async def turn(self, node: str, pod: Pod) -> AsyncIterator[None]:
-        """Wait until the agent has done with the pod before; the block binds the next.
+        """Wait until the agent has finished the earlier pod. The block then binds this pod.
 
         Raises:
-            KubeError: It has not within the time there is (retryable).
+            KubeError: The agent did not finish in time (retryable).
         """
         lock = self._turns.setdefault(node, asyncio.Lock())
         try:
@@ -98,7 +98,7 @@ class SerialNodes:
             self._sent[node] = _Sent(pod.uid, pod.key, self._cluster.now())
             yield
         except UnknownOutcomeError:
-            raise  # it may be bound; the informer will tell
+            raise  # the pod may be bound, as the informer will show
         except BaseException:
             self._sent.pop(node, None)
             raise
@@ -106,14 +106,14 @@ class SerialNodes:
             lock.release()
 
     async def _take(self, lock: asyncio.Lock, node: str, pod: Pod) -> None:
-        """Be the one that binds here, once nothing bound before is still waited for."""
+        """Acquire the node's asyncio lock, and wait until no earlier pod is allocating there."""
         await lock.acquire()
         try:
             while self.is_serial(node) and (holder := self._holder(node, pod.uid)):
-                log.debug("waiting for a pod bound before", node=node, pod=pod.key, holder=holder)
+                log.debug("waiting for an earlier pod", node=node, pod=pod.key, holder=holder)
                 changed = self._changed
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), LOOK_S)
+                    await asyncio.wait_for(changed.wait(), RECHECK_S)
         except BaseException:
             lock.release()
             raise
@@ -124,7 +124,7 @@ class SerialNodes:
         return KubeError(f"serial node {node}", 0, text, retryable=True)
 
     def _holder(self, node: str, uid: str) -> str:
-        """The pod bound here whose containers the agent has not settled; empty: none."""
+        """Another pod on the node that still waits for its devices; empty: none."""
         sent = self._sent.get(node)
         if sent is not None and not self._is_on_its_way(sent):
             del self._sent[node]
@@ -145,7 +145,7 @@ class SerialNodes:
         waiting = seen.uid == sent.uid and not seen.spec.node_name and not seen.is_terminal
         return waiting and age < LANDING_S
 
-    # --- what the informers say
+    # --- informers
 
     def _pod(self, old: Pod | None, pod: Pod | None) -> None:
         for before in (old,) if old is not None and old.spec.node_name else ():

@@ -21,9 +21,9 @@ MIB: Final = 2**20
 
 
 def node_rows(inventory: Inventory, node: str, pods: Iterable[Pod]) -> Iterator[Row]:
-    """Every sample of a node: its devices, the pods booked there, the MIG instances made for ``pods``.
+    """Every sample of a node: its devices, the pods booked there, and the MIG instances made for ``pods``.
 
-    With `quota_rows`, over all nodes with devices or pods: `hami_core.observe.metrics.HAMI_SCHEDULER`.
+    The rows of all nodes and those of `quota_rows` make up `hami_core.observe.metrics.HAMI_SCHEDULER`.
     """
     devices = inventory.usage(node)
     for usage in devices:
@@ -74,11 +74,11 @@ def _booking_rows(booking: Booking) -> Iterator[Row]:
 
 
 def _mig_rows(node: str, pod: Pod, indexes: Mapping[str, int]) -> Iterator[Row]:
-    """MIG instances that the node's agent says it made."""
+    """MIG instances that the node's agent made for a pod, by its annotation."""
     try:
         reservations = decode_reservations(pod.metadata.annotations.get(keys.MIG_ALLOCATIONS, ""))
     except WireError:
-        return  # told when the pod was read
+        return  # reported when the pod was read
     for made in (r for r in reservations if r.made):
         labels = {
             "node": node,
@@ -104,7 +104,7 @@ def quota_rows(inventory: Inventory) -> Iterator[Row]:
 
 
 def plugin_rows(loaded: Loaded) -> Iterator[Row]:
-    """What plugins do wrong."""
+    """Failures and blocks of each plugin's hooks, and the plugins that could not be loaded."""
     labels = {source.name: source.label for source in (*(v.source for v in loaded.vendors), *loaded.wrappers)}
     reporter = loaded.reporter
     for name, counts in (

@@ -1,8 +1,8 @@
-"""Live pods of which it is not known what devices they hold, and the families of their nodes that this closes.
+"""Live pods whose devices are unknown, and the families that are closed on their nodes because of that.
 
-What a pod runs with takes room whatever its annotations say. Where they can't be read, nobody knows which cards it
-takes room on. So its node gives no new pod devices of the families concerned, until the annotation can be read or the
-pod ends. `hami_core.scheduler.cluster` owns the one instance and writes the reasons to the inventory.
+A running pod takes room on cards even if its annotations can't be read, and then we don't know on which cards. So its
+node gives no new pod devices of these families until the annotation can be read or the pod ends.
+`hami_core.scheduler.cluster` owns the one instance and writes the reasons to the inventory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MAX_PROBLEM: Final = 200
-"""Characters of a problem that are shown: it may quote what a tenant wrote."""
+"""Most characters of a problem that are shown, since it may quote a tenant's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class UnreadablePod:
 
     Attributes:
         key: ``namespace/name``.
-        node: Where it runs.
-        problems: Common word → why it is not known what the pod holds of that family; never empty.
+        node: The node it runs on.
+        problems: Common word → why the pod's devices of that family are unknown; never empty.
     """
 
     key: str
@@ -33,7 +33,7 @@ class UnreadablePod:
 
 
 class UnreadablePods:
-    """All of them, by node and by UID; a pod that can't be decoded stands under its name in place of the UID."""
+    """All unreadable pods, by node and by UID. A pod that can't be decoded has its name in place of the UID."""
 
     def __init__(self) -> None:
         self._pods: dict[str, UnreadablePod] = {}
@@ -46,17 +46,17 @@ class UnreadablePods:
         return uid in self._pods
 
     def get(self, uid: str) -> UnreadablePod | None:
-        """The pod with this UID; None: what it holds is known."""
+        """The unreadable pod with this UID; None: there is none."""
         return self._pods.get(uid)
 
     def put(self, uid: str, pod: UnreadablePod) -> None:
-        """Add a pod, or say anew what is wrong with it."""
+        """Add a pod, or replace its problems."""
         self.drop(uid)
         self._pods[uid] = pod
         self._on.setdefault(pod.node, {})[uid] = pod
 
     def drop(self, uid: str) -> UnreadablePod | None:
-        """Take a pod out and return it; None: it was not in."""
+        """Remove a pod and return it; None: there was none."""
         pod = self._pods.pop(uid, None)
         if pod is not None:
             here = self._on[pod.node]
@@ -66,19 +66,19 @@ class UnreadablePods:
         return pod
 
     def uids(self) -> list[str]:
-        """UIDs of all of them."""
+        """UIDs of all unreadable pods."""
         return list(self._pods)
 
     def nodes(self) -> Iterator[str]:
-        """Nodes with such pods."""
+        """Nodes with unreadable pods."""
         yield from self._on
 
     def on(self, node: str) -> list[str]:
-        """UIDs of such pods on a node."""
+        """UIDs of the unreadable pods on a node."""
         return list(self._on.get(node, ()))
 
     def reasons(self, node: str) -> dict[str, str]:
-        """Common word → why the node gives no new pod devices of that family; empty: no such pod is there."""
+        """Common word → why the node gives no new pod devices of that family; empty: it has no unreadable pod."""
         found: dict[str, list[UnreadablePod]] = {}
         for pod in self._on.get(node, {}).values():
             for word in pod.problems:
@@ -96,5 +96,5 @@ def _reason(word: str, pods: list[UnreadablePod]) -> str:
 
 
 def shown(problem: str) -> str:
-    """A problem as it is shown to people."""
+    """A problem, cut to the length that is shown to people."""
     return problem if len(problem) <= MAX_PROBLEM else problem[:MAX_PROBLEM] + "…"

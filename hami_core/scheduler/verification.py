@@ -1,8 +1,8 @@
-"""Whose allocations are counted: every live pod's signature is checked, beside the requests and not in their way.
+"""Checks the signature of every live pod's allocation, in the background.
 
-An allocation without our signature counts all the same. What runs takes room whatever is written about it, and
-HAMi's own pods have no signature; not to count them would give their room away. It is on_invalid, and an agent in mode
-``required`` starts nothing for it.
+An allocation without our signature counts all the same, because the pod takes room in any case. HAMi's own
+pods have no signature, and ignoring them would give their room to other pods. A missing or invalid signature is
+reported, and an agent in mode ``required`` does not start the pod's containers.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 BATCH_SIGNATURES: Final = 10
-"""Signatures checked (0.2 ms each) before requests get their turn."""
+"""Signatures checked before requests are served again. One check takes 0.2 ms."""
 
 
 class SignatureProblem(StrEnum):
     """Why an allocation is not known to be ours."""
 
     UNSIGNED = "unsigned"
-    """It has no signature: HAMi's own, or written round us."""
+    """It has no signature: HAMi's scheduler wrote it, or somebody bypassed the scheduler."""
     INVALID = "invalid"
-    """It has one that is not ours, or that belongs to another allocation."""
+    """Its signature is not ours, or belongs to another allocation."""
 
 
 class Verification:
     """Checks signatures of live pods' allocations.
 
     Args:
-        keyring: Keys whose signatures count; where there are none and none will come, nothing is checked.
+        keyring: Keys whose signatures count. Without keys, now and in future, nothing is checked.
         families: Families served.
-        pod: The pod as it is now, by ``namespace/name``; None: gone.
-        on_invalid: Called once for each pod with an invalid signature, with what is wrong.
+        pod: ``namespace/name`` → the pod as it is now; None: it is gone.
+        on_invalid: Called once for each pod with an invalid signature, with the problem.
     """
 
     def __init__(
@@ -64,21 +64,21 @@ class Verification:
         self._due: dict[str, None] = {}
         self._wake = asyncio.Event()
         self.problems: dict[str, SignatureProblem] = {}
-        """UID of each live pod whose allocation is in doubt."""
+        """UID of a live pod → why its allocation is not known to be ours."""
 
     def see(self, old: Pod | None, pod: Pod) -> None:
-        """An allocation came or changed: have it checked."""
+        """Queue a new or changed allocation for a check."""
         if self._keyring.verifies and (old is None or old.metadata.annotations != pod.metadata.annotations):
             self._due[pod.key] = None
             self._wake.set()
 
     def see_all(self, pods: Iterable[Pod]) -> None:
-        """The keys changed: have all of these checked again."""
+        """Queue all these pods for a check, because the keys changed."""
         self._due |= dict.fromkeys(pod.key for pod in pods)
         self._wake.set()
 
     def forget(self, uid: str) -> None:
-        """The pod ended or is gone."""
+        """Forget a pod that ended or was deleted."""
         self.problems.pop(uid, None)
 
     async def run(self) -> None:
@@ -105,9 +105,7 @@ class Verification:
             verify(self._keyring.public, text, statement)
         except WireError as error:
             if self.problems.get(pod.uid) is not SignatureProblem.INVALID:
-                log.warning(
-                    "an allocation is not signed by us, it is counted all the same", pod=pod.key, error=str(error)
-                )
+                log.warning("an allocation is not signed by us but counts all the same", pod=pod.key, error=str(error))
                 self._on_invalid(pod, str(error))
             self.problems[pod.uid] = SignatureProblem.INVALID
         else:

@@ -1,4 +1,4 @@
-"""Admission: what the user wrote → an explicit request, or a refusal that names container, field and fix."""
+"""Admission: turns the user's pod into an explicit request, or refuses it with container, field and fix."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ NO_CONTAINERS: Final = "pod has no containers"
 OTHER_SCHEDULER: Final = "pod already has different scheduler assigned"
 NODE_ASSIGNED: Final = "pod has node assigned"
 SYNC_WAIT_S: Final = 5.0
-"""How long a review waits for the first sync; the API server waits 10 s for us."""
+"""How long a review waits for the first sync. The API server waits 10 s for our answer."""
 EPHEMERAL: Final = "ephemeralcontainers"
-"""The subresource of pods by which ephemeral containers are added."""
+"""The subresource of pods that adds ephemeral containers."""
 OVER_QUOTA: Final = "exceeding resource quota"
 
 _pod = msgspec.json.Decoder(Pod)
@@ -44,7 +44,7 @@ _document = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to one review; a refusal has a code, a permission may have a patch and warnings for the user."""
+    """The answer to one review. A refusal has a code; a permission may have a patch and warnings for the user."""
 
     allowed: bool
     message: str = ""
@@ -73,7 +73,7 @@ class Webhook:
             self._system_keys |= {key for key in (family.allocated_key, family.to_allocate_key) if key}
 
     async def __call__(self, request: Request) -> Response:
-        """Serve one AdmissionReview; a body that is none is status 400, which failurePolicy decides on."""
+        """Serve one AdmissionReview. An invalid body gets status 400, and ``failurePolicy`` decides about the pod."""
         try:
             version, review = decode_admission_review(request.body)
         except WireError as error:
@@ -149,8 +149,8 @@ class Webhook:
     def _decide_ephemeral(self, pod: Pod, document: dict[str, Any], before: Pod) -> Verdict:
         """Impose variables on the ephemeral containers that an UPDATE of ``pods/ephemeralcontainers`` adds.
 
-        Nothing else of a running pod may change, so nothing else is looked at. An ephemeral container can't ask for
-        devices: vendors are shown one that asks for nothing.
+        Nothing else of a running pod can change. An ephemeral container can't ask for devices, so vendors are shown a
+        container without any request.
         """
         if not self._may_take(pod.spec.scheduler_name):
             return Verdict(True, OTHER_SCHEDULER)
@@ -165,7 +165,7 @@ class Webhook:
         return Verdict(True, patch=tuple(diff(document, after)))
 
     def _amount_warnings(self, pod: Pod, wanted: PodRequest) -> Iterator[str]:
-        """Warnings on amounts, from what the user wrote and what it came to."""
+        """Warnings about amounts. They compare the user's limits with the request that vendors made of them."""
         for written, container in zip(pods.container_specs(pod), wanted.containers, strict=True):
             if written.limits.keys().isdisjoint(self._resources):
                 continue
@@ -179,7 +179,7 @@ class Webhook:
         return not scheduler_name or overwritable or scheduler_name == self._scheduler_name
 
     def _mutate(self, pod: Pod, after: dict[str, Any], namespace: str) -> bool:
-        """Apply every vendor's wishes to the document. Returns whether any container asks for devices."""
+        """Apply every vendor's changes to the document. Returns whether any container asks for devices."""
         asks = False
         annotations = dict(pod.metadata.annotations)
         runtime_class = pod.spec.runtime_class_name or ""
@@ -200,7 +200,7 @@ class Webhook:
         return asks
 
     def _wanted(self, after: dict[str, Any], namespace: str) -> PodRequest:
-        """What the pod asks for as it stands now.
+        """The request of the changed pod.
 
         Raises:
             RequestError: Names the container, resource or annotation at fault and the fix.
@@ -211,7 +211,7 @@ class Webhook:
         return self._cluster.request_of(named)
 
     def _over_quota(self, wanted: PodRequest) -> str:
-        """Why the namespace's quota forbids the pod; empty: it does not."""
+        """Why the namespace's quota forbids the pod; empty: it allows the pod."""
         reason = self._cluster.inventory.quota.admission_refusal(wanted)
         if reason is None:
             return ""
@@ -219,7 +219,7 @@ class Webhook:
 
 
 def apply(mutation: Mutation, document: dict[str, Any]) -> None:
-    """Write a vendor's wishes into a container of the pod document."""
+    """Write a vendor's changes into a container of the pod document."""
     for field, amounts in (("limits", mutation.limits), ("requests", mutation.requests)):
         if amounts:
             resources = document.get("resources") or {}
@@ -229,10 +229,10 @@ def apply(mutation: Mutation, document: dict[str, Any]) -> None:
 
 
 def impose(mutation: Mutation, document: dict[str, Any]) -> None:
-    """Make a container's environment what the vendors want, whatever the pod wrote under those names.
+    """Set and remove environment variables of a container as the vendors demand, whatever the pod says.
 
-    The last of several entries of one name wins in Kubernetes, and any entry wins over ``envFrom``. A list that is
-    right already is left as it is.
+    In Kubernetes the last of several entries with one name wins, and any entry wins over ``envFrom``. A list that
+    already complies is not changed.
     """
     written = document.get("env") or []
     imposed = {name: {"name": name, "value": value} for name, value in mutation.env}
@@ -250,7 +250,7 @@ def _asks_nothing(name: str) -> ContainerSpec:
 
 
 def _says(entry: Mapping[str, Any], value: str) -> bool:
-    """Whether an entry gives a variable exactly a value; the API server leaves an empty one out."""
+    """Whether an entry gives its variable exactly this value. The API server omits an empty value."""
     return not entry.get("valueFrom") and (entry.get("value") or "") == value
 
 

@@ -1,6 +1,6 @@
-"""Credentials the scheduler issues and rotates itself: the webhook's certificate, the keys allocations are signed with.
+"""Credentials that the scheduler issues and rotates itself: the webhook's certificate and the keys for signatures.
 
-What is to be done follows from what Secret and ConfigMap hold and from the time: `certificates` and `ring` decide and
-do no I/O, `webhook` and `signing` carry out one step at a time, `reconciler` repeats them. Any replica may do any step;
-every write names the version it was decided on, so that one of two wins and the other looks again.
+The next step follows from the Secret, the ConfigMap and the time. `certificates` and `ring` decide it and do no I/O;
+`webhook` and `signing` carry out one step; `reconciler` repeats the steps. Any replica may do any step. Each write
+names the version of the object that the decision used, so that one of two replicas wins and the other reads again.
 """

@@ -1,8 +1,8 @@
-"""Certificates of the webhook: make a pair, read one back, say whether it is due. No I/O; the time is passed in.
+"""Certificates of the webhook: make a pair, read one back, decide when to renew it. No I/O; the time is passed in.
 
-Each pair has a certificate authority of its own, whose key signs that one certificate and is dropped: nothing that is
-kept can sign another. So renewing means a new authority, which the API server must trust before its certificate is
-served; the authorities of earlier certificates stay beside it until those have run out.
+Each pair has its own certificate authority. The authority's key signs that one certificate and is then discarded, so
+nobody can sign another. A renewal therefore makes a new authority, and the API server must trust it before its
+certificate is served. The authorities of earlier certificates are kept until those certificates have expired.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 BACKDATE: Final = timedelta(hours=1)
-"""Certificates are valid from so long before they are made: clocks of other machines may be behind."""
+"""A certificate's validity begins so long before it is made, since the clocks of other machines may be behind."""
 OVERLAP: Final = timedelta(minutes=5)
-"""Authorities that only the webhook configuration knows stay there for so long after a new pair was made."""
+"""After a new pair is made, authorities that only the webhook configuration names stay there for this time."""
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 
 
 class DamagedError(Exception):
-    """A pair that can't be used: the message names the entry and what is wrong with it."""
+    """A pair can't be used; the message names the entry and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A server certificate with what belongs to it, all PEM.
+    """A server certificate with its key and the authorities to trust, in PEM form.
 
     Attributes:
         certificate: The server certificate.
         key: Its private key.
-        authorities: Certificates to trust: this one's authority first, earlier ones behind it.
-        names: DNS names and addresses it is for.
+        authorities: Certificates to trust: this certificate's authority first, then earlier ones.
+        names: DNS names and addresses of the server.
         issued: When it was made.
-        expires: When it runs out.
+        expires: When it expires.
     """
 
     certificate: bytes
@@ -54,16 +54,16 @@ class Pair:
 
     @property
     def renew_at(self) -> datetime:
-        """When two thirds of its life are over."""
+        """The time after two thirds of its life."""
         return self.issued + (self.expires - self.issued) * 2 / 3
 
     def due(self, names: Iterable[str], now: datetime) -> str:
-        """Why a new pair is needed; empty: it is not."""
+        """Why a new pair is needed; empty: this one will do."""
         missing = sorted(set(names) - self.names)
         if missing:
-            return f"it is not for {', '.join(missing)}"
+            return f"it is not valid for {', '.join(missing)}"
         if now >= self.renew_at:
-            return f"two thirds of its life are over, it runs out at {self.expires.isoformat()}"
+            return f"two thirds of its life are over, it expires at {self.expires.isoformat()}"
         return ""
 
 
@@ -71,10 +71,10 @@ def issue(names: Sequence[str], now: datetime, lifetime: timedelta, *, beside: I
     """Make a pair.
 
     Args:
-        names: DNS names and addresses it is for, the main one first.
-        now: The time.
+        names: DNS names and addresses of the server, the main one first.
+        now: The present time.
         lifetime: How long it is valid from now on.
-        beside: Authorities of earlier certificates; those that have run out are left out.
+        beside: Authorities of earlier certificates. Expired ones are left out.
     """
     now = now.replace(microsecond=0)
     start, end = now - BACKDATE, now + lifetime
@@ -116,14 +116,14 @@ def read(certificate: bytes, key: bytes, authorities: bytes) -> Pair:
     """Read a pair back.
 
     Raises:
-        DamagedError: An entry is malformed, or they don't belong together.
+        DamagedError: An entry is malformed, or the entries don't belong together.
     """
     found = _certificates(certificate, "tls.crt")
     trusted = _certificates(authorities, "ca.crt")
     try:
         private = serialization.load_pem_private_key(key, password=None)
     except (ValueError, TypeError) as error:
-        raise DamagedError(f"tls.key is no private key in PEM form: {error}") from error
+        raise DamagedError(f"tls.key is not a private key in PEM form: {error}") from error
     leaf = found[0]
     if private.public_key() != leaf.public_key():
         raise DamagedError("tls.key does not belong to tls.crt")
@@ -134,7 +134,7 @@ def read(certificate: bytes, key: bytes, authorities: bytes) -> Pair:
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError) as error:
-        raise DamagedError(f"tls.crt names nobody: {error}") from error
+        raise DamagedError(f"tls.crt has no subject alternative names: {error}") from error
     texts = [str(name.value) for name in names if isinstance(name, x509.DNSName | x509.IPAddress)]
     return Pair(
         _pem(leaf),
@@ -147,16 +147,16 @@ def read(certificate: bytes, key: bytes, authorities: bytes) -> Pair:
 
 
 def bundle(pair: Pair, present: bytes, now: datetime) -> bytes:
-    """The authorities a webhook configuration should name.
+    """The authorities that a webhook configuration should name.
 
     Args:
-        pair: What is served, or will be once this is trusted.
-        present: What the configuration names now.
-        now: The time.
+        pair: The pair that is served, or will be once its authority is trusted.
+        present: The authorities that the configuration names now.
+        now: The present time.
 
     Returns:
-        The pair's own; for a while after it was made also those that are there already, since another replica may
-        still serve a certificate of theirs. What makes no sense there is dropped.
+        The pair's authorities. For `OVERLAP` after the pair was made, also the present ones that have not expired:
+        another replica may still serve a certificate of theirs. Malformed entries are dropped.
     """
     wanted = list(pair.authorities)
     if abs(now - pair.issued) < OVERLAP:
@@ -165,7 +165,7 @@ def bundle(pair: Pair, present: bytes, now: datetime) -> bytes:
 
 
 def split(text: bytes) -> tuple[bytes, ...]:
-    """Every certificate of a PEM text, each in one form; those that make no sense are left out."""
+    """Every certificate of a PEM text, in normal form. Malformed ones are left out."""
     found = []
     for part in text.split(_BEGIN)[1:]:
         try:
@@ -224,7 +224,7 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def _is_over(pem: bytes, now: datetime) -> bool:
-    """Whether a certificate has run out, by a clock that may be ahead."""
+    """Whether a certificate has expired, even if our clock is up to `BACKDATE` ahead."""
     return x509.load_pem_x509_certificate(pem).not_valid_after_utc + BACKDATE < now
 
 

@@ -1,4 +1,4 @@
-"""The objects credentials live in: read, owned, written at the version they were read at."""
+"""Reads and writes the Secrets and ConfigMap with credentials. Each write names the version that was read."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OWNED: Final = "hami.io/credentials"
-"""Label of Secrets and ConfigMaps that are ours to write: ``webhook`` or ``signing``."""
+"""Label of the Secrets and ConfigMaps that we may write. Its value is ``webhook`` or ``signing``."""
 
 
 class Collision(Exception):  # noqa: N818 - not an error: another replica was first
-    """Another replica wrote between our read and our write; look again."""
+    """The object has been written since it was read, so it has to be read again."""
 
 
 class Store:
@@ -38,10 +38,10 @@ class Store:
         self.namespace = namespace
 
     async def secret(self, name: str, purpose: str) -> Secret | None:
-        """A Secret of ours, None where there is none.
+        """Read a Secret of ours; None: there is none.
 
         Raises:
-            ConfigError: It is somebody else's.
+            ConfigError: The Secret is not ours.
         """
         found = await self._get(SECRETS, name)
         if found is not None and any(found.data.values()):
@@ -49,10 +49,10 @@ class Store:
         return found
 
     async def config_map(self, name: str, purpose: str) -> ConfigMap | None:
-        """A ConfigMap of ours, None where there is none.
+        """Read a ConfigMap of ours; None: there is none.
 
         Raises:
-            ConfigError: It is somebody else's.
+            ConfigError: The ConfigMap is not ours.
         """
         found = await self._get(CONFIG_MAPS, name)
         if found is not None and (found.data or found.binary_data):
@@ -70,10 +70,10 @@ class Store:
         drop: frozenset[str] = frozenset(),
         kind: str = "Opaque",
     ) -> None:
-        """Make a Secret, or change it from what was found: set ``data``, drop the entries named.
+        """Create a Secret, or change the one that was found: set ``data`` and remove the entries in ``drop``.
 
         Raises:
-            Collision: It is not as it was found any more.
+            Collision: The Secret has changed since it was found.
         """
         encoded: dict[str, Any] = {key: base64.b64encode(value).decode() for key, value in data.items()}
         encoded |= dict.fromkeys(drop)
@@ -82,10 +82,10 @@ class Store:
     async def write_config_map(
         self, name: str, purpose: str, found: ConfigMap | None, data: Mapping[str, str], *, drop: frozenset[str]
     ) -> None:
-        """The same for a ConfigMap.
+        """Create a ConfigMap, or change the one that was found: set ``data`` and remove the entries in ``drop``.
 
         Raises:
-            Collision: It is not as it was found any more.
+            Collision: The ConfigMap has changed since it was found.
         """
         entries: dict[str, Any] = {**data, **dict.fromkeys(drop)}
         await self._write(CONFIG_MAPS, "ConfigMap", name, purpose, found=found, body={"data": entries})
@@ -116,7 +116,7 @@ class Store:
                 made = {"apiVersion": "v1", "kind": kind, "metadata": meta, **content}
                 await self._api.create(resource, made, self.namespace)
                 return
-            # The type of a Secret can't be changed; one that was there empty keeps its own.
+            # A Secret's type can't be changed, so an empty Secret that existed before keeps its type.
             changes = {"data": body["data"]}
             version = {"resourceVersion": found.metadata.resource_version}
             mine = labels if OWNED not in found.metadata.labels else {}

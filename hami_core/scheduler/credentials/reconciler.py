@@ -1,4 +1,4 @@
-"""Repeats the steps until cancelled: level-triggered, backing off on failures, telling what is wrong."""
+"""Repeats the steps of each credential until cancelled. Level-triggered; backs off on failures and reports them."""
 
 from __future__ import annotations
 
@@ -31,40 +31,40 @@ class Credential(Protocol):
 
     @property
     def pace_s(self) -> float:
-        """How often to look."""
+        """Seconds between two steps."""
         ...
 
     def problem(self) -> str:
-        """Why it can't be used; empty: it can."""
+        """Why the credential can't be used; empty: it can."""
         ...
 
     async def step(self) -> None:
-        """Look, and do what is next."""
+        """Read the objects and carry out the next step."""
         ...
 
 
 class CredentialReconciler:
-    """Keeps one credential.
+    """Issues and renews one credential.
 
     Args:
-        name: What it is, for messages.
-        kept: The credential.
-        usable: Called once, as soon as it can be used.
+        name: Its name, for messages and metrics.
+        credential: The credential.
+        usable: Called once, as soon as the credential can be used.
     """
 
-    def __init__(self, name: str, kept: Credential, usable: Callable[[], Awaitable[None]] | None = None) -> None:
+    def __init__(self, name: str, credential: Credential, usable: Callable[[], Awaitable[None]] | None = None) -> None:
         self.name = name
-        self._credential = kept
+        self._credential = credential
         self._usable = usable
         self.error = ""
 
     def check(self) -> str:
-        """For readiness: why it can't be used, with the last error; empty: it can."""
+        """For readiness: why the credential can't be used, with the last error; empty: it can."""
         problem = self._credential.problem()
         return f"{problem}: {self.error}" if problem and self.error else problem
 
     async def run(self) -> None:
-        """Keep it until cancelled."""
+        """Issue and renew the credential until cancelled."""
         failures, collisions = Backoff(0.2, 60.0), Backoff(0.05, 5.0)
         while True:
             try:
@@ -90,23 +90,23 @@ class CredentialReconciler:
 
     def _failed(self, error: str) -> None:
         if error != self.error:
-            log.error("credentials can't be kept, trying on", credential=self.name, error=error)
+            log.error("credentials can't be issued or renewed, retrying", credential=self.name, error=error)
         self.error = error
 
 
 class Credentials:
-    """What this process issues itself; nothing where settings say that others do.
+    """The credentials that this process issues itself. By its settings, others may issue them instead.
 
     Args:
         api: The Kubernetes API.
-        namespace: Where Secrets and ConfigMap are.
-        webhook: The webhook's certificate, or None.
-        signing: The signing keys, or None.
-        keyring: Is told which keys to use.
-        in_use: Ids of the keys live pods are signed with; None while that is not known.
-        serve: Called with a context once the webhook's certificate is there.
+        namespace: Namespace of the Secrets and the ConfigMap.
+        webhook: Where the webhook's certificate is kept; None: others issue it.
+        signing: Where the signing keys are kept; None: others issue them.
+        keyring: Gets the keys to use.
+        in_use: Ids of the keys that signed live pods' allocations; None while unknown.
+        serve: Called with an SSL context once there is a certificate for the webhook.
         clock: Monotonic seconds.
-        now: The time.
+        now: The present time.
     """
 
     def __init__(
@@ -138,6 +138,6 @@ class Credentials:
 
     @property
     def expires_at(self) -> float:
-        """Unix time at which the webhook's certificate runs out; 0: none is served, or others issue it."""
+        """Unix time at which the webhook's certificate expires; 0: none is served, or others issue it."""
         pair = self.certificate.served if self.certificate else None
         return pair.expires.timestamp() if pair else 0.0

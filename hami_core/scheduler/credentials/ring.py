@@ -1,8 +1,8 @@
-"""Signing keys through their lives: next, in use, retired, gone. No I/O; the time is passed in.
+"""The life of a signing key: next, in use, retired, gone. No I/O; the time is passed in.
 
-A Secret holds the ring, one entry a key, named by when it was made and its id: ``<time>-<id>.key`` is a private key,
-``<time>-<id>.pub`` the public half of one that signs no more. A new key is published first and signs once every agent
-has had time to read it; a retired key's public half stays while any live pod is signed with it.
+A Secret holds the ring, with one entry for each key. Its name has the time when the key was made and the key's id:
+``<time>-<id>.key`` is a private key, ``<time>-<id>.pub`` the public half of a retired key. A new key is published
+first, and signs once every agent has had time to read it. A retired key's public half stays while a live pod needs it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hami_core.wire.signature import PrivateKey, PublicKey
 
 SKEW: Final = timedelta(hours=1)
-"""How far the clocks of two replicas may be apart; never more than a quarter of a key's life."""
+"""The largest difference between the clocks of two replicas, but at most a quarter of a key's life."""
 _ENTRY: Final = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{16})\.(key|pub)", re.ASCII)
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 
@@ -38,8 +38,8 @@ class Times:
     """How long keys live.
 
     Attributes:
-        lifetime: How long a key signs before the next is made.
-        delay: From a key's publication until it signs: longer than a kubelet takes to bring a ConfigMap to its pods.
+        lifetime: Time from the making of a key until the next one is made.
+        delay: Time from a key's publication until it signs. It is longer than a kubelet takes to update a ConfigMap.
     """
 
     lifetime: timedelta
@@ -47,13 +47,13 @@ class Times:
 
     @property
     def skew(self) -> timedelta:
-        """How far clocks may be apart."""
+        """The largest difference between two clocks."""
         return min(SKEW, self.lifetime / 4)
 
 
 @dataclass(frozen=True, slots=True)
 class RingKey:
-    """One key of the ring; ``private`` None: it is retired."""
+    """One key of the ring. It is retired if ``private`` is None."""
 
     made: datetime
     public: PublicKey
@@ -61,22 +61,22 @@ class RingKey:
 
     @property
     def id(self) -> str:
-        """Short name, as in signatures."""
+        """Its id, as in signatures."""
         return key_id(self.public)
 
     @property
     def stem(self) -> str:
-        """What its entries' names begin with."""
+        """The beginning of its entries' names."""
         return f"{self.made.strftime(_TIME)}-{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """What a Secret holds.
+    """The contents of a Secret with keys.
 
     Attributes:
         keys: The keys, oldest first.
-        damaged: Entries that can't be used, by name: what is wrong. They are left as they are.
+        damaged: Name → problem of each entry that can't be used. Such entries are never changed.
     """
 
     keys: tuple[RingKey, ...] = ()
@@ -88,7 +88,7 @@ class Ring:
         return tuple(key for key in self.keys if key.private is not None)
 
     def entries(self) -> dict[str, bytes]:
-        """What the Secret should hold."""
+        """The entries that the Secret should hold."""
         return {
             f"{k.stem}.key" if k.private else f"{k.stem}.pub": private_key_pem(k.private)
             if k.private
@@ -97,12 +97,12 @@ class Ring:
         }
 
     def published(self) -> dict[str, str]:
-        """What the ConfigMap should hold: every public key."""
+        """The entries that the ConfigMap should hold: every public key."""
         return {f"{key.stem}.pem": public_key_pem(key.public).decode() for key in self.keys}
 
 
 def read(entries: Mapping[str, bytes]) -> Ring:
-    """Read a Secret's entries; what can't be used is told in `Ring.damaged`."""
+    """Read a Secret's entries. Entries that can't be used are listed in `Ring.damaged`."""
     keys: dict[str, RingKey] = {}
     damaged: dict[str, str] = {}
     for name in sorted(entries):
@@ -117,7 +117,7 @@ def read(entries: Mapping[str, bytes]) -> Ring:
 
 
 def read_published(entries: Mapping[str, str]) -> tuple[RingKey, ...]:
-    """Public keys of a ConfigMap, as retired ones; what is not ours is passed over."""
+    """The public keys of a ConfigMap, as retired keys. Entries that are not ours are ignored."""
     found = {f"{name.removesuffix('.pem')}.pub": text.encode() for name, text in entries.items()}
     return read(found).keys
 
@@ -126,18 +126,18 @@ def advance(ring: Ring, times: Times, now: datetime, *, in_use: Collection[str] 
     """The ring as it should be now.
 
     Args:
-        ring: As it is.
+        ring: The present ring.
         times: How long keys live.
-        now: The time.
-        in_use: Ids of the keys live pods are signed with; None: not known yet.
-        signs: Id of the key this replica signs with; empty: none yet.
+        now: The present time.
+        in_use: Ids of the keys that signed live pods' allocations; None: not known yet.
+        signs: Id of the key that this replica signs with; empty: none yet.
     """
     private = ring.private
     if not private:
         return add_key(ring, now)
     newest = private[-1]
     if newest.id != signs:
-        return ring  # the next key's turn has not come, not even here
+        return ring  # not even this replica signs with the newest key yet
     keys = list(ring.keys)
     settled = newest.made + times.delay + times.skew
     if settled <= now:  # by now every replica signs with the newest
@@ -161,16 +161,16 @@ def choose(ring: Ring, times: Times, now: datetime, published_s: Mapping[str, fl
     Args:
         ring: The keys.
         times: How long keys live.
-        now: The time.
+        now: The present time.
         published_s: Key id → seconds since this replica first saw it published, by a monotonic clock.
 
     Returns:
-        None when no key that can sign is published. Where there is only one, or none had its time yet, the oldest:
-        agents that have not read it refuse for now, and are asked again.
+        The newest published key whose delay is over. If there is none, the oldest published key: an agent that has not
+        read it yet refuses the pod for now and is asked again. None: no private key is published.
     """
     candidates = [key for key in ring.private if key.id in published_s]
     for key in reversed(candidates):
-        # The time it was made is another replica's; where that is surely long ago there is no need to have seen it.
+        # `made` is by another replica's clock. If it is old enough for any clock, we need not have watched the delay.
         if published_s[key.id] >= times.delay.total_seconds() or key.made + times.delay + times.skew <= now:
             return key
     return candidates[0] if candidates else None
@@ -183,7 +183,7 @@ def _read_entry(name: str, content: bytes) -> RingKey:
     try:
         made = datetime.strptime(match[1], _TIME).replace(tzinfo=UTC)
     except ValueError as error:
-        raise ConfigError(name, "begins with no time") from error
+        raise ConfigError(name, "does not begin with a valid time") from error
     if match[3] == "key":
         private = load_private_key(content, where=name)
         key = RingKey(made, private.public_key(), private)
@@ -191,5 +191,5 @@ def _read_entry(name: str, content: bytes) -> RingKey:
         public = load_public_keys(content, where=name)
         key = RingKey(made, public[0])
     if key.id != match[2]:
-        raise ConfigError(name, f"holds key {key.id}, not the one it is named after")
+        raise ConfigError(name, f"holds key {key.id}, not the key in its name")
     return key

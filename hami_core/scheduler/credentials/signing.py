@@ -1,4 +1,4 @@
-"""The keys allocations are signed with: private in a Secret, published in a ConfigMap, then used."""
+"""The signing keys: private keys in a Secret, public halves in a ConfigMap. A key is published before it signs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PURPOSE: Final = "signing"
 
 @dataclass(frozen=True, slots=True)
 class SigningNames:
-    """What the keys are kept in.
+    """The objects that hold the keys.
 
     Attributes:
-        secret: The Secret with the private keys.
-        config_map: The ConfigMap agents read the public ones from.
+        secret: Name of the Secret with the private keys.
+        config_map: Name of the ConfigMap from which agents read the public keys.
         times: How long keys live.
     """
 
@@ -40,14 +40,14 @@ class SigningNames:
 
 
 class SigningKeys:
-    """Carries out what `ring` decides, one step a call.
+    """Carries out the decisions of `ring`, one step for each call.
 
     Args:
-        store: Where Secret and ConfigMap are.
-        names: Which.
-        keyring: Is told which keys to use.
-        in_use: Ids of the keys live pods are signed with; None while that is not known.
-        now: The time.
+        store: Reads and writes Secret and ConfigMap.
+        names: Names of these objects.
+        keyring: Gets the keys to use.
+        in_use: Ids of the keys that signed live pods' allocations; None while unknown.
+        now: The present time.
         monotonic: Monotonic seconds.
     """
 
@@ -68,7 +68,7 @@ class SigningKeys:
         self._now = now
         self._monotonic = monotonic
         self._published_at: dict[str, float] = {}
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self.ring = Ring()
         self.signs: RingKey | None = None
 
@@ -79,7 +79,7 @@ class SigningKeys:
 
     @property
     def pace_s(self) -> float:
-        """How often to look."""
+        """Seconds between two steps."""
         times = self._names.times
         return max(0.2, min(30.0, times.lifetime.total_seconds() / 30, (times.delay.total_seconds() or 1.0) / 4))
 
@@ -88,17 +88,17 @@ class SigningKeys:
         return "" if self.signs else f"no signing key yet ({self.where})"
 
     async def step(self) -> None:
-        """Look, and do what is next.
+        """Read the objects and carry out the next step.
 
         Raises:
-            Collision: Something was written, by us or another: look again.
-            ConfigError: An administrator has to mend something.
-            ApiError: The API server refused or is away.
+            Collision: We or another replica wrote an object, so all have to be read again.
+            ConfigError: An administrator has to correct something.
+            ApiError: The API server refused or is unreachable.
         """
         secret = await self._store.secret(self._names.secret, PURPOSE)
         published = await self._store.config_map(self._names.config_map, PURPOSE)
         present = ring.read(secret.data if secret else {})
-        self._tell_damage(present)
+        self._report_damage(present)
         wanted = self._wanted(present, published)
         await self._write_secret(secret, present, wanted)
         await self._publish(published, present)
@@ -107,11 +107,11 @@ class SigningKeys:
     def _wanted(self, present: Ring, published: ConfigMap | None) -> Ring:
         now = self._now()
         if not present.keys and published is not None:
-            # The Secret was lost. What agents accept goes on to count while pods are signed with it.
+            # The Secret was lost. The published keys stay while live pods are signed with them.
             known = ring.read_published(published.data)
             present = Ring(known, present.damaged)
         signs = self.signs.id if self.signs else ""
-        in_use = self._in_use() if len(present.keys) > 1 else None  # to ask goes through every pod
+        in_use = self._in_use() if len(present.keys) > 1 else None  # this call reads every pod
         return ring.advance(present, self._names.times, now, in_use=in_use, signs=signs)
 
     async def _write_secret(self, secret: Secret | None, present: Ring, wanted: Ring) -> None:
@@ -143,12 +143,12 @@ class SigningKeys:
 
     @staticmethod
     def _stale(entries: Collection[str], wanted: Collection[str], present: Ring) -> frozenset[str]:
-        """Entries to drop: those the Secret doesn't know any more. What belongs to a damaged entry of it stays."""
+        """Entries to remove: those whose key is not in the Secret any more, unless its entry there is damaged."""
         damaged = {name.rpartition(".")[0] for name in present.damaged}
         return frozenset(n for n in entries if n not in wanted and n.rpartition(".")[0] not in damaged)
 
     def _use(self, present: Ring) -> None:
-        """Everything in the ring is published: take it into use."""
+        """Use the ring, whose keys are all published."""
         now = self._monotonic()
         self._published_at = {key.id: self._published_at.get(key.id, now) for key in present.keys}
         ages = {identity: now - at for identity, at in self._published_at.items()}
@@ -163,8 +163,8 @@ class SigningKeys:
         self.signs = chosen
         self._keyring.set(chosen.private, [key.public for key in present.keys])
 
-    def _tell_damage(self, present: Ring) -> None:
+    def _report_damage(self, present: Ring) -> None:
         for name, problem in present.damaged.items():
-            if self._told.get(name) != problem:
-                log.error("an entry can't be used and is left as it is", secret=self.where, entry=name, problem=problem)
-        self._told = dict(present.damaged)
+            if self._reported.get(name) != problem:
+                log.error("an entry can't be used, it is not changed", secret=self.where, entry=name, problem=problem)
+        self._reported = dict(present.damaged)

@@ -1,4 +1,4 @@
-"""The webhook's certificate: kept in a Secret, trusted through the webhook configuration, then served."""
+"""The webhook's certificate: stored in a Secret, trusted through the webhook configuration, then served."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ log = structlog.get_logger(__name__)
 
 PURPOSE: Final = "webhook"
 TRUST_S: Final = 10.0
-"""From an authority's being in the webhook configuration until every API server has read it there."""
+"""Time after which every API server has read a new authority from the webhook configuration."""
 CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookNames:
-    """What the certificate is kept in and for.
+    """Where the certificate is stored, and for which hosts it is.
 
     Attributes:
-        secret: The Secret.
-        configurations: MutatingWebhookConfigurations that are told whom to trust.
-        hosts: DNS names and addresses the API server calls.
+        secret: Name of the Secret.
+        configurations: MutatingWebhookConfigurations that get the authorities to trust.
+        hosts: DNS names and addresses that the API server calls.
         lifetime: How long a certificate is valid.
     """
 
@@ -51,14 +51,14 @@ class WebhookNames:
 
 
 class WebhookCertificate:
-    """Carries out what `certificates` decides, one step a call.
+    """Carries out the decisions of `certificates`, one step for each call.
 
     Args:
         api: The Kubernetes API.
-        store: Where Secrets are.
-        names: Which.
-        context: What the webhook's listener serves with.
-        now: The time.
+        store: Reads and writes Secrets.
+        names: Names of the objects and hosts.
+        context: The SSL context of the webhook's listener.
+        now: The present time.
         monotonic: Monotonic seconds.
     """
 
@@ -89,24 +89,24 @@ class WebhookCertificate:
 
     @property
     def pace_s(self) -> float:
-        """How often to look: often in the life of a certificate, of the one that is there or of those we make."""
+        """Seconds between two steps: a thirtieth of a certificate's life, from 0.2 to 30."""
         return max(0.2, min(30.0, self._life.total_seconds() / 30))
 
     def problem(self) -> str:
-        """Why the webhook can't be served with what is loaded; empty: it can."""
+        """Why the webhook can't be served with the loaded certificate; empty: it can."""
         if self.served is None:
             return f"no certificate yet ({self.where})"
         if self._now() > self.served.expires + certificates.BACKDATE:
-            return f"the certificate ran out at {self.served.expires.isoformat()} ({self.where})"
+            return f"the certificate expired at {self.served.expires.isoformat()} ({self.where})"
         return ""
 
     async def step(self) -> None:
-        """Look, and do what is next.
+        """Read the objects and carry out the next step.
 
         Raises:
-            Collision: Something was written, by us or another: look again.
-            ConfigError: An administrator has to mend something.
-            ApiError: The API server refused or is away.
+            Collision: We or another replica wrote an object, so all have to be read again.
+            ConfigError: An administrator has to correct something.
+            ApiError: The API server refused or is unreachable.
         """
         found = await self._store.secret(self._names.secret, PURPOSE)
         pair = self._read(found)
@@ -115,7 +115,7 @@ class WebhookCertificate:
             await self._renew(found, pair, due)
         if pair is None:
             return
-        # While settings are changed, another replica may still make shorter-lived ones.
+        # During a change of settings, another replica may still make certificates with a shorter life.
         self._life = min(self._names.lifetime, pair.expires - pair.issued)
         for name in self._names.configurations:
             await self._trust(name, pair)
@@ -130,8 +130,8 @@ class WebhookCertificate:
         try:
             return certificates.read(data.get(CERTIFICATE, b""), data.get(KEY, b""), data.get(AUTHORITIES, b""))
         except certificates.DamagedError as error:
-            # It is ours, and a certificate can always be made anew.
-            log.error("the webhook's certificate is damaged and made anew", secret=self.where, problem=str(error))  # noqa: TRY400
+            # The Secret is ours, and a new certificate can always be made.
+            log.error("the webhook's certificate is damaged and replaced", secret=self.where, problem=str(error))  # noqa: TRY400
             return None
 
     async def _renew(self, found: Secret | None, old: Pair | None, why: str) -> None:
@@ -144,7 +144,7 @@ class WebhookCertificate:
         raise Collision("written")
 
     async def _trust(self, name: str, pair: Pair) -> None:
-        """Make a webhook configuration trust the pair."""
+        """Write the pair's authorities into a webhook configuration."""
         try:
             found = await self._api.get(MUTATING_WEBHOOKS, name)
         except ApiError as error:
@@ -175,7 +175,7 @@ class WebhookCertificate:
         return changes
 
     def _may_serve(self, pair: Pair) -> bool:
-        """Whether every API server trusts the pair, as far as can be told."""
+        """Whether to serve the pair now: it is not served yet, and every API server has had time to trust it."""
         if self.served is not None and self.served.certificate == pair.certificate:
             return False
         settle = min(TRUST_S, self._life.total_seconds() / 10)

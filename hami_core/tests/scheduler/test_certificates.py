@@ -68,7 +68,7 @@ def test_the_bundle_keeps_strangers_for_a_while_only():
     [
         (lambda c, k, a: (b"", k, a), "tls.crt is missing"),
         (lambda c, k, a: (c[:80], k, a), "tls.crt holds no certificate"),
-        (lambda c, k, a: (c, k[:60], a), "tls.key is no private key"),
+        (lambda c, k, a: (c, k[:60], a), "tls.key is not a private key"),
         (lambda c, k, a: (c, certificates.issue(NAMES, NOW, YEAR).key, a), "tls.key does not belong to tls.crt"),
         (lambda c, k, a: (c, k, certificates.issue(NAMES, NOW, YEAR).authorities[0]), "was not signed by the first"),
         (lambda c, k, a: (c, k, b""), "ca.crt is missing"),

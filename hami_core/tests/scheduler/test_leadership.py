@@ -170,7 +170,7 @@ async def test_no_permit_within_three_seconds_of_the_end():
     now[0] = 96.0
     assert (await gate.permit()).write_by == 97.0
     now[0] = 97.0
-    with pytest.raises(NotLeaderError, match="about to run out"):
+    with pytest.raises(NotLeaderError, match="about to expire"):
         await gate.permit()
 
 
