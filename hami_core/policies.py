@@ -1,7 +1,7 @@
 """Placement policies: how nodes are ranked, and which devices of a node are tried first.
 
-A policy is one object in one of the two tables below. Placement, the cluster's columns, settings, error texts, the
-chart and the documentation take its word, its ranking and its help from there.
+A policy is one object in one of the two tables below. Placement, settings, error texts, the chart and the documentation
+take its word, rank and help from there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Value(Protocol):
-    """A number, or a NumPy array of numbers: one expression ranks one device, and all devices of the cluster."""
+    """A number or a NumPy array of numbers. So one expression can rank one device or all devices of the cluster."""
 
     def __neg__(self) -> Value: ...
     def __abs__(self) -> Value: ...
@@ -24,14 +24,14 @@ class Value(Protocol):
 
 
 class Rated(Protocol):
-    """What a device policy may look at: one device, or all devices of the cluster in columns.
+    """The values that a device policy may use, of one device or of all devices of the cluster in columns.
 
-    Columns hold 32-bit numbers, so a sum must stay below 2³¹, and arithmetic on ``score`` must be exact in float32.
+    Columns hold 32-bit numbers. So a sum must stay below 2³¹, and arithmetic on ``score`` must be exact in float32.
     """
 
     @property
     def score(self) -> Value:
-        """Device score with this container's share: 0 is idle, more is fuller."""
+        """Device score including this container's request. An idle device has a low score, a full one a high score."""
 
     @property
     def numa(self) -> Value:
@@ -55,10 +55,9 @@ class NodePolicy:
     """How nodes that fit are ranked.
 
     Attributes:
-        word: As pods and settings name it.
+        word: Its name in pods and settings.
         help: Which node comes first; half a sentence for the documentation.
-        rank: From the node's score (0 is idle) to its rank. The node of greatest rank is best; of equals, the one of
-            the smaller name.
+        rank: Node score (0 is idle) → rank. The node with the greatest rank is best. Of equals, the smaller name wins.
     """
 
     word: str
@@ -71,13 +70,13 @@ class DevicePolicy:
     """Which devices of a node are tried first.
 
     Attributes:
-        word: As pods and settings name it.
+        word: Its name in pods and settings.
         help: Which device comes first; half a sentence for the documentation.
-        rank: The device of greatest rank is tried first; of equals, the one of the higher NUMA node, then of the
-            higher index.
-        in_chains: Ranks in a chain such as ``numa,binpack`` too.
-        idle_only: A device that any pod uses is refused. Counts in a chain too.
-        lowest_numa_first: With NUMA binding, start at the lowest NUMA node instead of the highest.
+        rank: The device with the greatest rank is tried first. Of equals, the one with the higher NUMA node comes
+            first, then the one with the higher index.
+        in_chains: Whether it ranks in a chain such as ``numa,binpack`` too.
+        idle_only: Whether a device that any pod uses is refused. This applies in a chain too.
+        lowest_numa_first: Whether a request with NUMA binding starts at the lowest NUMA node instead of the highest.
     """
 
     word: str
@@ -112,12 +111,12 @@ DEVICE_POLICIES: Final = {
         DevicePolicy("numa", "the highest NUMA node", lambda card: card.numa),
     )
 }
-"""Device policies by word; several may stand in a comma list."""
+"""Device policies by word. A pod may name several in a comma list."""
 
 DEFAULT_NODE_POLICY: Final = "binpack"
-"""Counts where nobody names a node policy, and in place of a word that is none."""
+"""Used if neither pod nor settings name a node policy, and in place of an unknown word."""
 DEFAULT_DEVICE_POLICY: Final = "spread"
-"""Counts where nobody names a device policy, and in place of a word that is none."""
+"""Used if neither pod nor settings name a device policy, and in place of an unknown word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,5 +128,5 @@ class PolicyDefaults:
 
 
 def node_policy(word: str) -> NodePolicy:
-    """The node policy of a word; one that is unknown stands for `DEFAULT_NODE_POLICY`, as in HAMi."""
+    """The node policy of a word. An unknown word stands for `DEFAULT_NODE_POLICY`, as in HAMi."""
     return NODE_POLICIES.get(word) or NODE_POLICIES[DEFAULT_NODE_POLICY]

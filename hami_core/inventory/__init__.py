@@ -1,4 +1,4 @@
-"""Inventory: what the cluster has and uses. Index, bookings and holds, quotas, drift; the scheduler's one allocator.
+"""Inventory: the cluster's devices, bookings, holds and quotas. It is the scheduler's only allocator.
 
 ::
 

@@ -1,7 +1,7 @@
 """The checks of `hami_core.placement.fit` on whole columns: one word of failed checks per card, counts, keys, reasons.
 
-Each function gives, for independent devices, exactly what the walk gives card by card; the tests hold both against a
-third, naive implementation.
+For devices that do not depend on each other, each function gives exactly the result of the walk card by card. Tests
+compare both with a third, naive implementation.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _U16: Final = np.uint16
 _F32: Final = np.float32
 
 MAX_WIDTH: Final = 31
-"""Most cards a node may have for its reasons to be counted in columns."""
+"""Most cards of a node whose reasons can be counted in columns: a counter has 5 bits."""
 _COUNTER_BITS: Final = 5
 _NO_NEGATIVE: Final = 1 << 31
-"""Added to a rank of 32 bits, so that keys of cards are positive."""
+"""Added to a rank of 32 bits, so that the sort keys of cards are positive."""
 
 _WORDS: Final = (
     reasons.CARD_NOT_HEALTH,
@@ -52,11 +52,11 @@ _WORD_OF_BIT: Final = {
 }  # fmt: skip
 
 NOT_ENOUGH_CARDS: Final = -1
-"""Histogram key of a node that has fewer cards than are asked for."""
+"""Histogram key of a node with fewer cards than the request needs."""
 
 
 def _counter_of_bits() -> np.ndarray:
-    """Word of failed checks → one count of its reason, the lowest bit's; no bit: fits, but too few do."""
+    """Word of failed checks → one count for the reason of its lowest bit. Word 0 counts as one of too few cards."""
     counters = np.zeros(1 << 13, np.int64)
     for word in range(len(counters)):
         lowest = word & -word
@@ -71,7 +71,7 @@ _COUNTERS: Final = _counter_of_bits()
 
 
 class Columns:
-    """Columns of a table, all nodes (views) or chosen ones (copies that placing a pod may change)."""
+    """Columns of a table: views of all nodes, or copies of chosen nodes. Only copies may be changed."""
 
     _SHARED: ClassVar = (
         "count", "free_cores", "free_memory", "kind", "live", "numa", "slots", "static", "total_cores", "total_memory",
@@ -103,12 +103,12 @@ class Columns:
             setattr(self, name, full if where is None else full[..., where])
 
     def floats(self, name: str) -> np.ndarray:
-        """A column of totals as float32, 1 in place of 0."""
+        """A column of totals as float32, with 1 in place of 0."""
         full: np.ndarray = getattr(self.table, name)
         return full[:, : self.used.shape[1]] if self.where is None else full[:, self.where]
 
     def need(self, ask: Ask) -> np.ndarray | int:
-        """MiB the request takes on each card."""
+        """MiB that the request takes on each card."""
         request = ask.request
         if request.memory_mib > 0 or request.memory_percent is None:
             return request.memory_mib
@@ -116,7 +116,7 @@ class Columns:
         return share.astype(np.int32)
 
     def failed_checks(self, ask: Ask, need: np.ndarray | int) -> np.ndarray:
-        """One word per card: a bit for each check it fails, 0 where it may serve the request."""
+        """One word per card, with a bit for each failed check. A card with 0 may serve the request."""
         failed: np.ndarray = self.static & _U16(0xFFFF ^ t.SOLD_OUT) if ask.cores else self.static.copy()
         for number, kind in enumerate(self.table.kinds, 1):
             if ask.type_refusal(kind) is not None:
@@ -141,7 +141,7 @@ class Columns:
         ids = self.table.places if named is None else named
         unnamed = False
         if named is not None:
-            # Some real device that no list names stands for all of them; an empty entry of a list must match none.
+            # One real device that no list names stands for all of these. An empty id would match empty list entries.
             stranger = next((device_id for device_id in self.table.places if device_id not in named), None)
             unnamed = stranger is not None and ask.uuid_refusal(stranger) is not None
         whole = np.full((self.table.width, self.table.count.shape[0]), t.UUID if unnamed else 0, np.uint16)
@@ -152,7 +152,7 @@ class Columns:
         return whole[:, : self.used.shape[1]] if self.where is None else whole[:, self.where]
 
     def _by_vendor(self, ask: Ask) -> np.ndarray:
-        """The vendor's vectorised rule; without one, nothing is refused here and the nodes are walked."""
+        """Bits by the vendor's vectorised rule. Without such a rule there are none, and the nodes are walked."""
         columns = {
             "total_memory": self.total_memory,
             "free_memory": self.free_memory,
@@ -169,12 +169,12 @@ class Columns:
         return refused
 
     def groups(self, ask: Ask) -> Iterator[np.ndarray]:
-        """Cards of each NUMA node, in the order the walk reaches them."""
+        """Cards of each NUMA node, in the order of the walk."""
         for numa in sorted(self.table.numas, reverse=not ask.policy.lowest_numa_first):
             yield self.numa == numa
 
     def fits(self, ask: Ask, fitting: np.ndarray, more: int = 0) -> np.ndarray:
-        """Nodes where the request fits (with ``more`` fitting cards to spare, on one NUMA node where it is bound)."""
+        """Nodes with enough fitting cards and ``more`` to spare; with NUMA binding, all on one NUMA node."""
         count = ask.request.count + more
         if not ask.numa_bind:
             return counted(fitting) >= count
@@ -184,7 +184,7 @@ class Columns:
         return answer
 
     def beyond_quota(self, ask: Ask, failed: np.ndarray, admitted: int) -> np.ndarray:
-        """Failed checks where the quota lets the request take so many cards only: the walk then refuses the rest."""
+        """Failed checks if the quota admits only so many cards. As in the walk, the other cards fail at the quota."""
         if admitted == 0:
             everywhere: np.ndarray = failed | _U16(t.QUOTA)
             return everywhere
@@ -198,7 +198,7 @@ class Columns:
         return refused
 
     def order(self, ask: Ask, fitting: np.ndarray) -> np.ndarray:
-        """Sort key per card: the greatest is taken first; -1 where the card does not fit."""
+        """Sort key per card: the greatest is taken first. Cards that do not fit have -1."""
         place = (self.numa.astype(np.int64) << 8) | np.arange(self.used.shape[0])[:, None]
         key = t.whole_numbers(ask.policy.keys[0].rank(_Rated(self, ask)))
         key += _NO_NEGATIVE
@@ -208,7 +208,7 @@ class Columns:
         return key
 
     def _scored(self, ask: Ask) -> np.ndarray | int:
-        """MiB the request counts for in each card's score, as `Request.scored_memory_on`."""
+        """MiB of the request in each card's score, as by `Request.scored_memory_on`."""
         request = ask.request
         if not request.memory_percent:
             return request.memory_mib
@@ -236,7 +236,7 @@ class Columns:
         return score
 
     def take(self, ask: Ask, taken: np.ndarray, need: np.ndarray | int) -> None:
-        """Book the request on the cards taken. Only on copies."""
+        """Book the request on the taken cards. Only copies may be changed."""
         self.used += taken
         self.used_cores += taken * np.int32(ask.cores)
         self.free_cores -= taken * np.int32(ask.cores)
@@ -250,7 +250,7 @@ class Columns:
             self.static |= sold * _U16(t.SOLD_OUT)
 
     def histogram(self, ask: Ask, failed: np.ndarray) -> np.ndarray:
-        """Per node, all reasons in one number (`histogram_text` reads it)."""
+        """Per node, the counts of all reasons in one number. `histogram_text` decodes it."""
         counters = _COUNTERS.take(failed.astype(np.intp))
         key: np.ndarray = np.add.reduce(counters, axis=0)
         if ask.numa_bind:
@@ -260,7 +260,7 @@ class Columns:
         return key
 
     def _left_behind(self, ask: Ask, failed: np.ndarray) -> np.ndarray:
-        """Cards taken on a NUMA node that the walk then left for the next."""
+        """Number of cards that the walk took on a NUMA node and gave up when it went to the next NUMA node."""
         fitting = failed == 0
         usable = (failed & _U16(t.ABSENT | t.UNHEALTHY | t.CORDONED | t.TYPE)) == 0
         behind = np.zeros(failed.shape[1], np.int32)
@@ -290,13 +290,13 @@ class _Rated:
 
 
 def counted(cards: np.ndarray) -> np.ndarray:
-    """How many cards of each node are marked."""
+    """Number of marked cards of each node."""
     total: np.ndarray = np.add.reduce(cards.view(np.uint8), axis=0, dtype=np.uint16)
     return total
 
 
 def greatest(key: np.ndarray, count: int) -> np.ndarray:
-    """Marks, per node, the ``count`` cards of greatest key; nodes with fewer marks than that have had too few."""
+    """Mark, per node, the ``count`` cards with the greatest keys. A node with too few cards gets fewer marks."""
     place = key.shape[0] - count
     threshold = key.max(axis=0) if count == 1 else np.partition(key, place, axis=0)[place]
     marked: np.ndarray = (key >= threshold) & (key >= 0)
@@ -305,7 +305,7 @@ def greatest(key: np.ndarray, count: int) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def histogram_text(key: int) -> str:
-    """The reasons of one number, in HAMi's words."""
+    """The reasons in one number of `Columns.histogram`, in HAMi's words."""
     if key == NOT_ENOUGH_CARDS:
         return reasons.NODE_INSUFFICIENT_DEVICE
     mask = (1 << _COUNTER_BITS) - 1

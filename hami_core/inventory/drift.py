@@ -1,4 +1,4 @@
-"""Usage is a pure function of nodes, bookings and holds: compute it anew and compare it with what was kept."""
+"""Finds and repairs drift: usage is a pure function of nodes, bookings and holds, so it can be recomputed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def repair_nodes(nodes: Mapping[str, Node], ledger: Ledger, cluster: Cluster) -> int:
-    """Recompute what nodes hold, compare, and put right what differs.
+    """Recompute the usage of nodes, compare it with the kept sums, and repair what differs.
 
     Returns:
-        How many sums of devices and cells of columns differed.
+        Number of device sums and column cells that differed.
     """
     differing = 0
     for name, node in nodes.items():
@@ -68,10 +68,10 @@ def _column_drift(node: Node, cluster: Cluster) -> int:
 
 
 def repair_quota(ledger: Ledger, quota: QuotaBook) -> int:
-    """Recompute what namespaces use, compare, and put right what differs.
+    """Recompute the usage of namespaces, compare it with the kept sums, and repair what differs.
 
     Returns:
-        How many sums differed.
+        Number of sums that differed.
     """
     counted: dict[tuple[str, str], Amounts] = {}
     for entry in ledger:

@@ -1,4 +1,4 @@
-"""What the cluster has and uses: the scheduler's one allocator. Single-threaded; time is passed in; no I/O."""
+"""The inventory: the scheduler's only allocator. Single-threaded; time is passed in; no I/O."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 class Inventory:
     """Devices, bookings, holds and quotas of a cluster; answers Filter, Prioritize and Bind.
 
-    Usage is a pure function of nodes, bookings and holds, kept incrementally: `drift` recomputes and compares.
-    A *booking* is a pod's allocation that exists or is being written; a *hold* its forerunner between Filter and
-    Bind. Both count alike; only Bind (`book`) may displace holds, nothing displaces a booking.
+    Usage is a pure function of nodes, bookings and holds. It is kept incrementally, and `drift` recomputes and compares
+    it. A *booking* is a pod's allocation that exists or is being written. A *hold* keeps a pod's place between Filter
+    and Bind. Both count alike. Only Bind (`book`) may displace holds; nothing displaces a booking.
 
     Args:
-        rules: Rules of every family served (`hami_core.plugins`); they never raise.
+        rules: Rules of every family served (`hami_core.plugins`). They never raise.
         defaults: Policies of pods that name none.
-        quota: Limits and usage to share with another inventory; default: its own.
+        quota: Limits and usage to share with another inventory; default: the inventory's own.
 
     Attributes:
         quota: Limits and usage of namespaces; its ``admission_refusal`` and ``rows`` serve webhook and metrics.
@@ -69,7 +69,7 @@ class Inventory:
             facts: The node.
             devices: Common word → devices; None or empty: the node has none of that family. A node without any
                 device is not registered: Filter answers ``node unregistered`` for it.
-            closed: The node takes no new pods (a vendor's `register` failed); what runs there keeps counting.
+            closed: Whether the node takes no new pods, because a vendor's `register` failed. Its pods keep counting.
         """
         families = {word: FamilyDevices(given) for word, given in devices.items() if given}
         old = self._nodes.get(facts.name)
@@ -94,18 +94,18 @@ class Inventory:
         self._changed.add(facts.name)
 
     def remove_node(self, name: str) -> None:
-        """Forget a node. Its pods stay booked, and count again should it come back. Unknown names are no error."""
+        """Forget a node. Its pods stay booked, and count again if it comes back. Unknown names are ignored."""
         node = self._nodes.pop(name, None)
         if node is not None:
             self._cluster.remove_node(node)
             self._changed.add(name)
 
     def bar_node(self, name: str, barred: Mapping[str, str]) -> None:
-        """Say of which families a registered node gives no new pod devices. Idempotent; what runs there keeps counting.
+        """Set the families for which a registered node takes no new pods. Idempotent. Its pods keep counting.
 
         Args:
-            name: The node; unknown names are no error.
-            barred: Common word → why, as it is to stand in refusals; empty: the node gives of all that it has.
+            name: The node; unknown names are ignored.
+            barred: Common word → the reason, as refusals show it; empty: no family is barred.
         """
         node = self._nodes.get(name)
         if node is not None and node.barred != barred:
@@ -124,17 +124,17 @@ class Inventory:
     # --- pods --------------------------------------------------------------------------------------------------
 
     def set_pod(self, booking: Booking, *, init_done: bool = False) -> bool:
-        """Take in a pod's allocation as the API server has it: the truth, whatever was booked before. Idempotent.
+        """Book a pod's allocation as the API server has it. It replaces any earlier booking. Idempotent.
 
         Ends the pod's hold. Terminating pods count until `remove_pod`.
 
         Args:
             booking: The pod and its allocation.
-            init_done: Every init container that is no sidecar has ended; from then on only sidecars and app
-                containers count. Once True it stays so.
+            init_done: Whether every init container, sidecars apart, has ended. Then only sidecars and app containers
+                count. Once True, it stays True.
 
         Returns:
-            Whether something the pod had is free now: a hold, or what its init containers took.
+            Whether room was freed: by the end of the hold, or because the earlier booking was replaced.
         """
         freed = self.release_hold(booking.uid)
         old = self._ledger.bookings.get(booking.uid)
@@ -149,7 +149,7 @@ class Inventory:
         return freed
 
     def remove_pod(self, uid: str) -> None:
-        """Forget a pod that is deleted, succeeded or failed. Idempotent."""
+        """Forget a pod that was deleted, succeeded or failed. Idempotent."""
         self.release_hold(uid)
         self.release(uid)
 
@@ -163,11 +163,11 @@ class Inventory:
 
     @property
     def booking_count(self) -> int:
-        """How many pods have a booking."""
+        """Number of pods with a booking."""
         return len(self._ledger.bookings)
 
     def booking(self, uid: str) -> Booking | None:
-        """A pod's booking."""
+        """A pod's booking; None: it has none."""
         entry = self._ledger.bookings.get(uid)
         return None if entry is None else _booking(entry)
 
@@ -178,7 +178,7 @@ class Inventory:
         self.quota.set(namespace, name, hard)
 
     def deny_quota(self, namespace: str, name: str, problem: str) -> None:
-        """Take in a ResourceQuota of which nothing can be read."""
+        """Take in a ResourceQuota that can't be decoded. It allows nothing."""
         self.quota.deny(namespace, name, problem)
 
     def remove_quota(self, namespace: str, name: str) -> None:
@@ -188,21 +188,21 @@ class Inventory:
     # --- Filter, Prioritize ------------------------------------------------------------------------------------
 
     def filter(self, request: PodRequest, nodes: Sequence[str] | RawNames, *, limit: int = 16) -> FilterOutcome:
-        """Rank the nodes a pod fits on. Changes nothing but the pod's own hold, which ends here.
+        """Rank the nodes on which a pod fits. This ends the pod's own hold and changes nothing else.
 
         Args:
-            request: The pod's effective request; one that asks for nothing fits on every registered node.
+            request: The pod's effective request. An empty request fits on every registered node.
             nodes: The candidates, as names or as raw JSON.
-            limit: How many of the best to return; each was verified exactly.
+            limit: Most nodes to return. Each of them was checked exactly.
 
         Raises:
-            WireError: Raw names are no JSON array of strings.
+            WireError: Raw names are not a JSON array of strings.
         """
         self.release_hold(request.uid)
         return self._search.run(Plan(request, self.rules, self.defaults), nodes, limit, self.quota)
 
     def fits(self, request: PodRequest) -> bool:
-        """Whether a pod fits on any registered node; changes nothing."""
+        """Whether a pod fits on any registered node. Changes nothing."""
         return self._search.fits(Plan(request, self.rules, self.defaults), self.quota)
 
     def simulate(
@@ -212,11 +212,11 @@ class Inventory:
         *,
         limit: int = 1,
     ) -> FilterOutcome:
-        """Filter over nodes that may not exist (cluster-autoscaler's dry run): idle, no pods, quotas as they are.
+        """Filter over idle nodes that need not exist (cluster-autoscaler's dry run), with the present quotas.
 
         Args:
             request: The pod's effective request.
-            nodes: Each with its devices by common word.
+            nodes: The nodes, each with its devices by common word.
             limit: As in `filter`.
         """
         imagined = Inventory(tuple(self.rules.values()), self.defaults, quota=self.quota)
@@ -225,21 +225,23 @@ class Inventory:
         return imagined.filter(request, [facts.name for facts, _ in nodes], limit=limit)
 
     def explain(self, request: PodRequest, node: str | None = None) -> list[Reason]:
-        """Say why a pod does not fit, device by device, with amounts.
+        """Explain why a pod does not fit, device by device, with amounts.
+
+        Holds of other pods count; the pod's own hold does not.
 
         Args:
             request: The pod's effective request.
-            node: One node, or None for all of them.
+            node: One node, or None for all nodes.
 
         Returns:
-            One reason for each device that refuses (or for the node as a whole), ``detail`` naming node and container;
-            empty for a node it fits on. Holds of other pods count, the pod's own does not.
+            One reason for each device that does not fit, or one for the whole node. ``detail`` names node and
+            container. A node on which the pod fits has no reasons.
         """
         names = [node] if node is not None else self.node_names()
         return [reason for name in names for reason in self._explain_node(request, name).reasons]
 
     def explain_text(self, request: PodRequest, node: str | None = None) -> str:
-        """The same for people: ``needs 30000 MiB on one card; of n1's 8 cards the freest has 12000 MiB free``."""
+        """`explain` in sentences: ``needs 30000 MiB on one card; of n1's 8 cards the freest has 12000 MiB free``."""
         names = [node] if node is not None else self.node_names()
         return explaining.text([self._explain_node(request, name) for name in names])
 
@@ -269,10 +271,10 @@ class Inventory:
         Args:
             request: The pod's effective request.
             node: The node.
-            until: When the hold ends, in the clock `expire_holds` is called with.
+            until: When the hold ends, by the clock of `expire_holds`.
 
         Returns:
-            What the pod would get, or why it does not fit (then it has no hold).
+            The pod's allocation, or why it does not fit. In the latter case it has no hold.
         """
         self.release_hold(request.uid)
         if (booked := self._ledger.bookings.get(request.uid)) is not None:
@@ -285,22 +287,22 @@ class Inventory:
         return placed
 
     def release_hold(self, uid: str) -> bool:
-        """End a pod's hold. Idempotent; True if there was one."""
+        """End a pod's hold. Idempotent. Returns whether there was one."""
         entry = self._ledger.holds.get(uid)
         if entry is not None:
             self._drop(entry)
         return entry is not None
 
     def held_on(self, uid: str) -> str:
-        """The node a place is held on for the pod; empty: none."""
+        """The node with the pod's hold; empty: it has none."""
         entry = self._ledger.holds.get(uid)
         return "" if entry is None else entry.allocation.node
 
     def expire_holds(self, now: float) -> list[str]:
-        """End the holds whose time has come.
+        """End expired holds.
 
         Returns:
-            UIDs of the pods that lost theirs.
+            UIDs of the pods that lost their hold.
         """
         ended = [e for e in self._ledger.holds.values() if e.until is not None and e.until <= now]
         for entry in ended:
@@ -308,24 +310,24 @@ class Inventory:
         return [entry.uid for entry in ended]
 
     def holds(self) -> Iterator[tuple[Booking, float]]:
-        """Every hold with its end."""
+        """Every hold and the time when it ends."""
         for e in self._ledger.holds.values():
             yield _booking(e), e.until or 0.0
 
     @property
     def hold_count(self) -> int:
-        """How many pods have a hold."""
+        """Number of pods with a hold."""
         return len(self._ledger.holds)
 
     def book(self, request: PodRequest, node: str) -> Allocation | Rejection:
         """Book a pod on a node, at Bind.
 
-        A valid hold there becomes the booking. Else the pod is placed beside the other pods' holds; where that fails,
-        in their place: holds that no longer fit end, and their pods are placed again at their own Bind.
-        Idempotent by UID: a pod booked there already gets the same answer.
+        A valid hold on the node becomes the booking. Otherwise the pod is placed beside the other pods' holds. If it
+        does not fit there, it takes their place: holds that no longer fit end, and their pods are placed again at
+        their own Bind. Idempotent by UID: a pod that is already booked there gets the same answer.
 
         Returns:
-            What the pod gets, or why it does not fit (then nothing has changed but its own hold).
+            The pod's allocation, or why it does not fit. In the latter case only its own hold has ended.
         """
         if (booked := self._ledger.bookings.get(request.uid)) is not None:
             return booked.allocation if booked.allocation.node == node else _booked_elsewhere(node, booked)
@@ -342,7 +344,7 @@ class Inventory:
         return self._displace(request, node, placed)
 
     def _displace(self, request: PodRequest, node: str, refused: Rejection) -> Allocation | Rejection:
-        """Place a pod as if there were no holds on the node, then keep those that still fit beside it."""
+        """Place a pod as if the node had no holds, then keep the holds that still fit."""
         holds = self._ledger.holds_on(node)
         if not holds:
             return refused
@@ -357,19 +359,19 @@ class Inventory:
         return placed
 
     def bar(self, node: str, words: Sequence[str]) -> str:
-        """Why a node gives no new pod devices of one of these families; empty: it does, or is not known."""
+        """Why one of these families is barred on a node; empty: none is, or the node is unknown."""
         known = self._nodes.get(node)
         return "" if known is None else known.bar(words)
 
     def release(self, uid: str) -> bool:
-        """Drop a booking whose Bind failed. Idempotent; True if there was one."""
+        """Drop a pod's booking. Idempotent. Returns whether there was one."""
         entry = self._ledger.bookings.get(uid)
         if entry is not None:
             self._drop(entry)
         return entry is not None
 
     def _is_hold_valid(self, held: Entry, request: PodRequest, node: str) -> bool:
-        """Whether a hold just dropped can be booked as it is: same node, devices and request, and still room."""
+        """Whether a hold, just dropped, can be booked unchanged: same node, devices and request, and still room."""
         known = self._nodes.get(node)
         return (
             held.allocation.node == node
@@ -382,7 +384,7 @@ class Inventory:
         )
 
     def _fits(self, entry: Entry) -> bool:
-        """Whether there is room for exactly these slices beside everything else (amounts, slots, MIG, quota)."""
+        """Whether there is room for exactly these slices, by amounts, slots, MIG instances, quota and sharing rules."""
         node = self._nodes.get(entry.allocation.node)
         if node is None or entry.request is None:
             return False
@@ -395,11 +397,11 @@ class Inventory:
                 return False
         plan = Plan(entry.request, self.rules, self.defaults)
         if any(ask.custom is not None or ask.may_refuse_combinations for asks in plan.asks for ask in asks):
-            return False  # only placing the pod anew asks the vendor's own rules about the devices as they are now
+            return False  # the vendor's rules have to be asked again, which only placing the pod does
         return self._rules_allow(entry, node, plan)
 
     def _rules_allow(self, entry: Entry, node: Node, plan: Plan) -> bool:
-        """Whether exclusive and mutex rules allow these very slices now."""
+        """Whether the rules about exclusive and mutex cards allow exactly these slices now."""
         for container, asks in zip(entry.allocation.containers, plan.asks, strict=True):
             for ask in asks:
                 family = node.families[ask.rules.family.word]
@@ -443,30 +445,30 @@ class Inventory:
                 if position >= 0:
                     self._cluster.refresh_card(node, use.family, position)
 
-    # --- what is ------------------------------------------------------------------------------------------------
+    # --- usage, changes, drift ---------------------------------------------------------------------------------
 
     def usage(self, node: str) -> tuple[DeviceUsage, ...]:
-        """A node's devices with what is booked and held on them; empty for an unknown node."""
+        """A node's devices with the sums of bookings and holds; empty for an unknown node."""
         known = self._nodes.get(node)
         return () if known is None else tuple(u for family in known.families.values() for u in family.usage())
 
     def watch_changes(self) -> set[str]:
-        """Names of nodes whose `usage` or `bookings_on` have changed; at first every node there is.
+        """Names of nodes whose `usage` or `bookings_on` have changed. At first the set has every node.
 
-        The set is the caller's, of whom there is one: it takes out what it has seen.
+        There is one caller, which owns the set and removes the nodes that it has handled.
         """
         self._changed = {*self._nodes, *(entry.allocation.node for entry in self._ledger)}
         return self._changed
 
     def drift(self, nodes: Sequence[str] | None = None) -> int:
-        """Recompute everything from nodes, bookings and holds, compare, and put right what differs.
+        """Recompute usage from nodes, bookings and holds, compare it, and repair what differs.
 
         Args:
-            nodes: Only these nodes and no quotas, so that a caller with other work to do can go through a large
-                cluster in parts; None: everything at once (about 0.1 ms a node).
+            nodes: Only these nodes, and no quotas. So a caller can check a large cluster in parts. None: everything at
+                once, which takes about 0.1 ms for each node.
 
         Returns:
-            How many sums differed; anything but 0 is a defect worth reporting.
+            Number of sums that differed. Anything but 0 is a defect to report.
         """
         known = self._nodes if nodes is None else {name: self._nodes[name] for name in nodes if name in self._nodes}
         differing = drift.repair_nodes(known, self._ledger, self._cluster)

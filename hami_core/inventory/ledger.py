@@ -1,4 +1,4 @@
-"""Who has what: bookings and holds, by pod and by node."""
+"""Bookings and holds, by pod and by node."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Entry:
         namespace: Its namespace.
         name: Its name.
         allocation: Node and slices.
-        uses: What counts on each device, as it was added.
+        uses: The usage of each device that this entry adds.
         init_done: Whether init containers have stopped counting.
-        until: When a hold ends, in the caller's clock; None: a booking.
-        request: What a hold was placed for.
-        generation: Generation of the node's devices a hold was placed on.
+        until: When a hold ends, by the caller's clock; None: a booking.
+        request: The request for which a hold was placed.
+        generation: Generation of the node's devices when the hold was placed.
     """
 
     uid: str
@@ -54,13 +54,13 @@ class Ledger:
         self._holds_on: dict[str, dict[str, Entry]] = {}
 
     def put(self, entry: Entry) -> None:
-        """Add an entry; the pod must not have one of its sort."""
+        """Add an entry. The pod must not have one of the same kind."""
         by_uid, by_node = self._of(entry)
         by_uid[entry.uid] = entry
         by_node.setdefault(entry.allocation.node, {})[entry.uid] = entry
 
     def drop(self, entry: Entry) -> None:
-        """Take an entry out."""
+        """Remove an entry."""
         by_uid, by_node = self._of(entry)
         del by_uid[entry.uid]
         here = by_node[entry.allocation.node]

@@ -1,4 +1,4 @@
-"""What a namespace's quota means for one Filter, worked out once instead of node by node where that is exact."""
+"""The effect of a namespace's quota on one Filter, computed once instead of node by node if that is exact."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class QuotaVerdict:
-    """What the quota does to a pod.
+    """The effect of the quota on a pod.
 
     Attributes:
-        walk: It may refuse on some nodes and not on others: each has to be walked.
-        hopeless: It refuses on every node.
-        admitted: Per request of the pod, how many cards the quota lets it take, where that is the same everywhere and
-            fewer than it asks for.
-        room: What is left for a pod that asks for one card and nothing else: a check on each card alone.
+        walk: The quota may refuse the pod on some nodes only, so each node has to be walked.
+        hopeless: The quota refuses the pod on every node.
+        admitted: Number of a request → how many cards the quota admits. Only requests that get fewer cards than they
+            need, the same number on every node.
+        room: The room that is left, for a pod that asks for one card and nothing else. Each card is checked against it.
     """
 
     walk: bool = False
@@ -38,10 +38,10 @@ class QuotaVerdict:
 def judge(
     asks: Sequence[tuple[ContainerKind, Ask]], namespace: str, quota: QuotaBook, tables: Mapping[str, Table]
 ) -> QuotaVerdict:
-    """Work out what the quota does to a pod.
+    """Compute the effect of the quota on a pod.
 
     Args:
-        asks: The pod's requests in order, with their containers' kinds.
+        asks: The pod's requests in order, with the kinds of their containers.
         namespace: Its namespace.
         quota: Limits and usage.
         tables: The cluster's tables.
@@ -63,7 +63,7 @@ def judge(
 
 
 def _is_exact(own: Sequence[tuple[int, ContainerKind, Ask]], table: Table) -> bool:
-    """Whether the pod takes the same amounts on whatever cards: absolute sizes, no init container beside others."""
+    """Whether the pod takes the same amounts on any cards: absolute sizes, and no init container beside others."""
     lone_or_staying = len(own) == 1 or all(kind is not ContainerKind.INIT for _, kind, _ in own)
     sized = all(ask.request.memory_mib > 0 or ask.request.memory_percent is None for _, _, ask in own)
     return lone_or_staying and sized and not bool(table.vendor_accounted.any())

@@ -1,4 +1,4 @@
-"""The nodes a Filter is asked about, as names or as the raw JSON of the extender's request."""
+"""The candidate nodes of a Filter, as names or as the raw JSON of the extender's request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DECODER = msgspec.json.Decoder(frozenset[str])
 
 @dataclass(frozen=True, slots=True)
 class RawNames:
-    """``NodeNames`` as the bytes kube-scheduler sent."""
+    """``NodeNames`` as kube-scheduler sent them, undecoded."""
 
     data: bytes
 
@@ -28,7 +28,7 @@ class RawNames:
         """The names, each once.
 
         Raises:
-            WireError: It is no JSON array of strings.
+            WireError: The text is not a JSON array of strings.
         """
         try:
             return _DECODER.decode(self.data)
@@ -38,12 +38,12 @@ class RawNames:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The nodes asked about.
+    """The candidate nodes.
 
     Attributes:
-        mask: Per column, whether the node is asked about and takes new pods.
-        unknown: Names nobody has registered.
-        closed: Names of nodes that take no new pods.
+        mask: Per column, whether the node is a candidate and takes new pods.
+        unknown: Names of candidates that are not registered.
+        closed: Names of candidates that take no new pods.
     """
 
     mask: np.ndarray
@@ -52,9 +52,9 @@ class Candidates:
 
 
 class NameIndex:
-    """Names → columns; remembers the last ones, since kube-scheduler mostly asks about the same nodes.
+    """Finds the columns of names. It caches the last result, since kube-scheduler mostly asks about the same nodes.
 
-    It hardly ever names them in the same order: its workers append them as they find them.
+    The cache compares sets, because kube-scheduler's workers append the names in any order.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -64,10 +64,10 @@ class NameIndex:
         self._found: Candidates | None = None
 
     def find(self, names: Sequence[str] | RawNames) -> Candidates:
-        """The columns of names; names given twice count once.
+        """The columns of names. Repeated names count once.
 
         Raises:
-            WireError: Raw names are no JSON array of strings.
+            WireError: Raw names are not a JSON array of strings.
         """
         asked = names.decode() if isinstance(names, RawNames) else frozenset(names)
         if self._found is None or self._version != self._cluster.version or self._names != asked:

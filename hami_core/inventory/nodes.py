@@ -1,6 +1,6 @@
-"""What the inventory keeps of one node: devices by family, with the sums of what is booked on them.
+"""One node in the inventory: its devices by family, with the sums of bookings and holds.
 
-The sums are plain integers here; the columns of `hami_core.inventory.table` hold copies of them for the whole cluster.
+Here the sums are plain integers. The columns of `hami_core.inventory.table` hold copies of them for the whole cluster.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ MIG_MODE: Final = "mig"
 
 
 class FamilyDevices:
-    """One family's devices on one node, in index order (equal indexes: as registered).
+    """One family's devices on one node, in index order. Devices with equal indexes keep the order of the register.
 
-    A device listed twice counts once, where it stands first. A device that is in MIG mode and holds a slice that is no
-    instance, or the other way round, takes no new pods until that has ended: nobody knows what is free on it.
+    A device that is listed twice counts once, at its first place. A device in MIG mode may hold a slice without an
+    instance, and a device in another mode an instance. Then its free part is unknown, so it takes no new pods until
+    that slice has ended.
     """
 
     __slots__ = ("_mixed_mig", "cores", "devices", "memory", "mig", "pods", "positions", "slots", "totals", "used")
@@ -51,16 +52,16 @@ class FamilyDevices:
         self._mixed_mig = [0] * len(self.devices)
 
     def healthy(self, position: int) -> bool:
-        """Whether a device takes new pods, cordon apart."""
+        """Whether a device takes new pods. Ignores the cordon."""
         return self.devices[position].healthy and not self._mixed_mig[position]
 
     def apply(self, use: Use, pod: str, sign: int) -> int:
-        """Add (+1) or take back (-1) what a pod uses of a device.
+        """Add (+1) or remove (-1) a pod's usage of a device.
 
-        Amounts are bounded by the device's own size for each slot, whatever an annotation claims.
+        An annotation may claim any amount. So each slot counts at most the device's own size.
 
         Returns:
-            The device's position, -1 when the node has no such device (then nothing counts).
+            The device's position; -1: the node has no such device, and nothing is counted.
         """
         position = self.positions.get(use.device_id, -1)
         if position < 0:
@@ -85,7 +86,7 @@ class FamilyDevices:
         return position
 
     def has_room(self, use: Use) -> bool:
-        """Whether a device could take so much more; instances of a partitioned device only need a free place."""
+        """Whether a device has room for this usage. MIG instances only need a free placement."""
         position = self.positions.get(use.device_id, -1)
         if position < 0 or self.slots[position] + use.slots > self.devices[position].slots:
             return False
@@ -118,7 +119,7 @@ class FamilyDevices:
         return replace(device, healthy=False) if self._mixed_mig[position] else device
 
     def sums(self) -> tuple[Sequence[object], ...]:
-        """Everything that `apply` changes, in a form that compares regardless of the order of bookings."""
+        """Everything that `apply` changes, in a form that does not depend on the order of bookings."""
         mig = [sorted(placements, key=_extent) for placements in self.mig]
         return self.slots, self.memory, self.cores, self.used, self._mixed_mig, mig
 
@@ -131,12 +132,12 @@ class Node:
     """One node.
 
     Attributes:
-        facts: What vendors see of the node object.
-        column: Its column in the cluster's tables; -1 while it has no devices.
-        closed: Takes no new pods (a vendor could not read its devices).
-        barred: Common word → why the node gives no new pod devices of that family (its agent is away).
+        facts: The part of the node object that vendors see.
+        column: Its column in the cluster's tables; -1: none yet.
+        closed: Whether it takes no new pods, because a vendor could not read its devices.
+        barred: Common word → why the node gives no new pod devices of that family, such as an absent agent.
         families: Devices by common word.
-        generation: Grows whenever the devices change.
+        generation: A number that grows whenever the devices change.
     """
 
     facts: NodeFacts
@@ -153,11 +154,11 @@ class Node:
         return slots, cores, memory
 
     def bar(self, words: Iterable[str]) -> str:
-        """Why the node gives no new pod devices of one of these families; empty: it does."""
+        """Why one of these families is barred on the node; empty: none is."""
         return next((self.barred[word] for word in words if word in self.barred), "") if self.barred else ""
 
     def cards(self, words: Sequence[str]) -> dict[str, list[Card]]:
-        """Fresh cards of the families named."""
+        """Fresh cards of the named families."""
         return {word: self.families[word].cards() for word in words if word in self.families}
 
 

@@ -1,4 +1,4 @@
-"""What a Filter answers: the best nodes, and why the others are refused, written out only when somebody reads it."""
+"""The answer to a Filter: the best nodes, and the reasons of the refused nodes, which are rendered only when read."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 class Refusals(Mapping[str, str]):
     """Node name → short reason in HAMi's words. Rendered on first access; ``len`` is free.
 
-    Read it before the inventory changes: reasons of nodes that had to be walked are worked out when read.
+    Read it before the inventory changes, because reading computes the reasons of nodes that have to be walked.
 
     Args:
-        count: How many nodes are refused.
-        render: Writes them out, grouped by reason: reason → node names.
+        count: Number of refused nodes.
+        render: Returns the refused nodes grouped by reason: reason → node names.
     """
 
     def __init__(self, count: int, render: Callable[[], dict[str, list[str]]]) -> None:
@@ -29,13 +29,13 @@ class Refusals(Mapping[str, str]):
         self._by_node: dict[str, str] | None = None
 
     def by_reason(self) -> dict[str, list[str]]:
-        """Reason → names of the nodes it refuses; the cheapest form."""
+        """Reason → names of the refused nodes. This is the cheapest form."""
         if self._groups is None:
             self._groups = self._render() if self._count else {}
         return self._groups
 
     def json(self) -> bytes:
-        """The mapping as a JSON object, as extender v1 wants FailedNodes."""
+        """The mapping as a JSON object, the form of ``FailedNodes`` in extender v1."""
         pieces = []
         for reason, names in self.by_reason().items():
             value = orjson.dumps(reason).decode()
@@ -61,7 +61,7 @@ class Refusals(Mapping[str, str]):
 
 
 def _are_plain(names: list[str]) -> bool:
-    """Whether names need no escaping in JSON, as no name of a real node does."""
+    """Whether names need no escaping in JSON. Names of real nodes never do."""
     text = " ".join(names)
     return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
@@ -71,10 +71,10 @@ class FilterOutcome:
     """The answer of `Inventory.filter`.
 
     Attributes:
-        best: Nodes that fit with their scores, best first, at most ``limit`` of them. Each was verified exactly.
-        refused: The nodes asked about that do not fit. Nodes that fit but are not among the best are in neither.
-        fitting: How many nodes are known to fit; at least ``len(best)`` (nodes behind the best need no verdict where
-            they would have to be walked one by one).
+        best: Fitting nodes with their scores, best first, at most ``limit``. Each was checked exactly.
+        refused: Candidates that do not fit. Nodes that fit but are not among the best are in neither.
+        fitting: Number of nodes that are known to fit, at least ``len(best)``. Nodes beyond the best are not counted if
+            they would have to be walked one by one.
     """
 
     best: list[tuple[str, float]]
@@ -83,5 +83,5 @@ class FilterOutcome:
 
     @property
     def hold_node(self) -> str | None:
-        """The node to hold: the first of ``best``; None when nothing fits."""
+        """The node for the hold: the first of ``best``; None: no node fits."""
         return self.best[0][0] if self.best else None

@@ -1,9 +1,9 @@
-"""Which nodes a pod fits on, and which of them are best.
+"""Finds the nodes on which a pod fits, and ranks them.
 
-For independent devices the count of fitting cards *is* the exact answer, for the whole cluster at once. Where a later
-container depends on what an earlier one took, a node fits for sure when cards enough fit beforehand that the earlier
-containers cannot spoil them all; the rest is placed, in columns or, where vendors have a say (MIG, links, quotas on
-mixed cards), by the walk of `hami_core.placement`, in score order until enough nodes are found.
+If devices do not depend on each other, the count of fitting cards *is* the exact answer, for the whole cluster at once.
+If a later container depends on the cards of an earlier one, a node fits for sure when it has enough fitting cards for
+both. On other nodes the pod has to be placed, best node first, until enough nodes are found. Placing works in columns,
+or by the walk of `hami_core.placement` if only a vendor can decide (MIG, links, quotas on mixed cards).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hami_core.placement.quota import QuotaBook
 
 _BLOCK: Final = 512
-"""Nodes placed at once in columns before looking whether enough are found."""
+"""Nodes that are placed at once in columns, before the search checks whether it has found enough."""
 
 
 class Search:
@@ -47,7 +47,7 @@ class Search:
         self._names = NameIndex(cluster)
 
     def run(self, plan: Plan, names: Sequence[str] | RawNames, limit: int, quota: QuotaBook) -> FilterOutcome:
-        """Rank the nodes named."""
+        """Rank the named nodes."""
         self._cluster.refresh_scores()
         asked = self._names.find(names)
         query = Query(plan, self._cluster, self._nodes, quota)
@@ -85,7 +85,7 @@ class Search:
 
 
 class Query:
-    """One Filter."""
+    """One run of Filter."""
 
     def __init__(self, plan: Plan, cluster: Cluster, nodes: Mapping[str, Node], quota: QuotaBook) -> None:
         self._plan = plan
@@ -104,7 +104,7 @@ class Query:
     # --- verdicts ----------------------------------------------------------------------------------------------
 
     def answer(self, mask: np.ndarray, limit: int) -> tuple[list[tuple[str, float]], int, np.ndarray]:
-        """(best nodes with scores, nodes known to fit, columns known to be refused)."""
+        """Returns (best nodes with scores, number of nodes known to fit, columns known to be refused)."""
         if self._plan.unknown or self._limits.hopeless:
             return [], 0, np.flatnonzero(mask)
         possible, sure = self._judge(mask)
@@ -140,7 +140,7 @@ class Query:
             fitting = failed == 0
             before = staying.get(word, 0)
             fits = columns.fits(ask, fitting)
-            if self._vendor_accounted is not None:  # one card may serve several times; none without a card that passes
+            if self._vendor_accounted is not None:  # one fitting card may serve a request for several
                 fits |= self._vendor_accounted & (counted(fitting) > 0)
             possible &= fits
             if before:
@@ -164,7 +164,7 @@ class Query:
         return failed
 
     def _in_order(self, columns: np.ndarray, sure: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
-        """Go through nodes best first until ``limit`` are found: (found, refused on the way)."""
+        """Check nodes, best first, until ``limit`` are found. Returns (found, refused before that)."""
         found: list[int] = []
         refused: list[int] = []
         size = _BLOCK if self._in_columns() else max(limit, 1)
@@ -183,7 +183,7 @@ class Query:
         return np.array(found, np.intp), np.array(refused, np.intp)
 
     def _known_verdicts(self, block: np.ndarray, sure: np.ndarray, wanted: int) -> dict[int, bool]:
-        """Verdicts on a block of nodes as far as they come without a walk."""
+        """Column → whether the pod fits, for the nodes of a block that need no walk."""
         known = dict.fromkeys(block[sure[block]].tolist(), True)
         if len(known) >= wanted and sure[block[:wanted]].all():
             return known
@@ -205,7 +205,7 @@ class Query:
         return placed if isinstance(placed, Allocation) else placed.short
 
     def _placed_and_scored(self, columns: np.ndarray, limit: int) -> tuple[list[tuple[str, float]], np.ndarray]:
-        """Place on every node and add what vendors say of the allocation to the node's score."""
+        """Place the pod on every node, and add the vendors' scores of the allocation to the node's score."""
         fits: list[tuple[float, int]] = []
         refused: list[int] = []
         for column in columns.tolist():
@@ -232,10 +232,10 @@ class Query:
         names, scores = self._cluster.names[columns].tolist(), self._cluster.scores[columns].tolist()
         return list(zip(names, scores, strict=True))
 
-    # --- which way ---------------------------------------------------------------------------------------------
+    # --- columns or walk ---------------------------------------------------------------------------------------
 
     def _vendor_accounted_nodes(self) -> np.ndarray | None:
-        """Nodes with devices whose accounting is the vendor's."""
+        """Nodes with devices that the vendor's `account` decides about."""
         vendor_accounted: np.ndarray | None = None
         for _, ask in self._asks:
             table = self._cluster.tables.get(ask.rules.family.word)
@@ -267,7 +267,7 @@ class Query:
     # --- containers that depend on each other, in columns -------------------------------------------------------
 
     def _greedy(self, where: np.ndarray) -> np.ndarray:
-        """Place the pod on each of these nodes: `_FITS`, or the histogram of the first container that does not fit."""
+        """Place the pod on each of these nodes. Returns `_FITS`, or the histogram of the first container that fails."""
         result = np.full(len(where), _FITS, np.int64)
         alive = np.arange(len(where))
         tables = {ask.rules.family.word: self._cluster.tables.get(ask.rules.family.word) for _, ask in self._asks}
@@ -308,7 +308,7 @@ class Query:
             walk |= self._vendor_accounted[refused]
         for column in refused[walk].tolist():
             if not self._cluster.names[column]:
-                continue  # removed since
+                continue  # the node was removed after the Filter
             placed = self._place(column)
             word = reasons.NODE_UNFIT_POD if isinstance(placed, Allocation) else placed
             groups.setdefault(word, []).append(self._cluster.names[column])
@@ -335,7 +335,7 @@ class Query:
             groups.setdefault(word, []).extend(filter(None, names[start:end]))
 
     def _has_plain_reasons(self) -> bool:
-        """Whether the columns know every reason word: HAMi's own, and no order of cards that only the walk follows."""
+        """Whether columns can give every reason: all are HAMi's words, and none depends on the order of the walk."""
         if self._plan.unknown:
             return False
         for _, ask in self._asks:
@@ -357,11 +357,11 @@ class Query:
 QUOTA_BIT: Final = np.uint16(QUOTA)
 
 _FITS: Final = -2
-"""Result of placing a pod on a node where it fits; no histogram is negative but `NOT_ENOUGH_CARDS`."""
+"""Result of placing a pod on a node where it fits. `NOT_ENOUGH_CARDS` is the only negative histogram."""
 
 
 def _first_group(columns: Columns, ask: Ask, fitting: np.ndarray) -> np.ndarray:
-    """The fitting cards of the first NUMA node, in walk order, that has enough of them."""
+    """The fitting cards of the first NUMA node, in the walk's order, with enough of them."""
     chosen = np.zeros_like(fitting)
     done = np.zeros(fitting.shape[1], np.bool_)
     for group in columns.groups(ask):

@@ -1,8 +1,8 @@
-"""The cluster in columns: per family one table of devices, ``[card position, node]``, and one sort key per node.
+"""The cluster in columns: one table of devices for each family, ``[card position, node]``, and one sort key per node.
 
-"Over a node's cards" is then a few additions of long vectors. Columns hold copies of the sums in
-`hami_core.inventory.nodes`; an event touches one node's cells only. Amounts are clamped to int32: an advertised
-device never exceeds it, and an over-booked one refuses either way.
+A sum over each node's cards is then a few additions of long vectors. Columns hold copies of the sums in
+`hami_core.inventory.nodes`; an event changes only one node's cells. Amounts are clamped to int32. No advertised device
+exceeds that, and an overbooked device refuses new pods either way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hami_core.policies import NodePolicy, Value
 
 ABSENT: Final = 1 << 0
-"""No card at this position. The bits below stand in HAMi's check order, so the lowest set bit is the reason."""
+"""There is no card at this position. The bits are in HAMi's order of checks, so the lowest set bit is the reason."""
 UNHEALTHY: Final = 1 << 1
 CORDONED: Final = 1 << 2
 TYPE: Final = 1 << 3
@@ -48,10 +48,10 @@ def _clamp(value: int) -> int:
 
 
 def whole_numbers(ranks: Value) -> np.ndarray:
-    """Whole numbers of 32 bits, as int64, in the order of what a policy's ``rank`` gave for a column."""
+    """Turn a policy's ranks for a column into whole numbers of 32 bits (as int64) with the same order."""
     values = np.asarray(ranks)
     if values.dtype == np.float32:
-        bits = values.view(np.int32)  # in the order of the floats, but negative ones count backwards
+        bits = values.view(np.int32)  # ordered like the floats, except that negative ones are in reverse order
         sign = bits >> 31
         values = (bits ^ (sign & INT32_MAX)) - sign
     if values.dtype != np.int32:
@@ -66,11 +66,11 @@ class Table:
     Attributes:
         rules: The family's rules.
         width: Card positions.
-        kinds: Distinct kinds of devices; column ``kind`` holds 1 + the place in it, 0 where there is no card.
+        kinds: Distinct kinds of devices. Column ``kind`` holds 1 + the index in this list; 0: no card.
         count: Cards per node.
-        vendor_accounted: Nodes with devices the vendor's `account` decides on: they are walked.
+        vendor_accounted: Nodes with devices that the vendor's `account` decides about. These nodes are walked.
         barred: Nodes that give no new pod devices of this family.
-        numas: NUMA nodes seen.
+        numas: NUMA nodes of any device so far.
         places: Device id → its (column, position) on each node that has it.
     """
 
@@ -93,7 +93,7 @@ class Table:
         self.kind = self.static = np.zeros((0, capacity), np.uint16)
 
     def resize(self, width: int, capacity: int) -> None:
-        """Make room for more cards a node or more nodes; what is there stays."""
+        """Make room for more cards per node or for more nodes. Existing cells stay."""
         for name in (*_INT_COLUMNS, *_FLOAT_COLUMNS, "live", "kind", "static"):
             old = getattr(self, name)
             fill = ABSENT if name == "static" else 1 if name in _FLOAT_COLUMNS else 0
@@ -160,7 +160,7 @@ class Table:
             getattr(self, name)[: len(devices), column] = values
 
     def _static(self, family: FamilyDevices, at: int) -> int:
-        """Failed checks that do not depend on the request."""
+        """The bits of failed checks that do not depend on the request."""
         device, cores = family.devices[at], family.cores[at]
         bits = 0 if family.healthy(at) else UNHEALTHY
         if device.cordoned:
@@ -172,7 +172,7 @@ class Table:
         return bits
 
     def update(self, column: int, at: int, family: FamilyDevices) -> None:
-        """Write what is booked on one device."""
+        """Write the sums of one device."""
         device, used, memory, cores = family.devices[at], family.slots[at], family.memory[at], family.cores[at]
         self.used[at, column] = _clamp(used)
         self.used_memory[at, column] = _clamp(memory)
@@ -190,16 +190,16 @@ class Table:
 
 
 class Cluster:
-    """All tables, and per node its name, its state and its sort keys.
+    """All tables, and the name, state and sort keys of each node.
 
     Attributes:
-        tables: By common word; a family gets its table with its first device.
-        size: Columns in use; those of removed nodes are empty and open to new nodes.
-        names: Node name per column; empty where there is none.
+        tables: Common word → table. A family gets its table with its first device.
+        size: Number of columns, including those of removed nodes, which are empty and reused.
+        names: Node name per column; empty: no node.
         columns: Column per node name.
         open: Nodes that take new pods.
-        version: Grows when nodes come, go, open or close.
-        scores: Node score per column, float32; up to date after `refresh_scores`.
+        version: A number that grows when nodes come, go, open or close.
+        scores: Node score per column, float32. It is up to date after `refresh_scores`.
     """
 
     def __init__(self, rules: Mapping[str, VendorRules]) -> None:
@@ -217,7 +217,7 @@ class Cluster:
         self._ranked_version = -1
 
     def set_node(self, node: Node) -> None:
-        """Write a node, new or changed; gives it a column."""
+        """Write a node, new or changed. A new node gets a column."""
         if node.column < 0:
             node.column = self._column()
             self.columns[node.facts.name] = node.column
@@ -236,12 +236,12 @@ class Cluster:
         self._stale[node.facts.name] = node
 
     def bar(self, node: Node) -> None:
-        """Write of which families a node gives no devices."""
+        """Write for which families a node is barred."""
         for word, table in self.tables.items():
             table.barred[node.column] = word in node.barred and word in node.families
 
     def barred(self, words: Sequence[str]) -> np.ndarray | None:
-        """Per column, whether the node gives no devices of one of these families; None: all give them."""
+        """Per column, whether the node is barred for one of these families; None: no node is."""
         found: np.ndarray | None = None
         for word in words:
             table = self.tables.get(word)
@@ -266,26 +266,26 @@ class Cluster:
         node.column = -1
 
     def refresh_card(self, node: Node, word: str, at: int) -> None:
-        """Write what is booked on one device; the node's score follows with `refresh_scores`."""
+        """Write the sums of one device. `refresh_scores` writes the node's score later."""
         if word in self.tables:
             self.tables[word].update(node.column, at, node.families[word])
         self._stale[node.facts.name] = node
 
     def refresh_scores(self) -> None:
-        """Write the scores of the nodes that changed since the last time."""
+        """Write the scores of the nodes that changed since the last call."""
         for node in self._stale.values():
             self.scores[node.column] = node_score(*node.totals())
         self._stale.clear()
 
     def keys(self, policy: NodePolicy) -> np.ndarray:
-        """Sort keys of all nodes, unique, greatest best: the policy's rank, then the smaller name."""
+        """Unique sort keys of all nodes, by the policy's rank and then by name. The greatest key is best."""
         keys = whole_numbers(policy.rank(self.scores[: self.size]))
         keys <<= 32
         keys |= self.ranks()
         return keys
 
     def ranks(self) -> np.ndarray:
-        """Per column, greater for smaller names."""
+        """Per column, a number that is greater for smaller names."""
         if self._ranked_version != self.version:
             order = np.argsort(self.names[: self.size].astype(str), kind="stable")
             self._ranks = np.empty(self.size, np.int64)

@@ -1,4 +1,4 @@
-"""Placement: request → order → fit → score. Pure functions and short-lived values; knows no vendor and does no I/O."""
+"""Placement of one pod on one node: request, order, fit, score. Pure functions; no vendor is known, no I/O is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One device while a pod is being placed: sums that change as containers take their part."""
+"""One device while a pod is being placed: its sums change as containers take slices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Card:
-    """A device with what is booked on it, mutable and short-lived.
+    """A device with the sums booked on it, mutable and short-lived.
 
     Attributes:
         device: The device as advertised.
@@ -21,7 +21,7 @@ class Card:
         used_cores: Percent taken.
         mig: Placements of MIG instances taken.
         pods: ``namespace/name`` of the pods on it.
-        score: Device score with the share of the container at hand; set before the cards are sorted.
+        score: Device score including the present container's request; set before the cards are sorted.
     """
 
     __slots__ = ("device", "mig", "pods", "position", "score", "used_cores", "used_memory", "used_slots")
@@ -69,13 +69,13 @@ class Card:
             self.mig = tuple(left)
 
     def usage(self, extra: tuple[MigPlacement, ...] = ()) -> DeviceUsage:
-        """The card as hooks see it; ``extra`` are placements the container at hand has taken already."""
+        """The card as hooks see it. ``extra`` has the MIG placements that the present container has taken so far."""
         return DeviceUsage(
             self.device, self.used_slots, self.used_memory, self.used_cores, self.pods, (*self.mig, *extra)
         )
 
     @classmethod
     def of(cls, usage: DeviceUsage, position: int) -> Card:
-        """A card from a frozen usage."""
+        """Make a card from a frozen usage."""
         used = (usage.used_slots, usage.used_memory_mib, usage.used_cores)
         return cls(usage.device, position, *used, usage.mig_in_use, usage.pods)

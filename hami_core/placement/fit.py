@@ -1,11 +1,11 @@
-"""One container's request against the devices of one node: HAMi's checks, in HAMi's order, one device after the other.
+"""Checks one container's request against the devices of one node: HAMi's checks, in HAMi's order, device by device.
 
-The order is that of HAMi v2.10's NVIDIA Fit, from which its other vendors' Fits only leave steps out: health, cordon,
-type, NUMA group, UUID, slots, mutex, namespace quota, memory, cores, exclusive card, card with all cores sold, the
-vendor's own rule, the vendor's accounting (MIG). Devices are tried from the end of the sorted list.
+The order is that of HAMi v2.10's NVIDIA Fit: health, cordon, type, NUMA group, UUID, slots, mutex, namespace quota,
+memory, cores, exclusive card, card with all cores sold, the vendor's own rule, the vendor's accounting (MIG). HAMi's
+Fits for other vendors leave steps out. Devices are tried from the end of the sorted list.
 
-Where a vendor has a say in *combinations* of devices (its hook `choose`, or `custom_filter` with
-`Family.depends_on_chosen`), every device that fits by itself is collected first. A combination is then taken out of
+A vendor may have rules about *combinations* of devices, by its hook `choose`, or by `custom_filter` with
+`Family.depends_on_chosen`. Then every device that fits by itself is collected first, and a combination is taken from
 these candidates as a whole.
 """
 
@@ -32,21 +32,21 @@ WHOLE_CARD: Final = 100
 """Percent of one device's compute."""
 
 MAX_QUESTIONS: Final = 256
-"""How often a search for a combination may ask about a device, beyond once for each candidate. Enough for every pair
-among 16 devices. A node whose combinations take longer to find is refused."""
+"""Most questions about devices in a search for a combination, in addition to one for each candidate. This is enough for
+every pair among 16 devices. If the search would take longer, the node is refused."""
 
 
 @dataclass(slots=True)
 class Fit:
-    """What came of trying a node's devices.
+    """The result of trying a node's devices.
 
     Attributes:
-        picks: Devices taken with their slices, in order; empty when the request does not fit.
-        counts: Reason word → devices, when it does not fit.
-        total: Devices of the family on the node.
-        word: A reason that stands for the node as a whole, in place of the counts.
-        combination: Why the vendor takes no combination of the devices that fit by themselves; None: that did not
-            stand in the way.
+        picks: Devices taken with their slices, in order; empty if the request does not fit.
+        counts: Reason word → number of devices, if the request does not fit.
+        total: Number of devices of the family on the node.
+        word: A reason for the whole node, in place of the counts.
+        combination: Why the vendor accepts no combination of the devices that fit by themselves; None: combinations
+            are not the reason.
     """
 
     picks: list[Pick] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Fit:
 
 
 class Ask:
-    """One container's request of one family, prepared once and asked of many nodes.
+    """One container's request of one family, prepared once and checked against many nodes.
 
     Args:
         request: The request.
@@ -91,25 +91,25 @@ class Ask:
         """Whether the vendor's `choose` picks among the devices that fit."""
         depends = self.custom is not None and family.depends_on_chosen
         self.combines = self.chooses or depends
-        """Whether the vendor has a say in combinations of devices."""
+        """Whether the vendor has rules about combinations of devices."""
         self.may_refuse_combinations = depends or (self.chooses and not family.choose_is_preference)
-        """Whether a node with enough fitting devices may be refused all the same."""
+        """Whether a node may be refused although enough of its devices fit by themselves."""
         self._kinds: dict[DeviceKind, Reason | None] = {}
         self._ids: dict[str, Reason | None] = {}
         self._named = _named_ids(request, rules)
 
     @property
     def names_ids(self) -> bool:
-        """Whether the pod chooses or refuses single devices."""
+        """Whether the pod's selectors choose or refuse devices by id."""
         return self._named is not None and self.rules.check_uuid is not no_reason
 
     @property
     def named_ids(self) -> frozenset[str] | None:
-        """Ids the pod's selectors name; None: every device has to be asked about."""
+        """Ids in the pod's selectors; None: the vendor has to be asked about every device."""
         return self._named if self.rules.family.exact_uuid_selectors else None
 
     def type_refusal(self, kind: DeviceKind) -> Reason | None:
-        """Ask the vendor about a kind of device, once."""
+        """Ask the vendor whether the request takes a kind of device. The answer is cached."""
         try:
             return self._kinds[kind]
         except KeyError:
@@ -117,7 +117,7 @@ class Ask:
             return answer
 
     def uuid_refusal(self, device_id: str) -> Reason | None:
-        """Ask the vendor about a device by its id, once for each distinct answer."""
+        """Ask the vendor about a device by its id. The answer is cached; ids that no selector names may share one."""
         if not self.names_ids:
             return None
         named = self.named_ids
@@ -133,12 +133,12 @@ class Ask:
         return list(self._ids.values())
 
     def has_vendor_accounting(self, card: Card) -> bool:
-        """Whether the vendor's `account` decides what such a device gives (MIG)."""
+        """Whether the vendor's `account` decides what this device gives (MIG)."""
         modes = self.rules.family.account_modes
         return self.rules.account is not None and (modes is None or card.device.mode in modes)
 
     def gives_several_slices(self, card: Card) -> bool:
-        """Whether one container may take several slices of the device (instances of a partitioned one)."""
+        """Whether one container may take several slices of the device, such as several MIG instances."""
         return self.has_vendor_accounting(card) and self.rules.family.account_modes is not None
 
     def score(self, card: Card) -> float:
@@ -152,7 +152,7 @@ class Ask:
         )
 
     def order(self, cards: Sequence[Card]) -> list[Card]:
-        """The devices as the policy sorts them; taken from the end."""
+        """The devices sorted by the policy. They are taken from the end."""
         for card in cards:
             card.score = self.score(card)
         return self.policy.sort(cards, numa_bind=self.numa_bind)
@@ -166,10 +166,10 @@ class Ask:
         return self.type_refusal(card.device.kind)
 
     def refusal(self, card: Card, picks: list[Pick], admits: Admits | None) -> Reason | str | Slice:
-        """Checks 5 to 15 on one device, given what the container has taken already.
+        """Checks 5 to 14 on one device, given the slices that the container has taken so far.
 
         Returns:
-            The slice it would get, or why not.
+            The slice that the container would get, or why it gets none.
         """
         device = card.device
         if (by_id := self.uuid_refusal(device.id)) is not None:
@@ -196,7 +196,7 @@ class Ask:
         return self._sharing_refusal(card)
 
     def may_share(self, card: Card) -> bool:
-        """Whether the rules on mutex, exclusive and sold-out cards allow sharing this one, amounts apart."""
+        """Whether the rules about mutex, exclusive and sold-out cards allow to share this card. Ignores amounts."""
         return not (self.idle_only and card.used_slots > 0) and self._sharing_refusal(card) is None
 
     def _sharing_refusal(self, card: Card) -> str | None:
@@ -240,13 +240,13 @@ def walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None = None) -> Fit
     Args:
         ordered: The node's devices of the family, sorted ascending by the policy.
         ask: The request.
-        admits: Says whether the namespace's quota allows the container these slices; None: no quota.
+        admits: Whether the namespace's quota allows these slices to the container; None: no quota.
     """
     return _walk(ordered, ask, admits) if not ask.combines else _combine(ordered, ask, admits)
 
 
 def _walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
-    """Take each device that fits beside those taken before it."""
+    """Take each device that fits together with those taken before it."""
     count = ask.request.count
     fit = Fit(total=len(ordered))
     picks, counts = fit.picks, fit.counts
@@ -275,7 +275,7 @@ def _walk(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
 
 
 def _combine(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
-    """Take a combination that the vendor accepts, out of all devices that fit by themselves."""
+    """Take a combination that the vendor accepts from all devices that fit by themselves."""
     groups, counts = _candidates(ordered, ask, admits)
     fit = Fit(total=len(ordered), counts=counts)
     for group in groups:
@@ -297,11 +297,11 @@ def _combine(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
 
 
 def _candidates(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> tuple[list[list[Pick]], dict[str, int]]:
-    """Every device that fits by itself, first to try first, and the reasons of the others.
+    """Every device that fits by itself, and the reasons of the others.
 
     Returns:
-        One list of candidates; one for each NUMA node where the request is bound to one. A device that may give
-        several slices stands there once for each.
+        The candidates in the order in which they are tried, and the reasons. With NUMA binding there is one list of
+        candidates for each NUMA node. A device that may give several slices is in its list once for each.
     """
     groups: list[list[Pick]] = [[]]
     counts: dict[str, int] = {}
@@ -326,7 +326,7 @@ def _candidates(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> tup
 
 
 def _vendor_choice(candidates: Sequence[Card], ask: Ask, admits: Admits | None) -> list[Pick] | Reason | str:
-    """The vendor's choice, held against all checks once more; None from the vendor: in the policy's order."""
+    """The vendor's choice, with all checks repeated. If the vendor answers None, the policy's order is used."""
     choose = ask.rules.choose
     wanted = choose(ask.request, tuple(c.usage() for c in candidates), ask.policy.text) if choose is not None else None
     if isinstance(wanted, Reason):
@@ -343,9 +343,9 @@ def _vendor_choice(candidates: Sequence[Card], ask: Ask, admits: Admits | None) 
 
 
 def _within_quota(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> Fit:
-    """What the namespace's quota allows in the policy's order, where it does not allow the vendor's choice.
+    """Devices in the policy's order, because the namespace's quota does not allow the vendor's choice.
 
-    The vendor is asked about these devices alone, so that it can refuse them.
+    If the vendor may refuse combinations, it is asked about exactly these devices.
     """
     fit = _walk(ordered, ask, admits)
     if fit.fits and ask.may_refuse_combinations:
@@ -359,13 +359,13 @@ def _within_quota(ordered: Sequence[Card], ask: Ask, admits: Admits | None) -> F
 
 
 def _first_combination(candidates: Sequence[Card], ask: Ask, admits: Admits | None) -> list[Pick] | Reason | str:
-    """The first combination, in the policy's order, each device of which fits beside those before it.
+    """The first combination, in the policy's order, in which each device fits together with those before it.
 
-    Where no further device fits beside those taken, the last one taken is given up for the next candidate. The search
-    ends after `MAX_QUESTIONS` questions more than there are candidates.
+    This is a search with backtracking: if no further device fits, the last device taken is replaced by the next
+    candidate. The search ends after `MAX_QUESTIONS` questions more than there are candidates.
 
     Returns:
-        The combination, or the first reason that a device was refused for.
+        The combination, or the first reason for which a device was refused.
     """
     count = ask.request.count
     picks: list[Pick] = []
@@ -414,7 +414,7 @@ def _count(counts: dict[str, int], answer: Reason | str, devices: int = 1) -> No
 
 
 def _named_ids(request: Request, rules: VendorRules) -> frozenset[str] | None:
-    """Ids in the family's selector annotations; None: the pod carries none of those keys."""
+    """Ids in the family's selector annotations; None: the pod has none of these annotations."""
     values = [
         request.annotations[key]
         for pair in rules.family.uuid_selectors

@@ -1,4 +1,4 @@
-"""A pod's device policy, taken apart: the order in which the devices of one node are tried."""
+"""A pod's device policy, parsed: the order in which the devices of one node are tried."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class DeviceOrder:
     """A device policy or a chain of several.
 
     Attributes:
-        text: As written.
-        words: The words of the comma list, trimmed; unknown ones are among them.
-        keys: The policies that rank, in written order; one where the text is no chain.
-        is_chain: The text has a comma.
-        idle_only: Only idle devices are taken.
+        text: The policy as written.
+        words: The words of the comma list, trimmed, including unknown ones.
+        keys: The policies that rank, in written order; exactly one if the text is not a chain.
+        is_chain: Whether the text has a comma.
+        idle_only: Whether only idle devices are taken.
     """
 
     text: str
@@ -35,20 +35,20 @@ class DeviceOrder:
 
     @property
     def lowest_numa_first(self) -> bool:
-        """With NUMA binding, the walk starts at the lowest NUMA node."""
+        """Whether the walk starts at the lowest NUMA node if the request has NUMA binding."""
         return not self.is_chain and self.keys[0].lowest_numa_first
 
     def sort(self, cards: Iterable[Card], *, numa_bind: bool) -> list[Card]:
-        """Sort ascending; the walk takes from the END, so of equal cards the last position goes first.
+        """Sort ascending. The walk takes from the END, so of equal cards the one in the last position comes first.
 
         Args:
             cards: The node's devices of one family, with their scores.
-            numa_bind: The request wants all devices on one NUMA node.
+            numa_bind: Whether the request wants all devices on one NUMA node.
         """
         return sorted(cards, key=partial(self.sort_key, numa_bind=numa_bind))
 
     def sort_key(self, card: Card, *, numa_bind: bool) -> tuple[Any, ...]:
-        """HAMi's ascending sort key; position last, which stands for its stable sort."""
+        """HAMi's ascending sort key. HAMi's sort is stable; here the position in the key does that."""
         numa, index, last = card.numa, card.device.index, card.position
         if self.is_chain:
             ranks = tuple(policy.rank(card) for policy in self.keys)
@@ -60,7 +60,7 @@ class DeviceOrder:
 
 
 def device_order(text: str) -> DeviceOrder:
-    """Take a device policy apart; unknown words are passed over, as in HAMi."""
+    """Parse a device policy. Unknown words are ignored, as in HAMi."""
     words = [word.strip() for word in text.split(",")]
     known = [DEVICE_POLICIES[word] for word in dict.fromkeys(words) if word in DEVICE_POLICIES]
     is_chain = len(words) > 1

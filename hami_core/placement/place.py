@@ -1,4 +1,4 @@
-"""A whole pod on one node: containers in start order, each against what the node has then."""
+"""Places a whole pod on one node: container by container in start order, each on what the earlier ones left."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a pod does not go on a node.
+    """Why a pod does not fit on a node.
 
     Attributes:
         node: The node.
-        word: A reason for the node as a whole; empty where devices were looked at.
+        word: A reason for the whole node; empty if devices were checked.
         container: The first container that does not fit.
-        family: The family it asked.
-        counts: Reason word → devices.
-        total: Devices of the family on the node.
+        family: The family that it asked for.
+        counts: Reason word → number of devices.
+        total: Number of devices of the family on the node.
         combination: As in `hami_core.placement.fit.Fit`.
     """
 
@@ -50,7 +50,7 @@ class Rejection:
 
 
 class Plan:
-    """A pod's request with everything about it that does not depend on the node, worked out once.
+    """A pod's request, prepared once with everything that does not depend on the node.
 
     Args:
         request: The effective request.
@@ -67,7 +67,7 @@ class Plan:
         self.node_policy = request.node_policy or given.node_policy
         self.device_policy = device_order(request.device_policy or given.device_policy)
         self.unknown = next((word for word in request.families if word not in rules), "")
-        """A family asked for that no vendor serves; empty: all are known."""
+        """A family of the request that no vendor serves; empty: all are served."""
         self.asks: tuple[tuple[Ask, ...], ...] = ((),) * len(request.containers)
         if not self.unknown:
             self.asks = tuple(
@@ -76,7 +76,7 @@ class Plan:
             )
 
     def quota_check(self, ask: Ask, peak: PeakUsage, quota: QuotaBook | None) -> Admits | None:
-        """How to ask the namespace's quota about the next container, given what the pod has so far."""
+        """A check whether the namespace's quota allows slices to the next container, given the pod's usage so far."""
         if quota is None:
             return None
         word = ask.rules.family.word
@@ -91,14 +91,14 @@ def place(
 ) -> Allocation | Rejection:
     """Place a pod on one node.
 
-    An init container sees the node with the sidecars started before it; sidecars and app containers stay. Init
-    containers do not take from each other.
+    An init container's slices are given back before the next container is placed. Those of sidecars and app containers
+    stay taken.
 
     Args:
         node: Its name.
-        cards: Per family, the node's devices in index order. The cards are changed: pass fresh ones.
+        cards: Per family, the node's devices in index order. This function changes the cards, so pass fresh ones.
         plan: The pod.
-        quota: Namespace limits, asked while devices are chosen; None: none.
+        quota: Namespace limits, checked while devices are chosen; None: no limits.
     """
     if plan.unknown:
         return Rejection(node, word="Device type not found", family=plan.unknown)

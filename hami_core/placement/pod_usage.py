@@ -1,8 +1,11 @@
-"""What a pod takes of each device at its peak: Kubernetes' own rule for init containers, sidecars and app containers.
+"""A pod's usage of each device, at its peak and in steady state, by Kubernetes' rule for the kinds of containers.
 
-An init container runs beside the sidecars started before it; the app containers run together beside all sidecars.
-The peak of each device and each quantity is the greatest of these moments. HAMi v2.10 knows no sidecars; without them
-the rule gives its numbers.
+An init container runs together with the sidecars that started before it. The app containers run together with all
+sidecars. The peak of each quantity on each device is its greatest value over these moments. HAMi v2.10 does not know
+sidecars; for pods without sidecars both rules give the same numbers.
+
+Example: an init container of 8 GiB, a sidecar of 1 GiB and an app of 4 GiB, started in this order on one card. The peak
+is 8 GiB. Once the init container has ended, 5 GiB count.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ _Key = tuple[str, str]
 
 
 class Amounts(NamedTuple):
-    """What a pod or a namespace takes of one family, summed over devices."""
+    """Usage of one family by a pod or a namespace, summed over devices."""
 
     memory_mib: int = 0
     cores: int = 0
@@ -30,7 +33,7 @@ class Amounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a pod takes of one device.
+    """A pod's usage of one device.
 
     Attributes:
         family: Common word.
@@ -39,7 +42,7 @@ class Use:
         memory_mib: MiB.
         cores: Percent.
         mig: Placements of its MIG instances there.
-        unplaced: Some slice there is no MIG instance.
+        unplaced: Whether some slice there is not a MIG instance.
     """
 
     family: str
@@ -52,7 +55,7 @@ class Use:
 
 
 class PeakUsage:
-    """Adds containers up in start order (the order of the allocation)."""
+    """Adds up containers in start order, which is the order of the allocation."""
 
     __slots__ = ("_mig", "_mig_running", "_peak", "_running", "_unplaced")
 
@@ -64,7 +67,7 @@ class PeakUsage:
         self._unplaced: set[_Key] = set()
 
     def add(self, kind: ContainerKind, slices: Iterable[Slice]) -> None:
-        """Start one container."""
+        """Add the next container."""
         stays = kind is not ContainerKind.INIT
         for key, (slots, memory, cores) in _sum(slices).items():
             run = self._running.get(key, (0, 0, 0))
@@ -83,7 +86,7 @@ class PeakUsage:
                     self._mig_running.setdefault(key, {})[piece.mig_placement] = None
 
     def total_with(self, family: str, slices: Iterable[Slice]) -> Amounts:
-        """What the pod takes of one family if the next container took ``slices`` too."""
+        """The pod's peak usage of one family if the next container takes ``slices``."""
         total = [0, 0, 0]
         for key, top in self._peak.items():
             if key[0] == family:
@@ -99,7 +102,7 @@ class PeakUsage:
         return self._uses(self._peak, self._mig)
 
     def steady(self) -> tuple[Use, ...]:
-        """Per device, what is left once every init container has ended."""
+        """Per device, the usage after every init container has ended."""
         return self._uses(self._running, self._mig_running)
 
     def _uses(
@@ -109,11 +112,11 @@ class PeakUsage:
 
 
 def uses(containers: Iterable[ContainerSlices], *, init_done: bool = False) -> tuple[Use, ...]:
-    """What a pod takes of each device, at its peak or after the init containers ended.
+    """A pod's usage of each device, at its peak or after the init containers have ended.
 
     Args:
         containers: Slices of each container, in HAMi's order.
-        init_done: Every init container has ended.
+        init_done: Whether every init container has ended.
     """
     peak = PeakUsage()
     for container in containers:
@@ -122,7 +125,7 @@ def uses(containers: Iterable[ContainerSlices], *, init_done: bool = False) -> t
 
 
 def amounts_by_family(taken: Iterable[Use]) -> dict[str, Amounts]:
-    """What counts against a namespace's quota."""
+    """A pod's usage by family, as it counts against a namespace's quota."""
     sums: dict[str, Amounts] = {}
     for use in taken:
         memory, cores, devices = sums.get(use.family, Amounts())

@@ -1,8 +1,8 @@
-"""A ResourceQuota's ``spec.hard``: what each entry about devices allows, and which entries do not do what they say.
+"""A ResourceQuota's ``spec.hard``: what each entry about devices allows, and which entries are not enforced as written.
 
-An entry ``limits.<resource>`` bounds a namespace's sum of a family's memory, cores or devices; our scheduler enforces
-it. An entry ``requests.<resource>`` is Kubernetes' own: the API server sums what containers write. Every other entry
-about such a resource binds nobody. An entry that can't be read allows nothing: it never lifts a limit.
+An entry ``limits.<resource>`` limits a namespace's sum of a family's memory, cores or devices. Our scheduler enforces
+it. An entry ``requests.<resource>`` belongs to Kubernetes: the API server adds up what containers write. Nobody
+enforces any other entry about such a resource. An entry that can't be read allows nothing: a mistake lifts no limit.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 LIMITS: Final = "limits."
 REQUESTS: Final = "requests."
 MAX_MILLIONS_MIB: Final = 1 << 27
-"""Largest memory limit that may end in ``M``, 128 TiB. The API server writes 1000000 as ``1M``, so the suffix alone
-does not tell MiB from bytes; ``500M`` of MiB would be six thousand cards, of bytes a part of one."""
+"""Largest memory limit that may end in ``M``: 128 TiB. The API server writes 1000000 as ``1M``, so the suffix alone
+does not tell MiB from bytes. Example: ``500M`` in MiB is the memory of six thousand cards, in bytes a part of one."""
 
 _MILLIONS: Final = re.compile(r"[0-9]{1,20}[MG]", re.ASCII)
 SHOWN: Final = 4
-"""Limits that a fix lists at most."""
+"""Most limits that a fix lists."""
 
 
 class Dimension(StrEnum):
-    """What a limit bounds; the order is that of `hami_core.placement.pod_usage.Amounts`."""
+    """What a limit bounds. The order is that of `hami_core.placement.pod_usage.Amounts`."""
 
     MEMORY = "MiB"
     CORES = "percent"
@@ -43,13 +43,13 @@ class Dimension(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What one entry of a ResourceQuota allows.
+    """The limit in one entry of a ResourceQuota.
 
     Attributes:
-        amount: MiB, percent of one device's compute or devices; 0 where the entry can't be read.
+        amount: MiB, percent of one device's compute, or devices; 0 if the entry can't be read.
         source: The object and the field, such as ``ResourceQuota team/q: spec.hard[limits.nvidia.com/gpumem]``.
-        problem: Why it can't be read; empty: it can.
-        fix: What to write.
+        problem: Why the entry can't be read; empty: it can.
+        fix: What to write instead.
     """
 
     amount: int
@@ -64,25 +64,25 @@ class Limit:
 
 
 class Fault(StrEnum):
-    """Why an entry of a quota does not do what it says."""
+    """Why an entry of a quota is not enforced as written."""
 
     UNREADABLE = "unreadable"
-    """Its amount can't be read; it counts as 0."""
+    """Its amount can't be read and counts as 0."""
     UNENFORCED = "unenforced"
     """Nobody enforces it."""
     PARTIAL = "partial"
-    """Kubernetes sums what containers write. Whole devices, percentages and further devices count nothing there."""
+    """Kubernetes adds up what containers write. There whole devices, percentages and further devices count nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An entry that does not do what it says.
+    """An entry that is not enforced as written.
 
     Attributes:
-        fault: Why it does not.
-        entry: The key in ``spec.hard``; empty: the object as a whole.
-        problem: The same in words, with the value.
-        fix: What to write.
+        fault: The kind of fault.
+        entry: The key in ``spec.hard``; empty: the whole object.
+        problem: The fault in words, with the value.
+        fix: What to write instead.
     """
 
     fault: Fault
@@ -96,7 +96,7 @@ class Finding:
 
 
 def limited(families: Iterable[Family]) -> dict[str, tuple[Dimension, int]]:
-    """Every resource that a ``limits.`` entry may bound, with what it bounds and, for memory, MiB per unit."""
+    """Resource that a ``limits.`` entry may limit → its dimension and, for memory, MiB per unit (otherwise 1)."""
     found: dict[str, tuple[Dimension, int]] = {}
     for family in families:
         names = family.resources
@@ -109,12 +109,12 @@ def limited(families: Iterable[Family]) -> dict[str, tuple[Dimension, int]]:
 
 
 def read_limits(key: str, hard: Mapping[str, Any], resources: Mapping[str, tuple[Dimension, int]]) -> dict[str, Limit]:
-    """Read the entries that we enforce.
+    """Read the entries that our scheduler enforces.
 
     Args:
         key: ``namespace/name`` of the ResourceQuota.
         hard: Its ``spec.hard``; values are quantities as text or as JSON numbers.
-        resources: As `limited` answers.
+        resources: The result of `limited`.
 
     Returns:
         Resource → limit.
@@ -143,21 +143,21 @@ def _read(quota: str, entry: str, value: Any, dimension: Dimension, factor: int)
 
 
 def quantity_text(value: Any) -> str:  # noqa: ANN401 - JSON
-    """An amount as text, as the API server keeps it; a JSON number is what its digits say."""
+    """An amount as the API server stores it: text. A JSON number becomes its digits."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, str) else repr(value)
 
 
 def _spelt_out(text: str) -> str:
-    """The API server writes 1000000 as ``1M``. Percent and devices have no other unit that the letter may mean."""
+    """Write out ``M`` and ``G``. The API server writes 1000000 as ``1M``, even for percent and devices."""
     return str(parse_quantity(text)) if _MILLIONS.fullmatch(text) else text
 
 
 def findings(
     key: str, hard: Mapping[str, Any], families: Iterable[Family], is_offered: Callable[[str], bool]
 ) -> list[Finding]:
-    """Entries about devices that do not do what they say, in the order of their names.
+    """Entries about devices that are not enforced as written, sorted by name.
 
     Args:
         key: ``namespace/name`` of the ResourceQuota.
@@ -184,7 +184,7 @@ def findings(
 
 
 def _parts(entry: str) -> tuple[str, str]:
-    """The entry's prefix, empty where it has none that we know, and the resource behind it."""
+    """The entry's prefix (empty if it is none that we know) and the resource after it."""
     prefix = next((known for known in (LIMITS, REQUESTS) if entry.startswith(known)), "")
     return prefix, entry.removeprefix(prefix)
 
@@ -192,7 +192,7 @@ def _parts(entry: str) -> tuple[str, str]:
 def _unenforced(
     entry: str, resources: Mapping[str, tuple[Dimension, int]], names: set[str], is_offered: Callable[[str], bool]
 ) -> Finding | None:
-    """The finding about an entry that our scheduler does not enforce; None: Kubernetes enforces it as it stands."""
+    """The finding about an entry that our scheduler does not enforce; None: Kubernetes enforces it as written."""
     prefix, resource = _parts(entry)
     limited_here = resource in resources
     counts = limited_here and resources[resource][0] is Dimension.DEVICES
@@ -209,7 +209,7 @@ def _unenforced(
 
 
 def _instead(resource: str, resources: Mapping[str, tuple[Dimension, int]]) -> str:
-    """The limit that was meant, or those that there are."""
+    """A fix: the limit that was probably meant, or a list of the existing limits."""
     domain, _, name = resource.partition("/")
     there = {limited.partition("/")[2]: limited for limited in resources if limited.startswith(f"{domain}/")}
     near = difflib.get_close_matches(name, there, n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""Containers as the user wrote them → the effective request of a pod."""
+"""Turns containers as the user wrote them into the effective request of a pod."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def pod_request(  # noqa: PLR0917 - a pod's parts, in the order of its manifest
     parse: Parse,
     defaults: PolicyDefaults | None = None,
 ) -> PodRequest:
-    """Resolve what a pod asks for.
+    """Make a pod's effective request.
 
     Args:
         pod_uid: The pod's UID; may be empty at admission.
         namespace: Its namespace.
         name: Its name.
-        containers: Init containers (sidecars among them) in order, then app containers.
-        annotations: All its annotations; ``parse`` shows each vendor only those it declared.
+        containers: Init containers and sidecars in order, then app containers.
+        annotations: All its annotations. ``parse`` gives each vendor only those that it declared.
         parse: Turns one container into its requests, at most one a family (`hami_core.plugins`).
-        defaults: Policies where the pod names none.
+        defaults: Policies for a pod that names none.
 
     Raises:
         RequestError: Names the container or annotation at fault and the fix.
@@ -56,7 +56,7 @@ def pod_request(  # noqa: PLR0917 - a pod's parts, in the order of its manifest
 
 
 def _bounded(container: str, requests: tuple[Request, ...]) -> tuple[Request, ...]:
-    """Check what a vendor's parser answered: amounts placement can rely on, whoever wrote the vendor."""
+    """Check the amounts in a vendor's answer, so that placement can rely on them."""
     seen: set[str] = set()
     for request in requests:
         amounts = {
@@ -71,9 +71,9 @@ def _bounded(container: str, requests: tuple[Request, ...]) -> tuple[Request, ..
                     f"container {container}",
                     f"{request.family} {what}",
                     f"{amount} is out of range",
-                    f"from {least} up",
+                    f"write at least {least}",
                 )
         if request.family in seen:
-            raise RequestError(f"container {container}", request.family, "is asked for twice")
+            raise RequestError(f"container {container}", request.family, "the vendor answered two requests")
         seen.add(request.family)
     return requests

@@ -1,7 +1,7 @@
 """Scores of devices and nodes: HAMi's formulas, in float32 and in HAMi's order of operations.
 
-Python computes in float64; rounding each step to float32 gives the float32 result exactly, since float64 has more
-than twice its digits.
+Python computes in float64. Rounding each step to float32 gives exactly the float32 result, because float64 has more
+than twice as many digits.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ def float32(value: float) -> float:
 def device_score(
     slots: tuple[int, int], cores: tuple[int, int], memory: tuple[int, int], weights: Weights | None = None
 ) -> float:
-    """Score one device for one container: 10 times (slots + cores + memory), each used over total, weighted.
+    """Score one device for one container: 10 times the weighted sum of slots, cores and memory, each used over total.
 
     Args:
-        slots: (slots used with this container's one, slots in all).
-        cores: (percent used with this container's, percent in all).
-        memory: (MiB used with this container's, MiB in all).
+        slots: (used slots including this container's, total).
+        cores: (used percent including this container's, total).
+        memory: (used MiB including this container's, total).
         weights: The pod's weights; None: all 1.
 
     Returns:
-        The score, 0 for a device any of whose totals is 0.
+        The score; 0 if any total is 0.
     """
     if not (slots[1] and cores[1] and memory[1]):
         return 0.0
@@ -48,7 +48,7 @@ def device_score(
 
 
 def node_score(slots: tuple[int, int], cores: tuple[int, int], memory: tuple[int, int]) -> float:
-    """Score a node before a pod is placed there, from the sums over all its devices of all vendors.
+    """Score a node before a pod is placed there, by the sums over all its devices of all vendors.
 
     Args:
         slots: (used, total).
