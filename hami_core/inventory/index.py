@@ -323,7 +323,7 @@ class Inventory:
         """Book a pod on a node, at Bind.
 
         A valid hold on the node becomes the booking. Otherwise the pod is placed beside the other pods' holds. If it
-        does not fit there, it takes their place: holds that no longer fit end, and their pods are placed again at
+        does not fit there, it takes their place. Holds that no longer fit then end, and their pods are placed again at
         their own Bind. Idempotent by UID: a pod that is already booked there gets the same answer.
 
         Returns:

@@ -108,8 +108,8 @@ def text(explanations: Sequence[Explanation]) -> str:
     """One sentence for each container that does not fit, over all nodes: what it needs and what the best card offers.
 
     Returns:
-        Such as ``container trainer needs 30000 MiB on one card; of n1's 8 cards the freest has 12000 MiB free``; empty
-        when the pod fits on every node.
+        Text such as ``container trainer needs 30000 MiB on one card; of n1's 8 cards the freest has 12000 MiB free``.
+        It is empty if the pod fits on every node.
     """
     sentences: dict[str, list[Explanation]] = {}
     for one in explanations:

@@ -216,4 +216,4 @@ def _instead(resource: str, resources: Mapping[str, tuple[Dimension, int]]) -> s
     if near:
         return f"did you mean {LIMITS}{there[near[0]]}?"
     shown = ", ".join(LIMITS + there[name] for name in sorted(there)[:SHOWN])
-    return f"limits there are: {shown}" + ("…" if len(there) > SHOWN else "")
+    return f"existing limits: {shown}" + ("…" if len(there) > SHOWN else "")

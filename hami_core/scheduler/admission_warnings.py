@@ -28,7 +28,7 @@ def on_policies(annotations: Mapping[str, str]) -> Iterator[str]:
         unknown = sorted({word.strip() for word in annotations.get(key, "").split(",")} - {*words, ""})
         if unknown:
             shown = _ascii(unknown[0][:64])
-            yield f"pod: annotation {key}: {shown} is no policy and is passed over (write {', '.join(sorted(words))})"
+            yield f"pod: annotation {key}: {shown} is not a policy and is ignored (write {', '.join(sorted(words))})"
 
 
 def on_amounts(container: ContainerSpec, family: Family, request: Request | None, largest_mib: int) -> Iterator[str]:
@@ -55,7 +55,7 @@ def on_amounts(container: ContainerSpec, family: Family, request: Request | None
     if 0 < memory < SMALL_MIB:
         yield f"{where}: {names.memory}: {memory} MiB a card; a program's context alone may take more"
     if memory and quantity_of(container, names.memory_percentage) is not None:
-        yield f"{where}: {names.memory_percentage} is passed over, {names.memory} is there too"
+        yield f"{where}: {names.memory_percentage} is ignored, because {names.memory} is set too"
     if request.cores > WHOLE_CARD and quantity_of(container, names.cores) is not None:
         yield f"{where}: {names.cores}: {request.cores} is taken as {WHOLE_CARD}"
 

@@ -141,10 +141,10 @@ class RefusedPodRetry:
             await asyncio.sleep(max(COALESCE_S, SEARCH_PAUSE_RATIO * self._searched_s))
             self._searched_s = 0.0
             since, self._since = self._since, _NO_REFUSALS
-            woken = await self._retry_due(since)
+            retried = await self._retry_due(since)
             if self._since == _NO_REFUSALS:
                 self._event.clear()
-            if woken:
+            if retried:
                 await asyncio.sleep(BATCH_PAUSE_S)
 
     def _retry_since(self, since: float) -> None:
@@ -154,7 +154,7 @@ class RefusedPodRetry:
     async def _retry_due(self, since: float) -> bool:
         """Retry the pods that fit now. Returns whether there was one. Each shape that does not fit is tried once."""
         hopeless: set[str] = set()
-        woken = 0
+        retried = 0
         for refusal in self._due(since):
             pod = self._waiting.get(refusal.request.uid)
             if pod is None or refusal.shape in hopeless:
@@ -164,11 +164,11 @@ class RefusedPodRetry:
                 await asyncio.sleep(0)
                 continue
             await self._retry(pod)
-            woken += 1
-            if woken % BATCH_PODS == 0:
+            retried += 1
+            if retried % BATCH_PODS == 0:
                 await asyncio.sleep(BATCH_PAUSE_S)
                 hopeless.clear()
-        return woken > 0
+        return retried > 0
 
     def _has_place(self, request: PodRequest) -> bool:
         began = self._clock()

@@ -241,7 +241,7 @@ def pick_linked(taken: list, count: int) -> list:
     best, chosen = -1, ()
 
     def extend(picked: tuple[int, ...], total: int) -> None:
-        """All combinations in order but those that cannot win any more; the first of the greatest sum wins."""
+        """Try all combinations in order, except those that can't win. The first one with the greatest sum wins."""
         nonlocal best, chosen
         missing = count - len(picked)
         if not missing:

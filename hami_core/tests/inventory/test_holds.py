@@ -1,4 +1,4 @@
-"""When a hold becomes the booking as it is, and when the pod is placed anew."""
+"""Bind after a hold: the hold becomes the booking unchanged, or the pod is placed again."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_hold_that_a_quota_no_longer_allows_is_refused():
     assert "ResourceQuotaNotFit" in refused.short
 
 
-def test_a_hold_of_an_idle_card_is_not_booked_beside_a_pod_that_came_round_us():
+def test_mutex_hold_is_refused_if_a_pod_took_the_card():
     made = inventory("n1")
     alone = replace(pod("a", 1000), device_policy="mutex")
     held(made, alone)

@@ -125,8 +125,8 @@ def test_a_hold_is_placed_anew_when_the_card_has_changed():
     assert booked.containers[0].slices[0].device_id != lost
 
 
-def test_a_hold_does_not_survive_the_truth():
-    """Another leader's booking arrives and takes the room: the hold must not become an over-commitment."""
+def test_hold_ends_if_another_leaders_booking_takes_its_room():
+    """Another leader's booking takes the room, so the hold must not overcommit the card."""
     made = inventory("n1")
     made.hold(pod("a", 10000), "n1", until=15.0)
     foreign = ContainerSlices("c", APP, (Slice("n1-0", "NVIDIA", 10000, 0),))
@@ -171,12 +171,12 @@ def test_a_node_gives_nothing_of_a_family_whose_agent_is_away():
     assert dict(outcome.refused) == {"n1": "its agent is away", "n3": "node unregistered"}
     assert len(outcome.refused) == 2
     for uid in ("b", "c"):
-        assert made.book(pod(uid, 100), "n1") == Rejection("n1", word="its agent is away"), "a hold is no right"
+        assert made.book(pod(uid, 100), "n1") == Rejection("n1", word="its agent is away"), "a hold guarantees nothing"
     assert made.bar("n1", ["NVIDIA"]) == "its agent is away"
     assert "its agent is away" in made.explain_text(pod("c", 100), "n1")
     other = PodRequest("d", "team", "d", (ContainerRequest("c0", APP, (Request("OTHER", 1, 100),)),))
     assert made.filter(other, ["n1"]).hold_node == "n1", "other vendors' agents are there"
-    assert used(made) == [10000, 0], "what runs there counts on"
+    assert used(made) == [10000, 0], "running pods keep counting"
     assert made.drift() == 0
 
     made.set_node(NodeFacts("n1"), {**both, "NVIDIA": devices("n1", 3)})
@@ -197,8 +197,8 @@ def test_a_node_without_devices_is_not_registered():
     assert made.filter(pod("b", 100), ["n1", "n2"]).refused.by_reason() == {"node unregistered": ["n1", "n2"]}
 
 
-def test_the_peak_is_that_of_kubernetes():
-    """An init container runs beside the sidecars before it; a sidecar runs beside everything after it."""
+def test_peak_usage_follows_kubernetes_rule():
+    """An init container runs together with earlier sidecars; a sidecar runs together with everything after it."""
     made = inventory("n1")
     wanted = pod("a", (INIT, 9000), (SIDECAR, 3000), (INIT, 11000), (APP, 5000))
     placed = made.book(wanted, "n1")
@@ -222,7 +222,7 @@ def test_absurd_allocations_are_bounded_by_the_device():
     assert used(made) == [0]
 
 
-def test_a_card_with_a_mig_instance_it_cannot_have_takes_no_new_pods():
+def test_card_with_an_impossible_mig_instance_is_closed():
     made = inventory("n1")
     odd = Slice("n1-0", "NVIDIA", 5120, 14, mig_profile="1g.5gb", mig_placement=MigPlacement(0, 1))
     made.set_pod(Booking("x", "other", "x", Allocation("n1", (ContainerSlices("c", APP, (odd,)),))))
@@ -366,7 +366,7 @@ def test_drift_is_found_and_put_right():
 
 
 def test_columns_follow_a_thousand_changes():
-    """Nodes come and go in any order; columns are used again."""
+    """Nodes come and go in any order, and their columns are reused."""
     rng = random.Random(1)
     made = inventory()
     for _ in range(1000):
@@ -391,7 +391,7 @@ def test_columns_follow_a_thousand_changes():
         ("nvidia.com/nouse-gpuuuid", ",n1-0,n1-1", False),
     ],
 )
-def test_empty_entries_of_id_lists_match_no_device_for_filter_and_bind_alike(key, text, fits):
+def test_empty_entries_of_id_lists_match_no_device(key, text, fits):
     made = inventory("n1", count=2)
     asked = pod("a", 1000, annotations={key: text})
     assert [name for name, _ in made.filter(asked, ["n1"]).best] == (["n1"] if fits else [])

@@ -1,4 +1,4 @@
-"""A policy more is one object in its table: Filter, settings, error texts, help, chart and reference all know it."""
+"""A new policy is one object in its table. Filter, settings, error texts, help, chart and reference then know it."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_shapes_that_stay_in_columns(seed: int) -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("seed", range(100))
 def test_long(seed: int) -> None:
-    """10⁵ requests and more."""
+    """Check more than 10⁵ requests."""
     for part in range(20):
         plain = part % 2 == 0
         check(World(random.Random(1_000_000 + seed * 100 + part), nodes=30, plain=plain), 51)

@@ -1,4 +1,4 @@
-"""Whatever a family's rules are and however a pod is placed: bound usage never exceeds what the quota allows."""
+"""Bound usage never exceeds the quota, whatever the family's rules and however a pod is placed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever sequence of events, holds and bookings: nothing is over-committed, and the sums never drift."""
+"""In any sequence of events, holds and bookings no card is overcommitted, and the sums never drift."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.known)
     @rule(data=st.data(), done=st.booleans())
     def informer(self, data: st.DataObject, done: bool) -> None:
-        """The API server tells what was booked; init containers end."""
+        """The informer shows bookings, and init containers end."""
         booking = self.inventory.booking(data.draw(st.sampled_from(sorted(self.known))))
         if booking is not None:
             self.inventory.set_pod(booking, init_done=done)

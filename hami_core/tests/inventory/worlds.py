@@ -98,7 +98,7 @@ def rules() -> list[VendorRules]:
 
 
 class World:
-    """A cluster in both forms, filled differently everywhere."""
+    """A cluster in both forms. Its nodes are filled differently."""
 
     def __init__(
         self, rng: random.Random, *, nodes: int = 12, plain: bool = False, policies: Sequence[str] = ()
@@ -128,7 +128,7 @@ class World:
 
     def _card(self, node: str, family: str, index: int, mig: bool) -> OCard:
         rng = self.rng
-        own = random.Random(f"{node}/{family}/{index}")  # apart: the clusters of each seed stay as they are
+        own = random.Random(f"{node}/{family}/{index}")  # a separate generator, so that each seed keeps its clusters
         partitioned = mig and family == "NVIDIA" and rng.random() < 0.6
         memory = (
             40960
@@ -177,7 +177,7 @@ class World:
                     self.inventory.set_pod(Booking(uid, "filler", uid, Allocation(node, (part,))))
 
     def pod(self) -> tuple[PodRequest, OPod]:
-        """A pod nobody has seen."""
+        """A new pod."""
         rng = self.rng
         policy = rng.choice(self.policies)
         weights = (1, 1, 1) if rng.random() < 0.8 else (rng.randint(0, 3), rng.randint(0, 3), rng.randint(1, 5))
@@ -222,7 +222,7 @@ class World:
         return OAsk(family, rng.choice([1, 1, 1, 2, 2, 3, 8]), memory, percent, cores, numa_bind, **own)
 
     def set_quota(self) -> None:
-        """Sometimes limit the namespace, in one family or in both. The pods are the same with and without quotas."""
+        """Sometimes limit the namespace, for one family or for both. Pods are the same with and without quotas."""
         rng = random.Random(str(sorted(self.cluster)))
         for word, names in QUOTAS.items():
             if rng.random() < 0.35:

@@ -61,7 +61,7 @@ def choosing(function, **family):
 
 
 def stage(vendor, *used_mib, wrappers=(), numa=lambda index: 0, mib=CARD_MIB):
-    """A node n1 whose cards have so much memory booked."""
+    """A node n1 whose cards have these amounts of memory booked."""
     made = Inventory(one(vendor, *wrappers).rules())
     made.set_node(
         NodeFacts("n1"),
@@ -86,7 +86,7 @@ def cards(count, mib=30208, **more):
 
 
 def placed(made, wanted, name="n1"):
-    """Indexes of the cards per container; None: refused. Filter, explanation, hold and Bind are of one opinion."""
+    """Indexes of the cards per container; None: refused. Checks that Filter, explanation, hold and Bind agree."""
     found = made.filter(wanted, [name])
     told = made.explain_text(wanted, name)
     held = made.hold(wanted, name, 1e9)
@@ -281,7 +281,7 @@ def raising(self):
 
 
 def named(answer) -> str:
-    """The same in every process."""
+    """A test id that is the same in every process."""
     return repr(answer).partition(" at 0x")[0]
 
 
@@ -323,7 +323,7 @@ def test_choose_is_asked_of_exactly_as_many_as_needed():
 
 
 def test_choose_sees_every_device_that_fits_alone():
-    """A rule on devices already chosen takes none of them away from `choose`."""
+    """A rule about already chosen devices does not remove devices from the arguments of `choose`."""
     seen = []
 
     def choose(self, request, candidates):
@@ -386,7 +386,7 @@ def test_wrapper_may_refuse_a_choice_but_make_none(inner, outer, wanted, prefere
 
 
 def idle_pair(self, request, candidates):
-    """Two idle cards side by side; amounts alone would let a card serve several pods."""
+    """Two neighbouring idle cards. By amounts alone, a card could serve several pods."""
     idle = {usage.device.index: at for at, usage in enumerate(candidates) if not usage.used_slots}
     pairs = [(at, idle[index ^ 1]) for index, at in idle.items() if index ^ 1 in idle]
     return pairs[0][: request.count] if pairs else Reason("NoIdlePair")
@@ -406,7 +406,7 @@ def test_bind_asks_the_vendor_about_a_hold_that_others_displaced(vendor):
     small = cards(2, 1000)
     for uid in "ab":
         assert isinstance(made.hold(pod(small, uid=uid), "n1", 1e9), Allocation)
-    assert isinstance(made.book(pod(small, uid="c"), "n1"), Allocation), "in the place of a hold"
+    assert isinstance(made.book(pod(small, uid="c"), "n1"), Allocation), "it takes the place of a hold"
     assert [isinstance(made.book(pod(small, uid=uid), "n1"), Allocation) for uid in "ab"].count(True) == 1
     assert all(usage.used_slots == 1 for usage in made.usage("n1"))
     assert made.drift() == 0
@@ -525,7 +525,7 @@ def test_least_busy_card_is_named_among_all_only():
 
 
 def test_event_names_what_earlier_containers_take():
-    """The second container finds less than the node has: the first one's part is gone by then."""
+    """The second container finds less than the node has, because the first one has taken its part."""
     made = stage(example("PairsByFilter"), 0, 0)
     told = made.explain_text(pod(cards(2), cards(1)), "n1")
     assert told == (
@@ -557,7 +557,7 @@ def test_explanation_of_a_combination_has_one_reason_a_card():
 
 
 def test_no_pair_is_missed_that_brute_force_finds():
-    """A rule of no order at all: devices go together when the sum of their indexes is a prime number."""
+    """A rule without any pattern: devices go together if the sum of their indexes is a prime number."""
 
     def rule(device, chosen):
         return any(device.device.index + other.device.index not in {2, 3, 5, 7, 11, 13} for other in chosen)

@@ -49,7 +49,7 @@ def test_a_pod_keeps_its_containers_and_policies():
         (Request("X", 1), Request("X", 2)),
     ],
 )
-def test_what_a_vendor_parsed_is_bounded_again(answer: tuple[Request, ...]):
+def test_amounts_of_a_vendors_parser_are_checked(answer: tuple[Request, ...]):
     with pytest.raises(RequestError, match="container c: X"):
         pod_request("u", "ns", "p", [ContainerSpec("c", APP)], {}, lambda c, p: answer)
 
@@ -70,7 +70,7 @@ containers = st.lists(
 
 @given(containers)
 def test_the_peak_is_the_greatest_moment(shape: list[tuple[ContainerKind, int, int, int]]):
-    """Moments: each init container with the sidecars before it; in the end all sidecars and app containers."""
+    """The moments: each init container with the earlier sidecars; in the end all sidecars and app containers."""
     parts = tuple(
         ContainerSlices(f"c{i}", kind, (Slice(f"gpu{card}", "X", memory, cores),))
         for i, (kind, card, memory, cores) in enumerate(shape)

@@ -1,4 +1,4 @@
-"""ResourceQuota entries: what is read, what is refused and what is told."""
+"""ResourceQuota entries: amounts that are read or refused, and reports about wrong entries."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_unreadable_amount_allows_nothing_and_says_the_fix(entry: str, value:
         ("limits.nvidia.com/gpucore", Fault.UNENFORCED, "did you mean limits.nvidia.com/gpucores?"),
         ("requests.nvidia.com/gpucore", Fault.UNENFORCED, "did you mean limits.nvidia.com/gpucores?"),
         ("requests.nvidia.com/gpumemory", Fault.UNENFORCED, "did you mean limits.nvidia.com/gpumem?"),
-        ("limits.nvidia.com/xyz", Fault.UNENFORCED, "limits there are: limits.nvidia.com/gpu, limits.nvidia.com/gpuc"),
+        ("limits.nvidia.com/xyz", Fault.UNENFORCED, "existing limits: limits.nvidia.com/gpu, limits.nvidia.com/gpuc"),
         ("nvidia.com/gpu", Fault.UNENFORCED, "write limits.nvidia.com/gpu"),
         ("nvidia.com/gpumem", Fault.UNENFORCED, "write limits.nvidia.com/gpumem"),
         ("requests.nvidia.com/gpumem", Fault.PARTIAL, "write limits.nvidia.com/gpumem"),
@@ -74,7 +74,7 @@ def test_an_unreadable_amount_allows_nothing_and_says_the_fix(entry: str, value:
         ("limits.cambricon.com/mlu.smlu.vmem", Fault.UNENFORCED, "did you mean limits.cambricon.com/mlu.smlu.vmemory?"),
     ],
 )  # fmt: skip
-def test_an_entry_that_does_not_do_what_it_says_is_told(entry: str, fault: Fault, fix: str) -> None:
+def test_entry_that_is_not_enforced_is_reported(entry: str, fault: Fault, fix: str) -> None:
     (found,) = findings("team/q", {entry: "50"}, FAMILIES, {"nvidia.com/gpu"}.__contains__)
     assert (found.fault, found.entry) == (fault, entry)
     assert fix in found.fix
@@ -87,5 +87,5 @@ def test_an_entry_that_does_not_do_what_it_says_is_told(entry: str, fault: Fault
         "count/deployments.apps", "limits.amd.com/gpu", "requests.nvidia.com/mig-1g.5gb",
     ],
 )  # fmt: skip
-def test_an_entry_that_somebody_enforces_is_not_told(entry: str) -> None:
+def test_enforced_entry_is_not_reported(entry: str) -> None:
     assert not findings("team/q", {entry: "50"}, FAMILIES, {"nvidia.com/mig-1g.5gb"}.__contains__)

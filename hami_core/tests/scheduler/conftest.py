@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Speaks to a scheduler as kube-scheduler and the API server do."""
+    """Calls a scheduler as kube-scheduler and the API server do."""
 
     def __init__(self, scheduler: Scheduler, session: aiohttp.ClientSession) -> None:
         self.scheduler = scheduler

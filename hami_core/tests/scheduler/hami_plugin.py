@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 GPU = "nvidia.com/gpu"
 WORDS = ("NVIDIA", "MLU", "DCU")
-"""Some of HAMi's ``DevicesToHandle``: a to-allocate list that holds one of them has containers left."""
+"""A part of HAMi's ``DevicesToHandle``. A to-allocate list with one of these words has containers left."""
 
 
 def node(name: str, cards: int = 2, **meta: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class HamiPlugin:
         """Pods whose Allocate fails."""
 
     async def allocate(self, ids: int) -> list[str]:
-        """Devices (``uuid,type,mem,cores``) for one container of so many ids."""
+        """The devices (``uuid,type,mem,cores``) of one container that has this number of device ids."""
         pod = await self._pending_pod()
         try:
             devices, rest = self._pop(pod, ids)
@@ -127,7 +127,7 @@ class HamiPlugin:
 
 
 class Kubelet:
-    """Admits the node's pods one after another, and asks the plugin for each container with GPUs, init ones first."""
+    """Admits the node's pods one by one, and asks the plugin for each container with GPUs, init containers first."""
 
     def __init__(self, server: ApiServer, plugin: HamiPlugin) -> None:
         self.given: dict[str, list[str]] = {}

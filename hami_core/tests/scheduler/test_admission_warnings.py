@@ -1,4 +1,4 @@
-"""Warnings in the admission answer: what is taken, but can hardly be meant. They never refuse."""
+"""Warnings in the admission answer: valid requests that their author can hardly mean. They never refuse."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ LARGE = "90000 MiB, and the largest card seen has 81920 MiB"
         ({GPU: 1, MEM: 299}, [f"{MEM}: 299 MiB a card; a program's context alone may take more"]),
         ({GPU: 1, MEM: 0}, []),
         ({GPU: 1, MEM: 3}, [f"{MEM}: 3 MiB a card"]),
-        ({GPU: 1, MEM: 1000, PCT: 50}, [f"{PCT} is passed over, {MEM} is there too"]),
+        ({GPU: 1, MEM: 1000, PCT: 50}, [f"{PCT} is ignored, because {MEM} is set too"]),
         ({GPU: 1, MEM: 0, PCT: 50}, []),
         ({GPU: 1, MEM: 1000, CORES: 120}, [f"{CORES}: 120 is taken as 100"]),
         ({GPU: 1, MEM: 1000, CORES: 100}, []),
-        ({GPU: 1, MEM: 1, PCT: 1, CORES: 101}, [f"{MEM}: 1 MiB", f"{PCT} is passed over", f"{CORES}: 101"]),
+        ({GPU: 1, MEM: 1, PCT: 1, CORES: 101}, [f"{MEM}: 1 MiB", f"{PCT} is ignored", f"{CORES}: 101"]),
         ({GPU: 0, MEM: 1000}, [f"{MEM} gives no device: {GPU} is 0"]),
         ({GPU: "0k", CORES: 30}, [f"{CORES} gives no device: {GPU} is 0"]),
         ({GPU: 0}, []),
@@ -75,7 +75,7 @@ LARGE = "90000 MiB, and the largest card seen has 81920 MiB"
         ({"example.com/other": 7}, []),
     ],
 )
-def test_an_amount_that_can_hardly_be_meant_is_warned_of(limits, warned, place):
+def test_improbable_amount_gets_a_warning(limits, warned, place):
     verdict = admit(hook(40960, 81920), limits, place)
     assert verdict.allowed, verdict.message
     assert len(verdict.warnings) == len(warned), verdict.warnings
@@ -87,16 +87,16 @@ def test_an_amount_that_can_hardly_be_meant_is_warned_of(limits, warned, place):
         assert len(text) <= 200
 
 
-def test_a_cluster_without_cards_admits_any_size_without_a_word():
+def test_without_cards_any_size_gets_no_warning():
     for limits in ({GPU: 1, MEM: 1 << 20}, {MLU: 1, MLU_MEM: 4096}):
         verdict = admit(hook(), limits)
         assert (verdict.allowed, verdict.warnings) == (True, ())
 
 
-def test_policies_that_are_none_are_still_warned_of():
+def test_unknown_policy_gets_a_warning():
     verdict = admit(hook(), {GPU: 1}, annotations={"hami.io/gpu-scheduler-policy": 'bin"pakc'})
     (text,) = verdict.warnings
-    assert "is no policy and is passed over" in text
+    assert "is not a policy and is ignored" in text
     assert '"' not in text
 
 
@@ -105,7 +105,7 @@ def test_policies_that_are_none_are_still_warned_of():
 @pytest.mark.parametrize(
     ("count", "amount"), [(GPU, MEM), (GPU, PCT), (GPU, CORES), (MLU, MLU_MEM), (NPU, NPU_MEM), (ACME, ACME_MEM)]
 )
-def test_a_count_of_zero_beside_amounts_goes_to_our_scheduler(count, amount, place, zero):
+def test_count_of_zero_with_amounts_goes_to_our_scheduler(count, amount, place, zero):
     made = hook()
     if count == ACME:
         cluster: Any = made._cluster

@@ -1,4 +1,4 @@
-"""What credentials decide, given what is kept and the time: certificates, and the ring of signing keys."""
+"""Decisions about credentials, by stored state and time: certificates, and the ring of signing keys."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def test_a_pair_reads_back_as_it_was_made():
     ssl.create_default_context(cadata=pair.authorities[0].decode())
 
 
-def test_it_is_due_after_two_thirds_of_its_life_or_for_another_name():
+def test_pair_is_due_after_two_thirds_or_for_a_new_name():
     pair = certificates.issue(NAMES, NOW, YEAR)
     assert pair.due(NAMES, NOW) == ""
-    assert pair.due(NAMES[:1], NOW) == "", "a name more does no harm"
+    assert pair.due(NAMES[:1], NOW) == "", "an additional name does no harm"
     assert pair.due(NAMES, NOW + YEAR * 2 / 3 - timedelta(seconds=1)) == ""
     assert "two thirds" in pair.due(NAMES, NOW + YEAR * 2 / 3)
     assert "other.svc" in pair.due((*NAMES, "other.svc"), NOW)
@@ -50,10 +50,10 @@ def test_earlier_authorities_stay_until_they_have_run_out():
     second = certificates.issue(NAMES, NOW + YEAR * 2 / 3, YEAR, beside=first.authorities)
     assert second.authorities[1:] == first.authorities
     third = certificates.issue(NAMES, NOW + YEAR * 4 / 3, YEAR, beside=second.authorities)
-    assert third.authorities[1:] == second.authorities[:1], "the first has run out"
+    assert third.authorities[1:] == second.authorities[:1], "the first has expired"
 
 
-def test_the_bundle_keeps_strangers_for_a_while_only():
+def test_bundle_keeps_other_authorities_during_the_overlap():
     other = certificates.issue(NAMES, NOW, YEAR)
     pair = certificates.issue(NAMES, NOW, YEAR)
     mine = b"".join(pair.authorities)
@@ -80,12 +80,12 @@ def test_damage_is_named(spoil, words):
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300), st.binary(max_size=300))
-def test_nothing_else_comes_of_what_is_no_pair(certificate, key, authorities):
+def test_random_bytes_are_always_reported_as_damaged(certificate, key, authorities):
     with pytest.raises(certificates.DamagedError):
         certificates.read(certificate, key, authorities)
 
 
-def test_python_trusts_old_and_new_by_one_bundle(tmp_path: Path):
+def test_one_bundle_verifies_old_and_new_certificates(tmp_path: Path):
     first = certificates.issue(NAMES, datetime.now(UTC), YEAR)
     second = certificates.issue(NAMES, datetime.now(UTC), YEAR, beside=first.authorities)
     for pair in (first, second):
@@ -122,7 +122,7 @@ TIMES = Times(timedelta(days=90), timedelta(minutes=5))
 
 
 def step(state: Ring, now, *, in_use=frozenset(), signs=None):
-    """One step, through what the Secret holds."""
+    """One step, with the ring written to a Secret and read back."""
     newest = state.private[-1].id if state.private else ""
     moved = ring.advance(state, TIMES, now, in_use=in_use, signs=newest if signs is None else signs)
     again = ring.read(moved.entries())
@@ -132,7 +132,7 @@ def step(state: Ring, now, *, in_use=frozenset(), signs=None):
     return again
 
 
-def test_a_key_lives_from_next_to_gone():
+def test_key_goes_from_next_to_gone():
     first = step(Ring(), NOW)
     assert len(first.private) == 1
     assert step(first, NOW + TIMES.lifetime - HOUR).entries() == first.entries(), "nothing to do"
@@ -148,18 +148,18 @@ def test_a_key_lives_from_next_to_gone():
     retired = step(both, settled, in_use={old.id})
     assert [k.private is None for k in retired.keys] == [True, False]
     assert set(retired.published()) == set(both.published())
-    assert step(retired, settled + TIMES.skew, in_use={old.id}).entries() == retired.entries(), "a live pod has it"
-    assert step(retired, settled + TIMES.skew, in_use=None).entries() == retired.entries(), "nobody knows"
+    assert step(retired, settled + TIMES.skew, in_use={old.id}).entries() == retired.entries(), "a live pod needs it"
+    assert step(retired, settled + TIMES.skew, in_use=None).entries() == retired.entries(), "key use is unknown"
     assert [k.id for k in step(retired, settled + TIMES.skew).keys] == [new.id]
 
 
-def test_no_key_after_the_next_before_that_signs():
+def test_no_new_key_is_made_before_the_next_one_signs():
     both = step(step(Ring(), NOW), NOW + TIMES.lifetime)
     much_later = NOW + 3 * TIMES.lifetime
     assert step(both, much_later, signs=both.keys[0].id).entries() == both.entries()
 
 
-def test_a_clock_an_hour_off_does_no_harm():
+def test_clock_that_is_an_hour_off_does_no_harm():
     first = step(Ring(), NOW + HOUR)  # made by a replica that is ahead
     assert step(first, NOW).entries() == first.entries()
     assert ring.choose(first, TIMES, NOW, {first.keys[0].id: 0.0}) == first.keys[0]
@@ -167,11 +167,11 @@ def test_a_clock_an_hour_off_does_no_harm():
     old, new = both.keys
     behind = NOW + TIMES.lifetime
     assert ring.choose(both, TIMES, behind, {old.id: 500.0, new.id: 299.0}) == old
-    assert ring.choose(both, TIMES, behind, {old.id: 500.0, new.id: 300.0}) == new, "what was seen needs no clock"
+    assert ring.choose(both, TIMES, behind, {old.id: 500.0, new.id: 300.0}) == new, "this replica saw the delay pass"
     assert step(both, behind).entries() == both.entries()
 
 
-def test_a_fresh_replica_signs_at_once_with_what_is_long_published():
+def test_new_replica_signs_at_once_with_an_old_published_key():
     both = step(step(Ring(), NOW), NOW + TIMES.lifetime)
     old, new = both.keys
     fresh = {old.id: 0.0, new.id: 0.0}
@@ -202,8 +202,8 @@ def test_damaged_entries_are_named_and_left_alone():
     st.lists(st.tuples(st.integers(0, 1), st.floats(0, 40 * 86400), st.integers(-3600, 3600)), min_size=1, max_size=40),
     st.integers(0, 3),
 )
-def test_two_replicas_whatever_their_clocks_always_sign_with_a_published_key(steps, kept):
-    """Time goes on; one replica after the other looks, each with a clock of its own; some pod keeps an old key."""
+def test_replicas_with_any_clocks_sign_with_published_keys(steps, kept):
+    """Time passes; the replicas act in turn, each with its own clock; some pods keep an old key in use."""
     state, now = Ring(), NOW
     seen: list[dict[str, datetime]] = [{}, {}]
     signs = ["", ""]

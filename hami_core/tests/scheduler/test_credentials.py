@@ -1,4 +1,4 @@
-"""Credentials the scheduler issues itself: issued, trusted, served, published, rotated, end to end."""
+"""Credentials that the scheduler issues itself: issued, trusted, served, published and rotated, end to end."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def bed(tmp_path):
         yield cluster
 
 
-async def test_from_nothing_to_an_admitted_bound_and_verifiable_pod(tmp_path, bed, free_port):
+async def test_new_cluster_gets_an_admitted_bound_and_signed_pod(tmp_path, bed, free_port):
     api = bed.api
     async with hami_scheduler(tmp_path, *flags(bed, free_port), signing_key=False) as hami:
         await hami.listening()
@@ -125,7 +125,7 @@ async def test_from_nothing_to_an_admitted_bound_and_verifiable_pod(tmp_path, be
 
 
 async def until(condition, seconds: float = 90.0):
-    """Wait for what an awaited condition answers truthfully."""
+    """Wait until the awaited condition is true, and return its answer."""
     async with asyncio.timeout(seconds):
         while not (found := await condition()):
             await asyncio.sleep(0.05)
@@ -138,7 +138,7 @@ async def create(api: Api, manifest):
 
 
 async def bind(api: Api, address: str, name: str, node_name: str = "n1") -> str:
-    """Bind as kube-scheduler does, until it is; returns the signature."""
+    """Bind as kube-scheduler does, until the pod is bound. Returns the signature."""
     found = await api.call("GET", f"api/v1/namespaces/default/pods/{name}")
     body = {"PodName": name, "PodNamespace": "default", "PodUID": found["metadata"]["uid"], "Node": node_name}
 
@@ -176,7 +176,7 @@ async def test_two_replicas_rotate_under_load_and_nobody_notices(tmp_path, bed, 
         await asyncio.gather(one.listening(), two.listening())
         await asyncio.gather(*(ready(api.session, hami.addresses[0]) for hami in (one, two)))
         secret = await api.secret("hami-signing")
-        assert len(secret["data"]) == 1, "both were first, one key was made"
+        assert len(secret["data"]) == 1, "both replicas began at once, and one key was made"
         await create(api, pod("keeps", mem=100))
         kept = signer_of(await bind(api, one.addresses[0], "keeps"))
         number = 0
@@ -211,8 +211,8 @@ async def test_two_replicas_rotate_under_load_and_nobody_notices(tmp_path, bed, 
             assert not [line for line in hami.log if line["level"] == "error"]
 
 
-async def test_a_replica_set_to_long_lives_joins_one_set_to_short_ones(tmp_path, bed, free_port):
-    """As in a roll-out that changes the setting: the old replica goes only once the new one is ready."""
+async def test_replicas_with_different_lifetimes_work_together(tmp_path, bed, free_port):
+    """A roll-out that changes the setting: the old replica goes only once the new one is ready."""
     api = bed.api
     await api.call("POST", ADMISSION, webhook_configuration())
     async with hami_scheduler(tmp_path, *flags(bed, free_port, *SHORT), signing_key=False) as one:
@@ -229,8 +229,8 @@ async def test_a_replica_set_to_long_lives_joins_one_set_to_short_ones(tmp_path,
             await ready(api.session, two.addresses[0])
 
 
-async def test_killed_between_any_two_writes_the_next_replica_goes_on(tmp_path, bed, free_port):
-    """Each write in turn is the last before the process is killed."""
+async def test_next_replica_continues_after_a_kill_at_any_write(tmp_path, bed, free_port):
+    """The process is killed after its first write, its second write, and so on."""
     api = bed.api
     await api.call("POST", ADMISSION, webhook_configuration())
     for writes in (
@@ -256,7 +256,7 @@ async def test_killed_between_any_two_writes_the_next_replica_goes_on(tmp_path, 
         assert (await api.bundle()).count(b"BEGIN") == 1
 
 
-async def test_restarted_it_goes_on_with_what_there_is(tmp_path, bed, free_port):
+async def test_restarted_scheduler_keeps_its_credentials(tmp_path, bed, free_port):
     api = bed.api
     await api.call("POST", ADMISSION, webhook_configuration())
     kept = []
@@ -283,7 +283,7 @@ async def test_restarted_it_goes_on_with_what_there_is(tmp_path, bed, free_port)
         ("configmaps", "hami-signing-keys", {"settings.yaml": "a: b"}),
     ],
 )
-async def test_what_is_not_ours_is_named_and_left_alone(tmp_path, bed, free_port, plural, name, data):
+async def test_objects_of_others_are_named_and_not_changed(tmp_path, bed, free_port, plural, name, data):
     api = bed.api
     await api.call("POST", ADMISSION, webhook_configuration())
     await api.call("POST", f"api/v1/namespaces/hami/{plural}", {"metadata": {"name": name}, "data": data})
@@ -297,12 +297,12 @@ async def test_what_is_not_ours_is_named_and_left_alone(tmp_path, bed, free_port
 
         await until(named)
         assert (await api.call("GET", f"api/v1/namespaces/hami/{plural}/{name}"))["data"] == data
-        # An empty one is taken over.
+        # An empty object is taken over.
         await api.call("PATCH", f"api/v1/namespaces/hami/{plural}/{name}", {"data": dict.fromkeys(data)}, patch="merge")
         await ready(api.session, hami.addresses[0])
 
 
-async def test_damage_and_loss_are_mended_and_agents_keep_what_pods_are_signed_with(tmp_path, bed, free_port):
+async def test_damaged_or_lost_credentials_are_replaced(tmp_path, bed, free_port):
     api = bed.api
     await api.call("POST", ADMISSION, webhook_configuration(url=f"https://127.0.0.1:{free_port}/webhook"))
     await api.call("POST", "api/v1/nodes", node("n1", cards=1))
@@ -312,19 +312,19 @@ async def test_damage_and_loss_are_mended_and_agents_keep_what_pods_are_signed_w
         await ready(api.session, hami.addresses[0])
         await create(api, pod("a", mem=100))
         first = signer_of(await bind(api, hami.addresses[0], "a"))
-        # The Secret is deleted: a new key, and the public half of the old one goes on to count.
+        # The Secret is deleted: there is a new key, and the old public key still counts.
         await api.call("DELETE", "api/v1/namespaces/hami/secrets/hami-signing")
 
-        async def mended():
+        async def replaced():
             found = await api.secret("hami-signing")
             names = sorted((found.get("data") or {}).items())
             return len(names) == 2 and [name for name, _ in names]
 
-        entries = await until(mended)
+        entries = await until(replaced)
         assert any(first in entry and entry.endswith(".pub") for entry in entries)
         published = (await api.config_map("hami-signing-keys"))["data"]
         assert any(first in entry for entry in published)
-        # The new private key is damaged: it is left as it is and told, and another one is made beside it.
+        # The new private key is damaged: it is reported and not changed, and another key is made.
         (fresh,) = (entry for entry in entries if entry.endswith(".key"))
         patch = {"data": {fresh: base64.b64encode(b"garbage").decode()}}
         await api.call("PATCH", "api/v1/namespaces/hami/secrets/hami-signing", patch, patch="merge")
@@ -337,10 +337,10 @@ async def test_damage_and_loss_are_mended_and_agents_keep_what_pods_are_signed_w
         assert base64.b64decode(found[fresh]) == b"garbage"
         await create(api, pod("b", mem=100))
         assert signer_of(await bind(api, hami.addresses[0], "b")) not in fresh
-        # The certificate is damaged: made anew.
+        # The certificate is damaged: a new one is made.
         patch = {"data": {"tls.crt": base64.b64encode(b"garbage").decode()}}
         await api.call("PATCH", "api/v1/namespaces/hami/secrets/hami-webhook-tls", patch, patch="merge")
-        # Readiness does not depend on it: what is loaded is good.
+        # The process stays ready, because the loaded certificate is good.
         await ready(api.session, hami.addresses[0])
         assert await hami.end() == 0
         told = [line for line in hami.log if line["level"] == "error"]

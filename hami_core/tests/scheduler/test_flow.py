@@ -100,7 +100,7 @@ async def test_a_hold_keeps_the_next_pod_from_the_same_slice(server, start):
     assert (await client.filter(one, names))["NodeNames"] == ["n1"], "its own hold ends at its next Filter"
 
 
-async def test_a_hold_ends_when_the_pod_is_found_unschedulable_or_deleted(server, start):
+async def test_hold_ends_if_the_pod_is_unschedulable_or_deleted(server, start):
     names = await put_nodes(server, "n1", cards=1)
     client = await start()
     for ending in ("condition", "deletion"):
@@ -123,8 +123,8 @@ async def test_a_hold_ends_when_the_pod_is_found_unschedulable_or_deleted(server
             await asyncio.sleep(0.005)
 
 
-async def test_a_hold_for_a_pod_that_is_gone_ends_though_nobody_asks_again(server, start):
-    """As a kube-scheduler leaves it that slept while its queue went stale."""
+async def test_hold_of_a_deleted_pod_ends_without_another_filter(server, start):
+    """A paused kube-scheduler may send Filter for a pod that was deleted since, and nothing after that."""
     names = await put_nodes(server, "n1", cards=1)
     client = await start(hold_s=0.2)
     assert (await client.filter(pod("ghost", mem=6000), names))["NodeNames"] == ["n1"]
@@ -157,7 +157,7 @@ async def test_a_failed_bind_gives_its_place_back(server, start):
 @pytest.mark.parametrize(
     "fault", [Fault(status=500, commit=True), Fault(drop=True, commit=True), Fault(status=409, commit=True)]
 )
-async def test_a_write_that_happened_though_its_answer_was_lost_is_success(server, start, fault):
+async def test_bind_succeeds_if_only_the_answer_is_lost(server, start, fault):
     await put_nodes(server, "n1")
     client = await start()
     p = await server.put("pods", pod("a"))
@@ -166,7 +166,7 @@ async def test_a_write_that_happened_though_its_answer_was_lost_is_success(serve
     assert server.objects["pods"]["default/a"]["spec"]["nodeName"] == "n1"
 
 
-async def test_commit_then_time_out_is_success(server, start):
+async def test_bind_succeeds_if_a_committed_write_times_out(server, start):
     await put_nodes(server, "n1")
     client = await start()
     p = await server.put("pods", pod("a"))
@@ -174,7 +174,7 @@ async def test_commit_then_time_out_is_success(server, start):
     assert await client.bind(p, "n1") == ""
 
 
-async def test_bound_elsewhere_meanwhile_is_a_refusal_and_the_booking_goes(server, start):
+async def test_bind_is_refused_if_the_pod_was_bound_elsewhere(server, start):
     await put_nodes(server, "n1", "n2", cards=1)
     client = await start()
     p = await server.put("pods", pod("a", mem=6000))
@@ -215,7 +215,7 @@ async def test_bind_again_is_the_same_answer(server, start):
     assert len([r for r in server.requests if r[1].endswith("/binding")]) == 1
 
 
-async def test_bind_of_a_pod_made_again_under_its_name_is_refused(server, start):
+async def test_bind_of_a_recreated_pod_is_refused(server, start):
     await put_nodes(server, "n1")
     client = await start()
     await server.put("pods", pod("a", uid="new"))
@@ -224,7 +224,7 @@ async def test_bind_of_a_pod_made_again_under_its_name_is_refused(server, start)
     assert 'pods "gone" not found' in await client.bind(pod("gone"), "n1")
 
 
-async def test_labels_go_in_a_patch_where_the_server_does_not_copy_them(server, start):
+async def test_labels_are_patched_if_the_server_does_not_copy_them(server, start):
     server.copies_labels, server.minor = False, "30+"
     await put_nodes(server, "n1")
     client = await start()
@@ -234,7 +234,7 @@ async def test_labels_go_in_a_patch_where_the_server_does_not_copy_them(server, 
 
 
 async def test_a_label_patch_that_meets_another_pod_ends_the_bind(server, start):
-    """The server answers 422 to a patch with another UID; the pod that is there now is left alone."""
+    """The server answers 422 to a patch with another UID, and the new pod is not changed."""
     server.copies_labels, server.minor = False, "30+"
     await put_nodes(server, "n1")
     client = await start()
@@ -270,7 +270,7 @@ async def test_an_unbound_pod_can_not_claim_devices_by_annotation(server, start)
     assert (await client.filter(await server.put("pods", pod("a")), ["n1"]))["NodeNames"] == ["n1"]
 
 
-async def test_a_pod_without_devices_may_go_anywhere_and_is_bound_plainly(server, start):
+async def test_pod_without_devices_is_bound_without_annotations(server, start):
     names = await put_nodes(server, "n1", "n2")
     client = await start()
     p = await server.put("pods", plain_pod("plain"))
@@ -290,8 +290,8 @@ async def test_a_nominated_node_alone_gets_the_hold(server, start):
     assert until - client.scheduler.cluster.now() > 600
 
 
-async def test_scores_say_how_far_a_node_is_behind(server, start):
-    """With two nodes as with more: a policy is not worth less where there is little choice."""
+async def test_scores_fall_with_distance_from_the_held_node(server, start):
+    """Two nodes get scores as far apart as many nodes do, so that the policy counts as much."""
     names = await put_nodes(server, "n1", "n2", "n3")
     client = await start()
     binpack = {"annotations": {"hami.io/node-scheduler-policy": "binpack"}}
@@ -320,7 +320,7 @@ async def test_prioritize_on_a_replica_that_did_not_filter(server, start):
     assert [s for s in scores.values() if s == 10] == [10]
 
 
-async def test_whole_nodes_are_a_dry_run(server, start):
+async def test_filter_with_whole_nodes_is_a_dry_run(server, start):
     client = await start()
     p = pod("a")
     nodes = {"items": [node("x1"), {"metadata": {"name": "bare"}}]}
@@ -351,7 +351,7 @@ class Brittle(Acme):
         return None if text is None else decode_devices_json(text, key="brittle.com/register", family="BRITTLE")
 
 
-async def test_a_register_that_breaks_closes_one_vendors_devices_and_leaves_the_others_open(server, start):
+async def test_failed_register_closes_only_that_vendors_devices(server, start):
     def both(brittle):
         return node("n1", cards=1, annotations={"brittle.com/register": brittle})
 
@@ -374,7 +374,7 @@ async def test_a_register_that_breaks_closes_one_vendors_devices_and_leaves_the_
         await asyncio.sleep(0.005)
 
 
-async def test_a_node_whose_register_breaks_keeps_its_pods_and_takes_no_new_ones(server, start):
+async def test_failed_register_keeps_pods_and_takes_no_new_ones(server, start):
     await put_nodes(server, "n1", cards=1)
     client = await start()
     one = await server.put("pods", pod("one"))

@@ -23,7 +23,7 @@ LABEL = keys.agent_label("nvidia")
 
 
 def pod(name: str, *memory: int, init: tuple[int, ...] = (), **more: Any) -> dict[str, Any]:
-    """A pod of containers with so many MiB each, 0: without a GPU."""
+    """A pod whose containers ask for these amounts of MiB; 0: no GPU."""
 
     def container(name: str, mib: int) -> dict[str, Any]:
         limits = {GPU: "1", "nvidia.com/gpumem": str(mib)} if mib else {}
@@ -127,10 +127,10 @@ async def test_a_lock_that_stays_is_an_error_to_retry(server, client, monkeypatc
     assert await client.bind(await server.put("pods", pod("a", 1000)), "n1") == ""
     second = await server.put("pods", pod("b", 1000))
     assert "node n1 has been locked within 5m0s: node lock contention" in await client.bind(second, "n1")
-    assert [b.name for b in client.scheduler.cluster.inventory.bookings()] == ["a"], "its place was given back"
+    assert [b.name for b in client.scheduler.cluster.inventory.bookings()] == ["a"], "its booking is gone"
     assert phase(server, "b") is None
     await server.remove("pods", "default/a")
-    assert await client.bind(second, "n1") == "", "a holder that is gone holds nothing"
+    assert await client.bind(second, "n1") == "", "the lock of a deleted pod does not count"
 
 
 async def test_a_failed_allocate_costs_its_own_pod_only(server, client, plugin, kubelet):

@@ -1,4 +1,4 @@
-"""Variables that vendors impose at admission: whatever a pod writes, in whatever container, theirs hold."""
+"""Variables that vendors impose at admission hold in every container, whatever the pod writes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def webhook(vendor: str, **options: Any) -> Webhook:
 
 
 def pod_with(place: str, container: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """A pod whose second container of a kind is the one given."""
+    """A pod whose second container of this kind is the given one."""
     parts: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": [{"name": "main"}]}
     if place == "sidecar":
         container = {**container, "restartPolicy": "Always"}
@@ -133,12 +133,12 @@ def test_an_imposed_variable_replaces_what_the_pod_wrote(how, place):
         others = [e for e in env if e["name"] in {"BEFORE", "AFTER"}]
         assert others == [e for e in box["env"] if e["name"] in {"BEFORE", "AFTER"}], name
         assert found(done)["envFrom"] == box["envFrom"]
-        assert not review(hook, done, place).patch or place == "ephemeral", "a second look finds nothing to do"
+        assert not review(hook, done, place).patch or place == "ephemeral", "a second review changes nothing"
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("vendor", VENDORS)
-def test_what_is_right_already_is_left_alone(vendor, place):
+def test_correct_environment_is_not_changed(vendor, place):
     hook = webhook(vendor)
     bare = pod_with(place, {"name": "it"})
     env = found(after(bare, review(hook, bare, place)))["env"]
@@ -147,7 +147,7 @@ def test_what_is_right_already_is_left_alone(vendor, place):
     assert found(after(made, review(hook, made, place)))["env"] == right
 
 
-def test_a_running_pod_changes_in_its_new_ephemeral_containers_only():
+def test_only_new_ephemeral_containers_of_a_pod_change():
     hook = webhook("nvidia")
     free = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
     made = pod_with("ephemeral", {"name": "old", **free}, nodeName="n1", schedulerName="default-scheduler")
@@ -164,7 +164,7 @@ def test_a_running_pod_changes_in_its_new_ephemeral_containers_only():
 
 
 @pytest.mark.parametrize("old", [b"null", b"{}", b'{"spec":{"ephemeralContainers":null}}'])
-def test_without_a_pod_before_every_ephemeral_container_is_new(old):
+def test_without_old_object_all_ephemeral_containers_are_new(old):
     made = pod_with("ephemeral", {"name": "it"})
     verdict = review(webhook("nvidia"), made, "ephemeral", oldObject=msgspec.Raw(old))
     assert found(after(made, verdict))["env"][-1] == {"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}
@@ -186,7 +186,7 @@ GIVEN = [
 
 @pytest.mark.parametrize("place", ["init", "sidecar", "app"])
 @pytest.mark.parametrize(("vendor", "name", "limits"), GIVEN)
-def test_a_container_with_devices_does_not_say_which(vendor, name, limits, place):
+def test_container_with_devices_can_not_name_its_devices(vendor, name, limits, place):
     hook = webhook(vendor)
     for how in WRITTEN:
         env = [{"name": "KEPT", "value": "k"}, *entries(name, how)]
@@ -196,7 +196,7 @@ def test_a_container_with_devices_does_not_say_which(vendor, name, limits, place
 
 
 @pytest.mark.parametrize("vendor", ["nvidia", "ascend"])
-def test_nothing_is_imposed_where_no_setting_asks_for_it(vendor):
+def test_without_a_setting_nothing_is_imposed(vendor):
     cluster = webhook(vendor)._cluster
     cluster.loaded = load({}, only=[vendor])
     made = pod_with("app", {"name": "it", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]})

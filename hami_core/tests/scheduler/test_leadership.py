@@ -1,4 +1,4 @@
-"""Who binds: following a Lease, catching up, epochs, and no write on borrowed time."""
+"""Permits for Bind: following a Lease, catching up, epochs, and no write after the lease has expired."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ async def test_a_claimed_epoch_that_is_not_signed_counts_nothing(server, start):
     assert epoch_of(server.objects["pods"]["default/a"]["metadata"]["annotations"][keys.SIGNATURE]) == 0
 
 
-async def test_the_first_bind_after_fail_over_sees_what_the_other_leader_booked(server, start, follow):
+async def test_first_bind_of_a_new_leader_sees_earlier_bookings(server, start, follow):
     await server.put("nodes", node("n1", cards=1))
     await server.put("leases", lease("host-2_x"))
     client = await start(lead=follow)
-    # The other leader binds a pod, and our watch never tells us.
+    # The other leader binds a pod, and our watch never shows it.
     annotations = {keys.NODE: "n1", ALLOCATED: "n1-0,ACME,9500,10:;"}
     theirs = pod("theirs", metadata={"annotations": annotations, "resourceVersion": "7"}, spec={"nodeName": "n1"})
     server.objects.setdefault("pods", {})["default/theirs"] = theirs
@@ -80,8 +80,8 @@ async def test_the_first_bind_after_fail_over_sees_what_the_other_leader_booked(
     assert "CardInsufficientMemory" in await client.bind(p, "n1")
 
 
-async def test_a_lease_that_was_released_does_not_bind_beside_a_write_on_its_way(server, start, follow, api):
-    """The earlier leader's Bind lands two seconds after the Lease passed on; its card is not given twice."""
+async def test_released_lease_waits_for_writes_on_their_way(server, start, follow, api):
+    """The earlier leader's Bind lands two seconds after the Lease moved. Its card is not given twice."""
     await server.put("nodes", node("n1", cards=1))
     await server.put("leases", lease("host-2_x"))
     earlier = await start(lead=lambda changed: LeaseFollower(api, "kube-system", "hami-scheduler", "host-2"))
@@ -99,8 +99,8 @@ async def test_a_lease_that_was_released_does_not_bind_beside_a_write_on_its_way
     assert "CardInsufficientMemory" in refused
 
 
-async def test_a_lease_not_heard_of_for_long_is_read_before_a_bind(server, start, api):
-    """As after a pause of the process, or behind a watch that is stuck."""
+async def test_stale_lease_is_read_before_a_bind(server, start, api):
+    """This happens after a pause of the process, or while a watch hangs."""
     await server.put("nodes", node("n1"))
     await server.put("leases", lease("host-1_y"))
     now = [0.0]
@@ -113,14 +113,14 @@ async def test_a_lease_not_heard_of_for_long_is_read_before_a_bind(server, start
     client = await start(lead=lead, clock=lambda: now[0])
     while not made[0].is_leader:
         await asyncio.sleep(0.005)
-    # The Lease passes on, and no watch tells.
+    # The Lease moves, and no watch shows it.
     server.objects["leases"]["kube-system/hami-scheduler"] = {
         **lease("host-2_x", 1),
         "metadata": {"name": "hami-scheduler", "namespace": "kube-system", "uid": "l", "resourceVersion": "9"},
     }
     now[0] = 5.0
     p = await server.put("pods", pod("a"))
-    assert made[0].is_leader, "as far as the watch told"
+    assert made[0].is_leader, "the watch has shown no change"
     assert "does not hold the scheduler's lease" in await client.bind(p, "n1")
 
 
@@ -146,7 +146,7 @@ async def test_our_pod_is_labelled_with_its_role(server, start, follow):
 
 
 class Lead:
-    """Leadership as a test sets it."""
+    """Leadership with values that a test sets."""
 
     def __init__(self) -> None:
         self.is_leader, self.epoch, self.expires_at = True, 1, 100.0
@@ -189,7 +189,7 @@ async def test_every_term_catches_up_once():
     assert caught == [1, 9]
 
 
-async def test_losing_the_lease_while_catching_up_is_told():
+async def test_lease_lost_while_catching_up_is_reported():
     lead, started = Lead(), asyncio.Event()
 
     async def forever() -> int:

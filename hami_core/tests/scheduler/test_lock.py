@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Locking(Acme):
-    """Needs HAMi's lock, and one of the bare-time form."""
+    """Needs HAMi's lock and a lock whose value is only a time."""
 
     @hookimpl
     def lock_annotations(self, node: str, pod: PodFacts) -> Mapping[str, str]:
@@ -57,7 +57,7 @@ async def test_locks_are_taken_and_stay_for_the_node_plugin(server, client):
     assert datetime.fromisoformat(taken["acme.com/lock"]).tzinfo is not None
 
 
-async def test_a_lock_held_by_a_live_pod_is_waited_for_then_refused_and_the_place_given_back(server, client):
+async def test_bind_waits_for_a_held_lock_and_is_then_refused(server, client):
     await server.put("pods", pod("holder"))
     await lock_as(server, keys.NODE_LOCK, format_lock(datetime.now(UTC), "default", "holder"))
     p = await server.put("pods", pod("a"))
@@ -104,7 +104,7 @@ async def test_locks_stay_while_nobody_knows_whether_the_pod_is_bound(server, cl
     assert len(locks(server)) == 2
 
 
-async def test_a_fresh_time_lock_holds_others_off(server, client):
+async def test_recent_time_lock_refuses_other_pods(server, client):
     await lock_as(server, "acme.com/lock", format_time_lock(datetime.now(UTC)))
     assert "node lock contention" in await client.bind(await server.put("pods", pod("a")), "n1")
 

@@ -1,4 +1,4 @@
-"""What may stand in a Binding: an invalid key would poison the pod."""
+"""Annotations of a Binding: after an invalid key nobody could update the pod any more."""
 
 from __future__ import annotations
 

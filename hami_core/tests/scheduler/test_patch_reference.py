@@ -1,4 +1,4 @@
-"""An independent, small reading of RFC 6902, for tests that apply the webhook's patches."""
+"""A small, independent implementation of RFC 6902, for tests that apply the webhook's patches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads as Go writes them and as nobody should: every answer is an answer, the process stays up."""
+"""Payloads as Go writes them, and malformed payloads. Each gets an answer, and the process keeps running."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_filter_before_the_first_sync_waits_for_it(server, start):
     assert (await client.raw("GET", "/readyz"))[0] == 200
 
 
-async def test_what_waits_too_long_for_the_first_sync_is_told_so(server, start):
+async def test_requests_fail_if_the_first_sync_takes_too_long(server, start):
     from hami_core.tests.kube.apiserver import Fault
 
     server.faults.append(lambda *_: Fault(status=503))
@@ -70,7 +70,7 @@ async def test_wrong_method_and_path(start):
 
 
 @pytest.mark.parametrize("amount", ["-1", "1.5", "1e30", "0x10", "", "9" * 400])
-async def test_bad_amounts_of_pods_that_came_round_the_webhook_are_told(server, start, amount):
+async def test_filter_reports_bad_amounts_that_bypassed_the_webhook(server, start, amount):
     await server.put("nodes", node("n1"))
     client = await start()
     p = await server.put("pods", pod("a", mem=amount))
@@ -198,7 +198,7 @@ BODIES = st.one_of(
 
 
 async def fuzz(client: Any, examples: int) -> None:
-    """Drive hypothesis from this loop: each example is one request, in a thread that waits for it here."""
+    """Run hypothesis in a thread. Each example is one request, which this loop sends while the thread waits."""
     loop = asyncio.get_running_loop()
 
     @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))

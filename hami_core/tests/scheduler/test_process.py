@@ -1,4 +1,4 @@
-"""The process as it is deployed: flags, files, signals, against the embedded API server and kube-scheduler loop."""
+"""The process as deployed, with flags, files and signals, against the embedded API server and kube-scheduler loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def install_acme(folder: Path) -> None:
-    """Leave the test vendor on a path as pip would."""
+    """Install the test vendor into a folder as pip would."""
     folder.mkdir()
     (folder / "site_acme.py").write_text("from hami_core.tests.scheduler.vendor import Acme\n")
     info = folder / "hami_acme-1.0.dist-info"

@@ -1,4 +1,4 @@
-"""Quota in the scheduler: every vendor and form, and what administrators hear of entries that are wrong."""
+"""Quota in the scheduler: every vendor and form, and the reports to administrators about wrong entries."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_pods_made_at_once_stay_within_the_quota(form: str, dimension: str) -> N
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_unreadable_quota_lets_no_pod_have_memory(form: str) -> None:
+def test_unreadable_quota_allows_no_memory(form: str) -> None:
     word, limits, annotations = FORMS[form]
     cluster = clusters()
     wanted = cluster.request_of(admitted(cluster, manifest("p", limits, annotations)))
@@ -119,7 +119,7 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_wrong_entries_are_told_once_by_event_and_metric(server, start):
+async def test_wrong_entry_makes_one_event_and_a_metric(server, start):
     await server.put("nodes", node("n1"))
     hard = {
         "limits.acme.com/mem": "10Gi",

@@ -1,4 +1,4 @@
-"""Text kept node by node is, whatever has happened, the text written from scratch."""
+"""The text that is cached node by node always equals the text written from scratch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ACCEPTS = [
 
 
 class Pods:
-    """An informer's part that is used: who is told of changes."""
+    """The part of an informer that is used: callbacks for changes."""
 
     def __init__(self) -> None:
         self.store: dict[str, Pod] = {}
@@ -70,7 +70,7 @@ def reserving(name: str, node: str, *, made: bool, phase: str) -> Pod:
 
 
 class Scraped(Machine):
-    """The same histories, scraped now and then."""
+    """The histories of the stateful inventory test, with scrapes in between."""
 
     @initialize(mig=st.booleans())
     def start(self, mig: bool) -> None:
@@ -133,7 +133,7 @@ class Scraped(Machine):
         yield from state.quota_rows(self.inventory)
 
 
-def test_kept_text_is_that_from_scratch() -> None:
+def test_cached_text_equals_text_from_scratch() -> None:
     relaxed: Any = list(HealthCheck)
     run_state_machine_as_test(
         Scraped,
@@ -153,7 +153,7 @@ def test_label_values_are_escaped_as_the_encoder_does() -> None:
 
 
 class Asked(Inventory):
-    """Remembers which nodes' usage it was asked for."""
+    """Remembers the nodes whose usage was asked for."""
 
     def usage(self, node: str) -> tuple[DeviceUsage, ...]:
         self.asked.append(node)

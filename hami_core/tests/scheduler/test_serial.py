@@ -40,7 +40,7 @@ async def change(server, name: str, *, status: dict | None = None, **annotations
     await server.put("pods", {**found, "metadata": {**meta, "annotations": annotations}, "status": status or {}})
 
 
-async def test_a_pod_is_bound_as_allocating_there_and_as_success_elsewhere(server, start_waiting):
+async def test_phase_is_allocating_only_on_serial_nodes(server, start_waiting):
     client = await start_waiting(0.3)
     await server.put("nodes", node("n2"))
     await client.scheduler.cluster.nodes.refresh()
@@ -49,7 +49,7 @@ async def test_a_pod_is_bound_as_allocating_there_and_as_success_elsewhere(serve
     assert (phase(server, "a"), phase(server, "b")) == ("allocating", "success")
 
 
-async def test_the_next_pod_is_refused_for_now_and_its_place_given_back(server, start_waiting):
+async def test_next_pod_is_refused_for_now_and_loses_its_booking(server, start_waiting):
     client = await start_waiting(0.3)
     assert await client.bind(await server.put("pods", pod("a")), "n1") == ""
     answer = await client.bind(await server.put("pods", pod("b")), "n1")
@@ -59,7 +59,7 @@ async def test_the_next_pod_is_refused_for_now_and_its_place_given_back(server, 
 
 
 @pytest.mark.parametrize("how", ["success", "failed", "ended", "deleted"])
-async def test_the_next_pod_follows_as_soon_as_the_one_before_is_done(server, start_waiting, how):
+async def test_next_pod_follows_once_the_earlier_one_has_devices(server, start_waiting, how):
     client = await start_waiting(30)
     first, second = await server.put("pods", pod("a")), await server.put("pods", pod("b"))
     assert await client.bind(first, "n1") == ""
@@ -91,7 +91,7 @@ async def test_pods_bound_at_once_go_one_by_one(server, start_waiting):
     assert await asyncio.gather(*binding) == [""] * len(pods)
 
 
-async def test_a_pod_that_waits_too_long_holds_nobody_up(server, start_waiting):
+async def test_pod_allocating_for_too_long_blocks_nobody(server, start_waiting):
     client = await start_waiting(0.5)
     assert await client.bind(await server.put("pods", pod("a")), "n1") == ""
     await change(server, "a", **{keys.BIND_TIME: str(int(time.time()) - 301)})
@@ -99,7 +99,7 @@ async def test_a_pod_that_waits_too_long_holds_nobody_up(server, start_waiting):
     assert await client.bind(await server.put("pods", pod("b")), "n1") == ""
 
 
-async def test_who_is_waited_for_is_known_after_a_restart(server, start_waiting, start):
+async def test_restarted_scheduler_waits_for_the_same_pod(server, start_waiting, start):
     client = await start_waiting(0.3)
     assert await client.bind(await server.put("pods", pod("a")), "n1") == ""
     other = await start(turn_wait_s=0.3)
@@ -113,7 +113,7 @@ async def test_a_refused_write_lets_the_next_one_go(server, start_waiting):
     assert await client.bind(await server.put("pods", pod("b")), "n1") == ""
 
 
-async def test_a_write_that_may_have_happened_is_waited_for_but_not_by_its_own_pod(server, start_waiting):
+async def test_write_of_unknown_outcome_blocks_only_other_pods(server, start_waiting):
     client = await start_waiting(0.3)
     a = await server.put("pods", pod("a"))
     server.faults.append(lambda _, path: Fault(drop=True) if path.endswith("/a/binding") else None)

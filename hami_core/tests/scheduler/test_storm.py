@@ -1,4 +1,4 @@
-"""Many pods at once, an API server that fails in every way it can: nothing is ever given out twice, nothing is lost."""
+"""Many pods at once while the API server fails in every way: no card is given twice, and no booking is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CARD = 10_000
 
 
 def faults(rng: random.Random):
-    """One request in four fails, in one of the ways a write can."""
+    """Make one request in four fail, in one of the ways in which a write can fail."""
 
     def fault(method: str, path: str) -> Fault | None:
         if path.endswith("/events") or rng.random() > 0.25:
@@ -41,7 +41,7 @@ def faults(rng: random.Random):
 
 
 async def place(client, server, rng: random.Random, name: str) -> None:
-    """One pod as kube-scheduler treats it, until it is bound, doesn't fit any more, or is deleted under way."""
+    """Schedule one pod as kube-scheduler does, until it is bound, does not fit any more, or is deleted."""
     manifest = pod(name, mem=rng.choice([1500, 3000, 6000, 9500]), cores=rng.choice([0, 10, 30]))
     p = await server.put("pods", manifest)
     for _ in range(30):
@@ -60,7 +60,7 @@ async def place(client, server, rng: random.Random, name: str) -> None:
 
 
 async def storm(server, start, monkeypatch, signing_key, seed: int, pods: int) -> None:
-    # Longer than a dropped request can still lie in the server, which shares this process's loop, on a busy machine.
+    # On a busy machine a dropped request may still wait in the server, which shares our loop. This time is longer.
     monkeypatch.setattr("hami_core.scheduler.bind.RESOLVE_AFTER_S", 0.5)
     rng = random.Random(seed)
     for name in ("n1", "n2", "n3"):
@@ -86,7 +86,7 @@ async def storm(server, start, monkeypatch, signing_key, seed: int, pods: int) -
     inventory = client.scheduler.cluster.inventory
     uids = {p["metadata"]["uid"] for p in bound.values()}
     while {b.uid for b in inventory.bookings()} != uids:
-        await asyncio.sleep(0.02)  # what was in doubt is settled
+        await asyncio.sleep(0.02)  # unknown outcomes are resolved
     booked = {u.device.id: u.used_memory_mib for n in ("n1", "n2", "n3") for u in inventory.usage(n)}
     for booking, _ in inventory.holds():
         for container in booking.allocation.containers:

@@ -1,4 +1,4 @@
-"""Two scheduler processes while the Lease moves between them: whatever happens, nothing is given twice."""
+"""Two scheduler processes while the Lease moves between them: no card is ever given twice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PODS = "api/v1/namespaces/default/pods"
 
 
 class KubeScheduler:
-    """The Lease of kube-scheduler's replicas, held and passed on as they do: renewed, released, taken."""
+    """The Lease of kube-scheduler's replicas, which is renewed, released and taken as they do it."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -98,7 +98,7 @@ async def bind(api, hami, name, uid, where) -> str:
 
 
 async def bind_until(api, hami, name, uid, where) -> str:
-    """As kube-scheduler: again, as long as the replica says that it can't yet."""
+    """Bind as kube-scheduler does: repeat the call while the replica is not ready to bind."""
     while True:
         error = await bind(api, hami, name, uid, where)
         if not any(word in error for word in ("lease", "leader", "unregistered")):
@@ -107,7 +107,7 @@ async def bind_until(api, hami, name, uid, where) -> str:
 
 
 async def check(api) -> int:
-    """No card is given more than it has. Returns how many pods are bound."""
+    """Check that no card gave more than it has. Returns the number of bound pods."""
     given: dict[str, int] = {}
     bound = 0
     for found in (await api.call("GET", PODS))["items"]:
@@ -121,7 +121,7 @@ async def check(api) -> int:
 
 
 async def served(api, tmp_path, where) -> list[str]:
-    """Names of the pods that a node's agent serves, of all that are bound there; its judgement is the last."""
+    """Names of the bound pods that the node's agent serves. Of clashing pods it serves the later leader's."""
     key = load_public_keys((tmp_path / "signing.key").read_bytes(), where="signing.key")
     authority = Authority(where, {FAMILY.word: FAMILY}, key, Policy())
     found = [msgspec.convert(pod, Pod) for pod in (await api.call("GET", PODS))["items"]]
@@ -134,11 +134,11 @@ async def served(api, tmp_path, where) -> list[str]:
     return [claim.label.partition("/")[2] for claim in holders]
 
 
-async def test_a_leader_paused_in_the_middle_of_a_bind_gives_nothing_twice(tmp_path):
-    """It is stopped at a random moment, the Lease is released and passes on, and it goes on where it was.
+async def test_leader_paused_during_a_bind_gives_no_card_twice(tmp_path):
+    """The leader is stopped at a random moment, the Lease is released and moves, and the leader continues.
 
-    Between its last look at the clock and the system call that sends, nothing of ours can stop a write. If it was
-    stopped just there, both pods are bound, and the node serves the new leader's.
+    Nothing can stop a write between the leader's last check of the clock and the system call that sends it. If it was
+    stopped just there, both pods are bound, and the node serves the new leader's pod.
     """
     rounds, late_writes = 3, 0
     async with two(tmp_path) as (api, lease, replicas):
@@ -149,7 +149,7 @@ async def test_a_leader_paused_in_the_middle_of_a_bind_gives_nothing_twice(tmp_p
             old, new = replicas[names[0]], replicas[names[1]]
             where = f"n{number}"
             first, second = await add_pod(api, f"first{number}", 6000), await add_pod(api, f"second{number}", 6000)
-            assert await bind_until(api, old, "none", "0", where), "it leads, and there is no such pod"
+            assert await bind_until(api, old, "none", "0", where), "the replica leads, but there is no such pod"
             late = asyncio.create_task(bind(api, old, f"first{number}", first, where))
             await asyncio.sleep(random.uniform(0, 0.03))
             old.process.send_signal(signal.SIGSTOP)
@@ -161,11 +161,11 @@ async def test_a_leader_paused_in_the_middle_of_a_bind_gives_nothing_twice(tmp_p
             late_writes += taken == after
             assert await served(api, tmp_path, where) == [f"second{number}" if taken == "" else f"first{number}"]
             names.reverse()
-        assert late_writes <= 1, "the moment is short: it is hardly ever met twice"
+        assert late_writes <= 1, "the moment is too short to be met twice"
 
 
 async def test_binds_sent_to_both_while_the_lease_moves_to_and_fro(tmp_path):
-    """Kube-schedulers that just lost the Lease still send; some writes are lost, some land late."""
+    """A kube-scheduler that just lost the Lease still sends Binds. Some writes are lost, and some land late."""
     async with two(tmp_path) as (api, lease, replicas):
         for number in range(3):
             await api.call("POST", "api/v1/nodes", node(f"n{number}", cards=2))
@@ -194,8 +194,8 @@ async def test_binds_sent_to_both_while_the_lease_moves_to_and_fro(tmp_path):
         assert all(epoch >= 0 for epoch in epochs)
 
 
-async def test_behind_a_service_our_own_lease_decides_whoever_leads_kube_scheduler(tmp_path):
-    """Kube-scheduler's Lease is with one, and ours with the other once that one was paused for longer than it lasts."""
+async def test_behind_a_service_our_own_lease_decides(tmp_path):
+    """One replica holds kube-scheduler's Lease. It is paused until our Lease expires and the other replica gets it."""
     async with two(tmp_path, "--lease=own", "--leader-elect-resource-name=hami") as (api, lease, replicas):
         await api.call("POST", "api/v1/nodes", node("n0", cards=1))
 

@@ -29,7 +29,7 @@ def bound(name="holder", value: str | None = GOOD, *, annotations=None, status=N
 
 
 async def refusal(client, server, name="newcomer", on="n1", **wants):
-    """Why a pod that would fit an idle card does not get onto the node; empty: it does."""
+    """Why the node refuses a pod that would fit on an idle card; empty: it does not."""
     p = await server.put("pods", pod(name, **({"mem": 9000} | wants)))
     answer = await client.filter(p, [on])
     assert answer["Error"] == ""
@@ -165,8 +165,8 @@ async def test_a_pod_booked_before_stays_booked_and_closes_nothing(server, start
     ],
     ids=["waits", "no status", "runs", "ended", "crashed", "another container runs"],
 )
-async def test_without_an_allocation_only_what_has_started_closes(server, start, status, closes):
-    """The agent starts no container with devices without one: a pod that ran round us holds nothing."""
+async def test_pod_without_allocation_closes_only_once_started(server, start, status, closes):
+    """The agent starts no container with devices without an allocation, so a pod that has not started holds nothing."""
     await server.put("nodes", node("n1", cards=1))
     await server.put("pods", bound(value=None, status=status))
     client = await start()
@@ -233,7 +233,7 @@ async def test_a_device_that_goes_while_its_pod_runs_closes_nothing(server, star
     assert await refusal(client, server) == ""
 
 
-async def test_devices_that_come_after_the_pods_are_held_against_them(server, start):
+async def test_allocations_are_checked_when_devices_appear_later(server, start):
     await server.put("nodes", {"metadata": {"name": "n1"}, "status": {}})
     await server.put("pods", bound("holder", "gone,ACME,9000,10:;"))
     client = await start()
@@ -248,7 +248,7 @@ async def test_devices_that_come_after_the_pods_are_held_against_them(server, st
     await until_open(client, server)
 
 
-async def test_an_event_tells_each_change_of_the_problem_once(server, start):
+async def test_each_new_problem_makes_one_event(server, start):
     await server.put("nodes", node("n1", cards=1))
     await server.put("pods", bound(value="x,y"))
     client = await start()
@@ -274,7 +274,7 @@ async def test_several_pods_are_counted_and_the_first_is_named(server, start):
 
 
 async def test_hamis_short_list_is_read_and_closes_nothing(server, start):
-    """HAMi leaves containers without devices out of NVIDIA's list."""
+    """In NVIDIA's list, HAMi omits containers without devices."""
     await server.put("nodes", node("n1", cards=1))
     holder = bound(value="n1-0,ACME,9000,10:;")
     holder["spec"]["containers"].insert(0, {"name": "side", "image": "i"})
@@ -314,7 +314,7 @@ async def test_a_pod_that_cannot_be_decoded_closes_its_node(server, start, seen)
 
 
 @pytest.mark.parametrize("end", ["deleted", "ended"])
-async def test_a_pod_that_cannot_be_decoded_any_more_stays_booked_until_it_ends(server, start, end):
+async def test_booked_pod_that_turns_undecodable_stays_booked(server, start, end):
     await server.put("nodes", node("n1", cards=1))
     await server.put("pods", bound())
     client = await start()
@@ -330,7 +330,7 @@ async def test_a_pod_that_cannot_be_decoded_any_more_stays_booked_until_it_ends(
     assert UNREADABLE + "0.0" in await client.metrics()
 
 
-async def test_a_node_that_cannot_be_decoded_gives_nothing_until_it_can(server, start):
+async def test_undecodable_node_takes_no_pods(server, start):
     await server.put("nodes", node("n1", cards=1))
     await server.put("pods", bound())
     client = await start()
@@ -345,8 +345,8 @@ async def test_a_node_that_cannot_be_decoded_gives_nothing_until_it_can(server, 
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["our signature", "another's signature"])
-async def test_a_signed_device_that_has_gone_closes_nothing(server, start, signing_key, ours):
-    """Its signature shows that the id is as it was written: no other card is concerned."""
+async def test_missing_device_of_a_signed_pod_closes_nothing(server, start, signing_key, ours):
+    """The signature proves that the id is unchanged, so the allocation takes no room on another card."""
     await server.put("nodes", node("n1", cards=1))
     holder = bound(value="n1-7,ACME,9000,10:;")
     meta = holder["metadata"]

@@ -19,7 +19,7 @@ KINDS = ("app", "init", "sidecar")
 
 
 def asking(kind="app", field="limits", amount="3", name=VGPU, **spec):
-    """A pod one of whose containers asks for a resource."""
+    """A pod with a container that asks for a resource."""
     asks = {"name": "asks", "image": "i", "resources": {field: {name: amount}}}
     plain = {"name": "plain", "image": "i"}
     if kind == "app":
@@ -111,26 +111,26 @@ async def test_a_dry_run_with_whole_nodes_is_refused_too(start):
     assert answer["Nodes"] is None
 
 
-async def test_bind_refuses_what_filter_never_saw(server, start):
+async def test_bind_refuses_an_unserved_resource_without_filter(server, start):
     await put_nodes(server, "n1")
     client = await start(managed=MANAGED)
     made = await server.put("pods", asking())
     assert VGPU in await client.bind(made, "n1")
     while "default/a" not in client.scheduler.cluster.pods.store:
         await asyncio.sleep(0.01)
-    assert VGPU in await client.bind(made, "n1")  # by what is kept of the pod, too
+    assert VGPU in await client.bind(made, "n1")  # also from the trimmed copy of the pod
     assert not server.objects["pods"]["default/a"]["spec"].get("nodeName")
 
 
 class Mthreads(Acme):
-    """A vendor that is installed and broken."""
+    """An installed vendor that fails."""
 
     @hookimpl
     def families(self, config):
         raise RuntimeError("broken")
 
 
-async def test_a_vendor_that_failed_to_load_is_told(start):
+async def test_message_names_a_vendor_that_failed_to_load(start):
     found = [
         Found(Source(name, VENDORS, "tests", f"hami-{name}", "1"), plugin)
         for name, plugin in (("acme", Acme), ("mthreads", Mthreads))

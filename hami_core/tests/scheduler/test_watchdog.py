@@ -1,4 +1,4 @@
-"""A hook that blocks is named, ends the process after the limit, and keeps its own vendor closed and no other."""
+"""A hook that blocks is named and ends the process after the limit. After that only its own vendor is closed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Policy:
 
 
 def install_policy(tmp_path: Path, version: str, text: str = POLICY) -> None:
-    """Leave a plugin that wraps every vendor's custom_filter on the same path."""
+    """Install a plugin that wraps every vendor's custom_filter into the same folder."""
     info = tmp_path / "site/hami_policy.dist-info"
     info.mkdir(exist_ok=True)
     (tmp_path / "site/site_policy.py").write_text(text)
@@ -71,7 +71,7 @@ def install_policy(tmp_path: Path, version: str, text: str = POLICY) -> None:
 
 
 def install(tmp_path: Path, misbehaves: str, version: str = "1.0") -> None:
-    """Leave two vendors on a path as pip would; the first one has a hook that does what is said after its name."""
+    """Install two vendors into a folder as pip would. The first one has the given hook with the given body."""
     site = tmp_path / "site"
     site.mkdir(exist_ok=True)
     (tmp_path / "signing.key").write_bytes(private_key_pem(generate_private_key()))
@@ -113,7 +113,7 @@ class Bed:
         await asyncio.wait_for(ready(self.session, hami.addresses[0]), 60)
 
     async def place(self, hami: Process, name: str, vendor: str) -> str:
-        """Create a pod, have it filtered and bound; why not, or nothing."""
+        """Create a pod, filter and bind it. Returns why that failed; empty: it is bound."""
         manifest = pod(name)
         limits = {f"{vendor}.com/gpu": "1", f"{vendor}.com/mem": "1000"}
         manifest["spec"]["containers"][0]["resources"]["limits"] = limits
@@ -151,7 +151,7 @@ async def ended(hami: Process, seconds: float = 30) -> int:
     return hami.process.returncode
 
 
-def told(hami: Process, words: str) -> list[dict[str, Any]]:
+def logged(hami: Process, words: str) -> list[dict[str, Any]]:
     return [line for line in hami.log if words in str(line["event"])]
 
 
@@ -164,7 +164,7 @@ async def test_a_sleeping_hook_is_named_with_its_stack_and_counted(tmp_path, bed
         assert await hami.end() == 0
     sample = 'hami_plugin_blocks_total{distribution="hami-acme 1.0",hook="custom_filter",plugin="acme"} '
     assert sample in metrics
-    (line,) = told(hami, "a hook holds up the process")
+    (line,) = logged(hami, "a hook holds up the process")
     assert (line["plugin"], line["version"], line["hook"]) == ("acme", "hami-acme 1.0", "custom_filter")
     assert "site_two.py" in str(line["stack"])
     assert "time.sleep(1.3)" in str(line["stack"])
@@ -177,7 +177,7 @@ async def test_a_hook_that_is_only_slow_is_not_accused(tmp_path, bed):
         await bed.is_ready(hami)
         assert await bed.place(hami, "a", "acme") == ""
         assert await hami.end() == 0
-    assert not told(hami, "hook")
+    assert not logged(hami, "hook")
 
 
 LOOPS = [
@@ -189,14 +189,14 @@ LOOPS = [
 
 
 @pytest.mark.parametrize(("hook", "what"), LOOPS, ids=[hook for hook, _ in LOOPS])
-async def test_a_hook_that_blocks_for_good_closes_its_vendor_alone(tmp_path, bed, hook, what):
+async def test_blocked_hook_closes_only_its_vendor(tmp_path, bed, hook, what):
     install(tmp_path, f"{hook} {what}")
     async with bed.scheduler() as hami:
         await bed.is_ready(hami)
         with pytest.raises(aiohttp.ClientError):
             await bed.place(hami, "stuck", "acme")
         assert await ended(hami) == 1
-        (line,) = told(hami, "it is ended")
+        (line,) = logged(hami, "it is ended")
         assert (line["plugin"], line["version"], line["hook"]) == ("acme", "hami-acme 1.0", hook)
     async with bed.scheduler() as hami:
         await bed.is_ready(hami)
@@ -252,7 +252,7 @@ async def test_a_hook_that_keeps_pythons_lock_closes_its_vendor(tmp_path, bed):
         assert await hami.end() == 0
     for words in ("hami-acme 1.0", "custom_filter", "held up the process for"):
         assert words in refused
-    (line,) = told(hami, "a call in C")
+    (line,) = logged(hami, "a call in C")
     assert "site_two.py" in line["stack"]
 
 
@@ -261,7 +261,7 @@ async def test_a_vendor_that_blocks_at_the_start_is_closed(tmp_path, bed, hook):
     install(tmp_path, f"{hook} time.sleep(1000)")
     async with bed.scheduler() as hami:
         assert await ended(hami) == 1
-        assert told(hami, "it is ended")
+        assert logged(hami, "it is ended")
     async with bed.scheduler() as hami:
         await bed.is_ready(hami)
         assert await bed.place(hami, "b", "beta") == ""
@@ -283,7 +283,7 @@ async def test_sigterm_ends_a_process_that_a_hook_blocks(tmp_path, bed, what):
         assert time.monotonic() - began < 12
         with pytest.raises(aiohttp.ClientError):
             await placing
-    (line,) = told(hami, "it is ended")
+    (line,) = logged(hami, "it is ended")
     assert line["hook"] == "custom_filter"
 
 

@@ -1,4 +1,4 @@
-"""Admission: HAMi's pipeline, vectors first, then what we add."""
+"""Admission: HAMi's pipeline by vectors, then our additions."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_init_containers_count_as_a_maximum(server, start):
 
 
 class Mutating(Acme):
-    """Changes everything a vendor may change."""
+    """Changes everything that a vendor may change."""
 
     @hookimpl
     def mutate_admission(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
@@ -128,13 +128,13 @@ async def test_what_a_vendor_wants_is_in_the_patch(start):
     assert after["spec"]["schedulerName"] == "hami-scheduler"
 
 
-async def test_a_runtime_class_that_is_there_stays(start):
+async def test_present_runtime_class_is_kept(start):
     client = await start(loaded=load(Mutating))
     made = pod("a", spec={"runtimeClassName": "mine"})
     assert patched(made, await client.admit(made))["spec"]["runtimeClassName"] == "mine"
 
 
-async def test_a_pod_without_devices_is_patched_too_but_keeps_its_scheduler(start):
+async def test_pod_without_devices_keeps_its_scheduler(start):
     client = await start(loaded=load(Mutating))
     made = plain_pod("a")
     after = patched(made, await client.admit(made))
