@@ -1,8 +1,8 @@
-"""Documents that an administrator writes, read strictly: device-config, per-node file, chart values, settings file.
+"""Strict reading of documents that an administrator writes: device-config, per-node file, chart values, settings file.
 
-Every reader of such a file goes through here, so that they all keep one promise: a document is taken, or it is refused
-with a `ConfigError` that names file, entry, key, value and fix. Nothing is dropped in silence: a key that stands twice
-is refused, and a key that a model does not know is reported with the known key nearest to it.
+Every reader of such a file uses this module. It accepts a document or refuses it with a `ConfigError` that names file,
+entry, key, value and fix. It drops nothing silently: a duplicate key is refused, and a key that the model does not have
+is reported with the most similar known key.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ __all__ = [
     "read_text",
     "shown",
 ]
-"""What vendors may import too: `hami_core.documents` is public."""
+"""Vendors may import these too: `hami_core.documents` is public."""
 
 MAX_BYTES: Final = 4 << 20
-"""Largest document: four times what a ConfigMap holds."""
+"""Size limit of a document: four times what a ConfigMap holds."""
 MAX_DEPTH: Final = 64
-"""Deepest nesting."""
+"""Limit of nesting."""
 MAX_NODES: Final = 200_000
-"""Most values a document may hold once its aliases are written out."""
+"""Limit of values in a document, counted after its aliases are expanded."""
 _LONGEST_KEY: Final = 80
 _INT64: Final = 2**63
 _JSON_TAGS: Final = ("null", "bool", "int", "float", "str", "seq", "map")
@@ -60,7 +60,7 @@ _SHOWN: Final = 80
 
 
 def shown(value: object) -> str:
-    """A value for a message: on one line and not long, however large the value is.
+    """Render a value for a message: on one line and short, however large the value is.
 
     Example:
         >>> shown("a" * 200)[-4:], shown({"a": 1})
@@ -71,7 +71,7 @@ def shown(value: object) -> str:
 
 
 def one_line(text: object, limit: int = 300) -> str:
-    """Another program's message, for ours: on one line, printable, not long.
+    """Shorten another program's message for use in ours: one printable line.
 
     Example:
         >>> one_line(ValueError("first  second"))
@@ -82,7 +82,7 @@ def one_line(text: object, limit: int = 300) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """``did you mean binpack?`` for a word that resembles a known one, else nothing.
+    """Return ``did you mean binpack?`` for a word that resembles a known one, else an empty text.
 
     Example:
         >>> did_you_mean("binpak", ["binpack", "spread"])
@@ -94,7 +94,7 @@ def did_you_mean(word: object, known: Iterable[str], cutoff: float = 0.6) -> str
 
 
 def none_of(word: object, known: Collection[str]) -> str:
-    """Says that a word is none of those there are, with the one that was probably meant.
+    """Say that a word is not one of the known ones, and which was probably meant.
 
     Example:
         >>> none_of("binpak", ["binpack", "spread"])
@@ -108,10 +108,10 @@ def none_of(word: object, known: Collection[str]) -> str:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, without a byte order mark.
+    """Read the text of a file, without a byte order mark.
 
     Raises:
-        ConfigError: It can't be read, is too long or is no UTF-8.
+        ConfigError: The file can't be read, is too long or is not UTF-8.
 
     Example:
         >>> from pathlib import Path
@@ -129,17 +129,17 @@ def read_text(path: Path) -> str:
 
 
 def decoded(data: bytes, where: str) -> str:
-    """Bytes of a document as text, without a byte order mark.
+    """Decode the bytes of a document, without a byte order mark.
 
     Raises:
-        ConfigError: They are too many, or no UTF-8.
+        ConfigError: The document is too long or is not UTF-8.
     """
     if len(data) > MAX_BYTES:
         raise ConfigError(where, f"is longer than {MAX_BYTES >> 20} MiB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigError(where, f"can't be read: byte {error.start} is no UTF-8", "save it as UTF-8") from None
+        raise ConfigError(where, f"can't be read: byte {error.start} is not UTF-8", "save it as UTF-8") from None
 
 
 # --- YAML ---------------------------------------------------------------------------------------------------------
@@ -148,10 +148,10 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """PyYAML's reader, for documents that are JSON in meaning: no dates, no base 60, no tags of its own."""
+    """PyYAML's loader, restricted to the values that JSON has: no dates, no base 60, no tags such as ``!!binary``."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
-        """A mapping whose keys are text, as written: ``on`` is no boolean there."""
+        """Make a mapping whose keys are text as written: the key ``on`` is not a boolean."""
         self.flatten_mapping(node)
         return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
 
@@ -163,11 +163,11 @@ def _scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:  # noqa: ANN401 - bo
             return node.value  # YAML 1.1 reads 1:30 as a number to base 60
         value = getattr(loader, f"construct_yaml_{kind}")(node)
     except (ValueError, KeyError, IndexError, OverflowError):
-        raise _fault(f"{shown(node.value)} is no {kind}", node.start_mark) from None
+        raise _fault(f"{shown(node.value)} is not a valid {kind}", node.start_mark) from None
     if isinstance(value, float):
         if value - value != 0:
-            raise _fault(f"{node.value} is no number that JSON has; quote it where text is meant", node.start_mark)
-        # Every number is JSON's to helm, which doesn't tell 2.0 from 2.
+            raise _fault(f"{node.value} is not a number in JSON; quote it if it is text", node.start_mark)
+        # Helm reads every number as JSON does, where 2.0 and 2 are the same.
         return int(value) if value.is_integer() and abs(value) < _INT64 else value
     if type(value) is int and abs(value) >= _INT64:
         raise _fault("a number beyond 64 bits", node.start_mark)
@@ -187,11 +187,11 @@ for _kind in ("bool", "int", "float"):
     _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _scalar)
 
 
-def load_yaml(text: str, where: str) -> Any:  # noqa: ANN401 - whatever it holds
-    """The one document of a YAML or JSON text; None where it is empty.
+def load_yaml(text: str, where: str) -> Any:  # noqa: ANN401 - any value
+    """Read the single document of a YAML or JSON text; None if the text is empty.
 
     Raises:
-        ConfigError: It is no YAML, or more than one document; with line and column.
+        ConfigError: The text is not YAML (with line and column), or it has several documents.
 
     Example:
         >>> load_yaml("on: [1, two]", "settings.yaml")
@@ -204,15 +204,15 @@ def load_yaml(text: str, where: str) -> Any:  # noqa: ANN401 - whatever it holds
 
 
 def load_mapping(text: str, where: str) -> dict[str, Any]:
-    """The mapping of a YAML or JSON text; an empty text holds none.
+    """Read a YAML or JSON text that must hold a mapping; an empty text gives an empty mapping.
 
     Raises:
-        ConfigError: It is no YAML or holds something else; with line and column.
+        ConfigError: The text is not YAML (with line and column), or it holds something other than a mapping.
 
     Example:
         >>> load_mapping("{slots: 1, slots: 2}", "acme.yaml")
         Traceback (most recent call last):
-        hami_core.errors.ConfigError: acme.yaml, line 1, column 12: key 'slots' stands twice
+        hami_core.errors.ConfigError: acme.yaml, line 1, column 12: duplicate key 'slots'
     """
     content = load_yaml(text, where)
     if content is None:
@@ -223,10 +223,10 @@ def load_mapping(text: str, where: str) -> dict[str, Any]:
 
 
 def load_all_yaml(text: str, where: str) -> Iterator[Any]:
-    """All documents of a YAML text.
+    """Read all documents of a YAML text.
 
     Raises:
-        ConfigError: It is no YAML; with line and column.
+        ConfigError: The text is not YAML; with line and column.
     """
     try:
         _check_events(text)
@@ -235,13 +235,13 @@ def load_all_yaml(text: str, where: str) -> Iterator[Any]:
         mark = getattr(error, "problem_mark", None)
         at = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         problem = one_line(getattr(error, "problem", None) or error)
-        problem = problem if isinstance(error, _Refused) else f"is no YAML: {problem}"
+        problem = problem if isinstance(error, _Refused) else f"is not YAML: {problem}"
         raise ConfigError(f"{where}{at}", problem) from error
 
 
 @dataclass(slots=True)
 class _Open:
-    """A collection whose end has not come yet; ``keys`` is None for a list."""
+    """A collection whose end has not been reached yet; ``keys`` is None for a list."""
 
     anchor: str | None
     keys: set[str] | None
@@ -250,7 +250,7 @@ class _Open:
 
 
 def _check_events(text: str) -> None:
-    """Refuse what would be lost or would not end: keys that stand twice, deep nesting, aliases that multiply."""
+    """Refuse duplicate keys, deep nesting, and aliases that contain themselves or expand to too many values."""
     sizes: dict[str, int] = {}
     opened: list[_Open] = []
     for event in yaml.parse(text, Loader=_Loader):
@@ -268,7 +268,7 @@ def _check_events(text: str) -> None:
                     raise _fault(f"nested more than {MAX_DEPTH} deep", event.start_mark)
                 continue
             if isinstance(event, yaml.AliasEvent) and any(each.anchor == event.anchor for each in opened):
-                raise _fault(f"*{event.anchor} stands within itself", event.start_mark)
+                raise _fault(f"*{event.anchor} contains itself", event.start_mark)
             size = sizes.get(event.anchor or "", 1) if isinstance(event, yaml.AliasEvent) else 1
             sizes |= {event.anchor: size} if event.anchor else {}
         if opened:
@@ -282,14 +282,14 @@ def _check_key(around: _Open | None, event: yaml.NodeEvent) -> None:
     if around is None or around.keys is None or not around.at_key:
         return
     if not isinstance(event, yaml.ScalarEvent):
-        raise _fault("a key that is no plain text", event.start_mark)
+        raise _fault("a key that is not plain text", event.start_mark)
     if event.value in around.keys and event.value != "<<":
-        raise _fault(f"key {shown(event.value)} stands twice", event.start_mark)
+        raise _fault(f"duplicate key {shown(event.value)}", event.start_mark)
     around.keys.add(event.value)
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """YAML that we do not take, though its form is right."""
+    """Valid YAML that we do not accept."""
 
 
 def _fault(problem: str, mark: Any) -> _Refused:  # noqa: ANN401 - PyYAML's mark
@@ -300,7 +300,10 @@ def _fault(problem: str, mark: Any) -> _Refused:  # noqa: ANN401 - PyYAML's mark
 
 
 class JsonObject(dict[str, Any]):
-    """An object of a JSON text that remembers which of its keys stood several times.
+    """An object of a JSON text that remembers its duplicate keys.
+
+    Attributes:
+        repeated: The keys that the text had more than once.
 
     Example:
         >>> load_json('{"name": "n1", "name": "n2"}', "nodes.json").repeated
@@ -311,25 +314,25 @@ class JsonObject(dict[str, Any]):
 
 
 def load_json(text: str, where: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of a JSON text; its objects are `JsonObject`.
+    """Read a JSON text; its objects become `JsonObject`.
 
     Raises:
-        ConfigError: It is no JSON; with line and column.
+        ConfigError: The text is not JSON; with line and column.
 
     Example:
         >>> load_json('{"name": "n1"}', "nodes.json")
         {'name': 'n1'}
     """
     if not text.strip():
-        raise ConfigError(where, "is empty", "write {} or leave the file away")
+        raise ConfigError(where, "is empty", "write {} or leave the file out")
     try:
         content = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
         _check_depth(content)
     except json.JSONDecodeError as error:
         at = f"{where}, line {error.lineno}, column {error.colno}"
-        raise ConfigError(at, f"is no JSON: {error.msg}", _likely_yaml(text)) from None
+        raise ConfigError(at, f"is not JSON: {error.msg}", _likely_yaml(text)) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(where, f"is no JSON: {error}") from None
+        raise ConfigError(where, f"is not JSON: {error}") from None
     return content
 
 
@@ -342,7 +345,7 @@ def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number that JSON has")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _check_depth(content: object) -> None:
@@ -371,11 +374,11 @@ def _likely_yaml(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A key that no field of a model stands for.
+    """A key in a document that the model does not have.
 
     Attributes:
-        path: Where it stands, such as ``nvidia.parts[1].sise``.
-        hint: ``did you mean size?``, or empty where no known key resembles it.
+        path: Place in the document, such as ``nvidia.parts[1].sise``.
+        hint: ``did you mean size?``; empty: no known key resembles it.
 
     Example:
         >>> print(Unknown("acme.sltos", "did you mean slots?"))
@@ -390,19 +393,19 @@ class Unknown:
 
 
 def read_model(model: type[M], raw: object, where: str, path: str = "") -> tuple[M, tuple[Unknown, ...]]:
-    """Validate what a document holds at one place.
+    """Validate one part of a document against a pydantic model.
 
     Args:
-        model: What it must be like.
-        raw: What it holds; a mapping, or whatever the model takes.
+        model: The model.
+        raw: Content of the part: a mapping, or another value that the model accepts.
         where: The file, for messages.
-        path: The place within the file, such as ``nvidia`` or ``nodeconfig[1] (n1)``; empty: its top.
+        path: Place of the part in the file, such as ``nvidia`` or ``nodeconfig[1] (n1)``; empty: the whole file.
 
     Returns:
-        An instance, and the keys the model does not know.
+        An instance of the model, and the keys that the model does not have.
 
     Raises:
-        ConfigError: It does not fit the model; names file, place, key, value and what is expected.
+        ConfigError: The content does not fit the model; names file, place, key, value and what is expected.
 
     Example:
         >>> from pydantic import BaseModel
@@ -425,7 +428,7 @@ def read_model(model: type[M], raw: object, where: str, path: str = "") -> tuple
 
 
 def explained(error: ValidationError, where: str, path: str = "") -> ConfigError:
-    """The first of a validation's findings in our words, and how many there are.
+    """Turn a pydantic error into one of ours: the first finding in words, and the number of further ones.
 
     Example:
         >>> from pydantic import BaseModel, ValidationError
@@ -448,7 +451,7 @@ def explained(error: ValidationError, where: str, path: str = "") -> ConfigError
 
 
 def below(path: str, key: object) -> str:
-    """The place of a key within a place: ``nvidia.deviceSplitCount``, ``nodeconfig[1] (n1): operatingmode``.
+    """Join a place and a key within it: ``nvidia.deviceSplitCount``, ``nodeconfig[1] (n1): operatingmode``.
 
     Example:
         >>> below("acme", "slots"), below("nodes[1] (n1)", "mode")
@@ -460,7 +463,7 @@ def below(path: str, key: object) -> str:
 
 
 def finding_in_words(finding: ErrorDetails) -> tuple[str, str]:
-    """Problem and fix of one finding of a validation.
+    """Describe one finding of a pydantic error as problem and fix.
 
     Example:
         >>> from pydantic import BaseModel, ValidationError
@@ -515,7 +518,7 @@ _BOUNDS: Final = (
 
 
 def _compared(section: BaseModel, raw: object, path: str) -> Iterator[Unknown | str]:
-    """Unknown keys, and the places of booleans that were taken for numbers."""
+    """Yield unknown keys, and the places where pydantic accepted a boolean as a number."""
     if not isinstance(raw, dict):
         yield from _below(getattr(section, "root", None), raw, path)
         return
@@ -557,7 +560,7 @@ def _aliases(field: Any) -> Iterator[str]:  # noqa: ANN401 - pydantic's FieldInf
 
 
 def kind_of(value: object) -> str:
-    """What JSON calls a value's type.
+    """Name the type of a value in a document.
 
     Example:
         >>> kind_of({}), kind_of("one"), kind_of(1)

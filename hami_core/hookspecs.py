@@ -1,27 +1,30 @@
-"""Every hook a vendor may implement, in order of time: the vendor author's page.
+"""Every hook that a vendor may implement, in the order in which they are called.
 
-How it works
-    A vendor is one class behind one entry point. Group ``hami.vendors`` is the *scheduler side*: importable
-    anywhere, pure functions, no driver library. Group ``hami.node`` is the *node side*: imported by the node agent
-    only, may do I/O. A class implements the hooks it wants with `hami_core.hookimpl`, each with the subset of the
-    arguments it needs, by name. Group ``hami.plugins`` holds cross-cutting plugins, which may only *wrap*
-    (``@hookimpl(wrapper=True)``) and only tighten: a refusal never becomes a yes.
+Entry points
+    A vendor is one class behind one entry point. Group ``hami.vendors`` is the *scheduler side*: any machine can
+    import it, its hooks are pure functions, and it loads no driver library. Group ``hami.node`` is the *node side*:
+    only the node agent imports it, and it may do I/O. A class marks its hooks with `hami_core.hookimpl`. Each hook
+    takes the arguments that it needs, by name. Group ``hami.plugins`` is for plugins that apply to all vendors. They
+    can only *wrap* hooks (``@hookimpl(wrapper=True)``), and they can only tighten: a refusal never becomes a yes.
 
 Rules for all hooks
-    *Scheduler side* hooks are pure: same input, same answer; no clock, files, sockets or globals; they run on the
-    event loop and must return in microseconds. They are called once per *distinct* input, never per node and
-    device. *Node side* hooks run in a worker thread with a time limit, may block, and must be idempotent: any call
-    may be repeated after a crash.
-    A hook that raises `hami_core.errors.RequestError` says "the user's request is wrong" where the table allows
-    it. Anything else raised, or a value of the wrong type, is reported with distribution, version, hook and
-    arguments, and has the effect named under *When it fails*; the process goes on.
+    Hooks of the *scheduler side* are pure: the same input gives the same answer, without clock, files, sockets or
+    globals. They run on the event loop and must return within microseconds. The scheduler calls them once for each
+    *distinct* input, not once for each node and device.
+    Hooks of the *node side* run in a worker thread with a time limit and may block. They must be idempotent: after a
+    crash, the agent may repeat any call.
+
+Failures
+    Some hooks may raise `hami_core.errors.RequestError`, which says that the user's request is wrong. Any other
+    exception, and an answer of the wrong type, is reported with distribution, version, hook and arguments. *When it
+    fails* names its effect. The process goes on.
 
 Versions
-    `hami_core.API_VERSION` versions this page apart from the package. Arguments and optional hooks may be added in
-    a minor version; nothing is removed or re-interpreted without a major one, after a release that warns. A class
-    states the version it was written for as ``api_version = (1, 0)``; one of another major is not loaded.
-    The six names `register`, `check_type`, `check_uuid`, `custom_filter`, `patch_annotations` and `allocate` are
-    frozen.
+    `hami_core.API_VERSION` is the version of this contract, independent of the package's version. A minor version may
+    add arguments and optional hooks. Only a major version removes or changes anything, after a release that warns.
+    A class states the version that it was written for as ``api_version = (1, 0)``; a class of another major version
+    is not loaded.
+    The names `register`, `check_type`, `check_uuid`, `custom_filter`, `patch_annotations` and `allocate` are frozen.
 """
 
 # Specifications have no bodies.
@@ -73,13 +76,13 @@ hookimpl = pluggy.HookimplMarker("hami")
 
 @hookspec(firstresult=True)
 def config_model() -> type[BaseModel] | None:
-    """Name the pydantic model of the vendor's section in ``device-config.yaml``.
+    """Name the pydantic model that describes the vendor's section of ``device-config.yaml``. Optional.
 
-    Optional. When: once, before `families`. Where: scheduler and agent.
+    When: once, before `families`, in the scheduler and in the agent.
 
     Returns:
-        A model class whose ``model_config`` names its section key in ``json_schema_extra={"section": "nvidia"}``,
-        or None: the vendor has no section (the default).
+        A model class whose ``model_config`` names the section, as in ``json_schema_extra={"section": "nvidia"}``.
+        None, the default: the vendor has no section.
 
     When it fails: the vendor is reported and not loaded.
     """
@@ -87,18 +90,19 @@ def config_model() -> type[BaseModel] | None:
 
 @hookspec(firstresult=True)
 def families(config: Any, node: NodeContext | None) -> Sequence[Family]:  # noqa: ANN401 - the vendor's own model
-    """Say what the vendor serves. Required.
+    """Say which kinds of device the vendor serves. Required.
 
-    When: exactly once, before every other hook but `config_model`; keep what you need of the arguments on ``self``.
+    When: exactly once, after `config_model` and before every other hook. Keep on ``self`` what later hooks need of
+    the arguments.
 
     Args:
-        config: An instance of the model named by `config_model`, with its defaults where the file has no such
-            section; None where the vendor names no model.
-        node: The node that the process serves; None in a process that serves none, such as the scheduler.
+        config: An instance of the model that `config_model` named, filled with the model's defaults if the file has
+            no such section. None if the vendor names no model.
+        node: The node that this process serves. None in the scheduler, which serves no node.
 
     Returns:
-        Families, each with its common word, resource names, annotation keys and capabilities. Two vendors that
-        claim one word or one resource name are an error naming both; neither is then loaded.
+        Families, each with its common word, resource names, annotation keys and capabilities. If two vendors claim
+        one word, one resource name or one allocation key, neither is loaded, and an error names both.
 
     When it fails: the vendor is reported and not loaded.
     """
@@ -109,20 +113,22 @@ def families(config: Any, node: NodeContext | None) -> Sequence[Family]:  # noqa
 
 @hookspec(firstresult=True)
 def register(node: NodeFacts) -> Sequence[Device] | None:
-    """List the devices this vendor advertises on a node object. Contract hook.
+    """List the vendor's devices on a node. Contract hook.
 
-    When: whenever the node's annotations, labels, capacity or allocatable change; called with each distinct
-    content once. May not block.
+    When: whenever the node's annotations, labels, capacity or allocatable change, once for each distinct content. It
+    may not block.
 
     Args:
-        node: Name, annotations, labels, capacity and allocatable (quantities as strings).
+        node: Name, annotations, labels, capacity and allocatable, with quantities as strings.
 
     Returns:
-        Devices in registration order (ties between equal devices go to the last one), empty when there are none,
-        None when this node is none of the vendor's business. Amounts are MiB and percent.
+        Devices in registration order, with memory in MiB and cores in percent. Of two equally good devices, placement
+        takes the later one. An empty sequence: the node has none of the vendor's devices. None: the node does not
+        concern the vendor.
 
-    Several answers: first. When it fails: the node keeps its last devices, closed to new pods.
-    `hami_core.errors.WireError` is the way to say that an annotation is malformed.
+    Raise `hami_core.errors.WireError` for a malformed annotation.
+
+    When it fails: the node keeps its last known devices, and no new pods get them.
     """
 
 
@@ -133,21 +139,21 @@ def register(node: NodeFacts) -> Sequence[Device] | None:
 def mutate_admission(container: ContainerSpec, pod: PodFacts) -> Mutation | None:
     """Complete what the user wrote for one container. Optional.
 
-    When: at pod creation, for each init container, then each app container, in order; and for each ephemeral container
-    that is added to a running pod. An ephemeral one is shown as an app container without limits, and of the answer only
-    `env` counts.
+    When: at pod creation, for each init container in order, then for each app container; and for each ephemeral
+    container that is added to a running pod. An ephemeral container is shown as an app container without limits, and
+    only `env` of the answer is applied to it.
 
     Args:
-        container: Name, kind, limits, requests, names of its environment variables.
-        pod: Namespace, name, declared annotations, runtime class.
+        container: Name, kind, limits, requests and names of its environment variables.
+        pod: Namespace, name, declared annotations and runtime class.
 
     Returns:
-        What to change, or None: the container has nothing to do with this vendor. ``Mutation.env`` is imposed: it
-        replaces what the pod wrote under those names. The default answers ``Mutation(uses_devices=True)`` when
-        `parse_request` finds a request, or a count of 0 stands beside other amounts.
+        What to change. None: the container has nothing to do with this vendor. ``Mutation.env`` replaces what the pod
+        wrote under those names. The default answers ``Mutation(uses_devices=True)`` if `parse_request` finds a
+        request, or if the container writes a count of 0 beside other amounts.
 
     May raise `RequestError`: the pod is denied with its text. When it fails otherwise: the pod is denied if the
-    container names a resource of the vendor; else the vendor is passed over.
+    container names one of the vendor's resources. If not, the vendor is skipped.
     """
 
 
@@ -155,19 +161,19 @@ def mutate_admission(container: ContainerSpec, pod: PodFacts) -> Mutation | None
 def parse_request(container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:
     """Turn a container's limits into numbers. Optional; the default reads count, memory, percentage and cores.
 
-    When: at admission (quota) and again in Filter and Bind, once per container and family.
+    When: at admission, for the quota, and again in Filter and Bind; once for each container and family.
 
     Args:
-        container: Its resource maps; limits count, requests where a limit is absent.
-        pod: Declared annotations among other things.
-        family: The family asked about.
+        container: Its resource maps. A resource without a limit is read from the requests.
+        pod: Namespace, name, declared annotations and runtime class.
+        family: The family whose resources are read.
 
     Returns:
-        The request with every amount bounded, or None: nothing asked of this family.
+        The request, with every amount within its bounds. None: the container asks nothing of this family.
 
-    May raise `RequestError` naming container, resource and fix: the pod is refused with its text. HAMi treats such
-    a container as not using the vendor; we refuse. When it fails otherwise: the pod is refused if the container
-    names a resource of the vendor; else the vendor is passed over.
+    May raise `RequestError` that names container, resource and fix: the pod is refused with its text. (HAMi schedules
+    such a container as if it used no device.) When it fails otherwise: the pod is refused if the container names one
+    of the vendor's resources. If not, the vendor is skipped.
     """
 
 
@@ -176,26 +182,28 @@ def parse_request(container: ContainerSpec, pod: PodFacts, family: Family) -> Re
 
 @hookspec
 def check_type(request: Request, kind: DeviceKind) -> Reason | None:
-    """Say whether devices of a kind may serve a request. Contract hook.
+    """Say whether devices of one kind may serve a request. Contract hook.
 
-    When: once per request and distinct kind (family, type, mode) in the cluster.
+    When: once for each request and each distinct kind (family, type, mode) in the cluster.
 
     Args:
-        request: Amounts and the declared annotations of the pod.
-        kind: Family, model string and mode of the devices.
+        request: Amounts, and the pod's declared annotations.
+        kind: Family, model and mode of the devices.
 
     Returns:
         None to accept, else the reason, normally ``Reason("CardTypeMismatch")``.
 
-    Several answers: any refusal wins. When it fails: refuses.
+    Several answers: any refusal wins. When it fails: devices of this kind are refused.
     """
 
 
 @hookspec
 def check_uuid(request: Request, device_id: str) -> Reason | None:
-    """Say whether this very device may serve a request. Contract hook.
+    """Say whether one particular device may serve a request. Contract hook.
 
-    When: only for pods that carry one of the family's ``uuid_selectors`` keys, once per device.
+    When: only for pods that carry one of the annotations in the family's ``uuid_selectors``. It is called once for each
+    device that these annotations name, and once for all other devices together. If the family declares
+    ``exact_uuid_selectors=False``, it is called for each device.
 
     Args:
         request: As in `check_type`.
@@ -204,69 +212,70 @@ def check_uuid(request: Request, device_id: str) -> Reason | None:
     Returns:
         None to accept, else the reason, normally ``Reason("CardUuidMismatch")``.
 
-    Several answers: any refusal wins. When it fails: refuses.
+    Several answers: any refusal wins. When it fails: the device is refused.
     """
 
 
 @hookspec
 def custom_filter(request: Request, device: DeviceUsage, chosen: tuple[DeviceUsage, ...]) -> Reason | None:
-    """A vendor's own rule on one candidate. Contract hook.
+    """Apply the vendor's own rule to one candidate device. Contract hook.
 
-    When: with ``chosen=()`` once per distinct device row (device and its sums). A family that declares
-    ``depends_on_chosen`` is asked again with the devices already chosen while one node is placed; a device has to pass
-    both times. Combinations are tried in the policy's order until one fits or the search gives up; `choose` is the way
-    to see all devices at once.
+    When: once for each distinct pair of a device and what is booked on it, with ``chosen=()``. If the family declares
+    ``depends_on_chosen``, also while a node is placed, with the devices already chosen. A device must pass both calls.
+    Combinations are tried in the policy's order until one fits or the search gives up. To see all devices at once, use
+    `choose`.
 
     Args:
         request: As in `check_type`.
-        device: The candidate with slots, MiB and percent in use.
+        device: The candidate, with the slots, MiB and percent in use.
         chosen: Devices already taken for this container, in order.
 
     Returns:
         None to accept, else the reason.
 
-    Several answers: any refusal wins. When it fails: refuses.
+    Several answers: any refusal wins. When it fails: the device is refused.
     """
 
 
 @hookspec(firstresult=True)
 def fit_mask(request: Request, columns: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """The vectorised twin of `custom_filter` with nothing chosen yet. Optional.
+    """Answer `custom_filter` with nothing chosen for all devices at once. Optional.
 
-    When: once per container and Filter, in place of `custom_filter`. The conformance kit checks that both agree.
+    When: once for each container and Filter, instead of `custom_filter`. The conformance kit checks that both agree.
 
     Args:
         request: As in `check_type`.
-        columns: Arrays of one shape ``[card position, node]``: ``total_memory``, ``free_memory``, ``total_cores``,
-            ``free_cores``, ``slots``, ``used_slots``, ``numa`` (MiB and percent). Read-only.
+        columns: Read-only arrays, all of the shape ``[card position, node]``: ``total_memory``, ``free_memory``,
+            ``total_cores``, ``free_cores``, ``slots``, ``used_slots`` and ``numa``. Memory is in MiB, cores in percent.
 
     Returns:
-        Boolean array of that shape, True where the device may serve, or None to be asked row by row.
+        A boolean array of that shape, True where the device may serve. None: `custom_filter` is asked about each
+        device.
 
-    When it fails: refuses every device.
+    When it fails: every device is refused.
     """
 
 
 @hookspec(firstresult=True)
 def choose(request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | Reason | None:
-    """Pick one combination among the fitting devices of one node, or refuse them all. Optional (topology).
+    """Pick a combination of a node's fitting devices, or refuse all combinations. Optional, for topology.
 
-    When: while one node is placed and at least as many devices fit as are needed; once for each request of a container,
-    and under NUMA binding once for each NUMA node until one is taken. A family that declares ``choose_policies`` is
-    asked under these policies only.
+    When: while a node is placed, if at least as many devices fit as the request needs; once for each request of a
+    container. Under NUMA binding, once for each NUMA node until a combination is taken. If the family declares
+    ``choose_policies``, only under these policies.
 
     Args:
-        request: As in `check_type`; ``request.count`` is how many to pick.
-        candidates: All devices that fit with nothing chosen yet, in the order the policy would take them. A device
-            that may give several slices (MIG) stands there once for each.
-        policy: The pod's device policy string.
+        request: As in `check_type`; ``request.count`` is the number of devices to pick.
+        candidates: All devices that fit with nothing chosen yet, in the policy's order. A device that can give several
+            slices (MIG) is listed once for each of them.
+        policy: The pod's device policy.
 
     Returns:
-        Different positions in ``candidates``, exactly ``request.count`` of them. None: take them in order. A reason:
-        no combination of them serves; the pod's event shows it. A family that declares ``choose_is_preference`` answers
-        no reason.
+        Exactly ``request.count`` different positions in ``candidates``. None: the devices are taken in order. A reason:
+        no combination serves, and the pod's event shows the reason. A family that declares ``choose_is_preference``
+        must not answer a reason.
 
-    When it fails: refuses the candidates; takes them in order where the family declares ``choose_is_preference``.
+    When it fails: the candidates are refused; under ``choose_is_preference`` they are taken in order.
     """
 
 
@@ -274,75 +283,77 @@ def choose(request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -
 def account(
     request: Request, device: DeviceUsage, piece: Slice, taken: tuple[DeviceUsage, ...]
 ) -> Slice | Reason | None:
-    """Turn a plain slice into what an odd device really gives (a MIG instance). Optional.
+    """Turn a plain slice into what the device can really give, such as a MIG instance. Optional.
 
-    When: for each device chosen, before it is booked, on families where it is implemented.
+    When: for each chosen device, before it is booked, in families whose vendor implements the hook.
 
     Args:
         request: As in `check_type`.
-        device: The chosen device with what is in use.
-        piece: The slice as it would be booked.
-        taken: The node's devices with everything this pod has taken so far.
+        device: The chosen device, with what is in use.
+        piece: The slice that would be booked without this hook.
+        taken: The node's devices, including everything that this pod has taken so far.
 
     Returns:
-        The slice to book, a reason to refuse the device, or None: as it is.
+        The slice to book, or a reason to refuse the device. None: ``piece`` is booked unchanged.
 
-    When it fails: refuses the device.
+    When it fails: the device is refused.
     """
 
 
 @hookspec(firstresult=True)
 def score_node(node: NodeFacts, allocation: Allocation, policy: str) -> float | None:
-    """Add to the score of a node that fits. Optional.
+    """Add to the score of a node on which the pod fits. Optional.
 
-    When: for each fitting node that could still be among the best, after it was placed.
+    When: for each fitting node that could still be among the best, after the pod was placed on it.
 
     Args:
         node: The node.
         allocation: What the pod would get there.
-        policy: Word of the node policy, such as ``binpack``.
+        policy: The node policy, such as ``binpack``.
 
     Returns:
-        A number in HAMi's scale (the base score runs from 0 to 30), or None for 0.
+        A number on HAMi's scale, on which the base score runs from 0 to 30. None counts as 0.
 
-    When it fails: counts 0.
+    When it fails: 0 is added.
     """
 
 
 @hookspec
 def patch_annotations(pod: PodFacts, allocation: Allocation) -> Mapping[str, str]:
-    """Say what the vendor's node side must find on the pod besides the allocation itself. Contract hook.
+    """Name the annotations that the vendor's node side needs on the pod, besides the allocation. Contract hook.
 
-    When: at Bind, after the devices were chosen, before the one write. The framework itself writes the families'
-    ``allocated_key`` and ``to_allocate_key``, `hami.io/vgpu-node` and the times; this adds the vendor's own keys.
+    When: at Bind, after the devices were chosen and before the pod is written, once. The framework itself writes the
+    families' ``allocated_key`` and ``to_allocate_key``, `hami.io/vgpu-node` and the times.
 
     Args:
-        pod: Namespace, name, UID, declared annotations.
-        allocation: Node and, per container in HAMi's order, its slices.
+        pod: Namespace, name, UID and declared annotations.
+        allocation: The node, and the slices of each container in HAMi's order.
 
     Returns:
-        Annotation keys and values; empty when there is nothing to add.
+        Annotation keys and values; empty if there is nothing to add.
 
-    Several answers: merged; one key twice is an error that names both. When it fails: refuses the Bind.
+    Several answers: all are written; if two vendors answer one key, an error names both. When it fails: the Bind is
+    refused.
     """
 
 
 @hookspec(firstresult=True)
 def lock_annotations(node: str, pod: PodFacts) -> Mapping[str, str] | None:
-    """Name the node locks the vendor's own node plugin needs. Optional.
+    """Name the node locks that the vendor's own node plugin needs. Optional.
 
-    When: at Bind, only for vendors that third-party node plugins serve. A vendor that our agent serves names
-    the lock of HAMi's own plugin in ``Family.foreign_lock`` instead, taken on nodes that our agent does not serve.
+    When: at Bind, for vendors whose nodes a third-party node plugin serves. A vendor that our agent serves leaves this
+    hook out. It names the lock of HAMi's own plugin in ``Family.foreign_lock``, which is taken on nodes without our
+    agent.
 
     Args:
-        node: Node name.
+        node: Name of the node.
         pod: The pod.
 
     Returns:
-        Lock key → protocol (``hami`` = HAMi's `hami.io/mutex.lock` format, ``time`` = a bare RFC 3339 time), or
-        None: no lock is taken (the default).
+        Lock key → protocol. ``hami`` is HAMi's `hami.io/mutex.lock` format, ``time`` a bare RFC 3339 time. None, the
+        default: no lock is taken.
 
-    When it fails: refuses the Bind.
+    When it fails: the Bind is refused.
     """
 
 
@@ -353,14 +364,15 @@ def lock_annotations(node: str, pod: PodFacts) -> Mapping[str, str] | None:
 def discover() -> Sequence[Device]:
     """Find the devices of this node. Required on the node side.
 
-    When: at agent start, after a driver reload and after a health change. May block up to 30 s.
+    When: at agent start, every 60 s, and after each change of health. May block up to 30 s.
 
     Returns:
-        Devices with scaling applied (MiB, percent). One broken device is left out or unhealthy; it never hides the
-        others. A device that must not be shared as it is says why: `Device.not_offered` (and is unhealthy) or
-        `Device.whole_only` (and has one slot).
+        Devices with scaling applied, memory in MiB and cores in percent. Leave a broken device out or mark it
+        unhealthy; it must not hide the others. A device that cannot be shared says why: in `Device.not_offered` (then
+        it is unhealthy) or in `Device.whole_only` (then it has one slot).
 
-    When it fails: the last known devices are kept and marked unhealthy, then asked again with back-off.
+    When it fails: at start, the agent tries again with back-off. Later it keeps the devices that it knows, marks them
+    unhealthy, and tries again within 60 s.
     """
 
 
@@ -368,61 +380,64 @@ def discover() -> Sequence[Device]:
 def advertise(devices: Sequence[Device]) -> Advertisement:
     """Say what to write on the node object and which slots to offer to the kubelet. Required on the node side.
 
-    When: after `discover` and after each health change; written only when it changed.
+    When: after `discover` and after each change of health. Only differences are written.
 
     Args:
-        devices: The devices, health applied.
+        devices: The devices, with their health.
 
     Returns:
-        Annotations and labels for the node, and per resource name the slots with health and NUMA node.
+        Annotations and labels for the node; and for each resource name the slots, with health and NUMA node.
 
-    When it fails: nothing is changed; reported.
+    When it fails: the node keeps what was last written, and the failure is reported.
     """
 
 
 @hookspec(firstresult=True)
 def allocate(slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:
-    """Say what one container needs to see its slices: devices, mounts, environment, limits. Contract hook.
+    """Say what one container needs to use its slices: devices, mounts, environment, limits. Contract hook.
 
-    When: once the container of a slot name is known and its allocation verified, before it starts; again for the
-    same container after a crash, a reboot or an upgrade: same input, same answer. Called once with all slices of
-    the container. May block up to 10 s.
+    When: before the container starts, once its allocation has been verified. It gets all slices of the container in one
+    call. The call is repeated for the same container after a crash, a reboot or an upgrade; the same input must give
+    the same answer. May block up to 10 s.
 
     Args:
         slices: The container's slices of this vendor, in the order of the allocation.
-        container: Pod, container, its limits, the declared annotations.
+        container: Pod, container, its limits and the declared annotations.
 
     Returns:
-        The edits. Host paths must exist; nothing in the container is trusted.
+        What to add to the container. Host paths must exist. Do not trust anything inside the container.
 
-    Several answers: first. When it fails: the container is refused at PreStartContainer with the text.
+    When it fails: PreStartContainer refuses the container with the text of the error.
     """
 
 
 @hookspec(firstresult=True)
 def health(devices: Sequence[Device]) -> Sequence[HealthChange]:
-    """Tell how devices are now. Optional.
+    """Report the present health of devices. Optional.
 
-    When: every few seconds from one worker thread. May block up to 10 s.
+    When: every few seconds (``--health-interval``), one call at a time. May block up to 10 s.
 
     Args:
         devices: The devices as last discovered.
 
     Returns:
-        One entry per device whose health is known; devices left out keep theirs. ``rediscover`` asks for `discover` at
-        once, since the device is no longer as it was described.
+        One entry for each device whose health is known. Devices without an entry keep their health. Set ``rediscover``
+        if a device no longer matches its description: `discover` is then called at once.
 
-    When it fails: nothing changes; reported.
+    When it fails: every device keeps its health, and the failure is reported.
     """
 
 
 @hookspec
 def release(container: ContainerRef) -> None:
-    """Take back what `allocate` set up outside the edits (a MIG instance). Optional.
+    """Undo what `allocate` did on the node outside the container, such as making a MIG instance. Optional.
 
-    When: after the container's pod is gone from API and checkpoint; may be repeated.
+    When: after the container's pod is gone from the API server and from the kubelet's checkpoint. It may be repeated.
 
-    When it fails: repeated with back-off; the device stays booked on the node until it succeeds.
+    Args:
+        container: The container that is gone.
+
+    When it fails: it is repeated until it succeeds. Until then the node counts the container's slices as taken.
     """
 
 
@@ -430,17 +445,18 @@ def release(container: ContainerRef) -> None:
 def tend(
     records: Mapping[str, ContainerRef], slices: Mapping[str, tuple[Slice, ...]], region_dirs: Mapping[str, str]
 ) -> None:
-    """Look after running containers: what lies in their regions, what they share. Optional.
+    """Look after running containers, for example after what they share. Optional.
 
-    When: every 5 s, one call at a time. May block up to 10 s; does nothing where nothing needs it.
+    When: 5 s after the last call has returned. May block up to 10 s. It should return at once if nothing needs to be
+    done.
 
     Args:
         records: Live containers by record id.
-        slices: What each of them holds of this vendor, by record id.
-        region_dirs: Host folder of each record's region, by record id. Containers write there: nothing in it is
-            trusted.
+        slices: The slices of this vendor that each of them holds, by record id.
+        region_dirs: Host folder of each container's region, by record id. Containers write there: do not trust the
+            content.
 
-    When it fails: reported; called again next time.
+    When it fails: the failure is reported, and the next call comes as usual.
     """
 
 
@@ -448,17 +464,17 @@ def tend(
 def metrics(records: Mapping[str, ContainerRef], region_dirs: Mapping[str, str]) -> Sequence[Sample]:
     """Measure devices and containers. Optional.
 
-    The plugin's class lists what it measures in ``metric_specs``, a tuple of `hami_core.MetricSpec`: HAMi's names
-    where HAMi has one, else names of your own. Samples of other names or labels are refused.
+    The plugin's class lists its metrics in ``metric_specs``, a tuple of `hami_core.MetricSpec`. Use HAMi's name where
+    HAMi has one. Samples with other names or labels are refused.
 
-    When: at each scrape, at most once per 5 s.
+    When: at a scrape, at most once in 5 s.
 
     Args:
         records: Live containers by record id.
-        region_dirs: Host folder of each record's region, by record id.
+        region_dirs: Host folder of each container's region, by record id.
 
     Returns:
-        Samples of metrics in the table, in the units of their names.
+        Samples of the metrics in the table, in the units of their names.
 
-    Several answers: joined. When it fails: those samples are missing from the scrape; reported.
+    Several answers: all samples are served. When it fails: the scrape lacks these samples, and the failure is reported.
     """

@@ -1,8 +1,8 @@
-"""The vocabulary: frozen, typed values every part speaks in. No behaviour beyond what follows from the fields.
+"""The types that all parts exchange: frozen, typed values whose methods only compute from their fields.
 
-Units are in the names: memory is MiB, cores are percent of one device (100 = a whole one; a vendor may advertise
-more where the administrator scales cores). Counts are plain integers. Every number that came from outside was
-bounded before it got here (see `hami_core.wire.quantity`).
+Units are in the names. Memory is in MiB, cores in percent of one device. 100 is a whole device; a vendor advertises
+more if the administrator scales cores. Counts are plain integers. Numbers from outside have been checked against their
+bounds before they arrive here (see `hami_core.wire.quantity`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _empty() -> Any:  # noqa: ANN401 - any immutable mapping
 
 
 INT32_MAX: Final = 2**31 - 1
-"""Upper bound of every amount on the wire (HAMi keeps them in int32)."""
+"""Upper bound of every amount on the wire: HAMi keeps amounts in int32."""
 
 
 # --- what a vendor serves -------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ INT32_MAX: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Extended-resource names of one family; an empty string means the family has none of that kind.
+    """Extended-resource names of one family; an empty string: the family has no such resource.
 
     Example:
         >>> Resources(count="acme.example/npu", memory="acme.example/npu-memory").names()
@@ -59,7 +59,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class SelectorKeys:
-    """One pair of pod annotations by which a pod names or refuses devices; empty string: not supported.
+    """A pair of pod annotations: by one a pod names devices, by the other it refuses them; empty: not supported.
 
     Example:
         >>> by_id = SelectorKeys(use="acme.example/use-npu-uuid", nouse="acme.example/nouse-npu-uuid")
@@ -73,11 +73,11 @@ class SelectorKeys:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Another device plugin for a family's devices.
+    """Another device plugin that serves a family's devices.
 
     Attributes:
-        marks: Texts that give it away: one stands in its image, its container's name or its command, in small letters.
-        whose: Whose it is, for people.
+        marks: Lower-case texts that identify it: one of them occurs in its image, its container's name or its command.
+        whose: The plugin with its owner, for people.
 
     Example:
         >>> Neighbour(("acme-device-plugin",), "Acme's device plugin").whose
@@ -90,17 +90,17 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """Another program that works with a family's devices, and what ``hami doctor`` says where it runs.
+    """A program that may conflict with our use of a family's devices, and what ``hami doctor`` says if it runs.
 
     Attributes:
-        check: What the finding is called: ``collision.<check>``.
-        marks: Texts that give it away: one stands in its image or its container's name.
-        field: Which field or key the finding is about.
-        seen: What is found.
+        check: Name of the finding, which is shown as ``collision.<check>``.
+        marks: Texts that identify the program: one of them occurs in its image or its container's name.
+        field: The field or key that the finding is about.
+        seen: What was found.
         fix: What to do.
-        where: What the finding is about; empty: the program's pod.
-        brings: The `Neighbour.whose` of a device plugin that the program brings along. All is well where that one does
-            not run. Empty: the program itself is what is warned of.
+        where: The object that the finding is about; empty: the program's pod.
+        brings: `Neighbour.whose` of a device plugin that the program may install. The finding is an error only if that
+            plugin runs. Empty: the program itself is the cause of a warning.
 
     Example:
         >>> meter = Caution("acme-meter", ("acme-meter",), "by pod", "Acme's meter runs", "use its figures by device")
@@ -119,15 +119,15 @@ class Caution:
 
 @dataclass(frozen=True, slots=True)
 class DoctorNotes:
-    """What ``hami doctor`` has to know of a family beside its names; everything is optional.
+    """What ``hami doctor`` needs to know about a family, besides its names. Every field is optional.
 
     Attributes:
         neighbours: Other device plugins for these devices.
-        not_plugins: Texts that give other programs out of these plugins' images away.
-        take_off: How else than by hand a neighbour is taken off a node.
+        not_plugins: Texts that identify programs from the same images that are not device plugins.
+        take_off: How to remove such a plugin from a node by configuration.
         cautions: Further programs to warn of.
-        node_labels: Labels and values by which nodes say that they have such devices.
-        unhealthy: Where to look when a device is unhealthy.
+        node_labels: Labels and values that nodes with such devices have.
+        unhealthy: Where to look if a device is unhealthy.
 
     Example:
         >>> notes = DoctorNotes(neighbours=(Neighbour(("acme-device-plugin",), "Acme's device plugin"),))
@@ -148,34 +148,34 @@ class Family:
     """One kind of device a vendor serves. Most vendors have one, Ascend has one per configured chip.
 
     Attributes:
-        word: HAMi's common word (``NVIDIA``, ``Ascend910B``): the key of allocations and of the registry.
+        word: HAMi's common word, such as ``NVIDIA`` or ``Ascend910B``: the family's key in allocations and registers.
         resources: Extended-resource names.
-        allocated_key: Pod annotation of the durable allocation.
-        to_allocate_key: Pod annotation a node plugin consumes; empty where the family has none.
-        register_key: Node annotation that lists devices; empty where they follow from capacity.
-        handshake_key: Node annotation for HAMi's liveness handshake; empty where there is none.
-        foreign_lock: Node annotation that HAMi's own plugin for the family finds its pod by and takes away. It is
-            locked at Bind on nodes that our agent does not serve; empty where there is no such plugin.
-        pod_keys: Pod annotations the family's hooks may read; nothing else of the pod is shown to them.
-        uuid_selectors: Annotation pairs that choose devices by id; all pairs must pass.
-        type_selectors: Annotation pairs that choose devices by model.
-        memory_factor: MiB per unit of the memory resource (Cambricon 256, most 1).
+        allocated_key: Pod annotation that holds the durable allocation.
+        to_allocate_key: Pod annotation that a node plugin consumes; empty: the family has none.
+        register_key: Node annotation that lists devices; empty: the devices follow from the node's capacity.
+        handshake_key: Node annotation for HAMi's liveness handshake; empty: the family has none.
+        foreign_lock: Node annotation by which HAMi's own plugin for the family finds its pod, and which it removes.
+            Bind locks it on nodes that our agent does not serve. Empty: there is no such plugin.
+        pod_keys: Pod annotations that the family's hooks may read. They see these and the selectors below, no others.
+        uuid_selectors: Annotation pairs that choose devices by id. A device must pass all pairs.
+        type_selectors: Annotation pairs that choose devices by model. A device must pass all pairs.
+        memory_factor: MiB per unit of the memory resource: 256 for Cambricon, 1 for most.
         depends_on_chosen: Whether `custom_filter` depends on the devices already chosen for the container. A device
-            has to pass with nothing chosen as well.
+            must also pass with nothing chosen.
         full_card_rule: Whether the rules on exclusive and fully booked cores apply (HAMi's generic Fit).
-        device_type_on_wire: Allocation entries carry the device's registered type in place of the word (AMD).
-        exact_uuid_selectors: Selector lists name ids exactly, so all ids that stand in no list get one answer and
-            `check_uuid` is asked for one of them only. False: every device is asked.
-        account_modes: Device modes `account` must be asked about; None: all. Nodes without such devices are placed
+        device_type_on_wire: Whether allocation entries carry the device's registered type instead of the word (AMD).
+        exact_uuid_selectors: Selector lists hold exact ids. `check_uuid` is then asked about each listed id, and once
+            for all other devices together. False: it is asked about every device.
+        account_modes: Device modes that `account` must be asked about; None: all. Nodes without such devices are placed
             by vector code.
-        choose_policies: Words of the device policy under which `choose` is asked; None: always. Pods name their
-            policy, so a rule that every pod has to keep leaves this None.
-        choose_is_preference: `choose` never answers a `Reason`: every combination serves, some are better. Nodes are
-            then judged in columns, without asking it. Where it fails, devices are taken in order.
+        choose_policies: Device policies under which `choose` is asked; None: all. Pods choose their policy, so a
+            rule that must hold for every pod needs None.
+        choose_is_preference: `choose` never answers a `Reason`: every combination serves, some are better. Filter then
+            judges nodes by vector code, without asking `choose`. If `choose` fails, devices are taken in order.
         capabilities: What the family supports.
-        lock_timeouts_s: Node lock → age in seconds from which it counts as left behind; a lock that is not named here
-            has the administrator's (``--node-lock-timeout``).
-        doctor: What ``hami doctor`` has to know.
+        lock_timeouts_s: Node lock → age in seconds from which the lock counts as abandoned. ``--node-lock-timeout``
+            applies to all other locks.
+        doctor: What ``hami doctor`` needs to know.
 
     Example:
         >>> acme = Family(
@@ -218,7 +218,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class MigPlacement:
-    """Where a MIG instance lies on its card, in memory slices: ``[start, start + size)``.
+    """The place of a MIG instance on its card, in memory slices: ``[start, start + size)``.
 
     Example:
         >>> place = MigPlacement(start=4, size=4)
@@ -232,7 +232,7 @@ class MigPlacement:
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """One MIG profile a card offers.
+    """A MIG profile that a card offers.
 
     Example:
         >>> small = MigProfile("1g.5gb", 4864, 14, 1, (MigPlacement(0, 1), MigPlacement(1, 1)))
@@ -249,10 +249,14 @@ class MigProfile:
 
 @dataclass(frozen=True, slots=True)
 class DeviceKind:
-    """What `check_type` is asked about: everything devices have in common that a request may select by.
+    """What `check_type` is asked about: the properties of a device that a request may select by.
 
-    ``whole_only`` and ``whole_mib`` are set for a device that serves one container as a whole only: why, and how much
-    memory makes it whole (`Device.whole_only`, `Device.usable_mib`).
+    Attributes:
+        family: Common word.
+        type: Model, such as ``NVIDIA-A100-SXM4-40GB``.
+        mode: Sharing mode.
+        whole_only: `Device.whole_only`.
+        whole_mib: `Device.usable_mib` of a device that is ``whole_only``; 0 for others.
 
     Example:
         >>> Device("ACME-0", 0, 10, 32768, 100, "Acme-X1", "ACME").kind
@@ -271,23 +275,24 @@ class Device:
     """One physical device as its node advertises it (HAMi's DeviceInfo).
 
     Attributes:
-        id: Unique on its node, normally the vendor's UUID.
+        id: Id, unique on its node, normally the vendor's UUID.
         index: Ordinal on the node, ≥ 0.
-        slots: How many containers may share it (HAMi's ``count``).
-        memory_mib: Memory the node registers, scaling included.
-        cores: Percent offered, 100 = one device's compute.
-        type: Model string, such as ``NVIDIA-A100-SXM4-40GB``.
-        numa: NUMA node, 0 when unknown.
-        mode: Sharing mode as the node says, NVIDIA: ``hami-core``, ``mig``, ``mps``.
-        healthy: False: no new containers.
-        cordoned: An operator took it out of service for new containers.
-        family: The family it belongs to.
-        mig_profiles: Profiles on offer when the mode is ``mig``.
-        pair_scores: Link score to other devices of the node by id (topology).
-        custom: The vendor's own data as published.
-        reserved_mib: Part of ``memory_mib`` that the driver keeps for itself: no container can have it.
-        not_offered: Why the node keeps the device from pods, for people; empty: it is offered. Not empty: unhealthy.
-        whole_only: Why the device serves one container as a whole only, for people; empty: it may be shared.
+        slots: How many containers may share the device (HAMi's ``count``).
+        memory_mib: Memory that the node registers, scaling included.
+        cores: Percent of compute on offer; 100 is one device's compute.
+        type: Model, such as ``NVIDIA-A100-SXM4-40GB``.
+        family: The family that the device belongs to.
+        numa: NUMA node; 0 if unknown.
+        mode: Sharing mode on the node. NVIDIA has ``hami-core``, ``mig`` and ``mps``.
+        healthy: Whether new containers may get the device.
+        cordoned: Whether an operator has closed the device to new containers.
+        mig_profiles: Profiles on offer if the mode is ``mig``.
+        pair_scores: Score of the link to each other device of the node, by id (topology).
+        custom: The vendor's own data, as the node publishes it.
+        reserved_mib: Part of ``memory_mib`` that the driver keeps for itself. No container can have it.
+        not_offered: Why the node withholds the device from pods, for people; such a device is unhealthy. Empty: it is
+            offered.
+        whole_only: Why the device serves only one container, as a whole card, for people. Empty: it may be shared.
 
     Example:
         >>> card = Device("ACME-0", 0, 10, 32768, 100, "Acme-X1", "ACME", reserved_mib=768)
@@ -322,15 +327,21 @@ class Device:
 
     @property
     def usable_mib(self) -> int:
-        """Memory that containers can have. Percentages and whole devices refer to it."""
+        """Memory that containers can have. Percentages and whole cards are counted from it."""
         return self.memory_mib - self.reserved_mib
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceUsage:
-    """A device and what is booked on it (sums; bookings and holds alike).
+    """A device and the sums of what is booked on it, holds included.
 
-    ``pods`` are ``namespace/name``; ``mig_in_use`` the placements of the MIG instances booked.
+    Attributes:
+        device: The device.
+        used_slots: Slots in use.
+        used_memory_mib: MiB in use.
+        used_cores: Percent in use.
+        pods: The pods that use it, as ``namespace/name``.
+        mig_in_use: Placements of the booked MIG instances.
 
     Example:
         >>> card = Device("ACME-0", 0, 10, 32768, 100, "Acme-X1", "ACME")
@@ -351,7 +362,7 @@ class DeviceUsage:
 
 
 class ContainerKind(StrEnum):
-    """The three lifetimes a container of a pod can have (ephemeral containers never hold devices).
+    """The three lifetimes of a pod's containers. Ephemeral containers never hold devices.
 
     Example:
         >>> ContainerKind("init") is ContainerKind.INIT
@@ -365,9 +376,9 @@ class ContainerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """What hooks see of a container: name, kind, its resource maps and the environment it already has.
+    """What hooks see of a container: name, kind, resources and the names of its environment variables.
 
-    ``limits`` and ``requests`` hold quantities as the API server keeps them (strings).
+    ``limits`` and ``requests`` hold quantities as strings, as the API server keeps them.
 
     Example:
         >>> main = ContainerSpec("main", ContainerKind.APP, limits={"acme.example/npu": "2"})
@@ -385,7 +396,7 @@ class ContainerSpec:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What hooks see of a pod. ``annotations`` holds only the keys the family declared.
+    """What hooks see of a pod. ``annotations`` holds only the keys that the family declares.
 
     Example:
         >>> pod = PodFacts("default", "one", "3f1c", {"acme.example/priority": "high"})
@@ -399,23 +410,23 @@ class PodFacts:
     annotations: Mapping[str, str] = field(default_factory=_empty)
     runtime_class: str = ""
     decided_at: int = 0
-    """Unix seconds of the decision, where there is one (`patch_annotations`); hooks have no clock of their own."""
+    """Time of the Bind in Unix seconds, for `patch_annotations`, since hooks have no clock; 0 in other hooks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one container asks of one family, resolved to numbers.
+    """What one container asks of one family, as numbers.
 
     Attributes:
         family: Common word.
-        count: Devices, ≥ 1.
-        memory_mib: MiB on each device; 0: see ``memory_percent``.
-        memory_percent: Percent of each device's memory when ``memory_mib`` is 0; None: not given (then no memory
-            is booked, as in HAMi's value 101).
-        cores: Percent of each device's compute, 0: no share asked for.
-        annotations: The pod annotations the family declared.
-        numa_bind: All devices on one NUMA node.
-        custom: The vendor's own data, opaque to the core.
+        count: Number of devices, ≥ 1.
+        memory_mib: MiB on each device; 0: ``memory_percent`` counts.
+        memory_percent: Percent of each device's memory, if ``memory_mib`` is 0. None: no memory is booked (HAMi's
+            value 101).
+        cores: Percent of each device's compute; 0: no share is asked for.
+        annotations: The pod annotations that the family declares.
+        numa_bind: Whether all devices must be on one NUMA node.
+        custom: The vendor's own data, which the core does not read.
 
     Example:
         >>> half = Request("ACME", count=2, memory_percent=50)
@@ -435,10 +446,10 @@ class Request:
     custom: Mapping[str, Any] = field(default_factory=_empty)
 
     def memory_on(self, usable_mib: int) -> int:
-        """MiB this request takes on a device (HAMi: an absolute amount wins, a percentage truncates).
+        """MiB that this request takes on a device. As in HAMi, an amount wins over a percentage, which rounds down.
 
         Args:
-            usable_mib: What containers can have of the device's memory (`Device.usable_mib`).
+            usable_mib: Memory of the device that containers can have (`Device.usable_mib`).
         """
         if self.memory_mib > 0:
             return self.memory_mib
@@ -447,7 +458,7 @@ class Request:
         return usable_mib * self.memory_percent // 100
 
     def scored_memory_on(self, device_memory_mib: int) -> int:
-        """MiB this request counts for in a device's score (HAMi: there a percentage above 0 outranks an amount)."""
+        """MiB that this request counts in a device's score. As in HAMi, a percentage above 0 wins over an amount."""
         if self.memory_percent:
             return device_memory_mib * self.memory_percent // 100
         return self.memory_mib
@@ -455,7 +466,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:
-    """All requests of one container, at most one a family."""
+    """All requests of one container, at most one for each family."""
 
     name: str
     kind: ContainerKind
@@ -464,7 +475,7 @@ class ContainerRequest:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Device-score weights of `hami.io/device-scoring-weights`, whole numbers ≥ 0, not all zero."""
+    """Weights of the device score (`hami.io/device-scoring-weights`): whole numbers ≥ 0, not all 0."""
 
     slot: int = 1
     core: int = 1
@@ -473,9 +484,9 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """The effective request of a pod: every container in HAMi's order, init containers first, then app.
+    """The request of a pod: every container in HAMi's order, init containers first, then app containers.
 
-    Sidecars stand at their place among the init containers; their kind tells them apart.
+    Sidecars keep their place among the init containers; their kind tells them apart.
     """
 
     uid: str
@@ -500,16 +511,16 @@ class Slice:
     """What one container gets of one device.
 
     Attributes:
-        device_id: The device.
+        device_id: The device's id.
         family: Common word.
-        memory_mib: Limit, 0: none.
-        cores: Percent, 0: no limit.
-        type: What stands in the allocation's type field (normally the word).
-        mode: Sharing mode of the device when booked.
-        slots: Slots booked, normally 1.
-        index: The device's ordinal; -1 when not known (it is not on the wire).
-        mig_profile: MIG instance reserved, if any.
-        mig_placement: Where.
+        memory_mib: Memory limit in MiB; 0: no limit.
+        cores: Limit in percent of the device's compute; 0: no limit.
+        type: The type field of the allocation's entry, normally the common word.
+        mode: Sharing mode of the device at the time of booking.
+        slots: Number of slots booked, normally 1.
+        index: The device's ordinal; -1: unknown, since allocations on the wire do not carry it.
+        mig_profile: Profile of the reserved MIG instance, if any.
+        mig_placement: Place of that instance on the card.
 
     Example:
         >>> piece = Slice("ACME-0", "ACME", memory_mib=8192, cores=30)
@@ -531,7 +542,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSlices:
-    """The slices of one container, empty for one that asked for nothing.
+    """The slices of one container; none if it asked for nothing.
 
     Example:
         >>> main = ContainerSlices("main", ContainerKind.APP, (Slice("ACME-0", "ACME", 8192, 0),))
@@ -546,7 +557,7 @@ class ContainerSlices:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """The slices of one pod on one node: one entry per container in HAMi's order (init first), none left out.
+    """The slices of one pod on one node: one entry for every container, in HAMi's order (init containers first).
 
     Example:
         >>> main = ContainerSlices("main", ContainerKind.APP, (Slice("ACME-0", "ACME", 8192, 0),))
@@ -559,7 +570,7 @@ class Allocation:
     containers: tuple[ContainerSlices, ...]
 
     def of(self, family: str) -> tuple[tuple[Slice, ...], ...]:
-        """Per container, the slices of one family."""
+        """The slices of one family, by container."""
         return tuple(tuple(s for s in c.slices if s.family == family) for c in self.containers)
 
     @property
@@ -580,14 +591,14 @@ class Booking:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why something was refused: a value, rendered later as extender reason, event or long explanation.
+    """Why something was refused. It is shown as an extender reason, as an event or in an explanation.
 
     Attributes:
-        code: HAMi's word where there is one (``CardInsufficientMemory``), else the vendor's own in the same style.
-        device: Device id, empty when it is about a node or a pod.
-        needed: Amount asked for, in the unit the code implies.
-        available: Amount there is.
-        detail: Further words for people.
+        code: HAMi's word if it has one, such as ``CardInsufficientMemory``; else the vendor's own in the same style.
+        device: Device id; empty if the reason is about a node or a pod.
+        needed: Amount asked for, in the unit that the code implies.
+        available: Amount available.
+        detail: More for people to read.
 
     Example:
         >>> Reason("TooManyTenants", "ACME-0", needed=1, available=0, detail="four containers share it").code
@@ -606,7 +617,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What `register` sees of a node object. Quantities are strings as the API server keeps them.
+    """What `register` sees of a node object. Quantities are strings, as the API server keeps them.
 
     Example:
         >>> node = NodeFacts("node-1", {"hami.io/node-acme-register": "[]"}, capacity={"acme.example/npu": "20"})
@@ -622,20 +633,21 @@ class NodeFacts:
 
 
 Enforcement = Literal["enforce", "observe", "off"]
-"""What a node does with containers' limits: keep them, only count, or neither."""
+"""What a node does with containers' limits: enforce them, only count what containers use, or neither."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """The node that an agent serves, as the agent's settings have it: what a node side need not be told again.
+    """The node that an agent serves, out of the agent's settings, so that a node side needs no settings for them.
 
     Attributes:
         name: Name of the node object.
-        state_dir: The agent's folder on the host, at the same path in the agent's container; outlives a reboot.
-        cdi_dirs: Where other programs' CDI specs are, such as those of the vendor's own toolkit.
-        config_file: HAMi's per-node file, which need not exist; None: there is none.
-        enforcement: Containers' limits are kept (``enforce``), only counted (``observe``), or neither (``off``).
-        legacy_metrics: Whether metrics are served under their old names too.
+        state_dir: The agent's folder on the host, at the same path in the agent's container. It outlives a reboot.
+        cdi_dirs: Folders with other programs' CDI specs, such as those of the vendor's toolkit.
+        config_file: HAMi's per-node file, which need not exist; None: no file is named.
+        enforcement: Whether containers' limits are enforced (``enforce``), use is only counted (``observe``), or
+            neither (``off``).
+        legacy_metrics: Whether metrics are also served under their old names.
 
     Example:
         >>> from pathlib import Path
@@ -654,19 +666,19 @@ class NodeContext:
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """What a vendor wants changed on one container (and its pod) at admission.
+    """What a vendor wants changed on one container and its pod at admission.
 
     Attributes:
-        uses_devices: The container asks for this vendor's devices, so the pod must go to our scheduler. True as well
-            for a count of 0 beside other amounts: no other scheduler passes over those.
+        uses_devices: Whether the pod must go to our scheduler, because the container asks for this vendor's devices.
+            Also True for a count of 0 beside other amounts, because no other scheduler ignores these amounts.
         limits: Resource limits to set or replace.
         requests: Resource requests to set or replace.
-        env: Environment variables to impose. After admission the container has exactly one entry of each name, last in
-            the list and in this order; what the pod wrote under that name is gone.
-        env_removed: Names of environment variables the container must not set: its node plugin does, and what a pod
-            writes may outrank that.
+        env: Environment variables to set. They replace what the pod wrote under their names, and come last in the
+            container's list, in this order.
+        env_removed: Names of environment variables that the container must not set. The node plugin sets them, and the
+            pod's value might win over the plugin's.
         pod_annotations: Annotations to set on the pod.
-        runtime_class: runtimeClassName for a pod that has none; empty: leave.
+        runtime_class: runtimeClassName for a pod that has none; empty: it stays without.
 
     Example:
         >>> wish = Mutation(uses_devices=True, env=(("ACME_LOG", "off"),), env_removed=frozenset({"ACME_VISIBLE"}))
@@ -685,7 +697,7 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A bind mount from node to container.
+    """A bind mount from the node into the container.
 
     Example:
         >>> Mount("/usr/lib/acme", "/usr/lib/acme").read_only
@@ -699,7 +711,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class DeviceNode:
-    """A device node to make visible in the container; ``host_path`` empty: same as ``path``.
+    """A device node that the container gets. ``host_path`` is its path on the node; empty: the same as ``path``.
 
     Example:
         >>> DeviceNode("/dev/acme0", host_path="/dev/acme/card0").permissions
@@ -713,7 +725,7 @@ class DeviceNode:
 
 @dataclass(frozen=True, slots=True)
 class OciHook:
-    """An OCI hook as CDI writes it: ``name`` is createRuntime, createContainer, startContainer and so on.
+    """An OCI hook in CDI's terms. ``name`` says when it runs: createRuntime, createContainer, startContainer and so on.
 
     Example:
         >>> OciHook("createContainer", "/usr/bin/acme-hook", ("acme-hook", "prepare")).env
@@ -728,11 +740,18 @@ class OciHook:
 
 @dataclass(frozen=True, slots=True)
 class ContainerEdits:
-    """What a container needs to see its slices: the answer of `allocate`.
+    """What the container runtime adds to a container so that it gets its slices: the answer of `allocate`.
 
-    ``limits`` and ``region`` are files (name → content) the agent puts into the container's record folder: the
-    first mounted read-only at ``limits_path``, the second read-write at ``region_path`` (files there are made
-    once, with mode 0666, and never rewritten while the record lives). Empty path: no such folder.
+    Attributes:
+        env: Environment variables.
+        mounts: Bind mounts.
+        device_nodes: Device nodes.
+        hooks: OCI hooks.
+        limits: Files (name → content) that the agent mounts read-only at ``limits_path``.
+        limits_path: Folder in the container; empty: no such folder.
+        region: Files (name → content) that the agent mounts read-write at ``region_path``. The agent makes them once,
+            with mode 0666, and never rewrites them while the container's record exists.
+        region_path: Folder in the container; empty: no such folder.
 
     Example:
         >>> edits = ContainerEdits(env={"ACME_MEMORY_MIB": "8192"}, device_nodes=(DeviceNode("/dev/acme0"),))
@@ -752,7 +771,7 @@ class ContainerEdits:
 
 @dataclass(frozen=True, slots=True)
 class ContainerRef:
-    """Which container `allocate` is called for, and what of its pod the node side may know.
+    """A container on this node, as hooks of the node side see it.
 
     Example:
         >>> one = ContainerRef("3f1c", "default", "one", "main", ContainerKind.APP)
@@ -768,16 +787,20 @@ class ContainerRef:
     limits: Mapping[str, str] = field(default_factory=_empty)
     annotations: Mapping[str, str] = field(default_factory=_empty)
     whole_devices: bool = False
-    """Every slice is a whole device (all memory, cores 0 or 100, no scaling, nobody else on it)."""
+    """Whether every slice is a whole card: all memory, cores 0 or 100, no scaling, no other container on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advertisement:
-    """What a node says of one vendor's devices: annotations and labels for the node object, slots for the kubelet.
+    """What a node advertises of one vendor's devices.
 
-    ``slots`` maps resource name to slot id → (healthy, NUMA node). Slot ids keep HAMi's form ``<uuid>-<k>``.
-    ``env`` is what every container with a slot gets unless its pod says otherwise, before it is known which one it
-    is: it must show no device.
+    Attributes:
+        annotations: Annotations for the node object.
+        labels: Labels for the node object.
+        slots: Resource name → slot id → (healthy, NUMA node), for the kubelet. Slot ids have HAMi's form
+            ``<uuid>-<k>``.
+        env: Environment variables that every container with a slot gets, unless its pod sets them. They are given
+            before the agent knows which container it is, so they must not show any device.
 
     Example:
         >>> said = Advertisement(slots={"acme.example/npu": {"ACME-0-0": (True, 0), "ACME-0-1": (True, 0)}})
@@ -793,9 +816,14 @@ class Advertisement:
 
 @dataclass(frozen=True, slots=True)
 class HealthChange:
-    """A device's health as its driver tells it now.
+    """A device's present health.
 
-    ``rediscover``: the device is no longer as `discover` described it (its mode changed): discover anew at once.
+    Attributes:
+        device_id: The device's id.
+        healthy: Whether containers can use the device.
+        reason: Why it is unhealthy, for people.
+        rediscover: The device no longer matches what `discover` said, for example because its mode changed. The agent
+            calls `discover` at once.
 
     Example:
         >>> HealthChange("ACME-0", False, "the driver reports error 79").rediscover
@@ -829,15 +857,15 @@ class MetricSpec:
     """One metric: a line in the table of the scheduler, the agent or a vendor.
 
     Attributes:
-        name: With the unit at its end, as Prometheus advises. Names of counters end in ``_total``, and no others do.
-        kind: A vendor has gauges and counters.
-        help: What is measured, one sentence.
+        name: Name with the unit at its end, as Prometheus advises. Names of counters, and no others, end in ``_total``.
+        kind: Vendors may have gauges and counters.
+        help: What is measured, in one sentence.
         labels: Names of the labels that every sample has.
-        zoned: Whether samples also get HAMi's constant label ``zone="vGPU"``; it is not among ``labels``.
+        zoned: Whether samples also get HAMi's constant label ``zone="vGPU"``, which is not in ``labels``.
         buckets: Upper bounds of a histogram's buckets, in the unit of the name.
 
     Raises:
-        ValueError: No name that Prometheus takes, or one that does not fit the kind.
+        ValueError: Prometheus does not accept the name, or the name does not fit the kind.
 
     Example:
         >>> MetricSpec.gauge("hami_acme_temperature_celsius", "Temperature of the device.", "device").labels
@@ -853,28 +881,28 @@ class MetricSpec:
 
     def __post_init__(self) -> None:
         if not _METRIC_NAME.fullmatch(self.name):
-            raise ValueError(f"metric {self.name!r}: a name has letters, digits and _, and starts with no digit")
+            raise ValueError(f"metric {self.name!r}: a name has letters, digits and _, and does not start with a digit")
         if (self.kind is MetricKind.COUNTER) != self.name.endswith("_total"):
-            raise ValueError(f"metric {self.name} is a {self.kind}: names of counters end in _total, no others do")
+            raise ValueError(f"metric {self.name} is a {self.kind}: only names of counters end in _total")
 
     @classmethod
     def gauge(cls, name: str, help: str, *labels: str, zoned: bool = False) -> MetricSpec:  # noqa: A002 - Prometheus' word
-        """A value that goes up and down."""
+        """Return the table line of a value that goes up and down."""
         return cls(name, MetricKind.GAUGE, help, labels, zoned)
 
     @classmethod
     def counter(cls, name: str, help: str, *labels: str, zoned: bool = False) -> MetricSpec:  # noqa: A002 - as above
-        """A value that only grows, from 0 at the start of what it counts."""
+        """Return the table line of a value that starts at 0 and only grows."""
         return cls(name, MetricKind.COUNTER, help, labels, zoned)
 
     def agrees_with(self, other: MetricSpec) -> bool:
-        """Whether both may be served under one name: kind and labels are the same."""
+        """Whether both may be served under one name, because kind and labels are the same."""
         return (self.kind, set(self.labels), self.zoned) == (other.kind, set(other.labels), other.zoned)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value of a metric of a vendor's table, in the unit of the name.
+    """One value of a metric in a vendor's table, in the unit of the metric's name.
 
     Example:
         >>> Sample("hami_acme_temperature_celsius", {"device": "ACME-0"}, 61.0).value
@@ -886,19 +914,19 @@ class Sample:
     value: float
 
 
-# --- vendor rules, as placement gets them ------------------------------------------------------------------------
+# --- vendor rules for placement ----------------------------------------------------------------------------------
 
 
 def no_reason(*_: object) -> Reason | None:
-    """The rule of a vendor that has none: accepts. Placement knows it by identity and does not call it."""
+    """Accept everything: the rule of a vendor without one. Placement recognises this function and does not call it."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class VendorRules:
-    """One family's scheduler-side rules as plain callables: placement knows no plugin manager.
+    """One family's scheduler-side rules as plain callables, so that placement needs no plugin manager.
 
-    Each callable has the meaning of the hook of the same name (`hami_core.hookspecs`) and never raises: whoever
+    Each callable means what the hook of the same name means (`hami_core.hookspecs`). It never raises: the code that
     builds the rules turns failures into refusals.
     """
 

@@ -197,7 +197,7 @@ def _value(text: str, kind: str, setting: str) -> Any:  # noqa: ANN401 - any val
         try:
             return json.loads(text)
         except ValueError as error:
-            raise ConfigError(f"--set-json {setting}", f"is no JSON: {error}") from error
+            raise ConfigError(f"--set-json {setting}", f"is not JSON: {error}") from error
     if text.startswith("{") and text.endswith("}"):
         return [_scalar(item.strip(), kind) for item in _split(text[1:-1], ",")]
     return _scalar(text, kind)

@@ -1,12 +1,11 @@
-"""A made-up vendor that implements every hook in a few lines: the examples on the page of hooks.
+"""A made-up vendor that implements every hook in a few lines: the examples on the reference page of hooks.
 
-It serves devices of 512 MiB granularity. A vendor that is meant to be copied is in ``contrib/template``.
+Its devices give memory in steps of 512 MiB. To write a vendor, copy ``contrib/template`` instead.
 """
 
-# ruff: noqa: D102 - the page has each hook's text above its example
+# ruff: noqa: D102 - the page shows each hook's text above its example
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,17 +32,19 @@ from hami_core import (
     RequestError,
     Resources,
     Sample,
+    SelectorKeys,
     Slice,
     hookimpl,
 )
 from hami_core.vendorkit import default_parse_request, read_json_register
+from hami_core.vendorkit.node import encode_devices_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy as np
 
-GRAIN_MIB = 512
+MEMORY_STEP_MIB = 512
 
 
 class AcmeConfig(BaseModel):
@@ -72,7 +73,8 @@ class Acme:
             resources=Resources(config.count, config.memory),
             allocated_key="hami.io/acme-devices-allocated",
             register_key="hami.io/node-acme-register",
-            pod_keys=("acme.example/model", "acme.example/avoid"),
+            pod_keys=("acme.example/model",),
+            uuid_selectors=(SelectorKeys(use="", nouse="acme.example/avoid"),),
         )
         return [self._family]
 
@@ -89,9 +91,9 @@ class Acme:
     @hookimpl
     def parse_request(self, container: ContainerSpec, pod: PodFacts, family: Family) -> Request | None:
         request = default_parse_request(container, pod, family)
-        if request is not None and request.memory_mib % GRAIN_MIB:
-            fix = f"write a multiple of {GRAIN_MIB}"
+        if request is not None and request.memory_mib % MEMORY_STEP_MIB:
             problem = f"{request.memory_mib} MiB"
+            fix = f"write a multiple of {MEMORY_STEP_MIB}"
             raise RequestError(f"container {container.name}", family.resources.memory, problem, fix)
         return request
 
@@ -111,12 +113,12 @@ class Acme:
 
     @hookimpl
     def fit_mask(self, columns: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        return columns["used_slots"] < 4  # the rule of custom_filter, for all devices at once
+        return columns["used_slots"] < 4  # the rule of custom_filter, applied to all devices at once
 
     @hookimpl
     def choose(self, request: Request, candidates: tuple[DeviceUsage, ...]) -> tuple[int, ...] | None:
-        by_index = sorted(range(len(candidates)), key=lambda at: candidates[at].device.index)
-        return tuple(by_index[: request.count])
+        positions = sorted(range(len(candidates)), key=lambda position: candidates[position].device.index)
+        return tuple(positions[: request.count])
 
     @hookimpl
     def account(self, piece: Slice) -> Slice | Reason | None:
@@ -145,19 +147,9 @@ class Acme:
 
     @hookimpl
     def advertise(self, devices: Sequence[Device]) -> Advertisement:
-        said = [
-            {
-                "id": d.id,
-                "index": d.index,
-                "count": d.slots,
-                "devmem": d.memory_mib,
-                "type": d.type,
-                "health": d.healthy,
-            }
-            for d in devices
-        ]
+        register = encode_devices_json(devices)
         slots = {f"{d.id}-{k}": (d.healthy, d.numa) for d in devices for k in range(d.slots)}
-        return Advertisement({self._family.register_key: json.dumps(said)}, slots={"acme.example/npu": slots})
+        return Advertisement({self._family.register_key: register}, slots={self._family.resources.count: slots})
 
     @hookimpl
     def allocate(self, slices: tuple[Slice, ...]) -> ContainerEdits:

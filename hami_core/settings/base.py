@@ -85,7 +85,7 @@ class Settings(BaseSettings):
                 fix = did_you_mean(name, cls.model_fields) or "see --help for those there are"
                 raise ConfigError(f"{path}: {shown(name)[1:-1]}", "there is no such setting", fix)
             if name in in_file:
-                raise ConfigError(f"{path}: {name}", "stands twice, with - and with _", "leave one of them out")
+                raise ConfigError(f"{path}: {name}", "is given twice, with - and with _", "leave one of them out")
             in_file[name], written[name] = value, key
         sources: dict[str, Any] = {"_sources": (dict(flags), dict(variables), in_file)}
         try:

@@ -474,7 +474,7 @@ BROKEN = [
         "nvidia.gpuCorePolicy: 'farce' is none of",
         lambda c: device_config(c, "nvidia: {gpuCorePolicy: farce}\n"),
     ),
-    ("scheduler.device-config", "fail", "stands twice", lambda c: device_config(c, "nvidia: {}\nnvidia: {}\n")),
+    ("scheduler.device-config", "fail", "duplicate key", lambda c: device_config(c, "nvidia: {}\nnvidia: {}\n")),
     ("upgrade.pods", "warn", "main: nvidia.com/gpumem", lambda c: ask(c, "8Gi")),
     ("quota.names", "warn", "limits.nvidia.com/gpumem", lambda c: add(c, quota("requests.nvidia.com/gpumem"))),
     ("quota.names", "warn", "limits.nvidia.com/gpumem?", lambda c: add(c, quota("limits.nvidia.com/gpumemory"))),

@@ -46,9 +46,9 @@ def test_no_file_means_no_sections():
         ("nvidia: 5", "nvidia: holds a number, expected a mapping or a list"),
         ("- a\n- b", "holds a list, expected a mapping"),
         ("nvidia: {a: 1\nb: 2", "line 2, column"),
-        ("nvidia: &a [*a]\n", "line 1, column 13: .*within itself"),
-        ("nvidia: {a: 1, a: 2}", "line 1, column 16: key 'a' stands twice"),
-        ("nvidia: {a: .nan}", "no number that JSON has"),
+        ("nvidia: &a [*a]\n", "line 1, column 13: .*contains itself"),
+        ("nvidia: {a: 1, a: 2}", "line 1, column 16: duplicate key 'a'"),
+        ("nvidia: {a: .nan}", "is not a number in JSON"),
     ],
 )
 def test_what_is_no_device_config_is_refused_with_the_place(text, message):

@@ -149,11 +149,11 @@ def test_error_names_the_environment_variable():
         ("kube-brst: 3", r"hami.yaml: kube_brst: there is no such setting \(did you mean kube_burst\?\)"),
         ("[1, 2]", "holds a list, expected a mapping"),
         ("1: 2", "hami.yaml: 1: there is no such setting"),
-        ("kube_burst: 3\nkube-burst: 4", "hami.yaml: kube_burst: stands twice"),
-        ("kube_burst: 3\nkube_burst: 4", "line 2, column 1: key 'kube_burst' stands twice"),
+        ("kube_burst: 3\nkube-burst: 4", "hami.yaml: kube_burst: is given twice"),
+        ("kube_burst: 3\nkube_burst: 4", "line 2, column 1: duplicate key 'kube_burst'"),
         ("log_level: loud", r"hami.yaml: log_level: 'loud' is none of debug"),
-        ("a: [\n", r"line 2, column 1: is no YAML"),
-        ("x: !!python/object/apply:os.getcwd []", "is no YAML"),
+        ("a: [\n", r"line 2, column 1: is not YAML"),
+        ("x: !!python/object/apply:os.getcwd []", "is not YAML"),
     ],
 )
 def test_error_names_the_file_and_key(tmp_path, text, message):
@@ -166,7 +166,7 @@ def test_error_names_the_file_and_key(tmp_path, text, message):
 def test_file_that_is_no_text(tmp_path):
     file = tmp_path / "hami.yaml"
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="byte 0 is no UTF-8"):
+    with pytest.raises(ConfigError, match="byte 0 is not UTF-8"):
         SchedulerSettings.load(environment={}, file=file)
 
 

@@ -333,7 +333,7 @@ def judge(read: Callable[[Path], list[str]], path: Path, damage: Damage, *, name
         assert text.isprintable(), repr(text)
         assert "pydantic" not in text, text
         if damage.at and "/templates/" not in text and names_keys:
-            assert damage.at in text or "is no YAML" in text or "number" in text or "--" in text, (damage.at, text)
+            assert damage.at in text or "is not YAML" in text or "number" in text or "--" in text, (damage.at, text)
     else:
         if damage.unknown and names_keys:
             assert any(damage.unknown.lower() in each.lower() for each in told), (damage.unknown, told)

@@ -140,7 +140,7 @@ def test_an_entry_that_means_this_node_is_never_ignored(tmp_path, entry):
         ('{"nodeconfig": [], "nodeconfig": []}', "key 'nodeconfig' stands twice"),
         ('{"nodeconfig": [], "NodeConfig": []}', "key 'NodeConfig' stands twice"),
         ('{"nodeconfig": [{"name": "n1", "name": "n1"}]}', r"nodeconfig\[0\] \(n1\): key 'name' stands twice"),
-        ("\x00", "is no JSON"),
+        ("\x00", "is not JSON"),
     ],
 )
 def test_a_file_of_another_form_is_refused_with_what_to_write(tmp_path, text, message):
