@@ -1,8 +1,8 @@
 """Strict reading of documents that an administrator writes: device-config, per-node file, chart values, settings file.
 
 Every reader of such a file uses this module. It accepts a document or refuses it with a `ConfigError` that names file,
-entry, key, value and fix. It drops nothing silently: a duplicate key is refused, and a key that the model does not have
-is reported with the most similar known key.
+entry, key, value and fix. It drops nothing silently. A duplicate key is refused. A key that the model does not have is
+reported, with the most similar known key.
 """
 
 from __future__ import annotations

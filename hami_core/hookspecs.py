@@ -139,9 +139,9 @@ def register(node: NodeFacts) -> Sequence[Device] | None:
 def mutate_admission(container: ContainerSpec, pod: PodFacts) -> Mutation | None:
     """Complete what the user wrote for one container. Optional.
 
-    When: at pod creation, for each init container in order, then for each app container; and for each ephemeral
-    container that is added to a running pod. An ephemeral container is shown as an app container without limits, and
-    only `env` of the answer is applied to it.
+    When: at pod creation, for each init container in order, then for each app container. Also when an ephemeral
+    container is added to a running pod: it is shown as an app container without limits, and only `env` of the answer
+    is applied to it.
 
     Args:
         container: Name, kind, limits, requests and names of its environment variables.

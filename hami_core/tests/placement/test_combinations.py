@@ -435,7 +435,7 @@ NEEDS = "container c0 needs 30208 MiB on"
             2,
             (
                 "each of 2 cards; of n1's 4 cards 2 with at most 29696 MiB free, 2 would serve alone, but no 2 of them"
-                " together: AcmeNotAPair: 2 cards are asked for, both cards of a pair are given"
+                " together: AcmeNotAPair: 2 cards are asked for, cards are given in pairs"
             ),
         ),
         (
@@ -444,7 +444,7 @@ NEEDS = "container c0 needs 30208 MiB on"
             3,
             (
                 "each of 3 cards; of n1's 3 cards 3 would serve alone, but no 3 of them together: AcmeNotAPair:"
-                " 3 cards are asked for, both cards of a pair are given"
+                " 3 cards are asked for, cards are given in pairs"
             ),
         ),
         (
@@ -541,7 +541,7 @@ def test_pods_events_name_the_reason_of_the_vendor():
     about = Pod(metadata=ObjectMeta(name="pod", namespace="team", uid="pod"))
     PodEvents(recorder, SimpleNamespace(inventory=made)).nothing_fits(about, wanted, made.filter(wanted, ["n1"]))
     assert events[:2] == ["1 nodes AcmeNotAPair(n1)", "1 nodes CardInsufficientMemory(n1)"]
-    assert events[-1].endswith("AcmeNotAPair: 2 cards are asked for, both cards of a pair are given")
+    assert events[-1].endswith("AcmeNotAPair: 2 cards are asked for, cards are given in pairs")
 
 
 def test_explanation_of_a_combination_has_one_reason_a_card():
@@ -553,7 +553,7 @@ def test_explanation_of_a_combination_has_one_reason_a_card():
         ("d2", "AcmeNotAPair"),
         ("d3", "CardInsufficientMemory"),
     ]
-    assert "both cards of a pair" in reasons[0].detail
+    assert "cards are given in pairs" in reasons[0].detail
 
 
 def test_no_pair_is_missed_that_brute_force_finds():
