@@ -1,6 +1,6 @@
 """HAMi in Python: share one accelerator safely between many pods.
 
-What a vendor may import stands in ``__all__``; it is loaded on first use, so that ``import hami_core`` costs nothing.
+``__all__`` lists what a vendor may import. Each name is loaded on first use, so that ``import hami_core`` is cheap.
 """
 
 from __future__ import annotations
@@ -167,5 +167,5 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands fo
 
 
 def __dir__() -> list[str]:
-    """List the public names too that are not loaded yet, so that an interactive shell completes them."""
+    """Include public names that are not loaded yet, so that an interactive shell completes them."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""What a vendor can do, declared by the vendor, printed by ``hami plugins``, proven by the conformance kit."""
+"""What a vendor supports. The vendor declares it, ``hami plugins`` shows it, the conformance kit tests it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Capability(StrEnum):
-    """One thing a vendor may support.
+    """A feature that a vendor may support.
 
     Example:
         >>> Capability("memory-limit") is Capability.MEMORY_LIMIT
@@ -15,31 +15,31 @@ class Capability(StrEnum):
     """
 
     SHARING = "sharing"
-    """Several containers on one device."""
+    """Several containers can share one device."""
     MEMORY_LIMIT = "memory-limit"
     """A container's device memory can be limited."""
     CORE_LIMIT = "core-limit"
     """A container's share of device time can be limited."""
     PERCENT_MEMORY = "percent-memory"
-    """Memory may be asked for as a percentage of the device."""
+    """Containers may ask for memory as a percentage of the device."""
     TYPE_SELECTORS = "type-selectors"
     """Pods may choose or refuse device models by annotation."""
     UUID_SELECTORS = "uuid-selectors"
     """Pods may choose or refuse single devices by annotation."""
     NUMA_BINDING = "numa-binding"
-    """All devices of a container on one NUMA node."""
+    """All devices of a container can be placed on one NUMA node."""
     TOPOLOGY = "topology"
     """Devices are chosen by the links between them."""
     HARDWARE_PARTITIONS = "hardware-partitions"
-    """Isolation in hardware (MIG, vNPU templates)."""
+    """Devices can be divided in hardware, such as by MIG or vNPU templates."""
     QUOTA = "quota"
-    """Namespace limits are checked when devices are chosen."""
+    """A namespace's quota is checked when devices are chosen."""
     NODE_AGENT = "node-agent"
-    """Our own agent serves the devices; otherwise the vendor's node plugin does."""
+    """Our agent serves the devices, not the vendor's own node plugin."""
 
 
 class Support(StrEnum):
-    """How well.
+    """How well a capability is supported.
 
     Example:
         >>> [str(word) for word in Support]
@@ -53,7 +53,7 @@ class Support(StrEnum):
 
 
 class Grade(NamedTuple):
-    """Support of one capability, with the reason where it is not full.
+    """Support of one capability, with the reason if it is not full.
 
     Example:
         >>> Grade(Support.PARTIAL, "kept by Acme's runtime library, not by the driver").support

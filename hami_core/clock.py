@@ -1,8 +1,8 @@
-"""The wall clock, read here and nowhere else.
+"""The wall clock. No other module reads it.
 
-It says what time it is, in events, leases, certificates and records, and judges the age of marks others left: node
-locks and turns on serial nodes. What must be waited for is measured with a monotonic clock. Tests of what a wrong clock
-does move it with an environment variable; nothing else should.
+It gives the time for events, leases, certificates and records, and for the age of node locks and of turns on serial
+nodes, which other processes wrote. Waiting times are measured with a monotonic clock. Tests of a wrong clock shift this
+clock with an environment variable.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 OFFSET: Final = "HAMI_TEST_CLOCK_OFFSET"
-"""Seconds this process's clock is ahead (negative: behind). For tests alone."""
+"""Seconds by which this process's clock is ahead (negative: behind). For tests only."""
 _offset = float(os.environ.get(OFFSET) or 0)
 
 
 def unix() -> float:
-    """Seconds since 1970."""
+    """Return the time as Unix seconds."""
     return time.time() + _offset
 
 
 def now() -> datetime:
-    """The time, in UTC."""
+    """Return the time in UTC."""
     return datetime.now(UTC) + timedelta(seconds=_offset)

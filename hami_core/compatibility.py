@@ -1,4 +1,4 @@
-"""What HAMi v2.10 calls things after vendors: the content of ``hami.toml``. No code of the core names a vendor."""
+"""Names in HAMi v2.10 that contain a vendor's name, read from ``hami.toml``. No code of the core names a vendor."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import msgspec
 
 
 class Hami(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
-    """HAMi's names.
+    """HAMi's names that contain a vendor's name.
 
     Attributes:
-        sections: Sections of device-config.yaml. A file may hold them all, whichever vendors are installed.
-        programs: Programs of HAMi's images beside its ``scheduler``.
-        resource_flags: Flags of its scheduler that device-config.yaml overwrote.
-        vendor_flags: Flags of its scheduler that enable a vendor.
-        driver_flags: Flags of its device plugin about the driver.
+        sections: Sections of device-config.yaml. A file may have them all, whichever vendors are installed.
+        programs: Programs in HAMi's images, besides ``scheduler``.
+        resource_flags: Flags of HAMi's scheduler that its device-config.yaml overwrote.
+        vendor_flags: Flags of HAMi's scheduler that enable a vendor.
+        driver_flags: Flags of HAMi's device plugin about the driver.
         node_selector_key: Chart key with the labels of the nodes that the agent runs on.
-        driver_root_key: Chart key with the folder of the driver on the node.
+        driver_root_key: Chart key with the driver's folder on the node.
     """
 
     sections: tuple[str, ...]

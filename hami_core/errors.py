@@ -1,14 +1,14 @@
-"""The error tree: who is at fault decides the class, every message names object, field and fix.
+"""All exceptions of this project. Each class says who is at fault; each message names object, field and fix.
 
-A *refusal* (a card that does not fit, a quota that is used up) is not an error but a value,
-`hami_core.model.Reason`. Exceptions are for input that cannot be understood and for parts that broke.
+A *refusal*, such as a card that does not fit or a quota that is used up, is not an exception but a value:
+`hami_core.model.Reason`. Exceptions are for input that cannot be understood and for parts that failed.
 """
 
 from __future__ import annotations
 
 
 class HamiError(Exception):
-    """Base of every error this project raises on purpose.
+    """Base of all exceptions that this project raises on purpose.
 
     Example:
         >>> issubclass(RequestError, HamiError)
@@ -17,7 +17,7 @@ class HamiError(Exception):
 
 
 class ConfigError(HamiError):
-    """The administrator's settings or device-config are wrong.
+    """A setting or the device-config is wrong: the administrator's error.
 
     Args:
         where: Setting, file or key, such as ``device-config.yaml: nvidia.deviceSplitCount``.
@@ -37,12 +37,12 @@ class ConfigError(HamiError):
 
 
 class RequestError(HamiError):
-    """The user asked for something that cannot be granted as written.
+    """A request cannot be granted as it is written: the user's error.
 
     Args:
         subject: The object at fault, such as ``container trainer``.
         field: The field or key, such as ``nvidia.com/gpumem``.
-        problem: What is wrong with the value, with the value.
+        problem: The value, and what is wrong with it.
         fix: What to write instead; may be empty.
 
     Example:
@@ -59,12 +59,12 @@ class RequestError(HamiError):
 
 
 class WireError(HamiError):
-    """Text or bytes that came over the wire do not follow their format.
+    """Text or bytes from another program do not follow their format.
 
     Args:
-        key: Annotation key, file name or payload that held the value.
-        position: Byte offset or element index of the fault; -1 when the value as a whole is at fault.
-        problem: What is wrong there. HAMi's own wording where a peer may look for it.
+        key: Annotation key, file name or payload with the value.
+        position: Byte offset or element index of the fault; -1: the value as a whole is wrong.
+        problem: What is wrong there, in HAMi's words if a peer may look for them.
 
     Example:
         >>> print(WireError("hami.io/node-acme-register", 17, "expected a number"))
@@ -84,9 +84,9 @@ class VendorError(HamiError):
 
     Args:
         vendor: Entry-point name, such as ``nvidia``.
-        distribution: Distribution that supplied it, with version, such as ``hami-nvidia 0.1.0``.
-        hook: Hook that failed; empty when loading failed.
-        problem: What happened, with the arguments where a hook was called.
+        distribution: Distribution of the plugin, with version, such as ``hami-nvidia 0.1.0``.
+        hook: The hook that failed; empty: loading failed.
+        problem: What happened, with the arguments if a hook was called.
 
     Example:
         >>> print(VendorError("acme", "hami-acme 0.1.0", "allocate", "answered None"))
@@ -103,7 +103,7 @@ class VendorError(HamiError):
 
 
 class DeviceError(HamiError):
-    """A device, its driver or its node-side tooling failed.
+    """A device, its driver or a tool of the driver failed.
 
     Example:
         >>> print(DeviceError("/sys/class/acme does not exist: is the driver loaded?"))
@@ -115,9 +115,9 @@ class KubeError(HamiError):
     """The Kubernetes API refused a call or could not be reached.
 
     Args:
-        verb: What was tried, such as ``bind pods default/a``.
-        status: HTTP status; 0 when no answer came.
-        problem: The server's or the transport's words.
+        verb: The call, such as ``bind pods default/a``.
+        status: HTTP status; 0: no answer came.
+        problem: The message of the server or of the transport.
         retryable: Whether the same call may succeed later.
 
     Example:

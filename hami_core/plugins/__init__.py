@@ -1,8 +1,8 @@
-"""Vendors and cross-cutting plugins: found by entry point, checked, attributed, called.
+"""Finds, checks and calls plugins: vendors and wrappers.
 
-`load` is the door. Groups: ``hami.vendors`` (scheduler side), ``hami.node`` (node side), ``hami.plugins`` (wrappers).
-A plugin that raises, answers nonsense or cannot be imported is reported with distribution, version, hook and
-arguments; it never ends the process.
+`load` is the entry point. It finds plugins in the entry-point groups ``hami.vendors`` (scheduler side), ``hami.node``
+(node side) and ``hami.plugins`` (wrappers). A plugin that raises, answers a wrong type or cannot be imported is
+reported with distribution, version, hook and arguments. It never ends the process.
 """
 
 from __future__ import annotations

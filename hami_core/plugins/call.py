@@ -1,8 +1,9 @@
-"""One line of the table of hooks, and the call of one hook of one vendor: attribution, checks, what wrappers may do.
+"""Calls one hook of one vendor: checks the answer, limits what wrappers may change, and says which plugin failed.
 
-A hook with one implementation and no wrapper, which is nearly every hook, is called directly (0.1 µs); only a wrapped
-one goes through pluggy's call loop. Whatever a plugin raises comes out as a `VendorError` that names distribution,
-version, hook and arguments, except for the errors by which a hook is meant to say no.
+`Hook` is one line of the table of hooks (`hami_core.plugins.hooks`), `HookCall` is that hook of one vendor. Nearly
+every hook has one implementation and no wrapper, and is called directly (0.1 µs); others go through pluggy's call loop.
+An exception from a plugin becomes a `VendorError` that names distribution, version, hook and arguments. Only the errors
+by which a hook refuses a request pass unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from hami_core.errors import HamiError, VendorError
 from hami_core.hookspecs import hookimpl
 from hami_core.model import Reason
 from hami_core.plugins import checks, tighten
-from hami_core.plugins.discovery import is_ours_to_pass
+from hami_core.plugins.discovery import is_user_interrupt
 from hami_core.plugins.problem import Problem
 
 if TYPE_CHECKING:
@@ -46,29 +47,30 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 NO_DEFAULT: Final[Any] = object()
+"""Marks a hook without a default."""
 
 
 class Hook(Generic[P, R]):
-    """One line of the table (`hami_core.plugins.hooks`): the hook with all that is not in its specification.
+    """One line of the table of hooks: everything about a hook that its specification does not say.
 
-    As an attribute of a vendor it is the hook to call, with the arguments of the specification and the answer of the
-    check. An argument named ``pod`` reaches the plugin with declared annotations only: those of the argument
-    ``family``, else those of all families.
+    As an attribute of a vendor, it is the callable hook, with the arguments of the specification and the answer that
+    the check returns. Of an argument named ``pod``, the plugin sees the declared annotations only: those of the
+    argument ``family`` if there is one, else those of all families of the vendor.
 
     Args:
         spec: The function in `hami_core.hookspecs`.
-        check: Returns the answer in its final form or raises `Unusable`. Where several may answer, it gets the list of
-            answers. Without a check, who asks the hook checks the answer himself.
-        check_with: A check that needs more: called with what the vendor serves, the answer and the arguments.
-        tighten: What a wrapper may make of the vendor's answer (`hami_core.plugins.tighten`).
-        default: Stands for None. Without one, None goes to the check.
-        required: A vendor without it is not loaded; one of the node side has no node side.
-        may_raise: Errors by which the hook says no; they belong to the user or to the peer and pass as they are.
-        failed: What stands for a failure when the hook is a rule of placement. It is called with the error and the
-            arguments.
-        pool: Threads of the agent it is called in. A driver call that hangs while devices are watched must not hold
-            up a container's start.
-        limit_s: How long the agent waits for it.
+        check: Returns the answer in its final form, or raises `Unusable`. If several implementations may answer, it
+            gets the list of answers. Without a check, the caller of the hook checks the answer.
+        check_with: A check that needs more. It is called with what the vendor serves, the answer and the arguments.
+        tighten: Limits what a wrapper may change (`hami_core.plugins.tighten`).
+        default: Replaces the answer None. Without a default, None goes to the check.
+        required: Whether a vendor, or a node side, without this hook is not loaded.
+        may_raise: Errors by which the hook says no. They are the user's or the peer's fault and pass unchanged.
+        failed: Makes the answer that replaces a failure when the hook is a rule of placement. It is called with the
+            error and the arguments.
+        pool: The agent's threads in which the hook is called. A driver call that hangs while devices are watched must
+            not delay the start of a container.
+        limit_s: How long the agent waits for the hook, in seconds.
     """
 
     def __init__(
@@ -107,16 +109,16 @@ class Hook(Generic[P, R]):
     def __get__(self, vendor: InPlace | InThreads | None, owner: type) -> Any:
         if vendor is None:
             return self
-        call = vendor.__dict__[self.name] = vendor.of(self)  # found there from now on
+        call = vendor.__dict__[self.name] = vendor.of(self)  # later look-ups find it there
         return call
 
 
 class InPlace(ABC):
-    """A vendor whose hooks run in the thread that asks."""
+    """A vendor whose hooks run in the caller's thread."""
 
     @abstractmethod
     def of(self, hook: Hook[P, R]) -> HookCall[P, R]:
-        """The hook to call."""
+        """Return the hook as a callable."""
 
 
 class InThreads(ABC):
@@ -124,14 +126,15 @@ class InThreads(ABC):
 
     @abstractmethod
     def of(self, hook: Hook[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
-        """The hook to await."""
+        """Return the hook as a coroutine function."""
 
 
 _ARGUMENT_LENGTH: Final = 300
+"""Limit of an argument's text in a message, in characters."""
 
 
 class _Seen:
-    """What the vendor itself did during one wrapped call."""
+    """The vendor's own answer or error during one wrapped call."""
 
     __slots__ = ("answer", "error", "reached")
 
@@ -145,15 +148,15 @@ _calls = threading.local()
 
 
 def recorder(hooks: Iterable[str]) -> object:
-    """Make the innermost wrapper of every hook: it notes the vendor's own answer before any wrapper sees it.
+    """Make a plugin that wraps every hook innermost and records the vendor's own answer before any wrapper sees it.
 
     Args:
         hooks: Names of the hooks.
     """
 
-    def note() -> Generator[None, Any, Any]:
+    def record() -> Generator[None, Any, Any]:
         stack: list[_Seen] = getattr(_calls, "stack", [])
-        seen = stack[-1] if stack else _Seen()  # somebody calls the manager's hook himself
+        seen = stack[-1] if stack else _Seen()  # a caller used the manager's hook without `HookCall`
         seen.reached = True
         try:
             seen.answer = yield
@@ -167,8 +170,8 @@ def recorder(hooks: Iterable[str]) -> object:
 
     plugin = Recorder()
     for name in hooks:
-        # a fresh function each, since the marker hangs on it; it takes no argument of the hook
-        setattr(plugin, name, hookimpl(wrapper=True, trylast=True)(_copy(note)))
+        # Each hook needs its own function, because `hookimpl` marks the function.
+        setattr(plugin, name, hookimpl(wrapper=True, trylast=True)(_copy(record)))
     return plugin
 
 
@@ -183,13 +186,13 @@ class HookCall(Generic[P, R]):
     """One hook of one vendor, fixed once all plugins are registered.
 
     Args:
-        hook: Its line in the table.
+        hook: The hook's line in the table.
         served: What the vendor serves.
         caller: The pluggy hook of the vendor's own manager.
-        sources: Who stands behind each plugin object, by its name in the manager.
+        sources: The supplier of each plugin object, by the object's name in the manager.
         owner: The vendor.
-        reporter: Where failures are counted.
-        closed: Why the vendor is closed: every call raises it; None: it is open.
+        reporter: Counts and logs failures.
+        closed: Why the vendor is closed; every call raises it. None: the vendor is open.
     """
 
     def __init__(
@@ -226,11 +229,11 @@ class HookCall(Generic[P, R]):
         self._direct = _direct(self._own[0], hook.arguments) if plain else None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the hook and check what it answers.
+        """Call the hook and check its answer.
 
         Raises:
-            VendorError: The vendor or a wrapper failed; counted and logged already.
-            HamiError: One that the table allows this hook.
+            VendorError: The vendor or a wrapper failed. The failure is already counted and logged.
+            HamiError: An error that the table allows this hook to raise.
         """
         given: Sequence[Any] = args
         if kwargs:
@@ -244,21 +247,21 @@ class HookCall(Generic[P, R]):
                 given[at] = shown
         if self._direct is None or not self._first:
             return self._checked(self.answer(given), given)
-        try:  # as `answer` does, which costs a call
+        try:  # the same as `answer`, without the cost of another call
             answer = self._direct(*given)
         except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
             self._raise(error, given)
         return self._checked(answer, given)
 
     def rule(self) -> Callable[P, R]:
-        """The hook as a rule of placement, which never raises."""
+        """Return the hook as a rule of placement, which never raises."""
         failed = self.hook.failed
         if failed is None:
             raise TypeError(f"hook {self.name} is no rule: the table does not say what stands for its failure")
         return self._guarded(failed) if self._direct is None else self._guarded_direct(self._direct, failed)
 
     def _guarded(self, failed: Callable[..., R]) -> Callable[P, R]:
-        """The rule of a hook that wrappers or several objects of the vendor answer."""
+        """Make the rule of a hook that has wrappers or several implementations."""
 
         def asks(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
@@ -269,7 +272,7 @@ class HookCall(Generic[P, R]):
         return asks
 
     def _guarded_direct(self, direct: Callable[..., Any], failed: Callable[..., R]) -> Callable[..., R]:
-        """The rule of a hook that one function answers: the hot path, which does without a check of plain answers."""
+        """Make the rule of a hook with one implementation. This is the hot path: a plain `Reason` is not checked."""
         default = self.hook.default
         as_is = Reason if self.hook.check is checks.reason else None
 
@@ -290,14 +293,14 @@ class HookCall(Generic[P, R]):
         return asks
 
     def answer(self, args: Sequence[Any]) -> Any:  # noqa: ANN401 - not checked yet
-        """Call the hook with all its arguments in order.
+        """Call the hook with all its arguments in order, without checking the answer.
 
         Returns:
-            The first answer that is not None for a ``firstresult`` hook, else the list of such answers.
+            For a ``firstresult`` hook, the first answer that is not None; else the list of such answers.
 
         Raises:
-            VendorError: The vendor or a wrapper failed; counted and logged already.
-            HamiError: One that the table allows this hook.
+            VendorError: The vendor or a wrapper failed. The failure is already counted and logged.
+            HamiError: An error that the table allows this hook to raise.
         """
         if self._direct is not None:
             try:
@@ -319,7 +322,7 @@ class HookCall(Generic[P, R]):
         return self._wrapped(args)
 
     def bad(self, problem: str, args: Sequence[Any]) -> VendorError:
-        """Report an answer of the wrong type or range and return the error that stands for it."""
+        """Report an answer of the wrong type or out of range, and return the error to raise for it."""
         return self._report(self.owner, problem, "bad answer", None, args)
 
     def _checked(self, answer: Any, args: Sequence[Any]) -> R:  # noqa: ANN401 - checked here
@@ -333,7 +336,7 @@ class HookCall(Generic[P, R]):
         except checks.Unusable as finding:
             raise self.bad(str(finding), args) from None
         except Exception as error:
-            # an answer of the right type whose own attributes or length raise
+            # The answer has the right type, but reading its attributes or its length raises.
             raise self.bad(f"{type(error).__name__}: {error}", args) from error
 
     def _wrapped(self, args: Sequence[Any]) -> Any:  # noqa: ANN401 - as above
@@ -354,7 +357,7 @@ class HookCall(Generic[P, R]):
             return self.hook.tighten(seen.answer, answer)
         except tighten.Loosened as finding:
             self._blame_wrappers(str(finding), args)
-        except Exception as error:  # noqa: BLE001 - the wrapper's answer is of no known form
+        except Exception as error:  # noqa: BLE001 - a wrapper may answer anything
             self._blame_wrappers(f"returned something unusable ({type(error).__name__}: {error})", args)
         return seen.answer
 
@@ -366,8 +369,8 @@ class HookCall(Generic[P, R]):
             self._report(self._sources[impl.plugin_name], text, "loosened", None, args)
 
     def _failed(self, error: BaseException, args: Sequence[Any]) -> VendorError:
-        """Report what a plugin raised and return the error that stands for it; the user's Ctrl-C is raised on."""
-        if is_ours_to_pass(error):
+        """Report what a plugin raised, and return the error to raise for it. The user's Ctrl-C is raised again."""
+        if is_user_interrupt(error):
             raise error
         problem = f"{type(error).__name__}: {error}"
         return self._report(self.culprit(_codes(error.__traceback__)), problem, type(error).__name__, error, args)
@@ -378,14 +381,18 @@ class HookCall(Generic[P, R]):
         raise self._failed(error, args) from error
 
     def functions(self) -> Iterator[tuple[Source, str, str]]:
-        """Who implements or wraps the hook, with file and name of the function."""
+        """Yield each function that implements or wraps the hook: its supplier, file and name."""
         for impl in (*self._own, *self._wrappers):
             code = _code(impl.function)
             if isinstance(code, CodeType):
                 yield self._sources[impl.plugin_name], code.co_filename, code.co_name
 
     def culprit(self, codes: Iterable[object]) -> Source:
-        """Whose code runs, given the code of each frame of the call, outermost first: the last implementation's."""
+        """Return the supplier of the innermost implementation or wrapper among these frames' code.
+
+        Args:
+            codes: The code of each frame of the call, outermost first.
+        """
         impls = {_code(impl.function): impl.plugin_name for impl in (*self._wrappers, *self._own)}
         names = [impls[code] for code in codes if code in impls]
         return self._sources[names[-1]] if names else self.owner
@@ -409,7 +416,7 @@ def _position(name: str, arguments: tuple[str, ...]) -> int | None:
 
 
 def _direct(impl: pluggy.HookImpl, argnames: tuple[str, ...]) -> Callable[..., Any]:
-    """The implementation as a callable of all the hook's arguments by position."""
+    """Adapt an implementation so that it takes all of the hook's arguments by position."""
     function: Callable[..., Any] = impl.function
     if tuple(impl.argnames) == argnames and not impl.kwargnames:
         return function

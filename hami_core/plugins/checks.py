@@ -1,4 +1,4 @@
-"""Type checks of what hooks answer. Each returns the answer in its final form or raises `Unusable` saying why."""
+"""Checks of hooks' answers. Each check returns the answer in its final form, or raises `Unusable` with the cause."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Unusable(Exception):  # noqa: N818 - a finding, turned into a report at once
+class Unusable(Exception):  # noqa: N818 - it never leaves this package: the caller reports it
     """The answer has the wrong type or is out of range."""
 
 
@@ -40,14 +40,14 @@ def _kind(value: object) -> str:
 
 
 def instance(answer: object, kind: type[T]) -> T:
-    """The answer itself, of the one type allowed."""
+    """Accept an answer of one type."""
     if not isinstance(answer, kind):
         raise Unusable(f"answered {_kind(answer)}, expected {kind.__name__}")
     return answer
 
 
 def sequence(answer: object, kind: type[T]) -> tuple[T, ...]:
-    """A sequence of one type as a tuple; strings and generators are none."""
+    """Accept a sequence whose items have one type, and return a tuple. Strings and generators are refused."""
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
         raise Unusable(f"answered {_kind(answer)}, expected a sequence of {kind.__name__}")
     for position, item in enumerate(answer):
@@ -57,16 +57,16 @@ def sequence(answer: object, kind: type[T]) -> tuple[T, ...]:
 
 
 def changes(answer: object) -> tuple[HealthChange, ...]:
-    """Devices' health; None: nothing is known."""
+    """Accept the health of devices; None means that nothing is known."""
     return () if answer is None else sequence(answer, HealthChange)
 
 
 def nothing(_: object) -> None:
-    """For hooks without an answer."""
+    """Drop the answer of a hook that has none."""
 
 
 def strings(answer: object) -> dict[str, str]:
-    """A mapping from str to str, as annotations are."""
+    """Accept a mapping from str to str, as annotations are."""
     if not isinstance(answer, Mapping):
         raise Unusable(f"answered {_kind(answer)}, expected a mapping of str to str")
     for key, value in answer.items():
@@ -76,7 +76,7 @@ def strings(answer: object) -> dict[str, str]:
 
 
 def merged(answers: Sequence[object]) -> dict[str, str]:
-    """The annotations of all who answered as one mapping."""
+    """Merge the annotations of several answers into one mapping."""
     result: dict[str, str] = {}
     for got in map(strings, answers):
         twice = sorted(result.keys() & got.keys())
@@ -87,7 +87,7 @@ def merged(answers: Sequence[object]) -> dict[str, str]:
 
 
 def locks(answer: object) -> dict[str, str]:
-    """Node locks, each with a protocol we know; None: there are none."""
+    """Accept node locks, each with a known protocol; None means no locks."""
     got = {} if answer is None else strings(answer)
     for key, protocol in got.items():
         if protocol not in {"hami", "time"}:
@@ -107,7 +107,7 @@ def _bounded(thing: object, name: str, low: int = 0) -> None:
 
 
 def devices(answer: object, words: Collection[str]) -> tuple[Device, ...]:
-    """Devices with unique ids, known families and bounded amounts."""
+    """Accept devices with unique ids, known families and amounts within bounds."""
     found = sequence(answer, Device)
     seen: set[tuple[str, str]] = set()
     for device in found:
@@ -128,7 +128,13 @@ def devices(answer: object, words: Collection[str]) -> tuple[Device, ...]:
 
 
 def request(answer: object, word: str, shown: Mapping[str, str]) -> Request:
-    """A request of the family asked about with every amount in range, and the annotations the hook was shown."""
+    """Accept a request of the family asked about, with amounts in range, and put the pod's declared annotations in it.
+
+    Args:
+        answer: The answer.
+        word: The family that was asked about.
+        shown: The annotations that the hook was shown.
+    """
     got = instance(answer, Request)
     if got.family != word:
         raise Unusable(f"answered a request for family {got.family!r}, asked about {word!r}")
@@ -143,7 +149,7 @@ def request(answer: object, word: str, shown: Mapping[str, str]) -> Request:
 
 
 def mutation(answer: object) -> Mutation:
-    """A mutation whose parts are strings."""
+    """Accept a mutation whose parts are strings."""
     got = instance(answer, Mutation)
     for part in (got.limits, got.requests, got.pod_annotations):
         strings(part)
@@ -157,7 +163,7 @@ def mutation(answer: object) -> Mutation:
 
 
 def reason(answer: object) -> Reason | None:
-    """One refusal out of one answer or a list of answers; any refusal wins."""
+    """Reduce one answer, or a list of answers, to one refusal: any refusal wins."""
     if answer is None or type(answer) is Reason:
         return answer
     if isinstance(answer, list):
@@ -170,7 +176,7 @@ def reason(answer: object) -> Reason | None:
 
 
 def mask(answer: Any, columns: Mapping[str, np.ndarray]) -> np.ndarray:  # noqa: ANN401 - a numpy array, perhaps
-    """A boolean array of the columns' shape."""
+    """Accept a boolean array of the columns' shape."""
     shape = next(iter(columns.values())).shape
     if str(getattr(answer, "dtype", "")) != "bool" or answer.shape != shape:
         got = f"{getattr(answer, 'dtype', _kind(answer))} of shape {getattr(answer, 'shape', ())}"
@@ -180,16 +186,16 @@ def mask(answer: Any, columns: Mapping[str, np.ndarray]) -> np.ndarray:  # noqa:
 
 
 def no_device(columns: Mapping[str, np.ndarray]) -> np.ndarray:
-    """A mask that refuses every device."""
+    """Make a mask that refuses every device."""
     any_column: np.ndarray = next(iter(columns.values()))
-    nothing: np.ndarray = any_column != any_column  # noqa: PLR0124 - all False without importing numpy
+    nothing: np.ndarray = any_column != any_column  # noqa: PLR0124 - all False, without an import of numpy
     return nothing
 
 
 def choice(
     answer: object, wanted: int, candidates: Sequence[DeviceUsage], *, may_refuse: bool = True
 ) -> tuple[int, ...] | Reason:
-    """Distinct positions among the candidates, as many as were wanted; or a refusal, where the family refuses."""
+    """Accept as many different positions among the candidates as were wanted; or a refusal, if ``may_refuse``."""
     if isinstance(answer, Reason):
         if may_refuse:
             return answer
@@ -203,7 +209,7 @@ def choice(
 
 
 def piece(answer: object, plain: Slice) -> Slice | Reason:
-    """The slice to book, on the device asked about, or a refusal."""
+    """Accept a slice of the device that was asked about, or a refusal."""
     if isinstance(answer, Reason):
         return answer
     got = instance(answer, Slice)
@@ -215,14 +221,14 @@ def piece(answer: object, plain: Slice) -> Slice | Reason:
 
 
 def number(answer: object) -> float:
-    """A finite number."""
+    """Accept a finite number."""
     if isinstance(answer, bool) or not isinstance(answer, int | float) or not isfinite(answer):
         raise Unusable(f"answered {answer!r}, expected a finite number")
     return float(answer)
 
 
 def advertisement(answer: object) -> Advertisement:
-    """An advertisement of strings, whose slots each have a health and a NUMA node."""
+    """Accept an advertisement of strings whose slots each have health and NUMA node."""
     got = instance(answer, Advertisement)
     for name in ("annotations", "labels", "env"):
         _part(got, name, strings)
@@ -235,7 +241,7 @@ def advertisement(answer: object) -> Advertisement:
 
 
 def edits(answer: object) -> ContainerEdits:
-    """Edits whose texts are strings, since the agent writes them into a CDI spec."""
+    """Accept edits whose texts are strings, since the agent writes them into a CDI spec."""
     got = instance(answer, ContainerEdits)
     _part(got, "env", strings)
     for name, kind, texts in (
@@ -255,7 +261,7 @@ def edits(answer: object) -> ContainerEdits:
 
 
 def _part(thing: object, name: str, check: Callable[[object], T]) -> T:
-    """One attribute, checked; its name stands before what is wrong with it."""
+    """Check one attribute. A finding begins with the attribute's name."""
     try:
         return check(getattr(thing, name))
     except Unusable as finding:

@@ -1,7 +1,7 @@
-"""Vendors that stay closed because a hook of theirs held up the process: remembered from one start to the next.
+"""The file of closed vendors: vendors whose hook blocked an earlier process, and which must not block the next one.
 
-The file is written by a process that can't go on (`hami_core.plugins.watchdog`), so it is small and needs no API. It
-counts until the version of the distribution at fault changes, or until somebody removes it.
+`hami_core.plugins.watchdog` writes the file when a blocked process ends, so it is a small local file and not an object
+in the API server. An entry holds until the version of the distribution at fault changes or the file is removed.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         vendor: Entry-point name.
         version: Distribution and version of the vendor.
-        culprit: Distribution and version of what held the process up: the vendor, or a wrapper around its hook.
+        culprit: Distribution and version of the plugin that blocked: the vendor, or a wrapper around its hook.
         hook: The hook; empty for the constructor.
         seconds: How long it had run.
-        at_load: It was called while the vendor was loaded, so the vendor is not even imported.
-        stack: Where it was.
+        at_load: Whether it blocked while the vendor was loaded. Such a vendor is not imported again.
+        stack: The stack of the blocked thread.
     """
 
     vendor: str
@@ -54,13 +54,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClosedVendors:
-    """The file.
+    """The file of closed vendors.
 
     Args:
-        path: Where it is; its folder must outlive the process. None: nothing is remembered.
+        path: Path of the file, in a folder that outlives the process. None: nothing is remembered.
 
     Raises:
-        ConfigError: The file is there and can't be read.
+        ConfigError: The file exists and can't be read.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -80,7 +80,7 @@ class ClosedVendors:
         self._take_in_dump()
 
     def of(self, source: Source) -> tuple[VendorError, bool] | None:
-        """Why a vendor is closed, and whether it is not to be imported; None: it is open."""
+        """Return why a vendor is closed, and whether it must not be imported; None: it is open."""
         for entry in self._entries:
             if entry.vendor == source.name and self._holds(entry, source):
                 return VendorError(source.name, source.label, entry.hook, self._text(entry)), entry.at_load
@@ -90,7 +90,7 @@ class ClosedVendors:
         """Close a vendor from the next start on.
 
         Raises:
-            OSError: It can't be written.
+            OSError: The file can't be written.
         """
         if self.path is None:
             return
@@ -106,16 +106,17 @@ class ClosedVendors:
         self._add(self.path, entry)
 
     def prepare_dump(self, vendors: Iterable[LoadedVendor], seconds: float) -> IO[bytes] | None:
-        """Make the file that the stack is dumped to when the process ends without Python's lock.
+        """Create the file to which `faulthandler` writes the stack when a call in C blocks the process.
 
-        Its first line says which function belongs to which hook, since a dump names file and function alone.
+        The dump names only files and functions. So the first line of the file says which function belongs to which
+        hook.
 
         Args:
-            vendors: Those that are loaded.
-            seconds: When the process is ended.
+            vendors: The loaded vendors.
+            seconds: Time after which the process is ended.
 
         Raises:
-            OSError: It can't be made.
+            OSError: The file can't be created.
         """
         if self.path is None:
             return None
@@ -136,7 +137,7 @@ class ClosedVendors:
         return file
 
     def _take_in_dump(self) -> None:
-        """Close the vendor that the stack of the last process names, if it left one."""
+        """Close the vendor that the last process's stack names, if that process left one."""
         if self.path is None:
             return
         try:
@@ -148,13 +149,13 @@ class ClosedVendors:
         functions = {(file, name): entry for file, name, entry in known}
         found = [functions[place] for place in _FRAME.findall(stack) if place in functions]
         if stack.strip():
-            log.error("the last process was ended while a call in C kept Python from running", stack=stack)
+            log.error("the last process was ended because a call in C blocked Python", stack=stack)
         try:
             if found:
                 self._add(self.path, msgspec.structs.replace(found[0], stack=stack))
             self._dump.unlink()
         except OSError as error:
-            log.warning("a vendor that held up the last process can't be kept closed", error=str(error))
+            log.warning("the vendor that held up the last process can't be kept closed", error=str(error))
 
     def _add(self, path: Path, entry: Entry) -> None:
         self._entries = (*(other for other in self._entries if other.vendor != entry.vendor), entry)

@@ -1,4 +1,4 @@
-"""A vendor's section of the device-config: raw content → the vendor's own pydantic model."""
+"""Reads a vendor's section of the device-config into the vendor's own pydantic model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def section_name(model: type[BaseModel]) -> str:
-    """The key of the section a model describes, empty when it names none."""
+    """Return the key of the section that a model describes; empty: the model names none."""
     extra = model.model_config.get("json_schema_extra")
     name = extra.get("section", "") if isinstance(extra, dict) else ""
     return name if isinstance(name, str) else ""
@@ -28,15 +28,15 @@ def read_section(model: object, config: Mapping[str, Any], source: Source, repor
 
     Args:
         model: What `config_model` answered.
-        config: Section name → raw content; a mapping with an attribute ``path`` gives messages a file name.
+        config: Section name → raw content. Its attribute ``path``, if it has one, is the file name in messages.
         source: The vendor.
         reporter: Gets a warning that lists unknown keys.
 
     Returns:
-        An instance; the model's defaults where the file has no such section.
+        An instance of the model; with its defaults if the file has no such section.
 
     Raises:
-        VendorError: The answer is no model with a section name.
+        VendorError: ``model`` is not a model with a section name.
         ConfigError: The section does not fit the model; names file, key and what is expected.
     """
     if not isinstance(model, type) or not issubclass(model, BaseModel) or not section_name(model):

@@ -1,7 +1,7 @@
-"""Find plugins by entry point and import them. The only module that knows stevedore and importlib-metadata.
+"""Finds plugins by entry point and imports them. No other module uses stevedore or importlib-metadata.
 
-Nothing a plugin does while it is imported ends the process: what it raises, `SystemExit` and `AssertionError` among
-it, becomes a `Found` with an error that names distribution and version.
+A plugin cannot end the process while it is imported. Any exception, even `SystemExit`, becomes a `Found` with an error
+that names distribution and version.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ NODE: Final = "hami.node"
 PLUGINS: Final = "hami.plugins"
 DEMO: Final = "hami.demo"
 SWITCH: Final = "HAMI_PLUGINS"
-"""Debugging switch: names to load and nothing else (``nvidia,audit``), names to leave out (``-ascend``), or both;
-set but empty: load none."""
+"""Environment variable for debugging: names of the only plugins to load (``nvidia,audit``), names of plugins to leave
+out (``-ascend``), or both. Set but empty: no plugin is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who supplies a plugin.
+    """Where a plugin comes from: its entry point and its distribution.
 
     Attributes:
         name: Entry-point name.
         group: Entry-point group.
-        target: What the entry point names, ``module:Class``.
-        distribution: Distribution name, empty when unknown.
-        version: Its version.
+        target: The class that the entry point names, ``module:Class``.
+        distribution: Name of the distribution; empty: unknown.
+        version: The distribution's version.
     """
 
     name: str
@@ -52,13 +52,13 @@ class Source:
 
     @property
     def label(self) -> str:
-        """Distribution and version for messages."""
+        """Distribution and version, for messages."""
         return f"{self.distribution} {self.version}".strip() or "unknown distribution"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One entry point: the class behind it, or why there is none."""
+    """One entry point, with its class or the error of its import."""
 
     source: Source
     plugin: type[Any] | None = None
@@ -67,18 +67,23 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which plugins to load by name: ``only`` None means all; ``blocked`` always wins."""
+    """The names of plugins to load.
+
+    Attributes:
+        only: Names to load; None: all.
+        blocked: Names to leave out, even if ``only`` has them.
+    """
 
     only: frozenset[str] | None = None
     blocked: frozenset[str] = frozenset()
 
     def takes(self, name: str) -> bool:
-        """Whether the plugin is to be loaded."""
+        """Whether to load the plugin of this name."""
         return name not in self.blocked and (self.only is None or name in self.only)
 
     @classmethod
     def of(cls, only: Sequence[str] | None = None, blocked: Sequence[str] = (), switch: str | None = None) -> Selection:
-        """Combine the caller's choice with the debugging switch, which can only take further plugins away."""
+        """Combine the caller's choice with the debugging switch, which can only leave out further plugins."""
         chosen = None if only is None else frozenset(only)
         out = frozenset(blocked)
         if switch is not None:
@@ -91,14 +96,14 @@ class Selection:
 
     @classmethod
     def from_environment(cls, only: Sequence[str] | None = None, blocked: Sequence[str] = ()) -> Selection:
-        """`of` with the switch taken from the environment."""
+        """Like `of`, with the switch from the environment."""
         return cls.of(only, blocked, os.environ.get(SWITCH))
 
 
-def is_ours_to_pass(error: BaseException) -> bool:
-    """Whether an exception out of a plugin is really the user's Ctrl-C, to be passed on.
+def is_user_interrupt(error: BaseException) -> bool:
+    """Whether an exception out of a plugin is the user's Ctrl-C, which must be raised again.
 
-    Daemons replace the default SIGINT handler, so there a `KeyboardInterrupt` can only come from the plugin.
+    Daemons replace the default SIGINT handler, so in them a `KeyboardInterrupt` can only come from the plugin.
     """
     return (
         isinstance(error, KeyboardInterrupt)
@@ -108,7 +113,7 @@ def is_ours_to_pass(error: BaseException) -> bool:
 
 
 def installed(group: str) -> list[tuple[Source, EntryPoint]]:
-    """All entry points of a group with who supplies them, without importing anything."""
+    """List all entry points of a group with their sources, without importing anything."""
     unique: dict[tuple[str, str, str], tuple[Source, EntryPoint]] = {}
     for point in importlib_metadata.entry_points(group=group):
         dist = point.dist
@@ -124,15 +129,15 @@ def installed(group: str) -> list[tuple[Source, EntryPoint]]:
 
 
 def require_installed(names: Sequence[str], group: str, setting: str) -> None:
-    """Check that vendors an administrator names are there, whether or not they can be imported.
+    """Check that the vendors that an administrator names are installed, whether or not they can be imported.
 
     Args:
-        names: What the setting says.
-        group: Entry-point group the vendors must be in.
-        setting: The flag, for messages.
+        names: The vendors' names.
+        group: Entry-point group of the vendors.
+        setting: The flag with these names, for messages.
 
     Raises:
-        ConfigError: One is not installed; names it and those that are.
+        ConfigError: A vendor is not installed; names it and the installed ones.
     """
     here = sorted({source.name for source, _ in installed(group)})
     for name in names:
@@ -145,8 +150,8 @@ def require_installed(names: Sequence[str], group: str, setting: str) -> None:
         raise ConfigError(setting, problem, did_you_mean(name, here) or install)
 
 
-def misspelt_switch() -> list[str]:
-    """One warning for each name in ``HAMI_PLUGINS`` that no installed plugin has."""
+def switch_problems() -> list[str]:
+    """Return a warning for each name in ``HAMI_PLUGINS`` that no installed plugin has."""
     names = [name.strip().removeprefix("-") for name in os.environ.get(SWITCH, "").split(",") if name.strip(" -")]
     if not names:
         return []
@@ -156,8 +161,8 @@ def misspelt_switch() -> list[str]:
     return [f"{told[name]}; {hint}" if hint else told[name] for name, hint in hints.items()]
 
 
-def misspelt_groups() -> list[str]:
-    """One error for each entry-point group that resembles one of ours, or begins like one, and that nobody reads."""
+def group_problems() -> list[str]:
+    """Return an error for each entry-point group that resembles one of ours, or begins like one, but is not known."""
     known = (VENDORS, NODE, PLUGINS, DEMO)
     told = []
     for point in importlib_metadata.entry_points():
@@ -179,12 +184,12 @@ def discover(
 
     Args:
         group: Entry-point group.
-        selection: What to load; everything else is not even imported.
-        barred: Why a plugin must not be imported, or None.
+        selection: The plugins to import.
+        barred: Says why a plugin must not be imported; None: it may be.
 
     Returns:
-        One entry for each selected entry point, by name. Two distributions that claim one name both get an error
-        naming both, and neither is imported.
+        One entry for each selected entry point, by name. If two distributions claim one name, neither is imported, and
+        both get an error that names both.
     """
     by_name: dict[str, list[tuple[Source, EntryPoint]]] = defaultdict(list)
     for source, point in installed(group):
@@ -206,26 +211,26 @@ def _listed(sources: Sequence[Source]) -> str:
     return " and ".join(f"{source.label} ({source.target})" for source in sources)
 
 
-class _Broken(Exception):  # noqa: N818 - not an error of ours, a carrier for one of the plugin's
-    """Carries whatever a plugin raised at import past stevedore, which lets some exceptions through."""
+class _Broken(Exception):  # noqa: N818 - it only carries an exception of the plugin
+    """Carries the exception of a plugin's import through stevedore, which would not catch every kind."""
 
 
 class _Manager(ExtensionManager[Any]):
-    """Stevedore's manager over one entry point that still knows its distribution."""
+    """Stevedore's manager for one entry point."""
 
     def __init__(self, group: str, point: EntryPoint, errors: list[BaseException]) -> None:
         self._point = point
         super().__init__(group, on_load_failure_callback=lambda _m, _p, error: errors.append(error))
 
     def list_entry_points(self) -> list[EntryPoint]:
-        # stevedore's own list has lost the distribution and comes from a cache file in the user's home
+        # Stevedore's own list lacks the distribution, and comes from a cache file in the user's home.
         return [self._point]
 
     def _load_one_plugin(self, ep: EntryPoint, *args: Any, **kwargs: Any) -> Extension[Any] | None:  # noqa: ANN401 - stevedore's
         try:
             return super()._load_one_plugin(ep, *args, **kwargs)
         except BaseException as error:
-            if is_ours_to_pass(error):
+            if is_user_interrupt(error):
                 raise
             raise _Broken from error
 

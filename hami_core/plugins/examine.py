@@ -1,7 +1,7 @@
-"""What ``hami plugins`` looks at beyond loading: names that Kubernetes refuses, contract versions, and node sides.
+"""Checks that ``hami plugins`` makes besides loading: names that Kubernetes refuses, contract versions, node sides.
 
-The scheduler never imports a node side; here it is imported as the agent would. A node side may need a driver that
-this machine lacks: that is told, and is no fault.
+Unlike the scheduler, this module imports node sides, as the agent does. A node side may need a driver that this machine
+lacks. That is reported, but is not an error.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _RESOURCE: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za
 
 @dataclass(frozen=True, slots=True)
 class NodeSide:
-    """An installed node side as it is found on this machine.
+    """An installed node side, and whether it can be loaded on this machine.
 
     Attributes:
         source: Its entry point.
         state: ``ok``, ``not importable here: …``, or what is wrong.
-        hooks: Hooks it and its scheduler side implement, where it could be loaded.
+        hooks: Hooks that it and its scheduler side implement; empty: it could not be loaded.
     """
 
     source: Source
@@ -48,7 +48,7 @@ class NodeSide:
 
 
 def examine(loaded: Loaded) -> tuple[NodeSide, ...]:
-    """Look at names, versions and node sides; what is found is added to the problems of ``loaded``."""
+    """Check names, versions and node sides, and add what is wrong to the problems of ``loaded``."""
     for vendor in loaded.vendors:
         for severity, text in _vendor_problems(vendor):
             loaded.reporter.found(Problem(severity, vendor.name, vendor.source.label, "", text))
@@ -56,12 +56,12 @@ def examine(loaded: Loaded) -> tuple[NodeSide, ...]:
 
 
 def entry_point_problem(name: str) -> str:
-    """What is wrong with an entry point's name: it becomes part of settings and file names."""
+    """Return what is wrong with an entry point's name, which becomes part of settings and file names."""
     return "" if _NAME.fullmatch(name) else f"the entry point name {name!r} must be lower case, digits and '-'"
 
 
 def name_problems(family: Family) -> list[str]:
-    """Resource names and annotation keys that Kubernetes would refuse."""
+    """Describe the resource names and annotation keys that Kubernetes would refuse."""
     found = [
         f"family {family.word}: the resource name {name!r} is not legal, expected domain/name such as acme.example/npu"
         for name in family.resources.names()
@@ -75,12 +75,12 @@ def name_problems(family: Family) -> list[str]:
 
 
 def illegal_keys(written: Iterable[str]) -> list[str]:
-    """Keys of annotations or labels that the API server would refuse."""
+    """Return the keys of annotations or labels that the API server would refuse."""
     return [key for key in written if not _KEY.fullmatch(key)]
 
 
 def allocated_key_problem(family: Family) -> str:
-    """Why an allocation key is not protected against the pod's owner."""
+    """Return why users could write a family's allocation key; empty: the admission policy protects it."""
     if keys.is_allocated_key(family.allocated_key):
         return ""
     wanted = f"{keys.ALLOCATED_PREFIX}…{keys.ALLOCATED_SUFFIX}"
@@ -89,7 +89,7 @@ def allocated_key_problem(family: Family) -> str:
 
 
 def node_hooks_of_scheduler_side(plugin: object) -> str:
-    """What is wrong where the entry point of the scheduler side names the class of the node side."""
+    """Return what is wrong if the entry point of the scheduler side names the class of the node side."""
     here = [name for name in HOOKS if name in NODE and callable(getattr(plugin, name, None))]
     if not here:
         return ""
@@ -98,12 +98,12 @@ def node_hooks_of_scheduler_side(plugin: object) -> str:
 
 
 def missing_api_version(plugin: object) -> str:
-    """What is wrong where a class does not say which contract it was written for."""
+    """Return what is wrong if a class does not state the contract version that it was written for."""
     return "" if hasattr(type(plugin), "api_version") else f"states no contract; write api_version = {API_VERSION}"
 
 
 def node_name_problem(node: Source) -> str:
-    """Why no scheduler side belongs to a node side, with the name that was probably meant."""
+    """Return why no scheduler side belongs to a node side, with the name that was probably meant."""
     sides = [source for source, _ in discovery.installed(discovery.VENDORS)]
     if node.name in {source.name for source in sides}:
         return ""
@@ -115,7 +115,7 @@ def node_name_problem(node: Source) -> str:
 
 
 def needs_the_machine(error: BaseException | None, source: Source) -> bool:
-    """Whether a failed import may succeed on a node: a library or a device is missing, not a name in the package."""
+    """Whether a failed import may succeed on a node, because a library or a device is missing here."""
     if isinstance(error, ImportError):
         own = source.target.partition(":")[0].partition(".")[0]
         foreign = (error.name or "").partition(".")[0] not in {own, "hami_core"}

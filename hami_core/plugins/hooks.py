@@ -1,7 +1,7 @@
-"""The table of hooks: one line each with all that its specification in `hami_core.hookspecs` does not say.
+"""The table of hooks: for each hook, one line with everything that its specification does not say.
 
-A new hook is its specification, a line here, the place that calls it, and a test. Both `LoadedVendor`, which calls
-hooks in place, and the agent's `Vendor`, whose hooks are awaited, inherit their methods from here.
+A new hook needs a specification in `hami_core.hookspecs`, a line here, a caller and a test. `LoadedVendor`, which calls
+hooks in the caller's thread, and the agent's `Vendor`, whose hooks are awaited, inherit their methods from this table.
 """
 
 # ruff: noqa: ARG005 - checks get all arguments of their hook, by name
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 FAILED: Final = "VendorPluginFailed"
-"""Reason code for a refusal that stands for a failed plugin."""
+"""Reason code of a refusal because a plugin failed."""
 
 
 def refused(error: VendorError, *_: Any) -> Reason:  # noqa: ANN401 - the arguments of any hook
-    """A failed rule refuses."""
+    """Make the refusal that replaces the answer of a failed rule."""
     return Reason(FAILED, detail=str(error))
 
 
 class StartHooks:
-    """Asked once at loading, of each object by itself; they cannot be wrapped."""
+    """Hooks that are called once at loading, on each class of a vendor; they cannot be wrapped."""
 
     config_model: Hook[..., Any] = Hook(specs.config_model)
     families: Hook[..., Any] = Hook(specs.families, required=True)
 
 
 class SchedulerHooks:
-    """The scheduler side."""
+    """Hooks of the scheduler side."""
 
     register = Hook(
         specs.register,
@@ -84,7 +84,7 @@ class SchedulerHooks:
 
 
 class NodeHooks:
-    """The node side."""
+    """Hooks of the node side."""
 
     discover = Hook(
         specs.discover,
@@ -108,10 +108,10 @@ class NodeHooks:
 
 
 def table(specifications: ModuleType | type, *classes: type) -> dict[str, Hook[..., Any]]:
-    """Every hook of some classes by name, in the order of their specifications.
+    """Return the hooks of some classes by name, in the order of their specifications.
 
     Raises:
-        TypeError: A specification without a line, or a line that is not named as its specification.
+        TypeError: A specification has no line, or a line has another name than its specification.
     """
     lines = {name: line for cls in classes for name, line in vars(cls).items() if isinstance(line, Hook)}
     names = [name for name, function in vars(specifications).items() if hasattr(function, "hami_spec")]
@@ -120,13 +120,13 @@ def table(specifications: ModuleType | type, *classes: type) -> dict[str, Hook[.
             raise TypeError(f"hook {name} has no line: add one to hami_core/plugins/hooks.py")
     for name, line in lines.items():
         if name not in names or line.spec is not getattr(specifications, name):
-            raise TypeError(f"hook {name} of hami_core/plugins/hooks.py has no specification of this name: write one")
+            raise TypeError(f"hook {name} of hami_core/plugins/hooks.py has no specification of this name; write one")
     return {name: lines[name] for name in names}
 
 
 HOOKS: Final = table(specs, StartHooks, SchedulerHooks, NodeHooks)
 """Every hook of the contract by name, in the order of the specifications."""
 START: Final = frozenset(HOOKS.keys() & vars(StartHooks).keys())
-"""Names of hooks that are asked at loading; they cannot be wrapped."""
+"""Names of hooks that are called at loading; they cannot be wrapped."""
 NODE: Final = frozenset(HOOKS.keys() & vars(NodeHooks).keys())
 """Names of hooks that only the agent calls."""

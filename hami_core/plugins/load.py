@@ -1,4 +1,4 @@
-"""`load`: discovery, one manager per vendor, and the checks that need all vendors at once."""
+"""Loads all plugins: discovery, one manager for each vendor, and the checks that compare vendors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Side = Literal["scheduler", "node"]
 Closed = Callable[[Source], tuple[VendorError, bool] | None]
-"""Why a vendor is closed, and whether it is not even to be imported; None: it is open."""
+"""Returns why a vendor is closed, and whether it must not be imported; None: it is open."""
 
 
 def load(
@@ -45,18 +45,18 @@ def load(
     """Load the installed vendors and wrapper plugins.
 
     Args:
-        config: The device-config: section name → raw content (`hami_core.settings.DeviceConfig` is one).
+        config: The device-config: section name → raw content, such as `hami_core.settings.DeviceConfig`.
         side: ``scheduler`` loads ``hami.vendors``; ``node`` loads ``hami.node`` and the vendors of the same names.
-        node: The node that this process serves; None: none.
-        only: Vendors to load and no others, None: all. Wrapper plugins are loaded all the same.
-        blocked: Names to leave out, of vendors and of wrapper plugins. The environment variable ``HAMI_PLUGINS``
-            narrows both further.
-        named_by: The flag that ``only`` comes from: each name must then be installed. Empty: names may be absent.
+        node: The node that this process serves; None: it serves no node.
+        only: Names of the only vendors to load; None: all. It has no effect on wrapper plugins.
+        blocked: Names of vendors and wrapper plugins to leave out. The environment variable ``HAMI_PLUGINS`` restricts
+            ``only`` and ``blocked`` further.
+        named_by: The flag that ``only`` comes from; each name must then be installed. Empty: names need not be.
         observer: Called with each problem when it first occurs, at loading and later.
-        closed: Whether a vendor is closed (`hami_core.plugins.closed.ClosedVendors.of`).
+        closed: Says whether a vendor is closed (`hami_core.plugins.closed.ClosedVendors.of`).
 
     Returns:
-        What could be loaded; `Loaded.problems` says what could not and why. Nothing is raised for a plugin's fault.
+        What could be loaded. `Loaded.problems` says what could not, and why. A plugin's fault raises nothing.
 
     Raises:
         ConfigError: ``named_by`` names a vendor that is not installed.
@@ -75,12 +75,12 @@ def load(
         nodes = discovery.discover(discovery.NODE, selection)
         names = {found.source.name for found in nodes}
         vendors = [found for found in vendors if found.source.name in names]
-    # choosing vendors must not drop a policy: wrappers only tighten
+    # `only` names vendors. It must not drop a wrapper, which may enforce a policy.
     wrappers = discovery.discover(discovery.PLUGINS, Selection.from_environment(None, blocked))
     loaded = assemble(vendors, nodes, wrappers, config=config, side=side, node=node, observer=observer, closed=closed)
-    for text in discovery.misspelt_switch():
+    for text in discovery.switch_problems():
         loaded.reporter.found(Problem("warning", "", "", "", text))
-    for text in discovery.misspelt_groups():
+    for text in discovery.group_problems():
         loaded.reporter.found(Problem("error", "", "", "", text))
     return loaded
 
@@ -96,7 +96,7 @@ def assemble(
     observer: Callable[[Problem], None] | None = None,
     closed: Closed = lambda _: None,
 ) -> Loaded:
-    """`load` without discovery: for the conformance kit and for tests of vendors that are not installed."""
+    """Like `load`, without discovery: for the conformance kit, and for tests of vendors that are not installed."""
     reporter = Reporter(observer)
     refused: list[Source] = []
     wrappers = _wrappers(plugins, reporter, refused)
@@ -124,7 +124,7 @@ def assemble(
 
 
 def _by_name(vendors: Iterable[Found], nodes: Iterable[Found]) -> list[list[Found]]:
-    """The parts of each vendor, scheduler side first; several claims on one name stay apart."""
+    """Group the classes of each vendor, scheduler side first. Several claims to one name stay separate groups."""
     parts: dict[str, list[Found]] = defaultdict(list)
     for found in (*vendors, *nodes):
         name = found.source.name
@@ -134,7 +134,7 @@ def _by_name(vendors: Iterable[Found], nodes: Iterable[Found]) -> list[list[Foun
 
 
 def _objects(group: Sequence[Found]) -> list[tuple[object, Source]]:
-    """Instances of a vendor's classes; a node class that is, or extends, the vendor class stands for both."""
+    """Make instances of a vendor's classes. A node class that is, or extends, the vendor class serves as both."""
     classes: list[tuple[type[Any], Source]] = []
     for found in group:
         if found.error is not None:
@@ -177,7 +177,7 @@ def _wrappers(plugins: Sequence[Found], reporter: Reporter, refused: list[Source
 def _without_conflicts(
     vendors: Sequence[LoadedVendor], reporter: Reporter, refused: list[Source]
 ) -> list[LoadedVendor]:
-    """Drop every vendor that claims what another one claims too."""
+    """Drop every vendor that claims a word, key, resource or metric that another vendor claims too."""
     claims: dict[tuple[str, str], list[LoadedVendor]] = defaultdict(list)
     for vendor in vendors:
         for family in vendor.families:
@@ -188,7 +188,7 @@ def _without_conflicts(
     tables = [vendor.metric_specs.values() for vendor in vendors]
     for name in disagreements(tables):
         claims["metric", name] = [vendor for vendor in vendors if name in vendor.metric_specs]
-    losers: dict[str, str] = {}  # by name; each text says how to keep that vendor
+    losers: dict[str, str] = {}  # vendor → how to keep it
     for (what, name), claimants in claims.items():
         if len({id(vendor) for vendor in claimants}) > 1:
             both = " and ".join(dict.fromkeys(f"{vendor.name} ({vendor.source.label})" for vendor in claimants))
@@ -207,7 +207,7 @@ def _without_conflicts(
 
 
 def _unclaimed_sections(config: Mapping[str, Any], vendors: Sequence[LoadedVendor], reporter: Reporter) -> None:
-    """Warn of sections that are neither HAMi's nor any loaded vendor's: most likely a typing error."""
+    """Warn of sections that neither HAMi nor a loaded vendor has, most likely a typing error."""
     known = set(HAMI.sections).union(*(vendor.sections for vendor in vendors))
     where = getattr(config, "path", "") or "device-config"
     for name in sorted({*config, *getattr(config, "empty", ())} - known):

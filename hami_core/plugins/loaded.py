@@ -1,4 +1,4 @@
-"""All vendors together: what scheduler and agent hold."""
+"""All loaded vendors together, as scheduler and agent use them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What the vendors say of one node object.
+    """The devices that all vendors list on one node object.
 
     Attributes:
-        devices: Common word → devices; None: that vendor failed, keep the family's last devices, closed to new pods.
-        errors: One entry per vendor that failed.
+        devices: Common word → devices. None: the vendor failed; the family keeps its last devices, and no new pods get
+            them.
+        errors: One entry for each vendor that failed.
     """
 
     devices: Mapping[str, tuple[Device, ...] | None]
@@ -45,7 +46,7 @@ class Registration:
 
     @property
     def closed(self) -> bool:
-        """Whether any family of the node has to keep its last devices."""
+        """Whether any family of the node keeps its last devices."""
         return bool(self.errors)
 
 
@@ -55,9 +56,9 @@ class Loaded:
 
     Attributes:
         side: ``scheduler`` or ``node``.
-        vendors: In the order of their names; a closed one is among them, and answers nothing.
-        wrappers: Cross-cutting plugins in use.
-        refused: Plugins found and not loaded, or closed, each with a problem.
+        vendors: Vendors in the order of their names, including closed ones, whose hooks all fail.
+        wrappers: Wrapper plugins in use.
+        refused: Plugins that were found but not loaded, or that are closed. Each has a problem.
         reporter: Problems of loading and of every call since.
     """
 
@@ -78,10 +79,10 @@ class Loaded:
         return {family.word: family for vendor in self.vendors for family in vendor.families}
 
     def vendor(self, name: str) -> LoadedVendor:
-        """A vendor by its name.
+        """Return a vendor by its name.
 
         Raises:
-            ConfigError: It is not installed or was not loaded; says which and why.
+            ConfigError: The vendor is not installed, or was not loaded, and why.
         """
         for vendor in self.vendors:
             if vendor.name == name:
@@ -92,10 +93,10 @@ class Loaded:
         raise ConfigError(f"vendor {name}", "; ".join(reasons) or "is not installed", "" if reasons else fix)
 
     def require(self) -> None:
-        """Check that a process can start on this.
+        """Check that a process can start with these vendors.
 
         Raises:
-            ConfigError: A section of the device-config is wrong, or there is no vendor at all.
+            ConfigError: A section of the device-config is wrong, or no vendor is loaded.
         """
         for problem in self.problems:
             if isinstance(problem.error, ConfigError):
@@ -106,11 +107,11 @@ class Loaded:
             raise ConfigError("vendors", f"no vendor is loaded: {why}", "for example: pip install 'hami[all]'")
 
     def rules(self) -> tuple[VendorRules, ...]:
-        """Placement rules of every family; their callables never raise."""
+        """Return the placement rules of every family; their callables never raise."""
         return tuple(rules for vendor in self.vendors for rules in vendor.rules())
 
     def register(self, node: NodeFacts) -> Registration:
-        """Devices of a node by family. Never raises: a failed vendor closes its own families and no others."""
+        """Return the devices of a node by family. Never raises: a failed vendor closes only its own families."""
         devices: dict[str, tuple[Device, ...] | None] = {}
         errors: list[HamiError] = []
         for vendor in self.vendors:
@@ -127,11 +128,11 @@ class Loaded:
         return Registration(devices, tuple(errors))
 
     def parse(self, container: ContainerSpec, pod: PodFacts) -> tuple[Request, ...]:
-        """What a container asks for, at most one request a family.
+        """Return what a container asks for, at most one request for each family.
 
         Raises:
             RequestError: The user's request is wrong.
-            VendorError: A plugin failed whose resources the container names; the pod is to be refused.
+            VendorError: A plugin failed, and the container names its resources. The caller must refuse the pod.
         """
         asked: list[Request] = []
         for vendor in self.vendors:
@@ -140,17 +141,17 @@ class Loaded:
             except VendorError:
                 if _names_any(container, vendor):
                     raise
-                continue  # reported; who does not use the vendor is not to suffer for it
+                continue  # The failure is reported. It must not affect pods that do not use the vendor.
             asked += [request for request in found if request is not None]
         return tuple(asked)
 
     def mutate(self, container: ContainerSpec, pod: PodFacts) -> Mutation | None:
-        """What all vendors together want changed on a container at admission.
+        """Merge what all vendors want changed on a container at admission.
 
         Raises:
-            RequestError: The pod is to be denied.
-            VendorError: A plugin failed whose resources the container names, or two vendors set one thing
-                differently; the pod is to be denied.
+            RequestError: The user's request is wrong. The caller must deny the pod.
+            VendorError: A plugin failed and the container names its resources, or two vendors set one field to
+                different values. The caller must deny the pod.
         """
         result: Mutation | None = None
         givers: dict[tuple[str, str], LoadedVendor] = {}
@@ -172,10 +173,10 @@ class Loaded:
         return result
 
     def patch_annotations(self, pod: PodFacts, allocation: Allocation) -> dict[str, str]:
-        """The annotations of every vendor that has a slice in the allocation.
+        """Merge the annotations of all vendors with a slice in the allocation.
 
         Raises:
-            VendorError: A plugin failed, two vendors answered one key, or one answered a key the framework writes.
+            VendorError: A plugin failed, two vendors answered one key, or one answered a key of the framework.
         """
         framework = {key for family in self.families.values() for key in (family.allocated_key, family.to_allocate_key)}
         merged: dict[str, str] = {}
@@ -193,10 +194,10 @@ class Loaded:
         return merged
 
     def lock_annotations(self, node: str, pod: PodFacts, words: Iterable[str]) -> dict[str, str]:
-        """Node locks the vendors of these families need: key → protocol.
+        """Return the node locks that the vendors of these families need: key → protocol.
 
         Raises:
-            VendorError: A plugin failed, or two vendors want one lock by different protocols.
+            VendorError: A plugin failed, or two vendors name one lock with different protocols.
         """
         merged: dict[str, str] = {}
         givers: dict[str, LoadedVendor] = {}
@@ -208,10 +209,10 @@ class Loaded:
         return merged
 
     def allocate(self, slices: tuple[Slice, ...], container: ContainerRef) -> tuple[tuple[str, ContainerEdits], ...]:
-        """The edits of each vendor with a slice in the container, by vendor name.
+        """Return the edits of each vendor with a slice in the container, with the vendor's name.
 
         Raises:
-            VendorError: A plugin failed; the container is to be refused.
+            VendorError: A plugin failed. The caller must refuse the container.
         """
         return tuple(
             (vendor.name, vendor.allocate(tuple(s for s in slices if s.family in vendor.words), container))
@@ -219,10 +220,10 @@ class Loaded:
         )
 
     def serving(self, words: Iterable[str]) -> tuple[LoadedVendor, ...]:
-        """The vendors behind some families, each once.
+        """Return the vendors of some families, each once.
 
         Raises:
-            VendorError: A family nobody serves.
+            VendorError: No vendor serves one of the families.
         """
         found: dict[str, LoadedVendor] = {}
         by_word = {family.word: vendor for vendor in self.vendors for family in vendor.families}
@@ -254,5 +255,5 @@ def _merged(first: Mutation, second: Mutation) -> Mutation:
 
 
 def _both(hook: str, what: str, first: LoadedVendor, second: LoadedVendor) -> VendorError:
-    text = f"{what} is answered by vendor {first.name} ({first.source.label}) too; one of them has to leave it"
+    text = f"{what} is answered by vendor {first.name} ({first.source.label}) too; one of them must leave it out"
     return VendorError(second.name, second.source.label, hook, text)

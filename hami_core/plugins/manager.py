@@ -1,4 +1,8 @@
-"""Make a vendor out of what discovery found: one pluggy manager each, with itself, its defaults and the wrappers."""
+"""Builds a vendor from the classes that discovery found.
+
+Each vendor has its own pluggy manager with the vendor's objects, defaults for the hooks that it leaves out, and all
+wrappers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from hami_core.plugins import checks, metrics
 from hami_core.plugins.call import HookCall, recorder
 from hami_core.plugins.config import read_section, section_name
 from hami_core.plugins.defaults import Defaults
-from hami_core.plugins.discovery import is_ours_to_pass
+from hami_core.plugins.discovery import is_user_interrupt
 from hami_core.plugins.hooks import HOOKS, START
 from hami_core.plugins.served import Served
 from hami_core.plugins.vendor import LoadedVendor
@@ -33,7 +37,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 class VendorManager(pluggy.PluginManager):
-    """The pluggy manager of one vendor: a call through it reaches this vendor and nobody else."""
+    """The pluggy manager of one vendor: a call through it reaches no other vendor."""
 
     def __init__(self, owner: Source, reporter: Reporter) -> None:
         super().__init__("hami")
@@ -44,18 +48,18 @@ class VendorManager(pluggy.PluginManager):
         self._own: set[str] = set()
         self._shadowed: dict[int, frozenset[str]] = {}
         self.sections: set[str] = set()
-        """Sections of the device-config it read."""
+        """Sections of the device-config that the vendor read."""
 
     @property
     def implemented_by_vendor(self) -> tuple[str, ...]:
-        """Hooks the vendor itself implements, in the order of the spec."""
+        """Hooks that the vendor itself implements, in the order of the specifications."""
         return tuple(name for name in HOOKS if name in self._own)
 
     def add_vendor(self, plugin: object, source: Source) -> None:
-        """Register one of the vendor's own objects; for a hook two of them implement, the first one answers.
+        """Register one of the vendor's objects. If two objects implement a hook, the first one answers.
 
         Raises:
-            VendorError: It is no proper implementation of the contract.
+            VendorError: The object does not implement the contract correctly.
         """
         hooks = check_hooks(plugin, source, wrapper=False)
         self._shadowed[id(plugin)] = frozenset(self._own)
@@ -63,20 +67,20 @@ class VendorManager(pluggy.PluginManager):
         self._own |= hooks
 
     def add_defaults(self, defaults: Defaults) -> None:
-        """Register what answers for the hooks the vendor left out."""
+        """Register the defaults, which answer the hooks that the vendor leaves out."""
         self._shadowed[id(defaults)] = frozenset(self._own)
         self._register(defaults, "hami:defaults", self.owner)
 
     def add_wrapper(self, plugin: object, source: Source) -> None:
-        """Register a cross-cutting plugin that passed `check_hooks`."""
+        """Register a wrapper plugin that passed `check_hooks`."""
         self._register(plugin, f"{source.group}:{source.name}", source)
 
     def compile(self, served: Served, closed: VendorError | None = None) -> dict[str, HookCall[..., Any]]:
-        """Fix all hooks; nothing is registered after this.
+        """Make the callable hooks. Nothing may be registered afterwards.
 
         Args:
             served: What the vendor serves.
-            closed: What each call raises, of a vendor that is closed.
+            closed: The error that every call of a closed vendor raises; None: the vendor is open.
         """
         self.register(recorder(HOOKS.keys() - START), "hami:recorder")
         return {
@@ -93,7 +97,7 @@ class VendorManager(pluggy.PluginManager):
         }
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:  # noqa: ANN401 - pluggy's own type
-        """Leave out what another object of the vendor, asked before, implements already."""
+        """Leave out hooks that an object registered before implements already."""
         options = super().parse_hookimpl_opts(plugin, name)
         shadowed = self._shadowed.get(id(plugin), frozenset())
         return None if options and (options.get("specname") or name) in shadowed else options
@@ -108,14 +112,14 @@ class VendorManager(pluggy.PluginManager):
 
 
 def check_hooks(plugin: object, source: Source, *, wrapper: bool) -> set[str]:
-    """Check that everything a plugin marks as a hook is one, of the right sort.
+    """Check that everything that a plugin marks as a hook is a valid hook.
 
     Returns:
         The names of the hooks.
 
     Raises:
-        VendorError: An unknown hook name or argument, a hook without its mark, an async hook, a generator or a
-            wrapper in a vendor, or a plain hook in a wrapper plugin.
+        VendorError: A hook is not valid: its name or an argument is unknown, the mark is missing, or it is async. Or a
+            vendor has a generator or wrapper, or a wrapper plugin a plain hook.
     """
     found: set[str] = set()
     probe = pluggy.PluginManager("hami")
@@ -123,7 +127,7 @@ def check_hooks(plugin: object, source: Source, *, wrapper: bool) -> set[str]:
         options = probe.parse_hookimpl_opts(plugin, attribute)
         function = getattr(type(plugin), attribute, None)
         if options is None:
-            # a rule that is never asked would let everything through, so the plugin is refused
+            # A rule without its mark would never be called and so accept everything. Refuse the plugin instead.
             if attribute in HOOKS and inspect.isroutine(function):
                 mark = "@hookimpl(wrapper=True)" if wrapper else "@hookimpl"
                 text = f"the method has a hook's name and is not marked; write {mark} above it, or rename it"
@@ -173,10 +177,10 @@ def _argument_problem(name: str, function: Callable[..., Any]) -> str:
 
 
 def instantiate(plugin: type[Any], source: Source) -> object:
-    """Make the plugin's object and check the contract version it states.
+    """Make an instance of the plugin's class and check the contract version that it states.
 
     Raises:
-        VendorError: The constructor failed, or it was built for another major version of the contract.
+        VendorError: The constructor failed, or the class was written for another major version of the contract.
     """
     built_for = api_version(plugin)
     if built_for is None or built_for[0] != API_VERSION[0]:
@@ -193,7 +197,7 @@ def instantiate(plugin: type[Any], source: Source) -> object:
 
 
 def api_version(plugin: type[Any]) -> tuple[int, int] | None:
-    """What the class states in ``api_version``, (1, 0) where it states nothing, None where it states nonsense."""
+    """Return the class's ``api_version``; (1, 0) if it has none, None if its value is not two whole numbers."""
     stated = getattr(plugin, "api_version", (1, 0))
     proper = isinstance(stated, tuple) and len(stated) == 2 and all(type(part) is int for part in stated)
     return stated if proper else None
@@ -208,16 +212,17 @@ def build_vendor(
     *,
     node: NodeContext | None = None,
 ) -> LoadedVendor:
-    """Put a vendor together.
+    """Build a vendor from its objects.
 
     Args:
-        objects: Its scheduler-side object, then its node-side object, whichever there are; the latter answers for
-            hooks both implement.
-        wrappers: Cross-cutting plugins.
-        config: The device-config, section name → raw content.
-        reporter: Where problems go.
-        closed: Why the vendor is closed: it says what it serves and refuses all of it; None: it is open.
-        node: The node that this process serves; None: none.
+        objects: Its scheduler-side object, its node-side object, or both in this order. The last one answers hooks
+            that both implement.
+        wrappers: Wrapper plugins.
+        config: The device-config: section name → raw content.
+        reporter: Collects problems.
+        closed: Why the vendor is closed. A closed vendor says what it serves, and all its other hooks fail. None: it is
+            open.
+        node: The node that this process serves; None: it serves no node.
 
     Raises:
         VendorError: The vendor cannot be used.
@@ -274,7 +279,8 @@ def check_families(answer: object, source: Source) -> tuple[Family, ...]:
     """Check what `families` answered.
 
     Raises:
-        VendorError: Not families, or two with one word or count resource.
+        VendorError: The answer is not a sequence of families, a family is incomplete, or two claim one word or
+            resource.
     """
     try:
         families = checks.sequence(answer, Family)
@@ -295,7 +301,13 @@ def check_families(answer: object, source: Source) -> tuple[Family, ...]:
 
 
 def _family_problem(family: Family, words: set[str], names: Mapping[str, str]) -> str:
-    """What is wrong with a family beside those before it: their words, and their words by resource name."""
+    """Return what is wrong with a family.
+
+    Args:
+        family: The family.
+        words: The words of the families before it.
+        names: Resource names of the families before it → their words.
+    """
     own = family.resources.names()
     if not _WORD.fullmatch(str(family.word)):
         return f"the common word {family.word!r} must be letters, digits, '.', '_' and '-'"
@@ -314,13 +326,13 @@ def _family_problem(family: Family, words: set[str], names: Mapping[str, str]) -
 
 
 def _guarded(source: Source, hook: str, function: Callable[..., Any], **told: Any) -> Any:  # noqa: ANN401 - checked next
-    """Call into a plugin while loading; whatever it raises becomes a `VendorError`, a `ConfigError` passes."""
+    """Call into a plugin while loading. A `ConfigError` passes; any other exception becomes a `VendorError`."""
     try:
         return function(**told)
     except ConfigError:
         raise
     except BaseException as error:
-        if is_ours_to_pass(error):
+        if is_user_interrupt(error):
             raise
         text = f"{type(error).__name__}: {error}"
         raise VendorError(source.name, source.label, hook, text if hook else f"cannot be created: {text}") from error

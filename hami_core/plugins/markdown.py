@@ -1,4 +1,4 @@
-"""Google-style docstrings as Markdown, for the reference pages."""
+"""Turns Google-style docstrings into Markdown, for the reference pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORDS: Final = {"Args": "Arguments", "Returns": "Answer"}
 
 
 def docstring(text: str) -> Iterator[str]:
-    """The lines of a docstring as Markdown: sections become bold words, arguments a list, an example a code block."""
+    """Yield a docstring's lines as Markdown: sections become bold words, arguments a list, an example a code block."""
     for name, lines in _sections(text):
         if name:
             yield from (f"**{_WORDS.get(name, name)}**", "")
@@ -27,12 +27,12 @@ def docstring(text: str) -> Iterator[str]:
 
 
 def _literals(text: str) -> str:
-    """Code as Markdown writes it."""
+    """Turn double backticks into Markdown's single ones."""
     return text.replace("``", "`")
 
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Section name, empty for plain text, and its lines."""
+    """Yield each section's name and lines; the name of plain text is empty."""
     name, lines = "", list[str]()
     for line in text.splitlines():
         section = _SECTION.fullmatch(line)

@@ -1,4 +1,4 @@
-"""What plugins say they measure: the table ``metric_specs`` of their classes, and samples held to it."""
+"""Checks plugins' metrics: the table ``metric_specs`` of their classes, and samples against this table."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from hami_core.plugins.discovery import Source
 
 OURS: Final = frozenset(spec.name for table in metrics.TABLES.values() for spec in table)
-"""Names that no plugin may have."""
+"""Names of the core's metrics, which no plugin may use."""
 
 
 def declared(objects: Iterable[tuple[object, Source]]) -> dict[str, MetricSpec]:
-    """The tables of a vendor's objects and of the wrappers around it, by metric name.
+    """Merge the tables of a vendor's objects and of the wrappers around it, by metric name.
 
     Raises:
-        VendorError: A table is none, has a metric of the core, or differs from another one in kind or labels.
+        VendorError: A table is malformed, has a metric of the core, or gives a metric another kind or other labels than
+            another table.
     """
     found: dict[str, MetricSpec] = {}
     for plugin, source in objects:
@@ -48,10 +49,10 @@ def _problem(spec: MetricSpec, first: MetricSpec) -> str:
 
 
 def samples(answer: object, specs: Mapping[str, MetricSpec]) -> tuple[Sample, ...]:
-    """Samples whose names and labels are those of the table.
+    """Accept samples whose names and labels are in the table.
 
     Raises:
-        Unusable: One of them is not.
+        Unusable: A sample is not in the table, or its labels or value do not fit.
     """
     found = checks.sequence(answer, Sample)
     for sample in found:
@@ -64,5 +65,5 @@ def samples(answer: object, specs: Mapping[str, MetricSpec]) -> tuple[Sample, ..
             raise Unusable(f"answered {spec.name} with labels {sorted(labels)}, not {sorted(spec.labels)}")
         value: object = sample.value
         if not isinstance(value, int | float) or (spec.kind is MetricKind.COUNTER and value < 0):
-            raise Unusable(f"answered {spec.name} with the value {value!r}, which is none of a {spec.kind}")
+            raise Unusable(f"answered {spec.name} with the value {value!r}, which a {spec.kind} cannot have")
     return found

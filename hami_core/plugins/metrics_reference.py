@@ -1,4 +1,4 @@
-"""The reference page of all metrics, out of the tables: ``python -m hami_core.plugins.metrics_reference > …``."""
+"""Writes the reference page of all metrics from their tables: ``python -m hami_core.plugins.metrics_reference > …``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ _INTRO: Final = """# Metrics
 Generated from the tables of the core and of installed vendors by `python -m hami_core.plugins.metrics_reference`; a
 test compares.
 
-The scheduler serves `/metrics` at `--metrics-bind-address` (`:9395`), the agent at its own (`:9394`); see
-{doc}`scheduler` and {doc}`agent`. HAMi's names keep the labels and values of HAMi v2.10, also where a name says `ratio`
-and the value is percent. `--legacy-metrics` adds its older names. Our counters end in `_total`.
+The scheduler serves `/metrics` at its `--metrics-bind-address` (`:9395`), the agent at its own (`:9394`); see
+{doc}`scheduler` and {doc}`agent`. Metrics with HAMi's names keep the labels and values of HAMi v2.10, even if a name
+says `ratio` and the value is in percent. `--legacy-metrics` also serves HAMi's older names. Names of our own counters
+end in `_total`.
 """
 
 
 def page(tables: Mapping[str, Iterable[MetricSpec]]) -> str:
-    """The whole page in MyST markdown.
+    """Write the whole page in MyST Markdown.
 
     Args:
         tables: Metrics by heading.
@@ -34,7 +35,7 @@ def page(tables: Mapping[str, Iterable[MetricSpec]]) -> str:
 
 
 def tables() -> dict[str, Iterable[MetricSpec]]:
-    """All tables by heading: the core's, then those of vendors that are installed and have one."""
+    """Return all tables by heading: the core's, then those of installed vendors."""
     found = discovery.discover(discovery.NODE, discovery.Selection())
     vendors = {f"Agent: {f.source.distribution}": getattr(f.plugin, "metric_specs", ()) for f in found}
     return {**TABLES, **{heading: specs for heading, specs in vendors.items() if specs}}

@@ -1,4 +1,4 @@
-"""What went wrong with a plugin: recorded for `hami plugins`, logged without flooding, counted for metrics."""
+"""Problems of plugins: recorded for `hami plugins`, logged at a limited rate, counted for metrics."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ log = logging.getLogger("hami.plugins")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One finding about one plugin.
+    """One finding about a plugin.
 
     Attributes:
-        severity: ``error``: the plugin, or the one call, has no effect; ``warning``: it works, look at it.
-        plugin: Entry-point name; empty when it is about no single plugin.
+        severity: ``error``: the plugin, or one call, has no effect. ``warning``: the plugin works, but needs attention.
+        plugin: Entry-point name; empty: the finding is about no single plugin.
         source: Distribution and version.
         hook: The hook concerned; empty at loading.
         text: One sentence for people.
-        error: The exception that stands for it, where there is one.
+        error: The exception behind the finding, if any.
     """
 
     severity: Literal["error", "warning"]
@@ -44,10 +44,10 @@ class Problem:
 
 
 class Reporter:
-    """Collects problems of one `load` and of every call after it. Safe to use from several threads.
+    """Collects problems of one `load` and of every call after it. Several threads may use it.
 
     Args:
-        observer: Called with each problem the first time it occurs. What it raises is logged, never passed on.
+        observer: Called with each problem the first time it occurs. An exception from it is logged and goes no further.
     """
 
     def __init__(self, observer: Callable[[Problem], None] | None = None) -> None:
@@ -65,16 +65,16 @@ class Reporter:
 
     @property
     def failures(self) -> Mapping[tuple[str, str], int]:
-        """Failed calls by (plugin, hook) since loading, for the process to export."""
+        """Failed calls since loading by (plugin, hook), for the process's metrics."""
         return dict(self._failures)
 
     @property
     def blocks(self) -> Mapping[tuple[str, str], int]:
-        """Times a hook held up the process for a second, by (plugin, hook), for the process to export."""
+        """How often a hook blocked the process for a second, by (plugin, hook), for the process's metrics."""
         return dict(self._blocks)
 
     def blocked(self, plugin: str, hook: str) -> None:
-        """Count a hook that holds up the process."""
+        """Count that a hook blocks the process."""
         self._blocks[plugin, hook] += 1
 
     def found(self, problem: Problem) -> None:
@@ -88,7 +88,7 @@ class Reporter:
         self.found(Problem("warning", source.name, source.label, "", text))
 
     def failed(self, problem: Problem, kind: str, cause: BaseException | None) -> None:
-        """Count a failed call; log the 1st, 10th, 100th… of one kind, so that a hot hook cannot fill the disk."""
+        """Count a failed call. Log the 1st, 10th, 100th… of one kind, so that a frequent call cannot fill the disk."""
         with self._lock:
             self._failures[problem.plugin, problem.hook] += 1
             self._kinds[problem.plugin, problem.hook, kind] += 1

@@ -1,4 +1,4 @@
-"""What ``hami plugins`` shows: every plugin with its supplier, families, hooks, capabilities and problems."""
+"""Output of ``hami plugins``: every plugin with its distribution, families, hooks, capabilities and problems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def as_json(loaded: Loaded, nodes: Sequence[NodeSide] = ()) -> dict[str, Any]:
-    """Everything as plain data."""
+    """Return everything as plain data, for ``--json``."""
     return {
         "apiVersion": _dotted(API_VERSION),
         "side": loaded.side,
@@ -43,7 +43,7 @@ def as_json(loaded: Loaded, nodes: Sequence[NodeSide] = ()) -> dict[str, Any]:
 
 
 def as_text(loaded: Loaded, nodes: Sequence[NodeSide] = (), width: int = 80) -> str:
-    """A block a plugin for a terminal. Words are not broken, so that names can be copied."""
+    """Return one block of text for each plugin. Words are never broken, so that names can be copied."""
     blocks: list[list[tuple[str, str]]] = []
     used: set[NodeSide] = set()
     for vendor in loaded.vendors:
@@ -95,7 +95,7 @@ def _wrapped(first: str, text: str, width: int) -> list[str]:
 
 
 def capability_matrix(vendors: Iterable[LoadedVendor]) -> list[dict[str, str]]:
-    """One row a family: each capability's support as the vendor declares it, with the reason where it is not full."""
+    """Return one row for each family: the declared support of each capability, with the reason if it is not full."""
     return [{"family": family.word, **_capabilities(family)} for vendor in vendors for family in vendor.families]
 
 
@@ -130,7 +130,7 @@ def _capabilities(family: Family) -> dict[str, str]:
 
 
 def _has_agent(family: Family) -> bool:
-    """Whether our own agent, which verifies signatures, serves the family; other node plugins verify nothing."""
+    """Whether our agent serves the family. It verifies signatures; other node plugins verify nothing."""
     grade = family.capabilities.get(Capability.NODE_AGENT)
     return grade is not None and grade.support in {Support.FULL, Support.PARTIAL}
 
@@ -145,7 +145,7 @@ def _source(source: Source) -> dict[str, str]:
 
 
 def _states(name: str, loaded: Loaded) -> list[tuple[str, str]]:
-    """Severity and text of what is wrong with a plugin; under the empty name, with none in particular."""
+    """Return severity and text of a plugin's problems; for the empty name, those of no particular plugin."""
     return [
         (problem.severity, f"in {problem.hook}: {problem.text}" if problem.hook else problem.text)
         for problem in loaded.problems

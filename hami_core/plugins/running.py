@@ -1,6 +1,6 @@
-"""Which hook a thread is in, told by its stack: calls cost nothing for it.
+"""Finds the hook that a thread is in from the thread's stack, so that calls of hooks need no bookkeeping.
 
-Every call of a plugin passes through a function of this package that holds the `HookCall` or the `Source` in a local
+Every call of a plugin goes through a function of this package that has the `HookCall` or the `Source` in a local
 variable. The innermost such frame names the hook.
 """
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 IMPORT: Final = "import"
-"""Stands for a hook while a plugin is imported."""
+"""The name of the hook while a plugin is imported."""
 _PACKAGE: Final = "hami_core.plugins."
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A plugin's code that runs now.
+    """The plugin code that a thread runs now.
 
     Attributes:
-        owner: The vendor that was asked.
-        culprit: Whose code runs: the vendor's, or a wrapper's around its hook.
+        owner: The vendor whose hook was called.
+        culprit: The plugin whose code runs: the vendor, or a wrapper around its hook.
         hook: The hook; empty for a constructor, `IMPORT` while the plugin is imported.
-        at_load: The vendor is being loaded.
+        at_load: Whether the vendor is being loaded.
     """
 
     owner: Source
@@ -42,7 +42,7 @@ class Running:
 
 
 def running(frame: FrameType | None) -> Running | None:
-    """The hook that a thread with this innermost frame is in; None: it is in none."""
+    """Return the hook that a thread with this innermost frame is in; None: it is in no hook."""
     codes: list[CodeType] = []
     while frame is not None:
         module = frame.f_globals.get("__name__")

@@ -1,4 +1,4 @@
-"""What one vendor serves, and what its hooks are shown of a pod."""
+"""What one vendor serves, and the part of a pod that its hooks may see."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Served:
     """The families and metrics of one vendor.
 
     Attributes:
-        families: What it serves.
-        metric_specs: What it measures, by metric name.
-        words: Their common words.
+        families: The vendor's families.
+        metric_specs: The vendor's metrics by name.
+        words: Common words of the families.
     """
 
     def __init__(self, families: Sequence[Family], metric_specs: Mapping[str, MetricSpec] = EMPTY) -> None:
@@ -28,7 +28,12 @@ class Served:
         self._keys = {"": declared_keys(families), **{family.word: declared_keys([family]) for family in families}}
 
     def shown(self, pod: PodFacts, word: str = "") -> PodFacts:
-        """The pod as hooks may see it: only the annotations the family, or any family, declared."""
+        """Return the pod with only the annotations that hooks may see.
+
+        Args:
+            pod: The pod.
+            word: The family that declares the annotations; empty: all families of the vendor.
+        """
         keys = self._keys[word]
         annotations = pod.annotations
         if not annotations or keys.issuperset(annotations):
@@ -38,7 +43,7 @@ class Served:
 
 
 def declared_keys(families: Sequence[Family]) -> frozenset[str]:
-    """Pod annotations the hooks of these families are shown."""
+    """Return the keys of pod annotations that the hooks of these families may see."""
     keys = {key for family in families for key in family.pod_keys}
     for family in families:
         for pair in (*family.uuid_selectors, *family.type_selectors):

@@ -1,11 +1,11 @@
-"""What a wrapper plugin may make of a vendor's answer: the same, or less. A refusal never becomes a yes.
+"""Limits what a wrapper plugin may change: it may make an answer stricter, but a refusal never becomes a yes.
 
-Each rule gets the vendor's own answer and the one that came out of the wrappers and returns the answer to use: the
-wrapped one where it only tightens, else the vendor's own. `hami_core.plugins.call` reports the wrappers when the two
-differ.
+Each function gets the vendor's own answer (``inner``) and the answer that came out of the wrappers (``outer``), and
+returns the answer to use. If the wrappers gave more than the vendor, it raises `Loosened`. Then
+`hami_core.plugins.call` uses the vendor's answer and reports the wrappers.
 """
 
-# ruff: noqa: ANN401 - answers of every hook, each of its own type
+# ruff: noqa: ANN401 - answers of all hooks, each of its own type
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from typing import Any
 from hami_core.model import Reason, Slice
 
 
-class Loosened(Exception):  # noqa: N818 - a finding, turned into a report at once
+class Loosened(Exception):  # noqa: N818 - it never leaves this package: the caller reports it
     """A wrapper tried to give more than the vendor; the message says what it did."""
 
 
 def same(inner: Any, outer: Any) -> Any:
-    """The wrapper may refuse by raising; it cannot change the answer."""
+    """Allow no change of the answer; the wrapper may refuse by raising."""
     if outer is inner or outer == inner:
         return inner
     raise Loosened("changed the vendor's answer; a wrapper may only pass it on or raise")
 
 
 def refusals(inner: Any, outer: Any) -> Any:
-    """Reasons may be added, none removed."""
+    """Allow further reasons, but no removed ones."""
     reasons = [item for item in inner if item is not None] if isinstance(inner, list) else []
     if not isinstance(outer, list):
         raise Loosened(f"returned {type(outer).__name__} in place of the list of reasons")
@@ -37,7 +37,7 @@ def refusals(inner: Any, outer: Any) -> Any:
 
 
 def mask(inner: Any, outer: Any) -> Any:
-    """A device the vendor refused stays refused."""
+    """Allow a mask that refuses more devices. A device that the vendor refused stays refused."""
     if inner is None or outer is inner:
         return inner
     if getattr(outer, "shape", None) != getattr(inner, "shape", ()):
@@ -49,14 +49,14 @@ def mask(inner: Any, outer: Any) -> Any:
 
 
 def choice(inner: Any, outer: Any) -> Any:
-    """A choice may become a refusal, not another choice; where the vendor leaves the order, a wrapper may choose."""
+    """Allow a refusal, but not another choice. If the vendor answered None, the wrapper may choose."""
     if outer is inner or isinstance(outer, Reason) or inner is None or outer == inner:
         return outer
     raise Loosened("replaced the vendor's choice")
 
 
 def piece(inner: Any, outer: Any) -> Any:
-    """A slice may become a refusal or smaller; a refusal stays one."""
+    """Allow a refusal or a smaller slice. A refusal stays a refusal."""
     if outer is inner or isinstance(outer, Reason):
         return outer
     if inner is None or not isinstance(inner, Slice) or not isinstance(outer, Slice):
@@ -74,7 +74,7 @@ def _limit(amount: int) -> float:
 
 
 def subset(inner: Any, outer: Any) -> Any:
-    """Devices may be left out, not added or changed."""
+    """Allow devices to be left out, but not added or changed."""
     if outer is inner:
         return inner
     if inner is None or outer is None or any(device not in inner for device in outer):
@@ -83,7 +83,7 @@ def subset(inner: Any, outer: Any) -> Any:
 
 
 def unhealthier(inner: Any, outer: Any) -> Any:
-    """A device the vendor calls unhealthy stays so."""
+    """Allow more devices to be unhealthy. A device that the vendor calls unhealthy stays unhealthy."""
     if outer is inner:
         return inner
     after = {change.device_id: change.healthy for change in outer}
@@ -93,5 +93,5 @@ def unhealthier(inner: Any, outer: Any) -> Any:
 
 
 def free(_inner: Any, outer: Any) -> Any:
-    """Not a permission: a score or a measurement."""
+    """Allow any change: the answer grants nothing, it is a score or a measurement."""
     return outer

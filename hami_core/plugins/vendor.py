@@ -1,7 +1,7 @@
-"""One loaded vendor: every hook of the table as a method, and its placement rules.
+"""One loaded vendor, with every hook of the table as a method, and its placement rules.
 
-Methods raise `VendorError` (counted and logged already) where the caller decides what a failure means; the callables
-of `LoadedVendor.rules` never raise: there a failure is a refusal.
+The methods raise `VendorError`, which is already counted and logged, and the caller decides what the failure means. The
+callables of `LoadedVendor.rules` never raise: they turn a failure into a refusal.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class LoadedVendor(SchedulerHooks, NodeHooks, InPlace):
-    """A vendor ready to be asked.
+    """A loaded vendor.
 
     Attributes:
-        source: Who supplies it.
-        families: What it serves.
-        api_version: The contract version it states.
-        manager: Its own pluggy manager: itself, the defaults for what it leaves out, the wrappers.
-        hooks: Hooks the vendor itself implements, in the order of the specifications.
-        sections: Sections of the device-config it read.
+        source: Its entry point and distribution.
+        families: The families that it serves.
+        api_version: The contract version that it states.
+        manager: Its own pluggy manager, with its objects, the defaults and the wrappers.
+        hooks: Hooks that the vendor itself implements, in the order of the specifications.
+        sections: Sections of the device-config that it read.
         calls: Every hook by name.
-        metric_specs: What it measures, by metric name.
+        metric_specs: Its metrics by name.
     """
 
     source: Source
@@ -49,7 +49,7 @@ class LoadedVendor(SchedulerHooks, NodeHooks, InPlace):
     metric_specs: Mapping[str, MetricSpec]
 
     def of(self, hook: Hook[P, R]) -> HookCall[P, R]:
-        """The call of a hook."""
+        """Return a hook as a callable."""
         return cast("HookCall[P, R]", self.calls[hook.name])
 
     @property
@@ -69,14 +69,14 @@ class LoadedVendor(SchedulerHooks, NodeHooks, InPlace):
 
     @property
     def words(self) -> frozenset[str]:
-        """The common words it serves."""
+        """The common words of its families."""
         return frozenset(family.word for family in self.families)
 
     def rules(self) -> tuple[VendorRules, ...]:
-        """One set of placement rules a family; their callables never raise."""
+        """Return one set of placement rules for each family; their callables never raise."""
         rules = {name: call.rule() for name, call in self.calls.items() if call.implemented and call.hook.failed}
         if self.custom_filter.wrapped:
-            # a wrapper that refuses in custom_filter must not be passed by through the vectorised twin
+            # fit_mask would bypass a wrapper that refuses in custom_filter.
             rules.pop("fit_mask", None)
         if "account" in rules:
             rules["account"] = _or_plain(rules["account"])
@@ -85,12 +85,12 @@ class LoadedVendor(SchedulerHooks, NodeHooks, InPlace):
     def _rules_of(self, family: Family, rules: Mapping[str, Any]) -> VendorRules:
         if not family.choose_is_preference or not self.choose.implemented:
             return VendorRules(family, **rules)
-        if self.choose.wrapped:  # a wrapper may refuse: no node is judged without asking it
+        if self.choose.wrapped:  # a wrapper may refuse, so every node needs a call of `choose`
             return VendorRules(replace(family, choose_is_preference=False), **rules)
         return VendorRules(family, **{**rules, "choose": self._prefer})
 
     def _prefer(self, request: Request, candidates: tuple[DeviceUsage, ...], policy: str) -> tuple[int, ...] | None:
-        """`choose` where every combination serves: after a failure, devices are taken in order."""
+        """Call `choose` of a family in which every combination serves. If it fails, devices are taken in order."""
         try:
             found = self.choose(request, candidates, policy)
         except VendorError:
@@ -103,7 +103,7 @@ class LoadedVendor(SchedulerHooks, NodeHooks, InPlace):
 
 
 def _or_plain(account: Callable[..., Slice | Reason | None]) -> Callable[..., Slice | Reason]:
-    """The rule with the plain slice where the hook leaves it as it is."""
+    """Make a rule that returns the plain slice if the hook answers None."""
 
     def books(request: Request, device: DeviceUsage, piece: Slice, taken: tuple[DeviceUsage, ...]) -> Slice | Reason:
         booked = account(request, device, piece, taken)

@@ -57,8 +57,8 @@ def test_samples_of_the_table_are_taken():
         (Sample(WARM.name, {}, 1), r"with labels \[\], not \['device'\]"),
         (Sample(WARM.name, {**AT, "zone": "vGPU"}, 1), r"with labels \['device', 'zone'\], not"),
         (Sample(WARM.name, {"device": 1}, 1), "expected str to str"),
-        (Sample(WARM.name, AT, "hot"), "the value 'hot', which is none of a gauge"),
-        (Sample(RESETS.name, AT, -1), "the value -1, which is none of a counter"),
+        (Sample(WARM.name, AT, "hot"), "the value 'hot', which a gauge cannot have"),
+        (Sample(RESETS.name, AT, -1), "the value -1, which a counter cannot have"),
     ],
 )
 def test_sample_that_differs_from_the_table_is_refused(sample, problem):

@@ -196,7 +196,7 @@ async def test_blocked_hook_closes_only_its_vendor(tmp_path, bed, hook, what):
         with pytest.raises(aiohttp.ClientError):
             await bed.place(hami, "stuck", "acme")
         assert await ended(hami) == 1
-        (line,) = logged(hami, "it is ended")
+        (line,) = logged(hami, "so it is ended")
         assert (line["plugin"], line["version"], line["hook"]) == ("acme", "hami-acme 1.0", hook)
     async with bed.scheduler() as hami:
         await bed.is_ready(hami)
@@ -261,7 +261,7 @@ async def test_a_vendor_that_blocks_at_the_start_is_closed(tmp_path, bed, hook):
     install(tmp_path, f"{hook} time.sleep(1000)")
     async with bed.scheduler() as hami:
         assert await ended(hami) == 1
-        assert logged(hami, "it is ended")
+        assert logged(hami, "so it is ended")
     async with bed.scheduler() as hami:
         await bed.is_ready(hami)
         assert await bed.place(hami, "b", "beta") == ""
@@ -283,7 +283,7 @@ async def test_sigterm_ends_a_process_that_a_hook_blocks(tmp_path, bed, what):
         assert time.monotonic() - began < 12
         with pytest.raises(aiohttp.ClientError):
             await placing
-    (line,) = logged(hami, "it is ended")
+    (line,) = logged(hami, "so it is ended")
     assert line["hook"] == "custom_filter"
 
 
