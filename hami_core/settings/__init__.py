@@ -1,7 +1,7 @@
-"""Every setting, typed once: flag over environment variable over file over default.
+"""All settings, as typed models. A flag wins over an environment variable, which wins over a file and a default.
 
-`SchedulerSettings` and `AgentSettings` are the two processes' settings; `DeviceConfig` is HAMi's device-config.yaml.
-The reference page and ``--help`` are generated from the models.
+`SchedulerSettings` and `AgentSettings` are the settings of the two processes; `DeviceConfig` is HAMi's
+device-config.yaml. The reference page and ``--help`` are generated from the models.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings of ``hami agent``. What concerns one vendor's devices and drivers is the vendor's (``HAMI_<VENDOR>_…``)."""
+"""Settings of ``hami agent``. Vendors have their own settings for devices and drivers (``HAMI_<VENDOR>_…``)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AgentSettings(Settings):
 
     vendor: str = Field(
         "",
-        description="The vendor to serve, whose node side must be installed; empty: the one that is.",
+        description="The vendor to serve, whose node side must be installed; empty: the only one installed.",
         json_schema_extra=notes(group=_NODE),
     )
     node_name: str = Field(
@@ -96,23 +96,23 @@ class AgentSettings(Settings):
 
     mode: Literal["required", "adopt", "trust"] = Field(
         "required",
-        description="Which allocations count: required: signed ones; adopt: also unsigned pods older than "
-        "--adopt-before; trust (or trust:NAME,…): unsigned ones of the named schedulers.",
+        description="Which allocations are accepted. required: signed ones; adopt: also those of unsigned pods older "
+        "than --adopt-before; trust (or trust:NAME,…): unsigned ones of the named schedulers.",
         json_schema_extra=notes(group=_TRUST),
     )
     signing_keys: Path | None = Field(
         None,
-        description="Public keys (PEM) allocations are verified with: a file, or a folder of *.pem.",
+        description="Public keys (PEM) that verify allocations: a file, or a folder of *.pem.",
         json_schema_extra=notes(group=_TRUST),
     )
     adopt_before: datetime | None = Field(
         None,
-        description="In mode adopt: creationTimestamp up to which an unsigned pod is accepted (RFC 3339).",
+        description="In mode adopt: latest creationTimestamp of an unsigned pod that is accepted (RFC 3339).",
         json_schema_extra=notes(group=_TRUST),
     )
     trust_schedulers: Names = Field(
         (),
-        description="In mode trust: schedulerNames whose unsigned allocations count.",
+        description="In mode trust: schedulerNames whose unsigned allocations are accepted.",
         json_schema_extra=notes(group=_TRUST),
     )
     enforcement: Enforcement = Field(
@@ -122,7 +122,7 @@ class AgentSettings(Settings):
     )
     evict_unlimited: bool = Field(
         False,
-        description="Delete pods that run without the limits they were given; off: event and metric only.",
+        description="Delete pods that run without the limits that they were given; off: event and metric only.",
         json_schema_extra=notes(group=_TRUST),
     )
 
@@ -133,17 +133,17 @@ class AgentSettings(Settings):
     )
     cdi_dir: Folder = Field(
         Path("/var/run/cdi"),
-        description="Where CDI specs are written; the runtime must watch it.",
+        description="Folder in which CDI specs are written; the runtime must watch it.",
         json_schema_extra=notes(group=_KUBELET),
     )
     cdi_search_dirs: Names = Field(
         ("/etc/cdi", "/var/run/cdi"),
-        description="Where other programs' CDI specs, such as those of a vendor's toolkit, are looked for.",
+        description="Folders with other programs' CDI specs, such as those of a vendor's toolkit.",
         json_schema_extra=notes(group=_KUBELET),
     )
     serial: Literal["auto", "always", "never"] = Field(
         "auto",
-        description="Serial mode, for runtimes without CDI: auto switches to it where CDI is seen not to work.",
+        description="Serial mode, for runtimes without CDI. auto: switch to it if CDI is found not to work.",
         json_schema_extra=notes(group=_KUBELET),
     )
 
@@ -151,40 +151,40 @@ class AgentSettings(Settings):
         5.0,
         gt=0,
         le=30,
-        description="How long PreStartContainer waits for a container's slice to be known.",
+        description="How long PreStartContainer waits until a container's slice is known.",
         json_schema_extra=notes(group=_TIMES),
     )
     reconcile_interval: Seconds = Field(
         30.0,
         gt=0,
-        description="How often records, specs, checkpoint and pods are compared without cause.",
+        description="How often records, specs, checkpoint and pods are compared if nothing changes.",
         json_schema_extra=notes(group=_TIMES),
     )
     health_interval: Seconds = Field(
-        5.0, gt=0, description="How often devices' health is asked for.", json_schema_extra=notes(group=_TIMES)
+        5.0, gt=0, description="How often the health of devices is read.", json_schema_extra=notes(group=_TIMES)
     )
     drain_time: Seconds = Field(
         10.0,
-        description="How long calls under way may take to end after SIGTERM.",
+        description="How long running calls may take to end after SIGTERM.",
         json_schema_extra=notes(group=_TIMES),
     )
 
     handover_time: Seconds = Field(
         10.0,
         le=300,
-        description="How long after SIGTERM pods bound to the node may take to be given their devices; no new ones are "
-        "bound meanwhile. 0: the agent goes at once and tells nobody.",
+        description="How long after SIGTERM the agent still gives devices to pods bound to the node. No new pods are "
+        "bound in this time. 0: the agent ends at once, without a label that says so.",
         json_schema_extra=notes(group=_TIMES),
     )
 
     metrics_bind_address: Address = Field(
         ":9394",
-        description="Where /metrics and health are served; empty: nowhere.",
+        description="Address of /metrics and of health probes; empty: not served.",
         json_schema_extra=notes(group=_RUNNING),
     )
     metrics_token_file: Path | None = Field(
         None,
-        description="File with the bearer token /metrics asks for; none: it asks for none.",
+        description="File with the bearer token that /metrics requires; none: no token is required.",
         json_schema_extra=notes(group=_RUNNING),
     )
     legacy_metrics: bool = Field(

@@ -1,7 +1,7 @@
-"""Where a setting's value comes from, and errors that say so.
+"""Reads settings from their sources. Errors name the source of the wrong value.
 
-Precedence, highest first: flag, environment variable ``HAMI_<NAME>``, HAMi's own environment variable where there is
-one, settings file (``--config`` or ``HAMI_CONFIG``), default.
+Precedence, highest first: flag, environment variable ``HAMI_<NAME>``, HAMi's own environment variable if it has one,
+settings file (``--config`` or ``HAMI_CONFIG``), default.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONFIG: Final = "HAMI_CONFIG"
 
 
 class _Environment(EnvSettingsSource):
-    """Environment variables of a given mapping; lists and mappings are not JSON but our own comma forms."""
+    """Environment variables of a given mapping. Lists and mappings are comma lists, not JSON."""
 
     def __init__(self, settings_cls: type[BaseSettings], environment: Mapping[str, str]) -> None:
         self._environment = environment
@@ -49,12 +49,12 @@ class _Environment(EnvSettingsSource):
 
 
 class Settings(BaseSettings):
-    """Base of the processes' settings. Build with `load` or, from a command line, with `from_arguments`."""
+    """Base of the processes' settings. Use `load`, or `from_arguments` for a command line, to make an instance."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, validate_default=True, env_prefix=PREFIX)
 
     IGNORED: ClassVar[Mapping[str, str]] = EMPTY
-    """HAMi's flags that are accepted and do nothing here: flag → why."""
+    """HAMi's flags that are accepted but have no effect: flag → why."""
 
     @classmethod
     def load(
@@ -64,12 +64,12 @@ class Settings(BaseSettings):
         environment: Mapping[str, str] | None = None,
         file: Path | str | None = None,
     ) -> Self:
-        """Put the settings together.
+        """Read the settings from all sources.
 
         Args:
-            flags: Setting name → value as given on the command line; only those that were given.
+            flags: Setting name → value, for the settings given on the command line.
             environment: Environment variables; None: the process's own.
-            file: The settings file; None: ``HAMI_CONFIG``, else none.
+            file: The settings file; None: the file that ``HAMI_CONFIG`` names, if any.
 
         Raises:
             ConfigError: A value is wrong or a key is unknown; names where it was set and what is expected.
@@ -82,7 +82,7 @@ class Settings(BaseSettings):
         for key, value in content.items():
             name = key.replace("-", "_")
             if name not in cls.model_fields:
-                fix = did_you_mean(name, cls.model_fields) or "see --help for those there are"
+                fix = did_you_mean(name, cls.model_fields) or "see --help for all settings"
                 raise ConfigError(f"{path}: {shown(name)[1:-1]}", "there is no such setting", fix)
             if name in in_file:
                 raise ConfigError(f"{path}: {name}", "is given twice, with - and with _", "leave one of them out")
@@ -95,10 +95,10 @@ class Settings(BaseSettings):
 
     @classmethod
     def from_arguments(cls, arguments: Sequence[str]) -> tuple[Self, tuple[str, ...]]:
-        """Read a command line in the form HAMi's programs take, and everything behind it.
+        """Read the settings from a command line in the form of HAMi's programs, and from all other sources.
 
         Returns:
-            The settings, and one warning for each flag that is accepted but has no effect.
+            The settings, and one warning for each flag without effect and for each misspelt environment variable.
 
         Raises:
             ConfigError: An unknown flag, a flag without its value, or what `load` raises.
@@ -109,9 +109,9 @@ class Settings(BaseSettings):
 
     @classmethod
     def _misspelt(cls, variables: Iterable[str]) -> Iterator[str]:
-        """One warning for each variable that resembles one of ours.
+        """Return a warning for each variable that resembles one of ours.
 
-        Others that begin with HAMI_ are Kubernetes' (``HAMI_SCHEDULER_SERVICE_PORT``) or a vendor's.
+        Other variables that begin with HAMI_ are from Kubernetes (``HAMI_SCHEDULER_SERVICE_PORT``) or from a vendor.
         """
         known = cls.model_fields
         ours = {variable for name, field in known.items() for variable in env_names(name, field)}
@@ -130,7 +130,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flag over environment over file."""
+        """Order the sources: flags, then environment, then file."""
         del env_settings, dotenv_settings, file_secret_settings
         given: dict[str, Any] = dict(getattr(init_settings, "init_kwargs", {}))
         flags, variables, in_file = given.pop("_sources", (given, {}, {}))
@@ -167,7 +167,7 @@ class Settings(BaseSettings):
         written: Mapping[str, str],
         path: Path | str | None,
     ) -> tuple[str, str, str]:
-        """Place, problem and fix of one finding."""
+        """Return place, problem and fix of one finding."""
         name = str(finding["loc"][0]) if finding["loc"] else ""
         problem, fix = finding_in_words(finding)
         field = cls.model_fields.get(name)

@@ -1,6 +1,6 @@
-"""HAMi's device-config.yaml and the per-node list of its NVIDIA agent, read strictly and kept by section.
+"""Reads HAMi's device-config.yaml strictly, by section.
 
-The core knows no vendor: a section is validated by the model its vendor names (`hami_core.hookspecs.config_model`).
+The core knows no vendor: the vendor's own model (`hami_core.hookspecs.config_model`) validates its section.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class DeviceConfig(Mapping[str, Any]):
 
     Args:
         sections: The content.
-        path: The file, for messages; empty when there is none.
-        empty: Names of sections that hold nothing: their vendors have their defaults.
+        path: The file, for messages; empty: there is no file.
+        empty: Names of sections without content, whose vendors use their defaults.
     """
 
     def __init__(self, sections: Mapping[str, Any] | None = None, path: str = "", empty: Collection[str] = ()) -> None:
@@ -44,11 +44,11 @@ def load_device_config(source: Path | str | None) -> DeviceConfig:
     """Read a device-config.
 
     Args:
-        source: A path, or the YAML text itself (a string with a line break or a colon-space in it); None: no file,
-            every vendor has its defaults.
+        source: A path, or the YAML text itself: a string with a line break or ``: `` in it. None: there is no file, and
+            every vendor uses its defaults.
 
     Raises:
-        ConfigError: It cannot be read, is no YAML, or is not sections of mappings or lists.
+        ConfigError: The file cannot be read, is not YAML, or its sections are not mappings or lists.
     """
     if source is None:
         return DeviceConfig()

@@ -1,4 +1,4 @@
-"""Command lines as HAMi's programs take them: Go's flag forms, their flag names, and help out of the models."""
+"""Command lines in the form of HAMi's programs: Go's flag forms, HAMi's flag names, and help from the models."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ KLOG: Final = {
 }
 _BOOLS: Final = {"add_dir_header", "alsologtostderr", "logtostderr", "one_output", "skip_headers", "skip_log_headers"}
 _DEBUG_VERBOSITY: Final = 5
-"""klog verbosity from which on HAMi's programs tell details."""
+"""klog verbosity from which HAMi's programs log details."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a command line said.
+    """The content of a command line.
 
     Attributes:
-        values: Setting name → text or bool.
-        config: The settings file, empty when none was named.
+        values: Setting name → text.
+        config: The settings file; empty: none was named.
         warnings: One sentence for each flag without effect.
     """
 
@@ -101,7 +101,7 @@ def parse_arguments(fields: Mapping[str, FieldInfo], ignored: Mapping[str, str],
 
 
 def help_text(model: type[BaseModel], usage: str) -> str:
-    """The ``--help`` of a process: every setting with flag, variable, default and meaning, by heading."""
+    """Write the ``--help`` of a process: every setting with flag, default, meaning and variable, by heading."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name, field in model.model_fields.items():
         head = f"  {', '.join(flag_names(name, field))}"
@@ -118,7 +118,7 @@ def help_text(model: type[BaseModel], usage: str) -> str:
 
 
 def default_text(field: FieldInfo) -> str:
-    """A default as one would write it."""
+    """Write a default as on a command line."""
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is None or value in ("", (), {}):
         return "none"
@@ -134,7 +134,7 @@ def _is_switch(field: FieldInfo) -> bool:
 
 
 def _level(verbosity: str) -> str:
-    """What ``-v=4`` of klog means as a log level."""
+    """Return the log level for a klog verbosity, such as the 4 of ``-v=4``."""
     if not verbosity.isdigit():
-        raise ConfigError("-v", f"{verbosity!r} is no whole number", "or use --log-level")
+        raise ConfigError("-v", f"{verbosity!r} is not a whole number", "or use --log-level")
     return "debug" if int(verbosity) >= _DEBUG_VERBOSITY else "info"

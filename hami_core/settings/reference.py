@@ -1,4 +1,4 @@
-"""The reference page of all settings, out of the models: ``python -m hami_core.settings.reference > …``."""
+"""Writes the reference page of all settings from the models: ``python -m hami_core.settings.reference > …``."""
 
 from __future__ import annotations
 
@@ -21,32 +21,33 @@ _INTRO: Final = """# Settings
 
 Generated from the models by `python -m hami_core.settings.reference`; a test compares.
 
-Where a setting is given in several places, the first of these counts:
+If a setting is given in several places, the first of these counts:
 
-1. the flag, `--name=value` or `--name value`; switches also `--name` and `--name=false`. One dash and underscores work
-   too, as with HAMi's programs;
-2. the environment variable, `HAMI_…`; where a second one is listed, it is HAMi's own and comes after ours;
-3. the settings file, YAML, named by `--config` or `HAMI_CONFIG`; its keys are the setting names below, with `_` or `-`;
-4. the default.
+1. The flag: `--name=value` or `--name value`; for switches also `--name` and `--name=false`. As in HAMi's programs, one
+   dash works too, and so do underscores.
+2. The environment variable, `HAMI_…`. If the table lists a second one, it is HAMi's own and comes after ours.
+3. The settings file in YAML, which `--config` or `HAMI_CONFIG` names. Its keys are the names of the settings, with `_`
+   or `-`.
+4. The default.
 
-Durations are seconds or Go's form (`90`, `5m`, `1h30m`, `250ms`); addresses `host:port`, `:port` or `unix:/path`; lists
-are separated by commas. A value that is wrong ends the process at start with the place it was set in and what is
-expected: a number out of bounds, and a word that is none of those there are, with the one that was probably meant. An
-unknown flag or key is an error too; an environment variable that resembles one of ours is warned of.
+A duration is a number of seconds or has Go's form (`90`, `5m`, `1h30m`, `250ms`). An address is `host:port`, `:port` or
+`unix:/path`. Lists are separated by commas. A wrong value ends the process at start. The message says where the value
+was set and what is expected, and suggests the word that was probably meant. An unknown flag or key is an error too. An
+environment variable that resembles one of ours causes a warning.
 
-`HAMI_PLUGINS` chooses what plugins are loaded, for debugging: `acme,audit` these and no others, `-acme` all but
-this one, set and empty none.
+`HAMI_PLUGINS` chooses the plugins to load, for debugging. `acme,audit` loads only these two, `-acme` leaves out this
+one, and an empty value loads none.
 
-A vendor that `--vendors` or `--vendor` names must be installed, or the process ends; one that is installed and broken
-is reported and left out.
+If `--vendors` or `--vendor` names a vendor that is not installed, the process ends. A vendor that is installed but
+broken is reported and left out.
 
-Every file is read the same way. YAML and JSON must be UTF-8 (a byte order mark is skipped) of at most 4 MiB, and say
-what they mean: a key that stands twice, aliases that multiply, tags such as `!!binary` and numbers that JSON does not
-have (`.nan`, `.inf`, more than 64 bits) are refused with line and column. A date is text.
+All files follow the same rules. YAML and JSON must be UTF-8 (a byte order mark is skipped) of at most 4 MiB. Duplicate
+keys, aliases that expand to too many values, tags such as `!!binary`, and numbers that JSON does not have (`.nan`,
+`.inf`, more than 64 bits) are refused with line and column. A date is text.
 
-Settings of one vendor's devices are in the device-config (HAMi's `device-config.yaml`: one section a vendor, unknown
-sections and keys are warned of, with the key that was probably meant) and, for what is particular to a node, in the
-vendor's own variables and its per-node file; see {doc}`agent` and the vendor's page.
+Settings of one vendor's devices are in HAMi's `device-config.yaml`, with one section for each vendor. Unknown sections
+and keys cause a warning with the key that was probably meant. Settings that differ between nodes are in the vendor's
+own variables and its per-node file; see {doc}`agent` and the vendor's page.
 """
 
 
@@ -69,7 +70,7 @@ def _policies() -> str:
     return f"""## Policies
 
 A pod names its policies in `hami.io/node-scheduler-policy` and `hami.io/gpu-scheduler-policy`. For pods that name none,
-`--node-scheduler-policy` and `--gpu-scheduler-policy` count. {{doc}}`../explanation/placement` says what a score is.
+`--node-scheduler-policy` and `--gpu-scheduler-policy` apply. {{doc}}`../explanation/placement` says what a score is.
 
 | node policy | best node |
 |---|---|
@@ -79,9 +80,10 @@ A pod names its policies in `hami.io/node-scheduler-policy` and `hami.io/gpu-sch
 |---|---|
 {chr(10).join(devices)}
 
-A device policy may be a comma list, such as `numa,binpack`. In a list, the order comes from {chained}
-as written; the other words keep their other effects. A pod's word that is none of these is passed over, with a warning
-at admission. If none is left, `{DEFAULT_NODE_POLICY}` counts for nodes and `{DEFAULT_DEVICE_POLICY}` for devices.
+A device policy may be a comma list, such as `numa,binpack`. In a list, {chained}
+order the devices, in the order written; the other words keep their other effects. An unknown word of a pod is ignored,
+with a warning at admission. If no word is left, `{DEFAULT_NODE_POLICY}` applies to nodes and
+`{DEFAULT_DEVICE_POLICY}` to devices.
 """
 
 
@@ -107,7 +109,7 @@ def _section(title: str, model: type[Settings]) -> str:
 
 
 def _choices(field: FieldInfo) -> str:
-    """The words a setting may have, where the description does not list them already."""
+    """List the words that a setting may have, unless its description has them already."""
     words: tuple[Any, ...] = getattr(field.annotation, "__args__", ())
     if not words or not all(isinstance(word, str) for word in words):
         return ""
@@ -119,9 +121,9 @@ def _ignored() -> str:
     lines = [
         "## Flags without effect",
         "",
-        "HAMi's programs have them; they are accepted with a warning.",
+        "HAMi's programs have these flags. They are accepted with a warning.",
         "",
-        "| flag | of | why it has none |",
+        "| flag | program | why it has no effect |",
         "|---|---|---|",
     ]
     for title, flags in (

@@ -46,16 +46,16 @@ class SchedulerSettings(Settings):
 
     http_bind: Address = Field(
         "127.0.0.1:8080",
-        description="Where the extender verbs are served; the webhook too unless it has its own address.",
+        description="Address of the extender's verbs, and of the webhook unless it has its own address.",
         json_schema_extra=notes(flags=["--http_bind"], group=_LISTENERS),
     )
     webhook_bind: Address = Field(
         "",
-        description="Where the webhook is served, always over TLS; empty: with the extender verbs.",
+        description="Address of the webhook, always with TLS; empty: the extender's address.",
         json_schema_extra=notes(group=_LISTENERS),
     )
     metrics_bind_address: Address = Field(
-        ":9395", description="Where /metrics is served; empty: nowhere.", json_schema_extra=notes(group=_LISTENERS)
+        ":9395", description="Address of /metrics; empty: not served.", json_schema_extra=notes(group=_LISTENERS)
     )
     cert_file: Path | None = Field(
         None,
@@ -69,18 +69,18 @@ class SchedulerSettings(Settings):
     )
     extender_client_ca_file: Path | None = Field(
         None,
-        description="CA (PEM) whose client certificates alone may call the extender verbs.",
+        description="CA (PEM) of client certificates; only their holders may call the extender's verbs.",
         json_schema_extra=notes(group=_LISTENERS),
     )
     metrics_token_file: Path | None = Field(
         None,
-        description="File with the bearer token /metrics asks for; none: it asks for none.",
+        description="File with the bearer token that /metrics requires; none: no token is required.",
         json_schema_extra=notes(group=_LISTENERS),
     )
     extender_timeout: Seconds = Field(
         30.0,
         gt=5,
-        description="The httpTimeout kube-scheduler has for this extender; waiting ends 5 s before.",
+        description="kube-scheduler's httpTimeout for this extender; waiting ends 5 s earlier.",
         json_schema_extra=notes(group=_LISTENERS),
     )
     legacy_metrics: bool = Field(
@@ -92,8 +92,8 @@ class SchedulerSettings(Settings):
 
     scheduler_name: str = Field(
         "hami-scheduler",
-        description="The schedulerName the webhook writes into pods; also the name in events and of the Lease. Write "
-        "default-scheduler, not nothing, where the default scheduler calls this extender.",
+        description="The schedulerName that the webhook writes into pods; also the name in events and of the Lease. "
+        "Write default-scheduler if the default scheduler calls this extender; it may not be empty.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
     force_overwrite_default_scheduler: bool = Field(
@@ -103,56 +103,57 @@ class SchedulerSettings(Settings):
     )
     node_scheduler_policy: NodePolicyWord = Field(
         DEFAULT_NODE_POLICY,
-        description=f"How nodes are preferred when a pod says nothing: {' or '.join(NODE_POLICIES)}.",
+        description=f"Which nodes are preferred if a pod names no policy: {' or '.join(NODE_POLICIES)}.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
     gpu_scheduler_policy: DevicePolicyWords = Field(
         DEFAULT_DEVICE_POLICY,
-        description=f"How devices are preferred when a pod says nothing: {', '.join(DEVICE_POLICIES)}, or a comma "
-        "chain.",
+        description=f"Which devices are preferred if a pod names no policy: {', '.join(DEVICE_POLICIES)}, or a comma "
+        "list.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
     node_label_selector: Labels = Field(
         default_factory=dict,
-        description="Labels a node must have for its devices to count, as key=value,key2=value2.",
+        description="Labels that a node must have for its devices to be used, as key=value,key2=value2.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
     filter_return: int | Literal["all"] = Field(
         16,
-        description="How many of the best nodes Filter returns: a number, 1 as HAMi, or all.",
+        description="How many of the best nodes Filter returns: a number (1 as in HAMi), or all.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
     hold_time: Seconds = Field(
         15.0,
-        description="How long a slice found by Filter is kept for its pod's Bind.",
+        description="How long a slice that Filter found is held for its pod's Bind.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
     hold_time_waiting: Seconds = Field(
         660.0,
-        description="The same for pods kube-scheduler may keep waiting: unbound volumes, pod groups, nominated nodes.",
+        description="As --hold-time, for pods that kube-scheduler may keep waiting: unbound volumes, pod groups, "
+        "nominated nodes.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
     drift_interval: Seconds = Field(
         300.0,
         gt=0,
-        description="How often usage is computed anew and compared.",
+        description="How often usage is computed again from the API server and compared (drift).",
         json_schema_extra=notes(group=_PLACEMENT),
     )
     node_lock_timeout: Seconds = Field(
         300.0,
         gt=0,
-        description="Age after which a node lock of a third party's node plugin counts as left behind.",
+        description="Age from which a node lock of a third party's node plugin counts as abandoned.",
         json_schema_extra=notes(env=["HAMI_NODELOCK_EXPIRE"], group=_PLACEMENT),
     )
     node_lock_retry_timeout: Seconds = Field(
         28.0,
-        description="How long Bind waits for a node lock, at most the extender's time-out less 5 s; 0: not at all.",
+        description="How long Bind waits for a node lock, at most --extender-timeout less 5 s; 0: not at all.",
         json_schema_extra=notes(group=_PLACEMENT),
     )
 
     leader_elect: bool = Field(
         False,
-        description="Bind only while leader, see --lease; off: this replica always binds.",
+        description="Bind only while this replica is leader, see --lease; off: it always binds.",
         json_schema_extra=notes(group=_LEADER),
     )
     lease: Literal["follow", "own"] = Field(
@@ -197,8 +198,8 @@ class SchedulerSettings(Settings):
 
     signing_key: Path | None = Field(
         None,
-        description="Ed25519 private key (PEM) allocations are signed with; none: they are not signed, which agents in "
-        "mode required refuse.",
+        description="Ed25519 private key (PEM) that signs allocations; none: they are unsigned, and agents in mode "
+        "required refuse them.",
         json_schema_extra=notes(group=_SECURITY),
     )
 
@@ -209,7 +210,7 @@ class SchedulerSettings(Settings):
     )
     signing_secret: str = Field(
         "",
-        description="In place of --signing-key: Secret in which this process keeps signing keys it makes and rotates.",
+        description="Instead of --signing-key: Secret for the signing keys, which this process makes and rotates.",
         json_schema_extra=notes(group=_SECURITY),
     )
     signing_keys_configmap: str = Field(
@@ -225,29 +226,29 @@ class SchedulerSettings(Settings):
     )
     signing_key_delay: Seconds = Field(
         300.0,
-        description="With --signing-secret: from a key's publication until it signs; longer than a kubelet takes to "
-        "bring a ConfigMap to its pods.",
+        description="With --signing-secret: time from a key's publication until it signs. It must be longer than a "
+        "kubelet needs to update a ConfigMap in its pods.",
         json_schema_extra=notes(group=_SECURITY),
     )
     tls_secret: str = Field(
         "",
-        description="In place of --cert-file: Secret in which this process keeps the webhook's certificate, which it "
-        "issues and rotates.",
+        description="Instead of --cert-file: Secret for the webhook's certificate, which this process issues and "
+        "rotates.",
         json_schema_extra=notes(group=_SECURITY),
     )
     webhook_service: str = Field(
         "",
-        description="With --tls-secret: Service the API server calls the webhook by; the certificate is for its name.",
+        description="With --tls-secret: Service of the webhook; the certificate is for its name.",
         json_schema_extra=notes(group=_SECURITY),
     )
     webhook_hosts: Names = Field(
         (),
-        description="With --tls-secret: further DNS names and addresses the certificate is for.",
+        description="With --tls-secret: further DNS names and addresses in the certificate.",
         json_schema_extra=notes(group=_SECURITY),
     )
     webhook_configuration: Names = Field(
         (),
-        description="With --tls-secret: MutatingWebhookConfigurations whose caBundle this process keeps.",
+        description="With --tls-secret: MutatingWebhookConfigurations whose caBundle this process updates.",
         json_schema_extra=notes(group=_SECURITY),
     )
     certificate_lifetime: Seconds = Field(
@@ -264,23 +265,24 @@ class SchedulerSettings(Settings):
     )
     vendors: Names = Field(
         (),
-        description="Vendors to serve, by name, each of which must be installed; none: all that are.",
+        description="Names of the vendors to serve, each of which must be installed; none: all installed ones.",
         json_schema_extra=notes(group=_VENDORS),
     )
     managed_resources: ResourceNames = Field(
         (),
-        description="Resource names that kube-scheduler leaves to this scheduler, its managedResources: a pod that "
-        "asks for one that no loaded vendor serves is refused.",
+        description="Resources that kube-scheduler leaves to this scheduler (its managedResources). A pod is refused "
+        "if it asks for one that no loaded vendor serves.",
         json_schema_extra=notes(group=_VENDORS),
     )
     hook_time_limit: Seconds = Field(
         30.0,
-        description="A vendor whose hooks hold up the process for so long is closed and the process ends; 0: never.",
+        description="A vendor whose hooks block the process for this time is closed, and the process ends; 0: never.",
         json_schema_extra=notes(group=_VENDORS),
     )
     closed_vendors_file: Path | None = Field(
         None,
-        description="Keeps closed vendors closed; must outlive the container. None: the next start opens them.",
+        description="File that keeps closed vendors closed; it must outlive the container. None: the next start opens "
+        "them.",
         json_schema_extra=notes(group=_VENDORS),
     )
 
@@ -295,7 +297,7 @@ class SchedulerSettings(Settings):
     debug: bool = Field(False, description="The same as --log-level=debug.", json_schema_extra=notes(group=_RUNNING))
     drain_time: Seconds = Field(
         10.0,
-        description="How long requests under way may take to end after SIGTERM.",
+        description="How long running requests may take to end after SIGTERM.",
         json_schema_extra=notes(group=_RUNNING),
     )
 
@@ -324,15 +326,15 @@ class SchedulerSettings(Settings):
             raise ValueError("--webhook-bind serves TLS; give --cert-file and --key-file, or --tls-secret")
         if self.tls_secret:
             if self.cert_file is not None:
-                raise ValueError("--tls-secret and --cert-file are two ways of one thing; give one")
+                raise ValueError("--tls-secret and --cert-file exclude each other; give one")
             if not self.webhook_bind:
                 raise ValueError("--tls-secret is for the webhook's own listener; give --webhook-bind")
             if not (self.webhook_service or self.webhook_hosts):
-                raise ValueError("--tls-secret needs to know whom the certificate is for; give --webhook-service")
+                raise ValueError("--tls-secret needs a name for the certificate; give --webhook-service")
         if bool(self.signing_secret) != bool(self.signing_keys_configmap):
             raise ValueError("--signing-secret and --signing-keys-configmap belong together; give both or neither")
         if self.signing_secret and self.signing_key_delay > self.signing_key_lifetime / 2:
-            raise ValueError("--signing-key-delay is more than half of --signing-key-lifetime: no key would be done")
+            raise ValueError("--signing-key-delay may be at most half of --signing-key-lifetime")
         if self.signing_secret and self.signing_key is not None:
-            raise ValueError("--signing-secret and --signing-key are two ways of one thing; give one")
+            raise ValueError("--signing-secret and --signing-key exclude each other; give one")
         return self

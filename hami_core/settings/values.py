@@ -1,4 +1,4 @@
-"""Types of single settings, with the forms HAMi's flags accept."""
+"""Types of settings, which accept the same forms as HAMi's flags."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ DAY: Final = 86400.0
 
 
 def parse_duration(text: Any) -> Any:  # noqa: ANN401 - pydantic hands in whatever was given
-    """Seconds out of ``90``, ``1.5`` or Go's form ``5m``, ``1h30m``, ``250ms``.
+    """Read seconds (``90``, ``1.5``) or Go's form (``5m``, ``1h30m``, ``250ms``) as seconds.
 
     Raises:
-        ValueError: Neither.
+        ValueError: The text has neither form.
     """
     if not isinstance(text, str):
         return text
@@ -35,7 +35,7 @@ def parse_duration(text: Any) -> Any:  # noqa: ANN401 - pydantic hands in whatev
         return float(plain)
     parts = _PART.findall(plain)
     if not parts or "".join(number + unit for number, unit in parts) != plain:
-        raise ValueError(f"{shown(text)} is no duration; write seconds or a form such as 5m, 1h30m, 250ms")
+        raise ValueError(f"{shown(text)} is not a duration; write seconds or a form such as 5m, 1h30m, 250ms")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
@@ -54,17 +54,17 @@ def check_address(text: str) -> str:
 
 
 def split_list(value: Any) -> Any:  # noqa: ANN401 - as above
-    """A tuple out of ``a,b`` or a list."""
+    """Read ``a,b`` or a list as a tuple."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
 
 
 def split_selector(value: Any) -> Any:  # noqa: ANN401 - as above
-    """A mapping out of ``key=value,key2=value2`` or a mapping.
+    """Read ``key=value,key2=value2`` or a mapping as a mapping.
 
     Raises:
-        ValueError: A part without ``=``.
+        ValueError: A part has no ``=``.
     """
     if not isinstance(value, str):
         return value
@@ -103,7 +103,7 @@ def check_resource(text: str) -> str:
     """Accept the name of an extended resource.
 
     Raises:
-        ValueError: Anything else; such as ``cpu``, which every pod may ask for.
+        ValueError: The text is another name, such as ``cpu``, which every pod may ask for.
     """
     domain = text.partition("/")[0]
     if _RESOURCE.fullmatch(text) is None or f".{domain}".endswith(".kubernetes.io"):
@@ -112,7 +112,7 @@ def check_resource(text: str) -> str:
 
 
 Folder = Annotated[Path, AfterValidator(Path.absolute)]
-"""A folder; a relative path counts from where the process was started."""
+"""A folder; a relative path starts at the process's working folder."""
 
 Seconds = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=365 * DAY, allow_inf_nan=False)]
 """A duration: a number of seconds, or Go's form ``5m30s``."""

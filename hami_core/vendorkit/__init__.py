@@ -1,7 +1,7 @@
-"""What vendors share: reading requests, selecting devices, rounding, templates, registers, locks. Public and pure.
+"""Functions that vendors share: requests, selectors, rounding, templates, registers, locks. Public and pure.
 
-Every function here is HAMi's rule for "most vendors"; a vendor with another rule writes its own hook and still uses
-the pieces. What a vendor's node side writes and mounts is in `hami_core.vendorkit.node`.
+Each function follows the rule that HAMi has for most vendors. A vendor with another rule writes its own hook and may
+call these functions in it. `hami_core.vendorkit.node` has what the node side needs.
 """
 
 from __future__ import annotations

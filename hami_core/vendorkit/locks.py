@@ -1,4 +1,4 @@
-"""Node locks that vendors' own node plugins expect: the format and every decision, without the writing."""
+"""Node locks that vendors' own node plugins expect: their format, and what a pod may do about a lock."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from hami_core.errors import WireError
 from hami_core.wire import keys
 
 NODE_LOCK_KEY: Final = keys.NODE_LOCK
-"""The lock all of HAMi's own node plugins share."""
+"""The lock that all of HAMi's node plugins share."""
 PROTOCOL_HAMI: Final = "hami"
-"""Answer of the hook ``lock_annotations`` for the form ``<time>,<namespace>,<pod>``."""
+"""Protocol, in the answer of the hook ``lock_annotations``, of locks of the form ``<time>,<namespace>,<pod>``."""
 PROTOCOL_TIME: Final = "time"
-"""Answer of the hook ``lock_annotations`` for the bare-time form."""
+"""Protocol, in the answer of the hook ``lock_annotations``, of locks that hold only a time."""
 NODE_LOCK_TIMEOUT: Final = timedelta(minutes=5)
-"""After this a lock of `keys.NODE_LOCK` may be taken over."""
+"""Age from which a lock of `NODE_LOCK_KEY` may be taken over."""
 
 CONTENTION: Final = "node lock contention"
-"""HAMi's mark of an error that another pod's lock caused."""
+"""HAMi's words in an error that another pod's lock caused."""
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLock:
-    """A lock as it stands on a node.
+    """A lock on a node.
 
     Attributes:
-        taken: When, with zone.
-        namespace: Of the pod that holds it; empty in the older form.
-        pod: Its name; empty in the older form.
-        legacy: A bare time: nobody can be said to hold it.
+        taken: When the lock was taken; with time zone.
+        namespace: Namespace of the pod that holds it; empty in the older form.
+        pod: Name of that pod; empty in the older form.
+        legacy: Whether the lock has the older form, a time only. Its holder is then unknown.
 
     Example:
         >>> lock = parse_lock("2026-01-02T03:04:05Z,default,one")
@@ -48,12 +48,12 @@ class NodeLock:
     legacy: bool = False
 
     def held_by(self, namespace: str, pod: str) -> bool:
-        """Whether this very pod holds it."""
+        """Whether this pod holds the lock."""
         return not self.legacy and (self.namespace, self.pod) == (namespace, pod)
 
 
 class LockVerdict(StrEnum):
-    """What to do about a node's lock.
+    """What a pod may do about a node's lock.
 
     Example:
         >>> LockVerdict("take-over") is LockVerdict.TAKE_OVER
@@ -61,20 +61,20 @@ class LockVerdict(StrEnum):
     """
 
     TAKE = "take"
-    """Nobody holds it. Write ours, on the condition that nothing changed."""
+    """The lock is free. Write it, on condition that the node has not changed meanwhile."""
     OURS = "ours"
-    """Held by this pod already."""
+    """This pod holds the lock already."""
     TAKE_OVER = "take-over"
-    """It expired, or its holder is gone. Write ours in its place, on the condition that nothing changed."""
+    """The lock has expired, or its holder is gone. Replace it, on condition that the node has not changed meanwhile."""
     CONTENDED = "contended"
-    """Another pod holds it. Try again later."""
+    """Another pod holds the lock. Try again later."""
 
 
 def parse_lock(text: str, *, key: str = keys.NODE_LOCK) -> NodeLock:
-    """Read ``<RFC 3339>,<namespace>,<pod>`` or the older bare time.
+    """Read ``<RFC 3339>,<namespace>,<pod>``, or the older form that holds only the time.
 
     Raises:
-        WireError: HAMi's words.
+        WireError: The text is malformed; in HAMi's words.
 
     Example:
         >>> parse_lock("2026-01-02T03:04:05Z,default,one").pod
@@ -89,7 +89,7 @@ def parse_lock(text: str, *, key: str = keys.NODE_LOCK) -> NodeLock:
 
 
 def format_lock(now: datetime, namespace: str, pod: str) -> str:
-    """Write HAMi's lock value; ``now`` with zone.
+    """Write HAMi's lock value; ``now`` needs a time zone.
 
     Example:
         >>> from datetime import UTC, datetime
@@ -100,7 +100,7 @@ def format_lock(now: datetime, namespace: str, pod: str) -> str:
 
 
 def format_time_lock(now: datetime) -> str:
-    """Write a lock of the bare-time form; ``now`` with zone.
+    """Write a lock that holds only the time; ``now`` needs a time zone.
 
     Example:
         >>> from datetime import UTC, datetime
@@ -124,15 +124,15 @@ def judge_lock(
 
     Args:
         text: The lock annotation; None: absent.
-        namespace: Of the pod that wants it.
-        pod: Its name.
-        now: With zone.
-        holder_exists: Whether the pod named in the lock exists and still runs or may run.
-        timeout: Age from which a lock counts no more.
-        key: The annotation, for errors.
+        namespace: Namespace of the pod that wants the lock.
+        pod: Name of that pod.
+        now: The time; with time zone.
+        holder_exists: Whether the pod named in the lock exists and has not ended.
+        timeout: Age from which a lock may be taken over.
+        key: Key of the annotation, for errors.
 
     Raises:
-        WireError: The annotation is malformed; it is never taken over.
+        WireError: The annotation is malformed. Such a lock is never taken over.
 
     Example:
         >>> from datetime import UTC, datetime
@@ -155,7 +155,7 @@ def judge_lock(
 
 
 def contention_text(node: str, timeout: timedelta = NODE_LOCK_TIMEOUT) -> str:
-    """HAMi's words for a node that another pod holds; callers retry on the part behind the colon.
+    """Say in HAMi's words that another pod holds a node's lock. Callers retry if they find the part after the colon.
 
     Example:
         >>> contention_text("node-1")
@@ -165,7 +165,7 @@ def contention_text(node: str, timeout: timedelta = NODE_LOCK_TIMEOUT) -> str:
 
 
 def may_release(text: str | None, *, namespace: str, pod: str) -> bool:
-    """Whether a pod's lock may be removed on its behalf: it holds it, or the lock is of the bare-time form.
+    """Whether a lock may be removed for a pod, because the pod holds it or the lock holds only a time.
 
     Example:
         >>> may_release("2026-01-02T03:04:05Z,default,one", namespace="default", pod="two")
@@ -175,7 +175,7 @@ def may_release(text: str | None, *, namespace: str, pod: str) -> bool:
 
 
 def _go_duration(span: timedelta) -> str:
-    """A span as Go prints it: ``5m0s``, ``28s``, ``1h0m0s``."""
+    """Format a duration as Go does: ``5m0s``, ``28s``, ``1h0m0s``."""
     minutes, seconds = divmod(span.total_seconds(), 60)
     hours, minutes = divmod(int(minutes), 60)
     text = f"{seconds:g}s"

@@ -1,4 +1,4 @@
-"""What a vendor's node side needs of the core: how registers are written, and where a container finds its limits."""
+"""What a vendor's node side needs from the core: functions that write registers, and paths of a container's limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where devices come from: a register annotation on the node, or the node's capacity."""
+"""Reads a node's devices from its register annotation or its capacity."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from hami_core.model import Device, Family, NodeFacts
 
 MAX_CAPACITY: Final = 10**9
-"""Largest capacity of one resource taken from a node object."""
+"""Largest capacity of one resource that is accepted from a node object."""
 
 
 def read_json_register(node: NodeFacts, family: Family) -> tuple[Device, ...] | None:
-    """Devices from the family's register annotation in JSON form; None: the node has no such annotation.
+    """Read devices from the family's register annotation in JSON; None: the node has no such annotation.
 
     Raises:
         WireError: The annotation is malformed.
@@ -33,7 +33,7 @@ def read_json_register(node: NodeFacts, family: Family) -> tuple[Device, ...] | 
 
 
 def read_csv_register(node: NodeFacts, family: Family) -> tuple[Device, ...] | None:
-    """Devices from the family's register annotation in HAMi's older form; None: the node has no such annotation.
+    """Read devices from the family's register annotation in HAMi's older form; None: the node has no such annotation.
 
     Raises:
         WireError: The annotation is malformed.
@@ -49,7 +49,7 @@ def read_csv_register(node: NodeFacts, family: Family) -> tuple[Device, ...] | N
 
 
 def read_cordon(node: NodeFacts) -> frozenset[str]:
-    """Ids of the devices that an operator took out of service on a node (``hami.io/device-cordon``).
+    """Read the ids of the devices that an operator closed to new containers (``hami.io/device-cordon``).
 
     Example:
         >>> sorted(read_cordon(NodeFacts("n1", {"hami.io/device-cordon": "ACME-1, ACME-0"})))
@@ -59,7 +59,7 @@ def read_cordon(node: NodeFacts) -> frozenset[str]:
 
 
 def read_pair_scores(node: NodeFacts, key: str) -> dict[str, dict[str, int]]:
-    """Link scores between a node's devices from an annotation: device id → other device id → score; empty: none.
+    """Read the scores of the links between a node's devices: device id → other device id → score; empty: none.
 
     Raises:
         WireError: The annotation is malformed.
@@ -74,10 +74,10 @@ def read_pair_scores(node: NodeFacts, key: str) -> dict[str, dict[str, int]]:
 
 
 def capacity(node: NodeFacts, resource: str) -> int:
-    """How much of an extended resource a node has; 0: none of it.
+    """Return a node's capacity of an extended resource; 0: it has none.
 
     Raises:
-        WireError: The node's capacity is no whole number from 0 to 10⁹.
+        WireError: The capacity is not a whole number from 0 to 10⁹.
 
     Example:
         >>> capacity(NodeFacts("n1", capacity={"acme.example/npu": "1k"}), "acme.example/npu")
@@ -91,5 +91,5 @@ def capacity(node: NodeFacts, resource: str) -> int:
     except WireError as error:
         raise WireError(f"capacity {resource}", -1, error.problem) from None
     if not isinstance(value, int) or not 0 <= value <= MAX_CAPACITY:
-        raise WireError(f"capacity {resource}", -1, f"{text!r} is no whole number from 0 to {MAX_CAPACITY}")
+        raise WireError(f"capacity {resource}", -1, f"{text!r} is not a whole number from 0 to {MAX_CAPACITY}")
     return value

@@ -1,4 +1,4 @@
-"""From container limits to numbers: HAMi's template for count, memory, percentage and cores."""
+"""Turns container limits into numbers, by HAMi's rules for count, memory, percentage and cores."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RequestDefaults:
-    """What holds where a container says nothing.
+    """What a container gets that names no memory or no cores.
 
     Attributes:
-        memory_mib: Memory on each device; 0: the whole device.
+        memory_mib: MiB on each device; 0: all memory of the device.
         cores: Percent of each device's compute.
 
     Example:
@@ -33,7 +33,7 @@ _NONE = RequestDefaults()
 
 
 def quantity_of(container: ContainerSpec, resource: str) -> str | None:
-    """A container's amount of a resource as written: its limit, else its request; None: neither names it.
+    """Return a container's amount of a resource as written: its limit, else its request; None: it has neither.
 
     Example:
         >>> quantity_of(ContainerSpec("main", ContainerKind.APP, {"acme.example/npu": "2"}), "acme.example/npu")
@@ -46,10 +46,10 @@ def quantity_of(container: ContainerSpec, resource: str) -> str | None:
 
 
 def amount_of(container: ContainerSpec, resource: str, *, maximum: int = INT32_MAX) -> int | None:
-    """A container's amount of a resource as a whole number from 0 to ``maximum``; None: it names none.
+    """Return a container's amount of a resource, a whole number from 0 to ``maximum``; None: it has none.
 
     Raises:
-        RequestError: Negative, fractional, too large or no quantity.
+        RequestError: The amount is negative, fractional, too large or not a quantity.
 
     Example:
         >>> main = ContainerSpec("main", ContainerKind.APP, {"acme.example/npu": "2"})
@@ -63,7 +63,7 @@ def amount_of(container: ContainerSpec, resource: str, *, maximum: int = INT32_M
 
 
 def memory_of(container: ContainerSpec, resource: str, factor: int = 1) -> int | None:
-    """A container's amount of a memory resource in MiB, at most 1 TiB; None: it names none.
+    """Return a container's amount of a memory resource in MiB, at most 1 TiB; None: it has none.
 
     Args:
         container: The container.
@@ -71,7 +71,7 @@ def memory_of(container: ContainerSpec, resource: str, factor: int = 1) -> int |
         factor: MiB per unit of the resource; 0 counts as 1.
 
     Raises:
-        RequestError: Negative, fractional, too large, with a unit or no quantity.
+        RequestError: The amount is negative, fractional, too large, has a unit or is not a quantity.
 
     Example:
         >>> main = ContainerSpec("main", ContainerKind.APP, {"acme.example/npu-memory": "6"})
@@ -85,13 +85,13 @@ def memory_of(container: ContainerSpec, resource: str, factor: int = 1) -> int |
 
 
 def is_zero_beside_amounts(container: ContainerSpec, family: Family) -> bool:
-    """Whether a container writes a count of 0 and other amounts of the family.
+    """Whether a container writes a count of 0 together with other amounts of the family.
 
-    It gets no device. But the pod must go to our scheduler: the other amounts are no resources of any node, and only
-    our scheduler passes over them.
+    Such a container gets no device, but its pod must go to our scheduler. No node has the other amounts as resources,
+    and only our scheduler ignores them.
 
     Raises:
-        RequestError: The count is no whole number.
+        RequestError: The count is not a whole number.
 
     Example:
         >>> acme = Family("ACME", Resources("acme.example/npu", "acme.example/npu-memory"), "hami.io/acme")
@@ -109,15 +109,16 @@ def default_parse_request(
 ) -> Request | None:
     """Read count, memory, percentage and cores of one container for one family.
 
-    The rules are HAMi's: limits before requests; memory counts in units of ``memory_factor`` MiB; an absolute amount
-    above 0 outranks a percentage; a percentage above 100 is 100, one of 0 or below is none; with neither, the default
-    memory or the whole device. Only what HAMi would take for "asks for nothing" is refused instead.
+    The rules are HAMi's. A limit wins over a request. Memory is in units of ``memory_factor`` MiB. An amount of memory
+    above 0 wins over a percentage. A percentage above 100 counts as 100; a percentage of 0 or less counts as none.
+    Without amount and percentage, the container gets the default memory, or all memory if there is no default. Unlike
+    HAMi, which treats a malformed amount as no request, this function refuses it.
 
     Returns:
         The request, or None if the count is missing or 0.
 
     Raises:
-        RequestError: An amount that is negative, fractional, too large, with a unit or no quantity.
+        RequestError: An amount is negative, fractional, too large, has a unit or is not a quantity.
 
     Example:
         >>> acme = Family("ACME", Resources("acme.example/npu", "acme.example/npu-memory"), "hami.io/acme")

@@ -1,4 +1,4 @@
-"""Whole-number rounding; nothing here goes through floats."""
+"""Rounding of whole numbers, without floating point."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def ceil_div(amount: int, unit: int) -> int:
-    """How many units hold an amount; ``unit`` ≥ 1.
+    """Return how many units hold an amount; ``unit`` ≥ 1.
 
     Example:
         >>> ceil_div(1000, 512)
@@ -19,7 +19,7 @@ def ceil_div(amount: int, unit: int) -> int:
 
 
 def round_up_to(amount: int, steps: Iterable[int]) -> int | None:
-    """The smallest of the steps that holds an amount, or None: none does.
+    """Return the smallest step that holds an amount; None: no step does.
 
     Example:
         >>> round_up_to(3000, [2048, 4096, 8192]), round_up_to(9000, [2048, 4096, 8192])

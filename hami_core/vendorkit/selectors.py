@@ -1,4 +1,4 @@
-"""How a pod chooses or refuses devices by annotation: HAMi's rules for ids, models and modes."""
+"""HAMi's rules by which a pod's annotations choose or refuse devices: by id, by model and by mode."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WHOLE_DEVICE: Final = 100
 
 
 def default_check_uuid(request: Request, device_id: str, family: Family) -> Reason | None:
-    """Hold a device id against every pair of the family's ``uuid_selectors``.
+    """Check a device id against every pair of the family's ``uuid_selectors``.
 
-    The rule: comma list, blanks around entries do not count, exact match; a blank value sets no rule; the id must be
-    in the "use" list and must not be in the "nouse" list.
+    Each annotation is a comma list. The id must be in the "use" list and must not be in the "nouse" list. Entries match
+    exactly, without the blanks around them. A blank annotation sets no rule.
 
     Returns:
         None to accept, else ``CardUuidMismatch``.
@@ -38,11 +38,11 @@ def default_check_uuid(request: Request, device_id: str, family: Family) -> Reas
 
 
 def default_check_type(request: Request, kind: DeviceKind, family: Family) -> Reason | None:
-    """Hold a device's model against the family and every pair of its ``type_selectors``.
+    """Check a kind of device against the request's family and every pair of the family's ``type_selectors``.
 
-    The rule: comma list, each entry matches as a part of the model without regard to case; blank entries match
-    nothing; a blank value sets no rule; some "use" entry must match and no "nouse" entry may. A device that serves one
-    container as a whole only takes no request for a part of it.
+    Each annotation is a comma list. An entry matches a model that contains it, in upper or lower case; a blank entry
+    matches nothing. At least one "use" entry must match, and no "nouse" entry may match. A blank annotation sets no
+    rule. A device that is given only as a whole card refuses a request for a part.
 
     Returns:
         None to accept, else ``CardTypeMismatch``.
@@ -61,22 +61,22 @@ def default_check_type(request: Request, kind: DeviceKind, family: Family) -> Re
     if not accepted:
         return Reason(reasons.CARD_TYPE_MISMATCH, detail=kind.type)
     if kind.whole_only and not _asks_whole(request, kind.whole_mib):
-        detail = f"{kind.whole_only}: given as a whole only, ask for all of its memory and for 0 or 100 % of its cores"
+        detail = f"{kind.whole_only}: given as a whole only; ask for all of its memory and for 0 or 100 % of its cores"
         return Reason(reasons.CARD_TYPE_MISMATCH, detail=detail)
     return None
 
 
 def _asks_whole(request: Request, whole_mib: int) -> bool:
-    """Whether a request takes all that can be had of a device with so much memory."""
+    """Whether a request asks for a whole card with this much memory."""
     whole = request.memory_mib >= whole_mib if request.memory_mib else request.memory_percent in {None, 100}
     return whole and (request.cores == 0 or request.cores >= WHOLE_DEVICE)
 
 
 def mode_accepted(wanted: str | None, mode: str) -> bool:
-    """Whether a mode annotation (``nvidia.com/vgpu-mode``) admits a device's mode.
+    """Whether a mode annotation (``nvidia.com/vgpu-mode``) accepts a device's mode.
 
-    HAMi's rule: the annotation contains the mode. So ``hami-core,mig`` admits both modes, an empty annotation admits
-    none, and a device without a mode is always admitted. A pod without the annotation is admitted everywhere.
+    HAMi's rule: the annotation must contain the mode. ``hami-core,mig`` accepts both modes; an empty annotation accepts
+    only devices without a mode. Without the annotation (None), every device is accepted.
 
     Example:
         >>> mode_accepted("hami-core,mig", "mig"), mode_accepted("", "mig"), mode_accepted(None, "mig")
@@ -96,7 +96,7 @@ def _type_accepted(annotations: Mapping[str, str], pair: SelectorKeys, model: st
 
 
 def _rule(annotations: Mapping[str, str], key: str) -> list[str]:
-    """The entries of a list annotation, trimmed; no entries at all where the value is blank."""
+    """Return the trimmed entries of a list annotation; none if the value is blank."""
     text = annotations.get(key, "") if key else ""
     return [entry.strip() for entry in text.split(",")] if text.strip() else []
 

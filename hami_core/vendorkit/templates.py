@@ -1,4 +1,4 @@
-"""Hardware templates: fixed sizes a device can be cut into (Ascend vNPU and the like)."""
+"""Hardware templates: the fixed sizes into which a device can be divided, such as Ascend's vNPU."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One size on offer.
+    """One size that a device offers.
 
     Attributes:
-        name: The vendor's, such as ``vir05_1c_16g``.
-        memory_mib: Memory it has.
-        cores: Compute units it has, in the vendor's unit.
-        cpus: Control CPUs it has.
+        name: The vendor's name, such as ``vir05_1c_16g``.
+        memory_mib: Memory in MiB.
+        cores: Number of compute units, as the vendor counts them.
+        cpus: Number of control CPUs.
 
     Example:
         >>> Template("vir02", memory_mib=4096, cores=2).cpus
@@ -31,7 +31,7 @@ class Template:
 
 
 def smallest_template(templates: Iterable[Template], memory_mib: int) -> Template | None:
-    """The template with the least memory that holds a request, or None: none does.
+    """Return the template with the least memory that holds a request; None: no template does.
 
     Example:
         >>> sizes = [Template("vir02", 4096), Template("vir04", 8192)]
@@ -43,7 +43,7 @@ def smallest_template(templates: Iterable[Template], memory_mib: int) -> Templat
 
 
 def template_named_for(templates: Iterable[Template], memory_mib: int) -> str:
-    """Name of the template with exactly this memory; empty: none (a whole device).
+    """Return the name of the template with exactly this memory; empty: there is none, as for a whole device.
 
     Example:
         >>> sizes = [Template("vir02", 4096), Template("vir04", 8192)]

@@ -1,5 +1,6 @@
-"""Formats, byte for byte: everything that crosses a process boundary, decoded strictly and encoded as HAMi v2.10 does.
+"""Formats of everything that crosses a process boundary: decoded strictly, encoded byte for byte as HAMi v2.10 does.
 
-Pure: no I/O, no clock, no globals. Decoders raise `hami_core.errors.WireError` (key and position) for text that other
-programs wrote and `hami_core.errors.RequestError` (object, field and fix) for text a user wrote, and nothing else.
+All functions are pure: no I/O, no clock, no globals. Decoders raise only two errors. `hami_core.errors.WireError`, with
+key and position, is for text that another program wrote. `hami_core.errors.RequestError`, with object, field and fix,
+is for text that a user wrote.
 """

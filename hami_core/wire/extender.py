@@ -1,7 +1,7 @@
 """Payloads of kube-scheduler's extender (v1) and of admission review (v1, v1beta1).
 
-Extender structs carry no JSON names in Go: keys are capitalised and decoded without regard to case, the last of equal
-ones wins. Large parts (pod, nodes, node names) stay raw bytes until somebody needs them.
+Extender structs have no JSON names in Go. So keys are capitalised, decoding ignores case, and the last of several equal
+keys wins. Large parts (pod, nodes, node names) stay raw bytes until they are needed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MISSING_POD: Final = "extender args missing pod"
 
 
 class FilterArgs(msgspec.Struct, frozen=True):
-    """ExtenderArgs: what kube-scheduler asks Filter and Prioritize.
+    """ExtenderArgs: kube-scheduler's question to Filter and Prioritize.
 
     Attributes:
-        pod: The pod object, JSON.
-        node_names: JSON array of names when the extender is ``nodeCacheCapable``; None: not given.
-        nodes: JSON NodeList otherwise (cluster-autoscaler's dry run); None: not given.
+        pod: The pod object in JSON.
+        node_names: JSON array of names, if the extender is ``nodeCacheCapable``; None: not given.
+        nodes: JSON NodeList otherwise, as in cluster-autoscaler's dry run; None: not given.
     """
 
     pod: Raw
@@ -42,7 +42,7 @@ class FilterArgs(msgspec.Struct, frozen=True):
     nodes: Raw | None = None
 
     def names(self) -> list[str] | None:
-        """The node names, decoded; None: not given."""
+        """Decode the node names; None: not given."""
         return None if self.node_names is None else _decode(_NAMES, self.node_names, "NodeNames")
 
 
@@ -66,7 +66,7 @@ class PreemptionArgs(msgspec.Struct, frozen=True):
     """ExtenderPreemptionArgs.
 
     Attributes:
-        pod: The preemptor, JSON.
+        pod: The preempting pod in JSON.
         victims: Node → UIDs of its victims, from either form of the payload.
         violations: Node → NumPDBViolations.
     """
@@ -83,7 +83,7 @@ def decode_filter_args(body: bytes) -> FilterArgs:
     """Decode the body of a Filter or Prioritize call.
 
     Raises:
-        WireError: No JSON object, or no pod (`MISSING_POD`).
+        WireError: The body is not a JSON object, or has no pod (`MISSING_POD`).
     """
     fields = _fields(body, "ExtenderArgs")
     pod = fields.get("pod")
@@ -96,7 +96,7 @@ def decode_binding_args(body: bytes) -> BindingArgs:
     """Decode the body of a Bind call.
 
     Raises:
-        WireError: No JSON object, or a field that is missing or no text.
+        WireError: The body is not a JSON object, or a field is missing or is not text.
     """
     fields = _fields(body, "ExtenderBindingArgs")
     values = [
@@ -139,7 +139,7 @@ def decode_preemption_args(body: bytes) -> PreemptionArgs:
     """Decode the body of a Preempt call, in either of its forms.
 
     Raises:
-        WireError: No JSON object, no pod, or malformed victims.
+        WireError: The body is not a JSON object, has no pod, or has malformed victims.
     """
     fields = _fields(body, "ExtenderPreemptionArgs")
     pod = fields.get("pod")
@@ -170,13 +170,13 @@ def encode_filter_result(
     unresolvable: Mapping[str, str] | None = None,
     error: str = "",
 ) -> bytes:
-    """Encode ExtenderFilterResult; every key is there, null when not given.
+    """Encode ExtenderFilterResult with all its keys; a value that is not given is null.
 
     Args:
         names: Nodes that fit, for callers that gave names.
         nodes: JSON NodeList of nodes that fit, for callers that gave nodes.
         failed: Node → reason.
-        unresolvable: Node → reason, where removing pods would not help.
+        unresolvable: Node → reason, for nodes on which removing pods would not help.
         error: Why there is no answer.
     """
     return orjson.dumps(
@@ -263,7 +263,7 @@ def decode_filter_result(body: bytes) -> FilterResult:
 
 
 def decode_error(body: bytes, fields: Mapping[str, Raw] | None = None) -> str:
-    """The ``Error`` of any extender result; empty: none.
+    """Decode the ``Error`` of any extender result; empty: no error.
 
     Raises:
         WireError: Malformed.
@@ -294,14 +294,14 @@ _API_VERSIONS: Final = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 
 
 class UserInfo(msgspec.Struct, frozen=True):
-    """Who asks."""
+    """The user who makes the request."""
 
     username: str = ""
     groups: list[str] | None = None
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True):
-    """The request of an AdmissionReview, as far as a pod webhook looks at it."""
+    """The request of an AdmissionReview: the fields that a pod webhook needs."""
 
     uid: str
     namespace: str = ""
@@ -327,10 +327,10 @@ def decode_admission_review(body: bytes) -> tuple[str, AdmissionRequest]:
     """Decode an AdmissionReview.
 
     Returns:
-        Its apiVersion, to be answered in, and the request.
+        Its apiVersion, which the answer must have too, and the request.
 
     Raises:
-        WireError: Malformed, of another kind or version, or without a request.
+        WireError: The review is malformed, has another kind or version, or has no request.
     """
     review = _decode(_REVIEW, body, "AdmissionReview")
     if review.kind != "AdmissionReview" or review.apiVersion not in _API_VERSIONS:
@@ -353,13 +353,13 @@ def encode_admission_response(
     """Encode the answer to an AdmissionReview.
 
     Args:
-        api_version: As the review had it.
-        uid: The request's.
+        api_version: The review's apiVersion.
+        uid: The request's UID.
         allowed: Whether the object may be created.
-        message: Words for the user.
+        message: Message for the user.
         code: HTTP status of a refusal; 0: none.
-        patch: JSON patch operations; empty: nothing changes.
-        warnings: Shown by kubectl.
+        patch: JSON patch operations; empty: no change.
+        warnings: Warnings that kubectl shows.
     """
     response: dict[str, Any] = {"uid": uid, "allowed": allowed}
     if message or code:
@@ -376,7 +376,7 @@ def encode_admission_response(
 
 
 def _fields(body: bytes, what: str) -> dict[str, Raw]:
-    """The top-level keys in lower case; null counts as absent."""
+    """Decode the top-level keys in lower case; null counts as absent."""
     found = _decode(_FIELDS, body, what)
     return {name.lower(): value for name, value in found.items() if bytes(value).strip() not in _NULL}
 

@@ -1,4 +1,4 @@
-"""Ids made of other ids: slots as the kubelet knows them, and MIG devices in HAMi's and the driver's older forms."""
+"""Ids made of other ids: slots for the kubelet, and MIG devices in the older forms of HAMi and of the driver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from hami_core.errors import WireError
 
 MAX_SLOTS: Final = 1024
-"""Most slots a device is advertised as."""
+"""Limit of the slots of one device."""
 
 _UUID_SLOT = re.compile(r"([^-]+(?:-[^-]+){5})-[0-9]+", re.ASCII)
 _LEGACY_MIG = re.compile(r"([^\[\]]+)\[([0-9]{1,4})-([0-9]{1,4})\]", re.ASCII)
@@ -16,15 +16,15 @@ _MIG_DEVICE = re.compile(r"MIG-(GPU-[0-9A-Za-z-]+)/([0-9]{1,4})/([0-9]{1,4})", r
 
 
 def slot_id(device_id: str, ordinal: int) -> str:
-    """Id of a device's slot as HAMi's node plugins advertise it: ``<device>-<k>``."""
+    """Return the id of a device's slot in the form of HAMi's node plugins: ``<device>-<k>``."""
     return f"{device_id}-{ordinal}"
 
 
 def device_of_slot(text: str) -> str:
-    """The device a slot id stands for, by HAMi's rule.
+    """Return the device of a slot id, by HAMi's rule.
 
-    ``<device>::<replica>`` (NVIDIA's own plugin) and ``<prefix>-<8-4-4-4-12>-<k>`` lose their end; everything else is
-    the device itself.
+    ``<device>::<replica>`` (NVIDIA's own plugin) and ``<prefix>-<8-4-4-4-12>-<k>`` lose their end. Any other text is
+    the device's id itself.
     """
     device, separator, _ = text.partition("::")
     if separator:
@@ -34,10 +34,10 @@ def device_of_slot(text: str) -> str:
 
 
 def parse_legacy_mig(text: str, *, key: str = "device id") -> tuple[str, int, int]:
-    """Read ``<device>[<template>-<slot>]``, by which HAMi named MIG instances before v2.10.
+    """Read ``<device>[<template>-<slot>]``, HAMi's form for MIG instances before v2.10.
 
     Raises:
-        WireError: It has another form.
+        WireError: The text has another form.
     """
     match = _LEGACY_MIG.fullmatch(text)
     if match is None:
@@ -46,10 +46,10 @@ def parse_legacy_mig(text: str, *, key: str = "device id") -> tuple[str, int, in
 
 
 def parse_mig_device(text: str, *, key: str = "device id") -> tuple[str, int, int]:
-    """Read ``MIG-<card>/<GPU instance>/<compute instance>``, by which drivers before R470 named MIG devices.
+    """Read ``MIG-<card>/<GPU instance>/<compute instance>``, the form of MIG devices in drivers before R470.
 
     Raises:
-        WireError: It has another form.
+        WireError: The text has another form.
     """
     match = _MIG_DEVICE.fullmatch(text)
     if match is None:

@@ -1,4 +1,4 @@
-"""JSON that stands in an annotation: decoded into typed structs by msgspec, its errors told as `WireError`."""
+"""JSON in annotations: decoded by msgspec into typed structs, with `WireError` for all errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_BYTES: Final = 1 << 20
-"""Longest annotation text looked at; the API server allows 256 KiB for all annotations of an object."""
+"""Limit of an annotation's text; the API server allows 256 KiB for all annotations of an object."""
 
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _ELEMENT = re.compile(r"at `\$\[(\d+)\]")
@@ -25,7 +25,7 @@ def decode(decoder: Decoder[T], text: str, *, key: str) -> T:
     """Decode an annotation's JSON.
 
     Raises:
-        WireError: Position is the byte of a syntax error, or the index of the list element that does not conform.
+        WireError: The text is malformed. Position is the byte of a syntax error, or the index of a wrong list element.
     """
     if len(text) > MAX_BYTES:
         raise WireError(key, MAX_BYTES, f"text of {len(text)} characters is too long")
@@ -39,5 +39,5 @@ def decode(decoder: Decoder[T], text: str, *, key: str) -> T:
 
 
 def encode(value: Any) -> str:  # noqa: ANN401 - whatever msgspec encodes
-    """Encode compactly, in the order of the fields."""
+    """Encode without blanks, in the order of the fields."""
     return msgspec.json.encode(value).decode()

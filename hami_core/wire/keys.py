@@ -1,4 +1,4 @@
-"""Every annotation and label key the framework itself reads or writes. Vendors name their own in their families."""
+"""Keys of all annotations and labels that the framework reads or writes. Vendors name theirs in their families."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 # --- pod: written by the scheduler ---------------------------------------------------------------------------------
 
 NODE: Final = "hami.io/vgpu-node"
-"""Chosen node; annotation and label (a label value has at most 63 characters)."""
+"""The chosen node, as an annotation and as a label. (A label's value has at most 63 characters.)"""
 ASSIGNED_TIME: Final = "hami.io/vgpu-time"
-"""Unix seconds of the decision."""
+"""Time of the decision in Unix seconds."""
 BIND_TIME: Final = "hami.io/bind-time"
-"""Unix seconds of the Bind."""
+"""Time of the Bind in Unix seconds."""
 BIND_PHASE: Final = "hami.io/bind-phase"
-"""One of the ``PHASE_`` words."""
+"""State of the Bind: a ``PHASE_`` word."""
 MIG_ALLOCATIONS: Final = "hami.io/vgpu-mig-allocations"
-"""JSON list of planned and realised MIG instances."""
+"""JSON list of planned and existing MIG instances."""
 SIGNATURE: Final = "hami.io/allocation-signature"
-"""Ours: signature over the allocation, see `hami_core.wire.signature`."""
+"""Signature over the allocation, see `hami_core.wire.signature`. HAMi does not have this key."""
 
 PHASE_ALLOCATING: Final = "allocating"
 PHASE_SUCCESS: Final = "success"
@@ -32,23 +32,26 @@ DEVICE_POLICY: Final = "hami.io/gpu-scheduler-policy"
 SCORING_WEIGHTS: Final = "hami.io/device-scoring-weights"
 POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 WEBHOOK_LABEL: Final = "hami.io/webhook"
-"""Label; the value ``ignore`` keeps a pod or namespace out of the webhook."""
+"""Label whose value ``ignore`` excludes a pod or namespace from the webhook."""
 
 # --- node ----------------------------------------------------------------------------------------------------------
 
 NODE_LOCK: Final = "hami.io/mutex.lock"
 AGENT_MODE: Final = "hami.io/agent-mode"
-"""Ours: how the node's agent gives devices; ``serial``: one pod at a time, for runtimes without CDI."""
+"""How the node's agent gives devices: a ``MODE_`` word. HAMi does not have this key.
+
+``serial``: to one pod at a time, for runtimes without CDI.
+"""
 MODE_CDI: Final = "cdi"
 MODE_SERIAL: Final = "serial"
 DEVICE_CORDON: Final = "hami.io/device-cordon"
-"""Comma list of device ids that get no new containers."""
+"""Comma list of the ids of devices that get no new containers."""
 AGENT_READY: Final = "ready"
 """Value of `agent_label`: every resource of the vendor is registered with the kubelet."""
 AGENT_STOPPING: Final = "stopping"
-"""… its agent ends, and gives no more devices than those it has been asked for."""
+"""Value of `agent_label`: the agent is ending, and serves only requests for devices that it has already received."""
 AGENT_UNREGISTERED: Final = "unregistered"
-"""… its agent runs, and the kubelet does not know it yet, or not any more."""
+"""Value of `agent_label`: the agent runs, but the kubelet does not know it, either not yet or no longer."""
 
 AGENT_LABEL_PREFIX: Final = "hami.io/agent-"
 _TAG_UNFIT: Final = re.compile(r"[^a-z0-9-]+")
@@ -56,7 +59,7 @@ _TAG_LIMIT: Final = 48
 
 
 def agent_label(vendor: str) -> str:
-    """Ours: label of a node that says how a vendor's agent stands with the kubelet; one of the ``AGENT_`` words."""
+    """Return the availability label of a vendor's agent on a node; its value is an ``AGENT_`` word."""
     return f"{AGENT_LABEL_PREFIX}{_tag(vendor)}"
 
 
@@ -71,15 +74,15 @@ ROLE_LEADER: Final = "leader"
 ROLE_FOLLOWER: Final = "follower"
 
 SCHEDULING_RETRY: Final = "hami.io/scheduling-retry"
-"""Ours, pod: changed to make kube-scheduler before 1.32 look at a pod again."""
+"""Pod annotation that we change so that kube-scheduler before 1.32 tries the pod again. HAMi does not have this key."""
 
 SYSTEM_POD_KEYS: Final = frozenset({NODE, ASSIGNED_TIME, BIND_TIME, BIND_PHASE, MIG_ALLOCATIONS, SIGNATURE})
-"""Pod keys that only the system may set, besides the families' allocation keys."""
+"""Pod annotations that only the system may set, besides the families' allocation keys."""
 
 ALLOCATED_PREFIX: Final = "hami.io/"
 ALLOCATED_SUFFIX: Final = "-allocated"
 
 
 def is_allocated_key(key: str) -> bool:
-    """Whether a pod annotation key holds a durable allocation by HAMi's naming (``hami.io/…-allocated``)."""
+    """Whether a pod annotation's key has HAMi's form for durable allocations (``hami.io/…-allocated``)."""
     return key.startswith(ALLOCATED_PREFIX) and key.endswith(ALLOCATED_SUFFIX)

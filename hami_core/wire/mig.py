@@ -1,4 +1,4 @@
-"""MIG instances on the wire: planned by the scheduler, completed by the node agent with what it made."""
+"""MIG instances on the wire: the scheduler plans them, the node agent adds the ids of those that it made."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _Slot = Annotated[int, msgspec.Meta(ge=0, le=1024)]
 
 @dataclass(frozen=True, slots=True)
 class MigReservation:
-    """One MIG instance of one device entry of one container.
+    """The MIG instance of one device in a container's list.
 
     Attributes:
-        container_index: Position of the container, init containers first.
+        container_index: Position of the container in the pod, init containers first.
         device_index: Position of the device in the container's list of the family.
-        gpu_uuid: The physical card.
-        profile: Such as ``1g.5gb``.
-        placement: Where on the card.
-        mig_uuid: The instance the node agent made; empty: not made yet.
-        gpu_instance_id: Driver's id; None: not made yet. 0 is a valid id.
-        compute_instance_id: Driver's id; None: not made yet.
+        gpu_uuid: UUID of the physical card.
+        profile: Name of the profile, such as ``1g.5gb``.
+        placement: Place of the instance on the card.
+        mig_uuid: UUID of the instance that the node agent made; empty: not made yet.
+        gpu_instance_id: The driver's id of the GPU instance, which may be 0; None: not made yet.
+        compute_instance_id: The driver's id of the compute instance, which may be 0; None: not made yet.
     """
 
     container_index: int
@@ -98,8 +98,8 @@ def decode_reservations(text: str, *, key: str = keys.MIG_ALLOCATIONS) -> tuple[
     """Decode reservations; an empty text holds none.
 
     Raises:
-        WireError: Malformed, out of bounds, one (container, device) twice, or only some of the three fields the node
-            agent adds together. The whole value is then void.
+        WireError: The text is malformed, a number is out of bounds, one (container, device) is listed twice, or only
+            some of the three fields of the node agent are present. The whole value is then void.
     """
     if not text:
         return ()
@@ -108,7 +108,7 @@ def decode_reservations(text: str, *, key: str = keys.MIG_ALLOCATIONS) -> tuple[
     for position, entry in enumerate(jsontext.decode(_ENTRIES, text, key=key) or []):
         made = (bool(entry.migUUID), entry.gpuInstanceID is not None, entry.computeInstanceID is not None)
         if any(made) and not all(made):
-            raise WireError(key, position, "migUUID, gpuInstanceID and computeInstanceID stand together or not at all")
+            raise WireError(key, position, "needs all of migUUID, gpuInstanceID and computeInstanceID, or none")
         where = (entry.containerIndex, entry.deviceIndex)
         if where in seen:
             raise WireError(key, position, f"container {where[0]}, device {where[1]} is reserved twice")
@@ -128,7 +128,7 @@ def decode_reservations(text: str, *, key: str = keys.MIG_ALLOCATIONS) -> tuple[
 
 
 def reservations(allocation: Allocation) -> tuple[MigReservation, ...]:
-    """The reservations an allocation's slices stand for, as the scheduler writes them."""
+    """Return the reservations of an allocation's slices, as the scheduler writes them."""
     found: list[MigReservation] = []
     for position, container in enumerate(allocation.containers):
         index: dict[str, int] = {}
@@ -143,15 +143,15 @@ def reservations(allocation: Allocation) -> tuple[MigReservation, ...]:
 def apply_reservations(
     slices: Sequence[list[Slice]], reserved: Iterable[MigReservation], *, strict: bool = True
 ) -> None:
-    """Put reservations onto the slices they are for, in place.
+    """Write reservations into the slices that they are for, in place.
 
     Args:
-        slices: Per container, its slices in the order of their lists.
+        slices: The slices of each container, in the order of their lists.
         reserved: Decoded reservations.
-        strict: A reservation without its slice is an error; otherwise it is passed over.
+        strict: Whether a reservation without its slice is an error; otherwise it is ignored.
 
     Raises:
-        WireError: A reservation names a container, device or card the slices do not have.
+        WireError: A reservation names a container, device or card that the slices do not have.
     """
     for number, reservation in enumerate(reserved):
         position = _position(slices, reservation)

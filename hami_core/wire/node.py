@@ -1,4 +1,4 @@
-"""What a node says of its devices: register annotations (JSON and HAMi's older CSV), link scores, cordon, handshake."""
+"""A node's annotations about its devices: registers (JSON and HAMi's older CSV), link scores, cordon, handshake."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_DEVICES: Final = 4096
-"""Most devices one annotation may list."""
+"""Limit of devices in one annotation."""
 
 DEFAULT_MODE: Final = "hami-core"
-"""Mode of a device whose older, seven-field entry names none."""
+"""Mode of a device whose entry has HAMi's older form of seven fields, without a mode."""
 
 HANDSHAKE_TIMEOUT: Final = timedelta(seconds=60)
 """How long a node agent has to answer ``Requesting_…``."""
@@ -53,7 +53,7 @@ class _Profile(msgspec.Struct, omit_defaults=True, rename={"memory_mib": "memory
 
 
 class _Device(msgspec.Struct, omit_defaults=True, rename={"mig_profiles": "migProfiles"}):
-    """Field order is the wire's; zero values are left out, so an unhealthy device simply has no ``health``."""
+    """One device. Fields have the wire's order. Zero values are left out, so an unhealthy device has no ``health``."""
 
     id: _Name
     index: _Amount = 0
@@ -69,22 +69,22 @@ class _Device(msgspec.Struct, omit_defaults=True, rename={"mig_profiles": "migPr
 
 
 RESERVED_KEY: Final = "reservedmem"
-"""In ``custominfo``: MiB of the device's memory that its driver keeps for itself."""
+"""Key in ``custominfo``: MiB of the device's memory that its driver keeps for itself."""
 NOT_OFFERED_KEY: Final = "notoffered"
-"""In ``custominfo``: why the node keeps the device from pods."""
+"""Key in ``custominfo``: why the node withholds the device from pods."""
 WHOLE_ONLY_KEY: Final = "wholeonly"
-"""In ``custominfo``: why the device serves one container as a whole only."""
+"""Key in ``custominfo``: why the device is given only as a whole card."""
 MAX_REASON: Final = 512
-"""Most characters of such a reason."""
+"""Limit of characters in such a reason."""
 
 _DEVICES = msgspec.json.Decoder(list[_Device] | None)
 
 
 def decode_devices_json(text: str, *, key: str, family: str) -> tuple[Device, ...]:
-    """Decode a register annotation in HAMi's JSON form; keys it does not know are ignored.
+    """Decode a register annotation in HAMi's JSON form. Unknown keys are ignored.
 
     Raises:
-        WireError: Malformed, a number out of bounds, an id twice, or too many devices.
+        WireError: The text is malformed, a number is out of bounds, an id occurs twice, or there are too many devices.
     """
     entries = jsontext.decode(_DEVICES, text, key=key) or []
     devices = tuple(_device(entry, family, key, position) for position, entry in enumerate(entries))
@@ -92,12 +92,12 @@ def decode_devices_json(text: str, *, key: str, family: str) -> tuple[Device, ..
 
 
 def encode_devices_json(devices: Iterable[Device], *, custom: bool = False) -> str:
-    """Encode a register annotation as HAMi does: compact, HAMi's key order, zero values left out.
+    """Encode a register annotation as HAMi does: without blanks, in HAMi's order of keys, without zero values.
 
     Args:
-        devices: In registration order.
-        custom: Publish `Device.custom` as ``custominfo`` (Ascend does, NVIDIA does not). What `Device` says of reserved
-            memory and of how a device is offered stands there in any case.
+        devices: Devices in registration order.
+        custom: Whether to publish `Device.custom` in ``custominfo``. Ascend does, NVIDIA does not. Reserved memory and
+            the reasons in ``not_offered`` and ``whole_only`` are published there in any case.
 
     Example:
         >>> encode_devices_json([Device("ACME-0", 0, 10, 32768, 100, "Acme-X1", "ACME")])
@@ -107,7 +107,7 @@ def encode_devices_json(devices: Iterable[Device], *, custom: bool = False) -> s
 
 
 def encode_mig_profile(profile: MigProfile) -> str:
-    """Encode one MIG profile as it stands in a register annotation."""
+    """Encode one MIG profile as in a register annotation."""
     return jsontext.encode(_profile_entry(profile))
 
 
@@ -190,7 +190,7 @@ def decode_devices_csv(text: str, *, key: str, family: str) -> tuple[Device, ...
     """Decode a register annotation in HAMi's older form ``id,count,mem,core,type,numa,health[,index,mode]:…``.
 
     Raises:
-        WireError: HAMi's words, the position is the offset of the segment.
+        WireError: The text is malformed; in HAMi's words. Position is the offset of the segment.
     """
     if len(text) > jsontext.MAX_BYTES:
         raise WireError(key, jsontext.MAX_BYTES, f"text of {len(text)} characters is too long")
@@ -206,10 +206,10 @@ def decode_devices_csv(text: str, *, key: str, family: str) -> tuple[Device, ...
 
 
 def encode_devices_csv(devices: Iterable[Device]) -> str:
-    """Encode a register annotation in HAMi's older form, nine fields a device.
+    """Encode a register annotation in HAMi's older form, with nine fields for each device.
 
     Raises:
-        WireError: A text of a device holds a separator.
+        WireError: A device's id, type or mode contains a separator.
     """
     parts: list[str] = []
     for position, device in enumerate(devices):
@@ -275,10 +275,10 @@ _SCORES = msgspec.json.Decoder(list[_PairScores] | None)
 
 
 def decode_pair_scores(text: str, *, key: str) -> dict[str, dict[str, int]]:
-    """Decode the link scores between a node's devices: device id → other device id → score.
+    """Decode the scores of the links between a node's devices: device id → other device id → score.
 
     Raises:
-        WireError: Malformed, out of bounds, or one device twice.
+        WireError: The text is malformed, a score is out of bounds, or a device is listed twice.
     """
     scores: dict[str, dict[str, int]] = {}
     for position, entry in enumerate(jsontext.decode(_SCORES, text, key=key) or []):
@@ -302,12 +302,12 @@ def encode_pair_scores(scores: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def with_pair_scores(devices: Sequence[Device], scores: Mapping[str, Mapping[str, int]]) -> tuple[Device, ...]:
-    """Join link scores to the devices they are about; scores of devices that are not listed are left out."""
+    """Add link scores to their devices. Scores of devices that are not listed are left out."""
     return tuple(replace(device, pair_scores=scores.get(device.id, EMPTY)) for device in devices)
 
 
 def decode_cordon(text: str) -> frozenset[str]:
-    """Read the comma list of cordoned device ids; blanks around them and empty entries do not count."""
+    """Read the comma list of cordoned device ids, without blanks and empty entries."""
     return frozenset(part for part in (piece.strip() for piece in text.split(",")) if part)
 
 
@@ -318,11 +318,11 @@ class Liveness(StrEnum):
     """What a node's handshake annotation means for its devices."""
 
     KEEP = "keep"
-    """Healthy; nothing new to read."""
+    """The node is healthy, and there is nothing new to read."""
     REFRESH = "refresh"
-    """Healthy; write `format_requesting` and read the devices anew. Where that write fails: as KEEP."""
+    """The node is healthy. Write `format_requesting` and read the devices again. If the write fails, do nothing."""
     DEAD = "dead"
-    """The agent has not answered and the kubelet offers nothing."""
+    """The agent has not answered, and the kubelet offers no devices."""
 
 
 _REQUESTING: Final = "Requesting"
@@ -335,8 +335,8 @@ def judge_handshake(text: str | None, *, allocatable: int, now: datetime) -> Liv
 
     Args:
         text: The annotation; None: absent.
-        allocatable: Allocatable quantity of the family's count resource.
-        now: Local time without zone, as HAMi writes it.
+        allocatable: The node's allocatable amount of the family's count resource.
+        now: Local time without time zone, as HAMi writes it.
     """
     if text is None or _REQUESTING not in text:
         return Liveness.REFRESH
@@ -351,10 +351,10 @@ def judge_handshake(text: str | None, *, allocatable: int, now: datetime) -> Liv
 
 
 def format_requesting(now: datetime) -> str:
-    """What a scheduler writes: ``Requesting_2026-07-03 15:35:10``."""
+    """Return the scheduler's text: ``Requesting_2026-07-03 15:35:10``."""
     return f"{_REQUESTING}_{now.strftime(_TIME)}"
 
 
 def format_reported(now: datetime) -> str:
-    """What a living agent answers: ``Reported_2026.07.03 15:35:10``."""
+    """Return a running agent's answer: ``Reported_2026.07.03 15:35:10``."""
     return f"Reported_{now.strftime(_REPORTED_TIME)}"

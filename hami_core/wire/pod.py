@@ -1,4 +1,4 @@
-"""What a pod's annotations say: its allocation, container by container and device by device, and the user's wishes."""
+"""A pod's annotations: its allocation, by container and device, and what the user asks for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hami_core.model import Family
 
 MAX_CONTAINERS: Final = 1024
-"""Most containers one value may speak of."""
+"""Limit of containers in one value."""
 
 MISSING_FIELDS: Final = "pod annotation format error, missing fields, do not use nodeName in task spec"
 """HAMi's words for an entry with fewer than four fields."""
@@ -32,13 +32,13 @@ _WEIGHT_WORDS: Final = ("slot", "core", "memory")
 
 
 def encode_pod_devices(per_container: Iterable[Sequence[Slice]]) -> str:
-    """Encode one family's slices: ``uuid,type,mem,cores:`` a device, ``;`` after each container, none left out.
+    """Encode one family's slices: ``uuid,type,mem,cores:`` for each device, ``;`` after each container.
 
     Args:
-        per_container: One entry per container of the pod, init containers first, empty ones included.
+        per_container: One entry for every container of the pod, init containers first, even if it has no slice.
 
     Raises:
-        WireError: A device id or type holds a separator of the format, or is empty; position is the container.
+        WireError: A device id is empty, or a device id or type contains a separator. Position is the container.
     """
     parts: list[str] = []
     for position, slices in enumerate(per_container):
@@ -52,16 +52,18 @@ def encode_pod_devices(per_container: Iterable[Sequence[Slice]]) -> str:
 
 
 def decode_pod_devices(text: str, *, key: str, family: str, strict: bool = False) -> tuple[tuple[Slice, ...], ...]:
-    """Decode one family's slices; every well-formed value gives one empty container more than was written.
+    """Decode one family's slices.
+
+    The last entry of the answer is an empty container that was not written: the text after the final ``;``.
 
     Args:
         text: The annotation.
         key: Its key, for errors.
         family: Common word of the family.
-        strict: Refuse what HAMi passes over: pieces without a comma, further fields, empty ids, a missing ``;``.
+        strict: Whether to refuse what HAMi ignores: pieces without a comma, further fields, empty ids, a missing ``;``.
 
     Raises:
-        WireError: HAMi's words; position is the offset of the piece.
+        WireError: The text is malformed; in HAMi's words. Position is the offset of the piece.
     """
     if len(text) > jsontext.MAX_BYTES:
         raise WireError(key, jsontext.MAX_BYTES, f"text of {len(text)} characters is too long")
@@ -113,14 +115,14 @@ def allocation_annotations(
 ) -> dict[str, str]:
     """Write an allocation as the annotations of one Binding.
 
-    Every family's list has one entry per container of the pod, init containers first, whether it uses the family or
-    not: readers map position to container.
+    Readers find a container by its position. So every family's list has one entry for each container of the pod, init
+    containers first, even if the container does not use the family.
 
     Args:
-        allocation: Node and slices; one `ContainerSlices` per container of the pod.
-        families: Families by common word; each family used must be there.
-        now: Unix seconds.
-        phase: One of `keys.PHASES`.
+        allocation: Node and slices, with one `ContainerSlices` for each container of the pod.
+        families: Families by common word, including all that the allocation uses.
+        now: Time of the Bind in Unix seconds.
+        phase: A word of `keys.PHASES`.
 
     Raises:
         WireError: A slice cannot be written, or its family is unknown.
@@ -153,22 +155,23 @@ def decode_allocation(
     strict: bool = True,
     limits: Sequence[Mapping[str, object]] = (),
 ) -> Allocation | None:
-    """Read a pod's allocation back.
+    """Read a pod's allocation from its annotations.
 
     Args:
-        annotations: The pod's.
+        annotations: The pod's annotations.
         families: Families by common word.
-        containers: Name and kind of the pod's containers, init containers (sidecars at their place) first.
-        strict: Each list must have exactly one entry per container and name its node; otherwise HAMi's reading:
-            positions count from the first container, entries too many must be empty, missing ones are empty.
+        containers: Name and kind of the pod's containers. Init containers come first, with sidecars at their place.
+        strict: Whether each list must have exactly one entry for each container, and the pod a node. Otherwise the
+            list is read as HAMi does: an entry's position is its container's, further entries must be empty, and
+            missing entries count as empty.
         limits: Resource limits of each container, in the same order. HAMi v2.10 leaves containers without devices out
-            of NVIDIA's list; unless strict, they put each entry of a list that is too short at its container.
+            of NVIDIA's list. Unless ``strict``, the limits say which container each entry of such a list is for.
 
     Returns:
-        The allocation, or None: the pod carries none for any of the families.
+        The allocation. None: the pod has no allocation of these families.
 
     Raises:
-        WireError: A list, the MIG reservations or their agreement is broken.
+        WireError: A list or the MIG reservations are malformed, or they do not fit together.
     """
     present = _present(annotations, families)
     if not present:
@@ -189,13 +192,13 @@ def decode_allocation(
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A pod's allocation as far as it can be read.
+    """The readable part of a pod's allocation.
 
     Attributes:
-        allocation: Every family's list that can be read; None: the pod carries none.
-        unread: Common word → what is wrong with the family's list: it can't be read, has parts that only a lenient
-            reader passes over, or has fewer devices than the pod asks for. What such a pod holds of the family is not
-            known; what could be read of it is in ``allocation``.
+        allocation: The slices of every list that can be read; None: the pod has no allocation.
+        unread: Common word → what is wrong with the family's list. It can't be read, has malformed parts, or has fewer
+            devices than the pod asks for. What the pod holds of this family is then not known for certain;
+            ``allocation`` has what could be read.
     """
 
     allocation: Allocation | None
@@ -208,16 +211,16 @@ def read_allocation(
     containers: Sequence[tuple[str, ContainerKind]],
     limits: Sequence[Mapping[str, object]],
 ) -> Reading:
-    """Read what a running pod holds, family by family, leniently as `decode_allocation` does; never raises.
+    """Read what a running pod holds, family by family, as `decode_allocation` does if not strict. Never raises.
 
-    What a short list holds counts though nobody can say which container has it. The last container then has it all,
-    since what app containers hold is counted as long as the pod lives.
+    If a list is too short and does not show which container each entry is for, the last container gets all of its
+    slices. They then count as long as the pod lives, as those of all app containers do.
 
     Args:
-        annotations: The pod's.
+        annotations: The pod's annotations.
         families: Families by common word.
-        containers: Name and kind of the pod's containers, init containers (sidecars at their place) first.
-        limits: The resource limits of each container, in the same order.
+        containers: Name and kind of the pod's containers. Init containers come first, with sidecars at their place.
+        limits: Resource limits of each container, in the same order.
     """
     present = _present(annotations, families)
     if not present:
@@ -241,16 +244,16 @@ def read_allocation(
             unread[word] = f"{key}: {count} devices in the list, the pod asks for {asked}"
     try:
         mig.apply_reservations(slices, mig.decode_reservations(annotations.get(keys.MIG_ALLOCATIONS, "")), strict=False)
-    except WireError as error:  # whose instances these are is not known
+    except WireError as error:  # any family may own these instances
         unread = dict.fromkeys(present, str(error)) | unread
     return Reading(_allocation(annotations.get(keys.NODE, ""), containers, slices), unread)
 
 
 def _decode_leniently(text: str, key: str, word: str) -> tuple[tuple[tuple[Slice, ...], ...], str]:
-    """Decode a list that neither we nor HAMi may have written, and say what is wrong with it (empty: nothing).
+    """Decode a list that another program may have written, and say what is wrong with it; empty: nothing.
 
     Raises:
-        WireError: HAMi's own reader refuses it, too.
+        WireError: HAMi's reader would refuse the list too.
     """
     try:
         return decode_pod_devices(text if text.endswith(";") else text + ";", key=key, family=word, strict=True), ""
@@ -259,7 +262,7 @@ def _decode_leniently(text: str, key: str, word: str) -> tuple[tuple[tuple[Slice
 
 
 def devices_asked(family: Family, limits: Iterable[Mapping[str, object]]) -> int:
-    """How many devices of a family the containers with these limits ask for; an amount that is no number asks for 1."""
+    """Return how many devices of a family containers with these limits ask for. A malformed amount counts as 1."""
     total = 0
     for names in limits:
         if (text := names.get(family.resources.count)) is not None:
@@ -283,7 +286,7 @@ def _listed(
     strict: bool,
     counted: bool = False,
 ) -> list[tuple[int, tuple[Slice, ...]]]:
-    """One family's list as pairs of a container's position and its slices."""
+    """Return one family's list as pairs: a container's position and its slices."""
     matched = _matched(decoded, containers, family.allocated_key, strict=strict)
     places = range(len(matched)) if strict else _places(matched, family, limits, counted=counted)
     return list(zip(places, matched, strict=True))
@@ -300,7 +303,7 @@ def _allocation(
 def _matched(
     decoded: tuple[tuple[Slice, ...], ...], expected: int, key: str, *, strict: bool
 ) -> tuple[tuple[Slice, ...], ...]:
-    """Drop the trailing empty container and hold the rest against the pod's containers."""
+    """Drop the empty container at the end, and compare the rest with the number of the pod's containers."""
     written = decoded[:-1] if not decoded[-1] else decoded
     if strict and len(written) != expected:
         raise WireError(key, -1, f"{len(written)} containers in the list, the pod has {expected}")
@@ -312,14 +315,19 @@ def _matched(
 def _places(
     entries: Sequence[tuple[Slice, ...]], family: Family, limits: Sequence[Mapping[str, object]], *, counted: bool
 ) -> Sequence[int]:
-    """Which container each entry of a list belongs to.
+    """Return the position of the container that each entry of a list is for.
 
-    A list with an entry for each container goes by position. A shorter one goes by order, as HAMi's device plugin
-    hands devices out: the kubelet asks for each container that has a limit, init containers first, and gets the next
-    entry that is not empty.
+    In a list with an entry for each container, it is the entry's own position. In a shorter list, the entries that are
+    not empty belong to the containers with a limit, in order, because HAMi's device plugin gives devices out this way.
+
+    Args:
+        entries: The list.
+        family: The family.
+        limits: Resource limits of each container.
+        counted: Whether the last container gets everything if a short list does not match the limits.
 
     Raises:
-        WireError: The entries of a short list are not those that the containers ask for.
+        WireError: The entries of a short list do not match what the containers ask for, and ``counted`` is false.
     """
     if len(entries) >= len(limits):
         return range(len(entries))
@@ -347,15 +355,15 @@ def _lengths(entries: Sequence[tuple[Slice, ...]]) -> list[str]:
 
 
 def policy_contains(policy: str, token: str) -> bool:
-    """Whether a policy string (one word or a comma chain) holds a word."""
+    """Whether a policy, which is one word or a comma list, contains a word."""
     return token in (part.strip() for part in policy.split(","))
 
 
 def parse_weights(text: str | None) -> Weights:
-    """Read `hami.io/device-scoring-weights` (``slot=1,core=1,memory=3``); None: the default weights.
+    """Read `hami.io/device-scoring-weights` (``slot=1,core=1,memory=3``); None gives the default weights.
 
     Raises:
-        RequestError: HAMi's words.
+        RequestError: The text is malformed; in HAMi's words.
     """
     if text is None:
         return Weights()
@@ -376,7 +384,7 @@ def parse_weights(text: str | None) -> Weights:
 
 
 def _weight(text: str, word: str, value: str) -> int:
-    """One weight; the order of the checks is HAMi's."""
+    """Read one weight, with HAMi's order of checks."""
     try:
         weight = parse_int_go(value, minimum=-_INT64_MAX - 1, maximum=_INT64_MAX)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Kubernetes quantities and the plain numbers HAMi builds on them. Exact: integers and fractions, never floats."""
+"""Kubernetes quantities, and HAMi's plain numbers. Arithmetic is exact: integers and fractions, never floats."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MIB: Final = 1 << 20
 """Bytes in a MiB."""
 
 MAX_MEMORY_MIB: Final = 1 << 20
-"""Most memory of one device that anybody can mean, 1 TiB."""
+"""Limit of memory of one device in MiB: 1 TiB, more than any device has."""
 
 MAX_TEXT: Final = 64
-"""Longest quantity accepted; the API server writes at most about 25 characters."""
+"""Limit of a quantity's characters; the API server writes at most about 25."""
 
 _QUANTITY = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([eE])([+-]?[0-9]{1,3})|([A-Za-z]{0,2}))", re.ASCII)
 _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
@@ -35,10 +35,10 @@ def parse_quantity(text: str) -> int | Fraction:
     """Read a Kubernetes quantity (``2``, ``1k``, ``16Gi``, ``500m``, ``1e3``) exactly.
 
     Returns:
-        An integer where the value is whole, else a fraction.
+        An integer if the value is whole, else a fraction.
 
     Raises:
-        WireError: The text is no quantity, or its exponent is beyond any amount that can exist.
+        WireError: The text is not a quantity, or its exponent is larger than any real amount needs.
     """
     if len(text) <= MAX_TEXT and text.isascii() and text.isdigit():
         return int(text)
@@ -63,13 +63,13 @@ def parse_quantity(text: str) -> int | Fraction:
 
 
 def parse_whole(text: str, *, where: str, field: str) -> int:
-    """Read a quantity that has to be a whole number without a unit, of either sign and any size.
+    """Read a quantity that must be a whole number without a unit, of either sign and any size.
 
-    ``1k`` is a whole number: the API server rewrites ``1000`` to it. Every other suffix is refused: HAMi takes ``1M``
-    and ``1Gi`` for that many devices or percent, which nobody means.
+    ``1k`` is accepted, because the API server rewrites ``1000`` to it. Other suffixes are refused. HAMi reads ``1M``
+    and ``1Gi`` as so many devices or percent, which no user means.
 
     Raises:
-        RequestError: Names the object, the field and what to write.
+        RequestError: The text is not such a number; names the object, the field and what to write.
 
     Example:
         >>> parse_whole("-1k", where="container trainer", field="acme.example/priority")
@@ -94,11 +94,11 @@ def parse_memory(
     maximum_mib: int = MAX_MEMORY_MIB,
     whole_millions: bool = False,
 ) -> int:
-    """Read an amount of device memory, which is a plain number of the resource's unit, strictly.
+    """Read an amount of device memory: a plain number, in the resource's unit.
 
-    The API server rewrites quantities before anybody reads them: ``1000`` to ``1k``, ``1000000`` to ``1M``, ``3000M``
-    to ``3G``, ``3000m`` to ``3``. So ``k`` is part of a plain number. Suffixes that only a size in bytes has are
-    refused with the number to write, as is an amount beyond ``maximum_mib`` however it is spelt.
+    The API server rewrites quantities before we read them: ``1000`` to ``1k``, ``1000000`` to ``1M``, ``3000M`` to
+    ``3G``, ``3000m`` to ``3``. So ``k`` may be part of a plain number. Suffixes of sizes in bytes are refused, with the
+    number to write instead. An amount above ``maximum_mib`` is refused in any spelling.
 
     Args:
         text: The quantity as the API server keeps it.
@@ -106,14 +106,14 @@ def parse_memory(
         field: The resource name.
         factor: MiB per unit of the resource.
         maximum_mib: Largest amount allowed, in MiB.
-        whole_millions: Whether ``M`` is part of a plain number too: no single card has a million MiB, but the cards of
-            a namespace may have it together, and the API server writes 2000000 as 2M.
+        whole_millions: Whether ``M`` may also be part of a plain number. One card never has a million MiB, but a
+            namespace's quota may, and the API server writes 2000000 as 2M.
 
     Returns:
-        MiB.
+        The amount in MiB.
 
     Raises:
-        RequestError: Names the object, the field, the value and what to write.
+        RequestError: The text is not such an amount; names the object, the field, the value and what to write.
     """
     value = _value(text, where, field)
     if value < 0:
@@ -145,7 +145,7 @@ def parse_memory(
 
 
 def parse_amount(text: str, *, where: str, field: str, maximum: int = INT32_MAX) -> int:
-    """Read the plain non-negative whole number HAMi wants for counts, memory and cores.
+    """Read a whole number from 0 up, which HAMi requires for counts, memory and cores.
 
     Args:
         text: The quantity as the API server keeps it.
@@ -154,7 +154,7 @@ def parse_amount(text: str, *, where: str, field: str, maximum: int = INT32_MAX)
         maximum: Largest amount allowed.
 
     Raises:
-        RequestError: Names the object, the field, the value and what to write.
+        RequestError: The text is not such a number; names the object, the field, the value and what to write.
 
     Example:
         >>> parse_amount("16", where="container trainer", field="acme.example/npu")
@@ -169,10 +169,10 @@ def parse_amount(text: str, *, where: str, field: str, maximum: int = INT32_MAX)
 
 
 def parse_int_go(text: str, *, minimum: int = -INT32_MAX - 1, maximum: int = INT32_MAX) -> int:
-    """Read a decimal integer as Go's ``strconv.ParseInt`` does: ASCII digits, optional sign, nothing around.
+    """Read a decimal integer as Go's ``strconv.ParseInt`` does: an optional sign and ASCII digits, without blanks.
 
     Raises:
-        ValueError: With Go's words, which the callers put behind HAMi's own.
+        ValueError: The text is not such a number. The message is Go's; callers put it after HAMi's own.
     """
     if _INTEGER.fullmatch(text) is None:
         too_long = re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII) is not None
@@ -185,7 +185,7 @@ def parse_int_go(text: str, *, minimum: int = -INT32_MAX - 1, maximum: int = INT
 
 
 def parse_bool_go(text: str) -> bool | None:
-    """Read a boolean in any of Go's spellings (1, t, T, TRUE, true, True and their opposites); None: none of them.
+    """Read a boolean in any of Go's spellings (1, t, T, TRUE, true, True and their opposites); None: another text.
 
     Example:
         >>> parse_bool_go("T"), parse_bool_go("0"), parse_bool_go("yes")
@@ -204,12 +204,12 @@ def _value(text: str, where: str, field: str) -> int | Fraction:
 
 
 def _suffix(text: str) -> str:
-    """The letters a quantity ends in; those of an exponent stand before digits."""
+    """Return the letters at the end of a quantity. An exponent's letter is not one, since digits follow it."""
     return text[len(text.rstrip(ascii_letters)) :]
 
 
 def _written(text: str) -> int:
-    """The number in front of a quantity's suffix, rounded up."""
+    """Return the number before a quantity's suffix, rounded up."""
     return Fraction(text.rstrip(ascii_letters)).__ceil__()
 
 

@@ -24,7 +24,7 @@ NODE_INSUFFICIENT_DEVICE: Final = "NodeInsufficientDevice"
 TOO_FEW_CARDS: Final = "AllocatedCardsInsufficientRequest"
 NODE_UNFIT_POD: Final = "NodeUnfitPod"
 NODE_FIT_POD: Final = "NodeFitPod"
-"""Stands in logs only."""
+"""Occurs in logs only."""
 QUOTA_NOT_FIT: Final = "ResourceQuotaNotFit"
 MODE_NOT_FIT: Final = "ModeNotFit"
 CARD_UNHEALTHY: Final = "CardUnhealthy"
@@ -58,17 +58,17 @@ WORDS: Final = frozenset(
         APP_CLASS_MISMATCH,
     }
 )
-"""Every word HAMi knows; a vendor may add its own in the same style."""
+"""All of HAMi's words. A vendor may add its own in the same style."""
 
 _ENTRY = re.compile(r"([0-9]{1,10})/[0-9]{1,10} (\S+)", re.ASCII)
 
 
 def encode_histogram(counts: Mapping[str, int], total: int) -> str:
-    """Write how many of ``total`` cards each reason refused, entries sorted as text, joined by ``, ``."""
+    """Write how many of ``total`` cards were refused for each reason: entries sorted as text, joined by ``, ``."""
     return ", ".join(sorted(f"{count}/{total} {word}" for word, count in counts.items()))
 
 
 def parse_histogram(text: str) -> dict[str, int]:
-    """Read `encode_histogram` back: word → cards. Parts of another form (node-level texts) are left out, as in HAMi."""
+    """Read the text of `encode_histogram`: word → cards. As in HAMi, parts of another form are left out."""
     matches = (_ENTRY.fullmatch(part) for part in text.split(", "))
     return {match[2]: int(match[1]) for match in matches if match}

@@ -1,9 +1,9 @@
 """The signature over a pod's allocation: the scheduler signs at Bind, the node agent verifies before it acts.
 
-Signed are pod UID, node, leader epoch, the value of every ``…-allocated`` annotation and the planned MIG placements.
-What node plugins write at run time (to-allocate, phase, MIG runtime ids) stays outside.
-The text is ``v1:<epoch>:<key id>:<base64url>``; the signed bytes are length-prefixed, so that no two statements share
-them.
+The signature covers pod UID, node, the leader's epoch, the value of every ``…-allocated`` annotation, and the planned
+MIG placements. It does not cover what node plugins write later: to-allocate, phase, ids of MIG instances.
+The text is ``v1:<epoch>:<key id>:<base64url>``. Each signed part has its length in front, so two different statements
+never have the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _CONTEXT: Final = b"hami.io/allocation-signature v1"
 _TEXT = re.compile(r"v1:(0|[1-9][0-9]{0,18}):([0-9a-f]{16}):([A-Za-z0-9_-]{85}[AQgw])", re.ASCII)
-"""The last character carries two bits only, so that one signature has one text."""
+"""The last character carries only two bits, and other values are refused. So each signature has exactly one text."""
 _PUBLIC_PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----\n?", re.DOTALL)
 MAX_EPOCH: Final = 2**63 - 1
 
@@ -38,14 +38,14 @@ PublicKey = Ed25519PublicKey
 
 @dataclass(frozen=True, slots=True)
 class SignedStatement:
-    """What is signed.
+    """The content that a signature covers.
 
     Attributes:
         pod_uid: The pod's UID.
-        node: The node it is bound to.
+        node: The node that the pod is bound to.
         values: Allocation annotations by key.
         mig: Planned MIG reservations in canonical form; empty: none.
-        epoch: The leader's; `verify` takes it from the text instead.
+        epoch: The leader's epoch. `verify` takes it from the text instead.
     """
 
     pod_uid: str
@@ -55,7 +55,7 @@ class SignedStatement:
     epoch: int = 0
 
     def canonical(self) -> bytes:
-        """The bytes that are signed."""
+        """Return the bytes to sign."""
         parts: list[bytes | str] = [_CONTEXT, self.pod_uid, self.node, str(self.epoch), self.mig, str(len(self.values))]
         for key in sorted(self.values):
             parts += (key, self.values[key])
@@ -65,11 +65,16 @@ class SignedStatement:
 def statement_of(
     pod_uid: str, annotations: Mapping[str, str], families: Iterable[Family] = (), *, epoch: int = 0
 ) -> SignedStatement:
-    """Build the statement a pod's annotations stand for; signer and verifier both come this way.
+    """Build the statement of a pod's annotations, for the signer and for the verifier.
 
-    Covered is every annotation with HAMi's form of an allocation key (``hami.io/…-allocated``) and, beyond that, the
-    ``allocated_key`` of the families given: a verifier needs to know only those of other vendors that keep an
-    allocation under a key of another form.
+    The statement has every annotation whose key has HAMi's form (``hami.io/…-allocated``), and the ``allocated_key`` of
+    the given families. So a verifier needs only families whose key has another form.
+
+    Args:
+        pod_uid: The pod's UID.
+        annotations: The pod's annotations.
+        families: Families whose allocation keys are included.
+        epoch: The leader's epoch.
 
     Raises:
         WireError: The MIG reservations are malformed.
@@ -83,7 +88,7 @@ def statement_of(
 
 
 def sign(private_key: PrivateKey, statement: SignedStatement) -> str:
-    """Sign a statement; the answer is the value of `keys.SIGNATURE`."""
+    """Sign a statement, and return the value of the annotation `keys.SIGNATURE`."""
     if not 0 <= statement.epoch <= MAX_EPOCH:
         raise WireError(keys.SIGNATURE, -1, f"epoch {statement.epoch} is out of range")
     signature = private_key.sign(statement.canonical())
@@ -94,15 +99,15 @@ def verify(public_keys: Sequence[PublicKey], text: str, statement: SignedStateme
     """Verify a signature text against a statement.
 
     Args:
-        public_keys: Keys that are valid now (two during rotation).
+        public_keys: Keys that are valid now; two during a rotation.
         text: The annotation.
-        statement: As read from the pod; its epoch does not count.
+        statement: The statement of the pod as read. Its epoch is ignored.
 
     Returns:
         The epoch that was signed.
 
     Raises:
-        WireError: Malformed, made with a key that is not valid, or not the signature of this statement.
+        WireError: The text is malformed, its key is not valid, or it is not the signature of this statement.
     """
     match = _TEXT.fullmatch(text)
     epoch = int(match[1]) if match else -1
@@ -122,19 +127,19 @@ def verify(public_keys: Sequence[PublicKey], text: str, statement: SignedStateme
 
 
 def epoch_of(text: str) -> int:
-    """The epoch a signature text claims, unverified; -1: malformed."""
+    """Return the epoch in a signature text, without verifying it; -1: the text is malformed."""
     match = _TEXT.fullmatch(text)
     return int(match[1]) if match and int(match[1]) <= MAX_EPOCH else -1
 
 
 def signer_of(text: str) -> str:
-    """The id of the key a signature text claims to be made with, unverified; empty: malformed."""
+    """Return the key id in a signature text, without verifying it; empty: the text is malformed."""
     match = _TEXT.fullmatch(text)
     return match[2] if match else ""
 
 
 def key_id(key: PublicKey) -> str:
-    """Short name of a public key: 16 hexadecimal digits of its SHA-256."""
+    """Return the short name of a public key: 16 hexadecimal digits of its SHA-256."""
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
 
 
@@ -175,14 +180,14 @@ def load_private_key(pem: bytes, *, where: str) -> PrivateKey:
 
 
 def load_public_keys(pem: bytes, *, where: str) -> tuple[PublicKey, ...]:
-    """Read every public key of a PEM file (several during rotation); a private key counts as its public half.
+    """Read all public keys of a PEM file; there are several during a rotation. A private key gives its public key.
 
     Args:
         pem: Content of the file.
         where: Setting or file name, for errors.
 
     Raises:
-        ConfigError: None there, or one that is not Ed25519.
+        ConfigError: The file has no key, a key that is not Ed25519, or a private key together with other blocks.
     """
     blocks = max(pem.count(b"-----BEGIN"), pem.count(b"-----END"))
     if b"PRIVATE KEY-----" in pem:

@@ -96,7 +96,7 @@ def test_flags_without_effect_are_accepted_and_named():
         (["--kube-qps"], "--kube-qps: needs a value"),
         (["--kube-qps=fast"], "--kube-qps: expected a number, got 'fast'"),
         (["--kube-qps=nan"], "--kube-qps"),
-        (["--node-lock-timeout=5 minutes"], "no duration; write seconds or a form such as 5m"),
+        (["--node-lock-timeout=5 minutes"], "not a duration; write seconds or a form such as 5m"),
         (["--hold-time=-1"], "--hold-time"),
         (["--hold-time=99999999999"], "--hold-time"),
         (["--http_bind=host:99999"], "no address"),
@@ -128,7 +128,7 @@ def test_flags_without_effect_are_accepted_and_named():
         (["--leader-elect=maybe"], "--leader-elect: expected true or false, got 'maybe'"),
         (["--cert-file=a.pem"], "--cert-file and --key-file belong together"),
         (["--webhook-bind=:443"], "give --cert-file and --key-file"),
-        (["-v=high"], "-v: 'high' is no whole number"),
+        (["-v=high"], "-v: 'high' is not a whole number"),
         (["--config=/nonexistent/x.yaml"], "/nonexistent/x.yaml: can't be read: No such file"),
     ],
 )

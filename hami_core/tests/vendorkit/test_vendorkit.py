@@ -128,7 +128,7 @@ def test_model_selectors_ignore_case_and_blank_entries():
 
 
 def test_capacity_and_register_errors_are_wire_errors():
-    with pytest.raises(WireError, match=r"capacity x.io/n: '-1' is no whole number from 0 to 1000000000"):
+    with pytest.raises(WireError, match=r"capacity x.io/n: '-1' is not a whole number from 0 to 1000000000"):
         capacity(NodeFacts("n1", capacity={"x.io/n": "-1"}), "x.io/n")
     assert capacity(NodeFacts("n1"), "x.io/n") == 0
     assert capacity(NodeFacts("n1", capacity={"x.io/n": "1M"}), "x.io/n") == 1_000_000
