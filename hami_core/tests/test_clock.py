@@ -1,4 +1,4 @@
-"""The wall clock of a process can be moved for tests, as a whole; what is waited for does not notice."""
+"""Tests can shift the wall clock of a whole process. Waiting times are not affected."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def test_offset(monkeypatch, offset, expected):
 
 
 def test_no_other_module_reads_the_wall_clock():
-    """Neither the library's nor the vendors' daemons: a second reader would not move with the others."""
+    """A second reader, in the core or in a vendor, would not shift with the others."""
     from pathlib import Path
 
     import hami_core

@@ -1,4 +1,4 @@
-"""What an administrator writes is taken, or refused with file, place and fix."""
+"""An administrator's document is accepted, or refused with file, place and fix."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BOMB = "\n".join(f"{c}: &{c} [{', '.join([f'*{b}'] * 10)}]" for b, c in zip("abc
         ("text", "holds a text, expected a mapping"),
     ],
 )
-def test_yaml_that_would_lose_something_is_refused(text, message):
+def test_yaml_that_would_lose_a_value_is_refused(text, message):
     with pytest.raises(ConfigError, match=f"f.yaml.*{message.removeprefix('f.yaml')}") as refused:
         load_mapping(text, "f.yaml")
     assert "\n" not in str(refused.value)
@@ -61,12 +61,12 @@ def test_yaml_is_read_as_json_means_it():
         ('{"a": 1} x', "is not JSON"),
     ],
 )
-def test_json_that_can_not_be_meant_is_refused(text, message):
+def test_json_beyond_the_standard_is_refused(text, message):
     with pytest.raises(ConfigError, match=message):
         load_json(text, "c.json")
 
 
-def test_json_keys_that_stand_twice_are_remembered():
+def test_duplicate_json_keys_are_remembered():
     assert load_json('{"a": {"b": 1, "b": 2}}', "c.json")["a"].repeated == ("b",)
 
 
@@ -105,13 +105,13 @@ class Whole(BaseModel):
         ([], r"f: top: expected a mapping of names to values, got \[\]"),
     ],
 )
-def test_what_does_not_fit_a_model_is_named_with_its_place(raw, message):
+def test_value_that_does_not_fit_a_model_is_named_with_its_place(raw, message):
     with pytest.raises(ConfigError, match=message) as refused:
         read_model(Whole, raw, "f", "top")
     assert len(str(refused.value)) < 300
 
 
-def test_keys_a_model_does_not_know_come_with_the_nearest():
+def test_unknown_keys_come_with_the_most_similar_known_key():
     _, unknown = read_model(Whole, {"thecount": 1, "colour": 1, "parts": {"a": [{"sise": 1}]}}, "f")
     assert [str(each) for each in unknown] == [
         "thecount (did you mean theCount?)",

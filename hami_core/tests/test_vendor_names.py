@@ -1,4 +1,4 @@
-"""The core names no vendor: no identifier and no text of its code does. HAMi's own words stand in ``hami.toml``."""
+"""No identifier and no text in the core's code names a vendor. ``hami.toml`` has HAMi's own names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILES = [path for path in sorted(CORE.rglob("*.py")) if "tests" not in path.rela
 
 
 def texts(tree: ast.Module) -> list[tuple[int, str]]:
-    """Line and text of all names and strings; prose is left out: docstrings, and the text below an assignment."""
+    """Yield line and text of all names and strings, except docstrings and texts below assignments."""
     prose = {
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
@@ -45,5 +45,5 @@ def test_a_name_is_found(line):
     assert any(NAMED.search(text) for _, text in texts(ast.parse(line)))
 
 
-def test_ordinary_words_are_no_vendors():
+def test_ordinary_words_are_not_taken_for_vendors():
     assert not NAMED.search("ascending linux/amd64 lambda")

@@ -1,4 +1,4 @@
-"""The conformance kit on this vendor. Further tests of your own rules go beside it."""
+"""Runs the conformance kit on this vendor. Put tests of your own rules beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TestAcme(VendorSuite):
 
     @pytest.fixture
     def node_side(self, tmp_path, monkeypatch) -> AcmeNode:
-        """A machine with two devices, as the driver would show them."""
+        """Make a node side on a machine with two devices."""
         for index in range(2):
             folder = tmp_path / f"acme{index}"
             folder.mkdir()

@@ -1,4 +1,4 @@
-"""Distributions made on the spot: a folder on ``sys.path`` with a module and its metadata, as pip would leave it."""
+"""Distributions for tests: a folder on ``sys.path`` with a module and its metadata, as pip would install them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Vendor:
 
 
 class Site:
-    """A folder on ``sys.path`` that distributions can be put into."""
+    """A folder on ``sys.path`` in which tests install distributions."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
@@ -53,7 +53,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """An empty `Site`; whatever is installed beside it is left out by the switch in `names`."""
+    """An empty `Site`. Tests leave out other installed plugins by the switch in `names`."""
     root = tmp_path / "site"
     root.mkdir()
     monkeypatch.syspath_prepend(str(root))
@@ -65,7 +65,7 @@ def site(tmp_path, monkeypatch):
 
 @pytest.fixture
 def interruptible():
-    """Ctrl-C is heard, as in the foreground: a shell starts what runs in the background with SIGINT ignored."""
+    """Let Ctrl-C raise, as in the foreground: a shell starts background processes with SIGINT ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

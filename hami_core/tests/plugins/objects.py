@@ -1,4 +1,4 @@
-"""Vendors as objects, without installation: for tests of what happens when hooks are called."""
+"""Vendors as objects, without installation: for tests of calls of hooks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def container(**limits):
 
 
 class Minimal:
-    """Only says what it serves."""
+    """A vendor that implements only `families`."""
 
     @hookimpl
     def families(self):
@@ -55,7 +55,7 @@ def loaded(vendor, *wrappers, node=None, **options):
 
 
 def one(vendor, *wrappers, **options):
-    """The one vendor, which must have loaded."""
+    """Return the only vendor, which must have loaded."""
     result = loaded(vendor, *wrappers, **options)
     assert [str(p) for p in result.problems if p.severity == "error"] == []
     return result.vendors[0]

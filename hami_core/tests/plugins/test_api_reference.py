@@ -1,4 +1,4 @@
-"""Public types and functions: each is on a page, with an example that is true."""
+"""Public types and functions: each is on a page, and its example runs."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_a_public_name_has_an_example_that_is_true(module, name):
 
 
 @pytest.mark.parametrize("field", ["Attributes", "Args"])
-def test_sections_name_what_is_there(field):
-    """A field that is described and gone, or renamed, would mislead."""
+def test_docstring_sections_name_existing_fields(field):
+    """A described field that was removed or renamed would mislead readers."""
     for name in hami_core.__all__:
         it = getattr(hami_core, name)
         text = (it.__doc__ or "").partition(f"{field}:\n")[2].partition("\n\n")[0]

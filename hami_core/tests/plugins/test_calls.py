@@ -1,4 +1,4 @@
-"""What a hook's failure means, hook by hook: reported with distribution, version, hook and arguments."""
+"""Effects of each hook's failure, which is reported with distribution, version, hook and arguments."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ NONSENSE_IDS = [repr(value).partition(" at 0x")[0] for value in NONSENSE]
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda e: type(e).__name__)
 @pytest.mark.parametrize("hook", ["check_type", "check_uuid", "custom_filter"])
-def test_failing_check_refuses_and_says_who_and_with_what(hook, error, caplog):
+def test_failing_check_refuses_and_names_vendor_and_arguments(hook, error, caplog):
     vendor = one(vendor_with(**{hook: broken(error)}))
     rules = vendor.rules()[0]
     asked = {"check_type": (REQUEST, KIND), "check_uuid": (REQUEST, "d0"), "custom_filter": (REQUEST, USAGE, ())}
@@ -88,7 +88,7 @@ def test_failing_check_refuses_and_says_who_and_with_what(hook, error, caplog):
 
 @pytest.mark.parametrize("value", NONSENSE, ids=NONSENSE_IDS)
 @pytest.mark.parametrize("hook", ["check_type", "check_uuid", "custom_filter"])
-def test_check_that_answers_nonsense_refuses(hook, value):
+def test_check_with_an_answer_of_the_wrong_type_refuses(hook, value):
     rules = one(vendor_with(**{hook: answers(value)})).rules()[0]
     asked = {"check_type": (REQUEST, KIND), "check_uuid": (REQUEST, "d0"), "custom_filter": (REQUEST, USAGE, ())}
     reason = getattr(rules, hook)(*asked[hook])
@@ -96,7 +96,7 @@ def test_check_that_answers_nonsense_refuses(hook, value):
     assert "expected Reason or None" in reason.detail
 
 
-def test_checks_pass_on_what_the_vendor_says():
+def test_checks_return_the_vendors_answer():
     vendor = one(vendor_with(check_type=lambda self, kind: Reason("CardTypeMismatch") if kind.type == "X" else None))
     check = vendor.rules()[0].check_type
     assert check(REQUEST, KIND) is None
@@ -157,7 +157,7 @@ def test_user_errors_pass_where_the_contract_allows_them():
         vendor.lock_annotations("n1", POD)
 
 
-def test_malformed_node_annotation_is_the_nodes_fault_not_the_vendors():
+def test_malformed_node_annotation_is_not_the_vendors_failure():
     wire = WireError("hami.io/node-one", 3, "bad")
     assert one(vendor_with(register=broken(wire))).manager is not None
     both = loaded(vendor_with(register=broken(wire)))
@@ -169,7 +169,7 @@ def test_malformed_node_annotation_is_the_nodes_fault_not_the_vendors():
 
 
 @pytest.mark.parametrize("hook", ["parse_request", "mutate_admission"])
-def test_failure_on_what_a_user_wrote_concerns_only_those_who_name_the_vendors_resources(hook):
+def test_failure_refuses_only_pods_that_name_its_resources(hook):
     both = loaded(vendor_with(**{hook: broken(ValueError("x"))}))
     call = both.parse if hook == "parse_request" else both.mutate
     assert not call(container(other_com=1), POD)
@@ -201,13 +201,13 @@ NODE_SIDE = {
 
 
 def anywhere(**methods):
-    """A vendor whose class serves both sides, so that every hook can be called."""
+    """Make a vendor whose class serves both sides, so that every hook can be called."""
     return one(vendor_with(**methods), node=vendor_with(**{**NODE_SIDE, **methods}))
 
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda e: type(e).__name__)
 @pytest.mark.parametrize("hook", [*CALLS, *SILENT])
-def test_failure_elsewhere_is_an_error_naming_distribution_hook_and_arguments(hook, error):
+def test_failure_error_names_distribution_hook_and_arguments(hook, error):
     vendor = anywhere(**{hook: broken(error)})
     call = {**CALLS, **SILENT}[hook]
     with pytest.raises(VendorError) as raised:
@@ -220,7 +220,7 @@ def test_failure_elsewhere_is_an_error_naming_distribution_hook_and_arguments(ho
 
 @pytest.mark.parametrize("value", NONSENSE, ids=NONSENSE_IDS)
 @pytest.mark.parametrize("hook", CALLS)
-def test_nonsense_elsewhere_is_an_error_too(hook, value):
+def test_answer_of_the_wrong_type_is_an_error(hook, value):
     with pytest.raises(VendorError, match=f"in {hook}: "):
         CALLS[hook](anywhere(**{hook: answers(value)}))
 
@@ -274,7 +274,7 @@ def test_request_out_of_range_refuses_the_pod(request_):
 
 
 @pytest.mark.parametrize("value", [(), (0,), (0, 0), (0, 2), (-1, 0), "01", (0.0, 1.0), 3, [0, 1, 0]])
-def test_choice_that_is_none_refuses_the_candidates(value):
+def test_unusable_choice_refuses_the_candidates(value):
     rules = one(vendor_with(choose=answers(value))).rules()[0]
     two = Request("ONE", 2)
     refusal = rules.choose(two, (USAGE, USAGE), "binpack")
@@ -295,18 +295,18 @@ def test_choice_is_used():
         (Reason("NoMig"), Reason("NoMig")),
     ],
 )
-def test_account_books_what_the_vendor_says(answer, result):
+def test_account_decides_the_booked_slice(answer, result):
     assert one(vendor_with(account=answers(answer))).rules()[0].account(REQUEST, USAGE, SLICE, ()) == result
 
 
 @pytest.mark.parametrize("answer", [Slice("d1", "ONE", 1, 0), Slice("d0", "ONE", -1, 0), "d0", 0])
-def test_account_that_answers_nonsense_refuses_the_device(answer):
+def test_unusable_answer_of_account_refuses_the_device(answer):
     reason = one(vendor_with(account=answers(answer))).rules()[0].account(REQUEST, USAGE, SLICE, ())
     assert (reason.code, reason.device) == ("VendorPluginFailed", "d0")
 
 
 @pytest.mark.parametrize("value", ["high", math.nan, math.inf, True, [1.0]])
-def test_score_that_is_no_number_counts_nothing(value):
+def test_score_that_is_not_a_number_counts_0(value):
     assert one(vendor_with(score_node=answers(value))).rules()[0].score_node(NODE, ALLOCATION, "binpack") == 0.0
 
 
@@ -429,7 +429,7 @@ def test_vendor_cannot_patch_what_the_framework_writes():
         both.patch_annotations(POD, ALLOCATION)
 
 
-def test_mutations_of_two_vendors_are_merged_and_contradictions_named():
+def test_mutations_are_merged_or_the_conflict_is_named():
     mine = Mutation(uses_devices=True, limits={"a": "1"}, env=(("A", "1"),), pod_annotations={"k": "v"})
     other = Mutation(uses_devices=False, limits={"b": "2"}, env=(("A", "2"), ("B", "2")), runtime_class="rc")
     both = pair(vendor_with(mutate_admission=answers(mine)), other_vendor(mutate_admission=answers(other)))
@@ -446,7 +446,7 @@ def test_mutations_of_two_vendors_are_merged_and_contradictions_named():
         both.mutate(container(), POD)
 
 
-def test_locks_with_an_unknown_protocol_or_two_protocols_are_refused():
+def test_locks_with_an_unknown_or_a_second_protocol_are_refused():
     with pytest.raises(VendorError, match="protocol 'flock'"):
         one(vendor_with(lock_annotations=answers({"k": "flock"}))).lock_annotations("n", POD)
     both = pair(
@@ -457,7 +457,7 @@ def test_locks_with_an_unknown_protocol_or_two_protocols_are_refused():
     assert both.lock_annotations("n", POD, ["TWO"]) == {"k": "time"}
 
 
-def test_family_nobody_serves_is_an_error():
+def test_family_without_a_vendor_is_an_error():
     with pytest.raises(VendorError, match="no loaded vendor serves this family"):
         loaded(Minimal).serving(["XYZ"])
 
@@ -470,7 +470,7 @@ def test_parse_collects_one_request_per_family():
         both.parse(container(**{"two.com_gpu": "-1"}), POD)
 
 
-def test_node_class_that_extends_the_vendor_class_stands_for_both():
+def test_node_class_that_extends_the_vendor_class_serves_as_both():
     class Node(Minimal):
         made = 0
 
@@ -490,7 +490,7 @@ def test_node_class_that_extends_the_vendor_class_stands_for_both():
 
 
 @pytest.mark.parametrize("node", [NodeContext("n1", Path("/state")), None], ids=["agent", "scheduler"])
-def test_families_is_told_the_node_if_it_takes_that_argument(node):
+def test_families_gets_the_node_if_it_takes_that_argument(node):
     heard = {}
 
     def with_node(self, config, node):

@@ -34,7 +34,7 @@ def count_name(loaded):
     return loaded.families["ONE"].resources.count
 
 
-def test_section_reaches_the_vendor_and_its_defaults_where_it_is_absent(site):
+def test_vendor_gets_its_section_or_the_models_defaults(site):
     site.add("one", BODY)
     assert count_name(plugins.load({"one": {"resourceCountName": "x/y"}}, only=["one"])) == "x/y"
     assert count_name(plugins.load({}, only=["one"])) == "one.com/gpu"
@@ -56,7 +56,7 @@ def test_unknown_keys_are_listed_in_one_warning(site):
     assert "one.colour, one.parts[1].sise (did you mean size?)" in problem.text
 
 
-def test_unclaimed_section_is_a_warning_unless_it_is_hamis(site):
+def test_section_without_a_vendor_or_hami_name_is_a_warning(site):
     site.add("one", BODY)
     loaded = plugins.load({"hygon": {}, "onee": {}}, only=["one"])
     [problem] = loaded.problems

@@ -1,4 +1,4 @@
-"""``hami plugins``: what it says of vendors with one mistake each, and of node sides on machines without a driver."""
+"""``hami plugins``: its output for vendors with one mistake each, and for node sides on machines without a driver."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FAMILY = """
 
 @pytest.fixture
 def listed(monkeypatch):
-    """Run the command on the plugins of this test alone; its exit status and text."""
+    """Run the command on the plugins of this test only, and return its exit status and text."""
 
     def run(names="one", *options, columns="80"):
         if names is None:
@@ -76,7 +76,7 @@ def claims(count="one.com/gpu", allocated="hami.io/one-allocated", more=""):
         (claims() + "\n        @hookimpl\n        def discover(self): ...", 0, "name the wrong class?"),
     ],
 )
-def test_mistake_of_a_scheduler_side_is_told(site, listed, body, code, shown):
+def test_mistake_of_a_scheduler_side_is_reported(site, listed, body, code, shown):
     site.add("one", body)
     status, text = listed()
     assert (status, shown in flat(text)) == (code, True), text
@@ -114,7 +114,7 @@ def test_illegal_entry_point_name_is_an_error(site, listed):
         (NODE.replace("(1, 0)", "(2, 0)"), 1, "node side: is built for hook API 2.0"),
     ],
 )
-def test_node_side_is_looked_at(site, listed, node, code, shown):
+def test_mistake_of_a_node_side_is_reported(site, listed, node, code, shown):
     site.add("one", claims(), points=BOTH)
     (site.root / "site_node.py").write_text(node)
     status, text = listed()
@@ -145,14 +145,14 @@ def test_misplaced_entry_point_is_an_error(site, listed, points, shown):
     assert (status, shown in flat(text)) == (1, True), text
 
 
-def test_unknown_name_in_the_switch_is_told(site, listed):
+def test_unknown_name_in_the_switch_is_reported(site, listed):
     site.add("acme", claims())
     _, text = listed("acmee")
     assert "HAMI_PLUGINS: 'acmee' names no installed plugin; did you mean acme?" in flat(text)
     assert "pip install 'hami[all]'" in text
 
 
-def test_list_fits_80_columns_and_breaks_no_name(site, listed):
+def test_list_fits_80_columns_without_breaking_a_name(site, listed):
     site.add("one", claims(count="accelerators.one.example/npu-of-the-third-generation"), dist="a-long-name-" * 3)
     _, text = listed(None)
     assert max(map(len, text.splitlines())) <= 80

@@ -1,4 +1,4 @@
-"""The table of hooks: whole, and as strictly typed as the specifications, for calls in place and awaited ones."""
+"""The table of hooks is complete and typed as strictly as the specifications, for direct and for awaited calls."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_arguments_may_be_given_by_name_as_the_types_say():
 
 
 def test_uses_that_do_not_fit_the_specification_are_refused(tmp_path):
-    """Each line that ends in a comment is wrong, for the reasons the comment names; no other line is."""
+    """Exactly the lines that end in a comment are wrong, for the reasons that the comment names."""
     file = tmp_path / "uses.py"
     file.write_text(USES)
     told, failure, _ = mypy.run(

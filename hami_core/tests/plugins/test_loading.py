@@ -1,4 +1,4 @@
-"""Discovery and loading: what is found, what is refused, and that nothing a plugin does ends the process."""
+"""Discovery and loading: which plugins are found or refused. No plugin can end the process."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_two_distributions_claiming_one_name_are_both_refused(site):
         ('word="W", resources=Resources(count="x/y"), allocated_key="hami.io/one-allocated"', "annotation hami.io/one"),
     ],
 )
-def test_claiming_what_another_vendor_claims_refuses_both_and_names_both(site, claim, what):
+def test_two_vendors_with_one_claim_are_both_refused_by_name(site, claim, what):
     site.add("one")
     site.add("three")
     site.add(
@@ -145,7 +145,7 @@ def test_vendor_class_that_breaks_the_contract_is_refused(site, body, shown):
         loaded.vendor("one")
 
 
-def test_newer_minor_version_of_the_contract_loads_with_a_warning(site):
+def test_newer_minor_contract_version_loads_with_a_warning(site):
     site.add("one", "api_version = (1, 7)")
     loaded = plugins.load(only=ALL)
     assert [vendor.api_version for vendor in loaded.vendors] == [(1, 7)]
@@ -259,7 +259,7 @@ def test_a_vendor_that_is_named_must_be_installed(site, names, side, message):
         plugins.load(only=names, side=side, named_by="--vendors")
 
 
-def test_a_name_of_the_switch_that_is_nobodys_is_told(site, monkeypatch):
+def test_unknown_name_in_the_switch_is_a_warning(site, monkeypatch):
     site.add("two")
     monkeypatch.setenv(SWITCH, "tow,-two")
     loaded = plugins.load()
@@ -297,7 +297,7 @@ def test_scheduler_never_imports_the_node_side(site):
     assert "driver loaded" in text
 
 
-def test_node_side_stands_beside_the_scheduler_side_of_its_name(site):
+def test_node_side_joins_the_scheduler_side_of_its_name(site):
     site.add("two")
     site.add("one", points={"hami.vendors": {"one": "site_one:Vendor"}, "hami.node": {"one": "site_node:Node"}})
     (site.root / "site_node.py").write_text(
@@ -324,7 +324,7 @@ def test_incomplete_node_side_is_refused(site):
     assert "does not implement discover, advertise, allocate" in errors(plugins.load(only=ALL, side="node"))[0]
 
 
-def test_observer_hears_of_problems_and_cannot_kill(site):
+def test_failing_observer_gets_problems_and_ends_nothing(site):
     site.add("one", "api_version = (9, 0)")
     heard = []
     plugins.load(only=ALL, observer=heard.append)

@@ -1,4 +1,4 @@
-"""A plugin's table of metrics, and samples held to it."""
+"""A plugin's table of metrics, and the check of its samples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def of(*tables):
     )
 
 
-def test_tables_of_all_objects_are_joined():
+def test_tables_of_all_objects_are_merged():
     assert of((WARM,), [RESETS, WARM]) == SPECS
     assert declared([(object(), Source("acme", "hami.node"))]) == {}
 
@@ -45,7 +45,7 @@ def test_table_that_cannot_be_served_is_refused(table, problem):
         of(table)
 
 
-def test_samples_of_the_table_are_taken():
+def test_samples_of_the_table_are_accepted():
     found = [Sample(WARM.name, AT, -3), Sample(RESETS.name, AT, 2.0)]
     assert samples(found, SPECS) == tuple(found)
 

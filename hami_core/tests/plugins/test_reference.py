@@ -1,4 +1,4 @@
-"""The hook reference is what the live specification says."""
+"""The reference page of hooks agrees with the specifications, and its examples work."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_six_names_of_the_contract_exist():
 
 @pytest.fixture
 def acme():
-    """The vendor of the examples, both sides, as the agent loads it."""
+    """Load both sides of the example vendor, as the agent does."""
     sides = [Found(Source("acme", group, "tests", "tests", "0"), Acme) for group in (VENDORS, NODE)]
     loaded = assemble(sides[:1], sides[1:], side="node")
     assert loaded.problems == ()

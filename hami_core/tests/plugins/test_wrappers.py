@@ -1,4 +1,4 @@
-"""Cross-cutting plugins: they see every call and may refuse; a refusal never becomes a yes."""
+"""Wrapper plugins: they see every call and may refuse. A refusal never becomes a yes."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_failing_wrapper_is_named_not_the_vendor():
     )
 
 
-def test_innermost_wrapper_cannot_hide_the_refusal_from_the_check():
+def test_innermost_wrapper_cannot_hide_the_vendors_refusal():
     class Sly:
         @hookimpl(wrapper=True, trylast=True)
         def check_type(self):
@@ -195,7 +195,7 @@ def test_masks_only_lose_devices(inner, outer):
     assert not (mask & ~inner).any()
 
 
-def test_wrapped_custom_filter_cannot_be_passed_by_through_the_vectorised_twin():
+def test_fit_mask_is_not_used_beside_a_wrapped_custom_filter():
     vendor = vendor_with(fit_mask=says(np.ones((1, 1), bool)), custom_filter=says(None))
     assert one(vendor).rules()[0].fit_mask is not None
     assert one(vendor, wrapper_with(custom_filter=returning([NO]))).rules()[0].fit_mask is None
@@ -234,7 +234,7 @@ def test_swallowed_release_failure_stays_a_failure():
         (type("Broken", (), {"__init__": fails}), "cannot be created: OSError"),
     ],
 )
-def test_plugin_that_is_no_wrapper_is_refused_and_vendors_load(plugin, shown):
+def test_plugin_without_wrappers_is_refused_and_vendors_load(plugin, shown):
     result = loaded(Minimal, plugin)
     assert [vendor.name for vendor in result.vendors] == ["one"]
     assert result.wrappers == ()
@@ -252,7 +252,7 @@ def test_wrapper_that_does_not_yield_refuses():
     assert one(vendor_with(check_type=says(None)), Silent).rules()[0].check_type(REQUEST, KIND) is not None
 
 
-def test_wrapper_that_is_no_generator_is_refused_at_loading():
+def test_wrapper_that_is_not_a_generator_is_refused_at_loading():
     result = loaded(Minimal, type("Plain", (), {"check_type": hookimpl(wrapper=True)(lambda self: None)}))
     assert result.wrappers == ()
     assert "w0" in str(result.problems[0])

@@ -1,4 +1,4 @@
-"""HAMi's device-config.yaml: sections are kept for the vendors, whatever is in them."""
+"""HAMi's device-config.yaml: sections are kept unread for the vendors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_no_file_means_no_sections():
         ("nvidia: {a: .nan}", "is not a number in JSON"),
     ],
 )
-def test_what_is_no_device_config_is_refused_with_the_place(text, message):
+def test_malformed_device_config_is_refused_with_the_place(text, message):
     with pytest.raises(ConfigError, match=message):
         load_device_config(text)
 

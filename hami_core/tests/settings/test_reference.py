@@ -1,4 +1,4 @@
-"""The reference page is what the models say."""
+"""The reference page of settings agrees with the models."""
 
 from __future__ import annotations
 

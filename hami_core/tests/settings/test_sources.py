@@ -1,4 +1,4 @@
-"""Where a setting comes from: precedence, HAMi's flag forms, and errors that name the place."""
+"""Sources of settings: precedence, HAMi's flag forms, and errors that name the place."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_flag_forms_of_hamis_programs(arguments, name, value):
         ("HAMI_PLUGINS", False),
     ],
 )
-def test_a_misspelt_variable_is_told(monkeypatch, variable, told):
+def test_misspelt_variable_is_a_warning(monkeypatch, variable, told):
     monkeypatch.setenv(variable, "7")
     warnings = SchedulerSettings.from_arguments([])[1]
     assert [text.split()[2] for text in warnings] == [variable] * told
@@ -163,7 +163,7 @@ def test_error_names_the_file_and_key(tmp_path, text, message):
         SchedulerSettings.load(environment={}, file=file)
 
 
-def test_file_that_is_no_text(tmp_path):
+def test_settings_file_that_is_not_utf8_is_refused(tmp_path):
     file = tmp_path / "hami.yaml"
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="byte 0 is not UTF-8"):

@@ -1,4 +1,4 @@
-"""The shared rules at their public functions."""
+"""The public functions of the vendorkit."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_amounts_as_the_api_server_rewrites_them():
         ({"n": "1", "pct": "0.5"}, "not a whole number"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(limits, words):
+def test_meaningless_amounts_are_refused_with_their_resource(limits, words):
     with pytest.raises(RequestError, match=words):
         ask(**limits)
 

@@ -1,4 +1,4 @@
-"""The samples of the page on the wire format are what the code reads and writes."""
+"""The code reads and writes the samples on the page of the wire format."""
 
 from __future__ import annotations
 

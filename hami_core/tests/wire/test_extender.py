@@ -31,7 +31,7 @@ def test_keys_are_read_without_regard_to_case_and_the_last_wins():
 
 
 @pytest.mark.parametrize("body", [b'{"NodeNames":["n"]}', b'{"Pod":null,"NodeNames":["n"]}', b"{}"])
-def test_a_missing_pod_is_told_in_hamis_words(body):
+def test_missing_pod_is_reported_in_hamis_words(body):
     with pytest.raises(WireError) as caught:
         extender.decode_filter_args(body)
     assert str(caught.value) == "extender args missing pod"
@@ -106,7 +106,7 @@ def test_reviews_are_answered_in_their_version(version):
     assert answer["response"] == {"uid": "u", "allowed": True, "patchType": "JSONPatch"}
 
 
-def test_a_refusal_carries_words_and_code():
+def test_refusal_has_message_and_code():
     answer = json.loads(extender.encode_admission_response("v", "u", allowed=False, message="no", code=403))
     assert answer["response"] == {"uid": "u", "allowed": False, "status": {"message": "no", "code": 403}}
 
@@ -152,7 +152,7 @@ def test_reading_anything_raises_wire_errors_only(body):
                 found.names()
 
 
-def test_deep_nesting_is_an_error_and_no_crash():
+def test_deep_nesting_is_an_error_not_a_crash():
     for decode in DECODERS:
         with contextlib.suppress(WireError):
             decode(b'{"Pod":' + b"[" * 100_000)

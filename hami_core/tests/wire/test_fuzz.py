@@ -1,4 +1,4 @@
-"""Sound samples, damaged at random: every decoder answers or raises its own kind of error, nothing else."""
+"""Valid samples with random damage: every decoder answers or raises its own kind of error, and no other."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ BITS = [
 
 
 def damaged(text: str, chance: random.Random) -> str:
-    """The text with up to four pieces replaced, doubled, dropped or swapped."""
+    """Replace, double, drop or swap up to four pieces of a text."""
     for _ in range(chance.randint(1, 4)):
         start = chance.randint(0, len(text))
         end = min(len(text), start + chance.choice([0, 1, 1, 2, 5, 20]))
@@ -129,7 +129,7 @@ def damaged(text: str, chance: random.Random) -> str:
 
 
 def outcome(decode: Callable[[str], object], text: str) -> str:
-    """``answered``, or the decoder's own error with its words."""
+    """Return ``answered``, or the text of the decoder's own error."""
     try:
         decode(text)
     except (WireError, RequestError, ConfigError) as error:

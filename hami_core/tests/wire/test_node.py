@@ -1,4 +1,4 @@
-"""Registers, scores and handshake: there and back, refused where they break the rules."""
+"""Registers, scores and handshake: encoding and decoding agree, and malformed text is refused."""
 
 from __future__ import annotations
 

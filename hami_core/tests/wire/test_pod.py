@@ -1,4 +1,4 @@
-"""The allocation of a pod, there and back; what is refused and where."""
+"""The allocation of a pod: encoding and decoding agree, and malformed text is refused with its position."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def read_for(text: str, asking: tuple[int, ...], *, counted: bool = False):
     ids=["2nd", "3rd", "init", "1st, 3rd", "2nd, 3rd", "padded", "padded behind", "padded before", "all"],
 )
 def test_a_short_list_of_hamis_goes_to_the_containers_that_ask(text, asking, found, counted):
-    """HAMi v2.10 pads under the card's model name, so NVIDIA's own list has entries for containers with cards alone."""
+    """HAMi v2.10 pads under the card's model name, so NVIDIA's list has entries only for containers with cards."""
     assert read_for(text, asking, counted=counted) == found
 
 
@@ -130,7 +130,7 @@ def test_a_short_list_of_hamis_goes_to_the_containers_that_ask(text, asking, fou
     ],
     ids=["one for two", "two for one", "two cards for one", "sizes the other way round", "nobody asks"],
 )
-def test_a_short_list_that_fits_nobody_is_refused_and_counted(text, asking):
+def test_short_list_that_fits_no_container_is_refused(text, asking):
     with pytest.raises(WireError, match="which container has which devices can't be told"):
         read_for(text, asking)
     assert read_for(text, asking, counted=True) == ["", "", "".join(c for c in "abc" if f"GPU-{c}" in text)]

@@ -1,4 +1,4 @@
-"""Quantities, exact and bounded."""
+"""Quantities are read exactly and within bounds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from hami_core.wire.quantity import (
         ("+3M", 3_000_000),
     ],
 )
-def test_values(text, value):
+def test_quantities_have_their_exact_value(text, value):
     assert parse_quantity(text) == value
 
 
@@ -69,7 +69,7 @@ def test_values(text, value):
         "9" * 99,
     ],
 )
-def test_no_quantity(text):
+def test_text_that_is_not_a_quantity_is_refused(text):
     with pytest.raises(WireError):
         parse_quantity(text)
 
@@ -146,7 +146,7 @@ def test_memory_in_bytes_is_refused_with_the_number_to_write(digits, suffix, fac
         ("1K", "unknown suffix 'K'"),
     ],
 )
-def test_memory_that_cannot_be_meant_is_refused_with_the_fix(text, told):
+def test_meaningless_memory_is_refused_with_the_fix(text, told):
     with pytest.raises(RequestError, match=re.escape(told)):
         parse_memory(text, where="w", field="f")
 

@@ -1,4 +1,4 @@
-"""Allocation signatures: what they cover, what they leave open, what is refused."""
+"""Allocation signatures: what they cover, what they leave out, and what is refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_epoch_comes_back():
     assert SIGNED.startswith(f"v1:4:{signature.key_id(PUBLIC)}:")
 
 
-def test_what_node_plugins_write_later_is_outside():
+def test_signature_excludes_what_node_plugins_write_later():
     later = {
         **ANNOTATIONS,
         rules.TO_ALLOCATE: ";",
@@ -71,13 +71,13 @@ def test_what_node_plugins_write_later_is_outside():
         {keys.MIG_ALLOCATIONS: ANNOTATIONS[keys.MIG_ALLOCATIONS].replace('"start":6', '"start":5')},
     ],
 )
-def test_any_change_of_the_allocation_is_seen(change):
+def test_any_change_of_the_allocation_breaks_the_signature(change):
     changed = {k: v for k, v in {**ANNOTATIONS, **change}.items() if v is not None}
     with pytest.raises(WireError, match="does not belong to this allocation"):
         signature.verify([PUBLIC], SIGNED, statement(changed))
 
 
-def test_another_pod_or_epoch_is_seen():
+def test_another_pod_or_epoch_breaks_the_signature():
     with pytest.raises(WireError, match="uid-2"):
         signature.verify([PUBLIC], SIGNED, statement(ANNOTATIONS, uid="uid-2"))
     with pytest.raises(WireError, match="does not belong"):
@@ -104,7 +104,7 @@ statements = st.builds(
 
 @given(st.text("a1", min_size=1, max_size=8), st.data())
 def test_no_two_statements_share_their_bytes(text, data):
-    """The same characters cut into fields in two ways: what a signature without lengths would not tell apart."""
+    """Without lengths, the same characters cut into fields in two ways would have one signature."""
 
     def cut():
         ends = sorted(data.draw(st.lists(st.integers(0, len(text)), min_size=4, max_size=4)))

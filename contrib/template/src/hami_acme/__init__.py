@@ -1,7 +1,7 @@
-"""Acme accelerators, the scheduler side: names, keys and what is supported. Pure, needs no driver.
+"""The scheduler side for Acme accelerators: names, keys and capabilities. It is pure and needs no driver.
 
-Every hook left out here has a default: devices come from the register annotation, requests from the container's
-limits, and pods choose devices by the selector annotations below.
+The hooks that this class leaves out have defaults. Devices come from the register annotation, requests from the
+container's limits, and pods choose devices by the selector annotations below.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Acme:
 
     @hookimpl
     def config_model(self) -> type[AcmeConfig]:
-        """The model of our section."""
+        """Name the model of our section."""
         return AcmeConfig
 
     @hookimpl
     def families(self, config: AcmeConfig) -> list[Family]:
-        """One kind of device."""
+        """Serve one kind of device."""
         acme = Family(
             word="ACME",
             resources=Resources(count=config.count, memory=config.memory),

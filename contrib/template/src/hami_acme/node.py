@@ -1,4 +1,4 @@
-"""Acme accelerators, the node side: find them, advertise them, hand out slices. Imported by the node agent alone."""
+"""The node side for Acme accelerators: finds devices, advertises them, gives out slices. Only the agent imports it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLOTS = 10
 
 
 class AcmeNode:
-    """The node side. Hooks may block; each may be called again at any time and must answer the same."""
+    """The node side. Hooks may block. Each may be called again at any time and must then give the same answer."""
 
     api_version = (1, 0)
 
@@ -34,18 +34,18 @@ class AcmeNode:
 
     @hookimpl
     def config_model(self) -> type[AcmeConfig]:
-        """The same section as on the scheduler side."""
+        """Name the same model as the scheduler side."""
         return AcmeConfig
 
     @hookimpl
     def families(self, config: AcmeConfig) -> list[Family]:
-        """What the scheduler side serves; the configuration is kept for `advertise`."""
+        """Serve what the scheduler side serves, and keep the resource name for `advertise`."""
         self._count = config.count
         return Acme().families(config)
 
     @hookimpl
     def discover(self) -> list[Device]:
-        """One device per folder ``acme<index>`` that the driver shows; one it cannot tell about hides no other."""
+        """Find one device for each of the driver's folders ``acme<index>``. A folder that can't be read is left out."""
         if not self._sysfs.is_dir():
             raise DeviceError(f"{self._sysfs} does not exist: is the acme driver loaded?")
         found = []
@@ -58,7 +58,7 @@ class AcmeNode:
 
     @hookimpl
     def advertise(self, devices: Sequence[Device]) -> Advertisement:
-        """HAMi's register annotation for the scheduler, slots ``<uuid>-<k>`` for the kubelet."""
+        """Write HAMi's register annotation for the scheduler, and offer slots ``<uuid>-<k>`` to the kubelet."""
         register = [
             {
                 "id": device.id,
@@ -77,13 +77,13 @@ class AcmeNode:
 
     @hookimpl
     def health(self, devices: Sequence[Device]) -> list[HealthChange]:
-        """A device whose folder has gone is unhealthy."""
+        """Call a device unhealthy if its folder is gone."""
         there = {path.name for path in self._sysfs.glob("acme*")}
         return [HealthChange(device.id, f"acme{device.index}" in there) for device in devices]
 
     @hookimpl
     def allocate(self, slices: tuple[Slice, ...], container: ContainerRef) -> ContainerEdits:
-        """The device nodes of the slices, and the memory limits in the variable Acme's runtime library reads."""
+        """Give the slices' device nodes, and memory limits in the variable that Acme's runtime library reads."""
         index = {device.id: device.index for device in self.discover()}
         missing = [piece.device_id for piece in slices if piece.device_id not in index]
         if missing:
@@ -94,7 +94,7 @@ class AcmeNode:
         )
 
     def _node(self, index: int) -> DeviceNode:
-        """The device node: always below /dev in the container, below HAMI_ACME_DEV on the node."""
+        """Return a device node: below /dev in the container, below HAMI_ACME_DEV on the node."""
         return DeviceNode(f"/dev/acme{index}", host_path=str(self._dev / f"acme{index}"))
 
 
