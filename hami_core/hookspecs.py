@@ -140,8 +140,8 @@ def mutate_admission(container: ContainerSpec, pod: PodFacts) -> Mutation | None
     """Complete what the user wrote for one container. Optional.
 
     When: at pod creation, for each init container in order, then for each app container. Also when an ephemeral
-    container is added to a running pod: it is shown as an app container without limits, and only `env` of the answer
-    is applied to it.
+    container is added to a running pod. It is shown as an app container without limits, and only `env` of the answer is
+    applied to it.
 
     Args:
         container: Name, kind, limits, requests and names of its environment variables.
@@ -171,9 +171,9 @@ def parse_request(container: ContainerSpec, pod: PodFacts, family: Family) -> Re
     Returns:
         The request, with every amount within its bounds. None: the container asks nothing of this family.
 
-    May raise `RequestError` that names container, resource and fix: the pod is refused with its text. (HAMi schedules
-    such a container as if it used no device.) When it fails otherwise: the pod is refused if the container names one
-    of the vendor's resources. If not, the vendor is skipped.
+    May raise `RequestError` that names container, resource and fix: the pod is refused with its text. HAMi, however,
+    schedules such a container as if it used no device. When it fails otherwise: the pod is refused if the container
+    names one of the vendor's resources. If not, the vendor is skipped.
     """
 
 

@@ -129,7 +129,7 @@ def test_help_chart_and_reference_name_a_new_policy():
     )
     told = json.loads(done.stdout)
     help_text = " ".join(told["help"].split())
-    assert "numa, emptiest, or a comma chain" in help_text
+    assert "numa, emptiest, or a comma list" in help_text
     assert "binpack or spread or half-full" in help_text
     assert "| `emptiest` | the least memory in use |" in told["page"]
     assert "| `half-full` | the score nearest to 15 |" in told["page"]
