@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hami_core.model import EMPTY, PodFacts
+from hami_core.model import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hami_core.model import Family, MetricSpec
+    from hami_core.model import Family, MetricSpec, PodFacts
 
 
 class Served:
@@ -39,7 +40,7 @@ class Served:
         if not annotations or keys.issuperset(annotations):
             return pod
         kept = {key: annotations[key] for key in keys if key in annotations}
-        return PodFacts(pod.namespace, pod.name, pod.uid, kept, pod.runtime_class)
+        return replace(pod, annotations=kept)
 
 
 def declared_keys(families: Sequence[Family]) -> frozenset[str]:

@@ -7,6 +7,7 @@ import logging
 import math
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -136,9 +137,10 @@ def test_hooks_see_declared_annotations_only():
         )
     )
     request = vendor.parse_request(container(), POD, ONE)
-    vendor.patch_annotations(POD, ALLOCATION)
+    vendor.patch_annotations(replace(POD, decided_at=7), ALLOCATION)
     vendor.mutate_admission(container(), POD)
     vendor.lock_annotations("n1", POD)
+    assert [pod.decided_at for pod in seen] == [0, 7, 0, 0]
     assert [dict(pod.annotations) for pod in seen] == [{"one.com/level": "3", "one.com/use": "d0"}] * 4
     assert dict(request.annotations) == {"one.com/level": "3", "one.com/use": "d0"}
 
